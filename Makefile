@@ -1,0 +1,34 @@
+# Everything runs from a venv of the project's own; nothing but Python 3.11+ is needed.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+JOBS ?= 2
+
+.PHONY: setup demo test test-all lint bench clean
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $(STAMP)
+
+demo: setup
+	@$(BIN)/batchcast demo -o demo-report
+
+test: setup
+	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+
+test-all: setup
+	@$(BIN)/python -m pytest -n $(JOBS)
+
+lint: setup
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: setup
+	@$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) build dist demo-report report

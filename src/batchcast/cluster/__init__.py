@@ -1,0 +1,1 @@
+"""The machine: its size, its partitions, and the free processors over time."""

@@ -1,0 +1,1 @@
+"""Prequential runs, comparisons and tables."""

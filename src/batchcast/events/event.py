@@ -1,0 +1,94 @@
+"""What can happen to jobs and to the machine, and the one order in which it is told.
+
+At one instant: overdue jobs, ends of jobs started earlier, withdrawals, requeues, changes and capacity, submits, then
+one scheduling pass and its starts; an end (or withdrawal) caused by a start (or submit) of the same instant opens a
+further round, until nothing changes. Within one kind and instant: log order. (DESIGN, Events.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ..job import JobRequest, Name
+
+OVERDUE, END, WITHDRAW, REQUEUE, CHANGE, CAPACITY, SUBMIT, START = range(8)
+
+
+class Overdue(NamedTuple):
+    """Simulated clock only: a running job outlived its plan; its true end is strictly later. `elapsed` in seconds."""
+
+    time: float
+    job: JobRequest
+    elapsed: float
+    kind = OVERDUE
+
+
+class End(NamedTuple):
+    """A job left the machine after `run_time` seconds; `status` is how (None: unknown)."""
+
+    time: float
+    job: JobRequest
+    run_time: float
+    wait_time: float
+    status: Name = None
+    kind = END
+
+
+class Withdraw(NamedTuple):
+    """A job left the queue without running, `wait_time` seconds after its submission."""
+
+    time: float
+    job: JobRequest
+    wait_time: float
+    kind = WITHDRAW
+
+
+class Requeue(NamedTuple):
+    """A running job went back to the queue and will start again from scratch."""
+
+    time: float
+    job: JobRequest
+    kind = REQUEUE
+
+
+class Change(NamedTuple):
+    """A job's limit, hold or priority changed; `job` is the request as it stands now, `changed` the new values."""
+
+    time: float
+    job: JobRequest
+    changed: Mapping[str, Any]
+    kind = CHANGE
+
+
+class Capacity(NamedTuple):
+    """The machine now has `procs` processors (nodes drained, returned, added)."""
+
+    time: float
+    procs: float
+    kind = CAPACITY
+
+
+class Submit(NamedTuple):
+    """A job entered the queue."""
+
+    time: float
+    job: JobRequest
+    kind = SUBMIT
+
+
+class Start(NamedTuple):
+    """A queued job began to run, `wait_time` seconds after its submission."""
+
+    time: float
+    job: JobRequest
+    wait_time: float
+    kind = START
+
+
+Event = Overdue | End | Withdraw | Requeue | Change | Capacity | Submit | Start
+
+
+def event_key(time: float, round_: int, kind: int, index: int) -> tuple[float, int, int, int]:
+    """The sort key of every clock: instant, round within it, kind, log order."""
+    return (time, round_, kind, index)

@@ -1,0 +1,172 @@
+"""The recorded clock: replays a log, event by event, in the one order of events.
+
+Departures of real logs from a clean story are resolved here and counted by `irregular`: a job without a run time
+withdraws at submit + max(wait, 0); a job with a run time but no wait starts at submit; a negative wait counts as 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import UsageError
+from ..job import JobRequest
+from ..table import Trace
+from .event import END, START, SUBMIT, WITHDRAW, End, Event, Start, Submit, Withdraw
+from .state import SystemState
+
+PROTOCOLS = ("honest", "paper")
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Every event of a log as arrays in order of telling: instant, kind, and the job's row."""
+
+    time: np.ndarray
+    kind: np.ndarray
+    index: np.ndarray
+
+
+def timeline(trace: Trace, protocol: str = "honest") -> Timeline:
+    """The events of a log in the order of DESIGN, Events. `paper`: each job's End right after its Submit, log order.
+
+    A zero-length job ends, and a job withdrawn at once leaves, in a further round of its instant. O(n log n).
+    """
+    if protocol not in PROTOCOLS:
+        raise UsageError(f"not a protocol: {protocol!r} (accepted: {', '.join(PROTOCOLS)})")
+    submit, wait, run = outcome(trace)
+    n = len(trace)
+    rows = np.arange(n)
+    ran, never = rows[~np.isnan(run)], rows[np.isnan(run)]
+    index = np.concatenate([rows, ran, ran, never])
+    kind = np.repeat(np.array([SUBMIT, START, END, WITHDRAW], dtype=np.int8), [n, len(ran), len(ran), len(never)])
+    if protocol == "paper":
+        rank = np.repeat(np.array([0, 1, 2, 1], dtype=np.int8), [n, len(ran), len(ran), len(never)])
+        order = np.lexsort((rank, index))
+        return Timeline(submit[index][order], kind[order], index[order])
+    start = submit + wait
+    end = start + np.where(np.isnan(run), 0.0, run)
+    time = np.concatenate([submit, start[ran], end[ran], start[never]])
+    round_ = np.concatenate([np.zeros(n + len(ran), bool), end[ran] == start[ran], start[never] == submit[never]])
+    order = np.lexsort((index, kind, round_, time))
+    return Timeline(time[order], kind[order], index[order])
+
+
+def outcome(trace: Trace) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Submit, wait and run as the recorded clock tells them: waits known and not negative, run NaN = never ran."""
+    wait = np.nan_to_num(np.maximum(trace.wait_time, 0.0), nan=0.0)
+    return trace.submit_time, wait, trace.run_time
+
+
+def irregular(trace: Trace) -> dict[str, int]:
+    """How many records needed each rule of this clock, by rule."""
+    ran = ~np.isnan(trace.run_time)
+    return {
+        "never ran: withdrawn": int((~ran).sum()),
+        "ran without a recorded wait: started at submit": int((ran & np.isnan(trace.wait_time)).sum()),
+        "negative wait: taken as 0": int((trace.wait_time < 0).sum()),
+    }
+
+
+def events(trace: Trace, protocol: str = "honest", procs: str = "req") -> Iterator[Event]:
+    """Every event of a log, in the order they are told; about 2 microseconds each."""
+    plan = timeline(trace, protocol)
+    jobs: list[JobRequest] = list(trace.requests(procs))
+    _, wait, run = (column.tolist() for column in outcome(trace))
+    status = trace.nominal("status").decode()
+    for time, kind, i in zip(plan.time.tolist(), plan.kind.tolist(), plan.index.tolist()):
+        job = jobs[i]
+        if kind == SUBMIT:
+            yield Submit(time, job)
+        elif kind == START:
+            yield Start(time, job, wait[i])
+        elif kind == END:
+            yield End(time, job, run[i], wait[i], status[i])
+        else:
+            yield Withdraw(time, job, wait[i])
+
+
+@dataclass(frozen=True, slots=True)
+class Forecasts:
+    """What one predictor said of a log: points (n,), quantiles (n, levels) and bases, NaN and "" where not asked."""
+
+    points: np.ndarray
+    levels: tuple[float, ...]
+    quantiles: np.ndarray
+    basis: Sequence[str]
+
+
+def replay(
+    trace: Trace,
+    predictors: Mapping[str, Any],
+    *,
+    protocol: str = "honest",
+    procs: str = "req",
+    total: float = float("nan"),
+    ask: np.ndarray | None = None,
+    tick: Any = None,
+) -> dict[str, Forecasts]:
+    """Drive predictors through a log on the recorded clock; each is asked at every submission (or where `ask` is true).
+
+    Returns each one's `Forecasts`. `tick(done)` is called now and then with the number of submissions told. Cost: one
+    pass over 3 n events, about a microsecond each, plus the predictors' own.
+    """
+    want = np.ones(len(trace), bool).tolist() if ask is None else np.asarray(ask, bool).tolist()
+    answers: dict[str, list[Any]] = {name: [None] * len(trace) for name in predictors}
+    cadences = [Cadence(p) for p in predictors.values() if hasattr(p, "refit")]
+    asked = [(p.predict, answers[name]) for name, p in predictors.items()]
+    observers = [p.observe for p in predictors.values()]
+    state = SystemState(total)
+    told = 0
+    for event in events(trace, protocol, procs):
+        if event.kind == SUBMIT:
+            job = event.job  # type: ignore[union-attr]
+            state.now = event.time
+            for cadence in cadences:
+                cadence.submitted(event.time)
+            if want[job.index]:
+                for predict, into in asked:
+                    into[job.index] = predict(job, state)
+            told += 1
+            if tick is not None and told % 1000 == 0:
+                tick(told)
+        state.apply(event)
+        for observe in observers:
+            observe(event, state)
+    return {name: collect(given) for name, given in answers.items()}
+
+
+class Cadence:
+    """Calls a predictor's `refit` when its stated cadence falls due: every so many submissions, or seconds."""
+
+    __slots__ = ("count", "last", "predictor")
+
+    def __init__(self, predictor: Any) -> None:
+        self.predictor = predictor
+        self.count = 0
+        self.last: float | None = None
+
+    def submitted(self, now: float) -> None:
+        """A job is about to be submitted at `now`."""
+        every, seconds = getattr(self.predictor, "refit_every_jobs", None), getattr(self.predictor, "refit_every_s", None)
+        if self.last is None:
+            self.last = now
+        if (every and self.count and self.count % every == 0) or (seconds and now - self.last >= seconds):
+            self.predictor.refit(now)
+            self.last = now
+        self.count += 1
+
+
+def collect(given: Sequence[Any]) -> Forecasts:
+    """Predictions as arrays; the levels are those of the first prediction that has any."""
+    levels: tuple[float, ...] = next((p.levels for p in given if p is not None and p.levels), ())
+    points = np.array([np.nan if p is None else p.point for p in given], dtype=float)
+    quantiles = np.full((len(given), len(levels)), np.nan)
+    if levels:
+        for row, p in enumerate(given):
+            if p is not None and p.levels == levels:
+                quantiles[row] = p.quantiles
+    return Forecasts(points, levels, quantiles, ["" if p is None else p.basis for p in given])

@@ -1,0 +1,1 @@
+"""Grids of resources: jobs with deadlines and data, and the heuristics that map them."""

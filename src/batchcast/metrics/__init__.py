@@ -1,0 +1,1 @@
+"""Accuracy, waits and schedule quality: pure functions on arrays."""

@@ -1,0 +1,1 @@
+"""PBS behind one transport."""

@@ -1,0 +1,1 @@
+"""Predictors of run time and wait behind one protocol."""

@@ -1,0 +1,1 @@
+"""Run-time predictors, one file each."""

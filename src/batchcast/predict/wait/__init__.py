@@ -1,0 +1,1 @@
+"""Wait predictors, one file each."""

@@ -1,0 +1,1 @@
+"""Tables on the terminal, pictures and the page."""

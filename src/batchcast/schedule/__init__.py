@@ -1,0 +1,1 @@
+"""Compiled kernels on arrays: passes, orders, corrections, profiles."""

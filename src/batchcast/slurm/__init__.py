@@ -1,0 +1,1 @@
+"""Slurm behind one transport: the live clock."""

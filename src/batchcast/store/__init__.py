@@ -1,0 +1,1 @@
+"""History and issued forecasts in SQL."""

@@ -1,0 +1,1 @@
+"""The public conformance suite: hold any method to what ours pass."""

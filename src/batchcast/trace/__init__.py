@@ -1,0 +1,1 @@
+"""Opens logs: read, write, select, clean."""

@@ -1,0 +1,1 @@
+"""VASP inputs as features of a job."""
