@@ -27,14 +27,18 @@ class Column:
 _ALL = (
     Column("job_id", "id", "", 1, "JobID", True, "the batch system's name of the job; whole numbers or text"),
     Column("submit_time", "number", "s", 2, "Submit", True, "seconds on the log's clock"),
-    Column("wait_time", "number", "s", 3, None, False, "start - submit; of a job withdrawn from the queue: until it left"),
+    Column(
+        "wait_time", "number", "s", 3, None, False, "start - submit; of a job withdrawn from the queue: until it left"
+    ),
     Column("run_time", "number", "s", 4, "ElapsedRaw", False, "end - start"),
     Column("alloc_procs", "number", "processors", 5, "AllocCPUS", False, "processors held"),
     Column("avg_cpu_time", "number", "s", 6, None, False, "CPU time used, mean over processors"),
     Column("used_mem_kib", "number", "KiB", 7, None, False, "memory used, per processor"),
     Column("req_procs", "number", "processors", 8, "ReqCPUS", True, "processors asked for"),
     Column("req_time", "number", "s", 9, "TimelimitRaw", True, "the user's limit (wall time)"),
-    Column("req_mem_kib", "number", "KiB", 10, "ReqMem", True, "memory asked for, per processor in SWF, whole job in sacct"),
+    Column(
+        "req_mem_kib", "number", "KiB", 10, "ReqMem", True, "memory asked for, per processor in SWF, whole job in sacct"
+    ),
     Column("status", "nominal", "", 11, "State", False, "how it ended, see formats.status"),
     Column("user_id", "nominal", "", 12, "User", True, "who submitted"),
     Column("group_id", "nominal", "", 13, "Group", True, "the user's group"),

@@ -47,8 +47,10 @@ class Unreachable(BatchcastError):
     exit_code = 4
 
 
-def input_error(path: str, what: str, *, line: int | None = None, value: object = None, accepted: str = "", hint: str = "") -> InputError:
-    """An `InputError` with its parts in the order a person looks for them: place, what, value, accepted forms, next step.
+def input_error(
+    path: str, what: str, *, line: int | None = None, value: object = None, accepted: str = "", hint: str = ""
+) -> InputError:
+    """An `InputError` with its parts as a person looks for them: place, what, value, accepted forms, next step.
 
     >>> print(input_error("a.swf", "run time is not a number", line=7, value="12x", accepted="seconds"))
     a.swf:7: run time is not a number: '12x' (accepted: seconds)

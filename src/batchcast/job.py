@@ -12,12 +12,12 @@ NO_EXTRA: Mapping[str, Any] = {}
 class JobRequest(NamedTuple):
     """What is known when a job is submitted; it has no run time, wait or end, so nothing built on it can leak them.
 
-    `index` is the job's place in log order (submit time, then job id, then row), or a running number on a live
+    `row` is the job's place in log order (submit time, then job id, then row), or a running number on a live
     cluster: a name for the job, never a hint of its future. `procs` is what the log's reading rule gave (requested,
     else allocated). Numbers are NaN and names None when unknown; `extra` holds typed columns beyond the house's own.
     """
 
-    index: int
+    row: int
     job_id: int | str
     submit_time: float
     procs: float

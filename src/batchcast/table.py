@@ -195,7 +195,7 @@ class Trace:
         return self.number("req_time")
 
     def procs(self, rule: str = "req") -> np.ndarray:
-        """Processors of each job: requested, else allocated (`req`), or the reverse (`alloc`). Zero counts as unknown."""
+        """Processors of each job: requested, else allocated (`req`), or the reverse (`alloc`); 0 is unknown."""
         if rule not in ("req", "alloc"):
             raise UsageError(f"not a processor rule: {rule!r} (accepted: req, alloc)")
         first, second = self.number(f"{rule}_procs"), self.number("alloc_procs" if rule == "req" else "req_procs")
@@ -225,7 +225,7 @@ class Trace:
         lists += [self.procs(procs).tolist(), self.req_time.tolist(), self.number("req_mem_kib").tolist()]
         lists += [self.nominal(name).decode() for name in nominal]
         for row, extra in zip(zip(*lists), self._extras()):
-            yield JobRequest(*row, extra)
+            yield JobRequest._make((*row, extra))
 
     def records(self, procs: str = "req") -> Iterator[JobRecord]:
         """Every job with what came of it, in log order. For clocks, oracles and writers only."""

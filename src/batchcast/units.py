@@ -7,7 +7,9 @@ import re
 
 from .errors import UsageError
 
-DURATION_FORMS = "minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes, days-hours:minutes:seconds"
+DURATION_FORMS = (
+    "minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes, days-hours:minutes:seconds"
+)
 SPAN_FORMS = "a number with s, m, h or d, e.g. 90s, 10m, 1.5h, 7d, or a Slurm time with a colon or dash"
 MEMORY_FORMS = "a number with K, M, G, T or P (Slurm's default unit is M), optionally n (per node) or c (per processor)"
 

@@ -21,7 +21,7 @@ class Overdue(NamedTuple):
     time: float
     job: JobRequest
     elapsed: float
-    kind = OVERDUE
+    kind: int = OVERDUE
 
 
 class End(NamedTuple):
@@ -32,7 +32,7 @@ class End(NamedTuple):
     run_time: float
     wait_time: float
     status: Name = None
-    kind = END
+    kind: int = END
 
 
 class Withdraw(NamedTuple):
@@ -41,7 +41,7 @@ class Withdraw(NamedTuple):
     time: float
     job: JobRequest
     wait_time: float
-    kind = WITHDRAW
+    kind: int = WITHDRAW
 
 
 class Requeue(NamedTuple):
@@ -49,7 +49,7 @@ class Requeue(NamedTuple):
 
     time: float
     job: JobRequest
-    kind = REQUEUE
+    kind: int = REQUEUE
 
 
 class Change(NamedTuple):
@@ -58,7 +58,7 @@ class Change(NamedTuple):
     time: float
     job: JobRequest
     changed: Mapping[str, Any]
-    kind = CHANGE
+    kind: int = CHANGE
 
 
 class Capacity(NamedTuple):
@@ -66,7 +66,7 @@ class Capacity(NamedTuple):
 
     time: float
     procs: float
-    kind = CAPACITY
+    kind: int = CAPACITY
 
 
 class Submit(NamedTuple):
@@ -74,7 +74,7 @@ class Submit(NamedTuple):
 
     time: float
     job: JobRequest
-    kind = SUBMIT
+    kind: int = SUBMIT
 
 
 class Start(NamedTuple):
@@ -83,7 +83,7 @@ class Start(NamedTuple):
     time: float
     job: JobRequest
     wait_time: float
-    kind = START
+    kind: int = START
 
 
 Event = Overdue | End | Withdraw | Requeue | Change | Capacity | Submit | Start

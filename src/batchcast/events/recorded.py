@@ -127,9 +127,9 @@ def replay(
             state.now = event.time
             for cadence in cadences:
                 cadence.submitted(event.time)
-            if want[job.index]:
+            if want[job.row]:
                 for predict, into in asked:
-                    into[job.index] = predict(job, state)
+                    into[job.row] = predict(job, state)
             told += 1
             if tick is not None and told % 1000 == 0:
                 tick(told)
@@ -151,7 +151,10 @@ class Cadence:
 
     def submitted(self, now: float) -> None:
         """A job is about to be submitted at `now`."""
-        every, seconds = getattr(self.predictor, "refit_every_jobs", None), getattr(self.predictor, "refit_every_s", None)
+        every, seconds = (
+            getattr(self.predictor, "refit_every_jobs", None),
+            getattr(self.predictor, "refit_every_s", None),
+        )
         if self.last is None:
             self.last = now
         if (every and self.count and self.count % every == 0) or (seconds and now - self.last >= seconds):

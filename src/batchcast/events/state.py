@@ -21,7 +21,7 @@ class Running(NamedTuple):
 class SystemState:
     """What a scheduler knows at `now`; handed to predictors as it is, read-only by its interface, never copied.
 
-    `running` maps a job's index to `Running` in order of start, `queued` maps it to `JobRequest` in order of arrival.
+    `running` maps a job's row to `Running` in order of start, `queued` maps it to `JobRequest` in order of arrival.
     `total` is the machine's processors (NaN when unknown); `free` is total minus what runs, never below 0, since real
     logs sometimes run more than their header admits. A clock owns the state and feeds it with `apply`; every event
     costs O(1).
@@ -67,30 +67,30 @@ class SystemState:
         elif kind != OVERDUE:
             self._apply_to_job(kind, event)
 
-    def plan(self, index: int, planned_end: float) -> None:
+    def plan(self, row: int, planned_end: float) -> None:
         """The clock's scheduler now holds the running job until `planned_end`."""
-        self._running[index] = self._running[index]._replace(planned_end=planned_end)
+        self._running[row] = self._running[row]._replace(planned_end=planned_end)
 
     def _apply_to_job(self, kind: int, event: Event) -> None:
         job: JobRequest = event.job  # type: ignore[union-attr]
-        index, procs = job.index, job.procs if job.procs == job.procs else 0.0
+        row, procs = job.row, job.procs if job.procs == job.procs else 0.0
         if kind == SUBMIT:
-            self._queued[index] = job
+            self._queued[row] = job
             self.queued_procs += procs
         elif kind == CHANGE:
-            if index in self._queued:
-                self._queued[index] = job
-            elif index in self._running:
-                self._running[index] = self._running[index]._replace(job=job)
+            if row in self._queued:
+                self._queued[row] = job
+            elif row in self._running:
+                self._running[row] = self._running[row]._replace(job=job)
         elif kind in (START, WITHDRAW):
-            self._queued.pop(index)
+            self._queued.pop(row)
             self.queued_procs -= procs
             if kind == START:
-                self._running[index] = Running(job, event.time)
+                self._running[row] = Running(job, event.time)
                 self.running_procs += procs
         elif kind in (END, REQUEUE):
-            self._running.pop(index)
+            self._running.pop(row)
             self.running_procs -= procs
             if kind == REQUEUE:
-                self._queued[index] = job
+                self._queued[row] = job
                 self.queued_procs += procs

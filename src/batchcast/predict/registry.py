@@ -6,7 +6,7 @@ import inspect
 import typing
 from collections.abc import Mapping
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -19,7 +19,7 @@ GROUPS = {
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def available(kind: str) -> Mapping[str, EntryPoint]:
     """Every registered method of a kind (`runtime`, `wait`, `heuristic`) by name, sorted; nothing is imported."""
     found = {point.name: point for point in entry_points(group=GROUPS[kind])}

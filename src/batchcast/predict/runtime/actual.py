@@ -11,7 +11,7 @@ from ..protocol import Prediction, at_least_a_second
 
 
 class Actual:
-    """Predicts the recorded run time, by the job's index; the limit for a job that never ran. What perfect knowledge gives.
+    """Predicts the recorded run time, by the job's row; the limit for a job that never ran.
 
     `answers` are the recorded run times in log order, seconds. O(1) a job.
 
@@ -26,7 +26,7 @@ class Actual:
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The truth."""
-        run_time = self.answers[job.index]
+        run_time = self.answers[job.row]
         known = run_time if run_time == run_time else job.req_time
         return Prediction(at_least_a_second(known if known == known else 1.0), basis="oracle: the recorded run time")
 

@@ -39,7 +39,9 @@ class Last2:
         """The mean of the last two, kept between one second and the limit."""
         last = self.finished.get(job.user_id, ()) if job.user_id is not None else ()
         if len(last) < self.need:
-            return Prediction(at_least_a_second(limit_or(job.req_time, self.largest)), basis="limit: too little history")
+            return Prediction(
+                at_least_a_second(limit_or(job.req_time, self.largest)), basis="limit: too little history"
+            )
         mean = sum(last) / len(last)
         point = at_least_a_second(math.floor(mean) if self.round == "down" else mean, job.req_time)
         return Prediction(point, basis=f"mean of the user's last {len(last)} finished")

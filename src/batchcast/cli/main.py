@@ -1,0 +1,99 @@
+"""`batchcast`: the entry point. Verbs are loaded when called, errors become one message and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from .. import __version__
+from ..errors import BatchcastError
+
+VERBS: dict[str, str] = {
+    "evaluate": "How wrong are limits, how good are forecasts, how much sooner would jobs start: table and page.",
+    "demo": "The main job on a bundled synthetic workload.",
+    "info": "What a log holds: counts, dates, machine, known fields, users' accuracy, what cleaning would drop.",
+    "runtime": "Predict run times on the recorded clock and score them.",
+    "simulate": "Let a scheduler decide the starts, with predictors in the loop.",
+}
+SUBVERBS: dict[str, str] = {}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are modules of this package, imported only when one is asked for by name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The verbs, in the order a newcomer meets them."""
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the verb's module and return its `command`."""
+        if cmd_name not in VERBS:
+            return None
+        from importlib import import_module
+
+        return import_module(f"batchcast.cli.{cmd_name}").command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """One line a verb, without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(VERBS.items()))
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """As click does, with the nearest verbs named when there is none of that name."""
+        if args and not args[0].startswith("-") and args[0] not in VERBS:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], VERBS, n=2)
+            hint = f" Did you mean {' or '.join(near)}?" if near else f" Accepted: {', '.join(VERBS)}."
+            raise click.UsageError(f"No command {args[0]!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, message="batchcast %(version)s")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour on the terminal.")
+@click.pass_context
+def cli(ctx: click.Context, debug: bool, color: str) -> None:
+    """Forecast batch jobs: how long they run, how long they wait, and what a scheduler gains by knowing.
+
+    Data goes to stdout, everything else to stderr. Exit codes: 0 ok, 1 failed, 2 usage, 3 no answer, 4 unreachable.
+    """
+    ctx.obj = {"debug": debug, "color": color}
+
+
+def entry() -> None:
+    """Run the command line; every known error is one message on stderr and its exit code."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # 0.1 s of start-up for threads nobody uses
+    debug = "--debug" in sys.argv
+    try:
+        code = cli.main(standalone_mode=False, prog_name="batchcast")
+        sys.stdout.flush()
+    except click.exceptions.Exit as stop:
+        code = stop.exit_code
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted; nothing was left half written", err=True)
+        code = 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except BatchcastError as error:
+        if debug:
+            raise
+        click.echo(f"batchcast: {error}", err=True)
+        code = error.exit_code
+    except Exception as error:
+        if debug:
+            raise
+        click.echo(
+            f"batchcast: unexpected {type(error).__name__}: {error}\n  try: the same with --debug, and report it",
+            err=True,
+        )
+        code = 1
+    sys.exit(code if isinstance(code, int) else 0)
