@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 MCT, MET, OLB, FAST_FIT, BEST_FIT = range(5)
-LARGEST_FIRST, SUFFERAGE = range(2)
+LARGEST_FIRST, SUFFERAGE, LONE_LAST, LEAST_SLACK = range(4)
 
 
 def resource_orders(keys: np.ndarray, less: np.ndarray | None = None) -> np.ndarray:
@@ -24,7 +24,7 @@ def resource_orders(keys: np.ndarray, less: np.ndarray | None = None) -> np.ndar
     n, m = keys.shape
     orders = np.empty((m, n), dtype=np.int32)
     for first in range(0, m, 32):
-        block = np.ascontiguousarray(keys[:, first : first + 32].T)
+        block = keys[:, first : first + 32].T.copy(order="C")
         if less is not None:
             np.subtract(less, block, out=block)
         orders[first : first + 32] = np.argsort(block, axis=1, kind="stable")
@@ -177,7 +177,14 @@ def jobs_by_key(times, by_resource, free, deadline, rule, urgent):  # pragma: no
                 if not pressing or key > best or (key == best and i < job):
                     job, at, best, pressing = i, k, key, True
             elif not pressing:
-                key = c_first[i] if rule == LARGEST_FIRST else c_second[i] - c_first[i]
+                if rule == LARGEST_FIRST:
+                    key = c_first[i]
+                elif rule == LEAST_SLACK:
+                    key = c_first[i] - deadline[i]
+                elif rule == LONE_LAST and c_second[i] == np.inf:
+                    key = 0.0
+                else:
+                    key = c_second[i] - c_first[i]
                 if job < 0 or key > best or (key == best and i < job):
                     job, at, best = i, k, key
             k += 1
@@ -271,4 +278,57 @@ def sufferage_passes(times, free):  # pragma: no cover - compiled
                 done += 1
         if done == before:
             break
+    return placed[:done], resource
+
+
+@njit(cache=True)
+def by_score(times, free, now, deadline, power, link, load_unit, urgent):  # pragma: no cover - compiled
+    """Jobs as they come, each on the feasible resource of largest `power (1 - load) + link`; pressing jobs first.
+
+    `load` is the work a resource is bound to, in `load_unit`s. O(n^2 + nm) with the urgent rule, O(nm) without.
+    """
+    n, m = times.shape
+    free = free.copy()
+    resource = np.full(n, -1, dtype=np.int64)
+    placed = np.empty(n, dtype=np.int64)
+    done, following = 0, 0
+    left = np.zeros(n, dtype=np.int64)
+    is_done = np.zeros(n, dtype=np.bool_)
+    for i in range(n):
+        for r in range(m):
+            if times[i, r] < np.inf and free[r] + times[i, r] <= deadline[i]:
+                left[i] += 1
+    while True:
+        job = -1
+        if urgent > 0:
+            for i in range(following, n):
+                if not is_done[i] and 0 < left[i] < urgent and (job < 0 or deadline[i] < deadline[job]):
+                    job = i
+        pressing = job >= 0
+        if not pressing:
+            while following < n and (is_done[following] or left[following] == 0):
+                following += 1
+            if following == n:
+                break
+            job = following
+        is_done[job] = True
+        best, column = -np.inf, -1
+        for r in range(m):
+            c = free[r] + times[job, r]
+            if not (times[job, r] < np.inf and c <= deadline[job]):
+                continue
+            score = -c if pressing else power[r] * (1.0 - (free[r] - now) / load_unit) + link[r]
+            if score > best:
+                best, column = score, r
+        if column < 0:
+            continue
+        before = free[column]
+        free[column] += times[job, column]
+        resource[job] = column
+        placed[done] = job
+        done += 1
+        for i in range(following, n):
+            time = times[i, column]
+            if not is_done[i] and before + time <= deadline[i] and free[column] + time > deadline[i]:
+                left[i] -= 1
     return placed[:done], resource
