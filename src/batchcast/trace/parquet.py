@@ -113,7 +113,7 @@ def info_from_json(plain: Mapping[str, Any]) -> LogInfo:
     {'user_id': {3: 'ada'}}
     """
     known = {f.name for f in fields(LogInfo)}
-    values = {k: float("nan") if v is None else v for k, v in plain.items() if k in known}
+    values: dict[str, Any] = {k: float("nan") if v is None else v for k, v in plain.items() if k in known}
     values["names"] = {column: dict(pairs) for column, pairs in plain.get("names", {}).items()}
     values["notes"] = tuple(plain.get("notes", ()))
     return LogInfo(**values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,12 +69,11 @@ def basis(x: np.ndarray, centres: np.ndarray, spreads: np.ndarray) -> np.ndarray
 def _cluster(x: np.ndarray, m: int, seed: int, before: RbfNetwork | None) -> tuple[np.ndarray, np.ndarray]:
     from sklearn.cluster import KMeans
 
-    distinct = len(np.unique(x, axis=0))
-    m = min(m, distinct)
-    if before is not None and before.centres.shape == (m, x.shape[1]):
-        found = KMeans(m, init=before.centres, n_init=1, random_state=seed).fit(x)
-    else:
-        found = KMeans(m, n_init=1, random_state=seed).fit(x)
+    m = min(m, len(np.unique(x.round(6), axis=0)))
+    start = before.centres if before is not None and before.centres.shape == (m, x.shape[1]) else "k-means++"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # "fewer distinct rows than clusters": empty ones do no harm here
+        found = KMeans(m, init=start, n_init=1, random_state=seed).fit(x)
     return found.cluster_centers_, found.labels_
 
 
