@@ -1,0 +1,54 @@
+"""Months and weeks of a log in its own time zone."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from ..table import LogInfo, Trace
+
+_OFFSET = re.compile(r"(?:UTC)?([+-])(\d{1,2}):?(\d{2})")
+
+
+def zone(info: LogInfo) -> tzinfo:
+    """The log's zone: a name of the tz database or +HH:MM; UTC when it is neither.
+
+    >>> zone(LogInfo(timezone="+01:00")).utcoffset(None)
+    datetime.timedelta(seconds=3600)
+    """
+    match = _OFFSET.fullmatch(info.timezone.strip())
+    if match:
+        offset = timedelta(hours=int(match[2]), minutes=int(match[3]))
+        return timezone(-offset if match[1] == "-" else offset)
+    try:
+        return ZoneInfo(info.timezone)
+    except (KeyError, ValueError, OSError):
+        return UTC
+
+
+def calendar(trace: Trace, time: float) -> datetime:
+    """An instant of the log's clock as local time."""
+    return datetime.fromtimestamp(trace.info.unix_start + time, zone(trace.info))
+
+
+def month_starts(trace: Trace) -> tuple[np.ndarray, list[str]]:
+    """Instants (log clock) at which the months of a log's submissions begin, local midnight, and names YYYY-MM.
+
+    >>> trace = Trace.from_arrays({"submit_time": [0.0, 32 * 86400.0]})
+    >>> [column.tolist() if not isinstance(column, list) else column for column in month_starts(trace)]
+    [[0.0, 2678400.0], ['1970-01', '1970-02']]
+    """
+    submit = trace.submit_time
+    if not len(submit):
+        return np.zeros(0), []
+    here = calendar(trace, float(submit[0])).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    last = calendar(trace, float(submit[-1]))
+    starts, names = [], []
+    while here <= last:
+        starts.append(here.timestamp() - trace.info.unix_start)
+        names.append(f"{here.year:04d}-{here.month:02d}")
+        here = here.replace(year=here.year + here.month // 12, month=here.month % 12 + 1)
+    return np.array(starts), names
