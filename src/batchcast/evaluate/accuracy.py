@@ -18,7 +18,7 @@ from ..metrics.accuracy import SIZE_CLASSES, accuracy, size_class
 from ..predict.protocol import Prediction, Predictor
 from ..predict.registry import make, parse_spec
 from ..table import Trace
-from .months import month_starts
+from .periods import month_starts
 
 GROUPS = ("user", "queue", "size", "month")
 

@@ -1,4 +1,4 @@
-"""Months and weeks of a log in its own time zone."""
+"""Hours, days, weeks and months of a log in its own time zone."""
 
 from __future__ import annotations
 
@@ -52,3 +52,26 @@ def month_starts(trace: Trace) -> tuple[np.ndarray, list[str]]:
         names.append(f"{here.year:04d}-{here.month:02d}")
         here = here.replace(year=here.year + here.month // 12, month=here.month % 12 + 1)
     return np.array(starts), names
+
+
+def periods(trace: Trace) -> tuple[np.ndarray, list[str], str]:
+    """Even pieces of a log's submissions for drawing: edges (m + 1,), local start of each as ISO text, and the unit.
+
+    Weeks; days where there are under five weeks, hours under two days. The first starts at local midnight (or the
+    hour) before the first submission; a change of daylight time shifts later starts by its hour.
+
+    >>> edges, starts, unit = periods(Trace.from_arrays({"submit_time": [0.0, 10 * 86400.0]}))
+    >>> unit, len(starts), starts[1]
+    ('day', 11, '1970-01-02 00:00')
+    """
+    submit = trace.submit_time
+    length = float(submit[-1] - submit[0])
+    unit, width = next((u, w) for u, w, least in _PERIODS if length >= least)
+    first = calendar(trace, float(submit[0])).replace(minute=0, second=0, microsecond=0)
+    begin = (first if unit == "hour" else first.replace(hour=0)).timestamp() - trace.info.unix_start
+    count = int((float(submit[-1]) - begin) // width) + 1
+    edges = begin + width * np.arange(count + 1)
+    return edges, [f"{calendar(trace, float(t)):%Y-%m-%d %H:%M}" for t in edges[:-1]], unit
+
+
+_PERIODS = (("week", 7 * 86400.0, 35 * 86400.0), ("day", 86400.0, 2 * 86400.0), ("hour", 3600.0, 0.0))
