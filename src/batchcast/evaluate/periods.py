@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from zoneinfo import ZoneInfo
+from datetime import datetime
 
 import numpy as np
 
-from ..table import LogInfo, Trace
-
-_OFFSET = re.compile(r"(?:UTC)?([+-])(\d{1,2}):?(\d{2})")
-
-
-def zone(info: LogInfo) -> tzinfo:
-    """The log's zone: a name of the tz database or +HH:MM; UTC when it is neither.
-
-    >>> zone(LogInfo(timezone="+01:00")).utcoffset(None)
-    datetime.timedelta(seconds=3600)
-    """
-    match = _OFFSET.fullmatch(info.timezone.strip())
-    if match:
-        offset = timedelta(hours=int(match[2]), minutes=int(match[3]))
-        return timezone(-offset if match[1] == "-" else offset)
-    try:
-        return ZoneInfo(info.timezone)
-    except (KeyError, ValueError, OSError):
-        return UTC
+from ..errors import InputError
+from ..table import Trace
+from ..trace.zone import zone
 
 
 def calendar(trace: Trace, time: float) -> datetime:
-    """An instant of the log's clock as local time."""
-    return datetime.fromtimestamp(trace.info.unix_start + time, zone(trace.info))
+    """An instant of the log's clock as local time; InputError when no calendar reaches that far."""
+    try:
+        return datetime.fromtimestamp(trace.info.unix_start + time, zone(trace.info.timezone))
+    except (OverflowError, OSError, ValueError):
+        raise InputError(
+            f"{trace.info.source}: no calendar holds {trace.info.unix_start + time:.0f} seconds since 1970",
+            hint="--from and --to to leave out jobs with a broken submit time",
+        ) from None
 
 
 def month_starts(trace: Trace) -> tuple[np.ndarray, list[str]]:
