@@ -35,7 +35,7 @@ class Regressor(NamedTuple):
             return float(basis(x[None, :], support, spread)[0] @ self.model.dual_coef_[0] + self.model.intercept_[0])
         if self.kind == "bayesian_ridge":
             return float(x @ self.model.coef_ + self.model.intercept_)
-        return float(self.model.predict(x.reshape(1, -1))[0])
+        return float(self.model.predict(x.reshape(1, -1), num_threads=1)[0])
 
 
 def fit_regressor(kind: Kind, x: np.ndarray, y: np.ndarray, seed: int, before: Regressor | None = None) -> Regressor:
