@@ -31,13 +31,15 @@ def command(
 
     from ..evaluate.vasp_runs import read_runs
     from ..evaluate.vasp_study import METHODS, SPLITS, core_time, distribution, facts, study
-    from ..predict.registry import split_specs
+    from ..predict.registry import load, parse_spec, split_specs
     from ..report.terminal import show
     from ..report.vasp import can, cannot, summary_tables, vasp_sections
 
     path = data or shared_folder() / DATA
     runs = read_runs(path)
     specs = split_specs(predictors) if predictors else list(METHODS)
+    for spec in specs if predictors else ():
+        load("runtime", parse_spec(spec)[0])  # a name asked for must exist; of the paper's, an absent one is listed so
     with progress("models", len(specs) * len(SPLITS) * resamples) as tick:
         results = study(runs, specs, resamples=resamples, seed=seed, tick=tick)
     counts = {"runs": len(runs.trace), "systems": len(np.unique(runs.system)), **runs.trace.info.dropped}
