@@ -80,9 +80,9 @@ class Evaluation:
 
     def warnings(self) -> list[str]:
         """What a reader of the numbers must know: irregular records, jobs left aside, gains in doubt."""
-        told = [f"recorded clock: {count:,} jobs {rule}" for rule, count in irregular(self.trace).items() if count]
+        told = [f"recorded clock: {_jobs(count)} {rule}" for rule, count in irregular(self.trace).items() if count]
         if self.scores.never_ran:
-            told.append(f"{self.scores.never_ran:,} jobs never ran and are not scored")
+            told.append(f"{_jobs(self.scores.never_ran)} never ran, not scored")
         told += self.notes
         if self.why_not:
             told.append(self.why_not)
@@ -191,8 +191,12 @@ def _outcome(policy: str, spec: str, schedule: Schedule, inside: np.ndarray) -> 
 
 
 def _notes(schedule: Schedule) -> list[str]:
-    left = [f"{count:,} jobs not simulated ({reason})" for reason, count in schedule.left_out.items() if count]
+    left = [f"{_jobs(count)} not simulated ({reason})" for reason, count in schedule.left_out.items() if count]
     return [*left, *schedule.notes]
+
+
+def _jobs(count: int) -> str:
+    return f"{count:,} job{'' if count == 1 else 's'}"
 
 
 @contextmanager

@@ -34,7 +34,9 @@ def glance_table(found: Evaluation) -> Table:
         ("users' accuracy", _users_accuracy(run, trace.req_time)),
     ]
     return Table(
-        "The log", [TableColumn("what", ""), TableColumn("value", "")], [{"what": w, "value": v} for w, v in rows]
+        "What the log holds",
+        [TableColumn("what", ""), TableColumn("value", "")],
+        [{"what": w, "value": v} for w, v in rows],
     )
 
 

@@ -20,6 +20,7 @@ def rich_table(table: Table, minor: int = 99) -> Any:
         title=Text(table.caption),
         title_justify="left",
         title_style="bold",
+        show_header=any(column.title for column in table.columns),
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         caption=Text(table.note) if table.note else None,

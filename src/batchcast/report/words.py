@@ -15,6 +15,8 @@ from .axes import span
 from .blocks import Callout, shown
 
 SAME = 0.02
+LEAST = 0.005
+NO_HELP = "No forecast tried here shortens the waits; the least harmful is"
 
 
 def opening(found: Evaluation) -> list[str]:
@@ -50,8 +52,8 @@ def _forecasts(found: Evaluation) -> str:
     best = min(others, key=lambda row: row["mae_s"])
     limit = rows[YARDSTICK]
     return (
-        f"The best forecast by mean error, {best['predictor']}, is off by {span(best['mae_s'])} on average (half of its "
-        f"forecasts by at most {span(best['median_ae_s'])}), {_closer(best['mae_s'], limit['mae_s'])}; but "
+        f"The best forecast by mean error, {best['predictor']}, is off by {span(best['mae_s'])} on average (half of "
+        f"its forecasts by at most {span(best['median_ae_s'])}), {_closer(best['mae_s'], limit['mae_s'])}; but "
         f"{100 * best['underestimate_rate']:.0f} % of the jobs run longer than it says, so it can plan a schedule but "
         "must not replace the limit that ends a job."
     )
@@ -79,8 +81,9 @@ def _schedules(found: Evaluation) -> list[str]:
     today = by[rows[0]["policy"], YARDSTICK]
     advice = [_order(by, today)]
     if tried:
-        best = min(tried, key=lambda row: row["mean_wait_s"])
-        advice += [_best(by, tried, best), _advice(by, best, found.validity)]
+        helpful = [row for row in tried if _change(by, row) < -LEAST]
+        best = min(helpful or tried, key=lambda row: row["mean_wait_s"])
+        advice += [_best(by, tried, best, bool(helpful)), _advice(by, best, found.validity)]
     return advice
 
 
@@ -97,21 +100,29 @@ def _order(by: Rows, today: Mapping[str, Any]) -> str:
     return ", and ".join([text, *others]) + "."
 
 
-def _best(by: Rows, tried: Sequence[Mapping[str, Any]], best: Mapping[str, Any]) -> str:
+def _best(by: Rows, tried: Sequence[Mapping[str, Any]], best: Mapping[str, Any], helps: bool) -> str:
     """What the best forecast does under its policy, against the limits there and against the oracle."""
     limits, oracle = by[best["policy"], YARDSTICK], by[best["policy"], ORACLE]
-    worse = [row for row in tried if row["mean_wait_s"] > by[row["policy"], YARDSTICK]["mean_wait_s"] * (1 + SAME)]
-    none = best["mean_wait_s"] >= limits["mean_wait_s"]
-    head = "No forecast tried here shortens the waits; the least harmful is" if none else "The shortest waits come with"
+    head = "Planned with forecasts, the shortest waits come with" if helps else NO_HELP
     text = (
         f"{head} {best['predictor']} under {policy_words(best['policy'])}: "
-        f"{_against(best['mean_wait_s'], limits['mean_wait_s'])} against the limits there. "
+        f"{_against(best['mean_wait_s'], limits['mean_wait_s'], ' than with the limits there')}. "
         f"{_perfect(best['share_of_perfect'], oracle['mean_wait_s'])}"
     )
-    if worse and not none:
+    plain = min((row for (_, spec), row in by.items() if spec == YARDSTICK), key=lambda row: row["mean_wait_s"])
+    if helps and plain["mean_wait_s"] < best["mean_wait_s"]:
+        text += f" The limits alone give {span(plain['mean_wait_s'])} under {policy_words(plain['policy'])}."
+    worse = [row for row in tried if _change(by, row) > SAME]
+    if worse and helps:
         named = " and ".join(f"{row['predictor']} under {policy_words(row['policy'])}" for row in worse)
         text += f" Forecasts can also do harm: {named} would make the mean wait longer than the limits do."
     return text
+
+
+def _change(by: Rows, row: Mapping[str, Any]) -> float:
+    """Mean wait against the limits' under the same policy: -0.1 is a tenth shorter."""
+    limits = by[row["policy"], YARDSTICK]["mean_wait_s"]
+    return row["mean_wait_s"] / limits - 1 if limits > 0 else 0.0
 
 
 def _perfect(share: float, oracle: float) -> str:
@@ -130,22 +141,19 @@ def _advice(by: Rows, best: Mapping[str, Any], checked: Validity | None) -> str:
             "Do not decide on these simulated waits (see the next lines); what is said of limits and forecasts holds, "
             "for it comes from the log itself."
         )
-    gain = 1 - best["mean_wait_s"] / max(by[best["policy"], YARDSTICK]["mean_wait_s"], 1e-9)
-    if gain < 0.02:
+    if _change(by, best) > -SAME:
         return "Nothing here speaks for planning with forecasts on this machine."
     return (
-        f"Worth a trial: plan with {best['predictor']} under {policy_words(best['policy'])}, keep the users' limits to end "
-        "jobs, and compare the 95 % waits below before deciding."
+        f"Worth a trial: plan with {best['predictor']} under {policy_words(best['policy'])}, keep the users' limits to "
+        "end jobs, and compare the 95 % waits below before deciding."
     )
 
 
-def _against(it: float, base: float) -> str:
-    if base <= 0:
-        return span(it)
-    change = it / base - 1
-    if abs(change) < 0.005:
-        return f"{span(it)} (the same)"
-    return f"{span(it)} ({100 * abs(change):.0f} % {'longer' if change > 0 else 'shorter'})"
+def _against(it: float, base: float, than: str = "") -> str:
+    change = it / base - 1 if base > 0 else 0.0
+    if abs(change) < LEAST:
+        return f"{span(it)} (no change)"
+    return f"{span(it)} ({100 * abs(change):.0f} % {'longer' if change > 0 else 'shorter'}{than})"
 
 
 def policy_words(policy: str) -> str:
