@@ -7,6 +7,7 @@ from collections import deque
 from ...events.event import END, SUBMIT, Event
 from ...events.state import SystemState
 from ...job import JobRequest, Name
+from ..fields import class_key
 from ..protocol import Prediction, at_least_a_second
 from .requested import largest_limit, limit_or
 
@@ -17,8 +18,8 @@ class RecentMean:
     """Mean run time of the last `k` finished jobs equal on `fields`, else the last k of the user, else the limit.
 
     One finished job suffices at each step; the result is capped by the limit. `fields` are columns known at
-    submission (a `JobRequest` attribute or an extra column), parted by `+`. Unknown fields never match (NaN equals
-    nothing), so such a job goes to its user's history. Source: the rule measured in papers/online-knn-ga.md ("mean of
+    submission (a `JobRequest` attribute or an extra column), parted by `+`. Unknown fields never match (null equals
+    nothing here): such a job goes to its user's history. Source: the rule measured in papers/online-knn-ga.md ("mean of
     the last 5 finished jobs of the same user, requested time and processors"). O(k) a job, k numbers a class.
 
     >>> from batchcast.events.event import End
@@ -41,7 +42,7 @@ class RecentMean:
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The mean, kept between one second and the limit."""
-        recent = self.same.get(self._key(job))
+        recent = self.same.get(class_key(job, self.fields))
         basis = "same " + ", ".join(self.fields)
         if not recent and job.user_id is not None:
             recent, basis = self.users.get(job.user_id), "same user"
@@ -56,12 +57,8 @@ class RecentMean:
             job: JobRequest = event.job  # type: ignore[union-attr]
             run_time: float = event.run_time  # type: ignore[union-attr]
             self.users.setdefault(job.user_id, deque(maxlen=self.k)).append(run_time)
-            key = self._key(job)
+            key = class_key(job, self.fields)
             if None not in key:
                 self.same.setdefault(key, deque(maxlen=self.k)).append(run_time)
         elif event.kind == SUBMIT:
             self.largest = largest_limit(self.largest, event.job.req_time)  # type: ignore[union-attr]
-
-    def _key(self, job: JobRequest) -> tuple[object, ...]:
-        values = (getattr(job, name) if name in JobRequest._fields else job.extra.get(name) for name in self.fields)
-        return tuple(None if value != value else value for value in values)
