@@ -1,10 +1,11 @@
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
 from batchcast.events.event import End
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
 from batchcast.predict.runtime.parzen import Parzen, density_mode
-from hypothesis import given
-from hypothesis import strategies as st
 
 NAN = float("nan")
 

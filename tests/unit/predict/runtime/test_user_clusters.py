@@ -1,4 +1,5 @@
 import numpy as np
+
 from batchcast.events.recorded import replay
 from batchcast.predict.runtime.user_clusters import UserClusters
 from batchcast.table import Trace
@@ -21,4 +22,5 @@ def test_a_new_user_who_submits_like_others_gets_their_run_times():
     answer = replay(trace, {"m": method})["m"].points[-10:]
     truth = trace.run_time[-10:]
     assert np.all(np.abs(answer - truth) < 0.2 * truth)
-    assert method.trained and method.trained[-1]["clusters"] == 2
+    assert method.trained
+    assert method.trained[-1]["clusters"] == 2
