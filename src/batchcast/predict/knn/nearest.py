@@ -29,6 +29,12 @@ def normal(value: float, low: float, span: float) -> float:
     return (value - low) / span if span > 0.0 else 0.0
 
 
+def normalised(values: np.ndarray, low: np.ndarray, span: np.ndarray) -> np.ndarray:
+    """`normal` for a table (n, m), the very same numbers."""
+    safe = np.where(span > 0, span, 1.0)
+    return np.where(np.isnan(values), np.nan, np.where(span > 0, (values - low) / safe, 0.0))
+
+
 @njit(cache=True)
 def distance(one: np.ndarray, other: np.ndarray) -> float:
     """Sim of eq. 3, over normalised numbers (m,): both unknown add 0, one unknown adds 1."""
@@ -45,7 +51,7 @@ def distance(one: np.ndarray, other: np.ndarray) -> float:
 @njit(cache=True)
 def alike(one: np.ndarray, other: np.ndarray, template: int) -> bool:
     """Whether the codes agree on every field whose bit is set in `template`."""
-    for field in range(len(one)):
+    for field in range(len(one)):  # noqa: SIM110 (compiled: a generator would not be)
         if (template >> field) & 1 and one[field] != other[field]:
             return False
     return True

@@ -23,7 +23,9 @@ class Rows:
 
     def __init__(self, **columns: tuple[int, type]) -> None:
         """Each column: its width (0: a plain vector) and dtype."""
-        self.columns = {name: np.zeros((64, width) if width else 64, dtype) for name, (width, dtype) in columns.items()}
+        self.columns: dict[str, np.ndarray] = {
+            name: np.zeros((64, width) if width else 64, dtype) for name, (width, dtype) in columns.items()
+        }
         self.length = 0
         self.dropped = 0
 

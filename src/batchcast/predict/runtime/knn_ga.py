@@ -2,56 +2,21 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
 from ...events.event import END, SUBMIT, WITHDRAW, Event
 from ...events.state import SystemState
 from ...job import JobRequest
-from ..knn.fitness import score, sweep
-from ..knn.genetic import Gene, minimise
+from ..knn.batches import Batches
+from ..knn.genetic import minimise
 from ..knn.local import LOCAL_MODELS, local_estimate
 from ..knn.nearest import mean_and_std, mean_of_last, nearest, normal, planned, scaling
-from ..knn.orders import Orders, neighbour_orders
 from ..knn.store import Store
+from ..knn.trial import GENES, NOMINALS, NUMBERS, USER, Parameters, Trial
 from ..protocol import Prediction
 from ..spread import LEVELS, sample_quantiles
-
-NOMINALS = ("user_id", "group_id", "queue_id", "app_id")
-NUMBERS = ("procs", "req_time", "req_mem_kib")
-USER = 0b0001
-TEMPLATES = tuple(range(16))
-RANGES = {"n": (100, 3000), "k": (1, 50), "alpha": (0.0, 2.0), "beta": (0.1, 2.0)}
-GENES = (
-    *(Gene("bit") for _ in NOMINALS),
-    Gene("int", *RANGES["n"]),
-    Gene("int", *RANGES["k"]),
-    Gene("real", *RANGES["alpha"]),
-    Gene("real", *RANGES["beta"]),
-)
-
-
-class Parameters(NamedTuple):
-    """What the search settles: template (bits: user, group, queue, application), N, K, alpha, beta."""
-
-    template: int
-    n: int
-    k: int
-    alpha: float
-    beta: float
-
-    @classmethod
-    def of(cls, genome: np.ndarray) -> Parameters:
-        """From a genome (x1..x4, N, K, alpha, beta)."""
-        template = sum(int(bit) << field for field, bit in enumerate(genome[:4]))
-        return cls(template, int(genome[4]), int(genome[5]), float(genome[6]), float(genome[7]))
-
-    def fields(self) -> tuple[str, ...]:
-        """The template in words."""
-        return tuple(name for field, name in enumerate(NOMINALS) if (self.template >> field) & 1)
-
 
 UNTRAINED = Parameters(USER, 3000, 5, 0.0, 1.0)
 
@@ -100,17 +65,17 @@ class KnnGa:
         pu_weight: float = 1.0,
         seed: int = 0,
     ) -> None:
-        if min(h, t1, t2, generations) < 1 or population < 3:
-            raise ValueError("h, t1, t2 and generations are at least 1, population at least 3")
+        if generations < 1 or population < 3:
+            raise ValueError("generations is at least 1, population at least 3")
         if local_model not in LOCAL_MODELS:
             raise ValueError(f"local_model is one of {', '.join(LOCAL_MODELS)}")
-        self.h, self.t1, self.t2 = h, t1, t2
+        self.batches = Batches(h, t1, t2)
         self.population, self.generations = population, generations
         self.local_model = local_model
         self.warm_start = warm_start
         self.pu_weight = pu_weight
         self.seed = seed
-        self.refit_every_jobs = math.gcd(h + t1, t2)
+        self.refit_every_jobs = self.batches.cadence
         self.store = Store(NOMINALS, NUMBERS)
         self.batch = -1
         self.parameters = UNTRAINED
@@ -156,18 +121,15 @@ class KnnGa:
 
     def refit(self, now: float) -> None:
         """Search the parameters of the batch that is due; nothing when none is."""
-        batch = (self.store.submitted - self.h - self.t1) // self.t2
+        batch = self.batches.due(self.store.submitted)
         if batch <= self.batch:
             return
         self.batch = batch
-        first = batch * self.t2
-        self.store.forget(first)
-        self.low, self.span = scaling(self.store.window(first, first + self.h)["values"])
-        training = self.store.window(first + self.h, first + self.h + self.t1)
-        known = ~np.isnan(training["run"])
-        if not known.any():
+        self.store.forget(self.batches.history(batch)[0])
+        self.low, self.span = scaling(self.store.window(*self.batches.history(batch))["values"])
+        trial = self.trial()
+        if not len(trial.actual):
             return
-        trial = Trial.of({name: column[known] for name, column in training.items()}, self.store, self.low, self.span)
         found = minimise(
             GENES,
             lambda genome: trial.score(Parameters.of(genome), self.pu_weight)[0],
@@ -183,7 +145,7 @@ class KnnGa:
             {
                 "now": now,
                 "batch": batch,
-                "first_job": first + self.h + self.t1,
+                "first_job": self.batches.training(batch)[1],
                 "template": "+".join(self.parameters.fields()) or "(empty)",
                 "n": self.parameters.n,
                 "k": self.parameters.k,
@@ -197,50 +159,11 @@ class KnnGa:
             }
         )
 
+    def trial(self) -> Trial:
+        """The current batch's TrainingSet as far as its jobs have finished, ready to try parameters on."""
+        training = self.store.window(*self.batches.training(self.batch))
+        known = ~np.isnan(training["run"])
+        return Trial.of({name: column[known] for name, column in training.items()}, self.store, self.low, self.span)
+
     def _words(self) -> str:
         return "same " + ", ".join(self.parameters.fields()) if self.parameters.template else "any job"
-
-
-class Trial(NamedTuple):
-    """A training set made ready: orders per template and what each job knew at its submission."""
-
-    orders: dict[int, Orders]
-    done: np.ndarray
-    run: np.ndarray
-    total: np.ndarray
-    limit: np.ndarray
-    fallback: np.ndarray
-    actual: np.ndarray
-
-    @classmethod
-    def of(cls, training: dict[str, np.ndarray], store: Store, low: np.ndarray, span: np.ndarray) -> Trial:
-        """From the training jobs' columns, the finished jobs that may be looked at, and the batch's scaling."""
-        finished = store.finished
-        done = np.searchsorted(finished["place"], training["done"])
-        orders = neighbour_orders(
-            normalised(training["values"], low, span),
-            training["codes"],
-            done,
-            normalised(finished["values"], low, span),
-            finished["codes"].copy(),
-            TEMPLATES,
-            int(RANGES["k"][1]),
-        )
-        run, total = finished["run"].copy(), finished["total"].copy()
-        return cls(orders, done, run, total, training["limit"], training["fallback"], training["run"])
-
-    def estimates(self, chosen: Parameters) -> tuple[np.ndarray, np.ndarray]:
-        """Est and std of every training job; std NaN where the limit was the only answer."""
-        own, user = self.orders[chosen.template], self.orders[USER]
-        return sweep(*own, *user, self.done, self.run, self.total, self.fallback, chosen.n, chosen.k)
-
-    def score(self, chosen: Parameters, pu_weight: float) -> tuple[float, float, float]:
-        """Fitness, MAE and PU on the training set."""
-        mean, std = self.estimates(chosen)
-        return score(mean, std, self.limit, self.actual, chosen.alpha, chosen.beta, pu_weight)
-
-
-def normalised(values: np.ndarray, low: np.ndarray, span: np.ndarray) -> np.ndarray:
-    """f(x) of eq. 2 for a table (n, m); NaN stays unknown."""
-    safe = np.where(span > 0, span, 1.0)
-    return np.where(np.isnan(values), np.nan, np.where(span > 0, (values - low) / safe, 0.0))
