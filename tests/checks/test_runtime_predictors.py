@@ -4,16 +4,25 @@ import pytest
 
 from batchcast.predict.registry import available, make
 from batchcast.testing.logs import small_log
-from batchcast.testing.predictor import CHECKS, future_is_hidden
+from batchcast.testing.predictor import CHECKS, check_predictor, future_is_hidden
 
 TRAINED = {
     "knn_ga": "knn_ga:h=40,t1=20,t2=20,population=6,generations=3",
+    "plain_regression": "plain_regression:every=40,window=60",
+    "su": "su:every=40,search=10",
     "user_clusters": "user_clusters:every=40,clusters=3",
 }
 MORE = (
     "last_2:need=2,round=down",
     "knn_ga:h=40,t1=20,t2=20,population=4,generations=2,local_model=linear,warm_start=yes",
+    "plain_regression:model=linear,every=40",
     "parzen:keys=app_id+queue_id,statistic=mean,window=none",
+)
+SLOW = (
+    "su:model=forest,every=20,search=2",
+    "su:model=linear,every=20,search=10,objective=mae",
+    "su:model=linear,clusters=no,every=20",
+    "plain_regression:model=forest,every=20",
 )
 SPECS = [TRAINED.get(name, name) for name in available("runtime")] + list(MORE)
 
@@ -30,7 +39,7 @@ def test_passes(spec, check):
     check(maker(spec), small_log())
 
 
-@pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.partition(":")[0] in TRAINED])
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if hasattr(maker(spec)(small_log(5)), "refit")])
 def test_small_settings_do_reach_training(spec):
     """Else the suite would only ever look at the untrained fall-back."""
     from batchcast.events.recorded import replay
@@ -38,3 +47,10 @@ def test_small_settings_do_reach_training(spec):
     method = maker(spec)(small_log())
     replay(small_log(), {"method": method})
     assert method.trained
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spec", SLOW)
+def test_the_costly_variants_pass_on_a_short_log(spec):
+    """A forest a prediction takes tens of milliseconds."""
+    check_predictor(maker(spec), small_log(40))

@@ -16,7 +16,16 @@ def kernel(function: F) -> F:
     Where no cache can be written (a read-only installation without a home directory) the kernel still compiles, at
     every start.
     """
+    return _compiled(function, _nrt=False)
+
+
+def allocating(function: F) -> F:
+    """The same for a kernel that makes arrays of its own."""
+    return _compiled(function)
+
+
+def _compiled(function: F, **options: bool) -> F:
     try:
-        return numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)(function)
+        return numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)  # type: ignore[call-overload]
     except RuntimeError:  # numba: no locator available for the cache
-        return numba.njit(nogil=True, error_model="numpy", _nrt=False)(function)
+        return numba.njit(nogil=True, error_model="numpy", **options)(function)  # type: ignore[call-overload]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ...schedule.compiled import allocating
 from .nearest import mean_of_last, planned
 
 
-@njit(cache=True)
+@allocating
 def sweep(
     start: np.ndarray,
     entries: np.ndarray,
@@ -40,7 +40,7 @@ def sweep(
     return mean, std
 
 
-@njit(cache=True)
+@allocating
 def _of_first(entries: np.ndarray, begin: int, end: int, run: np.ndarray, oldest: int, k: int) -> tuple[float, float]:
     count = 0
     first = 0.0
@@ -64,7 +64,7 @@ def _of_first(entries: np.ndarray, begin: int, end: int, run: np.ndarray, oldest
     return first + mean, np.sqrt(max(two / count - mean * mean, 0.0))
 
 
-@njit(cache=True)
+@allocating
 def score(
     mean: np.ndarray,
     std: np.ndarray,

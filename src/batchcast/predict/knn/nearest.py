@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from ...schedule.compiled import allocating
 
 
 def scaling(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -21,7 +22,7 @@ def scaling(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return low, np.where(np.isfinite(span), span, 0.0)
 
 
-@njit(cache=True)
+@allocating
 def normal(value: float, low: float, span: float) -> float:
     """f(x) = (x - min)/(max - min), eq. 2 of Xu et al. 2018; 0 in a column without range, NaN stays."""
     if value != value:
@@ -35,7 +36,7 @@ def normalised(values: np.ndarray, low: np.ndarray, span: np.ndarray) -> np.ndar
     return np.where(np.isnan(values), np.nan, np.where(span > 0, (values - low) / safe, 0.0))
 
 
-@njit(cache=True)
+@allocating
 def distance(one: np.ndarray, other: np.ndarray) -> float:
     """Sim of eq. 3, over normalised numbers (m,): both unknown add 0, one unknown adds 1."""
     total = 0.0
@@ -48,7 +49,7 @@ def distance(one: np.ndarray, other: np.ndarray) -> float:
     return np.sqrt(total)
 
 
-@njit(cache=True)
+@allocating
 def alike(one: np.ndarray, other: np.ndarray, template: int) -> bool:
     """Whether the codes agree on every field whose bit is set in `template`."""
     for field in range(len(one)):  # noqa: SIM110 (compiled: a generator would not be)
@@ -57,7 +58,7 @@ def alike(one: np.ndarray, other: np.ndarray, template: int) -> bool:
     return True
 
 
-@njit(cache=True)
+@allocating
 def nearest(
     codes: np.ndarray,
     values: np.ndarray,
@@ -99,7 +100,7 @@ def nearest(
     return found[:count]
 
 
-@njit(cache=True)
+@allocating
 def mean_and_std(run: np.ndarray, positions: np.ndarray) -> tuple[float, float]:
     """Mean and population standard deviation of run times, summed nearest first around the nearest.
 
@@ -117,7 +118,7 @@ def mean_and_std(run: np.ndarray, positions: np.ndarray) -> tuple[float, float]:
     return first + mean, np.sqrt(max(two / count - mean * mean, 0.0))
 
 
-@njit(cache=True)
+@allocating
 def mean_of_last(total: np.ndarray, done: int, n: int) -> float:
     """Mean run time of the last n of the first `done` finished jobs, from running totals; done >= 1."""
     n = min(n, done)
@@ -125,7 +126,7 @@ def mean_of_last(total: np.ndarray, done: int, n: int) -> float:
     return (total[done - 1] - before) / n
 
 
-@njit(cache=True)
+@allocating
 def planned(mean: float, std: float, limit: float, alpha: float, beta: float) -> float:
     """Est2 = min(Est + alpha std, beta r), eqs. 5 and 6; no cap without a limit; at least a second."""
     estimate = mean + alpha * std

@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from ...schedule.compiled import allocating
 from .nearest import distance
 
 
@@ -73,7 +73,7 @@ def classes(codes: np.ndarray, template: int) -> np.ndarray:
     return label
 
 
-@njit(cache=True)
+@allocating
 def sorted_candidates(vectors: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Per distinct query vector (d, m), the places of all candidates (jobs, m) by distance, then recency, (d, jobs)."""
     jobs = len(values)
@@ -88,7 +88,7 @@ def sorted_candidates(vectors: np.ndarray, values: np.ndarray) -> np.ndarray:
     return order
 
 
-@njit(cache=True)
+@allocating
 def needed(
     order: np.ndarray,
     group: np.ndarray,

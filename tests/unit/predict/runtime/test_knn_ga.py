@@ -20,7 +20,7 @@ TRIED = (Parameters(5, 3, 1, 0.5, 0.7), Parameters(0, 5, 3, 1.5, 1.2), Parameter
 
 @st.composite
 def logs(draw):
-    n = draw(st.integers(1, 40))
+    n = draw(st.integers(1, 36))
     few = st.sampled_from
 
     def column(values):
@@ -72,7 +72,7 @@ def told(trace, protocol, method):
             finished.append(naive.Done(numbers[event.job.row], asked["nominals"], asked["numbers"], event.run_time))
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(logs(), st.sampled_from(["honest", "paper"]))
 def test_every_prediction_and_every_fitness_equals_the_naive_twin(trace, protocol):
     method = KnnGa(h=H, t1=T1, t2=T2, population=4, generations=3)
