@@ -8,6 +8,9 @@ from batchcast.testing.predictor import CHECKS, check_predictor, future_is_hidde
 
 TRAINED = {
     "knn_ga": "knn_ga:h=40,t1=20,t2=20,population=6,generations=3",
+    "minh_wolters": "minh_wolters:h=40,t1=20,t2=20,population=4,generations=2,sample=10",
+    "smith_templates": "smith_templates:h=40,t1=20,t2=20,population=4,generations=2",
+    "trip": "trip:count=3,window=20,every=20,trust=0.5",
     "plain_regression": "plain_regression:every=40,window=60",
     "su": "su:every=40,search=10",
     "user_clusters": "user_clusters:every=40,clusters=3",
@@ -16,6 +19,7 @@ MORE = (
     "last_2:need=2,round=down",
     "knn_ga:h=40,t1=20,t2=20,population=4,generations=2,local_model=linear,warm_start=yes",
     "plain_regression:model=linear,every=40",
+    "minh_wolters:h=40,t1=20,t2=20,population=4,generations=2,sample=10,apart=yes",
     "parzen:keys=app_id+queue_id,statistic=mean,window=none",
 )
 SLOW = (

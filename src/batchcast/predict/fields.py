@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,9 +15,13 @@ _OWN = frozenset(JobRequest._fields) - {"row", "job_id", "extra"}
 def field_value(job: JobRequest, name: str) -> Any:
     """A field known at submission, the house's own or an extra column; None when unknown.
 
+    `procs_log2` is the size class of the processors: the next power of two, as its exponent.
+
     >>> field_value(JobRequest(0, 1, 0.0, 4.0, float("nan"), float("nan"), extra={"ispin": 2}), "ispin")
     2
     """
+    if name == "procs_log2":
+        return math.ceil(math.log2(job.procs)) if 0 < job.procs < math.inf else None
     value = getattr(job, name) if name in _OWN else job.extra.get(name)
     return None if value != value else value
 
@@ -40,7 +45,7 @@ def unknown_fields(method: Any, trace: Trace) -> tuple[str, ...]:
 
 
 def _known(trace: Trace, name: str) -> bool:
-    if name == "procs":
+    if name in ("procs", "procs_log2"):
         return bool((trace.procs() > 0).any())
     if name not in trace.names:
         return False

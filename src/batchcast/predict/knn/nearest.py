@@ -59,6 +59,22 @@ def alike(one: np.ndarray, other: np.ndarray, template: int) -> bool:
 
 
 @allocating
+def insert(best: np.ndarray, found: np.ndarray, count: int, d: float, position: int) -> int:
+    """Put a candidate in its place among the nearest, behind its equals; how many there are now."""
+    k = len(best)
+    if count == k and not d < best[k - 1]:
+        return count
+    at = count if count < k else k - 1
+    while at > 0 and d < best[at - 1]:
+        best[at] = best[at - 1]
+        found[at] = found[at - 1]
+        at -= 1
+    best[at] = d
+    found[at] = position
+    return min(count + 1, k)
+
+
+@allocating
 def nearest(
     codes: np.ndarray,
     values: np.ndarray,
@@ -86,17 +102,7 @@ def nearest(
         for column in range(len(row)):
             row[column] = normal(values[position, column], low[column], span[column])
         d = distance(row, query)
-        if count == k and not d < best[k - 1]:
-            continue
-        at = count if count < k else k - 1
-        while at > 0 and d < best[at - 1]:
-            best[at] = best[at - 1]
-            found[at] = found[at - 1]
-            at -= 1
-        best[at] = d
-        found[at] = position
-        if count < k:
-            count += 1
+        count = insert(best, found, count, d, position)
     return found[:count]
 
 
