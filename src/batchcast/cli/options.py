@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ..errors import NoAnswer, UsageError
+from .compiled import without_blas
 from .output import say
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def take_log(given: dict[str, Any], *, tell: bool = True) -> Log:
     from ..trace.read import read_trace
     from ..trace.select import Selection, select
 
+    without_blas()
     options = {key: given.pop(key) for key in _LOG_KEYS}
     rules = split_words(options["clean"])
     procs = _procs_rule(options["procs"], rules)

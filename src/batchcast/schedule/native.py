@@ -1,4 +1,4 @@
-"""The native planner: `last_2` and `recent_mean` as one branch of the kernel, equal to their Python twins to the bit."""
+"""The native planner: `last_2` and `recent_mean` as one branch of the kernel, equal to their Python twins."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from .source import FORMS, Source
 from .zone import zone
 
 FORMATS = ("swf", "sacct")
+_GLANCE = 1 << 13
 
 
 def read_trace(
@@ -66,7 +67,10 @@ def sniff(sample: bytes) -> str | None:
     """
     from ..formats.swf import looks_like_swf
 
-    return "swf" if looks_like_swf(sample) else None
+    for part in (sample[:_GLANCE], sample):  # most logs show what they are at once; junk may come first
+        if looks_like_swf(part):
+            return "swf"
+    return None
 
 
 def _unrecognised(source: Source, sample: bytes) -> str:

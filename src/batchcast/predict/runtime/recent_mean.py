@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from operator import attrgetter
 
 from ...events.event import END, SUBMIT, Event
 from ...events.state import SystemState
@@ -18,8 +19,8 @@ class RecentMean:
     """Mean run time of the last `k` finished jobs equal on `fields`, else the last k of the user, else the limit.
 
     One finished job suffices at each step; the result is capped by the limit. `fields` are columns known at
-    submission (a `JobRequest` attribute or an extra column), parted by `+`. Unknown fields never match (null equals
-    nothing here): such a job goes to its user's history. Source: the rule measured in papers/online-knn-ga.md ("mean of
+    submission (a `JobRequest` attribute or an extra column), parted by `+`. Unknown fields never match (NaN equals
+    nothing), so such a job goes to its user's history. Source: the rule measured in papers/online-knn-ga.md ("mean of
     the last 5 finished jobs of the same user, requested time and processors"). O(k) a job, k numbers a class.
 
     >>> from batchcast.events.event import End
@@ -36,13 +37,16 @@ class RecentMean:
             raise ValueError("k is at least 1 job")
         self.k = k
         self.fields = fields
+        # one C call instead of a Python loop; a single field would come back bare, not as a tuple
+        several = len(fields) > 1 and all(name in JobRequest._fields for name in fields)
+        self._plain = attrgetter(*fields) if several else None
         self.largest = 0.0
         self.same: dict[tuple[object, ...], deque[float]] = {}
         self.users: dict[Name, deque[float]] = {}
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The mean, kept between one second and the limit."""
-        recent = self.same.get(class_key(job, self.fields))
+        recent = self.same.get(self._key(job))
         basis = "same " + ", ".join(self.fields)
         if not recent and job.user_id is not None:
             recent, basis = self.users.get(job.user_id), "same user"
@@ -57,8 +61,17 @@ class RecentMean:
             job: JobRequest = event.job  # type: ignore[union-attr]
             run_time: float = event.run_time  # type: ignore[union-attr]
             self.users.setdefault(job.user_id, deque(maxlen=self.k)).append(run_time)
-            key = class_key(job, self.fields)
+            key = self._key(job)
             if None not in key:
                 self.same.setdefault(key, deque(maxlen=self.k)).append(run_time)
         elif event.kind == SUBMIT:
             self.largest = largest_limit(self.largest, event.job.req_time)  # type: ignore[union-attr]
+
+    def _key(self, job: JobRequest) -> tuple[object, ...]:
+        if self._plain is None:
+            return class_key(job, self.fields)
+        values = self._plain(job)
+        for value in values:
+            if value != value:
+                return tuple(None if v != v else v for v in values)
+        return values
