@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Literal
 
 import numpy as np
@@ -21,7 +21,6 @@ LONGEST_S = 1e8
 BINS = 128
 STEP = math.log(LONGEST_S) / BINS
 LEAST = [0.0 if b == 0 else math.exp(b * STEP) for b in range(BINS)]
-CLASSES = 6
 
 
 class LogUniform:
@@ -45,8 +44,8 @@ class LogUniform:
     def __init__(
         self,
         level: float = 0.95,
-        by: Literal["size", "all"] = "all",
-        keep: int = 2000,
+        by: Literal["all", "queue", "size"] = "all",
+        keep: int = 400,
         need: int = 59,
         cancelled: Cancelled = "count",
     ) -> None:
@@ -56,55 +55,62 @@ class LogUniform:
             raise ValueError("keep is at least 1 wait")
         self.level, self.by, self.keep, self.need = level, by, keep, need
         self.census = Census(cancelled)
-        self.counts = np.zeros((CLASSES, BINS))
-        self.learned = [0] * CLASSES
-        self.recent: tuple[deque[int], ...] = tuple(deque() for _ in range(CLASSES))
+        self.histories: dict[Hashable, deque[int]] = {None: deque()}
+        self.counts: dict[Hashable, np.ndarray] = {None: np.zeros(BINS)}
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The fitted median and upper quantile, the same for every job of a class at an instant."""
-        own = self._class(job)
-        everyone = sum(self.learned)
-        if everyone == 0:
-            oldest = max(self.census.elapsed(k, at.now) for k in range(CLASSES))
+        """The fitted median and upper quantile, the same for every job of a group at an instant."""
+        group = self._group(job)
+        if len(self.histories.get(group, ())) < self.need:
+            group = None
+        learned = len(self.histories[group])
+        queues = tuple(self.census.submits) if group is None else (group,)
+        if learned == 0:
+            oldest = max((self.census.elapsed(k, at.now) for k in queues), default=0.0)
             point, basis = guess(job, at, oldest)
             return Prediction(point, (self.level,), (point,), basis)
-        if self.by == "size" and self.learned[own] >= self.need:
-            counts, censored = self.counts[own], self._censored((own,), at.now)
-            basis = f"log-uniform fit to {self.learned[own]} waits of the size class"
-        else:
-            counts, censored = self.counts.sum(axis=0), self._censored(range(CLASSES), at.now)
-            basis = f"log-uniform fit to {everyone} waits"
+        counts, censored = self.counts[group], self._censored(queues, at.now)
         point, bound = fitted(counts, censored, 0.5), fitted(counts, censored, self.level)
-        return Prediction(
-            at_least_a_second(point), (self.level,), (at_least_a_second(max(bound, point)),), basis
-        )
+        basis = f"log-uniform fit to {learned} waits" + ("" if group is None else f" of the same {self.by}")
+        return Prediction(at_least_a_second(point), (self.level,), (at_least_a_second(max(bound, point)),), basis)
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Counts each learned wait into its bin."""
         job = getattr(event, "job", None)
-        own = 0 if job is None else self._class(job)
-        wait = self.census.observe(event, at, own)
+        group = None if job is None else self._group(job)
+        wait = self.census.observe(event, at, group)
         if wait is not None:
-            self._learn(own, min(int(math.log(max(wait, 1.0)) / STEP), BINS - 1))
+            for history in {group, None}:
+                self._learn(history, bin_of(wait))
 
-    def _learn(self, own: int, b: int) -> None:
-        self.counts[own, b] += 1
-        self.recent[own].append(b)
-        if len(self.recent[own]) > self.keep:
-            self.counts[own, self.recent[own].popleft()] -= 1
-        self.learned[own] = len(self.recent[own])
+    def _learn(self, group: Hashable, b: int) -> None:
+        history = self.histories.setdefault(group, deque())
+        counts = self.counts.setdefault(group, np.zeros(BINS))
+        counts[b] += 1
+        history.append(b)
+        if len(history) > self.keep:
+            counts[history.popleft()] -= 1
 
-    def _class(self, job: JobRequest) -> int:
-        return size_class(job.procs) + 1 if self.by == "size" else 0
+    def _group(self, job: JobRequest) -> Hashable:
+        return {"all": None, "size": size_class(job.procs), "queue": job.queue_id}[self.by]
 
-    def _censored(self, classes: Iterable[int], now: float) -> np.ndarray:
+    def _censored(self, queues: Iterable[Hashable], now: float) -> np.ndarray:
         longer = np.zeros(BINS + 1)
-        for k in classes:
+        for k in queues:
             oldest = self.census.elapsed(k, now)
             if oldest > 0:
-                for b in range(min(int(math.log(max(oldest, 1.0)) / STEP), BINS - 1) + 1):
+                for b in range(bin_of(oldest) + 1):
                     longer[b] += self.census.longer(k, LEAST[b], now)
         return longer[:-1] - longer[1:]
+
+
+def bin_of(wait: float) -> int:
+    """The log bin of a wait (floor 1 s).
+
+    >>> bin_of(0.0), bin_of(1e9)
+    (0, 127)
+    """
+    return min(int(math.log(max(wait, 1.0)) / STEP), BINS - 1)
 
 
 @njit(cache=True)
