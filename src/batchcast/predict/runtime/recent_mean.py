@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from operator import attrgetter
 
 from ...events.event import END, SUBMIT, Event
 from ...events.state import SystemState
@@ -35,6 +36,9 @@ class RecentMean:
             raise ValueError("k is at least 1 job")
         self.k = k
         self.fields = fields
+        # one C call instead of a Python loop; a single field would come back bare, not as a tuple
+        several = len(fields) > 1 and all(name in JobRequest._fields for name in fields)
+        self._plain = attrgetter(*fields) if several else None
         self.largest = 0.0
         self.same: dict[tuple[object, ...], deque[float]] = {}
         self.users: dict[Name, deque[float]] = {}
@@ -63,5 +67,11 @@ class RecentMean:
             self.largest = largest_limit(self.largest, event.job.req_time)  # type: ignore[union-attr]
 
     def _key(self, job: JobRequest) -> tuple[object, ...]:
-        values = (getattr(job, name) if name in JobRequest._fields else job.extra.get(name) for name in self.fields)
-        return tuple(None if value != value else value for value in values)
+        values = self._plain(job) if self._plain else self._named(job)
+        for value in values:
+            if value != value:
+                return tuple(None if v != v else v for v in values)
+        return values
+
+    def _named(self, job: JobRequest) -> tuple[object, ...]:
+        return tuple(getattr(job, name) if name in JobRequest._fields else job.extra.get(name) for name in self.fields)
