@@ -41,6 +41,8 @@ def live_events(jobs: Iterable[LiveJob], until: float, only: int | None = None) 
     found: list[tuple[tuple[float, int, int, int], tuple[float, ...], Event]] = []
     for job in jobs:
         place = log_place(job.request)
+        if job.told & (TOLD_START | TOLD_GONE) == TOLD_GONE:  # was told as withdrawn, whatever became known later
+            job = job._replace(start_time=math.nan)
         for round_, event in _history(job):
             bit = _bit(event.kind)
             wanted = job.told & bit if only is not None else not job.told & bit
