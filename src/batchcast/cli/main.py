@@ -37,6 +37,10 @@ class LazyGroup(click.Group):
             return None
         from importlib import import_module
 
+        from .compiled import prepare
+
+        if not {"-h", "--help"} & set(sys.argv):
+            prepare()
         return import_module(f"batchcast.cli.{cmd_name}").command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
