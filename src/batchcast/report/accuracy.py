@@ -12,13 +12,17 @@ COLUMNS = (
     TableColumn("jobs", "jobs", "count", "jobs scored: they ran, and the selection scores them"),
     TableColumn("mae_s", "mean error", "seconds", "mean absolute error, |predicted - actual|"),
     TableColumn("median_ae_s", "median error", "seconds", "half of the forecasts are off by no more"),
-    TableColumn("p95_ae_s", "95 % within", "seconds", "95th percentile of the absolute error"),
+    TableColumn("p95_ae_s", "95 % within", "seconds", "95th percentile of the absolute error", minor=True),
     TableColumn(
         "apa", "accuracy (apa)", "ratio", "mean of min(predicted, actual) / max(predicted, actual); 1 is perfect"
     ),
     TableColumn("underestimate_rate", "underestimates", "share", "jobs that ran longer than predicted"),
-    TableColumn("mean_shortfall_s", "mean shortfall", "seconds", "by how much those ran longer, on average"),
-    TableColumn("seconds", "took, s", "number", "time spent inside the predictor, without the replay's own"),
+    TableColumn(
+        "mean_shortfall_s", "mean shortfall", "seconds", "by how much those ran longer, on average", minor=True
+    ),
+    TableColumn(
+        "seconds", "took, s", "number", "time spent inside the predictor, without the replay's own", minor=True
+    ),
 )
 GROUPS_SHOWN = 20
 PROTOCOLS = {
