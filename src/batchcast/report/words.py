@@ -215,11 +215,12 @@ _GAPS = {
 
 def _coverage(checked: Validity) -> str:
     if not checked.uncovered_jobs:
-        return "As far as the log tells, no job asks for memory or GPUs and there is one partition."
-    share = shown(checked.uncovered_jobs / checked.all_jobs, "share")
-    parts = [
-        f"{shown(count / checked.all_jobs, 'share')} {_GAPS[name]}"
-        for name, count in checked.uncovered.items()
-        if count
-    ]
+        return "The log names no requests for memory or GPUs and no second partition."
+    share = _part(checked.uncovered_jobs, checked.all_jobs)
+    parts = [f"{_part(count, checked.all_jobs)} {_GAPS[name]}" for name, count in checked.uncovered.items() if count]
     return f"The model counts processors only and does not cover {share} of the jobs ({'; '.join(parts)})."
+
+
+def _part(count: int, jobs: int) -> str:
+    """A share, or the count itself where a share would read 0.0 %."""
+    return shown(count / jobs, "share") if count >= 0.001 * jobs else f"{count:,} of {jobs:,}"
