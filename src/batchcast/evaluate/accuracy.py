@@ -86,7 +86,9 @@ def score(
 
 def predictor(spec: str, trace: Trace, total: float, seed: int) -> Predictor:
     """A run-time predictor for this log; only oracles get its answers."""
-    return make("runtime", spec, answers=trace.run_time.tolist(), max_procs=total, rng=np.random.default_rng(seed))
+    return make(
+        "runtime", spec, answers=trace.run_time.tolist(), max_procs=total, rng=np.random.default_rng(seed), seed=seed
+    )
 
 
 def figures(scores: Scores, by: str | None = None) -> list[dict[str, Any]]:

@@ -56,17 +56,22 @@ def _parse(source: Source, format: str | None, strict: bool, timezone: str | Non
         from ..formats.swf import read_swf
 
         return read_swf(whole, source.name, strict=strict)
-    raise UsageError("sacct dumps are not read yet")
+    from ..formats.sacct import read_sacct
+
+    return read_sacct(whole, source.name, strict=strict, zone=zone(timezone or "UTC"))
 
 
 def sniff(sample: bytes) -> str | None:
-    """`swf`, or None when the text has the marks of no format.
+    """`swf` or `sacct`, or None when the text has the marks of neither.
 
-    >>> sniff(b"; MaxProcs: 128\\n"), sniff(b"hello\\n")
-    ('swf', None)
+    >>> sniff(b"; MaxProcs: 128\\n"), sniff(b"JobID|Submit|State\\n"), sniff(b"hello\\n")
+    ('swf', 'sacct', None)
     """
+    from ..formats.sacct import looks_like_sacct
     from ..formats.swf import looks_like_swf
 
+    if looks_like_sacct(sample[:_GLANCE].decode("utf-8", "replace")):
+        return "sacct"
     for part in (sample[:_GLANCE], sample):  # most logs show what they are at once; junk may come first
         if looks_like_swf(part):
             return "swf"
@@ -86,6 +91,9 @@ def _with_zone(info: LogInfo, timezone: str | None) -> LogInfo:
     """The zone that counts; a header's zone that does not exist gives way with a note."""
     if timezone is not None:
         return replace(info, timezone=timezone, timezone_source="--timezone")
+    if info.format == "sacct":
+        note = "the dump's times carry no zone and are read as UTC: --timezone NAME says where the cluster stands"
+        return info.with_note(note) if info.header.get("local_times") else info
     try:
         zone(info.timezone)
     except UsageError:
