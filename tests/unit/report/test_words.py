@@ -40,7 +40,7 @@ def test_a_gain_is_told_with_its_share_and_a_step() -> None:
     assert "half of the jobs use less than 10 % of their limit" in words
     assert "7 min 30 s (25 % shorter than with the limits there)" in words
     assert "50 % of what perfect knowledge would give" in words
-    assert "Worth a trial: plan with last_2 under EASY" in words
+    assert "Worth a trial first: EASY planned with last_2" in words
 
 
 def test_harm_is_told_as_harm() -> None:
@@ -60,6 +60,13 @@ def test_what_truth_does_not_gain_has_no_share() -> None:
     words = text(found(waits))
     assert "no better than the limits" in words
     assert "% of what perfect knowledge" not in words
+
+
+def test_a_policy_that_needs_no_forecasts_is_preferred_where_it_is_better() -> None:
+    waits = {("easy-sjbf", spec): wait for spec, wait in (("requested", 400.0), ("last_2", 420.0), ("actual", 380.0))}
+    words = text(found({**GOOD, **waits}))
+    assert "Worth a trial first: EASY-SJBF with the limits users give today, which needs no forecasts" in words
+    assert "The limits alone give 6 min 40 s under EASY-SJBF" in words
 
 
 def test_gains_in_doubt_are_no_advice() -> None:
