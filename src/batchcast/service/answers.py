@@ -136,11 +136,9 @@ def track_record(reader: Reader, cluster: str, partition: str | None, since: flo
 
 
 def covered_at(row: Row, level: float) -> bool | None:
-    """Whether an outcome lay at or below the forecast's quantile of a level; None where it gave no such quantile."""
-    levels, quantiles = json.loads(row["levels"]), json.loads(row["quantiles_s"])
-    if level not in levels:
-        return None
-    return bool(row["outcome_s"] <= quantiles[levels.index(level)])
+    """Whether an outcome lay at or below what was said for a level; None where the forecast did not reach so far."""
+    said = given_waited(forecast_of({"basis": "", **row}) or Prediction(1.0), 0.0, (level,))
+    return bool(row["outcome_s"] <= said.point) if said.levels and math.isfinite(said.point) else None
 
 
 def median(values: Iterable[float]) -> float:

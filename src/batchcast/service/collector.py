@@ -213,12 +213,18 @@ class Collector:
 
 
 def run(collector: Collector, stop: Callable[[float], bool], report: Callable[[Cycle], None], once: bool = False) -> None:
-    """Cycle until `stop(seconds)`, which waits so long, says so; a cycle that took long is not made up for."""
+    """Cycle until `stop(seconds)`, which waits so long, says so; a cycle that took long is not made up for.
+
+    `once`: until all history is there, or something went wrong.
+    """
     while True:
         began = collector.scheduler.now()
-        report(collector.cycle())
-        if once:
+        cycle = collector.cycle()
+        report(cycle)
+        if once and (cycle.problems or math.isfinite(cycle.behind_s)):
             return
+        if not math.isfinite(cycle.behind_s) and not cycle.problems and not stop(0.0):
+            continue  # history is being read: no pause beyond the transport's floor
         left = collector.settings["interval_s"] - (collector.scheduler.now() - began)
         if stop(max(left, 0.0)):
             return

@@ -66,7 +66,7 @@ def request(options: dict[str, str], memory: dict[str, Any], user: str, now: flo
     limit = parse_duration(options["time"]) if "time" in options else (limits.get("default_time_s") or math.nan)
     procs, nodes = processors(options)
     memory_kib = parse_memory(options.get("mem", "")) * nodes
-    return JobRequest(-1, "(test)", now, procs, limit, memory_kib, user_id=user, partition_id=name,
+    return JobRequest(-1, "(test)", now, procs, limit, memory_kib, user_id=user, queue_id=name, partition_id=name,
                       account=options.get("account"), qos=options.get("qos"), job_name=options.get("job-name", script))  # fmt: skip
 
 
@@ -86,7 +86,7 @@ def _predict(reader: Reader, cluster: str, memory: dict[str, Any], job: JobReque
     for row in found.values():
         value = {k: number.get(v is None, v) for k, v in row.items()}
         known = JobRequest(row["row"], row["job_id"], row["submit_time"], row["req_procs"] or row["alloc_procs"] or math.nan,
-                           value["req_time"], value["req_mem_kib"], row["user_id"], row["group_id"], None, None,
+                           value["req_time"], value["req_mem_kib"], row["user_id"], row["group_id"], None, row["partition_id"],
                            row["partition_id"], row["account"], row["qos"], row["job_name"])  # fmt: skip
         jobs.append(LiveJob(known, value["start_time"], value["end_time"], row["status"]))
     spec = split_specs(memory.get("wait", "recent_wait"), "wait")[0]
