@@ -74,7 +74,8 @@ def _answers(settings: Any, ids: tuple[str, ...], user: str | None, now: float) 
     cluster = answers.choose_cluster(reader, settings["cluster"] or None)
     memory = reader.memory(cluster)
     private = is_private(settings, memory)
-    rows = answers.waiting_jobs(reader, cluster, ids, user)
+    method = answers.answering_method(memory)
+    rows = answers.waiting_jobs(reader, cluster, ids, user, method)
     if private and whoami() != "root":
         rows = [row for row in rows if row["user_id"] == whoami()]
     if not rows:
@@ -82,7 +83,7 @@ def _answers(settings: Any, ids: tuple[str, ...], user: str | None, now: float) 
         raise NoAnswer(f"{whose} is not waiting in {cluster}, as far as the collector knows",
                        hint="squeue shows whether it runs or is gone; a job just submitted appears within a minute")  # fmt: skip
     least = settings["least_users"] if private else 1
-    records = {p: answers.track_record(reader, cluster, p, now - answers.TRACK_RECORD_S, least) for p in {r["partition_id"] for r in rows}}
+    records = {p: answers.track_record(reader, cluster, p, method, now - answers.TRACK_RECORD_S, least) for p in {r["partition_id"] for r in rows}}
     results = []
     for row in rows:
         record = records[row["partition_id"]]

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from ..errors import BatchcastError
 from ..formats.sighting import Site, Snapshot
+from ..predict.registry import split_specs
 from ..store import history, told
 from ..store.database import Store
 from .clock import Step, StoredClock, compare_with_slurm, predictors
@@ -120,7 +121,7 @@ class Collector:
             told.write_meta(
                 connection, self.cluster, site={**self.site._asdict(), "total_procs": total},
                 total_procs=memory.get("total_procs", total),  # the clock's machine stays what it was when it began
-                runtime=self.settings["runtime"], wait=self.settings["wait"],
+                runtime_methods=split_specs(self.settings["runtime"]), wait_methods=split_specs(self.settings["wait"], "wait"),
             )  # fmt: skip
 
     # -- fetch: what ended, from accounting ---------------------------------------------------------------------
