@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import json
 import os
 import signal
 import subprocess
@@ -20,16 +22,18 @@ from batchcast.predict.registry import make
 from batchcast.store.database import Store
 from batchcast.store.export import to_trace
 from batchcast.store.reader import Reader
+from batchcast.trace.parquet import read_parquet, write_parquet
 
 pytestmark = [pytest.mark.slurm, pytest.mark.usefixtures("fast_lab_possible")]
 SPEED = 60.0
 NODES = 4
 JOBS = int(os.environ.get("BATCHCAST_REPLAY_JOBS", "30"))
 KILLS = int(os.environ.get("BATCHCAST_REPLAY_KILLS", "10"))
-METHODS = {"RUNTIME": "recent_mean,last_2", "WAIT": "recent_wait"}
+RUNTIME, WAIT = ("recent_mean", "last_2"), ("recent_wait", "qbets", "pqstar")
+METHODS = {"RUNTIME": ",".join(RUNTIME), "WAIT": ",".join(WAIT)}
 
 
-@pytest.fixture(scope="module")
+@contextlib.contextmanager
 def calm() -> Iterator[Follower]:
     """The replay without faults."""
     with Lab(nodes=NODES, cpus=2, speed=SPEED) as lab:
@@ -40,7 +44,7 @@ def calm() -> Iterator[Follower]:
         yield follower
 
 
-@pytest.fixture(scope="module")
+@contextlib.contextmanager
 def troubled() -> Iterator[Follower]:
     """The replay with kills of the collector, both daemons restarted, and the store's disk full for a while."""
     with Lab(nodes=NODES, cpus=2, speed=SPEED) as lab, small_disk(lab.root / "disk") as disk:
@@ -147,30 +151,46 @@ def memory(follower: Follower) -> dict[str, object]:
         return {}
 
 
-@pytest.fixture(params=["calm", "troubled"])
-def followed(request: pytest.FixtureRequest) -> Follower:
-    """Each of the two replays."""
-    return request.getfixturevalue(request.param)
+def test_a_calm_replay(tmp_path: Path) -> None:
+    with calm() as followed:
+        check_jobs(followed)
+        check_names(followed)
+        check_outcomes(followed)
+        check_in_time(followed)
+        check_recorded_clock_agrees(followed, tmp_path)
+        check_accuracy(followed)
 
 
-def test_every_job_is_there_once_with_the_times_sacct_gives(followed: Follower) -> None:
+def test_a_replay_under_faults(tmp_path: Path) -> None:
+    with troubled() as followed:
+        check_faults(followed)
+        check_jobs(followed)
+        check_names(followed)
+        check_outcomes(followed)
+        check_recorded_clock_agrees(followed, tmp_path)
+
+
+def check_jobs(followed: Follower) -> None:
+    """Every job is there once, with the times sacct gives."""
     kept = [(j["job_id"], j["submit_time"], -1.0 if j["start_time"] is None else j["start_time"],
              j["start_time"], j["end_time"], j["status"]) for j in stored(followed.store)]  # fmt: skip
     known = sorted((*key, *value) for key, value in truth(followed.lab).items())
     assert sorted(kept, key=str) == sorted(known, key=str)
 
 
-def test_names_survive_as_submitted(followed: Follower) -> None:
+def check_names(followed: Follower) -> None:
+    """Names are as submitted, newlines and 4-byte characters included."""
     from workload import NAMES
 
     assert {j["job_name"] for j in stored(followed.store)} <= set(NAMES)
 
 
-def test_every_job_had_its_forecasts_and_each_has_its_outcome(followed: Follower) -> None:
+def check_outcomes(followed: Follower) -> None:
+    """Every job had its forecasts, and each of them has its outcome."""
     rows = Reader(followed.store).rows("SELECT * FROM forecasts")
     jobs = {j["row"]: j for j in stored(followed.store)}
     at_submission = [(r["row"], r["kind"], r["method"]) for r in rows if r["moment"] == "submit"]
-    wanted = [("runtime", "recent_mean"), ("runtime", "last_2"), ("wait", "recent_wait")]
+    wanted = [*itertools.product(["runtime"], RUNTIME), *itertools.product(["wait"], WAIT)]
     assert sorted(at_submission) == sorted((row, *which) for row, which in itertools.product(jobs, wanted))
     for r in rows:
         job = jobs[r["row"]]
@@ -180,7 +200,7 @@ def test_every_job_had_its_forecasts_and_each_has_its_outcome(followed: Follower
         assert r["outcome_s"] == (outcome[r["kind"]](job) if ran else None)
 
 
-def test_a_waiting_job_has_its_forecast_before_it_starts(calm: Follower) -> None:
+def check_in_time(calm: Follower) -> None:
     """Issued within two looks of its submission: those that waited longer had it in time."""
     rows = Reader(calm.store).rows(
         "SELECT f.issued_at, j.submit_time, j.start_time FROM forecasts f JOIN jobs j ON j.row = f.row WHERE f.moment = 'submit'"
@@ -189,12 +209,12 @@ def test_a_waiting_job_has_its_forecast_before_it_starts(calm: Follower) -> None
     assert all(r["issued_at"] < r["start_time"] for r in rows)
 
 
-def test_recorded_clock_over_the_exported_log_says_what_the_live_clock_said(followed: Follower, tmp_path: Path) -> None:
-    parquet = pytest.importorskip("batchcast.trace.parquet")
+def check_recorded_clock_agrees(followed: Follower, tmp_path: Path) -> None:
+    """The recorded clock over the exported log says what the live clock said, to the last bit."""
     store = Store(followed.store)
     with store.begin() as connection:
-        parquet.write_parquet(to_trace(connection, "lab"), tmp_path / "log.parquet")
-    trace = parquet.read_parquet(tmp_path / "log.parquet")
+        write_parquet(to_trace(connection, "lab"), tmp_path / "log.parquet")
+    trace = read_parquet(tmp_path / "log.parquet")
     known = Reader(followed.store).memory("lab")
     assert known["late"] == 0
     methods = {("runtime", m): make("runtime", m) for m in known["runtime_methods"]} | {("wait", m): make("wait", m) for m in known["wait_methods"]}
@@ -202,23 +222,23 @@ def test_recorded_clock_over_the_exported_log_says_what_the_live_clock_said(foll
     row = {(str(i), s, r): k for k, (i, s, r) in enumerate(zip(trace.job_id.tolist(), trace.submit_time.tolist(), trace.number("restarts").tolist()))}
     issued = Reader(followed.store).rows(
         "SELECT f.*, j.job_id, j.submit_time, j.restarts FROM forecasts f JOIN jobs j ON j.row = f.row WHERE f.moment = 'submit'")  # fmt: skip
-    assert len(issued) == 3 * len(trace)
-    import json
-
+    assert len(issued) == (len(RUNTIME) + len(WAIT)) * len(trace)
     for one in issued:
         forecasts, k = said[(one["kind"], one["method"])], row[(one["job_id"], one["submit_time"], one["restarts"])]
         quantiles = [q for q in forecasts.quantiles[k].tolist() if q == q]
         assert (one["point_s"], json.loads(one["quantiles_s"]), one["basis"]) == (forecasts.points[k], quantiles, forecasts.basis[k])
 
 
-def test_accuracy_prints_coverage_and_error_beside_slurms_own(calm: Follower) -> None:
+def check_accuracy(calm: Follower) -> None:
+    """Coverage and error are printed, beside Slurm's own."""
     text = calm.run("accuracy")
     assert "squeue --start" in text
     assert "recent_wait" in text
     assert "WITHIN 90%" in text
 
 
-def test_faults_were_real(troubled: Follower) -> None:
+def check_faults(troubled: Follower) -> None:
+    """The disk was full, and the collector was killed as often as planned."""
     log = troubled.log.read_text(errors="replace")
     assert "is full" in log
     assert log.count("collecting from slurm") >= KILLS

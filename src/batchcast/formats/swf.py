@@ -51,81 +51,83 @@ def read_swf(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool 
     >>> trace.info.max_procs, trace.run_time.tolist(), trace.nominal("user_id").decode()
     (64.0, [60.0], [7])
     """
-    columns = {name: GrowingColumn(-1 if name in NAMED else np.nan) for name in SWF_FIELDS}
     header, problems = SwfHeader(source), Problems(source, strict)
-    rows = sum(_read_block(block, line, columns, header, problems) for block, line in _whole_lines(blocks))
+    reader = _Reader(header, problems)
+    for data in _whole_lines(blocks):
+        reader.read(data)
+    columns, rows = reader.columns, reader.jobs
     if rows == 0:
         raise input_error(source, "no job record in it" + problems.because(), hint="check that this is the whole log")
     joined = {name: column.join() for name, column in columns.items()}
     kept = {name: values for name, values in joined.items() if values is not None}
-    del joined, columns
+    del joined, columns, reader
     return _as_trace(kept, header, problems, rows)
 
 
-def _whole_lines(blocks: Iterable[bytes]) -> Iterator[tuple[np.ndarray, int]]:
-    """The text as arrays of whole lines, each with the number of its first line; a last line gets its newline."""
-    rest, line = b"", 1
+def _whole_lines(blocks: Iterable[bytes]) -> Iterator[np.ndarray]:
+    """The text as arrays of whole lines; a last line without a newline gets one."""
+    rest: list[bytes | memoryview] = []
     for block in blocks:
         cut = block.rfind(b"\n") + 1
-        if not cut:
-            rest += block
-            continue
-        data = np.frombuffer(rest + block[:cut], dtype=np.uint8)
-        rest = block[cut:]
-        yield data, line
-        line += int(np.count_nonzero(data == 10))
-    if rest:
-        yield np.frombuffer(rest + b"\n", dtype=np.uint8), line
+        if cut:
+            yield np.frombuffer(b"".join([*rest, memoryview(block)[:cut]]), dtype=np.uint8)
+            rest.clear()
+        rest.append(memoryview(block)[cut:])
+    last = b"".join(rest)
+    if last:
+        yield np.frombuffer(last + b"\n", dtype=np.uint8)
 
 
-def _read_block(
-    data: np.ndarray, line: int, columns: dict[str, GrowingColumn], header: SwfHeader, problems: Problems
-) -> int:
-    """Scan one block into the columns; returns how many jobs it held."""
-    from .scan import scan_lines  # numba, 0.4 s of start-up, only where a log is read
+class _Reader:
+    """Scans arrays of lines into growing columns, its buffers used again and again."""
 
-    capacity = len(data) // _SHORTEST_LINE + 16
-    numbers = np.empty((len(NUMBERS), capacity))
-    names = np.empty((len(NAMED), capacity), dtype=np.int64)
-    odd = np.empty((_ODD_CAPACITY, 4), dtype=np.int64)
-    at = jobs = 0
-    while at < len(data):
-        at, rows, odds, lines = scan_lines(data, at, _PLACE, numbers, names, odd)
-        keep = _look_closer(data, odd[:odds], line, numbers, names, header, problems)
-        line += lines
-        for name, column in columns.items():
-            values = names[NAMED.index(name), :rows] if name in NAMED else numbers[NUMBERS.index(name), :rows]
-            column.add(values if not len(keep) else np.delete(values, keep))
-        jobs += rows - len(keep)
-    return jobs
+    def __init__(self, header: SwfHeader, problems: Problems) -> None:
+        self.columns = {name: GrowingColumn(-1 if name in NAMED else np.nan) for name in SWF_FIELDS}
+        self.jobs = 0
+        self._line = 1
+        self._header = header
+        self._problems = problems
+        self._numbers = np.empty((len(NUMBERS), 0))
+        self._names = np.empty((len(NAMED), 0), dtype=np.int64)
+        self._odd = np.empty((_ODD_CAPACITY, 4), dtype=np.int64)
 
+    def read(self, data: np.ndarray) -> None:
+        """Take in whole lines."""
+        from .scan import scan_lines  # numba, 0.4 s of start-up, only where a log is read
 
-def _look_closer(
-    data: np.ndarray,
-    odd: np.ndarray,
-    line: int,
-    numbers: np.ndarray,
-    names: np.ndarray,
-    header: SwfHeader,
-    problems: Problems,
-) -> list[int]:
-    """Explain every line the scanner pointed at; returns the rows that must go."""
-    gone: list[int] = []
-    for begin, end, row, after in odd.tolist():
-        text = data[begin:end].tobytes().decode("utf-8", "replace").strip()
-        if row < 0:
-            header.take(text)
-            continue
-        values = _parse_line(text, line + after, problems)
-        if values is None:
-            gone.append(row)
-            continue
-        for place, value in zip(_PLACE.tolist(), values):
-            if place >= 0:
-                numbers[place, row] = value
-            else:
-                names[-place - 1, row] = -1 if math.isnan(value) else int(value)
-    return gone
+        capacity = len(data) // _SHORTEST_LINE + 16
+        if capacity > self._numbers.shape[1]:
+            self._numbers = np.empty((len(NUMBERS), capacity))
+            self._names = np.empty((len(NAMED), capacity), dtype=np.int64)
+        at = 0
+        while at < len(data):
+            at, rows, odds, lines = scan_lines(data, at, _PLACE, self._numbers, self._names, self._odd)
+            gone = self._look_closer(data, self._odd[:odds])
+            self._line += lines
+            for name, column in self.columns.items():
+                k = NAMED.index(name) if name in NAMED else NUMBERS.index(name)
+                values = self._names[k, :rows] if name in NAMED else self._numbers[k, :rows]
+                column.add(np.delete(values, gone) if gone else values)
+            self.jobs += rows - len(gone)
+
+    def _look_closer(self, data: np.ndarray, odd: np.ndarray) -> list[int]:
+        """Explain every line the scanner pointed at; returns the rows that must go."""
+        gone: list[int] = []
+        for begin, end, row, after in odd.tolist():
+            text = data[begin:end].tobytes().decode("utf-8", "replace").strip()
+            if row < 0:
+                self._header.take(text)
+                continue
+            values = _parse_line(text, self._line + after, self._problems)
+            if values is None:
+                gone.append(row)
+                continue
+            for place, value in zip(_PLACE.tolist(), values):
+                if place >= 0:
+                    self._numbers[place, row] = value
+                else:
+                    self._names[-place - 1, row] = -1 if math.isnan(value) else int(value)
+        return gone
 
 
 def _parse_line(text: str, line: int, problems: Problems) -> list[float] | None:

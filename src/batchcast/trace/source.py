@@ -7,24 +7,24 @@ import lzma
 import sys
 import zlib
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..errors import InputError, input_error
 
-BLOCK = 1 << 22
+BLOCK = 1 << 20
 STDIN = "-"
 _REFUSED = {
     b"PK\x03\x04": ("a zip archive", "unpack it first"),
     b"BZh": ("bzip2", "bunzip2 it first, or pipe it: bzcat LOG | batchcast ... -"),
     b"\x28\xb5\x2f\xfd": ("zstandard", "pipe it: zstdcat LOG | batchcast ... -"),
-    b"PAR1": ("Parquet", "export it as SWF or as a sacct dump"),
     b"SQLite format 3": ("an SQLite database", "dump it as SWF or as a sacct dump"),
 }
 
 
 class Source:
-    """One file (or standard input) as blocks of plain bytes, about 4 MiB each.
+    """One file (or standard input) as blocks of plain bytes, 1 MiB at most.
 
     A damaged or truncated archive ends the blocks early: what could be read stands, and `damage` says so in a
     sentence; with `strict` it raises InputError. `sha256` is that of the file as it lies on disk, once all was read.
@@ -81,18 +81,18 @@ class Source:
             yield block
 
     def _unpacked(self, first: bytes, raw: Iterator[bytes], new: Any, kind: str) -> Iterator[bytes]:
-        """Decompress, member after member; on damage what came before it stands."""
+        """Decompress, member after member, a bounded piece at a time; on damage what came before it stands."""
         unpacker, got = new(), 0
         try:
-            for packed in _chain(first, raw):
-                while packed:
+            for packed in chain([first], raw):
+                while packed or not _is_hungry(unpacker):
                     if unpacker.eof:
                         packed = packed.lstrip(b"\0")  # padding between and after members is legal
                         if not packed:
                             break
                         unpacker = new()
-                    text = unpacker.decompress(packed)
-                    packed = unpacker.unused_data if unpacker.eof else b""
+                    text = unpacker.decompress(packed, BLOCK)
+                    packed = unpacker.unused_data if unpacker.eof else getattr(unpacker, "unconsumed_tail", b"")
                     got += len(text)
                     if text:
                         yield text
@@ -109,12 +109,12 @@ class Source:
         self.damage = f"{what}: only the first {got} bytes of text could be read, the last line may be cut"
 
 
-FORMS = "SWF or `sacct -X -P`, plain, .gz or .xz, or - for standard input"
+FORMS = "SWF or `sacct -X -P`, plain, .gz or .xz, batchcast's Parquet, or - for standard input"
 
 
-def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-    yield first
-    yield from rest
+def _is_hungry(unpacker: Any) -> bool:
+    """Whether the decompressor holds no more text of its own; zlib hands unread input back instead of keeping it."""
+    return bool(unpacker.eof or getattr(unpacker, "needs_input", True))
 
 
 def _nearby(path: Path) -> str:
