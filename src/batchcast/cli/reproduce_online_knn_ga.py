@@ -64,7 +64,9 @@ def command(names: Sequence[str], parts: Sequence[str], closed_corrections: str,
             if said:
                 figures += shown.pictures(each.name, trace.req_time, trace.run_time, said)
             if "operator" in wanted:
-                rows["3-4"] += _accuracy_rows(each, paper.operators_scores(each, whole, progress), "honest", "operator's")
+                rows["3-4"] += _accuracy_rows(
+                    each, paper.operators_scores(each, whole, progress), "honest", "operator's"
+                )
             if "schedules" in wanted:
                 planned = {name: _untrained_too(trace, points) for name, points in said.items()}
                 rows["5-6"] += list(paper.schedules(trace, planned, progress, each.name, closed))
@@ -109,7 +111,9 @@ def _accuracy_rows(each: DataSet, scores: Any, protocol: str, selection: str) ->
         printed = {"printed_pu": each.pu, "printed_mae_s": each.mae} if row["predictor"] == "knn_ga" else {}
         rows.append({"set": each.name, "protocol": protocol, "selection": selection, **row, **printed})
     minh = {"predictor": "Minh, as printed", "printed_pu": each.pu_minh, "printed_mae_s": each.mae_minh}
-    return rows + ([{"set": each.name, "protocol": "not stated", "selection": selection, **minh}] * (protocol == "paper"))
+    return rows + (
+        [{"set": each.name, "protocol": "not stated", "selection": selection, **minh}] * (protocol == "paper")
+    )
 
 
 def _sensitivity(trace: Any, name: str) -> list[dict[str, Any]]:
@@ -142,14 +146,18 @@ def findings(rows: Mapping[str, Sequence[Mapping[str, Any]]], sets: Mapping[str,
         }
         if mine:
             words = [f"{p} protocol {r['mae_s']:,.0f} s (PU {r['underestimate_rate']:.2f})" for p, r in mine.items()]
-            told.append(f"{name}: mean absolute error {' and '.join(words)}; printed {each.mae:,} s (PU {each.pu:.2f}).")
+            told.append(
+                f"{name}: mean absolute error {' and '.join(words)}; printed {each.mae:,} s (PU {each.pu:.2f})."
+            )
     for name in sets:
         best = {
             row["loop"] + " " + row["protocol"]: row["wait_gain"]
             for row in rows["5-6"]
             if row["set"] == name and row["policy"] == "easy" and row["correction"] in ("requested", "none needed")
         }
-        gains = [f"{setting.strip()} {gain:+.0%}" for setting, gain in best.items() if not setting.startswith("requests")]
+        gains = [
+            f"{setting.strip()} {gain:+.0%}" for setting, gain in best.items() if not setting.startswith("requests")
+        ]
         if gains:
             told.append(f"{name}, EASY, mean wait shorter than with requests by: {'; '.join(gains)}.")
     return told
