@@ -67,7 +67,8 @@ Values = np.ndarray | Nominal
 class LogInfo:
     """Where a trace came from and what was done to it on the way: what the report prints as provenance.
 
-    `unix_start` is the epoch second at which the log's clock reads 0; `dropped` counts records by the rule that left
+    `unix_start` is the epoch second at which the log's clock reads 0; `max_procs_source` is `header`, `--procs-total`,
+    `peak` or `unknown`; `dropped` counts records by the rule that left
     them out, `notes` are sentences for people (unsorted input, a header that lies), in the order they arose.
     """
 
@@ -78,6 +79,7 @@ class LogInfo:
     timezone: str = "UTC"
     timezone_source: str = "default"
     max_procs: float = float("nan")
+    max_procs_source: str = "unknown"
     max_nodes: float = float("nan")
     header: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, Mapping[int | str, str]] = field(default_factory=dict)

@@ -1,1 +1,11 @@
-"""Tables on the terminal, pictures and the page."""
+"""Pages and terminal tables: `page(title, sections, provenance)` makes one self-contained HTML file.
+
+Sections are made of the blocks in `blocks`; `figures` builds the plots as plain plotly JSON.
+"""
+
+from __future__ import annotations
+
+from .blocks import Block, Callout, Figure, Section, Table, TableColumn
+from .html import page
+
+__all__ = ["Block", "Callout", "Figure", "Section", "Table", "TableColumn", "page"]

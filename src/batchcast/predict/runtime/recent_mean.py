@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
+from operator import attrgetter
 
 from ...events.event import END, SUBMIT, Event
 from ...events.state import SystemState
 from ...job import JobRequest, Name
+from ..fields import class_key
 from ..protocol import Prediction, at_least_a_second
 from .requested import largest_limit, limit_or
 
@@ -35,6 +37,9 @@ class RecentMean:
             raise ValueError("k is at least 1 job")
         self.k = k
         self.fields = fields
+        # one C call instead of a Python loop; a single field would come back bare, not as a tuple
+        several = len(fields) > 1 and all(name in JobRequest._fields for name in fields)
+        self._plain = attrgetter(*fields) if several else None
         self.largest = 0.0
         self.same: dict[tuple[object, ...], deque[float]] = {}
         self.users: dict[Name, deque[float]] = {}
@@ -63,5 +68,10 @@ class RecentMean:
             self.largest = largest_limit(self.largest, event.job.req_time)  # type: ignore[union-attr]
 
     def _key(self, job: JobRequest) -> tuple[object, ...]:
-        values = (getattr(job, name) if name in JobRequest._fields else job.extra.get(name) for name in self.fields)
-        return tuple(None if value != value else value for value in values)
+        if self._plain is None:
+            return class_key(job, self.fields)
+        values = self._plain(job)
+        for value in values:
+            if value != value:
+                return tuple(None if v != v else v for v in values)
+        return values

@@ -1,0 +1,1 @@
+"""Benchmarks: each module named bench_* has `run()`, which prints a table. `python -m benchmarks [NAME ...]`."""

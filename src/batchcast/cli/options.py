@@ -1,0 +1,207 @@
+"""The options every verb that reads a log shares, and the one function that turns them into a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from ..errors import NoAnswer, UsageError
+from .compiled import without_blas
+from .output import say
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ..table import Trace
+
+
+class Log(NamedTuple):
+    """A log as the options cut it, with every applied setting and what a person should be told."""
+
+    trace: Trace
+    settings: dict[str, Any]
+    warnings: list[str]
+
+    @property
+    def procs(self) -> str:
+        """The rule for a job's processors: `req` or `alloc`."""
+        return str(self.settings["procs"])
+
+
+_LOG = (
+    click.argument("log", metavar="LOG"),
+    click.option("--from", "since", metavar="DATE", help="Jobs submitted at or after this date, in the log's zone."),
+    click.option("--to", "until", metavar="DATE", help="Jobs submitted before this date."),
+    click.option("--status", multiple=True, metavar="WORDS", help="completed, failed, cancelled, ... or SWF numbers."),
+    click.option("--partition", multiple=True, metavar="NAMES", help="Partitions, by id or name; `unknown` for none."),
+    click.option("--queue", multiple=True, metavar="NAMES", help="Queues, by id or name."),
+    click.option("--user", multiple=True, metavar="NAMES", help="Users."),
+    click.option("--first", type=click.IntRange(min=1), metavar="N", help="Then the first N of these jobs."),
+    click.option(
+        "--clean", multiple=True, metavar="RULES", help="Cleaning rules (see `batchcast info`): reference, ..."
+    ),
+    click.option("--timezone", metavar="ZONE", help="Europe/Stockholm or +01:00. Default: the log's own, else UTC."),
+    click.option("--procs", type=click.Choice(["alloc", "req"]), help="A job's processors: first choice. Default req."),
+    click.option("--procs-total", metavar="N|peak", help="The machine's processors. Default: the log's header."),
+    click.option(
+        "--format", "format", type=click.Choice(["swf", "sacct", "parquet"]), help="Default: told by content."
+    ),
+    click.option("--strict", is_flag=True, help="Stop at the first broken line."),
+)
+_SCORE = (
+    click.option("--score-from", metavar="DATE", help="Score jobs submitted at or after; learn from all."),
+    click.option("--score-to", metavar="DATE", help="Score jobs submitted before."),
+    click.option("--score-status", multiple=True, metavar="WORDS", help="Score jobs that ended this way."),
+)
+
+
+def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds LOG and the options that read, clean and select it; hand what they gave to `take_log`."""
+    return _with(_LOG, command)
+
+
+def score_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options that score a part; hand what they gave to `take_score`."""
+    return _with(_SCORE, command)
+
+
+def take_log(given: dict[str, Any], *, tell: bool = True) -> Log:
+    """The log the options mean, in the order parse, sort, clean, select, first; takes its keys out of `given`.
+
+    With `tell`, what was dropped and noted goes to stderr. A machine size inferred from the peak is that of the whole
+    log as read, before cleaning and selection.
+    """
+    from dataclasses import replace
+
+    from ..trace.clean import clean
+    from ..trace.machine import peak_procs
+    from ..trace.read import read_trace
+    from ..trace.select import Selection, select
+
+    without_blas()
+    options = {key: given.pop(key) for key in _LOG_KEYS}
+    rules = split_words(options["clean"])
+    procs = _procs_rule(options["procs"], rules)
+    total = _total(options["procs_total"])
+    trace = read_trace(
+        options["log"],
+        format=options["format"],
+        strict=options["strict"],
+        timezone=options["timezone"],
+        procs_total=total if isinstance(total, float) else None,
+    )
+    if total == "peak":
+        peak = peak_procs(trace, procs)
+        trace = trace.with_info(replace(trace.info, max_procs=peak, max_procs_source="peak"))
+    trace = clean(trace, rules)
+    selection = Selection(
+        options["since"], options["until"], *(split_words(options[k]) for k in ("status", "partition", "queue", "user"))
+    )
+    trace = select(trace, selection, options["first"])
+    warnings = [*trace.info.notes, *_dropped_lines(trace.info.dropped)]
+    if tell:
+        for warning in warnings:
+            say(f"note: {warning}")
+    return Log(trace, _settings(options, trace, procs, rules), warnings)
+
+
+def take_score(given: dict[str, Any], log: Log) -> np.ndarray:
+    """Which jobs are scored, as booleans (n,); adds the options to the log's settings. NoAnswer when none is."""
+    from ..trace.select import Selection, selection_mask
+
+    since, until, status = (given.pop(key) for key in ("score_from", "score_to", "score_status"))
+    words = split_words(status)
+    log.settings.update(score_from=since, score_to=until, score_status=words or None)
+    mask = selection_mask(log.trace, Selection(since, until, words))
+    if not mask.any():
+        raise NoAnswer("no job is left to score", hint="a wider --score-from, --score-to, --score-status")
+    return mask
+
+
+def describe_log(trace: Trace) -> dict[str, Any]:
+    """The `log` part of a JSON document: where the jobs came from, when, on what, and what was left out."""
+    from ..trace.zone import format_date, zone
+
+    info = trace.info
+    where = zone(info.timezone)
+    submits = trace.submit_time[[0, -1]] + info.unix_start if len(trace) else [float("nan")] * 2
+    first, last = (format_date(float(t), where) for t in submits)
+    return {
+        "source": info.source,
+        "format": info.format,
+        "sha256": info.sha256,
+        "jobs": len(trace),
+        "first_submit": first,
+        "last_submit": last,
+        "timezone": info.timezone,
+        "timezone_source": info.timezone_source,
+        "unix_start_s": info.unix_start,
+        "machine_procs": info.max_procs,
+        "machine_procs_source": info.max_procs_source,
+        "machine_nodes": info.max_nodes,
+        "dropped": dict(info.dropped),
+    }
+
+
+def split_words(values: Sequence[str]) -> list[str]:
+    """Words of an option that may be repeated and may hold a comma list.
+
+    >>> split_words(["completed,failed", "5"])
+    ['completed', 'failed', '5']
+    """
+    return [word.strip() for value in values for word in value.split(",") if word.strip()]
+
+
+_LOG_KEYS = (
+    "log", "since", "until", "status", "partition", "queue", "user", "first", "clean", "timezone", "procs",
+    "procs_total", "format", "strict",
+)  # fmt: skip
+
+
+def _with(options: Sequence[Callable[..., Any]], command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _procs_rule(asked: str | None, rules: Sequence[str]) -> str:
+    if "reference" in rules:
+        if asked == "req":
+            raise UsageError("--clean reference implies --procs alloc", hint="without --procs req")
+        return "alloc"
+    return asked or "req"
+
+
+def _total(text: str | None) -> float | str | None:
+    if text is None or text == "peak":
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e12:
+        raise UsageError(f"--procs-total: {text!r} is not a number of processors (accepted: a number above 0, or peak)")
+    return value
+
+
+def _settings(options: Mapping[str, Any], trace: Trace, procs: str, rules: Sequence[str]) -> dict[str, Any]:
+    return {
+        "from": options["since"],
+        "to": options["until"],
+        **{key: split_words(options[key]) or None for key in ("status", "partition", "queue", "user")},
+        "first": options["first"],
+        "clean": list(rules) or None,
+        "timezone": trace.info.timezone,
+        "timezone_source": trace.info.timezone_source,
+        "procs": procs,
+        "machine_procs": trace.info.max_procs,
+        "machine_procs_source": trace.info.max_procs_source,
+        "format": trace.info.format,
+        "strict": options["strict"],
+    }
+
+
+def _dropped_lines(dropped: Mapping[str, int]) -> list[str]:
+    return [f"{count} records left out ({rule})" for rule, count in dropped.items() if count]

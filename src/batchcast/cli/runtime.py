@@ -1,0 +1,88 @@
+"""`batchcast runtime`: predict run times on the recorded clock and score them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from .options import describe_log, log_options, score_options, take_log, take_score
+from .output import console, document, emit, progress, say
+
+
+@click.command("runtime")
+@log_options
+@score_options
+@click.option(
+    "--predictor",
+    "predictors",
+    default="requested,last_2,recent_mean",
+    show_default=True,
+    metavar="NAMES",
+    help="Methods, NAME:key=value,key=value; `all` for every one.",
+)
+@click.option(
+    "--protocol",
+    type=click.Choice(["honest", "paper", "both"]),
+    default="honest",
+    show_default=True,
+    help="paper: a job's end is told right after its submission, as some papers do.",
+)
+@click.option("--by", type=click.Choice(["user", "queue", "size", "month"]), help="Figures by group as well.")
+@click.option("--seed", type=int, default=0, show_default=True, help="For methods that draw at random.")
+@click.option("--trace-parameters", metavar="FILE", help="Write what each refit of a trained method found, as CSV.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+def command(
+    predictors: str, protocol: str, by: str | None, seed: int, trace_parameters: str | None, as_json: bool, **given: Any
+) -> None:
+    """Predict the run time of every job at its submission, replaying LOG as it happened, and score the forecasts.
+
+    LOG is an SWF log or a `sacct -X -P` dump; plain, .gz, .xz, or - for stdin. A forecast knows only what had ended
+    by then (honest protocol). Jobs that never ran are not scored, and counted.
+    """
+    from ..evaluate.accuracy import figures, score
+    from ..predict.registry import split_specs
+    from ..report.accuracy import accuracy_table
+
+    specs = split_specs(predictors)
+    log = take_log(given)
+    mask = take_score(given, log)
+    settings = {**log.settings, "predictor": specs, "protocol": protocol, "by": by, "seed": seed}
+    results: list[dict[str, Any]] = []
+    tables = []
+    never_ran = 0
+    found: list[dict[str, Any]] = []
+    for each in ("honest", "paper") if protocol == "both" else (protocol,):
+        with progress(f"predicting, {each} protocol", len(log.trace)) as tick:
+            scores = score(
+                log.trace,
+                specs,
+                protocol=each,
+                procs=log.procs,
+                total=log.trace.info.max_procs,
+                mask=mask,
+                seed=seed,
+                tick=tick,
+            )
+        never_ran = scores.never_ran
+        found += [{"predictor": spec, "protocol": each, **row} for spec, rows in scores.trained.items() for row in rows]
+        named = {"protocol": each} if protocol == "both" else {}
+        overall, grouped = figures(scores), figures(scores, by) if by else []
+        results += [{**row, **named} for row in overall + grouped]
+        tables.append(accuracy_table(overall, each, settings))
+        if grouped:
+            tables.append(accuracy_table(grouped, each, settings, by=by))
+    if trace_parameters is not None:
+        from ..report.parameters import write_parameters
+
+        write_parameters(trace_parameters, found)
+        say(f"parameters of {len(found)} refits: {trace_parameters}")
+    warnings = [*log.warnings]
+    if never_ran:
+        warnings.append(f"{never_ran} jobs never ran and are not scored")
+    if as_json:
+        emit(document("runtime", describe_log(log.trace) | {"never_ran": never_ran}, settings, warnings, results))
+        return
+    from ..report.terminal import show
+
+    show(console(), [*tables, *([f"{never_ran:,} jobs never ran and are not scored."] if never_ran else [])])

@@ -1,0 +1,148 @@
+"""`batchcast simulate`: let a scheduler decide the starts of a log's jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .options import describe_log, log_options, score_options, take_log, take_score
+from .output import console, document, emit, progress, say
+
+if TYPE_CHECKING:
+    from ..simulate import Policy, Schedule
+
+
+@click.command(short_help="Let a scheduler decide the starts, with predictors in the loop.")
+@log_options
+@score_options
+@click.option("--order", default="fcfs", show_default=True, help="Who is the head: fcfs, sjf.")
+@click.option("--backfill", default="easy", show_default=True, help="none or easy.")
+@click.option(
+    "--backfill-order", default="fcfs", show_default=True, help="Candidates: fcfs (arrival) or sjf (EASY-SJBF)."
+)
+@click.option(
+    "--runtime", default="requested", show_default=True, metavar="SPECS", help="What plans: NAME:key=value,..."
+)
+@click.option(
+    "--plan-level", type=float, metavar="Q", help="Plan with this quantile of the forecast instead of its point."
+)
+@click.option("--correct", default="requested", show_default=True, help="requested, incremental or doubling.")
+@click.option(
+    "--loop", default="closed", show_default=True, help="closed: learn at simulated ends; open: at recorded ones."
+)
+@click.option("--protocol", default="honest", show_default=True, help="With --loop open: honest or paper.")
+@click.option("--no-kill", is_flag=True, help="Keep runs beyond the request; plan with max(request, run).")
+@click.option(
+    "--event-order", default="instant", show_default=True, help="instant, or pyss as the reference schedules."
+)
+@click.option(
+    "--wide", default="drop", show_default=True, help="Jobs wider than the machine: drop, widen (it), cut (them)."
+)
+@click.option(
+    "--default-request", metavar="TIME", help="Plans jobs without a request. Default: the log's largest request."
+)
+@click.option("--schedule", "schedule_file", metavar="FILE", help="Write the schedule as CSV.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def command(**given: Any) -> None:
+    """Simulate LOG (SWF or sacct; - is stdin) under a policy and print waits and slowdowns.
+
+    \b
+    batchcast simulate log.swf.gz --backfill-order sjf --runtime last_2 --correct incremental
+    """
+    import time
+
+    from ..predict.registry import split_specs
+    from ..simulate import Policy, simulate
+    from ..units import parse_duration
+
+    log = take_log(given, tell=not given["as_json"])
+    mask = take_score(given, log) if given["score_from"] or given["score_to"] or given["score_status"] else None
+    for key in ("score_from", "score_to", "score_status"):
+        given.pop(key, None)
+    policy = Policy(
+        given["order"],
+        given["backfill"],
+        given["backfill_order"],
+        given["correct"],
+        not given["no_kill"],
+        given["event_order"],
+    )
+    default = parse_duration(given["default_request"]) if given["default_request"] else None
+    results, made = [], []
+    for spec in split_specs(given["runtime"]):
+        with progress(f"{policy.name} {spec}", len(log.trace)) as tick:
+            schedule = simulate(
+                log.trace,
+                policy,
+                spec,
+                procs=log.procs,
+                wide=given["wide"],
+                default_request=default,
+                loop=given["loop"],
+                protocol=given["protocol"],
+                plan_level=given["plan_level"],
+                clock=time.perf_counter,
+                tick=tick,
+            )
+        made.append(schedule)
+        found = schedule.measures(None if mask is None else mask[schedule.rows])
+        results.append({"policy": policy.name, "runtime": spec, **found, "kernel_s": schedule.kernel_s})
+    if given["schedule_file"]:
+        _write(given["schedule_file"], made)
+    settings = {**log.settings, **_settings(given, policy), "machine_procs": made[0].total, "tau_s": 10.0}
+    warnings = [*log.warnings, *_left_out(made[0]), *made[0].notes]
+    if given["as_json"]:
+        emit(document("simulate", describe_log(log.trace), settings, warnings, results))
+        return
+    for line in (*_left_out(made[0]), *made[0].notes):
+        say(f"note: {line}")
+    console().print(_table(results, policy, made[0]))
+
+
+def _settings(given: dict[str, Any], policy: Policy) -> dict[str, Any]:
+    names = ("order", "backfill", "backfill_order", "correct", "event_order", "wide", "loop", "protocol", "plan_level")
+    return {**{name: given[name] for name in names}, "kill": policy.kill, "default_request": given["default_request"]}
+
+
+def _left_out(schedule: Schedule) -> list[str]:
+    return [f"{count} jobs not simulated ({reason})" for reason, count in schedule.left_out.items() if count]
+
+
+def _write(path: str, made: list[Schedule]) -> None:
+    from ..errors import UsageError
+    from ..trace.schedule import write_schedule
+
+    if len(made) > 1:
+        raise UsageError("--schedule writes one schedule", hint="one --runtime at a time")
+    write_schedule(path, made[0])
+
+
+def _table(results: list[dict[str, Any]], policy: Policy, schedule: Schedule) -> Any:
+    from rich.table import Table
+
+    from ..units import format_duration
+
+    title = (
+        f"{policy.name}, {schedule.total} processors, {len(schedule)} jobs simulated; bounded slowdown with tau = 10 s"
+    )
+    table = Table(title=title, title_justify="left")
+    for heading in (
+        "planned with",
+        "mean wait",
+        "median",
+        "p95",
+        "max",
+        "mean bsld",
+        "median bsld",
+        "util.",
+        "backfilled",
+        "corrections",
+    ):
+        table.add_column(heading, justify="left" if heading == "planned with" else "right")
+    for row in results:
+        waits = [format_duration(row[f"{name}_wait_s"]) for name in ("mean", "median", "p95", "max")]
+        slow = [f"{row['mean_bounded_slowdown']:.1f}", f"{row['median_bounded_slowdown']:.2f}"]
+        shares = [f"{row['utilization']:.1%}", f"{row['backfilled_share']:.1%}", str(row["corrections"])]
+        table.add_row(row["runtime"], *waits, *slow, *shares)
+    return table

@@ -1,0 +1,62 @@
+"""How good forecasts of run time are: pure functions on arrays of predicted and actual seconds.
+
+Pairs with an unknown member (NaN: the job never ran, or nobody was asked) are left out; `jobs` counts the rest. An
+*underestimate* is predicted < actual. Of no pairs at all every figure is NaN.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+SIZE_EDGES = np.array([2.0, 5.0, 17.0, 65.0])
+SIZE_CLASSES = ("1", "2-4", "5-16", "17-64", "65+")
+
+
+def accuracy(predicted: np.ndarray, actual: np.ndarray) -> dict[str, float]:
+    """The figures of one predictor over n jobs; seconds, except `apa` and `underestimate_rate` (fractions).
+
+    mae_s and median_ae_s, p95_ae_s: mean, median and 95th percentile (linear interpolation) of |P - R|; apa: see
+    `relative_accuracy`; underestimate_rate: share with P < R; mean_shortfall_s: mean R - P over those (NaN when there
+    are none). O(n).
+
+    >>> accuracy(np.array([10.0, 30.0]), np.array([20.0, 30.0]))["mean_shortfall_s"]
+    10.0
+    """
+    predicted, actual = np.asarray(predicted, float), np.asarray(actual, float)
+    known = ~(np.isnan(predicted) | np.isnan(actual))
+    p, r = predicted[known], actual[known]
+    error = np.abs(p - r)
+    short = (r - p)[p < r]
+    nothing = float("nan")
+    return {
+        "jobs": len(p),
+        "mae_s": float(error.mean()) if len(p) else nothing,
+        "median_ae_s": float(np.median(error)) if len(p) else nothing,
+        "apa": float(relative_accuracy(p, r).mean()) if len(p) else nothing,
+        "underestimate_rate": len(short) / len(p) if len(p) else nothing,
+        "mean_shortfall_s": float(short.mean()) if len(short) else nothing,
+        "p95_ae_s": float(np.percentile(error, 95)) if len(p) else nothing,
+    }
+
+
+def relative_accuracy(predicted: np.ndarray, actual: np.ndarray) -> np.ndarray:
+    """min(P, R) / max(P, R) of each pair, between 0 and 1; 0/0 is 1 (both were zero: nothing was wrong).
+
+    Its mean is the `apa` of a predictor; of the users' limits it is their accuracy.
+
+    >>> relative_accuracy(np.array([0.0, 5.0, 40.0]), np.array([0.0, 10.0, 10.0])).tolist()
+    [1.0, 0.5, 0.25]
+    """
+    high = np.maximum(predicted, actual)
+    low = np.minimum(predicted, actual)
+    return np.divide(low, high, out=np.ones(np.shape(high)), where=high != 0)
+
+
+def size_class(procs: np.ndarray) -> np.ndarray:
+    """Index into `SIZE_CLASSES` of each processor count, -1 where it is unknown.
+
+    >>> [SIZE_CLASSES[k] for k in size_class(np.array([1.0, 4.0, 5.0, 64.0, 65.0]))]
+    ['1', '2-4', '5-16', '17-64', '65+']
+    """
+    procs = np.asarray(procs, float)
+    return np.where(np.isnan(procs), -1, np.searchsorted(SIZE_EDGES, procs, side="right"))

@@ -1,0 +1,101 @@
+"""What a page is made of: sections of paragraphs, callouts, tables and figures. Plain values, nothing rendered."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ..units import format_duration
+
+Kind = Literal["text", "count", "seconds", "share", "number", "ratio"]
+
+
+@dataclass(frozen=True, slots=True)
+class Callout:
+    """A sentence that must not be missed: `tone` is good, note or warning."""
+
+    text: str
+    tone: Literal["good", "note", "warning"] = "note"
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """One column of a table: the key in its rows, the heading, how values print, and what the heading means.
+
+    A `minor` column is left out where a terminal is too narrow; the page has it always.
+    """
+
+    key: str
+    title: str
+    kind: Kind = "text"
+    meaning: str = ""
+    minor: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of flat mappings under columns; `caption` heads it on the page and on the terminal."""
+
+    caption: str
+    columns: Sequence[TableColumn]
+    rows: Sequence[Mapping[str, Any]]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A plotly figure as plain JSON values, with the words that stand for it where it cannot be seen.
+
+    A trace names its colour by `meta.slot`, an index into the page's palette, so that light and dark pages each have
+    their own.
+    """
+
+    title: str
+    data: Sequence[Mapping[str, Any]]
+    layout: Mapping[str, Any]
+    alt: str
+    caption: str = ""
+    height: int = 380
+
+
+Block = str | Callout | Table | Figure
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading and what stands under it, in order; a `str` is a paragraph."""
+
+    title: str
+    blocks: Sequence[Block]
+    details: bool = field(default=False)
+
+
+def shown(value: Any, kind: Kind) -> str:
+    """A value as people read it; an en dash where there is none.
+
+    >>> shown(0.4774, "share"), shown(8733.2, "seconds"), shown(81934, "count"), shown(float("nan"), "number")
+    ('47.7 %', '02:25:33', '81,934', '–')
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "–"
+    return _SHOWN[kind](value)
+
+
+def _number(value: Any) -> str:
+    size = abs(float(value))
+    if size >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if size >= 10 else f"{value:.2f}"
+
+
+_SHOWN: Mapping[str, Callable[[Any], str]] = {
+    "text": str,
+    "count": lambda value: f"{int(value):,}",
+    "seconds": lambda value: format_duration(float(value)),
+    "share": lambda value: f"{100 * value:.1f} %",
+    "number": _number,
+    "ratio": lambda value: f"{value:.3f}",
+}

@@ -1,0 +1,213 @@
+"""Figures as plain plotly JSON: distributions, lines, bars, scatters. Importing plotly's own objects costs a second.
+
+Every builder takes series by name; a series' colour is its slot in the page's palette (`slots`, by name; default: its
+place from 1; 0 is the neutral grey of a yardstick), so one method keeps one colour through a page. Line styles, markers
+and hatchings differ too: nothing hangs on colour alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..metrics.curves import cdf as distribution
+from .axes import linear_time_axis, log_time_axis, span
+from .blocks import Figure, shown
+
+DASHES = ("dot", "solid", "dash", "dashdot", "longdash", "longdashdot", "solid", "dash")
+MARKERS = ("circle-open", "circle", "square", "diamond", "triangle-up", "x", "cross", "star")
+PATTERNS = ("", "", "/", ".", "\\", "x", "-", "+")
+SHORTEST_DRAWN = 1.0
+Slots = Mapping[str, int] | None
+
+
+def cdf(
+    title: str,
+    series: Mapping[str, np.ndarray],
+    *,
+    x: str,
+    slots: Slots = None,
+    caption: str = "",
+    what: str = "jobs",
+) -> Figure:
+    """Distribution functions of seconds on a logarithmic axis; values under a second are drawn at 1 s (and said)."""
+    data, words = [], []
+    for place, (name, values) in enumerate(series.items()):
+        at, share = distribution(np.maximum(values, SHORTEST_DRAWN))
+        data.append(
+            _trace(name, place, slots)
+            | {
+                "x": _numbers(at),
+                "y": _numbers(share),
+                "mode": "lines",
+                "line": {"shape": "hv", "dash": _style(DASHES, name, place, slots)},
+                "customdata": [span(v) for v in at.tolist()],
+                "hovertemplate": "%{y:.1%} of " + what + " ≤ %{customdata}",
+            }
+        )
+        if len(at):
+            known = np.asarray(values, float)[~np.isnan(np.asarray(values, float))]
+            half, most = np.percentile(known, [50, 90])
+            words.append(f"{name}: half at most {span(half)}, nine in ten at most {span(most)}")
+    layout = {
+        "xaxis": log_time_axis(x),
+        "yaxis": {"title": {"text": f"share of {what}"}, "tickformat": ".0%", "range": [0, 1.02]},
+        "hovermode": "closest",
+    }
+    return Figure(title, data, layout, f"Distribution of {x}. {'; '.join(words)}.", caption)
+
+
+def lines(
+    title: str,
+    series: Mapping[str, tuple[Sequence[Any] | np.ndarray, Sequence[Any] | np.ndarray]],
+    *,
+    x: str,
+    y: str,
+    seconds: bool = False,
+    share: bool = False,
+    slots: Slots = None,
+    caption: str = "",
+    alt: str = "",
+    log_x: bool = False,
+    markers: bool = False,
+) -> Figure:
+    """Lines over numbers or ISO dates; `seconds` and `share` say what y is; the last values go into the alt."""
+    data: list[dict[str, Any]] = []
+    words = []
+    for place, (name, (at, values)) in enumerate(series.items()):
+        numbers = np.asarray(values, float)
+        data.append(
+            _trace(name, place, slots)
+            | {
+                "x": _numbers(at),
+                "y": _numbers(numbers),
+                "mode": "lines+markers" if markers else "lines",
+                "line": {"dash": _style(DASHES, name, place, slots)},
+                "marker": {"symbol": _style(MARKERS, name, place, slots), "size": 7},
+                "customdata": [_value(v, seconds, share) for v in numbers.tolist()],
+                "hovertemplate": "%{customdata}",
+            }
+        )
+        if len(numbers):
+            words.append(f"{name}: last {_value(float(numbers[-1]), seconds, share)}")
+    highest = max((float(np.nanmax(v)) for _, v in series.values() if len(v) and not np.isnan(v).all()), default=0.0)
+    layout = {
+        "xaxis": {"title": {"text": x}, **({"type": "log"} if log_x else {})},
+        "yaxis": _value_axis(y, highest, seconds, share),
+        "hovermode": "x unified",
+    }
+    return Figure(title, data, layout, alt or f"{y} over {x}. {'; '.join(words)}.", caption)
+
+
+def bars(
+    title: str,
+    categories: Sequence[str],
+    series: Mapping[str, Sequence[float]],
+    *,
+    value: str,
+    seconds: bool = False,
+    share: bool = False,
+    slots: Slots = None,
+    caption: str = "",
+) -> Figure:
+    """Grouped bars lying on their side (readable on a phone): a group per category, each value written at its bar."""
+    data = []
+    for place, (name, values) in enumerate(series.items()):
+        texts = [_value(float(v), seconds, share) for v in values]
+        data.append(
+            _trace(name, place, slots)
+            | {
+                "type": "bar",
+                "orientation": "h",
+                "y": [_escaped(c) for c in categories],
+                "x": _numbers(values),
+                "text": texts,
+                "textposition": "outside",
+                "cliponaxis": False,
+                "customdata": texts,
+                "hovertemplate": "%{y}: %{customdata}",
+                "marker": {"pattern": {"shape": _style(PATTERNS, name, place, slots), "solidity": 0.15}},
+            }
+        )
+    highest = max((float(v) for values in series.values() for v in values if v == v), default=0.0)
+    layout = {
+        "barmode": "group",
+        "bargap": 0.25,
+        "yaxis": {"type": "category", "autorange": "reversed"},
+        "xaxis": _value_axis(value, highest, seconds, share) | {"range": [0, 1.22 * highest or 1.0]},
+        "hovermode": "closest",
+    }
+    words = [f"{name}: {', '.join(f'{c} {t}' for c, t in zip(categories, d['text']))}" for name, d in zip(series, data)]
+    height = 130 + 26 * len(categories) * max(len(series), 1)
+    return Figure(title, data, layout, f"{value}. {'; '.join(words)}.", caption, height)
+
+
+def scatter(
+    title: str,
+    series: Mapping[str, tuple[Sequence[float] | np.ndarray, Sequence[float] | np.ndarray]],
+    *,
+    x: str,
+    y: str,
+    alt: str,
+    labels: Mapping[str, Sequence[str]] | None = None,
+    slots: Slots = None,
+    caption: str = "",
+) -> Figure:
+    """Points; `labels` (by series) are shown on hover."""
+    data = []
+    for place, (name, (at, values)) in enumerate(series.items()):
+        trace = _trace(name, place, slots) | {
+            "x": _numbers(at),
+            "y": _numbers(values),
+            "mode": "markers",
+            "marker": {"symbol": _style(MARKERS, name, place, slots), "size": 9, "opacity": 0.8},
+            "hovertemplate": f"{x} %{{x}}<br>{y} %{{y}}",
+        }
+        if labels and name in labels:
+            trace |= {
+                "customdata": [_escaped(str(v)) for v in labels[name]],
+                "hovertemplate": f"%{{customdata}}<br>{x} %{{x}}<br>{y} %{{y}}",
+            }
+        data.append(trace)
+    layout = {"xaxis": {"title": {"text": x}}, "yaxis": {"title": {"text": y}}, "hovermode": "closest"}
+    return Figure(title, data, layout, alt, caption)
+
+
+def _trace(name: str, place: int, slots: Slots) -> dict[str, Any]:
+    return {"type": "scatter", "name": _escaped(name), "meta": {"slot": _slot(name, place, slots)}}
+
+
+def _slot(name: str, place: int, slots: Slots) -> int:
+    return (slots or {}).get(name, place + 1)
+
+
+def _escaped(text: str) -> str:
+    """Plotly reads a few HTML tags in its labels; names from a log are text."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _style(styles: Sequence[str], name: str, place: int, slots: Slots) -> str:
+    return styles[_slot(name, place, slots) % len(styles)]
+
+
+def _numbers(values: Sequence[Any] | np.ndarray) -> list[Any]:
+    """JSON numbers with five significant digits (a page stays light); text as it is; unknown as null."""
+    plain = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    return [v if isinstance(v, (str, int)) else None if v != v else float(f"{v:.6g}") for v in plain]
+
+
+def _value(value: float, seconds: bool, share: bool) -> str:
+    if value != value:
+        return "unknown"
+    if seconds:
+        return span(value)
+    return shown(value, "share" if share else "count" if value == round(value) else "number")
+
+
+def _value_axis(title: str, highest: float, seconds: bool, share: bool) -> dict[str, Any]:
+    if seconds:
+        return linear_time_axis(title, highest)
+    axis: dict[str, Any] = {"title": {"text": title}, "rangemode": "tozero"}
+    return axis | {"tickformat": ".0%"} if share else axis

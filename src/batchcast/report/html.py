@@ -1,0 +1,81 @@
+"""One self-contained HTML page from sections: text, callouts, tables and plotly figures. Nothing is fetched."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Any
+
+from .blocks import Callout, Figure, Section, Table, shown
+
+_AMOUNT = re.compile(r"\d+(?: (?:%|d|h|min|s)(?!\w)(?: (?=\d+ (?:h|min|s)\b))?(?:\d+)?)+")
+
+
+def page(title: str, sections: Sequence[Section], provenance: Mapping[str, Any]) -> str:
+    """The page's HTML: plotly is inlined once (about 4.8 MB), styles and script too; light and dark, wide and narrow.
+
+    Everything that comes from a log is escaped. `provenance` prints last: text, lists and mappings by name.
+
+    >>> html = page("Waits <now>", [Section("In short", ["All <b>well</b>."])], {"log": "a.swf"})
+    >>> "Waits &lt;now&gt;" in html, "All &lt;b&gt;well&lt;/b&gt;." in html
+    (True, True)
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    figures = [block for section in sections for block in section.blocks if isinstance(block, Figure)]
+    env = Environment(
+        loader=PackageLoader("batchcast.report", "assets"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    env.filters["unbroken"] = unbroken
+    env.tests.update(callout=_is(Callout), figure=_is(Figure), table=_is(Table))
+    return env.get_template("page.html.j2").render(
+        title=title,
+        sections=sections,
+        provenance=provenance,
+        shown=shown,
+        number=lambda figure: next(k for k, other in enumerate(figures) if other is figure),
+        style=_asset("page.css"),
+        script=_asset("page.js"),
+        plotly=plotly_js() if figures else "",
+        figures=script_json([{"data": f.data, "layout": f.layout} for f in figures]),
+    )
+
+
+def unbroken(text: str) -> str:
+    """The text with numbers held to their units, so that no line begins with a percent sign or a `min`.
+
+    >>> unbroken("9 % of 1 h 5 min")
+    '9\\xa0% of 1\\xa0h\\xa05\\xa0min'
+    """
+    return _AMOUNT.sub(lambda match: match[0].replace(" ", "\u00a0"), text)
+
+
+def script_json(value: Any) -> str:
+    """JSON that may stand inside a script element: no `<` can close it, no line separator can break it.
+
+    >>> script_json({"name": "</script>"})
+    '{"name": "\\\\u003c/script>"}'
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def plotly_js() -> str:
+    """The script of the installed plotly package."""
+    from plotly.offline import get_plotlyjs
+
+    return get_plotlyjs()
+
+
+def _asset(name: str) -> str:
+    return files("batchcast.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _is(kind: type) -> Any:
+    return lambda value: isinstance(value, kind)

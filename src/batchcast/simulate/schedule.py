@@ -1,0 +1,59 @@
+"""Schedule: when every job of a workload started, under which plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..metrics.schedule import measures
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The outcome of one simulation: arrays (n,) over the simulated jobs in log order, seconds on the log's clock.
+
+    `rows` are their rows in the trace; `planned_run_time` is the first plan; `corrections` counts new plans;
+    `left_out` counts records that were not simulated, by reason; `kernel_s` is NaN when nobody held a clock.
+    """
+
+    rows: np.ndarray
+    job_id: np.ndarray
+    submit_time: np.ndarray
+    start_time: np.ndarray
+    end_time: np.ndarray
+    procs: np.ndarray
+    planned_run_time: np.ndarray
+    backfilled: np.ndarray
+    total: int
+    corrections: int
+    left_out: Mapping[str, int]
+    notes: tuple[str, ...]
+    kernel_s: float = float("nan")
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def run_time(self) -> np.ndarray:
+        """Simulated run times: min(run, request) where jobs are killed."""
+        return self.end_time - self.start_time
+
+    @property
+    def wait_time(self) -> np.ndarray:
+        """start - submit."""
+        return self.start_time - self.submit_time
+
+    def measures(self, mask: np.ndarray | None = None) -> dict[str, float]:
+        """Quality over all jobs, or those of a boolean mask over the simulated jobs; keys as printed."""
+        kept = slice(None) if mask is None else mask
+        found = measures(
+            self.submit_time[kept],
+            self.start_time[kept],
+            self.run_time[kept],
+            self.procs[kept],
+            self.total,
+            self.backfilled[kept],
+        )
+        return {**found, "corrections": self.corrections}

@@ -1,0 +1,117 @@
+"""Read a log: open, tell the format by its content, parse, and note where everything came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+
+from ..errors import UsageError, input_error
+from ..table import LogInfo, Trace
+from .source import FORMS, Source
+from .zone import zone
+
+FORMATS = ("swf", "sacct", "parquet")
+_GLANCE = 1 << 13
+
+
+def read_trace(
+    path: str | Path,
+    *,
+    format: str | None = None,
+    strict: bool = False,
+    timezone: str | None = None,
+    procs_total: float | None = None,
+) -> Trace:
+    """The log at `path` (`-`: standard input) as a Trace: plain, gzip or xz; SWF, a `sacct -P` dump,
+    or a Parquet file (`trace.parquet`).
+
+    The format is told by content unless given (one of `FORMATS`). The zone of dates is `timezone`, else the log's own
+    TimeZoneString, else its TimeZone, else UTC; `info.timezone_source` says which. `procs_total` overrides the
+    machine's size in the header. What was dropped is counted in `info.dropped`, what was odd is said in `info.notes`.
+    Raises InputError (no such file, no log in it; with `strict`: the first broken line), UsageError for a bad option.
+    About a million SWF lines a second.
+    """
+    if format is not None and format not in FORMATS:
+        raise UsageError(f"not a format: {format!r} (accepted: {', '.join(FORMATS)})")
+    if timezone is not None:
+        zone(timezone)
+    source = Source(path, strict=strict)
+    trace = _parse(source, format, strict, timezone)
+    info = replace(trace.info, source=source.name, sha256=source.sha256)
+    info = _with_zone(info, timezone)
+    if source.damage:
+        info = replace(info, notes=(source.damage, *info.notes))
+    if procs_total is not None:
+        info = replace(info, max_procs=float(procs_total), max_procs_source="--procs-total")
+    return trace.with_info(info)
+
+
+def _parse(source: Source, format: str | None, strict: bool, timezone: str | None) -> Trace:
+    blocks = source.blocks()
+    first = next(blocks, b"")
+    format = format or sniff(first) or _unrecognised(source, first)
+    whole: Iterator[bytes] = chain([first], blocks)
+    if format == "swf":
+        from ..formats.swf import read_swf
+
+        return read_swf(whole, source.name, strict=strict)
+    if format == "parquet":
+        from .parquet import parse_parquet
+
+        return parse_parquet(b"".join(whole), source.name)
+    from ..formats.sacct import read_sacct
+
+    return read_sacct(whole, source.name, strict=strict, zone=zone(timezone or "UTC"))
+
+
+def sniff(sample: bytes) -> str | None:
+    """`swf`, `sacct` or `parquet`, or None when the bytes have the marks of no format.
+
+    >>> sniff(b"; MaxProcs: 128\\n"), sniff(b"JobID|Submit|State\\n"), sniff(b"PAR1..."), sniff(b"hello\\n")
+    ('swf', 'sacct', 'parquet', None)
+    """
+    if sample.startswith(b"PAR1"):
+        return "parquet"
+    from ..formats.sacct import looks_like_sacct
+    from ..formats.swf import looks_like_swf
+
+    if looks_like_sacct(sample[:_GLANCE].decode("utf-8", "replace")):
+        return "sacct"
+    for part in (sample[:_GLANCE], sample):  # most logs show what they are at once; junk may come first
+        if looks_like_swf(part):
+            return "swf"
+    return None
+
+
+def _unrecognised(source: Source, sample: bytes) -> str:
+    junk = sum(byte < 9 or 13 < byte < 32 for byte in sample[:4096])
+    what = "binary data, not a job log" if junk > len(sample[:4096]) // 100 else "not a job log of a known format"
+    line = sample.split(b"\n", 1)[0][:60].decode("utf-8", "replace")
+    raise input_error(
+        source.name, what, line=1, value=line, accepted=FORMS, hint="--format swf or --format sacct to insist"
+    )
+
+
+def _with_zone(info: LogInfo, timezone: str | None) -> LogInfo:
+    """The zone that counts; a header's zone that does not exist gives way with a note."""
+    if timezone is not None:
+        return replace(info, timezone=timezone, timezone_source="--timezone")
+    if info.format == "sacct":
+        note = "the dump's times carry no zone and are read as UTC: --timezone NAME says where the cluster stands"
+        return info.with_note(note) if info.header.get("local_times") else info
+    try:
+        zone(info.timezone)
+    except UsageError:
+        note = f"the header's time zone is not known: {info.timezone!r}; its offset, else UTC, is used"
+        offset, source = "UTC", "default"
+        if "TimeZone" in info.header:
+            from ..formats.header import SwfHeader
+
+            only_offset = SwfHeader(info.source)
+            only_offset.values["TimeZone"] = info.header["TimeZone"]
+            again = only_offset.info()
+            offset, source = again.timezone, again.timezone_source
+        return replace(info, timezone=offset, timezone_source=source).with_note(note)
+    return info

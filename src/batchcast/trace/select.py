@@ -1,0 +1,128 @@
+"""Cut a log by submit date and by names, or mark the part of it that is scored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from ..errors import NoAnswer, UsageError
+from ..formats.status import SWF_NUMBERS, status_words
+from ..table import Nominal, Trace
+from .zone import format_date, parse_date, zone
+
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which jobs: submitted in [since, until), local to the log's zone, and with one of the given names each.
+
+    Dates are text (`zone.DATE_FORMS`); names are text as a user types them: a status word or SWF number, an id, or
+    the name the log's header gives to an id; `unknown` selects the jobs without a value.
+    """
+
+    since: str | None = None
+    until: str | None = None
+    status: Sequence[str] = ()
+    partition: Sequence[str] = ()
+    queue: Sequence[str] = ()
+    user: Sequence[str] = ()
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, field.name) for field in fields(self))
+
+
+def select(trace: Trace, selection: Selection, first: int | None = None) -> Trace:
+    """The jobs of a selection, then the first so many of them; what each option left out is counted in `info.dropped`.
+
+    Raises UsageError for a date or a name that means nothing here, NoAnswer when no job is left.
+
+    >>> log = Trace.from_arrays({"submit_time": [0.0, 86400.0], "status": ["completed", "failed"]})
+    >>> select(log, Selection(since="1970-01-02")).job_id.tolist(), select(log, Selection(status=["1"])).job_id.tolist()
+    ([2], [1])
+    """
+    info, keep = trace.info, np.ones(len(trace), dtype=bool)
+    for option, mask in _masks(trace, selection):
+        info = info.with_dropped(f"not selected: {option}", int((keep & ~mask).sum()))
+        keep &= mask
+    if first is not None:
+        if first < 1:
+            raise UsageError(f"--first {first}: at least one job is needed")
+        late = np.cumsum(keep) > first
+        info = info.with_dropped(f"not selected: --first {first}", int((keep & late).sum()))
+        keep &= ~late
+    if not keep.any():
+        raise NoAnswer("the selection leaves no job", hint=_range(trace))
+    return trace.with_info(info) if keep.all() else trace.take(keep, info)
+
+
+def selection_mask(trace: Trace, selection: Selection) -> np.ndarray:
+    """Which jobs a selection means, as booleans (n,); nothing is cut. For scoring a part after learning from all."""
+    keep = np.ones(len(trace), dtype=bool)
+    for _, mask in _masks(trace, selection):
+        keep &= mask
+    return keep
+
+
+def _masks(trace: Trace, chosen: Selection) -> Iterable[tuple[str, np.ndarray]]:
+    where = zone(trace.info.timezone)
+    if chosen.since is not None:
+        yield f"--from {chosen.since}", trace.submit_time >= parse_date(chosen.since, where) - trace.info.unix_start
+    if chosen.until is not None:
+        yield f"--to {chosen.until}", trace.submit_time < parse_date(chosen.until, where) - trace.info.unix_start
+    if chosen.status:
+        yield f"--status {','.join(chosen.status)}", _has_status(trace.nominal("status"), chosen.status)
+    for option, column in (("partition", "partition_id"), ("queue", "queue_id"), ("user", "user_id")):
+        if words := getattr(chosen, option):
+            yield f"--{option} {','.join(words)}", _has_name(trace, column, option, words)
+
+
+def _has_status(status: Nominal, chosen: Sequence[str]) -> np.ndarray:
+    words = {word for text in chosen for word in status_words(text)}
+    strange = words - set(SWF_NUMBERS) - set(status.categories) - {UNKNOWN}
+    if strange:
+        accepted = [*map(str, status.categories), *(w for w in SWF_NUMBERS if w not in status.categories), UNKNOWN]
+        raise UsageError(
+            f"not a status: {', '.join(map(str, sorted(map(str, strange))))} (accepted: {_list(accepted)})"
+        )
+    return _member(status, [k for k, name in enumerate(status.categories) if name in words], UNKNOWN in words)
+
+
+def _has_name(trace: Trace, column: str, option: str, words: Sequence[str]) -> np.ndarray:
+    values, names = trace.nominal(column), trace.info.names.get(column, {})
+    codes: list[int] = []
+    for word in words:
+        if word.lower() == UNKNOWN:
+            continue
+        hits = [k for k, value in enumerate(values.categories) if _means(word, value, names.get(value, ""))]
+        if not hits:
+            known = [f"{v} ({names[v].split()[0]})" if names.get(v, "").split() else str(v) for v in values.categories]
+            raise UsageError(f"--{option}: the log has no {word!r} (accepted: {_list([*known, UNKNOWN])})")
+        codes += hits
+    return _member(values, codes, any(word.lower() == UNKNOWN for word in words))
+
+
+def _means(word: str, value: int | str, name: str) -> bool:
+    return word == str(value) or (bool(name) and word in (name, name.split()[0]))
+
+
+def _member(values: Nominal, codes: Sequence[int], null_too: bool) -> np.ndarray:
+    wanted = np.zeros(len(values.categories) + 1, dtype=bool)
+    wanted[list(codes)] = True
+    wanted[-1] = null_too  # code -1 is the last place
+    return wanted[values.codes]
+
+
+def _list(words: Sequence[str]) -> str:
+    shown = ", ".join(words[:20])
+    return shown if len(words) <= 20 else f"{shown}, ... {len(words) - 20} more"
+
+
+def _range(trace: Trace) -> str:
+    if not len(trace):
+        return "a wider selection"
+    where = zone(trace.info.timezone)
+    first, last = (format_date(float(t) + trace.info.unix_start, where) for t in trace.submit_time[[0, -1]])
+    return f"jobs were submitted from {first} to {last} ({trace.info.timezone}); widen the selection"

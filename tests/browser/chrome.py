@@ -1,0 +1,118 @@
+"""A real Chromium through its DevTools protocol: open a page, watch what it does, look at it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+import tempfile
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+FLAGS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--remote-debugging-port=0"),
+)
+LOCAL = ("file:", "data:", "blob:", "about:")
+
+
+@dataclass
+class Visit:
+    """What a page did while it was open."""
+
+    complaints: list[str] = field(default_factory=list)
+    outside: list[str] = field(default_factory=list)
+    loaded: bool = False
+
+
+class Tab:
+    """One tab; `call` sends a command and takes in everything the page says meanwhile."""
+
+    def __init__(self, socket: Any) -> None:
+        self.socket = socket
+        self.sent = 0
+        self.visit = Visit()
+
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """A command's result; RuntimeError when the browser refuses."""
+        self.sent += 1
+        self.socket.send(json.dumps({"id": self.sent, "method": method, "params": parameters}))
+        while True:
+            message = json.loads(self.socket.recv())
+            if message.get("id") == self.sent:
+                if "error" in message:
+                    raise RuntimeError(f"{method}: {message['error']['message']}")
+                return message["result"]
+            self._note(message)
+
+    def open(self, path: Path, *, width: int, height: int = 900, dark: bool = False) -> Visit:
+        """Load a file at a window size and colour scheme; returns when it has loaded and drawn a frame."""
+        self.visit = Visit()
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+        self.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+        )
+        scheme = "dark" if dark else "light"
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.call("Page.navigate", url=path.resolve().as_uri())
+        while not self.visit.loaded:
+            self._note(json.loads(self.socket.recv()))
+        self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
+        return self.visit
+
+    def run(self, expression: str) -> Any:
+        """The value of a JavaScript expression in the page; promises are awaited."""
+        answer = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
+        if "exceptionDetails" in answer:
+            raise RuntimeError(json.dumps(answer["exceptionDetails"])[:500])
+        return answer["result"].get("value")
+
+    def picture(self, path: Path) -> None:
+        """A PNG of the whole page."""
+        size = self.call("Page.getLayoutMetrics")["cssContentSize"]
+        clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
+        shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
+        path.write_bytes(base64.b64decode(shot["data"]))
+
+    def _note(self, message: dict[str, Any]) -> None:
+        kind, given = message.get("method"), message.get("params", {})
+        if kind == "Page.loadEventFired":
+            self.visit.loaded = True
+        elif kind == "Runtime.exceptionThrown":
+            self.visit.complaints.append(json.dumps(given["exceptionDetails"])[:500])
+        elif kind == "Runtime.consoleAPICalled" and given["type"] in ("error", "warning", "assert"):
+            self.visit.complaints.append(json.dumps(given["args"])[:500])
+        elif kind == "Log.entryAdded" and given["entry"]["level"] in ("error", "warning"):
+            self.visit.complaints.append(given["entry"]["text"])
+        elif kind == "Network.requestWillBeSent" and not given["request"]["url"].startswith(LOCAL):
+            self.visit.outside.append(given["request"]["url"])
+
+
+@contextmanager
+def browser(chromium: str) -> Iterator[Tab]:
+    """A fresh headless Chromium with a profile of its own; ended with the block."""
+    import websocket
+
+    with tempfile.TemporaryDirectory() as profile:
+        command = [chromium, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        try:
+            assert process.stderr is not None
+            port = next(line for line in process.stderr if "DevTools listening on" in line).split(":")[-1].split("/")[0]
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list", timeout=30) as answer:
+                target = next(t for t in json.load(answer) if t["type"] == "page")
+            socket = websocket.create_connection(target["webSocketDebuggerUrl"], timeout=60, suppress_origin=True)
+            try:
+                yield Tab(socket)
+            finally:
+                socket.close()
+        finally:
+            process.terminate()
+            process.wait(timeout=30)
+            assert process.stderr is not None
+            process.stderr.close()

@@ -1,0 +1,118 @@
+"""The kernel equals brute force start by start, and keeps the promises of a scheduler."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.naive.schedule import Job, NaiveMachine
+
+from batchcast.schedule.advance import advance
+from batchcast.schedule.state import GIVEN, make_jobs, make_state
+from batchcast.simulate import Policy
+
+TOTAL = 8
+
+one_job = st.tuples(
+    st.integers(0, 40),  # gap to the job before, in tenths: many ties
+    st.integers(1, TOTAL),
+    st.integers(0, 300),
+    st.integers(1, 400),
+    st.integers(1, 400),
+)
+policies = st.builds(
+    Policy,
+    order=st.sampled_from(["fcfs", "sjf"]),
+    backfill=st.sampled_from(["none", "easy"]),
+    backfill_order=st.sampled_from(["fcfs", "sjf"]),
+    correct=st.sampled_from(["requested", "incremental", "doubling"]),
+    event_order=st.sampled_from(["instant", "pyss"]),
+)
+
+
+def columns(rows, exact=False):
+    gaps, procs, run, request, planned = (np.array(c, dtype=float) for c in zip(*rows))
+    submit = np.cumsum(np.maximum(gaps - 20, 0))
+    run = np.minimum(run, request)
+    planned = np.maximum(run, 1.0) if exact else np.minimum(planned, request)
+    if exact:
+        run = np.maximum(run, 1.0)
+        request = np.maximum(run, request)
+    return submit, procs, run, request, planned
+
+
+def both(rows, policy, exact=False):
+    submit, procs, run, request, planned = columns(rows, exact)
+    jobs = make_jobs(submit, procs, run, request, planned)
+    state = make_state(jobs, TOTAL, planner=GIVEN, **policy.registers())
+    advance(*state)
+    twin = NaiveMachine(
+        [
+            Job(k, *map(float, row[:1]), int(row[1]), *map(float, row[2:]))
+            for k, row in enumerate(zip(submit, procs, run, request, planned))
+        ],
+        TOTAL,
+        policy.backfill == "easy",
+        policy.order,
+        policy.backfill_order,
+        policy.correct,
+        policy.event_order == "pyss",
+    )
+    twin.go()
+    return jobs, state, twin
+
+
+@given(st.lists(one_job, min_size=1, max_size=30), policies)
+@settings(max_examples=300)
+def test_every_start_is_that_of_brute_force(rows, policy):
+    jobs, state, twin = both(rows, policy)
+    assert jobs["start"].tolist() == [j.start for j in twin.jobs]
+    assert jobs["backfilled"].astype(bool).tolist() == [j.backfilled for j in twin.jobs]
+    assert int(state.registers["corrections"][0]) == twin.corrections
+
+
+@given(st.lists(one_job, min_size=1, max_size=40), policies)
+def test_the_machine_is_never_overfull_and_nobody_starts_before_submission(rows, policy):
+    jobs, _, _ = both(rows, policy)
+    start, end = jobs["start"], jobs["start"] + jobs["run"]
+    assert (start >= jobs["submit"]).all()
+    for instant in start:
+        assert jobs["procs"][(start <= instant) & (instant < end)].sum() <= TOTAL
+
+
+@given(st.lists(one_job, min_size=2, max_size=40), st.sampled_from(["fcfs", "sjf"]))
+def test_under_exact_estimates_no_head_starts_after_its_reservation(rows, backfill_order):
+    jobs, _, twin = both(rows, Policy(backfill_order=backfill_order), exact=True)
+    assert all(jobs["start"][row] <= promised for row, promised in twin.promises)
+
+
+@given(
+    st.lists(one_job, min_size=100, max_size=400), st.sampled_from(["fcfs", "sjf"]), st.sampled_from(["fcfs", "sjf"])
+)
+@settings(max_examples=8)
+def test_a_queue_of_many_blocks_is_kept_as_well_as_a_short_one(rows, order, backfill_order):
+    rows = [(0, *row[1:]) for row in rows]  # all at once: several blocks wait, gaps are closed on the way
+    jobs, _, twin = both(rows, Policy(order=order, backfill_order=backfill_order))
+    assert jobs["start"].tolist() == [j.start for j in twin.jobs]
+
+
+@pytest.mark.parametrize("order", ["fcfs", "sjf"])
+def test_a_stopped_kernel_goes_on_where_it_stopped(order):
+    from batchcast.schedule.state import ASKED, DONE, NEEDS_PREDICTION
+
+    rng = np.random.default_rng(7)
+    rows = [tuple(int(v) for v in rng.integers([0, 1, 0, 1, 1], [41, TOTAL + 1, 301, 401, 401])) for _ in range(200)]
+    submit, procs, run, request, planned = columns(rows)
+    whole, asked = make_jobs(submit, procs, run, request, planned), make_jobs(submit, procs, run, request, request)
+    advance(*make_state(whole, TOTAL, planner=GIVEN, **Policy(backfill_order=order).registers()))
+    state = make_state(asked, TOTAL, planner=ASKED, log_size=64, **Policy(backfill_order=order).registers())
+    questions = 0
+    while (reason := advance(*state)) != DONE:
+        state.registers["logged"] = 0
+        if reason == NEEDS_PREDICTION:
+            row = int(state.registers["job"][0])
+            asked["planned"][row] = planned[row]
+            questions += 1
+    assert questions == len(rows)
+    assert asked["start"].tolist() == whole["start"].tolist()
