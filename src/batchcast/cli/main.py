@@ -22,6 +22,7 @@ VERBS: dict[str, str] = {
     "start": "When will my waiting job start: likely, by 90 %, and how right such answers were.",
     "walltime": "One #SBATCH --time line from similar finished jobs, and why.",
     "accuracy": "How right our own past forecasts were, beside squeue --start.",
+    "grid": "Map jobs with files and deadlines onto a grid's resources: heuristics, search, simulation.",
     "collect": "Beside a running cluster: keep its history and issue forecasts, read-only.",
     "export": "The cluster's own history as a log for evaluate and simulate.",
 }
