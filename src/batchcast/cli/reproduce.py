@@ -12,6 +12,7 @@ PAPERS: dict[str, tuple[str, str]] = {
         "Run times from similar jobs, tuned online by a genetic algorithm (Xu et al. 2018).",
     ),
     "vasp": ("batchcast.cli.reproduce_vasp:command", "Run time of VASP jobs from input files: IRPA and BRBF (2019)."),
+    "grid": ("batchcast.cli.reproduce_grid:command", "Grid jobs with files and deadlines: Emin-min, Ebest (2014)."),
 }
 
 
