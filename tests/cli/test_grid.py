@@ -48,7 +48,8 @@ def test_map_writes_the_plan(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [("", "empty"), ("x y z", "not an expected-time matrix"), ("2 2 0\n1\n2\n3\n", "3 times"),
-     ("0 4 0\n", "empty grid"),     ("1 2 0\n1\nnan\n", "job 0 on resource 1"), ("1 2 0\n1\nabc\n", "abc"), ("1 1 0\n-4\n", "-4")],
+     ("0 4 0\n", "empty grid"),
+     ("1 2 0\n1\nnan\n", "job 0 on resource 1"), ("1 2 0\n1\nabc\n", "abc"), ("1 1 0\n-4\n", "-4")],
 )  # fmt: skip
 def test_a_broken_matrix_is_one_message(tmp_path, text, said):
     (tmp_path / "bad").write_text(text)
