@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -34,8 +35,11 @@ Encut = Literal["paper", "physics", "plain"]
 ENCUT_POWER = {"paper": 3.0, "physics": 1.5, "plain": 1.0}
 
 
+UNLIMITED = (math.inf, -math.inf)
+
+
 def feature_row(job: JobRequest, names: Sequence[str]) -> Row:
-    """A job's values of the named columns, None where unknown; `core_num` is the job's processors.
+    """A job's values of the named columns, None where unknown or unlimited; `core_num` is the job's processors.
 
     >>> feature_row(JobRequest(0, 1, 0.0, 8.0, 60.0, float("nan"), extra={"encut": 400.0}), ("core_num", "encut", "x"))
     (8.0, 400.0, None)
@@ -47,7 +51,7 @@ def feature_row(job: JobRequest, names: Sequence[str]) -> Row:
             value: Any = job.procs
         else:
             value = extra[name] if name in extra else getattr(job, name, None) if name in JobRequest._fields else None
-        values.append(None if value is None or value != value else value)
+        values.append(None if value is None or value != value or value in UNLIMITED else value)
     return tuple(values)
 
 

@@ -89,6 +89,11 @@ class FeatureLearner:
         self.fitted_on = len(self.learnt)
         self.low, self.high = float(log_run.min()), float(log_run.max())
 
+    @property
+    def trained(self) -> bool:
+        """Whether a model stands behind the answers yet."""
+        return self.fitted_on > 0
+
     def _unusable(self, row: Row) -> str:
         """Why a row cannot be used; empty if it can."""
         if None in row:
