@@ -78,7 +78,7 @@ def _glance_figures(found: Evaluation) -> list[Figure]:
             {"jobs": (starts, count)},
             x=unit,
             y=f"jobs submitted per {unit}",
-            caption=f"Starts at local midnight; the first and the last {unit} may be incomplete.",
+            caption=f"In the log's zone, {trace.info.timezone}; the first and the last {unit} may be incomplete.",
         )
     ]
     total = trace.info.max_procs
