@@ -6,6 +6,7 @@ from batchcast.predict.registry import available, make
 from batchcast.testing.logs import small_log
 from batchcast.testing.predictor import CHECKS, check_predictor, future_is_hidden
 
+LEARNERS = ("irpa", "brbf", "forest", "svr", "bayesian_ridge", "boosted")
 TRAINED = {
     "knn_ga": "knn_ga:h=40,t1=20,t2=20,population=6,generations=3",
     "minh_wolters": "minh_wolters:h=40,t1=20,t2=20,population=4,generations=2,sample=10",
@@ -14,10 +15,7 @@ TRAINED = {
     "plain_regression": "plain_regression:every=40,window=60",
     "su": "su:every=40,search=10",
     "user_clusters": "user_clusters:every=40,clusters=3",
-    **{
-        name: f"{name}:features=core_num+req_mem_kib+app_id+queue_id,refit_every_jobs=40,min_jobs=20"
-        for name in ("irpa", "brbf", "forest", "svr", "bayesian_ridge", "boosted")
-    },
+    **{name: f"{name}:features=procs+req_time+user_id,refit_every_jobs=40,min_jobs=20" for name in LEARNERS},
 }
 MORE = (
     "last_2:need=2,round=down",

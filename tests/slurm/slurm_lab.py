@@ -26,7 +26,8 @@ from pathlib import Path
 REAL_TIME = time.monotonic
 PROGRAMS = ("munged", "slurmctld", "slurmd", "slurmstepd", "slurmdbd", "sacctmgr", "sbatch", "mariadbd")
 PLACES = "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin:/sbin:/bin:/usr/lib/x86_64-linux-gnu/slurm-wlm:/usr/libexec"
-USERS = ("bc_ada", "bc_bob")
+USERS = ("daemon", "games")
+"""Ordinary users every Debian has; jobs are submitted in their names."""
 
 
 def missing(speed: float = 1.0) -> str:
@@ -38,7 +39,7 @@ def missing(speed: float = 1.0) -> str:
     if absent:
         return f"no {', '.join(absent)} on this machine (tests/slurm/install.sh installs them)"
     users = [name for name in USERS if not _user_exists(name)]
-    return f"no user {', '.join(users)} on this machine (tests/slurm/install.sh makes them)" if users else ""
+    return f"no user {', '.join(users)} on this machine " if users else ""
 
 
 class Lab:
@@ -52,6 +53,7 @@ class Lab:
         self.ports = _free_ports(nodes + 2)
         self._clock: subprocess.Popen[bytes] | None = None
         self._mariadb: subprocess.Popen[bytes] | None = None
+        self._origin = (0.0, 0.0)
         self.env = self._base_environment()
 
     # -- life ---------------------------------------------------------------------------------------------------
@@ -75,6 +77,7 @@ class Lab:
         self._write_configuration()
         if self.speed != 1:
             self._start_clock()
+        self._origin = (REAL_TIME(), float(self.run("date", "+%s.%N")))
         self._start_munged()
         self._start_mariadb()
         self.start_slurmdbd()
@@ -127,10 +130,10 @@ class Lab:
         return done.stdout.decode(errors="replace")
 
     def now(self) -> float:
-        """The cluster's clock, seconds since the epoch."""
-        return float(self.run("date", "+%s.%N"))
+        """The cluster's clock, seconds since the epoch; reckoned from one look at it, within a tenth of a real second."""
+        return self._origin[1] + (REAL_TIME() - self._origin[0]) * self.speed
 
-    def submit(self, *options: str, seconds: float, user: str = "bc_ada", name: str = "job") -> str:
+    def submit(self, *options: str, seconds: float, user: str = USERS[0], name: str = "job") -> str:
         """sbatch a job that sleeps; returns its id."""
         return self.run("sbatch", "--parsable", f"--uid={user}", f"--gid={user}", "--chdir=/tmp", "-o", "/dev/null", "-J", name,
                         *options, "--wrap", f"sleep {seconds:g}").strip().split(";")[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -25,18 +26,13 @@ def command(once: bool, record: str | None, quiet: bool, **flags: Any) -> None:
     Reads sacct in overlapping windows (resumable), then squeue every interval. Never changes a job. Stop it with
     SIGTERM or Ctrl-C; killed at any moment it goes on where it was.
     """
-    import signal
-    import threading
-
     from ..service.collector import Collector, Cycle, run
     from ..service.connect import open_scheduler, single_writer
     from ..service.settings import load
     from ..store.database import Store
 
     settings = load(flags)
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop = _stop_on_signals()
     store = Store(settings["store"], create=True)
     scheduler, health = open_scheduler(settings, record)
 
@@ -48,8 +44,26 @@ def command(once: bool, record: str | None, quiet: bool, **flags: Any) -> None:
 
     with single_writer(store):
         say(f"collecting from {settings['scheduler']} every {settings['interval_s']:g} s into {store.shown}")
-        run(Collector(scheduler, store, settings, health), stop.wait, report, once)
+        run(Collector(scheduler, store, settings, health), stop, report, once)
     store.close()
+
+
+def _stop_on_signals() -> Callable[[float], bool]:
+    """Waits so many seconds; true as soon as SIGTERM or SIGINT has come, also one that came between two waits."""
+    import select
+    import signal
+    import socket
+
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+
+    def stop(seconds: float, keep_open: socket.socket = theirs) -> bool:
+        return bool(select.select([ours], [], [], seconds)[0])
+
+    return stop
 
 
 def _line(cycle: Any) -> str:

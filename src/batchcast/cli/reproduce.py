@@ -7,6 +7,10 @@ from importlib import import_module
 import click
 
 PAPERS: dict[str, tuple[str, str]] = {
+    "online-knn-ga": (
+        "batchcast.cli.reproduce_online_knn_ga:command",
+        "Run times from similar jobs, tuned online by a genetic algorithm (Xu et al. 2018).",
+    ),
     "vasp": ("batchcast.cli.reproduce_vasp:command", "Run time of VASP jobs from input files: IRPA and BRBF (2019)."),
 }
 

@@ -59,7 +59,9 @@ def command(job_ids: tuple[str, ...], me: bool, user: str | None, slurm: bool, s
     _print(results, now, slurm)
 
 
-def _answers(settings: Any, ids: tuple[str, ...], user: str | None, now: float) -> tuple[list[dict[str, Any]], list[str]]:
+def _answers(
+    settings: Any, ids: tuple[str, ...], user: str | None, now: float
+) -> tuple[list[dict[str, Any]], list[str]]:
     """From the store; where there is none, from one query."""
     from ..errors import InputError, NoAnswer
     from ..service import answers
@@ -74,7 +76,8 @@ def _answers(settings: Any, ids: tuple[str, ...], user: str | None, now: float) 
     cluster = answers.choose_cluster(reader, settings["cluster"] or None)
     memory = reader.memory(cluster)
     private = is_private(settings, memory)
-    rows = answers.waiting_jobs(reader, cluster, ids, user)
+    method = answers.answering_method(memory)
+    rows = answers.waiting_jobs(reader, cluster, ids, user, method)
     if private and whoami() != "root":
         rows = [row for row in rows if row["user_id"] == whoami()]
     if not rows:
@@ -82,7 +85,10 @@ def _answers(settings: Any, ids: tuple[str, ...], user: str | None, now: float) 
         raise NoAnswer(f"{whose} is not waiting in {cluster}, as far as the collector knows",
                        hint="squeue shows whether it runs or is gone; a job just submitted appears within a minute")  # fmt: skip
     least = settings["least_users"] if private else 1
-    records = {p: answers.track_record(reader, cluster, p, now - answers.TRACK_RECORD_S, least) for p in {r["partition_id"] for r in rows}}
+    records = {
+        p: answers.track_record(reader, cluster, p, method, now - answers.TRACK_RECORD_S, least)
+        for p in {r["partition_id"] for r in rows}
+    }
     results = []
     for row in rows:
         record = records[row["partition_id"]]
@@ -103,13 +109,17 @@ def is_private(settings: Any, memory: dict[str, Any]) -> bool:
     return bool(memory.get("site", {}).get("private"))
 
 
-def _without_store(settings: Any, ids: tuple[str, ...], user: str | None, why: str, now: float) -> tuple[list[dict[str, Any]], list[str]]:
+def _without_store(
+    settings: Any, ids: tuple[str, ...], user: str | None, why: str, now: float
+) -> tuple[list[dict[str, Any]], list[str]]:
     from ..errors import NoAnswer
     from ..formats.reasons import plain_reason
     from ..service.connect import open_scheduler
 
     if not ids:
-        raise NoAnswer(why + ", and without one only single jobs are asked for", hint="give a JOBID, or ask for a collector")
+        raise NoAnswer(
+            why + ", and without one only single jobs are asked for", hint="give a JOBID, or ask for a collector"
+        )
     jobs = open_scheduler(settings)[0].job(",".join(ids)).jobs
     waiting = [j for j in jobs if j.state == "PENDING" and j.expected_start == j.expected_start]
     if not waiting:
@@ -129,12 +139,28 @@ def _without_store(settings: Any, ids: tuple[str, ...], user: str | None, why: s
 def _print(results: list[dict[str, Any]], now: float, slurm: bool) -> None:
     from ..units import format_duration
 
-    heads = ["JOBID", "PARTITION", "LIKELY", "BY 90%", "WAITED", *(["SLURM SAYS"] if slurm or results[0]["method"] is None else []), "WHY IT WAITS"]
+    heads = [
+        "JOBID",
+        "PARTITION",
+        "LIKELY",
+        "BY 90%",
+        "WAITED",
+        *(["SLURM SAYS"] if slurm or results[0]["method"] is None else []),
+        "WHY IT WAITS",
+    ]
     lines = [heads]
     for r in results:
         apart = r["counts_from"] != "submission" and r["likely_start_s"] != r["likely_start_s"]
-        likely = f"+{format_duration(r['likely_wait_s'])}" if apart and r["likely_wait_s"] == r["likely_wait_s"] else clock(r["likely_start_s"], now)
-        by_90 = f"+{format_duration(r['by_90_wait_s'])}" if apart and r["by_90_wait_s"] == r["by_90_wait_s"] else clock(r["by_90_start_s"], now)
+        likely = (
+            f"+{format_duration(r['likely_wait_s'])}"
+            if apart and r["likely_wait_s"] == r["likely_wait_s"]
+            else clock(r["likely_start_s"], now)
+        )
+        by_90 = (
+            f"+{format_duration(r['by_90_wait_s'])}"
+            if apart and r["by_90_wait_s"] == r["by_90_wait_s"]
+            else clock(r["by_90_start_s"], now)
+        )
         why = r["reason_in_words"] + (f" (+: from {r['counts_from']})" if "+" in likely else "")
         lines.append([r["job_id"], r["partition"] or "-", likely, by_90, format_duration(r["waited_s"]),
                       *([clock(r["slurm_start_s"], now)] if len(heads) == 7 else []), why])  # fmt: skip
@@ -156,4 +182,8 @@ def _print(results: list[dict[str, Any]], now: float, slurm: bool) -> None:
 def _cell(value: Any) -> str:
     if value is None or value != value:
         return ""
-    return f"{value:.0f}" if isinstance(value, float) and abs(value) > 1 and value != float("inf") else str(value).replace("|", "/").replace("\n", " ")
+    return (
+        f"{value:.0f}"
+        if isinstance(value, float) and abs(value) > 1 and value != float("inf")
+        else str(value).replace("|", "/").replace("\n", " ")
+    )

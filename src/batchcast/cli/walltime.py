@@ -60,5 +60,3 @@ def command(what: str | None, glob: str | None, user: str | None, risk: float, s
         return
     click.echo(f"#SBATCH --time={answer['limit']}")
     click.echo(f"# {sentence}")
-
-

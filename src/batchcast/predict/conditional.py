@@ -12,7 +12,8 @@ from .protocol import Prediction
 def given_waited(issued: Prediction, waited: float, levels: Sequence[float] = (0.5, 0.9)) -> Prediction:
     """The forecast of the whole wait at `levels`, given that it exceeds `waited` seconds; the first level is the point.
 
-    F is linear between (0, 0) and the issued quantiles; the wanted quantile x solves
+    F is linear between (0, 0) and the issued quantiles; the point counts as the median where no median was issued and
+    the quantiles leave room for it. The wanted quantile x solves
     F(x) = F(waited) + level (1 - F(waited)). Where that lies beyond the highest issued level the answer is infinite:
     the issued forecast says nothing there. A forecast without quantiles stays as it is while `waited` is below its
     point and is infinite afterwards. O(levels).
@@ -24,10 +25,20 @@ def given_waited(issued: Prediction, waited: float, levels: Sequence[float] = (0
     if not issued.levels:
         point = issued.point if waited < issued.point else math.inf
         return Prediction(point, (), (), issued.basis)
-    xs, fs = [0.0, *issued.quantiles], [0.0, *issued.levels]
+    xs, fs = _curve(issued)
     below = _cdf(xs, fs, max(waited, 0.0))
     answers = tuple(max(_inverse(xs, fs, below + level * (1 - below)), waited) for level in levels)
     return Prediction(answers[0], tuple(levels), answers, issued.basis)
+
+
+def _curve(issued: Prediction) -> tuple[list[float], list[float]]:
+    """The issued distribution as points of F."""
+    known = dict(zip(issued.levels, issued.quantiles))
+    fits = all((q <= issued.point) if level < 0.5 else (q >= issued.point) for level, q in known.items())
+    if 0.5 not in known and fits:
+        known[0.5] = issued.point
+    levels = sorted(known)
+    return [0.0, *(known[level] for level in levels)], [0.0, *levels]
 
 
 def _cdf(xs: Sequence[float], fs: Sequence[float], x: float) -> float:

@@ -31,9 +31,14 @@ def choose_cluster(reader: Reader, asked: str | None) -> str:
     return found[0]
 
 
-def waiting_jobs(reader: Reader, cluster: str, ids: Sequence[str], user: str | None) -> list[Row]:
+def answering_method(memory: dict[str, Any]) -> str:
+    """The wait predictor whose forecasts answer users: the first the collector was told to run."""
+    return str((memory.get("wait_methods") or ["recent_wait"])[0])
+
+
+def waiting_jobs(reader: Reader, cluster: str, ids: Sequence[str], user: str | None, method: str) -> list[Row]:
     """Waiting jobs by id (an array's id means its tasks) or of a user, with the wait forecast issued for each."""
-    where, values = ["j.cluster = :cluster", "j.open = 1", "j.start_time IS NULL"], {"cluster": cluster}
+    where, values = ["j.cluster = :cluster", "j.open = 1", "j.start_time IS NULL"], {"cluster": cluster, "method": method}
     if ids:
         where.append("(" + " OR ".join(f"j.job_id = :id{k} OR j.job_id LIKE :tasks{k} ESCAPE '!'" for k in range(len(ids))) + ")")
         for k, job_id in enumerate(ids):
@@ -46,7 +51,7 @@ def waiting_jobs(reader: Reader, cluster: str, ids: Sequence[str], user: str | N
         "SELECT j.job_id, j.user_id, j.job_name, j.partition_id, j.submit_time, j.eligible_time, j.expected_start, j.reason,"
         " j.dependency, j.req_procs, j.limit_now, f.method, f.point_s, f.levels, f.quantiles_s, f.basis, f.as_of"
         " FROM jobs j LEFT JOIN forecasts f ON f.row = j.row AND f.kind = 'wait' AND f.moment = 'submit'"
-        f" WHERE {' AND '.join(where)} ORDER BY j.submit_time, j.row",
+        f" AND f.method = :method WHERE {' AND '.join(where)} ORDER BY j.submit_time, j.row",
         **values,
     )
 
@@ -113,16 +118,18 @@ def _basis(issued: Prediction | None, given: Prediction | None, waited: float) -
     return issued.basis + ("; given the time waited so far" if waited > 0 else "")
 
 
-def track_record(reader: Reader, cluster: str, partition: str | None, since: float, least_users: int = 1) -> dict[str, Any]:
+def track_record(
+    reader: Reader, cluster: str, partition: str | None, method: str, since: float, least_users: int = 1
+) -> dict[str, Any]:
     """How issued wait forecasts of a partition came out since an instant: coverage at 90 %, median absolute error.
 
     Empty where fewer than 20 came out, or where they are of fewer than `least_users` users.
     """
     rows = reader.rows(
         "SELECT f.point_s, f.levels, f.quantiles_s, f.outcome_s, j.user_id FROM forecasts f JOIN jobs j ON j.row = f.row"
-        " WHERE j.cluster = :cluster AND f.kind = 'wait' AND f.moment = 'submit' AND f.resolution = 'started'"
+        " WHERE j.cluster = :cluster AND f.kind = 'wait' AND f.moment = 'submit' AND f.resolution = 'started' AND f.method = :method"
         " AND f.as_of >= :since AND (CAST(:partition AS TEXT) IS NULL OR j.partition_id = :partition) ORDER BY f.id DESC LIMIT 2000",
-        cluster=cluster, since=since, partition=partition,
+        cluster=cluster, since=since, partition=partition, method=method,
     )  # fmt: skip
     if len(rows) < LEAST_RECORD or len({row["user_id"] for row in rows}) < least_users:
         return {}
@@ -136,11 +143,9 @@ def track_record(reader: Reader, cluster: str, partition: str | None, since: flo
 
 
 def covered_at(row: Row, level: float) -> bool | None:
-    """Whether an outcome lay at or below the forecast's quantile of a level; None where it gave no such quantile."""
-    levels, quantiles = json.loads(row["levels"]), json.loads(row["quantiles_s"])
-    if level not in levels:
-        return None
-    return bool(row["outcome_s"] <= quantiles[levels.index(level)])
+    """Whether an outcome lay at or below what was said for a level; None where the forecast did not reach so far."""
+    said = given_waited(forecast_of({"basis": "", **row}) or Prediction(1.0), 0.0, (level,))
+    return bool(row["outcome_s"] <= said.point) if said.levels and math.isfinite(said.point) else None
 
 
 def median(values: Iterable[float]) -> float:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from ..errors import BatchcastError
 from ..formats.sighting import Site, Snapshot
+from ..predict.registry import split_specs
 from ..store import history, told
 from ..store.database import Store
 from .clock import Step, StoredClock, compare_with_slurm, predictors
@@ -120,7 +121,7 @@ class Collector:
             told.write_meta(
                 connection, self.cluster, site={**self.site._asdict(), "total_procs": total},
                 total_procs=memory.get("total_procs", total),  # the clock's machine stays what it was when it began
-                runtime=self.settings["runtime"], wait=self.settings["wait"],
+                runtime_methods=split_specs(self.settings["runtime"]), wait_methods=split_specs(self.settings["wait"], "wait"),
             )  # fmt: skip
 
     # -- fetch: what ended, from accounting ---------------------------------------------------------------------
@@ -213,12 +214,18 @@ class Collector:
 
 
 def run(collector: Collector, stop: Callable[[float], bool], report: Callable[[Cycle], None], once: bool = False) -> None:
-    """Cycle until `stop(seconds)`, which waits so long, says so; a cycle that took long is not made up for."""
+    """Cycle until `stop(seconds)`, which waits so long, says so; a cycle that took long is not made up for.
+
+    `once`: until all history is there, or something went wrong.
+    """
     while True:
         began = collector.scheduler.now()
-        report(collector.cycle())
-        if once:
+        cycle = collector.cycle()
+        report(cycle)
+        if once and (cycle.problems or math.isfinite(cycle.behind_s)):
             return
+        if not math.isfinite(cycle.behind_s) and not cycle.problems and not stop(0.0):
+            continue  # history is being read: no pause beyond the transport's floor
         left = collector.settings["interval_s"] - (collector.scheduler.now() - began)
         if stop(max(left, 0.0)):
             return

@@ -66,7 +66,7 @@ def _sentence(advice: Advice, alike: str, risk: float, thumb: float) -> str:
                "they need: a quarter above the longest")  # fmt: skip
     else:
         why = (f"{advice.jobs} finished jobs of {alike} are too few to promise {risk:.0%}: a quarter above the longest, "
-               f"{format_duration(advice.limit_s / 1.25)} or so")  # fmt: skip
+               f"{format_duration(advice.longest_s)}")  # fmt: skip
     shaped = f"; {advice.shaped_by}" if advice.shaped_by else ""
     return f"{why}{shaped} (the rule of thumb, 1.25 x the longest of the last {RECENT}, says {format_duration(thumb)})."
 

@@ -34,7 +34,8 @@ def answer_script(
     if not learned:
         raise NoAnswer(f"no job has started in {cluster} since the collector began", hint="ask again when some have")
     given = given_waited(prediction, 0.0)
-    record = answers.track_record(reader, cluster, job.partition_id, now - answers.TRACK_RECORD_S)  # type: ignore[arg-type]
+    method = answers.answering_method(memory)
+    record = answers.track_record(reader, cluster, str(job.partition_id), method, now - answers.TRACK_RECORD_S)
     notes = answers.staleness(memory, now)
     notes.append(f"if submitted now to {job.partition_id}: {job.procs:g} processors, limit {options.get('time', 'the partition default')}")
     by_90 = given.quantiles[1] if len(given.quantiles) > 1 else math.nan
@@ -42,7 +43,7 @@ def answer_script(
         "job_id": "(test)", "partition": job.partition_id, "name": job.job_name, "submit_time_s": now, "waited_s": 0.0,
         "likely_start_s": now + given.point, "by_90_start_s": now + by_90, "likely_wait_s": given.point,
         "by_90_wait_s": by_90, "counts_from": "submission", "reason": "", "reason_in_words": "not submitted",
-        "slurm_start_s": math.nan, "basis": prediction.basis, "method": memory.get("wait"),
+        "slurm_start_s": math.nan, "basis": prediction.basis, "method": method,
         "track_record_forecasts": record.get("forecasts", 0), "track_record_coverage_90": record.get("coverage_90"),
         "track_record_median_ae_s": record.get("median_ae_s"),
     }], notes  # fmt: skip
@@ -66,14 +67,14 @@ def request(options: dict[str, str], memory: dict[str, Any], user: str, now: flo
     limit = parse_duration(options["time"]) if "time" in options else (limits.get("default_time_s") or math.nan)
     procs, nodes = processors(options)
     memory_kib = parse_memory(options.get("mem", "")) * nodes
-    return JobRequest(-1, "(test)", now, procs, limit, memory_kib, user_id=user, partition_id=name,
+    return JobRequest(-1, "(test)", now, procs, limit, memory_kib, user_id=user, queue_id=name, partition_id=name,
                       account=options.get("account"), qos=options.get("qos"), job_name=options.get("job-name", script))  # fmt: skip
 
 
 def _predict(reader: Reader, cluster: str, memory: dict[str, Any], job: JobRequest, now: float) -> Any:
     """The wait predictor's answer, having heard the latest started jobs and everything that is in the system now."""
     from ..events.live import LiveClock, LiveJob, live_events
-    from ..predict.registry import make, split_specs
+    from ..predict.registry import make
 
     columns = ("row, job_id, submit_time, req_procs, alloc_procs, req_time, req_mem_kib, user_id, group_id, partition_id, account,"
                " qos, job_name, start_time, end_time, status")  # fmt: skip
@@ -86,12 +87,11 @@ def _predict(reader: Reader, cluster: str, memory: dict[str, Any], job: JobReque
     for row in found.values():
         value = {k: number.get(v is None, v) for k, v in row.items()}
         known = JobRequest(row["row"], row["job_id"], row["submit_time"], row["req_procs"] or row["alloc_procs"] or math.nan,
-                           value["req_time"], value["req_mem_kib"], row["user_id"], row["group_id"], None, None,
+                           value["req_time"], value["req_mem_kib"], row["user_id"], row["group_id"], None, row["partition_id"],
                            row["partition_id"], row["account"], row["qos"], row["job_name"])  # fmt: skip
         jobs.append(LiveJob(known, value["start_time"], value["end_time"], row["status"]))
-    spec = split_specs(memory.get("wait", "recent_wait"), "wait")[0]
     total = memory.get("total_procs")
-    clock = LiveClock({"wait": make("wait", spec)}, math.nan if total is None else total)
+    clock = LiveClock({"wait": make("wait", answers.answering_method(memory))}, math.nan if total is None else total)
     for event in live_events(jobs, now):
         clock.tell(event, ask=False)
     clock.state.now = now

@@ -42,6 +42,7 @@ def _live_job(row: Mapping[str, Any]) -> LiveJob:
         procs=_number(procs),
         req_time=_number(row["req_time"]),
         req_mem_kib=_number(row["req_mem_kib"]),
+        queue_id=row["partition_id"],  # in Slurm and PBS a partition is the queue
         **{name: row[name] for name in _REQUEST[7:]},
     )
     return LiveJob(request, _number(row["start_time"]), _number(row["end_time"]), row["status"], row["told"])

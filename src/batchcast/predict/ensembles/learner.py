@@ -112,7 +112,7 @@ class FeatureLearner:
 
     def _unusable(self, row: Row) -> str:
         """Why a row cannot be used; empty if it can."""
-        missing = [name for name, value in zip(self.uses, row) if value is None or value == math.inf]
+        missing = [name for name, value in zip(self.uses, row) if value in (None, math.inf, -math.inf)]
         if missing:
             shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
             return f"no readable features ({shown} unknown)"
