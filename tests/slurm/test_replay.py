@@ -100,15 +100,13 @@ class Trouble:
                     continue
         seen = self.follower.log.read_text(errors="replace").count("is full")
         if self.follower.process is not None and self.follower.process.poll() is None:
-            self.follower.lab.wait(
-                lambda: self.follower.log.read_text(errors="replace").count("is full") > seen, "word of the full disk"
-            )
+            self.follower.lab.wait(lambda: self.follower.log.read_text(errors="replace").count("is full") > seen, "word of the full disk")
 
     def empty(self) -> None:
         (self.disk / "ballast").unlink()
 
 
-class small_disk:
+class small_disk:  # noqa: N801
     """A file system of 24 MB; where mounting is not allowed, the test that needs it says so."""
 
     def __init__(self, place: Path) -> None:
@@ -116,9 +114,7 @@ class small_disk:
 
     def __enter__(self) -> Path:
         self.place.mkdir(parents=True)
-        done = subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(self.place)], capture_output=True, text=True
-        )
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(self.place)], capture_output=True, text=True)
         if done.returncode:
             from conftest import absent
 
@@ -139,17 +135,11 @@ def finish(follower: Follower) -> None:
     """Every job is over, sacct knows it, and so does the store."""
     lab = follower.lab
     lab.wait(lambda: not lab.run("squeue", "-h", "-t", "PD,R,CG,S").strip(), "empty queue", 240)
-    lab.wait(
-        lambda: not lab.run("sacct", "-a", "-X", "-n", "-s", "PD,R", "-S", "2020-01-01").strip(),
-        "accounting's last word",
-        60,
-    )
+    lab.wait(lambda: not lab.run("sacct", "-a", "-X", "-n", "-s", "PD,R", "-S", "2020-01-01").strip(), "accounting's last word", 60)
     ended = len(truth(lab))
     counts = "SELECT count(*) AS n, sum(open) AS open, sum(told < 4) AS untold FROM jobs"
     lab.wait(
-        lambda: list(Reader(follower.store).rows(counts)[0].values()) == [ended, 0, 0],
-        f"complete store\n{follower.tail()}",
-        120,
+        lambda: list(Reader(follower.store).rows(counts)[0].values()) == [ended, 0, 0], f"complete store\n{follower.tail()}", 120
     )
     follower.kill(signal.SIGTERM)
 
@@ -205,10 +195,7 @@ def check_outcomes(followed: Follower) -> None:
     for r in rows:
         job = jobs[r["row"]]
         ran = job["start_time"] is not None
-        outcome = {
-            "wait": lambda j: j["start_time"] - j["submit_time"],
-            "runtime": lambda j: j["end_time"] - j["start_time"],
-        }
+        outcome = {"wait": lambda j: j["start_time"] - j["submit_time"], "runtime": lambda j: j["end_time"] - j["start_time"]}
         assert r["resolution"] == ({"wait": "started", "runtime": "ended"}[r["kind"]] if ran else "withdrawn")
         assert r["outcome_s"] == (outcome[r["kind"]](job) if ran else None)
 
@@ -230,27 +217,16 @@ def check_recorded_clock_agrees(followed: Follower, tmp_path: Path) -> None:
     trace = read_parquet(tmp_path / "log.parquet")
     known = Reader(followed.store).memory("lab")
     assert known["late"] == 0
-    methods = {("runtime", m): make("runtime", m) for m in known["runtime_methods"]} | {
-        ("wait", m): make("wait", m) for m in known["wait_methods"]
-    }
+    methods = {("runtime", m): make("runtime", m) for m in known["runtime_methods"]} | {("wait", m): make("wait", m) for m in known["wait_methods"]}
     said = replay(trace, methods, total=known["total_procs"])
-    row = {
-        (str(i), s, r): k
-        for k, (i, s, r) in enumerate(
-            zip(trace.job_id.tolist(), trace.submit_time.tolist(), trace.number("restarts").tolist())
-        )
-    }
+    row = {(str(i), s, r): k for k, (i, s, r) in enumerate(zip(trace.job_id.tolist(), trace.submit_time.tolist(), trace.number("restarts").tolist()))}
     issued = Reader(followed.store).rows(
         "SELECT f.*, j.job_id, j.submit_time, j.restarts FROM forecasts f JOIN jobs j ON j.row = f.row WHERE f.moment = 'submit'")  # fmt: skip
     assert len(issued) == (len(RUNTIME) + len(WAIT)) * len(trace)
     for one in issued:
         forecasts, k = said[(one["kind"], one["method"])], row[(one["job_id"], one["submit_time"], one["restarts"])]
         quantiles = [q for q in forecasts.quantiles[k].tolist() if q == q]
-        assert (one["point_s"], json.loads(one["quantiles_s"]), one["basis"]) == (
-            forecasts.points[k],
-            quantiles,
-            forecasts.basis[k],
-        )
+        assert (one["point_s"], json.loads(one["quantiles_s"]), one["basis"]) == (forecasts.points[k], quantiles, forecasts.basis[k])
 
 
 def check_accuracy(calm: Follower) -> None:

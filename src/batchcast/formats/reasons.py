@@ -32,16 +32,7 @@ WORDS: dict[str, str] = {
     "SchedDefer": "the scheduler was asked to defer it",
     "WaitingForScheduling": "not looked at by the scheduler yet",
 }
-NEVER = frozenset(
-    {
-        "DependencyNeverSatisfied",
-        "PartitionNodeLimit",
-        "PartitionTimeLimit",
-        "BadConstraints",
-        "InvalidAccount",
-        "InvalidQOS",
-    }
-)
+NEVER = frozenset({"DependencyNeverSatisfied", "PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints", "InvalidAccount", "InvalidQOS"})
 HELD = frozenset({"JobHeldUser", "JobHeldAdmin"})
 NOT_ELIGIBLE = HELD | {"Dependency", "BeginTime", "JobArrayTaskLimit"}
 """Not waiting for the machine: a forecast counts from the moment this is over."""

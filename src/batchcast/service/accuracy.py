@@ -46,9 +46,7 @@ def _scores(moment: str, kind: str, method: str, rows: Sequence[Row]) -> dict[st
         "came_out": len(came),
         "withdrawn": sum(row["resolution"] == "withdrawn" for row in rows),
         "still_open": sum(row["resolution"] is None for row in rows),
-        "issued_after_start": sum(
-            row["start_time"] is not None and row["issued_at"] > row["start_time"] for row in rows
-        ),
+        "issued_after_start": sum(row["start_time"] is not None and row["issued_at"] > row["start_time"] for row in rows),
         "median_ae_s": median(map(abs, errors)),
         "mae_s": sum(map(abs, errors)) / len(errors) if errors else math.nan,
         "bias_s": sum(errors) / len(errors) if errors else math.nan,

@@ -38,14 +38,9 @@ def answering_method(memory: dict[str, Any]) -> str:
 
 def waiting_jobs(reader: Reader, cluster: str, ids: Sequence[str], user: str | None, method: str) -> list[Row]:
     """Waiting jobs by id (an array's id means its tasks) or of a user, with the wait forecast issued for each."""
-    where, values = (
-        ["j.cluster = :cluster", "j.open = 1", "j.start_time IS NULL"],
-        {"cluster": cluster, "method": method},
-    )
+    where, values = ["j.cluster = :cluster", "j.open = 1", "j.start_time IS NULL"], {"cluster": cluster, "method": method}
     if ids:
-        where.append(
-            "(" + " OR ".join(f"j.job_id = :id{k} OR j.job_id LIKE :tasks{k} ESCAPE '!'" for k in range(len(ids))) + ")"
-        )
+        where.append("(" + " OR ".join(f"j.job_id = :id{k} OR j.job_id LIKE :tasks{k} ESCAPE '!'" for k in range(len(ids))) + ")")
         for k, job_id in enumerate(ids):
             escaped = job_id.replace("!", "!!").replace("%", "!%").replace("_", "!_")
             values |= {f"id{k}": job_id, f"tasks{k}": f"{escaped}!_%"}
@@ -65,9 +60,7 @@ def forecast_of(row: Row) -> Prediction | None:
     """The forecast in a row, None where none was issued."""
     if row["point_s"] is None:
         return None
-    return Prediction(
-        row["point_s"], tuple(json.loads(row["levels"])), tuple(json.loads(row["quantiles_s"])), row["basis"]
-    )
+    return Prediction(row["point_s"], tuple(json.loads(row["levels"])), tuple(json.loads(row["quantiles_s"])), row["basis"])
 
 
 def start_answer(row: Row, now: float) -> dict[str, Any]:

@@ -92,24 +92,16 @@ def compare_with_slurm(connection: Connection, cluster: str, at: float) -> int:
     seen: set[int] = set()
     for one in told.newly_estimated(connection, cluster):
         waited = max(at - one["submit_time"], 0.0)
-        ours = Prediction(
-            one["point_s"], tuple(json.loads(one["levels"])), tuple(json.loads(one["quantiles_s"])), one["basis"]
-        )
+        ours = Prediction(one["point_s"], tuple(json.loads(one["levels"])), tuple(json.loads(one["quantiles_s"])), one["basis"])
         now = given_waited(ours, waited, (0.5, 0.9))
         shared = {"row": one["row"], "kind": "wait", "moment": "slurm", "as_of": at, "issued_at": at}
-        finite = (
-            now
-            if math.isfinite(now.point)
-            else Prediction(waited * 1.5 + 1, (), (), "longer than the forecast reached")
-        )
+        finite = now if math.isfinite(now.point) else Prediction(waited * 1.5 + 1, (), (), "longer than the forecast reached")
         kept = tuple((level, q) for level, q in zip(finite.levels, finite.quantiles) if math.isfinite(q))
         finite = finite._replace(levels=tuple(level for level, _ in kept), quantiles=tuple(q for _, q in kept))
         issue.append({**shared, "method": one["method"], "prediction": finite})
         if one["row"] not in seen:
             estimate = max(one["expected_start"] - one["submit_time"], 0.0)
-            issue.append(
-                {**shared, "method": "squeue --start", "prediction": Prediction(estimate, basis="Slurm's own estimate")}
-            )
+            issue.append({**shared, "method": "squeue --start", "prediction": Prediction(estimate, basis="Slurm's own estimate")})
             seen.add(one["row"])
     told.issue(connection, issue)
     return len(seen)

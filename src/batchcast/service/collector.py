@@ -100,11 +100,7 @@ class Collector:
             last = memory.get("snapshot_at")
             done.seen = history.take_in(connection, self.cluster, snapshot.jobs, snapshot.asked_at)
             shown = {(s.job_id, s.submit_time) for s in snapshot.jobs if s.certain}
-            gone = [
-                row
-                for row, job_id, submit, _ in history.open_keys(connection, self.cluster)
-                if (job_id, submit) not in shown
-            ]
+            gone = [row for row, job_id, submit, _ in history.open_keys(connection, self.cluster) if (job_id, submit) not in shown]
             history.mark_vanished(connection, gone, snapshot.asked_at if last is None else last)
             unbroken = last is not None and snapshot.asked_at - last < 0.8 * self.site.keeps_s
             since = memory["unbroken_since"] if unbroken else snapshot.asked_at
@@ -176,9 +172,7 @@ class Collector:
     def _give_up(self, connection: Any, now: float) -> None:
         """Accounting has answered up to now (or there is none), and still nobody knows how these jobs ended."""
         patience = self.settings["patience_s"]
-        lost = [
-            row for row, *_, v in history.open_keys(connection, self.cluster) if v is not None and v < now - patience
-        ]
+        lost = [row for row, *_, v in history.open_keys(connection, self.cluster) if v is not None and v < now - patience]
         history.give_up(connection, lost)
 
     # -- tell: the clock ----------------------------------------------------------------------------------------
@@ -203,9 +197,7 @@ class Collector:
         memory = told.read_meta(connection, self.cluster)
         last = memory.get("snapshot_at")
         assert self.site is not None
-        if last is None or (
-            self.site.accounting and (memory.get("history_until") or -math.inf) < memory["unbroken_since"]
-        ):
+        if last is None or (self.site.accounting and (memory.get("history_until") or -math.inf) < memory["unbroken_since"]):
             return None
         vanished = [v for *_, v in history.open_keys(connection, self.cluster) if v is not None]
         return math.floor(min([last, *vanished])) - 1 - self.settings["settle_s"]
@@ -221,9 +213,7 @@ class Collector:
             )  # fmt: skip
 
 
-def run(
-    collector: Collector, stop: Callable[[float], bool], report: Callable[[Cycle], None], once: bool = False
-) -> None:
+def run(collector: Collector, stop: Callable[[float], bool], report: Callable[[Cycle], None], once: bool = False) -> None:
     """Cycle until `stop(seconds)`, which waits so long, says so; a cycle that took long is not made up for.
 
     `once`: until all history is there, or something went wrong.
@@ -239,3 +229,5 @@ def run(
         left = collector.settings["interval_s"] - (collector.scheduler.now() - began)
         if stop(max(left, 0.0)):
             return
+
+

@@ -30,9 +30,7 @@ def advise(
     reader = Reader(settings["store"])
     cluster = answers.choose_cluster(reader, settings["cluster"] or None)
     memory = reader.memory(cluster)
-    private = settings["private"] == "yes" or (
-        settings["private"] == "auto" and bool(memory.get("site", {}).get("private"))
-    )
+    private = settings["private"] == "yes" or (settings["private"] == "auto" and bool(memory.get("site", {}).get("private")))
     if private and asker not in (user, "root"):
         raise InputError(f"jobs are private here: {asker} may not see those of {user}")
     wanted = _wanted(reader, cluster, what, glob, user)
@@ -49,12 +47,7 @@ def advise(
     runs = [row["end_time"] - row["start_time"] for row in similar]
     cut = [row["status"] == "timeout" for row in similar]
     advice = recommend_limit(
-        runs,
-        cut,
-        risk,
-        floor=parse_duration(settings["limit_floor"]),
-        step=parse_duration(settings["limit_step"]),
-        most=most,
+        runs, cut, risk, floor=parse_duration(settings["limit_floor"]), step=parse_duration(settings["limit_step"]), most=most
     )
     thumb = rule_of_thumb(runs[:RECENT])
     answer = {
@@ -88,17 +81,9 @@ def _wanted(reader: Reader, cluster: str, what: str | None, glob: str | None, us
             "SELECT user_id, job_name, req_procs, partition_id FROM jobs WHERE cluster = :cluster AND (job_id = :id OR raw_id = :id)"
             " ORDER BY submit_time DESC LIMIT 1", cluster=cluster, id=what)  # fmt: skip
         if not rows:
-            raise NoAnswer(
-                f"job {what} is not in the store of {cluster}", hint="a job just submitted appears within a minute"
-            )
+            raise NoAnswer(f"job {what} is not in the store of {cluster}", hint="a job just submitted appears within a minute")
         row = rows[0]
-        return {
-            "user": row["user_id"],
-            "name": row["job_name"],
-            "procs": row["req_procs"],
-            "partition": row["partition_id"],
-            "exact": True,
-        }
+        return {"user": row["user_id"], "name": row["job_name"], "procs": row["req_procs"], "partition": row["partition_id"], "exact": True}
     from .whatif import read_script
 
     options = parse_script(read_script(what))
@@ -123,11 +108,7 @@ def _similar(rows: list[Row], wanted: dict[str, Any]) -> tuple[list[Row], str]:
         own = row["job_name"] or ""
         return own == name if wanted["exact"] else fnmatch.fnmatchcase(own, name)
 
-    groups = (
-        [([r for r in rows if named(r) and r["req_procs"] == procs], f"the same name and {procs or 0:g} processors")]
-        if procs
-        else []
-    )
+    groups = [([r for r in rows if named(r) and r["req_procs"] == procs], f"the same name and {procs or 0:g} processors")] if procs else []
     groups.append(([r for r in rows if named(r)], f"the name {name}" if wanted["exact"] else f"names like {name}"))
     if procs:
         groups.append(([r for r in rows if r["req_procs"] == procs], f"{procs:g} processors"))

@@ -37,9 +37,7 @@ def answer_script(
     method = answers.answering_method(memory)
     record = answers.track_record(reader, cluster, str(job.partition_id), method, now - answers.TRACK_RECORD_S)
     notes = answers.staleness(memory, now)
-    notes.append(
-        f"if submitted now to {job.partition_id}: {job.procs:g} processors, limit {options.get('time', 'the partition default')}"
-    )
+    notes.append(f"if submitted now to {job.partition_id}: {job.procs:g} processors, limit {options.get('time', 'the partition default')}")
     by_90 = given.quantiles[1] if len(given.quantiles) > 1 else math.nan
     return [{
         "job_id": "(test)", "partition": job.partition_id, "name": job.job_name, "submit_time_s": now, "waited_s": 0.0,
@@ -56,9 +54,7 @@ def read_script(path: str) -> str:
     try:
         return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        raise InputError(
-            f"{path}: cannot be read: {error.strerror}", hint="give the script you would give sbatch"
-        ) from None
+        raise InputError(f"{path}: cannot be read: {error.strerror}", hint="give the script you would give sbatch") from None
 
 
 def request(options: dict[str, str], memory: dict[str, Any], user: str, now: float, script: str) -> JobRequest:

@@ -61,16 +61,13 @@ class Slurm:
         found = parse_records(self.transport.ask(LIMITS).text, "PartitionName")
         partitions = {p["PartitionName"]: _partition(p) for p in found}
         keeps = re.match(r"\d+", config.get("MinJobAge", ""))
-        nodes: dict[str, float] = {
-            p.get("Nodes", name): partitions[name]["procs"] for p in found if (name := p["PartitionName"])
-        }
+        nodes: dict[str, float] = {p.get("Nodes", name): partitions[name]["procs"] for p in found if (name := p["PartitionName"])}
         return Site(
             cluster=config.get("ClusterName", "cluster"),
             version=config.get("SLURM_VERSION", ""),
             keeps_s=float(keeps[0]) if keeps else 0.0,
             private="jobs" in config.get("PrivateData", "").lower(),
-            total_procs=max((sum(nodes.values()) if _apart(nodes) else max(nodes.values(), default=0.0)), 0.0)
-            or float("nan"),
+            total_procs=max((sum(nodes.values()) if _apart(nodes) else max(nodes.values(), default=0.0)), 0.0) or float("nan"),
             accounting="none" not in config.get("AccountingStorageType", "none"),
             partitions=partitions,
         )
@@ -105,3 +102,5 @@ def _each(records: Iterable[Record], read: Callable[[Record], Iterable[Sighting]
                 raise
             bad += 1
     return jobs, bad
+
+

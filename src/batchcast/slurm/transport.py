@@ -84,9 +84,7 @@ class Commands:
         counter = self.counters.setdefault(daemon, Counter())
         now = self.clock()
         if now < counter.not_before:
-            raise Unreachable(
-                f"{daemon} is away ({counter.last_error}); asked again in {counter.not_before - now:.0f} s"
-            )
+            raise Unreachable(f"{daemon} is away ({counter.last_error}); asked again in {counter.not_before - now:.0f} s")
         if counter.calls and now < counter.last_call + self.floor_s:
             self.sleep(counter.last_call + self.floor_s - now)
         mark = f"~{secrets.token_hex(8)}~"
@@ -114,9 +112,7 @@ class Commands:
                 argv, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=self.timeout_s
             )
         except FileNotFoundError:
-            raise Unreachable(
-                f"there is no {argv[0]} on this machine", hint="run this where the batch system's clients are"
-            ) from None
+            raise Unreachable(f"there is no {argv[0]} on this machine", hint="run this where the batch system's clients are") from None
         except subprocess.TimeoutExpired:
             raise Unreachable(f"{argv[0]} gave no answer within {self.timeout_s:g} s") from None
         except OSError as error:

@@ -32,9 +32,7 @@ def to_trace(connection: Connection, cluster: str, since: float = -math.inf, unt
         query = query.where(jobs.c.submit_time < until)
     rows = connection.execute(query.order_by(jobs.c.submit_time, jobs.c.row)).mappings().all()
     ended = [row for row in rows if not row["open"] and row["end_time"] is not None]
-    columns: dict[str, Any] = {
-        name: [row[name] for row in ended] for name in _COLUMNS if name not in ("start_time", "end_time")
-    }
+    columns: dict[str, Any] = {name: [row[name] for row in ended] for name in _COLUMNS if name not in ("start_time", "end_time")}
     columns["wait_time"] = [_or(row["start_time"], row["end_time"]) - row["submit_time"] for row in ended]
     columns["run_time"] = [row["end_time"] - _or(row["start_time"], math.nan) for row in ended]
     columns["queue_id"] = columns["partition_id"]

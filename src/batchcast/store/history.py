@@ -87,18 +87,9 @@ def _take_chunk(connection: Connection, cluster: str, seen: Sequence[Sighting], 
     return result
 
 
-def _known(
-    connection: Connection, cluster: str, keys: set[tuple[str, float]]
-) -> dict[tuple[str, float], list[dict[str, Any]]]:
+def _known(connection: Connection, cluster: str, keys: set[tuple[str, float]]) -> dict[tuple[str, float], list[dict[str, Any]]]:
     """The rows of these keys, oldest run first."""
-    columns = [
-        jobs.c.row,
-        *_KEY,
-        jobs.c.restarts,
-        jobs.c.told,
-        jobs.c.vanished,
-        *(jobs.c[n] for n in (*_FOLLOWED, *_OUTCOME)),
-    ]
+    columns = [jobs.c.row, *_KEY, jobs.c.restarts, jobs.c.told, jobs.c.vanished, *(jobs.c[n] for n in (*_FOLLOWED, *_OUTCOME))]
     query = select(*columns).where(jobs.c.cluster == cluster, tuple_(*_KEY).in_(list(keys))).order_by(jobs.c.restarts)
     found: dict[tuple[str, float], list[dict[str, Any]]] = {}
     for row in connection.execute(query).mappings():
@@ -111,24 +102,14 @@ def _matching(rows: list[dict[str, Any]], s: Sighting, nth: int) -> dict[str, An
     if not rows:
         return None
     for row in rows:
-        if (
-            not math.isnan(s.start_time)
-            and row["start_time"] == s.start_time
-            and row["end_time"] in (None, _sql(s.end_time))
-        ):
+        if not math.isnan(s.start_time) and row["start_time"] == s.start_time and row["end_time"] in (None, _sql(s.end_time)):
             return row
     if nth:
         return rows[nth] if nth < len(rows) else None
     last = rows[-1]
     followed = not last["open"] and last["status"] in AGAIN
-    again = s.is_open or (
-        not math.isnan(s.start_time) and last["end_time"] is not None and s.start_time >= last["end_time"]
-    )
-    return (
-        None
-        if followed and again and status_from_sacct(s.state) not in AGAIN
-        else (last if len(rows) == 1 else rows[-1])
-    )
+    again = s.is_open or (not math.isnan(s.start_time) and last["end_time"] is not None and s.start_time >= last["end_time"])
+    return None if followed and again and status_from_sacct(s.state) not in AGAIN else (last if len(rows) == 1 else rows[-1])
 
 
 def _new_row(cluster: str, s: Sighting, at: float, restarts: int) -> dict[str, Any]:
@@ -200,9 +181,7 @@ def give_up(connection: Connection, rows: Sequence[int]) -> None:
     """Nobody can say any more how these ended: they left when they were last seen, status `lost`."""
     statement = update(jobs).where(jobs.c.row == bindparam("row_"))
     if rows:
-        connection.execute(
-            statement.values(open=0, status="lost", end_time=jobs.c.vanished), [{"row_": r} for r in rows]
-        )
+        connection.execute(statement.values(open=0, status="lost", end_time=jobs.c.vanished), [{"row_": r} for r in rows])
 
 
 def _start(s: Sighting) -> float:

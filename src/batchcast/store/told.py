@@ -65,8 +65,7 @@ def mark_told(connection: Connection, events: Iterable[Event]) -> None:
     if bits:
         statement = update(jobs).where(jobs.c.row == bindparam("row_"))
         connection.execute(
-            statement.values(told=jobs.c.told.op("|")(bindparam("bits"))),
-            [{"row_": r, "bits": b} for r, b in bits.items()],
+            statement.values(told=jobs.c.told.op("|")(bindparam("bits"))), [{"row_": r, "bits": b} for r, b in bits.items()]
         )
     resolve(connection, outcomes)
 
@@ -75,9 +74,7 @@ def resolve(connection: Connection, outcomes: Sequence[Mapping[str, Any]]) -> No
     """Outcomes (`row_`, `kind_`, `outcome`, `how`) for whatever forecast of that job and kind has none yet."""
     if outcomes:
         waiting = update(forecasts).where(
-            forecasts.c.row == bindparam("row_"),
-            forecasts.c.kind == bindparam("kind_"),
-            forecasts.c.resolution.is_(None),
+            forecasts.c.row == bindparam("row_"), forecasts.c.kind == bindparam("kind_"), forecasts.c.resolution.is_(None)
         )
         connection.execute(waiting.values(outcome_s=bindparam("outcome"), resolution=bindparam("how")), list(outcomes))
 
