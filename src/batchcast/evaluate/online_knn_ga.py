@@ -122,8 +122,8 @@ def schedules(
 
     `points` are the forecasts (n,) of each protocol (open loop). Settings: the users' requests; the true run times;
     open loop under each protocol with each correction; `RAISED`, open loop with every forecast below the truth raised
-    to the truth, which is what pyss does to estimates it is fed and nobody could; closed loop (honest) with each correction
-    of `closed`.
+    to the truth, which is what pyss does to estimates it is fed and nobody could; closed loop (honest) with each
+    correction of `closed`.
     """
     settings: list[tuple[str, str, str, Any]] = [
         ("requests", "", "requested", "requested"),

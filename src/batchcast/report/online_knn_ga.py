@@ -50,12 +50,13 @@ def tables_5_and_6(rows: Rows) -> Table:
         TableColumn("mean_bounded_slowdown", "bsld", "number"),
         TableColumn("pyss_mean_bounded_slowdown", "pyss' own", "number", minor=True),
         TableColumn("printed_bounded_slowdown", "printed", "number"),
-        TableColumn("bounded_slowdown_gain", "gain", "share"), TableColumn("corrections", "corrections", "count", minor=True),
+        TableColumn("bounded_slowdown_gain", "gain", "share"),
+        TableColumn("corrections", "corrections", "count", minor=True),
     ]  # fmt: skip
     note = (
-        "pyss' order of events, no kill; 'open, raised': forecasts below the truth raised to it, as pyss does. Gains are against the requests of the same policy, by our averages. pyss' own "
-        "averages leave out the first 1 % to finish, 1 s estimates on one processor and what ends after the last "
-        f"submission. {PAPERS_SELECTION}."
+        "pyss' order of events, no kill; 'open, raised': forecasts below the truth raised to it, as pyss does. Gains "
+        "are against the requests of the same policy, by our averages. pyss' own leave out the first 1 % to finish, "
+        f"1 s estimates on one processor and what ends after the last submission. {PAPERS_SELECTION}."
     )
     return Table("Tables 5 and 6: mean wait and bounded slowdown (tau = 10 s)", columns, rows, note)
 
@@ -135,7 +136,7 @@ READING = (
     "The genetic operators are not printed; ours are named in the docstring of predict.knn.genetic. Seeds are fixed.",
     "The fitness divides the relative error by exp((1 - PU)^2): it buys fewer underestimates with a larger error. "
     "pu_weight=0 in the sensitivity table shows the error without that trade.",
-    "Table 5 and 6 do not say what happens when a job outlives its estimate. pyss raises an estimate below the run time "
-    "to the run time, that is, it is told the truth about every underestimated job: the rows 'open, raised'. "
+    "Tables 5 and 6 do not say what happens when a job outlives its estimate. pyss raises an estimate below the run "
+    "time to the run time, that is, it is told the truth about every underestimated job: the rows 'open, raised'. "
     "Without that help a correction is needed; the rows with corrections show what is left of the gain.",
 )
