@@ -61,7 +61,7 @@ class Ibl:
         search: bool = True,
         k: int = FIRST_K,
         wide: int = 50,
-        sweeps: int = 3,
+        sweeps: int = 2,
         level: float = 0.95,
         cancelled: Literal["count", "skip"] = "count",
     ) -> None:
@@ -161,7 +161,7 @@ class Ibl:
         known, learned = known[: self.train], learned[learned < self.train]
         part = kernel.Attributes(*(np.ascontiguousarray(a[:, : self.train]) for a in part))
         queries = np.zeros(len(known), bool)
-        queries[self.train // 5 :: 4] = True
+        queries[self.train // 5 :: 8] = True
         queries[: len(known)] &= np.isin(np.arange(len(known)), learned) & (known > 0)
         if queries.any():
             self.tuned, self.loss = kernel.search_weights(

@@ -43,6 +43,7 @@ NUMBERS = (
 )
 NAMES = ("user", "group", "executable", "queue")
 DAY_S = 86400.0
+BLOCK = 2048
 
 
 class Attributes(NamedTuple):
@@ -136,42 +137,45 @@ def push(instances, numbers, names, wait):
 def distances(instances, numbers, names, number_weights, name_weights, into):
     """Squared heterogeneous Euclidean-overlap distances to every instance; an unknown name equals nothing."""
     size = instances.used[0]
-    into[:size] = 0.0
-    for f in range(len(numbers)):
-        weight, value = number_weights[f], numbers[f]
-        if weight > 0:
-            column = instances.numbers[f]
-            for j in range(size):
-                apart = column[j] - value
-                into[j] += weight * apart * apart
-    for f in range(len(names)):
-        weight, name = name_weights[f], names[f]
-        if weight > 0:
-            coded = instances.names[f]
-            for j in range(size):
-                into[j] += weight if (coded[j] != name or name < 0) else np.float32(0.0)
+    for low in range(0, size, BLOCK):  # a block of distances stays in the innermost cache over all attributes
+        part = into[low : min(low + BLOCK, size)]
+        part[:] = np.float32(0.0)
+        for f in range(len(numbers)):
+            weight, value = number_weights[f], numbers[f]
+            if weight > 0:
+                column = instances.numbers[f][low : low + len(part)]
+                for j in range(len(part)):
+                    apart = column[j] - value
+                    part[j] += weight * apart * apart
+        for f in range(len(names)):
+            weight, name = name_weights[f], names[f]
+            if weight > 0:
+                coded = instances.names[f][low : low + len(part)]
+                for j in range(len(part)):
+                    part[j] += weight if coded[j] != name or name < 0 else np.float32(0.0)
 
 
 @njit(cache=True)
 def nearest(instances, apart, k, near, near_apart):
     """The k nearest instances, nearest first, the later learned first among equals; returns how many."""
-    size, window, last = instances.used[0], len(instances.wait), instances.used[1] - 1
-    found = 0
-    for step in range(size):
-        j = last - step
-        if j < 0:
-            j += window
-        d = apart[j]
-        if found < k or d < near_apart[found - 1]:
-            place = found if found < k else k - 1
-            while place > 0 and near_apart[place - 1] > d:
-                near_apart[place] = near_apart[place - 1]
-                near[place] = near[place - 1]
-                place -= 1
-            near_apart[place] = d
-            near[place] = j
-            if found < k:
-                found += 1
+    size, last = instances.used[0], instances.used[1] - 1
+    found, limit = 0, np.float32(np.inf)
+    for stretch in range(2):  # the ring from its newest entry back to the oldest
+        high, low = (last, -1) if stretch == 0 else (size - 1, last)
+        for j in range(high, low, -1):
+            d = apart[j]
+            if d < limit:
+                place = found if found < k else k - 1
+                while place > 0 and near_apart[place - 1] > d:
+                    near_apart[place] = near_apart[place - 1]
+                    near[place] = near[place - 1]
+                    place -= 1
+                near_apart[place] = d
+                near[place] = j
+                if found < k:
+                    found += 1
+                if found == k:
+                    limit = near_apart[k - 1]
     return found
 
 
