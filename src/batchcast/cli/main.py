@@ -17,6 +17,13 @@ VERBS: dict[str, str] = {
     "info": "What a log holds: counts, dates, machine, known fields, users' accuracy, what cleaning would drop.",
     "runtime": "Predict run times on the recorded clock and score them.",
     "simulate": "Let a scheduler decide the starts, with predictors in the loop.",
+    "reproduce": "The papers' tables on the shared logs.",
+    "vasp": "Features of VASP jobs from their input files, and their run time.",
+    "start": "When will my waiting job start: likely, by 90 %, and how right such answers were.",
+    "walltime": "One #SBATCH --time line from similar finished jobs, and why.",
+    "accuracy": "How right our own past forecasts were, beside squeue --start.",
+    "collect": "Beside a running cluster: keep its history and issue forecasts, read-only.",
+    "export": "The cluster's own history as a log for evaluate and simulate.",
 }
 SUBVERBS: dict[str, str] = {}
 

@@ -23,12 +23,16 @@ class Callout:
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """One column of a table: the key in its rows, the heading, how values print, and what the heading means."""
+    """One column of a table: the key in its rows, the heading, how values print, and what the heading means.
+
+    A `minor` column is left out where a terminal is too narrow; the page has it always.
+    """
 
     key: str
     title: str
     kind: Kind = "text"
     meaning: str = ""
+    minor: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +86,9 @@ def shown(value: Any, kind: Kind) -> str:
 
 def _number(value: Any) -> str:
     size = abs(float(value))
-    if size == 0 or size >= 1000:
+    if size >= 1000:
         return f"{value:,.0f}"
-    return f"{value:,.1f}" if size >= 100 else f"{value:.3g}"
+    return f"{value:.1f}" if size >= 10 else f"{value:.2f}"
 
 
 _SHOWN: Mapping[str, Callable[[Any], str]] = {

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..metrics.curves import cdf as distribution
 from .axes import linear_time_axis, log_time_axis, span
-from .blocks import Figure
+from .blocks import Figure, shown
 
 DASHES = ("dot", "solid", "dash", "dashdot", "longdash", "longdashdot", "solid", "dash")
 MARKERS = ("circle-open", "circle", "square", "diamond", "triangle-up", "x", "cross", "star")
@@ -203,7 +203,7 @@ def _value(value: float, seconds: bool, share: bool) -> str:
         return "unknown"
     if seconds:
         return span(value)
-    return f"{100 * value:.1f} %" if share else f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return shown(value, "share" if share else "count" if value == round(value) else "number")
 
 
 def _value_axis(title: str, highest: float, seconds: bool, share: bool) -> dict[str, Any]:

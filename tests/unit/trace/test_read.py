@@ -58,6 +58,17 @@ def test_what_is_no_log_is_one_clear_message(tmp_path: Path, content: bytes, mes
         read_trace(path)
 
 
+def test_a_sacct_dump_is_told_by_its_header_and_read_in_the_given_zone(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.txt.gz"
+    path.write_bytes(gzip.compress(b"State|JobID|Submit\nCOMPLETED|7|2024-03-01T10:00:00\n"))
+    trace = read_trace(path, timezone="Europe/Stockholm")
+    assert trace.submit_time.tolist() == [1709283600.0]
+    assert (trace.info.format, trace.info.timezone) == ("sacct", "Europe/Stockholm")
+    local = read_trace(path)
+    assert local.submit_time.tolist() == [1709287200.0]
+    assert any("--timezone" in note for note in local.info.notes)
+
+
 def test_a_missing_file_names_the_nearest(tmp_path: Path) -> None:
     (tmp_path / "jobs.swf").write_bytes(LOG)
     with pytest.raises(InputError, match=r"did you mean .*jobs\.swf"):

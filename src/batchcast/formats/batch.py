@@ -1,0 +1,190 @@
+"""Columns of text to columns of numbers and codes, one batch of rows at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from ..errors import UsageError
+from ..units import parse_duration, parse_memory
+from .layout import Layout
+from .problems import Problems
+from .stamps import STAMP_FORMS, LocalClock, parse_stamps
+from .tres import gres_gpus, parse_tres, tres_gpus
+
+NULL = {"", "Unknown", "None", "N/A", "(null)"}
+BAD, UNLIMITED = math.inf, -math.inf
+
+
+class Memo(dict[str, float]):
+    """A number for each text that occurs; +inf marks what cannot be read."""
+
+    def __init__(self, parse: Callable[[str], float]) -> None:
+        self._parse = parse
+
+    def __missing__(self, text: str) -> float:
+        try:
+            value = UNLIMITED if text.strip().lower() == "unlimited" else float(self._parse(text))
+            value = value if value >= 0 or math.isnan(value) or value == UNLIMITED else BAD
+        except (ValueError, UsageError):
+            value = BAD
+        self[text] = value
+        return value
+
+
+class Codes(dict[str, int]):
+    """A running number for each name that occurs, -1 for null."""
+
+    def __init__(self, meaning: Callable[[str], str | None]) -> None:
+        self._meaning = meaning
+        self.names: dict[str, int] = {}
+
+    def __missing__(self, text: str) -> int:
+        name = self._meaning(text)
+        self[text] = code = -1 if name is None else self.names.setdefault(name, len(self.names))
+        return code
+
+
+def name_or_null(text: str) -> str | None:
+    word = text.strip()
+    return None if word in NULL else word
+
+
+def _plain_number(text: str) -> float:
+    return float(text) if text.strip() else math.nan
+
+
+def _minutes(text: str) -> float:
+    return float(text) * 60 if text.strip().isdigit() else parse_duration(text)
+
+
+def memos() -> dict[str, Memo]:
+    """A memory for each kind of number; one set serves a whole dump."""
+    return {
+        "number": Memo(_plain_number),
+        "duration": Memo(parse_duration),
+        "minutes": Memo(_minutes),
+        "memory": Memo(parse_memory),
+        "per": Memo(lambda text: {"n": 1.0, "c": 2.0}.get(text[-1:].lower(), 0.0)),
+        "tres_cpu": Memo(lambda text: _plain_number(parse_tres(text).get("cpu", ""))),
+        "tres_mem": Memo(lambda text: parse_memory(parse_tres(text).get("mem", ""))),
+        "tres_gpu": Memo(tres_gpus),
+        "gres_gpu": Memo(gres_gpus),
+    }
+
+
+class Batch:
+    """Rows of one layout as columns; what cannot be read is unknown and reported with its line."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        columns: Sequence[Sequence[str]],
+        lines: Sequence[int],
+        problems: Problems,
+        memo: Mapping[str, Memo],
+    ) -> None:
+        self._layout, self._columns, self._lines = layout, columns, lines
+        self._problems, self._memo = problems, memo
+
+    def text(self, *names: str) -> Sequence[str] | None:
+        """The first of these columns that is there."""
+        place = self._layout.first(*names)
+        return None if place is None else self._columns[place]
+
+    def stamps(self, clock: LocalClock, name: str) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Epoch seconds of a column of times, and how much later the second pass of a repeated hour is."""
+        texts = self.text(name)
+        if texts is None:
+            return None, None
+        epoch, later, bad = parse_stamps(texts, clock)
+        self._report(bad, f"{name}: not a time, read as unknown (accepted: {STAMP_FORMS})", texts)
+        return epoch, later
+
+    def number(self, kind: str, *names: str) -> np.ndarray | None:
+        """A column of numbers (the first of `names` that is there), NaN where unknown or unlimited."""
+        values = self._raw(kind, *names)
+        return None if values is None else np.where(np.isinf(values), np.nan, values)
+
+    def limit(self) -> tuple[np.ndarray | None, int]:
+        """The users' limits in seconds, and how many jobs have none (UNLIMITED); 0 is unknown."""
+        limit = either(self._raw("minutes", "timelimitraw"), self._raw("duration", "timelimit"))
+        if limit is None:
+            return None, 0
+        return np.where(np.isinf(limit) | (limit == 0), np.nan, limit), int((limit == UNLIMITED).sum())
+
+    def memory(self, nodes: np.ndarray | None, procs: np.ndarray | None) -> np.ndarray | None:
+        """KiB of the whole job from ReqMem: `n` is per node, `c` per processor."""
+        texts = self.text("reqmem")
+        amount = self.number("memory", "reqmem")
+        if texts is None or amount is None:
+            return None
+        per = np.fromiter(map(self._memo["per"].__getitem__, texts), dtype=float, count=len(texts))
+        for kind, count in ((1.0, nodes), (2.0, procs)):
+            if count is not None:
+                amount = np.where((per == kind) & (count > 0), amount * count, amount)
+        return amount
+
+    def gpus(self, nodes: np.ndarray | None) -> np.ndarray | None:
+        """GPUs of the whole job: ReqTRES, else AllocTRES, else ReqGRES (which counts per node)."""
+        found = either(self.number("tres_gpu", "reqtres"), self.number("tres_gpu", "alloctres"))
+        each = self.number("gres_gpu", "reqgres", "reqtresgpu")
+        if each is not None:
+            count = np.ones(len(each)) if nodes is None else np.where(nodes > 0, nodes, 1.0)
+            found = either(found, each * count)
+        return found
+
+    def codes(self, words: Codes, *names: str) -> np.ndarray:
+        """Codes of a column of names; all null where it is not there."""
+        texts = self.text(*names)
+        if texts is None:
+            return np.full(len(self._lines), -1, dtype=np.int32)
+        return np.fromiter(map(words.__getitem__, texts), dtype=np.int32, count=len(texts))
+
+    def held_something(self) -> np.ndarray:
+        """Whether a job is known to have held processors or nodes."""
+        held = np.zeros(len(self._lines), dtype=bool)
+        nodes = self.text("nodelist")
+        if nodes is not None:
+            return np.array([text.strip().lower() not in ("", "none assigned", "none", "(null)") for text in nodes])
+        for name in ("alloccpus", "allocnodes"):
+            values = self.number("number", name)
+            if values is not None:
+                held |= values > 0
+        return held
+
+    def not_negative(self, values: np.ndarray, what: str) -> np.ndarray:
+        """The values with negative ones unknown, and reported."""
+        bad = np.flatnonzero(values < 0).tolist()
+        self._report(bad, f"{what}: negative, read as unknown", [f"{value:.0f} s" for value in values.tolist()])
+        return np.where(values < 0, np.nan, values)
+
+    def _raw(self, kind: str, *names: str) -> np.ndarray | None:
+        texts = self.text(*names)
+        if texts is None:
+            return None
+        if kind == "number" and "".join(texts).isdigit() and all(texts):
+            return np.fromiter(map(float, texts), dtype=float, count=len(texts))
+        values = np.fromiter(map(self._memo[kind].__getitem__, texts), dtype=float, count=len(texts))
+        bad = np.flatnonzero(values == BAD).tolist()
+        self._report(bad, f"{names[0]}: not a value of its kind, read as unknown", texts)
+        values[bad] = np.nan
+        return values
+
+    def _report(self, rows: Sequence[int], what: str, texts: Sequence[str]) -> None:
+        for k in rows:
+            self._problems.unknown(self._lines[k], what, texts[k])
+
+
+def either(first: np.ndarray | None, second: np.ndarray | None) -> np.ndarray | None:
+    """The first column, and the second where the first knows nothing."""
+    if first is None or second is None:
+        return second if first is None else first
+    return np.where(np.isnan(first), second, first)
+
+
+def positive(values: np.ndarray | None) -> np.ndarray | None:
+    """The values with 0 unknown."""
+    return None if values is None else np.where(values > 0, values, np.nan)

@@ -1,0 +1,218 @@
+"""The sections of the evaluation's page, in order; the terminal shows the same without the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..evaluate.evaluation import ORACLE, YARDSTICK, Evaluation
+from ..evaluate.periods import periods
+from ..events.recorded import outcome
+from ..metrics.curves import busy_share, running_mean
+from . import figures
+from .accuracy import accuracy_table
+from .axes import span
+from .blocks import Block, Figure, Section, Table, TableColumn
+from .glance import glance_table
+from .words import opening, policy_words, validity_line
+
+SLOTS = {YARDSTICK: 0, "last_2": 1, "recent_mean": 2, ORACLE: 3}
+SCHEDULE_COLUMNS = (
+    TableColumn("policy", "policy", "text", "who goes first and what may pass it, see below"),
+    TableColumn("predictor", "planned with", "text", "what the schedule takes a job's run time to be"),
+    TableColumn("mean_wait_s", "mean wait", "seconds", "start - submission"),
+    TableColumn(
+        "share_of_perfect",
+        "of perfect knowledge",
+        "share",
+        "(requests - it) / (requests - actual) on mean wait; below 0 it is worse than the users' limits, above 100 % "
+        "better than knowing the truth",
+    ),
+    TableColumn("median_wait_s", "median wait", "seconds", "half of the jobs wait no longer"),
+    TableColumn("p95_wait_s", "95 % wait", "seconds", "95th percentile of the wait", minor=True),
+    TableColumn(
+        "mean_bounded_slowdown", "mean slowdown", "number", "bounded: max(1, (wait + run) / max(run, 10 s)), tau = 10 s"
+    ),
+    TableColumn("median_bounded_slowdown", "median slowdown", "number", "the same, median", minor=True),
+    TableColumn(
+        "utilization", "utilization", "share", "processor time used / (machine x first submit to last end)", minor=True
+    ),
+    TableColumn("backfilled_share", "backfilled", "share", "jobs started past a waiting head job", minor=True),
+    TableColumn("corrections", "corrections", "count", "plans replaced because a job outlived them", minor=True),
+)
+POLICY_NOTE = (
+    "EASY: first come first served; the first waiting job has a reservation and later ones may start early when they "
+    "do not delay it. EASY-SJBF: the same, but the candidates with the shortest planned run time are tried first. "
+    "Planned with: requested = the users' limits; actual = the true run times, which nobody can have (the oracle); the "
+    "others are forecasts made at submission from what had ended by then."
+)
+
+
+def sections(found: Evaluation, settings: Mapping[str, Any]) -> list[Section]:
+    """The page's sections: in short, the log at a glance, limits, forecasts, schedules."""
+    made = [
+        Section("In short", [*opening(found), validity_line(found)]),
+        Section("The log at a glance", [glance_table(found), *_glance_figures(found)]),
+        Section("How wrong are the limits", [_limits_sentence(found), _limits_figure(found)]),
+        Section("How good are the forecasts", [_accuracy(found, settings), *_error_figures(found)]),
+    ]
+    return [*made, Section("How much sooner would jobs start", _schedule_blocks(found))]
+
+
+def _accuracy(found: Evaluation, settings: Mapping[str, Any]) -> Table:
+    rows = found.accuracy_rows()
+    return accuracy_table(rows, found.scores.protocol, settings)
+
+
+def _glance_figures(found: Evaluation) -> list[Figure]:
+    trace = found.trace
+    edges, starts, unit = periods(trace)
+    which = np.searchsorted(edges, trace.submit_time, side="right") - 1
+    count = np.bincount(which, minlength=len(starts))
+    made = [
+        figures.lines(
+            f"Arrivals per {unit}",
+            {"jobs": (starts, count)},
+            x=unit,
+            y=f"jobs submitted per {unit}",
+            caption=f"Starts at local midnight; the first and the last {unit} may be incomplete.",
+        )
+    ]
+    total = trace.info.max_procs
+    submit, wait, run = outcome(trace)
+    if total > 0:
+        begun = submit + wait
+        inside = np.clip(edges, submit[0], submit[-1])  # not the days before the log or after its last submission
+        with np.errstate(invalid="ignore"):
+            busy = busy_share(begun, begun + run, trace.procs(found.procs), inside, total)
+        made.append(
+            figures.lines(
+                f"Utilization per {unit}, as recorded",
+                {"busy": (starts, busy)},
+                x=unit,
+                y=f"share of {total:,.0f} processors busy",
+                share=True,
+            )
+        )
+    known = np.isfinite(trace.wait_time) & ~np.isnan(run)
+    if known.any():
+        waits = [np.maximum(trace.wait_time[known & (which == k)], 0) for k in range(len(starts))]
+        mean = np.array([w.mean() if len(w) else np.nan for w in waits])
+        half = np.array([np.median(w) if len(w) else np.nan for w in waits])
+        made.append(
+            figures.lines(
+                f"Waits by {unit} of submission, as recorded",
+                {"mean": (starts, mean), "median": (starts, half)},
+                x=unit,
+                y="wait",
+                seconds=True,
+            )
+        )
+    return made
+
+
+def _limits_sentence(found: Evaluation) -> str:
+    limit, run = (v[found.scores.scored] for v in (found.trace.req_time, found.trace.run_time))
+    limit = limit[np.isfinite(limit)]
+    if not len(limit) or not len(run):
+        return "The log does not say what users asked for."
+    return (
+        f"Half of the jobs ask for {span(float(np.median(limit)))} or more; half of them run for "
+        f"{span(float(np.median(run)))} or less."
+    )
+
+
+def _limits_figure(found: Evaluation) -> Figure:
+    scored = found.scores.scored
+    times = {YARDSTICK: found.trace.req_time[scored], ORACLE: found.trace.run_time[scored]}
+    return figures.cdf(
+        "Requested and actual run time",
+        times,
+        x="time",
+        slots=SLOTS,
+        caption="Share of jobs whose limit (requested) or run time (actual) is at most so long. The farther apart the "
+        "curves, the more the limits exaggerate. Times below a second are drawn at 1 s.",
+    )
+
+
+def _error_figures(found: Evaluation) -> list[Figure]:
+    scores = found.scores
+    run = found.trace.run_time[scores.scored]
+    errors = {name: np.abs(points[scores.scored] - run) for name, points in scores.points.items()}
+    return [
+        figures.cdf(
+            "Absolute error of the forecasts",
+            errors,
+            x="absolute error",
+            slots=SLOTS,
+            caption="Share of jobs whose forecast is off by at most so much; higher is better. Errors below a second "
+            "are drawn at 1 s.",
+        ),
+        figures.lines(
+            "Mean absolute error as jobs go by",
+            {name: _settled(*running_mean(error)) for name, error in errors.items()},
+            x="jobs predicted so far",
+            y="mean absolute error so far",
+            seconds=True,
+            slots=SLOTS,
+            caption="Over all jobs up to this one, in order of submission: a method that learns comes down, a change "
+            "in what users do shows as a bend. Drawn from the first hundredth of the jobs on: means of few jobs jump.",
+        ),
+    ]
+
+
+def _settled(count: np.ndarray, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A running mean without its first hundredth."""
+    kept = count >= count[-1] / 100 if len(count) else np.zeros(0, bool)
+    return count[kept], mean[kept]
+
+
+def _schedule_blocks(found: Evaluation) -> list[Block]:
+    if not found.outcomes:
+        return [found.why_not]
+    rows = found.schedule_rows()
+    policies = list(dict.fromkeys(row["policy"] for row in rows))
+    specs = list(dict.fromkeys(row["predictor"] for row in rows))
+    by = {(row["policy"], row["predictor"]): row for row in rows}
+    table = Table(
+        f"Simulated schedules of {rows[0]['jobs']:,} jobs on {found.outcomes[0].schedule.total:,} processors",
+        SCHEDULE_COLUMNS,
+        [{**row, "policy": policy_words(row["policy"])} for row in rows],
+        "; ".join(found.notes) + "." if found.notes else "",
+    )
+    drawn = [
+        figures.bars(
+            title,
+            [policy_words(p) for p in policies],
+            {spec: [by[policy, spec][key] for policy in policies] for spec in specs},
+            value=value,
+            seconds=seconds,
+            slots=SLOTS,
+        )
+        for title, key, value, seconds in (
+            ("Mean wait", "mean_wait_s", "mean wait", True),
+            ("Mean bounded slowdown", "mean_bounded_slowdown", "mean bounded slowdown (tau = 10 s)", False),
+        )
+    ]
+    return [table, POLICY_NOTE, *drawn, *_wait_curves(found)]
+
+
+def _wait_curves(found: Evaluation) -> list[Figure]:
+    """The distribution of waits under each policy, every predictor against the oracle."""
+    made = []
+    for policy in dict.fromkeys(o.policy for o in found.outcomes):
+        waits = {
+            o.predictor: o.schedule.wait_time[found.mask[o.schedule.rows]] for o in found.outcomes if o.policy == policy
+        }
+        made.append(
+            figures.cdf(
+                f"Waits under {policy_words(policy)}",
+                waits,
+                x="wait",
+                slots=SLOTS,
+                caption="Share of jobs that wait at most so long; higher is better. Less than 1 s is drawn at 1 s.",
+            )
+        )
+    return made

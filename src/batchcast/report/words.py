@@ -1,0 +1,228 @@
+"""The opening of the report: sentences a site manager can act on, made from the numbers, honest about their sign."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..evaluate.evaluation import ORACLE, YARDSTICK, Evaluation
+from ..evaluate.validity import Validity
+from ..metrics.accuracy import relative_accuracy
+from .axes import span
+from .blocks import Callout, shown
+
+SAME = 0.02
+LEAST = 0.005
+NO_HELP = "No forecast tried here shortens the waits; the least harmful is"
+
+
+def opening(found: Evaluation) -> list[str]:
+    """A few sentences: limits, forecasts, what planning with them would do against the oracle, what to do."""
+    return [text for text in (_limits(found), _forecasts(found), *_schedules(found)) if text]
+
+
+def _limits(found: Evaluation) -> str:
+    trace, scored = found.trace, found.scores.scored
+    run, limit = trace.run_time[scored], trace.req_time[scored]
+    known = ~np.isnan(limit) & np.isfinite(limit)
+    if not known.any():
+        return "The log does not say what users asked for, so the accuracy of their limits is unknown."
+    run, limit = run[known], limit[known]
+    used = np.divide(run, limit, out=np.ones(len(run)), where=limit > 0)
+    accurate = float(relative_accuracy(limit, run).mean())
+    over = float((run > limit).mean())
+    text = (
+        f"Users ask for far more time than they need: half of the jobs use less than {100 * np.median(used):.0f} % of "
+        "their limit"
+        if np.median(used) < 0.5
+        else f"Users' limits are fairly close: half of the jobs use at least {100 * np.median(used):.0f} % of theirs"
+    )
+    past = f", and {100 * over:.1f} % ran past it" if over >= 0.0005 else ""
+    return f"{text}{past} (users' accuracy {accurate:.2f}, where 1 is perfect)."
+
+
+def _forecasts(found: Evaluation) -> str:
+    rows = {row["predictor"]: row for row in found.accuracy_rows()}
+    others = [row for name, row in rows.items() if name != YARDSTICK and row["jobs"]]
+    if not others:
+        return ""
+    best = min(others, key=lambda row: row["mae_s"])
+    limit = rows[YARDSTICK]
+    return (
+        f"The best forecast by mean error, {best['predictor']}, is off by {span(best['mae_s'])} on average (half of "
+        f"its forecasts by at most {span(best['median_ae_s'])}), {_closer(best['mae_s'], limit['mae_s'])}; but "
+        f"{100 * best['underestimate_rate']:.0f} % of the jobs run longer than it says, so it can plan a schedule but "
+        "must not replace the limit that ends a job."
+    )
+
+
+def _closer(it: float, limits: float) -> str:
+    ratio = limits / it if it else math.inf
+    theirs = f"the limits' {span(limits)}"
+    if ratio >= 1.5:
+        return f"{ratio:.1f} times closer than {theirs}"
+    if ratio >= 1 + SAME:
+        return f"{100 * (1 - 1 / ratio):.0f} % closer than {theirs}"
+    return f"no better than {theirs}" if ratio > 1 / (1 + SAME) else f"worse than {theirs}"
+
+
+Rows = Mapping[tuple[str, str], Mapping[str, Any]]
+
+
+def _schedules(found: Evaluation) -> list[str]:
+    rows = found.schedule_rows()
+    if not rows or not rows[0]["jobs"]:
+        return [found.why_not]
+    by = {(row["policy"], row["predictor"]): row for row in rows}
+    tried = [row for row in rows if row["predictor"] not in (YARDSTICK, ORACLE)]
+    today = by[rows[0]["policy"], YARDSTICK]
+    advice = [_order(by, today)]
+    if tried:
+        helpful = [row for row in tried if _change(by, row) < -LEAST]
+        best = min(helpful or tried, key=lambda row: row["mean_wait_s"])
+        advice += [_best(by, tried, best, bool(helpful))]
+    return [*advice, _advice(by, today, found.validity)]
+
+
+def _order(by: Rows, today: Mapping[str, Any]) -> str:
+    """What another policy does with the limits people give today."""
+    text = (
+        f"Simulated with the users' limits, jobs wait {span(today['mean_wait_s'])} on average under "
+        f"{policy_words(today['policy'])}"
+    )
+    rest = [row for (_, spec), row in by.items() if spec == YARDSTICK and row is not today]
+    others = [
+        f"{_against(row['mean_wait_s'], today['mean_wait_s'])} under {policy_words(row['policy'])}" for row in rest
+    ]
+    return ", and ".join([text, *others]) + "."
+
+
+def _best(by: Rows, tried: Sequence[Mapping[str, Any]], best: Mapping[str, Any], helps: bool) -> str:
+    """What the best forecast does under its policy, against the limits there and against the oracle."""
+    limits, oracle = by[best["policy"], YARDSTICK], by[best["policy"], ORACLE]
+    head = "Planned with forecasts, the shortest waits come with" if helps else NO_HELP
+    text = (
+        f"{head} {best['predictor']} under {policy_words(best['policy'])}: "
+        f"{_against(best['mean_wait_s'], limits['mean_wait_s'], ' than with the limits there')}. "
+        f"{_perfect(best['share_of_perfect'], oracle['mean_wait_s'])}"
+    )
+    plain = min((row for (_, spec), row in by.items() if spec == YARDSTICK), key=lambda row: row["mean_wait_s"])
+    if helps and plain["mean_wait_s"] < best["mean_wait_s"]:
+        text += f" The limits alone give {span(plain['mean_wait_s'])} under {policy_words(plain['policy'])}."
+    worse = [row for row in tried if _change(by, row) > SAME]
+    if worse and helps:
+        named = " and ".join(f"{row['predictor']} under {policy_words(row['policy'])}" for row in worse)
+        text += f" Forecasts can also do harm: {named} would make the mean wait longer than the limits do."
+    return text
+
+
+def _change(by: Rows, row: Mapping[str, Any]) -> float:
+    """Mean wait against the limits' under the same policy: -0.1 is a tenth shorter."""
+    limits = by[row["policy"], YARDSTICK]["mean_wait_s"]
+    return row["mean_wait_s"] / limits - 1 if limits > 0 else 0.0
+
+
+def _perfect(share: float, oracle: float) -> str:
+    known = f"Knowing every run time beforehand would give {span(oracle)}"
+    if math.isnan(share):
+        return f"{known}, which is no better than the limits."
+    text = f"{known}; the forecast has {100 * share:.0f} % of what perfect knowledge would give"
+    over = " (more than 100 % is possible: plans that are too short let more jobs slip ahead)" if share > 1 else ""
+    return f"{text}{over}."
+
+
+def _advice(by: Rows, today: Mapping[str, Any], checked: Validity | None) -> str:
+    """The step a manager could take, as far as the simulation may be trusted."""
+    if checked is None or not checked.trusted:
+        return (
+            "Do not decide on these simulated waits (see the next lines); what is said of limits and forecasts holds, "
+            "for it comes from the log itself."
+        )
+    within_reach = [row for (_, spec), row in by.items() if spec != ORACLE]
+    best = min(within_reach, key=lambda row: row["mean_wait_s"])
+    if best["mean_wait_s"] > (1 - SAME) * today["mean_wait_s"]:
+        return f"Nothing tried here makes jobs wait noticeably less than {policy_words(today['policy'])} with limits."
+    how = f"{policy_words(best['policy'])} planned with {best['predictor']}, the users' limits still ending jobs"
+    if best["predictor"] == YARDSTICK:
+        how = f"{policy_words(best['policy'])} with the limits users give today, which needs no forecasts"
+    return f"Worth a trial first: {how}; compare the 95 % waits below before deciding."
+
+
+def _against(it: float, base: float, than: str = "") -> str:
+    change = it / base - 1 if base > 0 else 0.0
+    if abs(change) < LEAST:
+        return f"{span(it)} (no change)"
+    return f"{span(it)} ({100 * abs(change):.0f} % {'longer' if change > 0 else 'shorter'}{than})"
+
+
+def policy_words(policy: str) -> str:
+    """A policy's name as a sentence says it.
+
+    >>> policy_words("easy-sjbf"), policy_words("easy:correct=doubling")
+    ('EASY-SJBF', 'EASY (correct=doubling)')
+    """
+    name, _, rest = policy.partition(":")
+    return name.upper() + (f" ({rest})" if rest else "")
+
+
+def validity_line(found: Evaluation) -> Callout:
+    """Recorded against simulated waits, what the model does not cover, and whether the gains may be trusted."""
+    checked = found.validity
+    if checked is None:
+        return Callout(
+            "The machine's size is unknown, so no schedule was simulated: this report cannot say how much sooner jobs "
+            "would start, and any such gain is not to be trusted.",
+            "warning",
+            "Validity.",
+        )
+    if not checked.jobs:
+        text = "The log records no waits, so the simulation cannot be checked against what happened."
+    else:
+        text = (
+            f"Recorded, these {checked.jobs:,} jobs waited {span(checked.recorded_mean_wait_s)} on average (median "
+            f"{span(checked.recorded_median_wait_s)}); simulated under EASY with the users' limits, "
+            f"{span(checked.simulated_mean_wait_s)} (median {span(checked.simulated_median_wait_s)}): "
+            f"{_factor(checked.ratio)}."
+        )
+    text = f"{text} {_coverage(checked)}"
+    if checked.trusted:
+        return Callout(f"{text} The simulation is close enough to compare policies by.", "good", "Validity.")
+    reason = "" if not checked.jobs else " The real scheduler did something the model does not know."
+    return Callout(
+        f"{text}{reason} The simulated gains in this report are not to be trusted for this machine.",
+        "warning",
+        "Validity.",
+    )
+
+
+def _factor(ratio: float) -> str:
+    if math.isnan(ratio):
+        return "they cannot be compared"
+    if math.isinf(ratio):
+        return "the simulation lets nobody wait"
+    if ratio >= 1:
+        return f"the recorded mean is {ratio:.1f} times the simulated one"
+    return f"the simulated mean is {1 / ratio:.1f} times the recorded one"
+
+
+_GAPS = {
+    "memory": "asked for memory, which the model does not place",
+    "GPUs": "asked for GPUs",
+    "partitions": "were in another partition than the largest, while the model has one pool",
+}
+
+
+def _coverage(checked: Validity) -> str:
+    if not checked.uncovered_jobs:
+        return "The log names no requests for memory or GPUs and no second partition."
+    share = _part(checked.uncovered_jobs, checked.all_jobs)
+    parts = [f"{_part(count, checked.all_jobs)} {_GAPS[name]}" for name, count in checked.uncovered.items() if count]
+    return f"The model counts processors only and does not cover {share} of the jobs ({'; '.join(parts)})."
+
+
+def _part(count: int, jobs: int) -> str:
+    """A share, or the count itself where a share would read 0.0 %."""
+    return shown(count / jobs, "share") if count >= 0.001 * jobs else f"{count:,} of {jobs:,}"
