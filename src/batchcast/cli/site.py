@@ -71,4 +71,6 @@ def parse_when(text: str) -> float:
             return midnight.replace(hour=hours, minute=minutes, second=seconds[0] if seconds else 0).timestamp()
         return datetime.fromisoformat(word).timestamp()
     except ValueError:
-        raise UsageError(f"not a time: {text!r} (accepted: YYYY-MM-DD[THH:MM[:SS]], HH:MM, today, yesterday, now, now-7days)") from None
+        raise UsageError(
+            f"not a time: {text!r} (accepted: YYYY-MM-DD[THH:MM[:SS]], HH:MM, today, yesterday, now, now-7days)"
+        ) from None
