@@ -91,7 +91,9 @@ def improve_queues(order, column, times, free, deadline, worth, price, budget): 
             gain, at_home = 0.0, -1
             if home >= 0:
                 at_home = _take(queue, length, where, job)
-                without = _chain(queue[home], length[home], times, deadline, free[home], home, -1, -1, -1, worth, price[home])
+                without = _chain(
+                    queue[home], length[home], times, deadline, free[home], home, -1, -1, -1, worth, price[home]
+                )
                 gain = cost[home] - without
                 cost[home] = without
             change, r, at, tries = _best_place(queue, length, times, deadline, free, cost, job, worth, price)
@@ -129,8 +131,17 @@ def _swap(queue, length, where, times, free, deadline, worth, price, cost, job):
                 continue
             if home >= 0:
                 new_home = _chain(
-                    queue[home], length[home], times, deadline, free[home], home, at_home, other, at_home,
-                    worth, price[home],
+                    queue[home],
+                    length[home],
+                    times,
+                    deadline,
+                    free[home],
+                    home,
+                    at_home,
+                    other,
+                    at_home,
+                    worth,
+                    price[home],
                 )
                 if new_r + new_home < cost[r] + cost[home] - 1e-12:
                     queue[r, k], queue[home, at_home] = job, other

@@ -40,7 +40,9 @@ class DeadlineSearch:
         start = pairs(times, batch.free, batch.deadline, orders, orders, False, 0.0)
         unit = float(times.min(axis=1)[np.isfinite(times).any(axis=1)].mean())
         worth = np.full(len(times), self.worth * unit)
-        faster = np.nanmean(times.mean(axis=1)[:,None]/times,axis=0)
+        faster = np.nanmean(times.mean(axis=1)[:, None] / times, axis=0)
         price = self.reserve * np.maximum(faster - 1.0, 0.0)
-        queue, length, _ = improve_queues(*start, times, batch.free, batch.deadline, worth+batch.now, price, self.steps)
+        queue, length, _ = improve_queues(
+            *start, times, batch.free, batch.deadline, worth + batch.now, price, self.steps
+        )
         return Plan(*as_plan(queue, length, times, batch.free, batch.until, batch.now))

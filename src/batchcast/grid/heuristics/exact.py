@@ -88,7 +88,10 @@ def _branch_and_bound(
     each = csr_array((np.ones(k), (i, np.arange(k))), shape=(n, k + 1))
     scale = incumbent
     loads = csr_array(
-        (np.concatenate([times[i, r], np.full(m, -scale)]), (np.concatenate([r, np.arange(m)]), np.concatenate([np.arange(k), np.full(m, k)]))),
+        (
+            np.concatenate([times[i, r], np.full(m, -scale)]),
+            (np.concatenate([r, np.arange(m)]), np.concatenate([np.arange(k), np.full(m, k)])),
+        ),
         shape=(m, k + 1),
     )
     cost = np.zeros(k + 1)
