@@ -153,7 +153,13 @@ def _advice(by: Rows, today: Mapping[str, Any], checked: Validity | None) -> str
     how = f"{policy_words(best['policy'])} planned with {best['predictor']}, the users' limits still ending jobs"
     if best["predictor"] == YARDSTICK:
         how = f"{policy_words(best['policy'])} with the limits users give today, which needs no forecasts"
-    return f"Worth a trial first: {how}; compare the 95 % waits below before deciding."
+    longest, now = best["p95_wait_s"], today["p95_wait_s"]
+    if longest <= (1 + SAME) * now:
+        return f"Worth a trial first: {how}."
+    return (
+        f"Worth a trial first: {how}. The price: one job in twenty would wait {span(longest)} or more, against "
+        f"{span(now)} under {policy_words(today['policy'])} with limits."
+    )
 
 
 def _against(it: float, base: float, than: str = "") -> str:
