@@ -55,9 +55,10 @@ def _forecasts(found: Evaluation) -> str:
     asked = np.isfinite(found.trace.req_time[found.scores.scored]).any()
     against = f", {_closer(best['mae_s'], limit['mae_s'])}" if asked else ""
     return (
-        f"The best forecast by mean error{laxer}, {best['predictor']}, is off by {span(best['mae_s'])} on average (half "
-        f"of its forecasts by at most {span(best['median_ae_s'])}){against}; but {100 * best['underestimate_rate']:.0f} % "
-        "of the jobs run longer than it says, so it can plan a schedule but must not replace the limit that ends a job."
+        f"The best forecast by mean error{laxer}, {best['predictor']}, is off by {span(best['mae_s'])} on average "
+        f"(half of its forecasts by at most {span(best['median_ae_s'])}){against}; but "
+        f"{100 * best['underestimate_rate']:.0f} % of the jobs run longer than it says, so it can plan a schedule but "
+        "must not replace the limit that ends a job."
     )
 
 
