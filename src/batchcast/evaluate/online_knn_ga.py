@@ -14,7 +14,7 @@ from ..predict.protocol import Prediction
 from ..simulate import Policy, Schedule, simulate
 from ..table import Trace
 from ..trace import Selection, read_trace, select, selection_mask
-from .accuracy import Scores, no_collector, predictor, score
+from .accuracy import Scores, calm_collector, predictor, score
 
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
 
@@ -61,6 +61,7 @@ POLICIES = {
     "easy": Policy(event_order="pyss"),
     "easy-sjbf": Policy(backfill_order="sjf", event_order="pyss"),
 }
+RAISED = "open, raised"
 CORRECTIONS = ("requested", "incremental", "doubling")
 SENSITIVITY = (
     "knn_ga",
@@ -120,22 +121,22 @@ def schedules(
     """Rows of Tables 5 and 6: every policy under every setting, each with both averages.
 
     `points` are the forecasts (n,) of each protocol (open loop). Settings: the users' requests; the true run times;
-    open loop under each protocol with each correction; open loop with every forecast below the truth raised to the
-    truth, which is what pyss does to estimates it is fed and nobody could; closed loop (honest) with each correction
-    of `closed`.
+    open loop under each protocol with each correction; `RAISED`, open loop with every forecast below the truth raised
+    to the truth, which is what pyss does to estimates it is fed and nobody could; closed loop (honest) with each
+    correction of `closed`.
     """
     settings: list[tuple[str, str, str, Any]] = [
         ("requests", "", "requested", "requested"),
-        ("perfect knowledge", "", "requested", "actual"),
+        ("perfect", "", "requested", "actual"),
     ]
     for protocol, said in points.items():
         settings += [("open", protocol, correction, Said(said)) for correction in CORRECTIONS]
-        settings.append(("open, raised to the truth", protocol, "none needed", Said(np.fmax(said, trace.run_time))))
+        settings.append((RAISED, protocol, "none needed", Said(np.fmax(said, trace.run_time))))
     settings += [("closed", "honest", correction, METHOD) for correction in closed]
     for policy_name, policy in POLICIES.items():
         for loop, protocol, correction, planner in settings:
             label = " ".join(filter(None, (name, policy_name, loop, protocol, correction)))
-            with bar(label, len(trace)) as tick, no_collector():
+            with bar(label, len(trace)) as tick, calm_collector():
                 schedule = _run(trace, policy, loop, correction, planner, tick)
             yield {"set": name, "policy": policy_name, "loop": loop, "protocol": protocol, "correction": correction} | (
                 averages(schedule, np.maximum(trace.req_time, trace.run_time))
