@@ -10,6 +10,7 @@ from ..ensembles.single import SingleModel
 def forest(
     encut: Encut = "paper",
     features: tuple[str, ...] = VASP_FEATURES,
+    also: tuple[str, ...] = (),
     refit_every_jobs: int = 500,
     window: int = 20000,
     min_jobs: int = 50,
@@ -23,5 +24,6 @@ def forest(
     >>> forest(window=1000).window
     1000
     """
-    model = SingleModel("forest", features, encut, seed, warm_start)
-    return FeatureLearner(model, features, refit_every_jobs, window, min_jobs)
+    names = features + also
+    model = SingleModel("forest", names, encut, seed, warm_start)
+    return FeatureLearner(model, names, refit_every_jobs, window, min_jobs)
