@@ -115,7 +115,9 @@ class FeatureLearner:
         missing = [name for name, value in zip(self.uses, row) if value in (None, math.inf, -math.inf)]
         if missing:
             shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
-            return f"no readable features ({f'inputs {inputs}' if inputs else f'{shown} unknown'})"
+            return (
+                f"no readable features ({f'inputs {inputs}' if inputs not in (None, 'read') else f'{shown} unknown'})"
+            )
         if self.istart >= 0 and self._continues(row[self.istart]):
             return "continues a former run (istart above 0)"
         return ""
