@@ -102,7 +102,7 @@ def irpa(
     features: tuple[str, ...] = VASP_FEATURES,
     also: tuple[str, ...] = (),
     refit_every_jobs: int = 500,
-    window: int = 20000,
+    window: int = 10000,
     min_jobs: int = 50,
     warm_start: bool = False,
     seed: int = 0,

@@ -12,7 +12,7 @@ def svr(
     features: tuple[str, ...] = VASP_FEATURES,
     also: tuple[str, ...] = (),
     refit_every_jobs: int = 500,
-    window: int = 20000,
+    window: int = 10000,
     min_jobs: int = 50,
     seed: int = 0,
 ) -> FeatureLearner:
