@@ -26,8 +26,9 @@ def cluster_texts(counts: Mapping[str, int], most: int = 500, seed: int = 0) -> 
     Source: Wang et al. 2021, eqs. 1 to 3. A sample is a row of the distance matrix LD over all jobs; clustering the
     distinct texts with weight n_s and column s scaled by sqrt(n_s) gives the same sums of squares at bounded cost. k is
     the tried one (2, 3, ... 15, below the number of texts) with the largest Calinski-Harabasz score up to the elbow of
-    SSE, ties to the smaller: the score alone goes on rising as names that differ in a number are parted. Below three texts each is its own cluster. At most the `most`
-    most frequent texts are clustered (ties: the first seen), the rest join the nearest of them.
+    SSE, ties to the smaller: the score alone goes on rising as names that differ in a number are parted. Below three
+    texts each is its own cluster. At most the `most` most frequent texts are clustered (ties: the first seen), the
+    rest join the nearest of them.
     O(most^2) distances and memory.
 
     >>> cluster_texts({"ada_wing": 3, "ada_mesh": 1}).labels

@@ -28,7 +28,7 @@ def test_weighting_distinct_texts_equals_clustering_every_job():
     at = found.tried.index(found.k)
     assert found.sse[at] == pytest.approx(within)
     assert found.score[at] == pytest.approx(calinski_harabasz(total, within, len(jobs), found.k))
-    assert found.score[at] == max(found.score)
+    assert found.k == 2  # the two families, though the score rises again as numbers are parted
 
 
 def test_beyond_the_limit_texts_join_their_nearest():
