@@ -1,4 +1,4 @@
-"""A workload on a real Slurm under an accelerated clock, with the collector beside it: undisturbed, and under faults."""
+"""A workload on a real Slurm under an accelerated clock, the collector beside it: undisturbed, and under faults."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SPEED = 60.0
 NODES = 4
 JOBS = int(os.environ.get("BATCHCAST_REPLAY_JOBS", "30"))
 KILLS = int(os.environ.get("BATCHCAST_REPLAY_KILLS", "10"))
-RUNTIME, WAIT = ("recent_mean", "last_2"), ("recent_wait", "qbets", "pqstar")
+RUNTIME, WAIT = ("recent_mean", "last_2"), ("recent_wait", "qbets", "log_uniform")
 METHODS = {"RUNTIME": ",".join(RUNTIME), "WAIT": ",".join(WAIT)}
 
 
@@ -66,8 +66,13 @@ class Trouble:
         n = len(planned)
         self.follower, self.disk = follower, disk
         self.kills = sorted(rng.integers(1, n - 1, KILLS).tolist())
-        self.at = {n // 5: self.without_slurmdbd, 2 * n // 5: self.back_slurmdbd, n // 2: self.restart_slurmctld,
-                   3 * n // 5: self.fill, 4 * n // 5: self.empty}  # fmt: skip
+        self.at = {
+            n // 5: self.without_slurmdbd,
+            2 * n // 5: self.back_slurmdbd,
+            n // 2: self.restart_slurmctld,
+            3 * n // 5: self.fill,
+            4 * n // 5: self.empty,
+        }
         self.killed = 0
 
     def __call__(self, k: int) -> None:
@@ -100,13 +105,15 @@ class Trouble:
                     continue
         seen = self.follower.log.read_text(errors="replace").count("is full")
         if self.follower.process is not None and self.follower.process.poll() is None:
-            self.follower.lab.wait(lambda: self.follower.log.read_text(errors="replace").count("is full") > seen, "word of the full disk")
+            self.follower.lab.wait(
+                lambda: self.follower.log.read_text(errors="replace").count("is full") > seen, "word of the full disk"
+            )
 
     def empty(self) -> None:
         (self.disk / "ballast").unlink()
 
 
-class small_disk:  # noqa: N801
+class small_disk:
     """A file system of 24 MB; where mounting is not allowed, the test that needs it says so."""
 
     def __init__(self, place: Path) -> None:
@@ -114,7 +121,9 @@ class small_disk:  # noqa: N801
 
     def __enter__(self) -> Path:
         self.place.mkdir(parents=True)
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(self.place)], capture_output=True, text=True)
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(self.place)], capture_output=True, text=True
+        )
         if done.returncode:
             from conftest import absent
 
@@ -135,11 +144,17 @@ def finish(follower: Follower) -> None:
     """Every job is over, sacct knows it, and so does the store."""
     lab = follower.lab
     lab.wait(lambda: not lab.run("squeue", "-h", "-t", "PD,R,CG,S").strip(), "empty queue", 240)
-    lab.wait(lambda: not lab.run("sacct", "-a", "-X", "-n", "-s", "PD,R", "-S", "2020-01-01").strip(), "accounting's last word", 60)
+    lab.wait(
+        lambda: not lab.run("sacct", "-a", "-X", "-n", "-s", "PD,R", "-S", "2020-01-01").strip(),
+        "accounting's last word",
+        60,
+    )
     ended = len(truth(lab))
     counts = "SELECT count(*) AS n, sum(open) AS open, sum(told < 4) AS untold FROM jobs"
     lab.wait(
-        lambda: list(Reader(follower.store).rows(counts)[0].values()) == [ended, 0, 0], f"complete store\n{follower.tail()}", 120
+        lambda: list(Reader(follower.store).rows(counts)[0].values()) == [ended, 0, 0],
+        f"complete store\n{follower.tail()}",
+        120,
     )
     follower.kill(signal.SIGTERM)
 
@@ -172,8 +187,17 @@ def test_a_replay_under_faults(tmp_path: Path) -> None:
 
 def check_jobs(followed: Follower) -> None:
     """Every job is there once, with the times sacct gives."""
-    kept = [(j["job_id"], j["submit_time"], -1.0 if j["start_time"] is None else j["start_time"],
-             j["start_time"], j["end_time"], j["status"]) for j in stored(followed.store)]  # fmt: skip
+    kept = [
+        (
+            j["job_id"],
+            j["submit_time"],
+            -1.0 if j["start_time"] is None else j["start_time"],
+            j["start_time"],
+            j["end_time"],
+            j["status"],
+        )
+        for j in stored(followed.store)
+    ]
     known = sorted((*key, *value) for key, value in truth(followed.lab).items())
     assert sorted(kept, key=str) == sorted(known, key=str)
 
@@ -195,7 +219,10 @@ def check_outcomes(followed: Follower) -> None:
     for r in rows:
         job = jobs[r["row"]]
         ran = job["start_time"] is not None
-        outcome = {"wait": lambda j: j["start_time"] - j["submit_time"], "runtime": lambda j: j["end_time"] - j["start_time"]}
+        outcome = {
+            "wait": lambda j: j["start_time"] - j["submit_time"],
+            "runtime": lambda j: j["end_time"] - j["start_time"],
+        }
         assert r["resolution"] == ({"wait": "started", "runtime": "ended"}[r["kind"]] if ran else "withdrawn")
         assert r["outcome_s"] == (outcome[r["kind"]](job) if ran else None)
 
@@ -203,8 +230,10 @@ def check_outcomes(followed: Follower) -> None:
 def check_in_time(calm: Follower) -> None:
     """Issued within two looks of its submission: those that waited longer had it in time."""
     rows = Reader(calm.store).rows(
-        "SELECT f.issued_at, j.submit_time, j.start_time FROM forecasts f JOIN jobs j ON j.row = f.row WHERE f.moment = 'submit'"
-        " AND f.kind = 'wait' AND j.start_time - j.submit_time > 900")  # fmt: skip
+        "SELECT f.issued_at, j.submit_time, j.start_time FROM forecasts f JOIN jobs j ON j.row = f.row WHERE "
+        "f.moment = 'submit'"
+        " AND f.kind = 'wait' AND j.start_time - j.submit_time > 900"
+    )
     assert rows
     assert all(r["issued_at"] < r["start_time"] for r in rows)
 
@@ -217,16 +246,29 @@ def check_recorded_clock_agrees(followed: Follower, tmp_path: Path) -> None:
     trace = read_parquet(tmp_path / "log.parquet")
     known = Reader(followed.store).memory("lab")
     assert known["late"] == 0
-    methods = {("runtime", m): make("runtime", m) for m in known["runtime_methods"]} | {("wait", m): make("wait", m) for m in known["wait_methods"]}
+    methods = {("runtime", m): make("runtime", m) for m in known["runtime_methods"]} | {
+        ("wait", m): make("wait", m) for m in known["wait_methods"]
+    }
     said = replay(trace, methods, total=known["total_procs"])
-    row = {(str(i), s, r): k for k, (i, s, r) in enumerate(zip(trace.job_id.tolist(), trace.submit_time.tolist(), trace.number("restarts").tolist()))}
+    row = {
+        (str(i), s, r): k
+        for k, (i, s, r) in enumerate(
+            zip(trace.job_id.tolist(), trace.submit_time.tolist(), trace.number("restarts").tolist())
+        )
+    }
     issued = Reader(followed.store).rows(
-        "SELECT f.*, j.job_id, j.submit_time, j.restarts FROM forecasts f JOIN jobs j ON j.row = f.row WHERE f.moment = 'submit'")  # fmt: skip
+        "SELECT f.*, j.job_id, j.submit_time, j.restarts FROM forecasts f JOIN jobs j ON j.row = f.row WHERE "
+        "f.moment = 'submit'"
+    )
     assert len(issued) == (len(RUNTIME) + len(WAIT)) * len(trace)
     for one in issued:
         forecasts, k = said[(one["kind"], one["method"])], row[(one["job_id"], one["submit_time"], one["restarts"])]
         quantiles = [q for q in forecasts.quantiles[k].tolist() if q == q]
-        assert (one["point_s"], json.loads(one["quantiles_s"]), one["basis"]) == (forecasts.points[k], quantiles, forecasts.basis[k])
+        assert (one["point_s"], json.loads(one["quantiles_s"]), one["basis"]) == (
+            forecasts.points[k],
+            quantiles,
+            forecasts.basis[k],
+        )
 
 
 def check_accuracy(calm: Follower) -> None:

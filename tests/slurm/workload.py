@@ -1,4 +1,4 @@
-"""A small seeded workload for the lab: people who repeat themselves and pad their limits, and some of what goes wrong."""
+"""A small seeded workload for the lab: people who repeat themselves and pad their limits, and what goes wrong."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def plan(jobs: int, seed: int, *, nodes: int, span: float) -> list[Planned]:
         options = (f"-N{wide}", "--exclusive", "-t", str(limit))
         if rng.uniform() < 0.03:
             options = ("-N1", "-n1", "-t", str(limit), "--array=1-4%2")
-        found.append(Planned(float(at), options, min(run, limit * 60 + 120), USERS[habit % len(USERS)], NAMES[habit], fate))
+        found.append(
+            Planned(float(at), options, min(run, limit * 60 + 120), USERS[habit % len(USERS)], NAMES[habit], fate)
+        )
     return found
 
 
@@ -50,11 +52,17 @@ def submit(lab: Lab, planned: list[Planned], beside: Any = None) -> list[str]:
         ahead = (start + job.at - lab.now()) / lab.speed
         if ahead > 0:
             time.sleep(ahead)
-        ids.append(lab.submit(*job.options, *(["-H"] if job.fate == "hold" else []), seconds=job.seconds, user=job.user, name=job.name))
+        ids.append(
+            lab.submit(
+                *job.options, *(["-H"] if job.fate == "hold" else []), seconds=job.seconds, user=job.user, name=job.name
+            )
+        )
         for earlier in (k - 3, k - 6):  # some time after it was submitted
             if earlier < 0 or not planned[earlier].fate:
                 continue
-            word = {"cancel": ("scancel",), "hold": ("scontrol", "release"), "requeue": ("scontrol", "requeue")}[planned[earlier].fate]
+            word = {"cancel": ("scancel",), "hold": ("scontrol", "release"), "requeue": ("scontrol", "requeue")}[
+                planned[earlier].fate
+            ]
             if planned[earlier].fate == "requeue" and earlier == k - 3:
                 continue
             with contextlib.suppress(RuntimeError):  # it may be over already

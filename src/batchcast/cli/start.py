@@ -28,8 +28,19 @@ from .site import clock, site_options, whoami
 @click.option("-J", "--job-name", "job_name", help="With --test.")
 @click.option("-P", "--parsable2", is_flag=True, help="Columns parted by |, times as epoch seconds.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-def command(job_ids: tuple[str, ...], me: bool, user: str | None, slurm: bool, script: str | None, store: str | None,
-            scheduler: str | None, cluster: str | None, parsable2: bool, as_json: bool, **asked: Any) -> None:  # fmt: skip
+def command(
+    job_ids: tuple[str, ...],
+    me: bool,
+    user: str | None,
+    slurm: bool,
+    script: str | None,
+    store: str | None,
+    scheduler: str | None,
+    cluster: str | None,
+    parsable2: bool,
+    as_json: bool,
+    **asked: Any,
+) -> None:
     """When waiting jobs will start: likely, by 90 %, on what basis, and our track record there.
 
     Reads the collector's store, never Slurm; without a store one gentle query gives Slurm's own estimate.
@@ -82,8 +93,10 @@ def _answers(
         rows = [row for row in rows if row["user_id"] == whoami()]
     if not rows:
         whose = f"job {', '.join(ids)}" if ids else f"any job of {user}"
-        raise NoAnswer(f"{whose} is not waiting in {cluster}, as far as the collector knows",
-                       hint="squeue shows whether it runs or is gone; a job just submitted appears within a minute")  # fmt: skip
+        raise NoAnswer(
+            f"{whose} is not waiting in {cluster}, as far as the collector knows",
+            hint="squeue shows whether it runs or is gone; a job just submitted appears within a minute",
+        )
     least = settings["least_users"] if private else 1
     records = {
         p: answers.track_record(reader, cluster, p, method, now - answers.TRACK_RECORD_S, least)
@@ -92,13 +105,18 @@ def _answers(
     results = []
     for row in rows:
         record = records[row["partition_id"]]
-        results.append({**answers.start_answer(row, now),
-                        "track_record_forecasts": record.get("forecasts", 0),
-                        "track_record_coverage_90": record.get("coverage_90"),
-                        "track_record_median_ae_s": record.get("median_ae_s")})  # fmt: skip
+        results.append(
+            {
+                **answers.start_answer(row, now),
+                "track_record_forecasts": record.get("forecasts", 0),
+                "track_record_coverage_90": record.get("coverage_90"),
+                "track_record_median_ae_s": record.get("median_ae_s"),
+            }
+        )
     if all(r["method"] is None for r in results):
         raise NoAnswer(f"no forecast has been issued for {', '.join(r['job_id'] for r in results[:5])} yet",
-                       hint="the collector issues one within an interval; " + "; ".join(answers.staleness(memory, now) or ["it is up to date"]))  # fmt: skip
+                       hint="the collector issues one within an interval; "
+                       + "; ".join(answers.staleness(memory, now) or ["it is up to date"]))  # fmt: skip
     return results, answers.staleness(memory, now)
 
 
@@ -123,17 +141,34 @@ def _without_store(
     jobs = open_scheduler(settings)[0].job(",".join(ids)).jobs
     waiting = [j for j in jobs if j.state == "PENDING" and j.expected_start == j.expected_start]
     if not waiting:
-        raise NoAnswer(f"{why}, and the scheduler itself gives no start for {', '.join(ids)}",
-                       hint="try again in a minute, or ask for a collector (docs/live.md)")  # fmt: skip
+        raise NoAnswer(
+            f"{why}, and the scheduler itself gives no start for {', '.join(ids)}",
+            hint="try again in a minute, or ask for a collector (docs/live.md)",
+        )
     unknown = float("nan")
     return [
-        {"job_id": j.job_id, "partition": j.partition_id, "name": j.job_name, "submit_time_s": j.submit_time,
-         "waited_s": now - j.submit_time, "likely_start_s": unknown, "by_90_start_s": unknown, "likely_wait_s": unknown,
-         "by_90_wait_s": unknown, "counts_from": "submission", "reason": j.reason, "reason_in_words": plain_reason(j.reason),
-         "slurm_start_s": j.expected_start, "basis": "the scheduler's own estimate; no history is kept here", "method": None,
-         "track_record_forecasts": 0, "track_record_coverage_90": None, "track_record_median_ae_s": None}
+        {
+            "job_id": j.job_id,
+            "partition": j.partition_id,
+            "name": j.job_name,
+            "submit_time_s": j.submit_time,
+            "waited_s": now - j.submit_time,
+            "likely_start_s": unknown,
+            "by_90_start_s": unknown,
+            "likely_wait_s": unknown,
+            "by_90_wait_s": unknown,
+            "counts_from": "submission",
+            "reason": j.reason,
+            "reason_in_words": plain_reason(j.reason),
+            "slurm_start_s": j.expected_start,
+            "basis": "the scheduler's own estimate; no history is kept here",
+            "method": None,
+            "track_record_forecasts": 0,
+            "track_record_coverage_90": None,
+            "track_record_median_ae_s": None,
+        }
         for j in waiting
-    ], [why + ": asked the scheduler once instead"]  # fmt: skip
+    ], [why + ": asked the scheduler once instead"]
 
 
 def _print(results: list[dict[str, Any]], now: float, slurm: bool) -> None:
@@ -162,8 +197,17 @@ def _print(results: list[dict[str, Any]], now: float, slurm: bool) -> None:
             else clock(r["by_90_start_s"], now)
         )
         why = r["reason_in_words"] + (f" (+: from {r['counts_from']})" if "+" in likely else "")
-        lines.append([r["job_id"], r["partition"] or "-", likely, by_90, format_duration(r["waited_s"]),
-                      *([clock(r["slurm_start_s"], now)] if len(heads) == 7 else []), why])  # fmt: skip
+        lines.append(
+            [
+                r["job_id"],
+                r["partition"] or "-",
+                likely,
+                by_90,
+                format_duration(r["waited_s"]),
+                *([clock(r["slurm_start_s"], now)] if len(heads) == 7 else []),
+                why,
+            ]
+        )
     widths = [max(len(line[k]) for line in lines) for k in range(len(heads))]
     for line in lines:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
@@ -173,8 +217,10 @@ def _print(results: list[dict[str, Any]], now: float, slurm: bool) -> None:
         if r["track_record_forecasts"]:
             cover = r["track_record_coverage_90"]
             held = f"{cover:.0%} started by the 90 % time, " if cover is not None and cover == cover else ""
-            click.echo(f"track record on {part}, last 30 days: {r['track_record_forecasts']} forecasts, {held}"
-                       f"half were within {format_duration(r['track_record_median_ae_s'])}")  # fmt: skip
+            click.echo(
+                f"track record on {part}, last 30 days: {r['track_record_forecasts']} forecasts, {held}"
+                f"half were within {format_duration(r['track_record_median_ae_s'])}"
+            )
         elif r["method"] is not None:
             click.echo(f"track record on {part}: fewer than 20 forecasts have come out yet")
 

@@ -14,7 +14,7 @@ from ..predict.protocol import Prediction
 from ..simulate import Policy, Schedule, simulate
 from ..table import Trace
 from ..trace import Selection, read_trace, select, selection_mask
-from .accuracy import Scores, no_collector, predictor, score
+from .accuracy import Scores, calm_collector, predictor, score
 
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
 
@@ -136,7 +136,7 @@ def schedules(
     for policy_name, policy in POLICIES.items():
         for loop, protocol, correction, planner in settings:
             label = " ".join(filter(None, (name, policy_name, loop, protocol, correction)))
-            with bar(label, len(trace)) as tick, no_collector():
+            with bar(label, len(trace)) as tick, calm_collector():
                 schedule = _run(trace, policy, loop, correction, planner, tick)
             yield {"set": name, "policy": policy_name, "loop": loop, "protocol": protocol, "correction": correction} | (
                 averages(schedule, np.maximum(trace.req_time, trace.run_time))

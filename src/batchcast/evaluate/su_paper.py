@@ -20,7 +20,7 @@ from ..predict.text_clusters import TextClusters, cluster_texts
 from ..simulate import Policy, simulate
 from ..table import LogInfo, Trace
 from ..trace import Selection, read_trace, select
-from .accuracy import Scores, no_collector, score
+from .accuracy import Scores, calm_collector, score
 from .online_knn_ga import Said
 
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
@@ -90,7 +90,7 @@ def table_6(trace: Trace, first: int, bar: Progress, label: str) -> list[dict[st
     planners |= {words: Said(np.where(np.isnan(said[s]), part.req_time, said[s])) for s, words in PAPER.items()}
     rows = []
     for name, planner in planners.items():
-        with no_collector():
+        with calm_collector():
             schedule = simulate(part, Policy(), planner, loop="open")
         printed = {"printed_mean_wait": PRINTED[name][3]} if name in PRINTED else {}
         rows.append({"predictor": name, **schedule.measures(), **printed})

@@ -79,6 +79,11 @@ def _schedules(found: Evaluation) -> list[str]:
     by = {(row["policy"], row["predictor"]): row for row in rows}
     tried = [row for row in rows if row["predictor"] not in (YARDSTICK, ORACLE)]
     today = by[rows[0]["policy"], YARDSTICK]
+    if today["mean_wait_s"] < 1:
+        return [
+            f"Simulated under {policy_words(today['policy'])} with the users' limits, jobs hardly wait "
+            f"({span(today['mean_wait_s'])} on average): there is nothing for a forecast to gain."
+        ]
     advice = [_order(by, today)]
     if tried:
         helpful = [row for row in tried if _change(by, row) < -LEAST]
@@ -203,9 +208,9 @@ def _factor(ratio: float) -> str:
         return "they cannot be compared"
     if math.isinf(ratio):
         return "the simulation lets nobody wait"
-    if ratio >= 1:
-        return f"the recorded mean is {ratio:.1f} times the simulated one"
-    return f"the simulated mean is {1 / ratio:.1f} times the recorded one"
+    times = max(ratio, 1 / ratio)
+    longer, shorter = ("recorded", "simulated") if ratio >= 1 else ("simulated", "recorded")
+    return f"the {longer} mean is {times:.1f} times the {shorter} one" if times < 100 else f"the {longer} is far longer"
 
 
 _GAPS = {

@@ -23,10 +23,16 @@ def accuracy(
     share that came out at or below what was said for a level. Groups of fewer than `least_users` users are left out.
     """
     rows = reader.rows(
-        "SELECT f.kind, f.moment, f.method, f.row, f.point_s, f.levels, f.quantiles_s, f.outcome_s, f.resolution, f.issued_at,"
+        "SELECT f.kind, f.moment, f.method, f.row, f.point_s, f.levels, f.quantiles_s, f.outcome_s, "
+        "f.resolution, f.issued_at,"
         " f.as_of, j.user_id, j.start_time FROM forecasts f JOIN jobs j ON j.row = f.row WHERE j.cluster = :cluster"
-        " AND f.as_of >= :since AND f.as_of < :until AND (CAST(:partition AS TEXT) IS NULL OR j.partition_id = :partition)",
-        cluster=cluster, since=since, until=until, partition=partition)  # fmt: skip
+        " AND f.as_of >= :since AND f.as_of < :until AND (CAST(:partition AS TEXT) IS NULL OR j.partition_id = "
+        ":partition)",
+        cluster=cluster,
+        since=since,
+        until=until,
+        partition=partition,
+    )
     groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row["moment"], row["kind"], row["method"]), []).append(row)
@@ -46,7 +52,9 @@ def _scores(moment: str, kind: str, method: str, rows: Sequence[Row]) -> dict[st
         "came_out": len(came),
         "withdrawn": sum(row["resolution"] == "withdrawn" for row in rows),
         "still_open": sum(row["resolution"] is None for row in rows),
-        "issued_after_start": sum(row["start_time"] is not None and row["issued_at"] > row["start_time"] for row in rows),
+        "issued_after_start": sum(
+            row["start_time"] is not None and row["issued_at"] > row["start_time"] for row in rows
+        ),
         "median_ae_s": median(map(abs, errors)),
         "mae_s": sum(map(abs, errors)) / len(errors) if errors else math.nan,
         "bias_s": sum(errors) / len(errors) if errors else math.nan,

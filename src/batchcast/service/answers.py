@@ -38,9 +38,14 @@ def answering_method(memory: dict[str, Any]) -> str:
 
 def waiting_jobs(reader: Reader, cluster: str, ids: Sequence[str], user: str | None, method: str) -> list[Row]:
     """Waiting jobs by id (an array's id means its tasks) or of a user, with the wait forecast issued for each."""
-    where, values = ["j.cluster = :cluster", "j.open = 1", "j.start_time IS NULL"], {"cluster": cluster, "method": method}
+    where, values = (
+        ["j.cluster = :cluster", "j.open = 1", "j.start_time IS NULL"],
+        {"cluster": cluster, "method": method},
+    )
     if ids:
-        where.append("(" + " OR ".join(f"j.job_id = :id{k} OR j.job_id LIKE :tasks{k} ESCAPE '!'" for k in range(len(ids))) + ")")
+        where.append(
+            "(" + " OR ".join(f"j.job_id = :id{k} OR j.job_id LIKE :tasks{k} ESCAPE '!'" for k in range(len(ids))) + ")"
+        )
         for k, job_id in enumerate(ids):
             escaped = job_id.replace("!", "!!").replace("%", "!%").replace("_", "!_")
             values |= {f"id{k}": job_id, f"tasks{k}": f"{escaped}!_%"}
@@ -48,7 +53,8 @@ def waiting_jobs(reader: Reader, cluster: str, ids: Sequence[str], user: str | N
         where.append("j.user_id = :user")
         values["user"] = user
     return reader.rows(
-        "SELECT j.job_id, j.user_id, j.job_name, j.partition_id, j.submit_time, j.eligible_time, j.expected_start, j.reason,"
+        "SELECT j.job_id, j.user_id, j.job_name, j.partition_id, j.submit_time, j.eligible_time, "
+        "j.expected_start, j.reason,"
         " j.dependency, j.req_procs, j.limit_now, f.method, f.point_s, f.levels, f.quantiles_s, f.basis, f.as_of"
         " FROM jobs j LEFT JOIN forecasts f ON f.row = j.row AND f.kind = 'wait' AND f.moment = 'submit'"
         f" AND f.method = :method WHERE {' AND '.join(where)} ORDER BY j.submit_time, j.row",
@@ -60,7 +66,9 @@ def forecast_of(row: Row) -> Prediction | None:
     """The forecast in a row, None where none was issued."""
     if row["point_s"] is None:
         return None
-    return Prediction(row["point_s"], tuple(json.loads(row["levels"])), tuple(json.loads(row["quantiles_s"])), row["basis"])
+    return Prediction(
+        row["point_s"], tuple(json.loads(row["levels"])), tuple(json.loads(row["quantiles_s"])), row["basis"]
+    )
 
 
 def start_answer(row: Row, now: float) -> dict[str, Any]:
@@ -106,8 +114,11 @@ def _counts_from(name: str) -> str:
         return "never: it cannot start as it is"
     if name in HELD:
         return "its release"
-    return {"Dependency": "the end of what it depends on", "BeginTime": "its begin time",
-            "JobArrayTaskLimit": "the end of a task of its array"}.get(name, "submission")  # fmt: skip
+    return {
+        "Dependency": "the end of what it depends on",
+        "BeginTime": "its begin time",
+        "JobArrayTaskLimit": "the end of a task of its array",
+    }.get(name, "submission")
 
 
 def _basis(issued: Prediction | None, given: Prediction | None, waited: float) -> str:
@@ -126,11 +137,17 @@ def track_record(
     Empty where fewer than 20 came out, or where they are of fewer than `least_users` users.
     """
     rows = reader.rows(
-        "SELECT f.point_s, f.levels, f.quantiles_s, f.outcome_s, j.user_id FROM forecasts f JOIN jobs j ON j.row = f.row"
-        " WHERE j.cluster = :cluster AND f.kind = 'wait' AND f.moment = 'submit' AND f.resolution = 'started' AND f.method = :method"
-        " AND f.as_of >= :since AND (CAST(:partition AS TEXT) IS NULL OR j.partition_id = :partition) ORDER BY f.id DESC LIMIT 2000",
-        cluster=cluster, since=since, partition=partition, method=method,
-    )  # fmt: skip
+        "SELECT f.point_s, f.levels, f.quantiles_s, f.outcome_s, j.user_id FROM forecasts f JOIN jobs j ON j.row "
+        "= f.row"
+        " WHERE j.cluster = :cluster AND f.kind = 'wait' AND f.moment = 'submit' AND f.resolution = 'started' "
+        "AND f.method = :method"
+        " AND f.as_of >= :since AND (CAST(:partition AS TEXT) IS NULL OR j.partition_id = :partition) ORDER BY "
+        "f.id DESC LIMIT 2000",
+        cluster=cluster,
+        since=since,
+        partition=partition,
+        method=method,
+    )
     if len(rows) < LEAST_RECORD or len({row["user_id"] for row in rows}) < least_users:
         return {}
     errors = sorted(abs(row["point_s"] - row["outcome_s"]) for row in rows)

@@ -15,7 +15,9 @@ from .settings import Settings
 
 def open_scheduler(settings: Settings, record: str | None = None) -> tuple[Any, Callable[[], dict[str, Any]]]:
     """The batch system the settings name, and the counters of its transport."""
+    local = {"TZ": "UTC"} if settings["scheduler"] == "pbs" else {}  # PBS prints local time only
     commands = Commands(
+        environment=local,
         timeout_s=settings["timeout_s"],
         floor_s=settings["floor_s"],
         back_off_s=settings["back_off_s"],

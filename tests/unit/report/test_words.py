@@ -94,3 +94,9 @@ def test_without_a_machine_nothing_is_claimed() -> None:
     evaluation = found({})
     assert "No size." in text(evaluation)
     assert "not to be trusted" in validity_line(evaluation).text
+
+
+def test_where_nobody_waits_there_is_nothing_to_gain() -> None:
+    words = text(found(dict.fromkeys(GOOD, 0.2), ratio=1000.0))
+    assert "nothing for a forecast to gain" in words
+    assert "Worth a trial" not in words
