@@ -95,12 +95,11 @@ class Trouble:
 
     def fill(self) -> None:
         """Nothing more can be written, and the collector has noticed."""
-        with (self.disk / "ballast").open("wb") as ballast:
+        with (self.disk / "ballast").open("wb", buffering=0) as ballast:
             for size in (65536, 512):
                 try:
                     while True:
                         ballast.write(b"x" * size)
-                        ballast.flush()
                 except OSError:
                     continue
         seen = self.follower.log.read_text(errors="replace").count("is full")
