@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from .output import console, document, emit, progress, say
+from .shared_logs import shared_folder
 
 DATA = "traces/vasp-klimes.csv.gz"
 
@@ -69,14 +70,3 @@ def command(
         return
     show(console(), [*summary_tables(results, resamples), *limits])
     say(f"seed {seed}; --page FILE writes tables 2 to 5 and the figures")
-
-
-def shared_folder() -> Path:
-    """Where the shared logs are: BATCHCAST_SHARED, else `shared` beside the working directory or above it."""
-    named = os.environ.get("BATCHCAST_SHARED")
-    if named:
-        return Path(named)
-    for folder in (Path.cwd(), *Path.cwd().parents):
-        if (folder / "shared" / "traces").is_dir():
-            return folder / "shared"
-    return Path("..") / "shared"

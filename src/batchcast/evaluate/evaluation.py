@@ -15,7 +15,7 @@ from ..events.recorded import irregular
 from ..predict.registry import parse_spec
 from ..simulate import Policy, Schedule, simulate
 from ..table import Trace
-from .accuracy import Scores, figures, no_collector, predictor, score
+from .accuracy import Scores, calm_collector, figures, predictor, score
 from .validity import Validity, validity
 
 PREDICTORS = ("last_2", "recent_mean")
@@ -134,7 +134,7 @@ def evaluate(
 
     def run(policy: Policy, spec: str, tick: Callable[[int], None] | None) -> Schedule:
         native = spec in (YARDSTICK, ORACLE)
-        with no_collector():
+        with calm_collector():
             return simulate(
                 trace,
                 policy,

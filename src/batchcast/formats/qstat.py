@@ -6,12 +6,11 @@ wrappers over Slurm print the same form with other meanings and are recognized b
 
 from __future__ import annotations
 
-import calendar
 import json
 import math
 import re
-import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from ..errors import BatchcastError, InputError
@@ -153,7 +152,7 @@ def utc(text: str) -> float:
     if word.isdigit():
         return float(word)
     try:
-        return float(calendar.timegm(time.strptime(word, "%a %b %d %H:%M:%S %Y")))
+        return datetime.strptime(word, "%a %b %d %H:%M:%S %Y").replace(tzinfo=UTC).timestamp()
     except ValueError:
         return math.nan
 

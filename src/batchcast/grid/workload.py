@@ -20,7 +20,9 @@ class Setting:
     large_share: float
 
 
-def draw(setting: Setting, rng: np.random.Generator, *, jobs: int = 10_000, resources: int = 50) -> tuple[Jobs, Resources]:
+def draw(
+    setting: Setting, rng: np.random.Generator, *, jobs: int = 10_000, resources: int = 50
+) -> tuple[Jobs, Resources]:
     """Jobs and resources of one run (Hao et al. 2014, section 4.1); every job takes the same draws in every setting.
 
     Uniform: instructions 500..3000 MI, large files 1500..3000 MB, small ones 500..1500 MB, speed 5..15, bandwidth one of

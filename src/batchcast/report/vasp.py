@@ -87,7 +87,7 @@ def _best(scored: Rows) -> list[Block]:
             lead, last = rows[0], rows[-1]
             said.append(
                 f"{SPLIT_WORDS[split].capitalize()}: {shown_name(lead['predictor'])} is nearest on average (apa "
-                f"{lead['apa']:.3f} ± {lead['apa_sd']:.3f}), {shown_name(last['predictor'])} farthest "
+                f"{_spread(lead, 'apa')}), {shown_name(last['predictor'])} farthest "
                 f"({last['apa']:.3f})."
             )
     return said
@@ -209,12 +209,18 @@ def _mre(scored: Rows, split: str) -> Table:
     rows = [
         {
             "name": shown_name(str(row["predictor"])),
-            "text": f"{row['best_90_mre']:.3f} ± {row['best_90_mre_sd']:.3f}",
+            "text": _spread(row, "best_90_mre"),
             "paper": PAPER_MRE.get(str(row["predictor"])),
         }
         for row in scored
     ]
     return Table(f"Table 5: mean relative error, best 90 % predicted under 1 h · {SPLIT_WORDS[split]}", columns, rows)
+
+
+def _spread(row: Mapping[str, Any], name: str) -> str:
+    """A mean with its standard deviation, if there were resamples enough to have one."""
+    deviation = row[f"{name}_sd"]
+    return f"{row[name]:.3f}" + (f" ± {deviation:.3f}" if deviation == deviation else "")
 
 
 def shown_name(spec: str) -> str:

@@ -52,7 +52,7 @@ def distance(one: np.ndarray, other: np.ndarray) -> float:
 @allocating
 def alike(one: np.ndarray, other: np.ndarray, template: int) -> bool:
     """Whether the codes agree on every field whose bit is set in `template`."""
-    for field in range(len(one)):  # noqa: SIM110 (compiled: a generator would not be)
+    for field in range(len(one)):
         if (template >> field) & 1 and one[field] != other[field]:
             return False
     return True

@@ -108,8 +108,8 @@ def irpa(
 ) -> FeatureLearner:
     """IRPA on a job's feature columns; Wu et al. 2019, section 3.1, see `IrpaModel` and `FeatureLearner`.
 
-    >>> irpa(upper="forest").features[:3]
-    ('core_num', 'kpoints', 'volume')
+    >>> irpa(upper="forest").uses[:3]
+    ('procs', 'kpoints', 'volume')
     """
     model = IrpaModel(features, upper, encut, mean, sub_models, seed, warm_start)
     return FeatureLearner(model, features, refit_every_jobs, window, min_jobs)

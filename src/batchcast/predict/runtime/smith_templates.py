@@ -51,7 +51,8 @@ class SmithTemplates:
     the smallest mean absolute error on the TrainingSet is searched. Departures: only means, no regressions; no maximum
     history per template, all see the jobs submitted since the HistSet began; unknown names equal each other. Without a
     category of two: the mean of all, then the limit. Capped by the limit, at least a second. Quantiles: order
-    statistics of the category. O(6 jobs in the window) a prediction; `trained` says what each batch found and its evaluations.
+    statistics of the category. O(6 jobs in the window) a prediction; `trained` says what each batch found and what it
+    cost.
 
     >>> SmithTemplates().predict(JobRequest(0, 1, 0.0, 1.0, 60.0, float("nan")), SystemState()).point
     60.0

@@ -337,9 +337,7 @@ def replay_log(time, kind, index, procs, limit, waits, cell, klass, jobs, tally,
                 mark[i], point[i], near[i] = judge(
                     jobs, tally, seen, cells, classes, large_now, now, procs[i], limit[i], klass[i], rules
                 )
-            note_submission(
-                jobs, tally, seen, cells, classes, large_now, now, procs[i], limit[i], cell[i], klass[i]
-            )
+            note_submission(jobs, tally, seen, cells, classes, large_now, now, procs[i], limit[i], cell[i], klass[i])
             submit_job(jobs, tally, i, now, procs[i], limit[i])
             continue
         if kind[e] == START:

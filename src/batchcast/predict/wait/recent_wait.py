@@ -58,9 +58,7 @@ class RecentWait:
                 point = self._quantile(group, census, 0.5, at.now)
                 bound = max(point, self._quantile(group, census, self.level, at.now))
                 basis = f"median of the last {len(ordered)} waits, {name}"
-                return Prediction(
-                    at_least_a_second(point), (self.level,), (at_least_a_second(bound),), basis
-                )
+                return Prediction(at_least_a_second(point), (self.level,), (at_least_a_second(bound),), basis)
         point, basis = guess(job, at, self.all.elapsed(None, at.now))
         return Prediction(point, (self.level,), (point,), basis)
 
