@@ -46,7 +46,9 @@ class Postgres:
         with (self.root / "log").open("wb") as log:
             self.process = subprocess.Popen(self._as_owner(*command), env=self._env(), stdout=log, stderr=log)
         end = time.monotonic() + 60
-        while subprocess.run(self._as_owner("pg_isready", "-h", str(self.root)), env=self._env(), capture_output=True).returncode:
+        while subprocess.run(
+            self._as_owner("pg_isready", "-h", str(self.root)), env=self._env(), capture_output=True
+        ).returncode:
             if self.process.poll() is not None or time.monotonic() > end:
                 raise RuntimeError(f"PostgreSQL did not start: {(self.root / 'log').read_text()[-500:]}")
             time.sleep(0.05)

@@ -54,7 +54,9 @@ def cpu_seconds(lab: Lab) -> float:
 
 
 def test_one_cycle_over_two_thousand_jobs_costs_slurmctld_less_than_a_second() -> None:
-    with Lab(nodes=4, cpus=2, conf={"MaxArraySize": "3000", "SchedulerParameters": "bf_interval=3600,sched_interval=3600"}) as lab:
+    with Lab(
+        nodes=4, cpus=2, conf={"MaxArraySize": "3000", "SchedulerParameters": "bf_interval=3600,sched_interval=3600"}
+    ) as lab:
         cost = cycle_cost(lab, WAITING, alone=20)
     assert cost.forecasts == 2 * WAITING  # one of the run time, one of the wait
     assert cost.slurmctld_cpu_s < 1.0

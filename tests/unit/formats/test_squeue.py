@@ -56,7 +56,9 @@ def test_cancelled_while_waiting_never_ran_though_slurm_gives_it_a_start() -> No
 
 def test_a_job_being_requeued_is_not_believed() -> None:
     """Slurm 22.05 shows the times of neither run while a requeued job is completing."""
-    job = squeue.sighting({**PENDING, "State": "COMPLETING", "StartTime": "1795229484", "NodeList": "n1", "RestartCnt": "1"})
+    job = squeue.sighting(
+        {**PENDING, "State": "COMPLETING", "StartTime": "1795229484", "NodeList": "n1", "RestartCnt": "1"}
+    )
     assert not job.certain
 
 
@@ -68,7 +70,12 @@ def test_a_record_without_a_submit_time_is_refused_by_name() -> None:
 NAMES = ["a|b", 'quo"te', "new\nline", "tab\there", "😀", "x" * 300, "~~", " lead", ""]
 
 
-@given(st.lists(st.tuples(st.integers(1, 9), st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(NAMES)), max_size=5))
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 9), st.text(st.characters(exclude_categories=["Cs"])) | st.sampled_from(NAMES)),
+        max_size=5,
+    )
+)
 def test_any_name_survives_between_marks(rows: list[tuple[int, str]]) -> None:
     mark = "~0123456789abcdef~"
     text = "".join(f"{n}{mark}{name}{mark}\n" for n, name in rows)
@@ -91,7 +98,8 @@ def test_an_answer_in_another_form_is_said() -> None:
 ENDED = {
     "JobID": "6", "JobIDRaw": "6", "Submit": "1795229481", "Eligible": "1795229481", "Start": "1795229482",
     "End": "1795229484", "State": "REQUEUED", "TimelimitRaw": "2", "AllocCPUS": "1", "ReqCPUS": "1", "AllocNodes": "1",
-    "ReqNodes": "1", "ReqMem": "4000M", "ReqTRES": "billing=1,cpu=1,gres/gpu=2,mem=4000M", "User": "bob", "Group": "bob",
+    "ReqNodes": "1", "ReqMem": "4000M", "ReqTRES": "billing=1,cpu=1,gres/gpu=2,mem=4000M",
+    "User": "bob", "Group": "bob",
     "Account": "physics", "Partition": "main,debug", "QOS": "normal", "Priority": "1", "AdminComment": "",
     "WorkDir": "/tmp", "JobName": "rq",
 }  # fmt: skip
@@ -141,7 +149,8 @@ def test_reasons_in_plain_language(reason: str, words: str) -> None:
 
 
 def test_a_script_is_read_as_sbatch_reads_it() -> None:
-    text = "#!/bin/sh\n# a comment\n#SBATCH -N2 --ntasks-per-node=4\n#SBATCH --time 1-0 # a day\n\nmodule x\n#SBATCH -n 99\n"
+    head = "#!/bin/sh\n# a comment\n#SBATCH -N2 --ntasks-per-node=4\n#SBATCH --time 1-0 # a day\n"
+    text = head + "\nmodule x\n#SBATCH -n 99\n"
     options = parse_script(text)
     assert options == {"nodes": "2", "ntasks-per-node": "4", "time": "1-0"}
     assert processors(options) == (8.0, 2.0)

@@ -65,7 +65,12 @@ class Script:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    given = {"store": str(tmp_path / "s.db"), "history_days": 0.1, "runtime": "recent_mean", "wait": "recent_wait:need=1"}
+    given = {
+        "store": str(tmp_path / "s.db"),
+        "history_days": 0.1,
+        "runtime": "recent_mean",
+        "wait": "recent_wait:need=1",
+    }
     return load(given, {})
 
 
@@ -77,7 +82,10 @@ def step(script: Script, collector: Collector, *times: float) -> Cycle:
 
 
 def stored(settings: Settings, columns: str = "job_id, start_time, end_time, open, told") -> list[tuple]:
-    return [tuple(r.values()) for r in Reader(settings["store"]).rows(f"SELECT {columns} FROM jobs ORDER BY submit_time, row")]
+    return [
+        tuple(r.values())
+        for r in Reader(settings["store"]).rows(f"SELECT {columns} FROM jobs ORDER BY submit_time, row")
+    ]
 
 
 def collect(script: Script, settings: Settings) -> Collector:
@@ -89,7 +97,9 @@ def test_jobs_come_in_once_and_every_forecast_comes_out(settings: Settings) -> N
     collector = collect(script, settings)
     step(script, collector, *range(1000, 1300, 30))
     assert stored(settings) == [("1", 1050, 1100, 0, 7), ("2", 1100, 1150, 0, 7), ("3", 1012, 1013, 0, 7)]
-    outcomes = Reader(settings["store"]).rows("SELECT kind, outcome_s FROM forecasts WHERE moment = 'submit' ORDER BY row, kind")
+    outcomes = Reader(settings["store"]).rows(
+        "SELECT kind, outcome_s FROM forecasts WHERE moment = 'submit' ORDER BY row, kind"
+    )
     assert [o["outcome_s"] for o in outcomes] == [50, 45, 50, 90, 1, 1]
 
 
@@ -97,11 +107,15 @@ def test_a_new_collector_goes_on_where_a_killed_one_was(settings: Settings) -> N
     jobs = [Job(str(k), 1000 + 7 * k, 1050 + 9 * k, 1100 + 13 * k) for k in range(20)]
     whole, pieces = Script(jobs), Script(jobs)
     step(whole, collect(whole, settings), *range(1000, 1700, 30))
-    wanted = Reader(settings["store"]).rows("SELECT row, kind, point_s, basis, outcome_s FROM forecasts WHERE moment = 'submit' ORDER BY id")
+    wanted = Reader(settings["store"]).rows(
+        "SELECT row, kind, point_s, basis, outcome_s FROM forecasts WHERE moment = 'submit' ORDER BY id"
+    )
     other = load({**settings.values, "store": settings["store"] + "2"}, {})
     for time in range(1000, 1700, 30):
         step(pieces, collect(pieces, other), time)
-    again = Reader(other["store"]).rows("SELECT row, kind, point_s, basis, outcome_s FROM forecasts WHERE moment = 'submit' ORDER BY id")
+    again = Reader(other["store"]).rows(
+        "SELECT row, kind, point_s, basis, outcome_s FROM forecasts WHERE moment = 'submit' ORDER BY id"
+    )
     assert again == wanted
     assert len(wanted) == 40
 
@@ -195,4 +209,9 @@ def test_a_predictor_that_fails_costs_no_history(settings: Settings, monkeypatch
         assert len(stored(settings)) == 1
     step(script, collector, 1090, 1120)
     assert stored(settings) == [("1", 1050, 1100, 0, 7)]
-    assert len(Reader(settings["store"]).rows("SELECT * FROM forecasts WHERE resolution IS NOT NULL AND moment = 'submit'")) == 2
+    assert (
+        len(
+            Reader(settings["store"]).rows("SELECT * FROM forecasts WHERE resolution IS NOT NULL AND moment = 'submit'")
+        )
+        == 2
+    )

@@ -17,7 +17,7 @@ from batchcast.store.database import VERSION, Store, normal_url
 from batchcast.store.export import to_trace
 from batchcast.store.reader import Reader
 
-WILD = ["a|b", 'quo"te\'', "new\nline", "😀 Straße", "nul\0byte", "x" * 500, "'; DROP TABLE jobs; --"]
+WILD = ["a|b", "quo\"te'", "new\nline", "😀 Straße", "nul\0byte", "x" * 500, "'; DROP TABLE jobs; --"]
 
 
 def job(job_id: str = "1", submit: float = 100.0, state: str = "PENDING", **more: object) -> Sighting:
@@ -29,7 +29,9 @@ def running(job_id: str = "1", submit: float = 100.0, start: float = 110.0) -> S
     return job(job_id, submit, "RUNNING", start_time=start)
 
 
-def ended(job_id: str = "1", submit: float = 100.0, start: float = 110.0, end: float = 150.0, state: str = "COMPLETED") -> Sighting:
+def ended(
+    job_id: str = "1", submit: float = 100.0, start: float = 110.0, end: float = 150.0, state: str = "COMPLETED"
+) -> Sighting:
     return job(job_id, submit, state, start_time=start, end_time=end)
 
 
@@ -43,7 +45,9 @@ def take(store: Store, *seen: Sighting, at: float = 200.0) -> history.Taken:
         return history.take_in(connection, "c", seen, at)
 
 
-def rows(store: Store, columns: str = "job_id, submit_time, restarts, state, start_time, end_time, status, open") -> list[tuple]:
+def rows(
+    store: Store, columns: str = "job_id, submit_time, restarts, state, start_time, end_time, status, open"
+) -> list[tuple]:
     with store.begin() as connection:
         return [tuple(r) for r in connection.execute(text(f"SELECT {columns} FROM jobs ORDER BY submit_time, row"))]
 
@@ -106,9 +110,13 @@ def test_unlimited_and_unknown_limits(store: Store) -> None:
 
 
 def test_a_failed_transaction_leaves_nothing(store: Store) -> None:
-    with pytest.raises(RuntimeError), store.begin() as connection:
-        history.take_in(connection, "c", [job()], 1.0)
-        raise RuntimeError("killed")
+    def killed() -> None:
+        with store.begin() as connection:
+            history.take_in(connection, "c", [job()], 1.0)
+            raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        killed()
     assert rows(store) == []
 
 
