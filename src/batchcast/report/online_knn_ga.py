@@ -66,12 +66,8 @@ def sensitivity_table(rows: Rows, name: str) -> Table:
         TableColumn("underestimate_rate", "PU", "ratio"), TableColumn("mae_s", "MAE, s", "number"),
         TableColumn("coverage_90", "90 % bound held", "share"), TableColumn("seconds", "took, s", "number"),
     ]  # fmt: skip
-    return Table(
-        f"Sensitivity on {name} ({PAPERS_SELECTION})",
-        columns,
-        rows,
-        "Left out for all: the first 7000 jobs, untrained under h=5000, t1=2000.",
-    )
+    note = "Left out for all: the first 7000 jobs, untrained under h=5000, t1=2000."
+    return Table(f"Sensitivity on {name} ({PAPERS_SELECTION})", columns, rows, note)
 
 
 def with_gains(rows: Rows, printed: Mapping[str, Any]) -> list[dict[str, Any]]:
