@@ -22,6 +22,16 @@ def absent(reason: str) -> None:
 
 
 @pytest.fixture(scope="session")
+def lab_possible() -> None:
+    """Skip (or fail) unless a lab on real time can run here."""
+    from slurm_lab import missing
+
+    reason = missing()
+    if reason:
+        absent(reason)
+
+
+@pytest.fixture(scope="session")
 def fast_lab_possible() -> None:
     """Skip (or fail) unless an accelerated lab can run here."""
     from slurm_lab import missing

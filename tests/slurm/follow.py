@@ -44,6 +44,7 @@ class Follower:
             "PYTHONUNBUFFERED": "1",
         }
         self.log = lab.root / "log" / "collect.log"
+        self.killed = 0
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -56,6 +57,7 @@ class Follower:
     def kill(self, number: int = signal.SIGKILL) -> None:
         """Kill it, and see that it is gone."""
         if self.process is not None:
+            self.killed += int(number == signal.SIGKILL and self.process.poll() is None)
             with contextlib.suppress(ProcessLookupError):
                 self.process.send_signal(number)
             self.process.wait(60)

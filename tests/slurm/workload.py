@@ -21,8 +21,12 @@ class Planned(NamedTuple):
     fate: str = ""
 
 
-def plan(jobs: int, seed: int, *, nodes: int, span: float) -> list[Planned]:
-    """So many submissions over `span` seconds; about every twentieth is cancelled, held for a while or requeued."""
+def plan(jobs: int, seed: int, *, nodes: int, span: float, holds: bool = True) -> list[Planned]:
+    """So many submissions over `span` seconds; about every twentieth is cancelled, held for a while or requeued.
+
+    Without `holds` nothing is held: Slurm 22.05 never releases a job again that was submitted while slurmdbd was away
+    and recovered by a restarted slurmctld ("waited 5 seconds for JobId to get a db_index").
+    """
     rng = np.random.default_rng(seed)
     habits = [(rng.integers(1, nodes + 1), float(rng.uniform(40, 300)), rng.choice([1.5, 3.0, 6.0])) for _ in range(6)]
     found = []
@@ -32,6 +36,7 @@ def plan(jobs: int, seed: int, *, nodes: int, span: float) -> list[Planned]:
         run = max(20.0, typical * float(rng.lognormal(0, 0.4)))
         limit = int(np.ceil(typical * padding / 60 / 5) * 5) + 5
         fate = str(rng.choice(["", "cancel", "hold", "requeue"], p=[0.88, 0.04, 0.04, 0.04]))
+        fate = "cancel" if fate == "hold" and not holds else fate
         options = (f"-N{wide}", "--exclusive", "-t", str(limit))
         if rng.uniform() < 0.03:
             options = ("-N1", "-n1", "-t", str(limit), "--array=1-4%2")

@@ -133,7 +133,7 @@ def _is_wrapper(a: Mapping[str, str]) -> bool:
 
 
 def _from_wrapper(a: Mapping[str, str], letter: str) -> dict[str, str]:
-    """Slurm's qstat in PBS's meanings: its qtime is the submission, mtime the start, ctime the end, both planned or true."""
+    """Slurm's qstat in PBS's meanings: qtime is the submission, mtime the start, ctime the end, planned or true."""
     fixed = {k: v for k, v in a.items() if k not in ("ctime", "mtime")} | {"ctime": a["qtime"]}
     if letter == "Q":
         return fixed | ({"estimated.start_time": a["mtime"]} if utc(a["mtime"]) > utc(a["qtime"]) else {})

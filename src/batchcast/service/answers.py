@@ -15,6 +15,8 @@ from ..store.reader import Reader, Row
 
 TRACK_RECORD_S = 30 * 86400.0
 LEAST_RECORD = 20
+NO_HISTORY = "no history"
+"""How a wait predictor's basis begins when it has nothing to go by: no answer for a user."""
 
 
 def choose_cluster(reader: Reader, asked: str | None) -> str:
@@ -81,6 +83,8 @@ def start_answer(row: Row, now: float) -> dict[str, Any]:
     reason, issued = row["reason"] or "", forecast_of(row)
     name = reason.strip("()").split(",")[0]
     apart = name in NOT_ELIGIBLE or name in NEVER
+    if issued is not None and issued.basis.startswith(NO_HISTORY):
+        issued = None
     known_begin = name == "BeginTime" and row["eligible_time"] is not None
     base = row["eligible_time"] if known_begin else row["submit_time"]
     waited = 0.0 if apart else max(now - row["submit_time"], 0.0)
@@ -104,7 +108,7 @@ def start_answer(row: Row, now: float) -> dict[str, Any]:
         "reason": reason,
         "reason_in_words": plain_reason(reason),
         "slurm_start_s": math.nan if row["expected_start"] is None or name == "BeginTime" else row["expected_start"],
-        "basis": _basis(issued, given, waited),
+        "basis": row["basis"] if issued is None and row["basis"] else _basis(issued, given, waited),
         "method": row["method"],
     }
 

@@ -225,6 +225,7 @@ class Collector:
                 connection,
                 self.cluster,
                 cycle_at=done.at,
+                cycle_s=self.scheduler.now() - done.at,
                 problems=done.problems,
                 health=self.health(),
                 last_cycle={**asdict(done), "behind_s": done.behind_s if math.isfinite(done.behind_s) else None},
