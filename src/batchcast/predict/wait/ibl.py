@@ -1,4 +1,4 @@
-"""`ibl`: instance-based learning, the waits of the most similar past submissions (Li, Chen, Tao, Groep & Wolters 2006)."""
+"""`ibl`: instance-based learning, the waits of the most similar past submissions (Li et al., CCGrid 2006)."""
 
 from __future__ import annotations
 
@@ -80,7 +80,11 @@ class Ibl:
         self.learned: list[int] = []
         self.known: list[int] = []
         self.submits = 0.0
-        self.room = (np.empty(window, np.float32), np.empty(max(wide, 64), np.int64), np.empty(max(wide, 64), np.float32))
+        self.room = (
+            np.empty(window, np.float32),
+            np.empty(max(wide, 64), np.int64),
+            np.empty(max(wide, 64), np.float32),
+        )
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The median wait of the nearest, and the wide quantile."""
@@ -92,7 +96,8 @@ class Ibl:
         self._describe(job, at.now, user, numbers)
         names = np.array([codes.get(name, -2) for codes, name in zip(self.codes, names_of(job))], np.int32)
         weights = self.tuned or self.weights
-        point, bound = kernel.answer(self.instances, numbers, names, *weights, self.wide, self.level, *self.room)
+        arguments = (self.instances, numbers, names, *weights, self.wide, self.level, *self.room)
+        point, bound = kernel.answer(*arguments)
         return Prediction(
             *(at_least_a_second(point), (self.level,), (at_least_a_second(bound),), basis_of(weights[2], self.tuned))
         )
@@ -165,7 +170,14 @@ class Ibl:
         queries[: len(known)] &= np.isin(np.arange(len(known)), learned) & (known > 0)
         if queries.any():
             self.tuned, self.loss = kernel.search_weights(
-                *(part, np.asarray(wait[: len(known)], float), learned, known.astype(np.int64), self.weights, self.window),
+                *(
+                    part,
+                    np.asarray(wait[: len(known)], float),
+                    learned,
+                    known.astype(np.int64),
+                    self.weights,
+                    self.window,
+                ),
                 *(queries, self.sweeps),
             )
 
