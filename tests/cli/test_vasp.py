@@ -105,6 +105,8 @@ def test_collect_twice_keeps_what_has_gone(tree):
 def test_collect_says_what_is_wrong_with_its_options(tree):
     with pytest.raises(UsageError, match=r"--root .*nowhere: is not a directory"):
         run("vasp", "collect", "--jobs", tree / "jobs.log", "--root", tree / "nowhere", "-o", tree / "x")
+    with pytest.raises(UsageError, match=r"--output .*/x: there is no directory .*nowhere"):
+        run("vasp", "collect", "--jobs", tree / "jobs.log", "--root", tree, "-o", tree / "nowhere" / "x")
 
 
 def test_reproduce_lists_the_paper_and_refuses_unknown_methods(tmp_path):

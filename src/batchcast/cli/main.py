@@ -24,6 +24,7 @@ VERBS: dict[str, str] = {
     "walltime": "One #SBATCH --time line from similar finished jobs, and why.",
     "report": "What jobs asked for and used, how long they waited, and which flag to change.",
     "accuracy": "How right our own past forecasts were, beside squeue --start.",
+    "grid": "Map jobs with files and deadlines onto a grid's resources: heuristics, search, simulation.",
     "collect": "Beside a running cluster: keep its history and issue forecasts, read-only.",
     "doctor": "Settings and where each came from; is everything there and does it answer; what to do.",
     "export": "The cluster's own history as a log for evaluate and simulate.",

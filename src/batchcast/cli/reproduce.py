@@ -7,6 +7,10 @@ from importlib import import_module
 import click
 
 PAPERS: dict[str, tuple[str, str]] = {
+    "pqstar": (
+        "batchcast.cli.reproduce_pqstar:command",
+        "Queue waits: quick starters found in near, mid and far history (Kumar & Vadhiyar 2012).",
+    ),
     "online-knn-ga": (
         "batchcast.cli.reproduce_online_knn_ga:command",
         "Run times from similar jobs, tuned online by a genetic algorithm (Xu et al. 2018).",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .output import console, document, dumps, emit, progress, say
-from .shared_logs import shared_folder
+from .shared_logs import provenance, shared_folder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,9 +48,11 @@ def command(names: Sequence[str], parts: Sequence[str], closed_corrections: str,
     sets = paper.chosen_sets(names)
     rows: dict[str, list[dict[str, Any]]] = {"2": [], "3-4": [], "5-6": [], "sensitivity": []}
     figures: list[Any] = []
+    hashes: dict[str, str] = {}
     with folder(output) as place:
         for each in sets:
             whole, trace = paper.load(each, traces)
+            hashes[each.log] = whole.info.sha256
             rows["2"].append(
                 {"set": each.name, "log": each.log, "selection": _words(each), "jobs": len(trace)}
                 | {"printed_jobs": each.printed_jobs}
@@ -84,10 +86,12 @@ def command(names: Sequence[str], parts: Sequence[str], closed_corrections: str,
             "t1": 1500, "t2": 1000, "population": 50, "generations": 100, "event_order": "pyss", "tau_s": 10.0,
         }  # fmt: skip
         results = [{"table": table, **row} for table, found in rows.items() for row in found]
-        doc = document("reproduce-online-knn-ga", {"source": str(traces)}, settings, list(summary), results)
+        doc = document(
+            "reproduce-online-knn-ga", {"source": str(traces), "sha256": hashes}, settings, list(summary), results
+        )
         (place / "result.json").write_text(dumps(doc))
         title = "Online run-time prediction by similar jobs (Xu et al. 2018)"
-        html = page(title, shown.sections(summary, tables, figures, shown.READING), {"settings": settings})
+        html = page(title, shown.sections(summary, tables, figures, shown.READING), provenance(hashes, settings))
         (place / "index.html").write_text(html)
     say(f"page: {output}/index.html, numbers: {output}/result.json")
     if as_json:
@@ -149,7 +153,13 @@ def findings(rows: Mapping[str, Sequence[Mapping[str, Any]]], sets: Mapping[str,
             told.append(
                 f"{name}: mean absolute error {' and '.join(words)}; printed {each.mae:,} s (PU {each.pu:.2f})."
             )
-    for name in sets:
+    for name, each in sets.items():
+        base = [r for r in rows["5-6"] if r["set"] == name and r["policy"] == "easy" and r["loop"] == "requests"]
+        if base:
+            told.append(
+                f"{name}, EASY planned with requests: mean wait {base[0]['mean_wait_min']:.1f} min by our averages, "
+                f"{base[0]['pyss_mean_wait_min']:.1f} by pyss' own; printed {each.waits[0]:.1f}."
+            )
         best = {
             row["loop"] + " " + row["protocol"]: row["wait_gain"]
             for row in rows["5-6"]

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from .output import console, document, dumps, emit, progress, say
-from .shared_logs import shared_folder
+from .shared_logs import provenance, shared_folder
 
 NAMES = ("CTC", "SDSC-DS", "NREL")
 
@@ -43,10 +43,12 @@ def command(
     traces = shared_folder() / "traces"
     rows: dict[str, list[dict[str, Any]]] = {"5": [], "6": [], "class": []}
     pictures: list[Any] = []
+    hashes: dict[str, str] = {}
     with folder(output) as place:
         for name in names or NAMES:
             for failed in (True, False):
                 trace = paper.load(name, traces, failed)
+                hashes[paper.LOGS[name]] = trace.info.sha256
                 trace = trace.take(np.arange(min(first or len(trace), len(trace))))
                 kept = "all" if failed else "completed"
                 scores = paper.table_5(trace, every, progress, f"{name}, {kept} jobs")
@@ -72,10 +74,10 @@ def command(
             "protocol": "honest", "loop": "open", "policy": "easy", "seed": 0,
         }  # fmt: skip
         results = [{"table": table, **row} for table, kept_rows in rows.items() for row in kept_rows]
-        doc = document("reproduce-su", {"source": str(traces)}, settings, summary, results)
+        doc = document("reproduce-su", {"source": str(traces), "sha256": hashes}, settings, summary, results)
         (place / "result.json").write_text(dumps(doc))
         title = "Run times from clusters of job names (Wang et al. 2021)"
-        html = page(title, shown.sections(summary, tables, pictures), {"settings": settings})
+        html = page(title, shown.sections(summary, tables, pictures), provenance(hashes, settings))
         (place / "index.html").write_text(html)
     say(f"page: {output}/index.html, numbers: {output}/result.json")
     if as_json:

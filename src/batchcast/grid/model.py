@@ -76,6 +76,12 @@ class Jobs:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def first(self, count: int | None) -> Jobs:
+        """The first `count` jobs as given, all when None."""
+        keep = slice(count)
+        demands = {name: values[keep] for name, values in self.demands.items()}
+        return Jobs(self.ids[keep], self.ini[keep], self.fsize[keep], self.arrival[keep], self.deadline[keep], demands)
+
     def faults(self) -> dict[int, str]:
         """Rows that cannot be scheduled at all, each with its reason. O(n)."""
         found: dict[int, str] = {}

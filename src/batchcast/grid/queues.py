@@ -91,7 +91,9 @@ def improve_queues(order, column, times, free, deadline, worth, price, budget): 
             gain, at_home = 0.0, -1
             if home >= 0:
                 at_home = _take(queue, length, where, job)
-                without = _chain(queue[home], length[home], times, deadline, free[home], home, -1, -1, -1, worth, price[home])
+                without = _chain(
+                    queue[home], length[home], times, deadline, free[home], home, -1, -1, -1, worth, price[home]
+                )
                 gain = cost[home] - without
                 cost[home] = without
             change, r, at, tries = _best_place(queue, length, times, deadline, free, cost, job, worth, price)
@@ -104,16 +106,17 @@ def improve_queues(order, column, times, free, deadline, worth, price, budget): 
             if home >= 0:
                 _put(queue, length, where, home, at_home, np.int32(job))
                 cost[home] += gain
-            if _swap(queue, length, where, times, free, deadline, worth, price, cost, job):
-                improved = True
-            spent += n
+            swapped, tries = _swap(queue, length, where, times, free, deadline, worth, price, cost, job, budget - spent)
+            improved = improved or swapped
+            spent += tries
     return queue, length, where
 
 
 @njit(cache=True)
-def _swap(queue, length, where, times, free, deadline, worth, price, cost, job):  # pragma: no cover - compiled
-    """Put `job` in another's entry; the other takes job's entry, or its cheapest place, or is given up. First gain."""
+def _swap(queue, length, where, times, free, deadline, worth, price, cost, job, allowed):  # pragma: no cover - compiled
+    """Put `job` in another's entry; the other takes job's entry, or its cheapest place, or is given up. First gain: (whether, tries)."""
     m = len(free)
+    tries = 0
     home, at_home = where[job], -1
     if home >= 0:
         at_home = 0
@@ -123,36 +126,50 @@ def _swap(queue, length, where, times, free, deadline, worth, price, cost, job):
         if r == home or not free[r] + times[job, r] <= deadline[job]:
             continue
         for k in range(max(0, length[r] - 8), length[r]):
+            if tries > allowed:
+                return False, tries
             other = queue[r, k]
+            tries += length[r]
             new_r = _chain(queue[r], length[r], times, deadline, free[r], r, k, job, k, worth, price[r])
             if new_r == np.inf:
                 continue
             if home >= 0:
+                tries += length[home]
                 new_home = _chain(
-                    queue[home], length[home], times, deadline, free[home], home, at_home, other, at_home,
-                    worth, price[home],
+                    queue[home],
+                    length[home],
+                    times,
+                    deadline,
+                    free[home],
+                    home,
+                    at_home,
+                    other,
+                    at_home,
+                    worth,
+                    price[home],
                 )
                 if new_r + new_home < cost[r] + cost[home] - 1e-12:
                     queue[r, k], queue[home, at_home] = job, other
                     where[job], where[other] = r, home
                     cost[r], cost[home] = new_r, new_home
-                    return True
+                    return True, tries
                 continue
             before = cost[r]
             queue[r, k] = job
             where[job], where[other] = r, -1
             cost[r] = new_r
-            change, column, at, _ = _best_place(queue, length, times, deadline, free, cost, other, worth, price)
+            change, column, at, looked = _best_place(queue, length, times, deadline, free, cost, other, worth, price)
+            tries += looked
             if column >= 0 and change < 0 and new_r + change < before - 1e-12:
                 _put(queue, length, where, column, at, other)
                 cost[column] += change
-                return True
+                return True, tries
             if new_r < before - 1e-12:
-                return True
+                return True, tries
             queue[r, k] = other
             where[job], where[other] = -1, r
             cost[r] = before
-    return False
+    return False, tries
 
 
 @njit(cache=True)

@@ -52,7 +52,7 @@ def class_table(rows: Rows) -> Table:
 
 def clustering_pictures(log: str, user: str, tried: Sequence[int], sse: Rows | Any, score: Any, k: int) -> list[Figure]:
     """The paper's Figures 4 and 5: SSE and Calinski-Harabasz score against k for one user's names."""
-    caption = f"user {user}; chosen: k = {k}, the largest score"
+    caption = f"user {user}; chosen: k = {k}, the largest score up to the elbow of SSE"
     return [
         lines(f"{log}: SSE against k", {"SSE": (tried, sse)}, x="k", y="SSE", caption=caption, markers=True),
         lines(f"{log}: Calinski-Harabasz score against k", {"score": (tried, score)}, x="k", y="score", caption=caption,

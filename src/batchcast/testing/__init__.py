@@ -2,5 +2,6 @@
 
 from .logs import odd_logs, small_log
 from .predictor import check_predictor
+from .wait import check_wait_predictor
 
-__all__ = ["check_predictor", "odd_logs", "small_log"]
+__all__ = ["check_predictor", "check_wait_predictor", "odd_logs", "small_log"]

@@ -28,7 +28,7 @@ def write_parquet(trace: Trace, path: str | Path) -> None:
     Names are dictionary-coded; where a column mixes whole numbers and text, they are stored as JSON words. The file is
     written beside its place and renamed. O(rows). Raises InputError without pyarrow.
     """
-    pa, pq = _arrow()
+    pa, pq = arrow()
     arrays, mixed = {}, []
     for name in trace.names:
         values = trace.column(name)
@@ -69,7 +69,7 @@ def parse_parquet(data: bytes, name: str) -> Trace:
     seconds, and columns that are known under our names take our types; nested columns are counted as left out.
     Categories that no row uses are not kept. Raises InputError for bytes that are no Parquet file. O(rows).
     """
-    pa, pq = _arrow()
+    pa, pq = arrow()
     try:
         table = pq.read_table(pa.BufferReader(data))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
@@ -119,7 +119,8 @@ def info_from_json(plain: Mapping[str, Any]) -> LogInfo:
     return LogInfo(**values)
 
 
-def _arrow() -> tuple[Any, Any]:
+def arrow() -> tuple[Any, Any]:
+    """pyarrow and its Parquet module; UsageError with the way out where they are not installed."""
     try:
         import pyarrow
         import pyarrow.parquet

@@ -12,13 +12,14 @@ class Asjs:
     """Each job, as it comes, to the resource of highest cluster score CS = a ATP + b ACP that can end it in time.
 
     Chang, Lin and Lin 2012, known to us from its abstract and its citations only (papers/grid-heuristics.md). ATP is the
-    mean available bandwidth to the other clusters (the narrower of the two links), ACP speed * (1 - load); here every
-    resource is a cluster of one, so the load is the work it is bound to over `load_unit` mean least times of the
-    waiting jobs (the sweep in docs/grid.md chose 1.1), and both terms are divided by their means over the grid, since the sources give no common unit. The score
-    moves with each placement (local update) and with each mapping event (global update). `compute` is b, and a = 1 - b;
-    left out, it is the share of data jobs, as Hao et al. 2014 print in table 1. The urgent rule is theirs, "used in
-    the experiments"; a resource that would miss the deadline is passed over. Where only a matrix is known a resource's
-    speed is the inverse of its mean time. Ties to the lowest resource. O(n^2 + nm), O(nm) with urgent=0.
+    mean available bandwidth to the other clusters (the narrower of the two links), ACP speed * (1 - load). Here every
+    resource is a cluster of one; its load is the work it is bound to over `load_unit` mean least times of the waiting
+    jobs, which passes 1 where jobs queue; and both terms are divided by their means over the grid, since the sources
+    give no common unit. The score moves with each placement (local update) and with
+    each mapping event (global update). `compute` is b, and a = 1 - b; left out, it is the share of data jobs, as Hao et
+    al. 2014 print in table 1. The urgent rule is theirs, "used in the experiments"; a resource that would miss the
+    deadline is passed over. The sweep in docs/grid.md chose load_unit. Where only a matrix is known a resource's speed
+    is the inverse of its mean time. Ties to the lowest resource. O(n^2 + nm), O(nm) with urgent=0.
 
     >>> Asjs().assign(Batch.of_times(np.array([[2.0, 3.0], [2.0, 3.0]]))).resource
     array([0, 1])

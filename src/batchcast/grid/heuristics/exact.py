@@ -30,7 +30,7 @@ class Exact:
     deadlines = False
     slow = True
 
-    def __init__(self, seconds: float = 55.0, seed: int = 1, columns: int = 8, kicks: int = 3000) -> None:
+    def __init__(self, seconds: float = 55.0, seed: int = 1, columns: int = 8, kicks: int = 10_000) -> None:
         if not seconds > 0 or columns < 1:
             raise ValueError("seconds is above 0, columns at least 1")
         self.seconds, self.seed, self.columns, self.kicks = seconds, seed, columns, kicks
@@ -88,7 +88,10 @@ def _branch_and_bound(
     each = csr_array((np.ones(k), (i, np.arange(k))), shape=(n, k + 1))
     scale = incumbent
     loads = csr_array(
-        (np.concatenate([times[i, r], np.full(m, -scale)]), (np.concatenate([r, np.arange(m)]), np.concatenate([np.arange(k), np.full(m, k)]))),
+        (
+            np.concatenate([times[i, r], np.full(m, -scale)]),
+            (np.concatenate([r, np.arange(m)]), np.concatenate([np.arange(k), np.full(m, k)])),
+        ),
         shape=(m, k + 1),
     )
     cost = np.zeros(k + 1)

@@ -25,7 +25,7 @@ class Search:
 
     deadlines = False
 
-    def __init__(self, seed: int = 1, kicks: int = 600, near: int = 4, slack: float = 0.001) -> None:
+    def __init__(self, seed: int = 1, kicks: int = 2000, near: int = 4, slack: float = 0.0005) -> None:
         if kicks < 0 or near < 1:
             raise ValueError("kicks is at least 0, near at least 1")
         self.seed, self.kicks, self.near, self.slack = seed, kicks, near, slack

@@ -70,7 +70,7 @@ class FeatureLearner:
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The model's answer, or the history's with the reason."""
         row = class_key(job, self.uses)
-        reason = self._unusable(row)
+        reason = self._unusable(row, job.extra.get("vasp_inputs"))
         if not reason and not self.trained:
             reason = f"{self.model.name} is not trained yet ({len(self.learnt)} finished jobs with features)"
         if reason:
@@ -110,12 +110,14 @@ class FeatureLearner:
         """The model's log10 seconds, inside the range it has seen."""
         return min(max(self.model.predict_row(row), self.low), self.high)
 
-    def _unusable(self, row: Row) -> str:
-        """Why a row cannot be used; empty if it can."""
+    def _unusable(self, row: Row, inputs: Any = None) -> str:
+        """Why a row cannot be used; empty if it can. `inputs` is how `vasp collect` found them, if it looked."""
         missing = [name for name, value in zip(self.uses, row) if value in (None, math.inf, -math.inf)]
         if missing:
             shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
-            return f"no readable features ({shown} unknown)"
+            return (
+                f"no readable features ({f'inputs {inputs}' if inputs not in (None, 'read') else f'{shown} unknown'})"
+            )
         if self.istart >= 0 and self._continues(row[self.istart]):
             return "continues a former run (istart above 0)"
         return ""

@@ -21,9 +21,10 @@ class PlainRegression:
     """Linear, forest or svr from standardised (processors, sin and cos of the hour of submission) to run time.
 
     Source: Wang et al. 2021, section "Experimental results": the regressors without clusters and neighbours. Fitted
-    anew every `every` submissions (at the beginning sooner, see `warming`) to the last `window` finished jobs, on standardised features and run times; unknown
-    processors count as the mean. Before the first fit: the mean of what has finished, else the limit. Kept between one
-    second and the limit. One model evaluation a prediction; `trained` lists the refits.
+    anew every `every` submissions (at the beginning sooner, see `warming`) to the last `window` finished jobs, on
+    standardised features and run times; unknown processors count as the mean. Before the first fit: the mean of what
+    has finished, else the limit. Kept between one second and the limit. One model evaluation a prediction; `trained`
+    lists the refits.
 
     >>> PlainRegression("linear").predict(JobRequest(0, 1, 0.0, 1.0, 60.0, float("nan")), SystemState()).point
     60.0

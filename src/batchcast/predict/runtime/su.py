@@ -35,12 +35,12 @@ class Su:
     distinct names have appeared, names in between join the nearest. Neighbours: by standardised (processors, sin and
     cos of the hour of submission; an unknown is 1 away), among the cluster's last 2000 finished jobs; ties: the more
     recent. Regression: `model` linear, forest or svr on those k, kept inside their range. A user without finished jobs
-    in a cluster yet: the same over the last 2000 of all. k and alpha are not printed; every `every` submissions (at
-    the beginning sooner, see `warming`) they are searched on the last `search` finished jobs, each predicted from what had finished before its submission:
-    smallest (sum|P - R|/sum R) / exp((1 - UR)^2), the trade of accuracy against underestimates of Xu et al. 2018;
-    `objective=mae` drops the second part. Departures: capped by the limit where known. `utc_offset` turns the log's
-    clock into local time, seconds. Quantiles: order statistics of the neighbours. O(2000) and one small fit a
-    prediction; `trained` lists each refit: what was found and how many fits it took.
+    in a cluster yet: the same over the last 2000 of all. k and alpha are not printed; every `every` submissions (at the
+    beginning sooner, see `warming`) they are searched on the last `search` finished jobs, each predicted from what had
+    finished before its submission: smallest (sum|P - R|/sum R) / exp((1 - UR)^2), the trade of accuracy against
+    underestimates of Xu et al. 2018; `objective=mae` drops the second part. Departures: capped by the limit where
+    known. `utc_offset` turns the log's clock into local time, seconds. Quantiles: order statistics of the neighbours.
+    O(2000) and one small fit a prediction; `trained` lists each refit: what was found and how many fits it took.
 
     >>> from batchcast.events.event import End
     >>> job = JobRequest(0, 1, 0.0, 1.0, 600.0, float("nan"), user_id="ada", job_name="wing")

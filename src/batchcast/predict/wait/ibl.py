@@ -80,7 +80,11 @@ class Ibl:
         self.learned: list[int] = []
         self.known: list[int] = []
         self.submits = 0.0
-        self.room = (np.empty(window, np.float32), np.empty(max(wide, 64), np.int64), np.empty(max(wide, 64), np.float32))
+        self.room = (
+            np.empty(window, np.float32),
+            np.empty(max(wide, 64), np.int64),
+            np.empty(max(wide, 64), np.float32),
+        )
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The median wait of the nearest, and the wide quantile."""
@@ -165,7 +169,14 @@ class Ibl:
         queries[: len(known)] &= np.isin(np.arange(len(known)), learned) & (known > 0)
         if queries.any():
             self.tuned, self.loss = kernel.search_weights(
-                *(part, np.asarray(wait[: len(known)], float), learned, known.astype(np.int64), self.weights, self.window),
+                *(
+                    part,
+                    np.asarray(wait[: len(known)], float),
+                    learned,
+                    known.astype(np.int64),
+                    self.weights,
+                    self.window,
+                ),
                 *(queries, self.sweeps),
             )
 

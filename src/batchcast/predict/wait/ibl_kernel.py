@@ -247,7 +247,9 @@ def collect_log(time, kind, index, procs, limit, waits, user, jobs, tally, users
 
 
 @njit(cache=True)
-def answer_log(attributes, wait, learned, known, ask, first_tuned, weights, tuned, instances, level, wide, points, bounds):
+def answer_log(
+    attributes, wait, learned, known, ask, first_tuned, weights, tuned, instances, level, wide, points, bounds
+):
     """Answers for the jobs asked for: `weights` before job `first_tuned`, `tuned` from it on.
 
     Weights are (number weights, name weights, k). Jobs are taken in order, the instances being those learned by then.

@@ -61,6 +61,8 @@ def test_a_job_without_readable_features_falls_back_and_says_so(spec):
     assert answer.basis.startswith("no readable features (kpoints, volume, ichg and ")
     assert answer.basis.endswith("mean of the last 5 finished, same user_id, req_time, procs")
     assert answer.point == pytest.approx(run[195:200].mean())
+    collected = bare._replace(extra={"vasp_inputs": "vanished"})
+    assert method.predict(collected, SystemState()).basis.startswith("no readable features (inputs vanished): ")
     again = requests[0]._replace(extra={**requests[0].extra, "istart": 1.0})
     assert method.predict(again, SystemState()).basis.startswith("continues a former run (istart above 0): ")
     untaught = make("runtime", spec).predict(requests[0], SystemState())
@@ -177,6 +179,10 @@ def test_refits_fall_due_on_the_clock_and_know_only_what_has_ended():
     assert told.basis[39].startswith("bayesian_ridge is not trained yet")
     ended = int((trace.submit_time[:40] + run[:40] <= trace.submit_time[40]).sum())
     assert told.basis[40] == f"bayesian_ridge on {ended} finished jobs"
+
+
+def test_columns_can_be_added_to_the_papers():
+    assert make("runtime", "irpa:also=nions+user_id").uses[-3:] == ("nbands", "nions", "user_id")
 
 
 def test_parameters_that_make_no_sense_are_refused():
