@@ -79,7 +79,7 @@ def submit(lab: Lab, planned: list[Planned], beside: Any = None) -> list[str]:
 
 
 def _persistently(action: Callable[[], str], tries: int = 10) -> str:
-    """Again when it fails: sbatch may die while slurmctld is being restarted. A job submitted twice is only one more."""
+    """Again when it fails: sbatch may die while slurmctld restarts. A job submitted twice is only one more."""
     for _ in range(tries - 1):
         with contextlib.suppress(RuntimeError):
             return action()
