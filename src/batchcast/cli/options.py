@@ -45,7 +45,9 @@ _LOG = (
     click.option("--timezone", metavar="ZONE", help="Europe/Stockholm or +01:00. Default: the log's own, else UTC."),
     click.option("--procs", type=click.Choice(["alloc", "req"]), help="A job's processors: first choice. Default req."),
     click.option("--procs-total", metavar="N|peak", help="The machine's processors. Default: the log's header."),
-    click.option("--format", "format", type=click.Choice(["swf", "sacct"]), help="Default: told by content."),
+    click.option(
+        "--format", "format", type=click.Choice(["swf", "sacct", "parquet"]), help="Default: told by content."
+    ),
     click.option("--strict", is_flag=True, help="Stop at the first broken line."),
 )
 _SCORE = (

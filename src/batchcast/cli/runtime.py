@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from .options import describe_log, log_options, score_options, take_log, take_score
-from .output import console, document, emit, progress
+from .output import console, document, emit, progress, say
 
 
 @click.command("runtime")
@@ -30,8 +30,11 @@ from .output import console, document, emit, progress
 )
 @click.option("--by", type=click.Choice(["user", "queue", "size", "month"]), help="Figures by group as well.")
 @click.option("--seed", type=int, default=0, show_default=True, help="For methods that draw at random.")
+@click.option("--trace-parameters", metavar="FILE", help="Write what each refit of a trained method found, as CSV.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
-def command(predictors: str, protocol: str, by: str | None, seed: int, as_json: bool, **given: Any) -> None:
+def command(
+    predictors: str, protocol: str, by: str | None, seed: int, trace_parameters: str | None, as_json: bool, **given: Any
+) -> None:
     """Predict the run time of every job at its submission, replaying LOG as it happened, and score the forecasts.
 
     LOG is an SWF log or a `sacct -X -P` dump; plain, .gz, .xz, or - for stdin. A forecast knows only what had ended
@@ -48,6 +51,7 @@ def command(predictors: str, protocol: str, by: str | None, seed: int, as_json: 
     results: list[dict[str, Any]] = []
     tables = []
     never_ran = 0
+    found: list[dict[str, Any]] = []
     for each in ("honest", "paper") if protocol == "both" else (protocol,):
         with progress(f"predicting, {each} protocol", len(log.trace)) as tick:
             scores = score(
@@ -61,12 +65,18 @@ def command(predictors: str, protocol: str, by: str | None, seed: int, as_json: 
                 tick=tick,
             )
         never_ran = scores.never_ran
+        found += [{"predictor": spec, "protocol": each, **row} for spec, rows in scores.trained.items() for row in rows]
         named = {"protocol": each} if protocol == "both" else {}
         overall, grouped = figures(scores), figures(scores, by) if by else []
         results += [{**row, **named} for row in overall + grouped]
         tables.append(accuracy_table(overall, each, settings))
         if grouped:
             tables.append(accuracy_table(grouped, each, settings, by=by))
+    if trace_parameters is not None:
+        from ..report.parameters import write_parameters
+
+        write_parameters(trace_parameters, found)
+        say(f"parameters of {len(found)} refits: {trace_parameters}")
     warnings = [*log.warnings]
     if never_ran:
         warnings.append(f"{never_ran} jobs never ran and are not scored")

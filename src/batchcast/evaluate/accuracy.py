@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
@@ -13,10 +13,11 @@ import numpy as np
 
 from ..errors import UsageError
 from ..events.event import Event
-from ..events.recorded import replay
+from ..events.recorded import Forecasts, replay
 from ..events.state import SystemState
 from ..job import JobRequest
 from ..metrics.accuracy import SIZE_CLASSES, accuracy, size_class
+from ..predict.fields import unknown_fields
 from ..predict.protocol import Prediction, Predictor
 from ..predict.registry import make, parse_spec
 from ..table import Trace
@@ -31,7 +32,9 @@ class Scores:
 
     `points` holds one array (n,) per predictor, NaN where it was not asked; `scored` (n,) marks jobs inside the score
     mask that ran; `never_ran` counts those inside it that did not, `outside` those the mask leaves out. `seconds` is
-    the time spent inside each predictor, without the replay's own.
+    the time spent inside each predictor, without the replay's own. `coverage` is the share of scored jobs that ended
+    within each quantile a predictor gave, by level; `lacking` the fields it uses and this log does not know; `trained`
+    what its refits found.
     """
 
     trace: Trace
@@ -43,6 +46,9 @@ class Scores:
     never_ran: int
     outside: int
     oracles: frozenset[str]
+    coverage: Mapping[str, Mapping[float, float]] = field(default_factory=dict)
+    lacking: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    trained: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
 
 
 def score(
@@ -69,7 +75,7 @@ def score(
     inside = np.ones(len(trace), bool) if mask is None else np.asarray(mask, bool)
     ran = ~np.isnan(trace.run_time)
     timed = {spec: Timed(predictor(spec, trace, total, seed)) for spec in specs}
-    with no_collector():
+    with calm_collector():
         forecasts = replay(trace, timed, protocol=protocol, procs=procs, total=total, ask=inside & ran, tick=tick)
     return Scores(
         trace=trace,
@@ -81,12 +87,32 @@ def score(
         never_ran=int((inside & ~ran).sum()),
         outside=int((~inside).sum()),
         oracles=frozenset(spec for spec in specs if parse_spec(spec)[0] == "actual"),
+        coverage={spec: coverage(forecasts[spec], trace.run_time) for spec in specs},
+        lacking={spec: unknown_fields(timed[spec].inner, trace) for spec in specs},
+        trained={spec: getattr(timed[spec].inner, "trained", ()) for spec in specs},
     )
+
+
+def coverage(said: Forecasts, run_time: np.ndarray) -> dict[float, float]:
+    """The share of jobs that ran no longer than each quantile given, by its level; jobs without one do not count.
+
+    >>> coverage(Forecasts(np.ones(2), (0.9,), np.array([[5.0], [1.0]]), ["", ""]), np.array([4.0, 2.0]))
+    {0.9: 0.5}
+    """
+    found = {}
+    for column, level in enumerate(said.levels):
+        bound = said.quantiles[:, column]
+        told = ~np.isnan(bound) & ~np.isnan(run_time)
+        if told.any():
+            found[level] = float((run_time[told] <= bound[told]).mean())
+    return found
 
 
 def predictor(spec: str, trace: Trace, total: float, seed: int) -> Predictor:
     """A run-time predictor for this log; only oracles get its answers."""
-    return make("runtime", spec, answers=trace.run_time.tolist(), max_procs=total, rng=np.random.default_rng(seed))
+    return make(
+        "runtime", spec, answers=trace.run_time.tolist(), max_procs=total, rng=np.random.default_rng(seed), seed=seed
+    )
 
 
 def figures(scores: Scores, by: str | None = None) -> list[dict[str, Any]]:
@@ -105,7 +131,11 @@ def figures(scores: Scores, by: str | None = None) -> list[dict[str, Any]]:
 
 def _row(scores: Scores, spec: str, mask: np.ndarray, seconds: bool = True) -> dict[str, Any]:
     row = {"predictor": spec, **accuracy(scores.points[spec][mask], scores.trace.run_time[mask])}
-    return {**row, "seconds": scores.seconds[spec]} if seconds else row
+    if not seconds:
+        return row
+    held = {f"coverage_{round(100 * level)}": share for level, share in scores.coverage.get(spec, {}).items()}
+    lacking = {"lacking": " ".join(scores.lacking[spec])} if scores.lacking.get(spec) else {}
+    return {**row, **held, **lacking, "seconds": scores.seconds[spec]}
 
 
 def groups(trace: Trace, by: str, procs: str = "req") -> tuple[np.ndarray, Sequence[str]]:
@@ -128,15 +158,17 @@ def groups(trace: Trace, by: str, procs: str = "req") -> tuple[np.ndarray, Seque
 
 
 @contextmanager
-def no_collector() -> Iterator[None]:
-    """Python's cycle collector off: it walks millions of immutable events and finds nothing, a quarter of the time."""
-    was_on = gc.isenabled()
-    gc.disable()
+def calm_collector() -> Iterator[None]:
+    """Python's cycle collector a few hundred times rarer: it walks millions of immutable events and finds nothing.
+
+    It is not switched off: methods that train models do leave cycles behind.
+    """
+    usual = gc.get_threshold()
+    gc.set_threshold(200_000, 20, 20)
     try:
         yield
     finally:
-        if was_on:
-            gc.enable()
+        gc.set_threshold(*usual)
 
 
 class Timed:

@@ -18,7 +18,7 @@ from ..table import Trace
 from .event import END, START, SUBMIT, WITHDRAW, End, Event, Start, Submit, Withdraw
 from .state import SystemState
 
-PROTOCOLS = ("honest", "paper")
+PROTOCOLS = ("honest", "paper", "starts_first")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,8 @@ class Timeline:
 def timeline(trace: Trace, protocol: str = "honest") -> Timeline:
     """The events of a log in the order of DESIGN, Events. `paper`: each job's End right after its Submit, log order.
 
-    A zero-length job ends, and a job withdrawn at once leaves, in a further round of its instant. O(n log n).
+    `starts_first` (papers/quick-starters.md, State): at a submission every end and start up to that instant has been
+    told, those of jobs submitted earlier in the same instant too. Otherwise a zero-length job ends, and a job withdrawn at once leaves, in a further round of its instant. O(n log n).
     """
     if protocol not in PROTOCOLS:
         raise UsageError(f"not a protocol: {protocol!r} (accepted: {', '.join(PROTOCOLS)})")
@@ -50,6 +51,13 @@ def timeline(trace: Trace, protocol: str = "honest") -> Timeline:
     start = submit + wait
     end = start + np.where(np.isnan(run), 0.0, run)
     time = np.concatenate([submit, start[ran], end[ran], start[never]])
+    if protocol == "starts_first":
+        same = time == submit[index]
+        rank = np.where(same & (kind == SUBMIT), 0, np.where(kind == END, 2, 1)).astype(np.int8)
+        ends_here = np.concatenate([np.zeros(n + len(ran), bool), end[ran] == start[ran], np.zeros(len(never), bool)])
+        early = np.where(same, n, 0) + np.where(same, index, np.where(ends_here, 2, np.where(kind == END, 0, 1)))
+        order = np.lexsort((index, rank, early, time))
+        return Timeline(time[order], kind[order], index[order])
     round_ = np.concatenate([np.zeros(n + len(ran), bool), end[ran] == start[ran], start[never] == submit[never]])
     order = np.lexsort((index, kind, round_, time))
     return Timeline(time[order], kind[order], index[order])
@@ -76,17 +84,18 @@ def events(trace: Trace, protocol: str = "honest", procs: str = "req") -> Iterat
     plan = timeline(trace, protocol)
     jobs: list[JobRequest] = list(trace.requests(procs))
     _, wait, run = (column.tolist() for column in outcome(trace))
+    told = np.where(trace.wait_time >= 0, trace.wait_time, np.nan).tolist()  # an unknown wait teaches no predictor
     status = trace.nominal("status").decode()
     for time, kind, i in zip(plan.time.tolist(), plan.kind.tolist(), plan.index.tolist()):
         job = jobs[i]
         if kind == SUBMIT:
             yield Submit(time, job)
         elif kind == START:
-            yield Start(time, job, wait[i])
+            yield Start(time, job, told[i])
         elif kind == END:
             yield End(time, job, run[i], wait[i], status[i])
         else:
-            yield Withdraw(time, job, wait[i])
+            yield Withdraw(time, job, told[i])
 
 
 @dataclass(frozen=True, slots=True)

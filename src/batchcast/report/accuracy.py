@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..predict.registry import parse_spec
 from .blocks import Table, TableColumn
 
 COLUMNS = (
@@ -20,6 +21,7 @@ COLUMNS = (
     TableColumn(
         "mean_shortfall_s", "mean shortfall", "seconds", "by how much those ran longer, on average", minor=True
     ),
+    TableColumn("coverage_90", "90 % bound held", "share", "jobs that ended within the forecast's own 90 % bound"),
     TableColumn(
         "seconds", "took, s", "number", "time spent inside the predictor, without the replay's own", minor=True
     ),
@@ -36,12 +38,35 @@ def accuracy_table(
 ) -> Table:
     """Rows of `evaluate.accuracy.figures` as a table; `by` adds the group's column."""
     columns, note = list(COLUMNS), ""
+    if not any("coverage_90" in row for row in rows):
+        columns = [column for column in columns if column.key != "coverage_90"]
+    rows, lacking = _marked(rows)
     if by is not None:
         rows, note = _largest(rows)
         columns[1:1] = [TableColumn("group", {"size": "processors"}.get(by, by))]
         columns.pop()
+    note = " ".join(filter(None, (note, lacking)))
     heading = f"Run-time forecasts{f' by {by}' if by else ''} · {PROTOCOLS[protocol]} · {selection_words(settings)}"
-    return Table(heading, columns, rows, note)
+    return Table(heading, columns, [{**row, "predictor": named(row["predictor"])} for row in rows], note)
+
+
+def named(predictor: str) -> str:
+    """A predictor's name, the oracle marked as one.
+
+    >>> named("last_2"), named("actual")
+    ('last_2', 'actual (oracle)')
+    """
+    return f"{predictor} (oracle)" if parse_spec(predictor)[0] == "actual" else predictor
+
+
+def _marked(rows: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], str]:
+    """Methods that had to do without a field they use, marked, and the note that says which."""
+    lacking = {row["predictor"]: row["lacking"] for row in rows if row.get("lacking")}
+    marked = [{**row, "predictor": f"{row['predictor']} *"} if row.get("lacking") else row for row in rows]
+    by_fields: dict[str, list[str]] = {}
+    for predictor, fields in lacking.items():
+        by_fields.setdefault(fields.replace(" ", ", "), []).append(predictor)
+    return marked, " ".join(f"* {', '.join(who)}: nothing known of {fields}." for fields, who in by_fields.items())
 
 
 def _largest(rows: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mapping[str, Any]], str]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
 from .blocks import Callout, Figure, Section, Table, shown
+
+_AMOUNT = re.compile(r"\d+(?: (?:%|d|h|min|s)(?!\w)(?: (?=\d+ (?:h|min|s)\b))?(?:\d+)?)+")
 
 
 def page(title: str, sections: Sequence[Section], provenance: Mapping[str, Any]) -> str:
@@ -29,6 +32,7 @@ def page(title: str, sections: Sequence[Section], provenance: Mapping[str, Any])
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    env.filters["unbroken"] = unbroken
     env.tests.update(callout=_is(Callout), figure=_is(Figure), table=_is(Table))
     return env.get_template("page.html.j2").render(
         title=title,
@@ -41,6 +45,15 @@ def page(title: str, sections: Sequence[Section], provenance: Mapping[str, Any])
         plotly=plotly_js() if figures else "",
         figures=script_json([{"data": f.data, "layout": f.layout} for f in figures]),
     )
+
+
+def unbroken(text: str) -> str:
+    """The text with numbers held to their units, so that no line begins with a percent sign or a `min`.
+
+    >>> unbroken("9 % of 1 h 5 min")
+    '9\\xa0% of 1\\xa0h\\xa05\\xa0min'
+    """
+    return _AMOUNT.sub(lambda match: match[0].replace(" ", "\u00a0"), text)
 
 
 def script_json(value: Any) -> str:

@@ -21,10 +21,19 @@ def kernel(function: Callable[..., Any]) -> Any:
     which was half of the kernel's time. Where no cache can be written (a read-only installation without a home
     directory) the kernel still compiles, at every start.
     """
+    return _compiled(function, OPTIONS)
+
+
+def allocating(function: Callable[..., Any]) -> Any:
+    """The same for a kernel that makes arrays of its own."""
+    return _compiled(function, {**OPTIONS, "_nrt": True})
+
+
+def _compiled(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     try:
-        return numba.njit(function, cache=True, **OPTIONS)
+        return numba.njit(function, cache=True, **options)
     except RuntimeError:  # numba: no locator available for the cache
-        return numba.njit(function, **OPTIONS)
+        return numba.njit(function, **options)
 
 
 def compile_key(function: Callable[..., float]) -> Any:

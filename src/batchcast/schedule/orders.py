@@ -50,7 +50,7 @@ def order_key(order, address, origin, now, submit, procs, planned, wait):
 
 @kernel
 def head_key(r, it):
-    """The key that decides the head. Ageing adds weight * submit: at any instant the same order as key - weight * wait."""
+    """The key that decides the head. Ageing adds weight * submit: always the same order as key - weight * wait."""
     planned = it.request if r.head_on else it.planned
     wait = r.now - it.submit
     key = order_key(r.head_order, r.head_address, r.origin, r.now, it.submit, float(it.procs), planned, wait)

@@ -1,1 +1,7 @@
 """The public conformance suite: hold any method to what ours pass."""
+
+from .logs import odd_logs, small_log
+from .predictor import check_predictor
+from .wait import check_wait_predictor
+
+__all__ = ["check_predictor", "check_wait_predictor", "odd_logs", "small_log"]

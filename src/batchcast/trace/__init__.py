@@ -1,8 +1,34 @@
 """Opens logs: read, write, select, clean."""
 
+from typing import TYPE_CHECKING, Any
+
 from .clean import clean
 from .machine import peak_procs
+from .parquet import read_parquet, write_parquet
 from .read import read_trace
 from .select import Selection, select, selection_mask
+from .write import write_trace
 
-__all__ = ["Selection", "clean", "peak_procs", "read_trace", "select", "selection_mask"]
+if TYPE_CHECKING:
+    from .demo import demo_path
+
+__all__ = [
+    "Selection",
+    "clean",
+    "demo_path",
+    "peak_procs",
+    "read_parquet",
+    "read_trace",
+    "select",
+    "selection_mask",
+    "write_parquet",
+    "write_trace",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "demo_path":  # its module brings the simulator
+        from .demo import demo_path
+
+        return demo_path
+    raise AttributeError(name)

@@ -12,7 +12,7 @@ from ..table import LogInfo, Trace
 from .source import FORMS, Source
 from .zone import zone
 
-FORMATS = ("swf", "sacct")
+FORMATS = ("swf", "sacct", "parquet")
 _GLANCE = 1 << 13
 
 
@@ -24,9 +24,10 @@ def read_trace(
     timezone: str | None = None,
     procs_total: float | None = None,
 ) -> Trace:
-    """The log at `path` (`-`: standard input) as a Trace: plain, gzip or xz; SWF or a `sacct -P` dump.
+    """The log at `path` (`-`: standard input) as a Trace: plain, gzip or xz; SWF, a `sacct -P` dump,
+    or a Parquet file (`trace.parquet`).
 
-    The format is told by content unless given (`swf`, `sacct`). The zone of dates is `timezone`, else the log's own
+    The format is told by content unless given (one of `FORMATS`). The zone of dates is `timezone`, else the log's own
     TimeZoneString, else its TimeZone, else UTC; `info.timezone_source` says which. `procs_total` overrides the
     machine's size in the header. What was dropped is counted in `info.dropped`, what was odd is said in `info.notes`.
     Raises InputError (no such file, no log in it; with `strict`: the first broken line), UsageError for a bad option.
@@ -56,26 +57,32 @@ def _parse(source: Source, format: str | None, strict: bool, timezone: str | Non
         from ..formats.swf import read_swf
 
         return read_swf(whole, source.name, strict=strict)
+    if format == "parquet":
+        from .parquet import parse_parquet
+
+        return parse_parquet(b"".join(whole), source.name)
     from ..formats.sacct import read_sacct
 
     return read_sacct(whole, source.name, strict=strict, zone=zone(timezone or "UTC"))
 
 
 def sniff(sample: bytes) -> str | None:
-    """`swf` or `sacct`, or None when the text has the marks of neither.
+    """`swf`, `sacct` or `parquet`, or None when the bytes have the marks of no format.
 
-    >>> sniff(b"; MaxProcs: 128\\n"), sniff(b"JobID|Submit|State\\n"), sniff(b"hello\\n")
-    ('swf', 'sacct', None)
+    >>> sniff(b"; MaxProcs: 128\\n"), sniff(b"JobID|Submit|State\\n"), sniff(b"PAR1..."), sniff(b"hello\\n")
+    ('swf', 'sacct', 'parquet', None)
     """
-    from ..formats.sacct import looks_like_sacct
+    if sample.startswith(b"PAR1"):
+        return "parquet"
     from ..formats.swf import looks_like_swf
+
+    if looks_like_swf(sample[:_GLANCE]):
+        return "swf"
+    from ..formats.sacct import looks_like_sacct  # brings much that SWF does not need
 
     if looks_like_sacct(sample[:_GLANCE].decode("utf-8", "replace")):
         return "sacct"
-    for part in (sample[:_GLANCE], sample):  # most logs show what they are at once; junk may come first
-        if looks_like_swf(part):
-            return "swf"
-    return None
+    return "swf" if looks_like_swf(sample) else None  # junk may come first
 
 
 def _unrecognised(source: Source, sample: bytes) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,25 +15,26 @@ COLUMNS = ("job_id", "submit_time", "start_time", "end_time", "procs", "planned_
 
 def write_schedule(path: str | Path, schedule: Schedule) -> None:
     """One line a job in log order: job_id, submit, start and end on the log's clock in seconds, procs, plan, 0 or 1."""
-    columns = [
-        schedule.job_id.astype(str),
-        *(_number(v) for v in (schedule.submit_time, schedule.start_time, schedule.end_time)),
-        schedule.procs.astype(str),
-        _number(schedule.planned_run_time),
-        schedule.backfilled.astype(np.int8).astype(str),
+    columns: list[list[Any]] = [
+        schedule.job_id.tolist(),
+        *(_plain(v) for v in (schedule.submit_time, schedule.start_time, schedule.end_time)),
+        schedule.procs.tolist(),
+        _plain(schedule.planned_run_time),
+        schedule.backfilled.astype(np.int8).tolist(),
     ]
     target = Path(path)
     beside = target.with_name(f".{target.name}.part")
     try:
         with beside.open("w") as out:
             out.write(",".join(COLUMNS) + "\n")
-            out.writelines(",".join(row) + "\n" for row in zip(*(c.tolist() for c in columns)))
+            out.writelines(f"{i},{a},{b},{e},{p},{r},{f}\n" for i, a, b, e, p, r, f in zip(*columns))
         beside.replace(target)
     finally:
         beside.unlink(missing_ok=True)
 
 
-def _number(values: np.ndarray) -> np.ndarray:
-    """Whole seconds without a decimal point, others as they are."""
-    whole = values == np.floor(values)
-    return np.where(whole, np.where(whole, values, 0).astype(np.int64).astype(str), values.astype(str))
+def _plain(values: np.ndarray) -> list[Any]:
+    """Whole seconds as whole numbers, others as they are."""
+    if (values == np.floor(values)).all():
+        return values.astype(np.int64).tolist()
+    return [int(v) if v.is_integer() else v for v in values.tolist()]

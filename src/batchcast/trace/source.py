@@ -19,7 +19,6 @@ _REFUSED = {
     b"PK\x03\x04": ("a zip archive", "unpack it first"),
     b"BZh": ("bzip2", "bunzip2 it first, or pipe it: bzcat LOG | batchcast ... -"),
     b"\x28\xb5\x2f\xfd": ("zstandard", "pipe it: zstdcat LOG | batchcast ... -"),
-    b"PAR1": ("Parquet", "export it as SWF or as a sacct dump"),
     b"SQLite format 3": ("an SQLite database", "dump it as SWF or as a sacct dump"),
 }
 
@@ -110,7 +109,7 @@ class Source:
         self.damage = f"{what}: only the first {got} bytes of text could be read, the last line may be cut"
 
 
-FORMS = "SWF or `sacct -X -P`, plain, .gz or .xz, or - for standard input"
+FORMS = "SWF or `sacct -X -P`, plain, .gz or .xz, batchcast's Parquet, or - for standard input"
 
 
 def _is_hungry(unpacker: Any) -> bool:

@@ -8,10 +8,11 @@ from ...events.event import Event
 from ...events.state import SystemState
 from ...job import JobRequest
 from ..protocol import Prediction, at_least_a_second
+from .requested import limit_or
 
 
 class Actual:
-    """Predicts the recorded run time, by the job's row; the limit for a job that never ran.
+    """Predicts the recorded run time, by the job's row; the limit for a job that never ran (a day without one).
 
     `answers` are the recorded run times in log order, seconds. O(1) a job.
 
@@ -27,8 +28,9 @@ class Actual:
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The truth."""
         run_time = self.answers[job.row]
-        known = run_time if run_time == run_time else job.req_time
-        return Prediction(at_least_a_second(known if known == known else 1.0), basis="oracle: the recorded run time")
+        if run_time != run_time:
+            return Prediction(at_least_a_second(limit_or(job.req_time, 0.0)), basis="oracle: never ran, so its limit")
+        return Prediction(at_least_a_second(run_time), basis="oracle: the recorded run time")
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Nothing is left to learn."""

@@ -43,7 +43,7 @@ class Last2:
                 at_least_a_second(limit_or(job.req_time, self.largest)), basis="limit: too little history"
             )
         mean = sum(last) / len(last)
-        point = at_least_a_second(math.floor(mean) if self.round == "down" else mean, job.req_time)
+        point = at_least_a_second(float(math.floor(mean)) if self.round == "down" else mean, job.req_time)
         return Prediction(point, basis=f"mean of the user's last {len(last)} finished")
 
     def observe(self, event: Event, at: SystemState) -> None:

@@ -8,6 +8,7 @@ from operator import attrgetter
 from ...events.event import END, SUBMIT, Event
 from ...events.state import SystemState
 from ...job import JobRequest, Name
+from ..fields import class_key
 from ..protocol import Prediction, at_least_a_second
 from .requested import largest_limit, limit_or
 
@@ -67,11 +68,10 @@ class RecentMean:
             self.largest = largest_limit(self.largest, event.job.req_time)  # type: ignore[union-attr]
 
     def _key(self, job: JobRequest) -> tuple[object, ...]:
-        values = self._plain(job) if self._plain else self._named(job)
+        if self._plain is None:
+            return class_key(job, self.fields)
+        values = self._plain(job)
         for value in values:
             if value != value:
                 return tuple(None if v != v else v for v in values)
         return values
-
-    def _named(self, job: JobRequest) -> tuple[object, ...]:
-        return tuple(getattr(job, name) if name in JobRequest._fields else job.extra.get(name) for name in self.fields)

@@ -1,0 +1,76 @@
+"""`batchcast collect`: keep a cluster's history and issue forecasts, read-only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from .output import say
+from .site import site_options
+
+
+@click.command()
+@site_options
+@click.option("--once", is_flag=True, help="One cycle (and all history that is missing), then stop.")
+@click.option("--interval", "interval_s", metavar="TIME", help="Between two looks at the queue.  [default: 30 s]")
+@click.option("--history-days", "history_days", metavar="DAYS", help="History read at the first start.  [default: 30]")
+@click.option("--runtime", metavar="SPEC", help="Run-time predictor, NAME:key=value,...  [default: recent_mean]")
+@click.option("--wait", metavar="SPEC", help="Wait predictor, NAME:key=value,...  [default: recent_wait]")
+@click.option("--record", type=click.Path(dir_okay=False), help="Also write every question and answer to this file.")
+@click.option("-q", "--quiet", is_flag=True, help="Say only what goes wrong.")
+def command(once: bool, record: str | None, quiet: bool, **flags: Any) -> None:
+    """Keep history and forecasts of a cluster in a store, until stopped.
+
+    Reads sacct in overlapping windows (resumable), then squeue every interval. Never changes a job. Stop it with
+    SIGTERM or Ctrl-C; killed at any moment it goes on where it was.
+    """
+    from ..service.clock import predictors
+    from ..service.collector import Collector, Cycle, run
+    from ..service.connect import open_scheduler, single_writer
+    from ..service.settings import load
+    from ..store.database import Store
+
+    settings = load(flags)
+    predictors(settings["runtime"], settings["wait"])  # a wrong name is told now, not every cycle
+    stop = _stop_on_signals()
+    store = Store(settings["store"], create=True)
+    scheduler, health = open_scheduler(settings, record)
+
+    def report(cycle: Cycle) -> None:
+        for problem in cycle.problems:
+            say(f"batchcast collect: {problem}")
+        if not quiet:
+            say(_line(cycle))
+
+    with single_writer(store):
+        say(f"collecting from {settings['scheduler']} every {settings['interval_s']:g} s into {store.shown}")
+        run(Collector(scheduler, store, settings, health), stop, report, once)
+    store.close()
+
+
+def _stop_on_signals() -> Callable[[float], bool]:
+    """Waits so many seconds; true as soon as SIGTERM or SIGINT has come, also one that came between two waits."""
+    import select
+    import signal
+    import socket
+
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+
+    def stop(seconds: float, keep_open: socket.socket = theirs) -> bool:
+        return bool(select.select([ours], [], [], seconds)[0])
+
+    return stop
+
+
+def _line(cycle: Any) -> str:
+    behind = "history is being read" if cycle.behind_s != cycle.behind_s else f"{cycle.behind_s:.0f} s behind"
+    return (
+        f"{cycle.jobs} jobs shown, {cycle.seen.new + cycle.ended.new} new, {cycle.ended.changed} ends from accounting, "
+        f"{cycle.step.issued} forecasts issued, clock {behind}"
+    )

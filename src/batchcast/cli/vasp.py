@@ -1,0 +1,125 @@
+"""`batchcast vasp`: run-time features of VASP jobs, of one directory or of a whole job log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .output import console, document, emit, progress, say
+
+
+@click.group()
+def command() -> None:
+    """Features of VASP jobs from INCAR, POSCAR, KPOINTS and POTCAR, for run-time predictors such as irpa and brbf."""
+
+
+@command.command()
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--wavecar/--no-wavecar", default=True, show_default=True, help="A WAVECAR there means ISTART=1.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def features(directory: Path, wavecar: bool, as_json: bool) -> None:
+    """Print what the inputs in DIRECTORY say about the run; defaults are VASP's and marked as such.
+
+    POTCAR text is never stored or printed: only ZVAL, ENMAX, LULTRA and the name of each potential are read.
+    """
+    from ..vasp import read_features
+    from ..vasp.features import DEFAULTS_FROM, MEANINGS
+
+    found = read_features(directory, look_for_wavecar=wavecar)
+    for note in found.notes:
+        say(f"note: {note}")
+    if as_json:
+        settings = {"look_for_wavecar": wavecar, "defaults_from": DEFAULTS_FROM, "defaulted": list(found.defaulted)}
+        emit(document("vasp-features", {"directory": str(directory)}, settings, found.notes, [dict(found.values)]))
+        return
+    from rich.table import Table
+
+    table = Table(title=f"{directory}", title_justify="left")
+    for column in ("feature", "value", "from", "meaning"):
+        table.add_column(column, justify="right" if column == "value" else "left")
+    for name, value in found.values.items():
+        origin = "default" if name in found.defaulted else "inputs"
+        table.add_row(name, value if isinstance(value, str) else f"{value:.10g}", origin, MEANINGS[name])
+    console().print(table)
+    say(f"defaults: {DEFAULTS_FROM}")
+
+
+@command.command()
+@click.option("--jobs", required=True, metavar="LOG", help="The job log; its jobs must name their working directory.")
+@click.option("--root", required=True, type=click.Path(path_type=Path), help="Where the directories lie on this host.")
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="The Parquet log to write.")
+@click.option("--strip", default="", metavar="PREFIX", help="Cut this off the front of the log's directories.")
+@click.option(
+    "--changed",
+    type=click.Choice(["auto", "drop", "keep"]),
+    default="auto",
+    show_default=True,
+    help="Inputs written after a job's submission: leave the job without features, or keep them; auto tells a copy.",
+)
+@click.option("--format", "format", type=click.Choice(["swf", "sacct", "parquet"]), help="Default: told by content.")
+@click.option("--timezone", metavar="ZONE", help="Of the log's dates. Default: the log's own, else UTC.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def collect(
+    jobs: str,
+    root: Path,
+    output: Path,
+    strip: str,
+    changed: str,
+    format: str | None,
+    timezone: str | None,
+    as_json: bool,
+) -> None:
+    """Join a job log with the inputs in its working directories, and write a log that run-time predictors can use.
+
+    Each directory is visited once. A run cut short goes on where it was; run again later, jobs whose directories are
+    gone by then keep what was read before. Only features are kept, no file content.
+    """
+    from typing import cast
+
+    from ..errors import UsageError
+    from ..trace import read_trace, write_parquet
+    from ..trace.parquet import arrow
+    from ..vasp.collect import Changed
+    from ..vasp.collect import collect as run
+
+    if not root.is_dir():
+        raise UsageError(f"--root {root}: is not a directory (accepted: a directory on this host)")
+    if not output.absolute().parent.is_dir():
+        raise UsageError(f"--output {output}: there is no directory {output.absolute().parent}")
+    arrow()  # better missed before the walk than after it
+    trace = read_trace(jobs, format=format, timezone=timezone)
+    previous = read_trace(output, format="parquet") if output.exists() else None
+    journal = output.with_name(output.name + ".journal")
+    resumed = journal.exists()
+    with progress("directories", len(trace.nominal("work_dir").categories)) as tick:
+        done = run(
+            trace, root, strip=strip, changed=cast(Changed, changed), previous=previous, journal=journal, tick=tick
+        )
+    write_parquet(done.trace, output)
+    journal.unlink(missing_ok=True)
+    notes = [*done.trace.info.notes, *(["went on where a former run was cut short"] if resumed else []), *done.notes]
+    for line in notes:
+        say(f"note: {line}")
+    for line in done.problems[:10]:
+        say(f"unreadable: {line}")
+    if len(done.problems) > 10:
+        say(f"and {len(done.problems) - 10} more unreadable directories")
+    rows = [
+        {"inputs": status, "jobs": done.jobs.get(status, 0), "directories": done.directories.get(status, 0)}
+        for status in {**done.jobs, **done.directories}
+    ]
+    if as_json:
+        settings = {"root": str(root), "strip": strip, "changed": changed, "output": str(output), "timezone": timezone}
+        warnings = [*notes, *done.problems]
+        emit(document("vasp-collect", {"source": trace.info.source, "jobs": len(trace)}, settings, warnings, rows))
+        return
+    from rich.table import Table
+
+    table = Table(title=f"{output}: {len(trace)} jobs", title_justify="left")
+    table.add_column("inputs")
+    table.add_column("jobs", justify="right")
+    table.add_column("directories", justify="right")
+    for row in rows:
+        table.add_row(str(row["inputs"]), f"{row['jobs']}", f"{row['directories']}")
+    console().print(table)

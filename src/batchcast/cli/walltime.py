@@ -1,0 +1,76 @@
+"""`batchcast walltime`: one #SBATCH --time line, and one sentence why."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from .output import document, emit, say
+from .site import site_options, whoami
+
+LEAST_JOBS = 5
+RECENT = 10
+
+
+def _risk(_: click.Context, __: click.Parameter, text: str) -> float:
+    """A share: 5% or 0.05."""
+    try:
+        risk = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        risk = -1.0
+    if not 0 < risk < 1:
+        raise click.BadParameter(f"{text!r} is not a share (accepted: 5%, 0.05)")
+    return risk
+
+
+@click.command()
+@click.argument("what", required=False, metavar="[JOBID|SCRIPT]")
+@site_options
+@click.option("--name", "glob", metavar="GLOB", help="Jobs of mine with such a name, e.g. 'relax*'.")
+@click.option("-u", "--user", metavar="NAME", help="Whose jobs.  [default: yours]")
+@click.option("--risk", default="5%", show_default=True, callback=_risk, help="Share of such jobs that may be cut off.")
+@click.option("-P", "--parsable2", is_flag=True, help="Columns parted by |.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def command(
+    what: str | None,
+    glob: str | None,
+    user: str | None,
+    risk: float,
+    store: str | None,
+    scheduler: str | None,
+    cluster: str | None,
+    parsable2: bool,
+    as_json: bool,
+) -> None:
+    """A limit for the next job, from how long similar jobs of yours ran.
+
+    Similar: same name and size; else same name; else same size. The limit is the empirical quantile at the risk you
+    take, under the site's rules (floor, rounding up, maximum).
+    """
+    from ..errors import UsageError
+    from ..service.limits import advise
+    from ..service.settings import load
+
+    if (what is None) == (glob is None):
+        raise UsageError("give one of JOBID, SCRIPT or --name GLOB")
+    settings = load({"store": store, "scheduler": scheduler, "cluster": cluster})
+    answer, sentence, notes = advise(settings, what, glob, user or whoami(), whoami(), risk, time.time())
+    if as_json:
+        shown = {
+            "risk": risk,
+            "limit_floor": settings["limit_floor"],
+            "limit_step": settings["limit_step"],
+            "limit_most": settings["limit_most"] or "the partition's",
+            "similar_within_days": 180,
+        }
+        emit(document("walltime", {}, shown, notes, [answer]))
+        return
+    for note in notes:
+        say(note)
+    if parsable2:
+        click.echo("|".join(answer))
+        click.echo("|".join("" if v is None else str(v).replace("|", "/") for v in answer.values()))
+        return
+    click.echo(f"#SBATCH --time={answer['limit']}")
+    click.echo(f"# {sentence}")

@@ -1,0 +1,178 @@
+"""Xu, Xiong & Xiao 2018 on its own data: Tables 2 to 6, the sensitivity runs, and what an operator would see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..metrics.schedule import bounded_slowdown
+from ..predict.protocol import Prediction
+from ..simulate import Policy, Schedule, simulate
+from ..table import Trace
+from ..trace import Selection, read_trace, select, selection_mask
+from .accuracy import Scores, calm_collector, predictor, score
+
+Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
+
+
+class DataSet(NamedTuple):
+    """One of the paper's sets: the log, how it was cut, and what the paper prints of it."""
+
+    name: str
+    log: str
+    selection: Selection
+    timezone: str | None
+    printed_jobs: int
+    pu_minh: float
+    pu: float
+    mae_minh: float
+    mae: float
+    waits: tuple[float, float, float, float]
+    slowdowns: tuple[float, float, float, float]
+
+
+SETS = (
+    DataSet(
+        "HPC2N04", "HPC2N-2002-2.2-cln.swf.gz", Selection(since="2004-01-01", until="2005-01-01"), None,
+        81934, 0.36, 0.29, 9360, 5314, (321.61, 187.15, 287.27, 173.57), (150.24, 57.02, 131.94, 50.74),
+    ),
+    DataSet(
+        "HPC2N05", "HPC2N-2002-2.2-cln.swf.gz", Selection(since="2005-01-01"), None,
+        55839, 0.31, 0.40, 26280, 6130, (723.57, 439.52, 717.34, 394.70), (389.36, 219.18, 394.05, 194.44),
+    ),
+    DataSet(
+        "SDSC02", "SDSC-BLUE-2000-4.2-cln.swf.gz", Selection(since="2002-01-01", status=("1",)), "+01:00",
+        80756, 0.25, 0.31, 1842, 1839, (188.10, 98.53, 138.24, 77.08), (52.91, 28.46, 26.13, 15.94),
+    ),
+    DataSet(
+        "SDSC04", "SDSC-DS-2004-2.1-cln.swf.gz", Selection(status=("1",)), None,
+        66743, 0.29, 0.31, 2886, 4325, (167.46, 58.98, 153.28, 51.59), (62.63, 22.52, 46.98, 15.63),
+    ),
+)  # fmt: skip
+METHOD = "knn_ga"
+BESIDE = ("requested", "last_2", "recent_mean")
+UNTRAINED = 4500
+PROTOCOLS = ("paper", "honest")
+POLICIES = {
+    "easy": Policy(event_order="pyss"),
+    "easy-sjbf": Policy(backfill_order="sjf", event_order="pyss"),
+}
+RAISED = "open, raised"
+CORRECTIONS = ("requested", "incremental", "doubling")
+SENSITIVITY = (
+    "knn_ga",
+    "knn_ga:h=5000,t1=2000",
+    "knn_ga:t2=500",
+    "knn_ga:generations=50",
+    "knn_ga:generations=200",
+    "knn_ga:warm_start=yes",
+    "knn_ga:pu_weight=0",
+)
+
+
+def chosen_sets(names: Iterable[str]) -> list[DataSet]:
+    """The sets of the given names, all of them for none."""
+    wanted = set(names)
+    return [each for each in SETS if not wanted or each.name in wanted]
+
+
+def load(each: DataSet, traces: Path) -> tuple[Trace, Trace]:
+    """The whole log, and the paper's selection of it."""
+    whole = read_trace(str(traces / each.log), timezone=each.timezone)
+    return whole, select(whole, each.selection)
+
+
+def accuracy_of(
+    trace: Trace, specs: Sequence[str], protocol: str, bar: Progress, label: str, mask: np.ndarray | None = None
+) -> Scores:
+    """Scores without the first jobs, which the method predicts untrained (unless `mask` says who counts)."""
+    inside = np.arange(len(trace)) >= UNTRAINED if mask is None else mask
+    with bar(label, len(trace)) as tick:
+        return score(trace, list(specs), protocol=protocol, total=trace.info.max_procs, mask=inside, tick=tick)
+
+
+def operators_scores(each: DataSet, whole: Trace, bar: Progress) -> Scores:
+    """Learn from everything the log holds, score the paper's jobs: what an operator would have seen, honest."""
+    mask = selection_mask(whole, each.selection)
+    return accuracy_of(whole, (METHOD, *BESIDE), "honest", bar, f"{each.name}: learning from the whole log", mask)
+
+
+class Said:
+    """Hands out what was predicted before, by the job's row: many schedules from one replay."""
+
+    def __init__(self, points: np.ndarray) -> None:
+        self.points = points.tolist()
+
+    def predict(self, job: Any, at: Any) -> Prediction:
+        """What was said."""
+        return Prediction(max(self.points[job.row], 1.0))
+
+    def observe(self, event: Any, at: Any) -> None:
+        """Nothing to learn."""
+
+
+def schedules(
+    trace: Trace, points: dict[str, np.ndarray], bar: Progress, name: str, closed: Sequence[str] = ("requested",)
+) -> Iterator[dict[str, Any]]:
+    """Rows of Tables 5 and 6: every policy under every setting, each with both averages.
+
+    `points` are the forecasts (n,) of each protocol (open loop). Settings: the users' requests; the true run times;
+    open loop under each protocol with each correction; `RAISED`, open loop with every forecast below the truth raised
+    to the truth, which is what pyss does to estimates it is fed and nobody could; closed loop (honest) with each
+    correction of `closed`.
+    """
+    settings: list[tuple[str, str, str, Any]] = [
+        ("requests", "", "requested", "requested"),
+        ("perfect", "", "requested", "actual"),
+    ]
+    for protocol, said in points.items():
+        settings += [("open", protocol, correction, Said(said)) for correction in CORRECTIONS]
+        settings.append((RAISED, protocol, "none needed", Said(np.fmax(said, trace.run_time))))
+    settings += [("closed", "honest", correction, METHOD) for correction in closed]
+    for policy_name, policy in POLICIES.items():
+        for loop, protocol, correction, planner in settings:
+            label = " ".join(filter(None, (name, policy_name, loop, protocol, correction)))
+            with bar(label, len(trace)) as tick, calm_collector():
+                schedule = _run(trace, policy, loop, correction, planner, tick)
+            yield {"set": name, "policy": policy_name, "loop": loop, "protocol": protocol, "correction": correction} | (
+                averages(schedule, np.maximum(trace.req_time, trace.run_time))
+            )
+
+
+def _run(trace: Trace, policy: Policy, loop: str, correction: str, planner: Any, tick: Any) -> Schedule:
+    used = Policy(
+        policy.order, policy.backfill, policy.backfill_order,
+        correction if correction in CORRECTIONS else "requested", event_order=policy.event_order,
+    )  # fmt: skip
+    given = predictor(planner, trace, trace.info.max_procs, 0) if planner == METHOD else planner
+    return simulate(trace, used, given, loop="open" if loop.startswith("open") else "closed", tick=tick)
+
+
+def averages(schedule: Schedule, estimate: np.ndarray) -> dict[str, float]:
+    """Mean wait and bounded slowdown over all jobs, and as pyss averages them."""
+    wait, run = schedule.wait_time, schedule.run_time
+    slowdown = bounded_slowdown(wait, run)
+    counted = pyss_counts(schedule, estimate[schedule.rows])
+    return {
+        "jobs": len(schedule),
+        "mean_wait_s": float(wait.mean()),
+        "mean_bounded_slowdown": float(slowdown.mean()),
+        "pyss_jobs": int(counted.sum()),
+        "pyss_mean_wait_s": float(wait[counted].mean()) if counted.any() else float("nan"),
+        "pyss_mean_bounded_slowdown": float(slowdown[counted].mean()) if counted.any() else float("nan"),
+        "corrections": schedule.corrections,
+    }
+
+
+def pyss_counts(schedule: Schedule, estimate: np.ndarray) -> np.ndarray:
+    """Which jobs pyss averages over: not the first hundredth to finish, nor jobs of one processor with an estimate of
+    one second, nor what ends after the last submission."""
+    order = np.argsort(schedule.end_time, kind="stable")
+    counted = np.ones(len(schedule), bool)
+    counted[order[: len(schedule) // 100]] = False
+    counted &= ~((estimate == 1) & (schedule.procs == 1))
+    return counted & (schedule.end_time <= schedule.submit_time.max(initial=0.0))

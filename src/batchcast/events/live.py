@@ -1,0 +1,112 @@
+"""The live clock: tells what a batch system showed, in the recorded clock's own order, as far as it is surely complete.
+
+A snapshot shows the state at an instant; jobs carry the instants of their own submission, start and end. So the live
+clock does not tell what it sees when it sees it: at every step it tells all events up to an instant before which
+nothing more can happen, sorted as the recorded clock sorts them. A predictor is asked with the state of the job's
+submission, at most one step late, and hears the very stream a replay of the exported log would give it: identical
+inputs, identical answers.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from ..job import JobRequest, Name
+from .event import END, START, SUBMIT, WITHDRAW, End, Event, Start, Submit, Withdraw, event_key
+from .recorded import Cadence
+from .state import SystemState
+
+TOLD_SUBMIT, TOLD_START, TOLD_GONE = 1, 2, 4
+
+
+class LiveJob(NamedTuple):
+    """A job as far as it is known: start and end NaN while unknown; `told` is which of its events were told already."""
+
+    request: JobRequest
+    start_time: float = math.nan
+    end_time: float = math.nan
+    status: Name = None
+    told: int = 0
+
+
+def live_events(jobs: Iterable[LiveJob], until: float, only: int | None = None) -> list[Event]:
+    """The events of `jobs` at or before `until` that were not told yet, in the order of DESIGN, Events.
+
+    `only` turns it round for a restart: the events that *were* told, `told & only`. A job that ends at its start, or
+    leaves at its submission, does so in a further round of that instant, as on the recorded clock. O(n log n).
+    """
+    found: list[tuple[tuple[float, int, int, int], tuple[float, ...], Event]] = []
+    for job in jobs:
+        place = log_place(job.request)
+        if job.told & (TOLD_START | TOLD_GONE) == TOLD_GONE:  # was told as withdrawn, whatever became known later
+            job = job._replace(start_time=math.nan)
+        for round_, event in _history(job):
+            bit = _bit(event.kind)
+            wanted = job.told & bit if only is not None else not job.told & bit
+            if wanted and event.time <= until:
+                found.append((event_key(event.time, round_, event.kind, 0), place, event))
+    found.sort(key=lambda item: item[:2])
+    return [event for _, _, event in found]
+
+
+def log_place(request: JobRequest) -> tuple[float, ...]:
+    """Log order of one job: submit time, then job id (12_3, 12+1 as numbers), then row; as `table.log_order`."""
+    if isinstance(request.job_id, int):
+        return (request.submit_time, float(request.job_id), -1.0, request.row)
+    match = re.match(r"(\d+)(?:\D+(\d+))?", request.job_id)
+    if match is None:
+        return (request.submit_time, math.inf, -1.0, request.row)
+    return (request.submit_time, float(match[1]), float(match[2]) if match[2] else -1.0, request.row)
+
+
+def _history(job: LiveJob) -> Iterable[tuple[int, Event]]:
+    """A job's events as far as they are known, each with its round within its instant."""
+    request, submit = job.request, job.request.submit_time
+    yield 0, Submit(submit, request)
+    if not math.isnan(job.start_time):
+        start = max(job.start_time, submit)
+        yield 0, Start(start, request, start - submit)
+        if not math.isnan(job.end_time):
+            run = max(job.end_time - start, 0.0)
+            yield int(run == 0), End(start + run, request, run, start - submit, job.status)
+    elif not math.isnan(job.end_time):
+        left = max(job.end_time, submit)
+        yield int(left == submit), Withdraw(left, request, left - submit)
+
+
+def _bit(kind: int) -> int:
+    return {SUBMIT: TOLD_SUBMIT, START: TOLD_START, END: TOLD_GONE, WITHDRAW: TOLD_GONE}[kind]
+
+
+class LiveClock:
+    """Drives predictors with live events exactly as `recorded.replay` does with a log's.
+
+    >>> from batchcast.predict.runtime.requested import Requested
+    >>> clock = LiveClock({"requested": Requested()}, total=8.0)
+    >>> job = JobRequest(0, "7", 100.0, 4.0, 60.0, math.nan)
+    >>> clock.tell(Submit(100.0, job))["requested"].point, clock.state.queued_procs
+    (60.0, 4.0)
+    """
+
+    def __init__(self, predictors: Mapping[str, Any], total: float = math.nan) -> None:
+        self.predictors = dict(predictors)
+        self.state = SystemState(total)
+        self._cadences = [Cadence(p) for p in self.predictors.values() if hasattr(p, "refit")]
+
+    def tell(self, event: Event, ask: bool = True) -> dict[str, Any]:
+        """Take an event in; at a submission the predictors' answers for that job, else nothing."""
+        answers: dict[str, Any] = {}
+        if event.kind == SUBMIT:
+            self.state.now = event.time
+            for cadence in self._cadences:
+                cadence.submitted(event.time)
+            if ask:
+                job: JobRequest = event.job  # type: ignore[union-attr]
+                answers = {name: p.predict(job, self.state) for name, p in self.predictors.items()}
+        self.state.apply(event)
+        for predictor in self.predictors.values():
+            predictor.observe(event, self.state)
+        return answers

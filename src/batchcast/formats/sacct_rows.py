@@ -1,0 +1,82 @@
+"""Marked `sacct` records to sightings of jobs that ended: what closes a gap and what history is made of. Pure.
+
+`formats.sacct` reads whole dumps into columns; this reads the same fields row by row, with the mark that makes any job
+name harmless, and expands the one record sacct keeps for array tasks that were withdrawn together.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+
+from ..errors import BatchcastError
+from ..units import parse_duration, parse_memory
+from .sighting import Sighting
+from .squeue import epoch, number, parse_tres
+
+FIELDS = (
+    "JobID", "JobIDRaw", "Submit", "Eligible", "Start", "End", "State", "TimelimitRaw", "AllocCPUS", "ReqCPUS",
+    "AllocNodes", "ReqNodes", "ReqMem", "ReqTRES", "User", "Group", "Account", "Partition", "QOS", "Priority",
+    "AdminComment", "WorkDir", "JobName",
+)  # fmt: skip
+"""What is asked of sacct(1), Slurm 22.05 and newer."""
+
+_TASKS = re.compile(r"(\d+)_\[([\d,\-:]+)(?:%\d+)?\]")
+_USER_LIMIT = re.compile(r"(?:^|;)user_tl=(\d+)")
+
+
+def ended(record: Mapping[str, str]) -> Iterator[Sighting]:
+    """The jobs a record says have ended: none of a job still open, several of array tasks withdrawn together.
+
+    `req_time` is the user's own limit where a submit plug-in noted it (`user_tl=MINUTES` in AdminComment), else the
+    last limit sacct knows. Raises BatchcastError for a record without an id or a submit time.
+    """
+    end, submit = epoch(record["End"]), epoch(record["Submit"])
+    if not record["JobID"] or math.isnan(submit):
+        raise BatchcastError(f"a job without an id or a submit time: {dict(record)!r}"[:200])
+    state = record["State"].split(" ")[0]
+    if math.isnan(end) or state in ("PENDING", "RUNNING", "SUSPENDED"):
+        return
+    start = epoch(record["Start"])
+    never_ran = math.isnan(start) or number(record["AllocNodes"]) == 0
+    noted = _USER_LIMIT.search(record["AdminComment"])
+    nodes, procs = number(record["ReqNodes"]), number(record["ReqCPUS"])
+    for job_id in _task_ids(record["JobID"]):
+        yield Sighting(
+            job_id=job_id,
+            raw_id=record["JobIDRaw"],
+            submit_time=submit,
+            state=state,
+            start_time=math.nan if never_ran else start,
+            end_time=end,
+            never_ran=never_ran,
+            eligible_time=epoch(record["Eligible"]),
+            req_time=parse_duration(noted[1] if noted else record["TimelimitRaw"]),
+            procs=number(record["AllocCPUS"]),
+            nodes=number(record["AllocNodes"]) or nodes,
+            req_mem_kib=parse_memory(record["ReqMem"], nodes=nodes, procs=procs),
+            req_gpus=number(parse_tres(record["ReqTRES"]).get("gres/gpu", "")),
+            user_id=record["User"] or None,
+            group_id=record["Group"] or None,
+            account=record["Account"] or None,
+            partition_id=record["Partition"].split(",")[0] or None,
+            qos=record["QOS"] or None,
+            priority=number(record["Priority"]),
+            work_dir=record["WorkDir"] or None,
+            job_name=record["JobName"] or None,
+            req_procs=procs,
+        )
+
+
+def _task_ids(job_id: str) -> Iterator[str]:
+    """`4_[1-3,9]` as 4_1, 4_2, 4_3, 4_9; any other id as it is."""
+    match = _TASKS.fullmatch(job_id)
+    if match is None:
+        yield job_id
+        return
+    for piece in match[2].split(","):
+        span, _, step = piece.partition(":")
+        first, _, last = span.partition("-")
+        for task in range(int(first), int(last or first) + 1, int(step or 1)):
+            yield f"{match[1]}_{task}"

@@ -1,0 +1,78 @@
+"""The #SBATCH lines of a script: what would be asked for, as far as a forecast needs it. Pure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+
+_LONG = {
+    "p": "partition",
+    "A": "account",
+    "t": "time",
+    "N": "nodes",
+    "n": "ntasks",
+    "c": "cpus-per-task",
+    "q": "qos",
+    "J": "job-name",
+    "a": "array",
+    "d": "dependency",
+    "b": "begin",
+    "G": "gpus",
+    "H": "hold",
+}
+
+
+def parse_script(text: str) -> dict[str, str]:
+    """Options of the #SBATCH lines by long name, the last of each winning; reading ends at the first command.
+
+    >>> parse_script("#!/bin/sh\\n#SBATCH -t 1:00:00 --nodes=2\\n#SBATCH --job-name my\\nsrun x\\n#SBATCH -n 9\\n")
+    {'time': '1:00:00', 'nodes': '2', 'job-name': 'my'}
+    """
+    words: list[str] = []
+    for line in text.splitlines():
+        stripped = line.strip()
+        match = re.match(r"#SBATCH\s+(.*)", stripped)
+        if match:
+            try:
+                words += shlex.split(match[1], comments=True)
+            except ValueError:  # an open quote: the line as it is
+                words += match[1].split()
+        elif stripped and not stripped.startswith("#"):
+            break
+    return _options(words)
+
+
+def _options(words: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    k = 0
+    while k < len(words):
+        word = words[k]
+        k += 1
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+        elif re.match(r"-[A-Za-z]", word):
+            name, value, equals = _LONG.get(word[1], word[1]), word[2:], word[2:]
+        else:
+            continue
+        if not equals and k < len(words) and not words[k].startswith("-"):
+            value, k = words[k], k + 1
+        found[name] = value
+    return found
+
+
+def processors(options: Mapping[str, str]) -> tuple[float, float]:
+    """Processors and nodes of a script: tasks times processors a task; nodes 1 where not given.
+
+    >>> processors({"nodes": "2", "ntasks-per-node": "8"}), processors({"ntasks": "4", "cpus-per-task": "2"})
+    ((16.0, 2.0), (8.0, 1.0))
+    """
+    nodes = _count(options.get("nodes", "1"))
+    per_node = options.get("ntasks-per-node")
+    tasks = _count(options["ntasks"]) if "ntasks" in options else nodes * _count(per_node or "1")
+    return tasks * _count(options.get("cpus-per-task", "1")), nodes
+
+
+def _count(text: str) -> float:
+    match = re.match(r"\d+", text)
+    return float(match[0]) if match and int(match[0]) else 1.0

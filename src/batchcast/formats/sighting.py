@@ -1,0 +1,77 @@
+"""What a batch system shows of its jobs at one instant, whichever system it is: the seam of the live clocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+OPEN_STATES = frozenset(
+    {"PENDING", "RUNNING", "SUSPENDED", "STOPPED", "CONFIGURING", "SIGNALING", "STAGE_OUT", "RESIZING"}
+)
+UNCERTAIN_STATES = frozenset({"COMPLETING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "REVOKED"})
+"""On their way from one state to another: Slurm 22.05 shows a requeued job with times of neither run meanwhile."""
+
+
+class Sighting(NamedTuple):
+    """One job as a batch system showed it. Seconds since the epoch, NaN unknown; limits in seconds, infinity unlimited.
+
+    `start_time` is of a job that runs or ran, `expected_start` the system's own forecast of a waiting one. `state` is
+    Slurm's long name, `certain` false while the job passes from one state to another. `never_ran`: it left the queue
+    without having had a node. Of an array task waiting together with others `raw_id` is the array's.
+    """
+
+    job_id: str
+    raw_id: str
+    submit_time: float
+    state: str
+    certain: bool = True
+    start_time: float = math.nan
+    end_time: float = math.nan
+    never_ran: bool = False
+    expected_start: float = math.nan
+    eligible_time: float = math.nan
+    reason: str = ""
+    req_time: float = math.nan
+    procs: float = math.nan
+    nodes: float = math.nan
+    req_mem_kib: float = math.nan
+    req_gpus: float = math.nan
+    user_id: str | None = None
+    group_id: str | None = None
+    account: str | None = None
+    partition_id: str | None = None
+    qos: str | None = None
+    priority: float = math.nan
+    dependency: str = ""
+    work_dir: str | None = None
+    job_name: str | None = None
+    req_procs: float = math.nan
+
+    @property
+    def is_open(self) -> bool:
+        """Waiting or running."""
+        return self.state in OPEN_STATES
+
+
+class Snapshot(NamedTuple):
+    """Everything shown at once: the jobs, when it was asked for, and how many pieces could not be read."""
+
+    asked_at: float
+    jobs: tuple[Sighting, ...]
+    broken: int = 0
+
+
+class Site(NamedTuple):
+    """What holds for the whole machine: `keeps_s` is how long a finished job stays visible in a snapshot.
+
+    `partitions` by name: default_time_s, max_time_s, procs; `private` when users may not see each other's jobs.
+    """
+
+    cluster: str
+    version: str
+    keeps_s: float
+    private: bool
+    total_procs: float
+    accounting: bool
+    partitions: Mapping[str, Mapping[str, float]]

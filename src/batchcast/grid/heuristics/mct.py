@@ -1,0 +1,24 @@
+"""`mct`: each job where it completes first."""
+
+from __future__ import annotations
+
+from ..protocol import Batch, Plan
+
+
+class Mct:
+    """Each job, as it comes, to the resource where it completes first (minimum completion time).
+
+    Braun et al. 2001. Knows no deadlines. Ties to the lowest resource. O(nm).
+
+    >>> import numpy as np
+    >>> Mct().assign(Batch.of_times(np.array([[2.0, 3.0], [2.0, 3.0]]))).resource
+    array([0, 1])
+    """
+
+    deadlines = False
+
+    def assign(self, batch: Batch) -> Plan:
+        """The plan for the jobs waiting now."""
+        from ..kernels import MCT, one_by_one
+
+        return Plan(*one_by_one(batch.times, batch.free, batch.now, batch.deadline, MCT))

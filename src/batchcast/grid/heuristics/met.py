@@ -1,0 +1,24 @@
+"""`met`: each job where it runs shortest."""
+
+from __future__ import annotations
+
+from ..protocol import Batch, Plan
+
+
+class Met:
+    """Each job, as it comes, to the resource where it runs shortest (minimum execution time), however busy that is.
+
+    Braun et al. 2001. Knows no deadlines. Ties to the lowest resource. O(nm).
+
+    >>> import numpy as np
+    >>> Met().assign(Batch.of_times(np.array([[2.0, 3.0], [2.0, 3.0]]))).resource
+    array([0, 0])
+    """
+
+    deadlines = False
+
+    def assign(self, batch: Batch) -> Plan:
+        """The plan for the jobs waiting now."""
+        from ..kernels import MET, one_by_one
+
+        return Plan(*one_by_one(batch.times, batch.free, batch.now, batch.deadline, MET))

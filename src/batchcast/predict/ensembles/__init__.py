@@ -1,0 +1,1 @@
+"""Run time learnt from a job's feature columns: the parts that irpa, brbf and their baselines share."""

@@ -1,0 +1,1 @@
+"""Nearest neighbours over finished jobs, compiled: the store, the neighbour orders, the fitness, the genetic search."""

@@ -1,0 +1,149 @@
+"""What is remembered of jobs, as arrays: requests by order of submission, finished jobs by order of completion.
+
+Both are known at their instant only: a request when it is submitted, a run time when its End was told. A training
+round sees the same arrays as a prediction, so it cannot know more than the prediction did.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...job import JobRequest
+from ..fields import field_value
+from ..runtime.requested import largest_limit, limit_or
+
+
+class Rows:
+    """Columns that grow at the end and are dropped at the front; amortised O(1) an append."""
+
+    __slots__ = ("columns", "dropped", "length")
+
+    def __init__(self, **columns: tuple[int, type]) -> None:
+        """Each column: its width (0: a plain vector) and dtype."""
+        self.columns: dict[str, np.ndarray] = {
+            name: np.zeros((64, width) if width else 64, dtype) for name, (width, dtype) in columns.items()
+        }
+        self.length = 0
+        self.dropped = 0
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.columns[name][: self.length]
+
+    def append(self, *values: Any) -> None:
+        """One more row, values in the order of the columns."""
+        if self.length == len(next(iter(self.columns.values()))):
+            for name, column in self.columns.items():
+                self.columns[name] = np.concatenate([column, np.zeros_like(column)])
+        for column, value in zip(self.columns.values(), values):
+            column[self.length] = value
+        self.length += 1
+
+    def keep(self, mask: np.ndarray) -> None:
+        """Keep only the rows where `mask` (length,) is true."""
+        kept = int(mask.sum())
+        for column in self.columns.values():
+            column[:kept] = column[: self.length][mask]
+        self.dropped += self.length - kept
+        self.length = kept
+
+
+class Store:
+    """Requests in submit order (numbered from 0) and finished jobs in completion order, on given fields.
+
+    `nominals` are compared for equality (codes from 0, unknown is a code of its own), `numbers` by distance (unknown,
+    infinite: NaN). `run` of a request is NaN until its End. Finished jobs submitted before `oldest` are not kept:
+    nobody may look that far back. An End without its Submit (a live clock that began in the middle) counts as
+    submitted last. O(1) an event.
+    """
+
+    def __init__(self, nominals: tuple[str, ...], numbers: tuple[str, ...]) -> None:
+        self.nominals = nominals
+        self.numbers = numbers
+        self.codes: tuple[dict[Any, int], ...] = tuple({} for _ in nominals)
+        shape = {"codes": (len(nominals), np.int32), "values": (len(numbers), np.float64)}
+        self.requests = Rows(
+            **shape, limit=(0, np.float64), fallback=(0, np.float64), done=(0, np.int64), run=(0, np.float64)
+        )
+        self.finished = Rows(
+            **shape, number=(0, np.int64), place=(0, np.int64), run=(0, np.float64), total=(0, np.float64)
+        )
+        self.completions = 0
+        self.oldest = 0
+        self.largest = 0.0
+        self.open: dict[int, int] = {}
+        self.low = np.full(len(numbers), np.inf)
+        self.high = np.full(len(numbers), -np.inf)
+
+    @property
+    def submitted(self) -> int:
+        """How many jobs were submitted so far."""
+        return self.requests.dropped + self.requests.length
+
+    def code(self, job: JobRequest) -> np.ndarray:
+        """The job's nominal codes (int32); a value never seen gets -1, which equals no finished job's code."""
+        return np.array(
+            [known.get(field_value(job, name), -1) for name, known in zip(self.nominals, self.codes)], dtype=np.int32
+        )
+
+    def value(self, job: JobRequest) -> np.ndarray:
+        """The job's numbers (float64), NaN when unknown or infinite."""
+        found = (field_value(job, name) for name in self.numbers)
+        return np.array([_finite(v) for v in found])
+
+    def limit(self, job: JobRequest) -> tuple[float, float]:
+        """The job's limit (NaN: none) and what stands in for a prediction when there is no history at all."""
+        return _finite(job.req_time), limit_or(job.req_time, self.largest)
+
+    def submit(self, job: JobRequest) -> None:
+        """A request arrives."""
+        limit, fallback = self.limit(job)
+        for name, known in zip(self.nominals, self.codes):
+            known.setdefault(field_value(job, name), len(known))
+        self.open[job.row] = self.submitted
+        value = self.value(job)
+        self.requests.append(self.code(job), value, limit, fallback, self.completions, math.nan)
+        self.low, self.high = np.fmin(self.low, value), np.fmax(self.high, value)
+        self.largest = largest_limit(self.largest, job.req_time)
+
+    def end(self, job: JobRequest, run: float) -> None:
+        """A run time becomes known."""
+        number = self.open.pop(job.row, None)
+        place = self.completions
+        self.completions += 1
+        if number is None:
+            number = self.submitted
+            for name, known in zip(self.nominals, self.codes):
+                known.setdefault(field_value(job, name), len(known))
+        elif number >= self.requests.dropped:
+            self.requests.columns["run"][number - self.requests.dropped] = run
+        if number >= self.oldest:
+            before = self.finished["total"][-1] if self.finished.length else 0.0
+            self.finished.append(self.code(job), self.value(job), number, place, run, before + run)
+
+    def withdraw(self, job: JobRequest) -> None:
+        """A job will never run."""
+        self.open.pop(job.row, None)
+
+    def forget(self, oldest: int) -> None:
+        """Let go of what was submitted before number `oldest`; running totals start anew."""
+        self.oldest = oldest
+        self.requests.keep(np.arange(self.requests.length) + self.requests.dropped >= oldest)
+        self.finished.keep(self.finished["number"] >= oldest)
+        self.finished["total"][:] = np.cumsum(self.finished["run"])
+
+    def scaling_so_far(self) -> tuple[np.ndarray, np.ndarray]:
+        """Minimum and range of the numbers of all requests so far; range 0 where nothing varies."""
+        span = self.high - self.low
+        return self.low, np.where(np.isfinite(span), span, 0.0)
+
+    def window(self, first: int, last: int) -> dict[str, np.ndarray]:
+        """The requests numbered first to last - 1 as columns (views)."""
+        begin, end = (max(number - self.requests.dropped, 0) for number in (first, last))
+        return {name: self.requests[name][begin:end] for name in self.requests.columns}
+
+
+def _finite(value: Any) -> float:
+    return float(value) if isinstance(value, (int, float)) and math.isfinite(value) else math.nan

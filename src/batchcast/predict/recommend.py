@@ -1,0 +1,64 @@
+"""A limit from the run times of similar finished jobs: an empirical quantile under a site's rules. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Advice(NamedTuple):
+    """A limit in seconds, the rank it rests on, and what shaped it. `reached` false: too few jobs for that risk."""
+
+    limit_s: float
+    quantile_s: float
+    rank: int
+    jobs: int
+    cut: int
+    reached: bool
+    shaped_by: str
+    longest_s: float
+
+
+def recommend_limit(
+    run_times: Sequence[float],
+    was_cut: Sequence[bool],
+    risk: float = 0.05,
+    *,
+    floor: float = 300.0,
+    step: float = 300.0,
+    most: float = math.inf,
+) -> Advice:
+    """The shortest limit that a job like these exceeds with probability `risk` at most; seconds.
+
+    The k-th smallest of n run times with k = ceil((n + 1)(1 - risk)): for exchangeable jobs the next one exceeds it
+    with probability 1 - k/(n + 1) <= risk (order statistics; Vovk, Gammerman & Shafer 2005, sec. 2.2). A job cut at
+    its limit ran at least that long and sorts after all that ended by themselves at that length; where the quantile
+    falls on one, or k > n, no limit from these jobs keeps the risk: the longest is taken, a quarter added, and
+    `reached` is false. Then up to `floor`, up to a multiple of `step`, down to `most`. O(n log n).
+
+    >>> recommend_limit([100.0] * 30 + [1000.0], [False] * 31, 0.05, floor=60, step=60)[:4]
+    (1020.0, 1000.0, 31, 31)
+    """
+    if not run_times:
+        raise ValueError("no finished jobs to go by")
+    ordered = sorted(zip(run_times, was_cut))
+    n = len(ordered)
+    k = math.ceil((n + 1) * (1 - risk) - 1e-9)
+    reached = k <= n and not ordered[k - 1][1]
+    quantile = ordered[min(k, n) - 1][0]
+    wanted = quantile if reached else ordered[-1][0] * 1.25
+    limit, shaped = max(wanted, floor), "the shortest limit here" if wanted < floor else ""
+    limit = math.ceil(limit / step - 1e-9) * step if step > 0 else limit
+    if limit > most:
+        limit, shaped = most, "the longest limit there is"
+    return Advice(limit, quantile, k, n, sum(was_cut), reached, shaped, ordered[-1][0])
+
+
+def rule_of_thumb(run_times: Sequence[float], step: float = 300.0) -> float:
+    """The usual advice: 1.25 times the longest recent run, up to a full five minutes; seconds.
+
+    >>> rule_of_thumb([600.0, 1000.0])
+    1500.0
+    """
+    return math.ceil(1.25 * max(run_times) / step - 1e-9) * step

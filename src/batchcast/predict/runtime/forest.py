@@ -1,0 +1,29 @@
+"""`forest`: random forest regression (RFR) on a job's feature columns, a baseline of Wu et al. 2019."""
+
+from __future__ import annotations
+
+from ..ensembles.encoding import VASP_FEATURES, Encut
+from ..ensembles.learner import FeatureLearner
+from ..ensembles.single import SingleModel
+
+
+def forest(
+    encut: Encut = "paper",
+    features: tuple[str, ...] = VASP_FEATURES,
+    also: tuple[str, ...] = (),
+    refit_every_jobs: int = 500,
+    window: int = 10000,
+    min_jobs: int = 50,
+    warm_start: bool = False,
+    seed: int = 0,
+) -> FeatureLearner:
+    """Random forest regression (RFR); Breiman 2001, by scikit-learn.
+
+    See `SingleModel` for the model and `FeatureLearner` for what it learns from and when it falls back.
+
+    >>> forest(window=1000).window
+    1000
+    """
+    names = features + also
+    model = SingleModel("forest", names, encut, seed, warm_start)
+    return FeatureLearner(model, names, refit_every_jobs, window, min_jobs)

@@ -1,0 +1,169 @@
+"""`knn_ga`: the K most similar of the last N finished jobs, everything tuned online by a genetic algorithm."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from ...events.event import END, SUBMIT, WITHDRAW, Event
+from ...events.state import SystemState
+from ...job import JobRequest
+from ..knn.batches import Batches
+from ..knn.genetic import minimise
+from ..knn.local import LOCAL_MODELS, local_estimate
+from ..knn.nearest import mean_and_std, mean_of_last, nearest, normal, planned, scaling
+from ..knn.store import Store
+from ..knn.trial import GENES, NOMINALS, NUMBERS, USER, Parameters, Trial
+from ..protocol import Prediction
+from ..spread import LEVELS, sample_quantiles
+
+UNTRAINED = Parameters(USER, 3000, 5, 0.0, 1.0)
+
+
+class KnnGa:
+    """Mean run time of the K nearest same-template jobs plus alpha deviations, capped at beta times the limit.
+
+    Source: Xu, Xiong & Xiao 2018, eqs. 2 to 7. A template is a subset of {user, group, queue, application}; among the
+    last N finished jobs those equal on it are ranked by eq. 3 over processors, limit and memory, min-max normalised
+    over the batch's HistSet (not clipped; both unknown: 0, one unknown: 1, a constant column: 0 between known values;
+    unknown names equal each other), ties to the more recently completed. Est2 = min(mean + alpha std, beta limit), no
+    cap without a limit, at least a second. No neighbour: the same with template {user}, then the mean of the last N,
+    then the limit (as it is).
+
+    Training: batch b has HistSet, TrainingSet and TestSet of `h`, `t1`, `t2` submissions, moved on by t2. When the
+    first job of a TestSet is about to be submitted, `population` x `generations` genomes are tried on the TrainingSet:
+    what each would have predicted then, for the jobs of it that have finished by now. Jobs submitted before the HistSet
+    are invisible. The first h + t1 jobs get template {user}, K = 5. Departures: operators are ours (see knn.genetic),
+    the paper prints none; `pu_weight` multiplies (1 - PU)^2; with `local_model=linear|svr` the estimate is a regression
+    over the normalised numbers of the same neighbours, the parameters still being searched with the mean.
+    `warm_start=yes` begins a batch with the last population. Seeded by (seed, batch). Quantiles: order statistics of
+    the neighbours. O(N) a prediction; a refit costs one neighbour order per template and distinct request, then
+    about t1 * K steps an evaluation, and `trained` says what it found and how many evaluations it took.
+
+    >>> from batchcast.events.event import End
+    >>> job, state = JobRequest(0, 1, 0.0, 1.0, 600.0, float("nan"), user_id="ada"), SystemState()
+    >>> method = KnnGa()
+    >>> for run in (100.0, 200.0):
+    ...     method.observe(End(run, job, run, 0.0), state)
+    >>> method.predict(job, state).point
+    150.0
+    """
+
+    levels = LEVELS
+    uses = (*NOMINALS, *NUMBERS)
+
+    def __init__(
+        self,
+        h: int = 3000,
+        t1: int = 1500,
+        t2: int = 1000,
+        population: int = 50,
+        generations: int = 100,
+        local_model: Literal["mean", "linear", "svr"] = "mean",
+        warm_start: bool = False,
+        pu_weight: float = 1.0,
+        seed: int = 0,
+    ) -> None:
+        if generations < 1 or population < 3:
+            raise ValueError("generations is at least 1, population at least 3")
+        if local_model not in LOCAL_MODELS:
+            raise ValueError(f"local_model is one of {', '.join(LOCAL_MODELS)}")
+        self.batches = Batches(h, t1, t2)
+        self.population, self.generations = population, generations
+        self.local_model = local_model
+        self.warm_start = warm_start
+        self.pu_weight = pu_weight
+        self.seed = seed
+        self.refit_every_jobs = self.batches.cadence
+        self.store = Store(NOMINALS, NUMBERS)
+        self.batch = -1
+        self.parameters = UNTRAINED
+        self.low, self.span = np.zeros(len(NUMBERS)), np.zeros(len(NUMBERS))
+        self.last_population: np.ndarray | None = None
+        self.trained: list[dict[str, Any]] = []
+
+    def predict(self, job: JobRequest, at: SystemState) -> Prediction:
+        """The estimate from the neighbours that have finished by now."""
+        store, chosen = self.store, self.parameters
+        codes, values = store.code(job), store.value(job)
+        low, span = (self.low, self.span) if self.batch >= 0 else store.scaling_so_far()
+        query = np.array([normal(v, a, b) for v, a, b in zip(values, low, span)])
+        finished = (store.finished["codes"], store.finished["values"])
+        run = store.finished["run"]
+        limit, fallback = store.limit(job)
+        for template, words in ((chosen.template, self._words()), (USER, "same user")):
+            near = nearest(*finished, codes, query, low, span, template, chosen.n, chosen.k)
+            if len(near):
+                mean, std = mean_and_std(run, near)
+                if self.local_model != "mean":
+                    table = np.array(
+                        [[normal(v, a, b) for v, a, b in zip(row, low, span)] for row in finished[1][near]]
+                    )
+                    mean = local_estimate(self.local_model, table, run[near], query)
+                point = planned(mean, std, limit, chosen.alpha, chosen.beta)
+                quantiles = sample_quantiles(run[near].tolist(), limit)
+                return Prediction(point, LEVELS, quantiles, f"{len(near)} nearest, {words}")
+        if len(run):
+            mean = mean_of_last(store.finished["total"], len(run), chosen.n)
+            quantiles = sample_quantiles(run[-chosen.n :].tolist(), limit)
+            return Prediction(planned(mean, 0.0, limit, chosen.alpha, chosen.beta), LEVELS, quantiles, "mean of all")
+        return Prediction(max(fallback, 1.0), basis="limit: no history")
+
+    def observe(self, event: Event, at: SystemState) -> None:
+        """Notes requests and, when they end, run times."""
+        if event.kind == SUBMIT:
+            self.store.submit(event.job)  # type: ignore[union-attr]
+        elif event.kind == END:
+            self.store.end(event.job, event.run_time)  # type: ignore[union-attr]
+        elif event.kind == WITHDRAW:
+            self.store.withdraw(event.job)  # type: ignore[union-attr]
+
+    def refit(self, now: float) -> None:
+        """Search the parameters of the batch that is due; nothing when none is."""
+        batch = self.batches.due(self.store.submitted)
+        if batch <= self.batch:
+            return
+        self.batch = batch
+        self.store.forget(self.batches.history(batch)[0])
+        self.low, self.span = scaling(self.store.window(*self.batches.history(batch))["values"])
+        trial = self.trial()
+        if not len(trial.actual):
+            return
+        found = minimise(
+            GENES,
+            lambda genome: trial.score(Parameters.of(genome), self.pu_weight)[0],
+            np.random.default_rng((self.seed, batch)),
+            population=self.population,
+            generations=self.generations,
+            start=self.last_population if self.warm_start else None,
+        )
+        self.last_population = found.population
+        self.parameters = Parameters.of(found.best)
+        _, mae, pu = trial.score(self.parameters, self.pu_weight)
+        self.trained.append(
+            {
+                "now": now,
+                "batch": batch,
+                "first_job": self.batches.training(batch)[1],
+                "template": "+".join(self.parameters.fields()) or "(empty)",
+                "n": self.parameters.n,
+                "k": self.parameters.k,
+                "alpha": self.parameters.alpha,
+                "beta": self.parameters.beta,
+                "fitness": found.fitness,
+                "training_jobs": len(trial.done),
+                "training_mae_s": mae,
+                "training_underestimate_rate": pu,
+                "evaluations": found.evaluations,
+            }
+        )
+
+    def trial(self) -> Trial:
+        """The current batch's TrainingSet as far as its jobs have finished, ready to try parameters on."""
+        training = self.store.window(*self.batches.training(self.batch))
+        known = ~np.isnan(training["run"])
+        return Trial.of({name: column[known] for name, column in training.items()}, self.store, self.low, self.span)
+
+    def _words(self) -> str:
+        return "same " + ", ".join(self.parameters.fields()) if self.parameters.template else "any job"

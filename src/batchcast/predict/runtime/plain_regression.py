@@ -1,0 +1,97 @@
+"""`plain_regression`: one regression over all history, the yardstick of `su` (Wang et al. 2021, "Single-" columns)."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Literal
+
+import numpy as np
+
+from ...events.event import END, SUBMIT, Event
+from ...events.state import SystemState
+from ...job import JobRequest
+from ..day import size_and_hour
+from ..knn.local import REGRESSIONS, Linear, Scaled, fitted
+from ..protocol import Prediction, at_least_a_second
+from ..warming import Warming
+from .requested import largest_limit, limit_or
+
+
+class PlainRegression:
+    """Linear, forest or svr from standardised (processors, sin and cos of the hour of submission) to run time.
+
+    Source: Wang et al. 2021, section "Experimental results": the regressors without clusters and neighbours. Fitted
+    anew every `every` submissions (at the beginning sooner, see `warming`) to the last `window` finished jobs, on
+    standardised features and run times; unknown processors count as the mean. Before the first fit: the mean of what
+    has finished, else the limit. Kept between one second and the limit. One model evaluation a prediction; `trained`
+    lists the refits.
+
+    >>> PlainRegression("linear").predict(JobRequest(0, 1, 0.0, 1.0, 60.0, float("nan")), SystemState()).point
+    60.0
+    """
+
+    uses = ("procs",)
+
+    def __init__(
+        self,
+        model: Literal["linear", "forest", "svr"] = "svr",
+        every: int = 1000,
+        window: int = 3000,
+        utc_offset: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        if model not in REGRESSIONS:
+            raise ValueError(f"model is one of {', '.join(REGRESSIONS)}")
+        if window < 1:
+            raise ValueError("window is at least 1 job")
+        self.model = model
+        self.pace = Warming(every)
+        self.refit_every_jobs = self.pace.cadence
+        self.submitted = 0
+        self.utc_offset = utc_offset
+        self.seed = seed
+        self.largest = 0.0
+        self.finished: deque[tuple[float, float, float, float]] = deque(maxlen=window)
+        self.total = 0.0
+        self.count = 0
+        self.fit: Linear | Scaled | None = None
+        self.centre, self.spread = np.zeros(3), np.ones(3)
+        self.trained: list[dict[str, Any]] = []
+
+    def predict(self, job: JobRequest, at: SystemState) -> Prediction:
+        """The regression's value."""
+        if self.fit is not None:
+            row = self._standard(np.array([size_and_hour(job, self.utc_offset)]))
+            value = float(self.fit(row)[0])
+            if np.isfinite(value):
+                return Prediction(at_least_a_second(value, job.req_time), basis=f"{self.model} over all history")
+        if self.count:
+            return Prediction(at_least_a_second(self.total / self.count, job.req_time), basis="mean of all")
+        return Prediction(at_least_a_second(limit_or(job.req_time, self.largest)), basis="limit: no history")
+
+    def observe(self, event: Event, at: SystemState) -> None:
+        """Keeps the last finished jobs."""
+        if event.kind == END:
+            run: float = event.run_time  # type: ignore[union-attr]
+            self.finished.append((*size_and_hour(event.job, self.utc_offset), run))  # type: ignore[union-attr]
+            self.total += run
+            self.count += 1
+        elif event.kind == SUBMIT:
+            self.submitted += 1
+            self.largest = largest_limit(self.largest, event.job.req_time)  # type: ignore[union-attr]
+
+    def refit(self, now: float) -> None:
+        """Fit to the last finished jobs, when it is due."""
+        if not self.pace.due(self.submitted) or not self.finished:
+            return
+        table = np.array(self.finished)
+        values, run = table[:, :3], table[:, 3]
+        known = ~np.isnan(values[:, 0])
+        self.centre = np.array([values[known, 0].mean() if known.any() else 0.0, *values[:, 1:].mean(axis=0)])
+        spread = np.array([values[known, 0].std() if known.any() else 0.0, *values[:, 1:].std(axis=0)])
+        self.spread = np.where(spread > 0, spread, 1.0)
+        self.fit = fitted(self.model, self._standard(values), run, self.seed)
+        self.trained.append({"now": now, "training_jobs": len(run), "evaluations": 1})
+
+    def _standard(self, values: np.ndarray) -> np.ndarray:
+        return np.nan_to_num((values - self.centre) / self.spread, nan=0.0)

@@ -1,0 +1,180 @@
+"""`smith_templates`: several ways to call jobs alike; the one with the smallest confidence interval answers."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...events.event import END, SUBMIT, WITHDRAW, Event
+from ...events.state import SystemState
+from ...job import JobRequest
+from ..knn.batches import Batches
+from ..knn.categories import category_statistics, members, smallest_interval, welford
+from ..knn.genetic import Gene, minimise
+from ..knn.orders import classes
+from ..knn.store import Store
+from ..protocol import Prediction, at_least_a_second
+from ..spread import LEVELS, sample_quantiles
+
+FIELDS = ("user_id", "group_id", "queue_id", "app_id", "procs", "procs_log2")
+SIZES = (0b000000, 0b010000, 0b100000)
+SLOTS = 6
+
+
+class Template(NamedTuple):
+    """Fields that must agree (bits of FIELDS), and whether run times are taken relative to the limit."""
+
+    fields: int
+    relative: bool
+
+    def __str__(self) -> str:
+        names = "+".join(name for field, name in enumerate(FIELDS) if (self.fields >> field) & 1)
+        return f"({names}){' relative' if self.relative else ''}"
+
+
+UNIVERSE = tuple(
+    Template(names | size, relative) for size in SIZES for names in range(16) for relative in (False, True)
+)
+GENES = (*(Gene("bit") for _ in range(SLOTS)), *(Gene("int", 0, len(UNIVERSE) - 1) for _ in range(SLOTS)))
+UNTRAINED = tuple(UNIVERSE.index(Template(fields, False)) for fields in (0b011001, 0b010001, 0b000001, 0b000000))
+
+
+class SmithTemplates:
+    """The mean of the category with the smallest confidence interval, among templates chosen by genetic search.
+
+    Source: Smith, Foster & Taylor 1998. A template names the fields on which jobs must agree (user, group, queue,
+    application; processors exactly, by powers of two, or not at all) and whether run times are averaged as they are or
+    as shares of the limit: 96 in all. A job falls into one category of each template; a category of at least two
+    finished jobs gives its mean and the 90 % confidence interval of it, t(n - 1) s / sqrt(n); the smallest interval
+    answers (ties: the first template). A genome holds up to 6 templates; per batch (windows of `knn_ga`) the set with
+    the smallest mean absolute error on the TrainingSet is searched. Departures: only means, no regressions; no maximum
+    history per template, all see the jobs submitted since the HistSet began; unknown names equal each other. Without a
+    category of two: the mean of all, then the limit. Capped by the limit, at least a second. Quantiles: order
+    statistics of the category. O(6 jobs in the window) a prediction; `trained` says what each batch found and what it
+    cost.
+
+    >>> SmithTemplates().predict(JobRequest(0, 1, 0.0, 1.0, 60.0, float("nan")), SystemState()).point
+    60.0
+    """
+
+    levels = LEVELS
+    uses = (*FIELDS[:-1], "req_time")
+
+    def __init__(
+        self, h: int = 3000, t1: int = 1500, t2: int = 1000, population: int = 30, generations: int = 40, seed: int = 0
+    ) -> None:
+        if generations < 1 or population < 3:
+            raise ValueError("generations is at least 1, population at least 3")
+        self.batches = Batches(h, t1, t2)
+        self.refit_every_jobs = self.batches.cadence
+        self.population, self.generations = population, generations
+        self.seed = seed
+        self.store = Store(FIELDS, ("req_time",))
+        self.chosen: tuple[int, ...] = UNTRAINED
+        self.batch = -1
+        self.quantile = _t_quantiles(h + t1 + t2 + 1)
+        self.trained: list[dict[str, Any]] = []
+
+    def predict(self, job: JobRequest, at: SystemState) -> Prediction:
+        """The mean of the job's surest category."""
+        store, codes = self.store, self.store.code(job)
+        limit, fallback = store.limit(job)
+        run = store.finished["run"]
+        least, value, used, basis = np.inf, np.nan, run, "mean of all"
+        for number in self.chosen:
+            template = UNIVERSE[number]
+            scale = limit if template.relative else 1.0
+            amount = run / store.finished["values"][:, 0] if template.relative else run
+            found = members(store.finished["codes"], codes, template.fields, amount)
+            mean, variance = welford(found)
+            interval = float(self._interval(np.array(float(len(found))), np.array(variance))) * scale
+            if interval < least:
+                least, value, used = interval, mean * scale, found * scale
+                basis = f"category {template} of {len(found)}"
+        if not len(run):
+            return Prediction(max(fallback, 1.0), basis="limit: no history")
+        point = at_least_a_second(float(value if least < np.inf else run.mean()), limit)
+        return Prediction(point, LEVELS, sample_quantiles(used.tolist(), limit), basis)
+
+    def observe(self, event: Event, at: SystemState) -> None:
+        """Notes requests and, when they end, run times."""
+        if event.kind == SUBMIT:
+            self.store.submit(event.job)  # type: ignore[union-attr]
+        elif event.kind == END:
+            self.store.end(event.job, event.run_time)  # type: ignore[union-attr]
+        elif event.kind == WITHDRAW:
+            self.store.withdraw(event.job)  # type: ignore[union-attr]
+
+    def refit(self, now: float) -> None:
+        """Search the templates of the batch that is due; nothing when none is."""
+        batch = self.batches.due(self.store.submitted)
+        if batch <= self.batch:
+            return
+        self.batch = batch
+        self.store.forget(self.batches.history(batch)[0])
+        training = self.store.window(*self.batches.training(batch))
+        known = ~np.isnan(training["run"])
+        if not known.any():
+            return
+        training = {name: column[known] for name, column in training.items()}
+        estimate, interval, fallback = self._answers(training)
+        actual, limit = training["run"], np.nan_to_num(training["limit"], nan=np.inf)
+
+        def mean_error(genome: np.ndarray) -> float:
+            told = smallest_interval(np.array(_set(genome), dtype=np.int64), estimate, interval, fallback)
+            return float(np.abs(np.maximum(np.minimum(told, limit), 1.0) - actual).mean())
+
+        found = minimise(
+            GENES,
+            mean_error,
+            np.random.default_rng((self.seed, batch)),
+            population=self.population,
+            generations=self.generations,
+        )
+        self.chosen = _set(found.best)
+        self.trained.append(
+            {
+                "now": now,
+                "batch": batch,
+                "first_job": self.batches.training(batch)[1],
+                "templates": " ".join(str(UNIVERSE[number]) for number in self.chosen) or "(none)",
+                "training_jobs": len(actual),
+                "training_mae_s": found.fitness,
+                "evaluations": found.evaluations,
+            }
+        )
+
+    def _answers(self, training: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Estimate and interval of every template for every training job, (96, t), and the mean of all, (t,)."""
+        finished = self.store.finished
+        done = np.searchsorted(finished["place"], training["done"])
+        codes = np.concatenate([finished["codes"], training["codes"]])
+        run, limit = finished["run"], training["values"][:, 0]
+        estimate, interval = np.full((2, len(UNIVERSE), len(done)), np.nan)
+        for number, template in enumerate(UNIVERSE):
+            label = classes(codes, template.fields)
+            amount = run / finished["values"][:, 0] if template.relative else run
+            scale = limit if template.relative else np.ones(len(done))
+            count, mean, variance = category_statistics(label[: len(run)], label[len(run) :], done, amount)
+            estimate[number], interval[number] = mean * scale, self._interval(count, variance) * scale
+        all_of_them = classes(codes, 0)
+        count, mean, _ = category_statistics(all_of_them[: len(run)], all_of_them[len(run) :], done, run)
+        return estimate, interval, np.where(count > 0, mean, training["fallback"])
+
+    def _interval(self, count: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        """Half-width of the 90 % confidence interval of a mean; NaN below two jobs."""
+        degrees = np.clip(count - 1, 0, len(self.quantile) - 1).astype(int)
+        return self.quantile[degrees] * np.sqrt(variance / np.maximum(count, 1.0))
+
+
+def _set(genome: np.ndarray) -> tuple[int, ...]:
+    used = genome[:SLOTS] > 0
+    return tuple(dict.fromkeys(genome[SLOTS:][used].astype(int).tolist()))
+
+
+def _t_quantiles(most: int) -> np.ndarray:
+    """The 95 % quantile of Student's t for 0.. degrees of freedom; infinite for none."""
+    from scipy.special import stdtrit
+
+    return np.concatenate([[np.inf], stdtrit(np.arange(1, most), 0.95)])

@@ -1,0 +1,232 @@
+"""`su`: cluster each user's job names, take the nearest jobs of the cluster, regress on them (Wang et al. 2021)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Literal
+
+import numpy as np
+
+from ...events.event import END, SUBMIT, WITHDRAW, Event
+from ...events.state import SystemState
+from ...job import JobRequest
+from ..day import size_and_hour
+from ..knn.fitness import score
+from ..knn.local import REGRESSIONS, local_estimate
+from ..knn.store import Rows
+from ..protocol import Prediction, at_least_a_second
+from ..spread import LEVELS, sample_quantiles
+from ..text_clusters import cluster_texts, nearest_text
+from ..warming import Warming
+from .requested import largest_limit, limit_or
+
+KS = (5, 10, 20, 40)
+ALPHAS = tuple(round(0.8 + 0.05 * step, 2) for step in range(25))
+MEMORY = 2000
+NOBODY = ("", -1)
+Cluster = tuple[str, int]
+
+
+class Su:
+    """alpha times a regression over the k nearest jobs in the cluster of the job's user and name.
+
+    Source: Wang, Dai, Yu & Dong 2021, eqs. 1 to 5. Clusters: per user, k-means on edit distances of user_jobname (the
+    executable's number where the log has no names), see `text_clusters`; a user is clustered anew when a half more
+    distinct names have appeared, names in between join the nearest. Neighbours: by standardised (processors, sin and
+    cos of the hour of submission; an unknown is 1 away), among the cluster's last 2000 finished jobs; ties: the more
+    recent. Regression: `model` linear, forest or svr on those k, kept inside their range. A user without finished jobs
+    in a cluster yet: the same over the last 2000 of all. k and alpha are not printed; every `every` submissions (at the
+    beginning sooner, see `warming`) they are searched on the last `search` finished jobs, each predicted from what had
+    finished before its submission: smallest (sum|P - R|/sum R) / exp((1 - UR)^2), the trade of accuracy against
+    underestimates of Xu et al. 2018; `objective=mae` drops the second part. Departures: capped by the limit where
+    known. `utc_offset` turns the log's clock into local time, seconds. Quantiles: order statistics of the neighbours.
+    O(2000) and one small fit a prediction; `trained` lists each refit: what was found and how many fits it took.
+
+    >>> from batchcast.events.event import End
+    >>> job = JobRequest(0, 1, 0.0, 1.0, 600.0, float("nan"), user_id="ada", job_name="wing")
+    >>> method, state = Su(model="linear"), SystemState()
+    >>> for run in (100.0, 100.0):
+    ...     method.observe(End(run, job, run, 0.0), state)
+    >>> method.predict(job, state).point
+    100.0
+    """
+
+    levels = LEVELS
+    uses = ("user_id", "job_name", "app_id", "procs")
+
+    def __init__(
+        self,
+        model: Literal["linear", "forest", "svr"] = "svr",
+        every: int = 2000,
+        search: int = 100,
+        objective: Literal["balanced", "mae"] = "balanced",
+        clusters: bool = True,
+        utc_offset: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        if model not in REGRESSIONS:
+            raise ValueError(f"model is one of {', '.join(REGRESSIONS)}")
+        if search < 1:
+            raise ValueError("search is at least 1 job")
+        self.model = model
+        self.pace = Warming(every)
+        self.refit_every_jobs = self.pace.cadence
+        self.submitted = 0
+        self.search = search
+        self.pu_weight = 1.0 if objective == "balanced" else 0.0
+        self.clusters = clusters
+        self.utc_offset = utc_offset
+        self.seed = seed
+        self.k, self.alpha = 10, 1.0
+        self.largest = 0.0
+        self.centre, self.spread = np.zeros(3), np.ones(3)
+        self.finished = Rows(values=(3, np.float64), run=(0, np.float64), limit=(0, np.float64), done=(0, np.int64))
+        self.clusters_of_end: list[Cluster] = []
+        self.open: dict[int, int] = {}
+        self.members: dict[Cluster, list[int]] = {}
+        self.names: dict[str, Counter[str]] = {}
+        self.label: dict[str, dict[str, int]] = {}
+        self.clustered: dict[str, int] = {}
+        self.ends: dict[str, list[tuple[int, str]]] = {}
+        self.trained: list[dict[str, Any]] = []
+
+    def predict(self, job: JobRequest, at: SystemState) -> Prediction:
+        """alpha times the regression over the nearest jobs."""
+        user, text = user_and_text(job)
+        near = self._near(self._cluster(user, text), self._feature(job), self.k, self.finished.length)
+        basis = "of the cluster of its name"
+        if not len(near):
+            near, basis = self._near(NOBODY, self._feature(job), self.k, self.finished.length), "of all jobs"
+        if not len(near):
+            return Prediction(at_least_a_second(limit_or(job.req_time, self.largest)), basis="limit: no history")
+        run = self.finished["run"][near]
+        point = at_least_a_second(self.alpha * self._regress(near, self._feature(job)), job.req_time)
+        quantiles = sample_quantiles(run.tolist(), job.req_time)
+        return Prediction(point, LEVELS, quantiles, f"{self.model} over the {len(near)} nearest {basis}")
+
+    def observe(self, event: Event, at: SystemState) -> None:
+        """Submit: the user's names, and how much had finished by then. End: the run time joins its cluster."""
+        if event.kind == SUBMIT:
+            job: JobRequest = event.job  # type: ignore[union-attr]
+            user, text = user_and_text(job)
+            self.largest = largest_limit(self.largest, job.req_time)
+            self.submitted += 1
+            self.open[job.row] = self.finished.length
+            self.names.setdefault(user, Counter())[text] += 1
+            self.label.setdefault(user, {}).setdefault(text, self._cluster(user, text)[1])
+        elif event.kind == END:
+            self._end(event.job, event.run_time)  # type: ignore[union-attr]
+        elif event.kind == WITHDRAW:
+            self.open.pop(event.job.row, None)  # type: ignore[union-attr]
+
+    def refit(self, now: float) -> None:
+        """Cluster the users whose names grew, standardise anew, search k and alpha on the past; when it is due."""
+        if not self.pace.due(self.submitted):
+            return
+        grown = [user for user, names in self.names.items() if 2 * len(names) >= 3 * self.clustered.get(user, 0)]
+        changed = 0
+        for user in grown if self.clusters else ():
+            if len(self.names[user]) > self.clustered.get(user, 0):
+                self.clustered[user] = len(self.names[user])
+                self._recluster(user)
+                changed += 1
+        if not self.finished.length:
+            return
+        values = self.finished["values"][-20 * MEMORY :]
+        known = np.where(np.isnan(values).all(axis=0), 0.0, values)
+        spread = np.nanstd(known, axis=0)
+        self.centre, self.spread = np.nanmean(known, axis=0), np.where(spread > 0, spread, 1.0)
+        fits = self._search()
+        self.trained.append(
+            {
+                "now": now,
+                "first_job": self.submitted,
+                "k": self.k,
+                "alpha": self.alpha,
+                "users_clustered": changed,
+                "clusters": len(self.members),
+                "training_jobs": min(self.search, self.finished.length),
+                "evaluations": fits,
+            }
+        )
+
+    def _end(self, job: JobRequest, run: float) -> None:
+        user, text = user_and_text(job)
+        place = self.finished.length
+        done = self.open.pop(job.row, place)
+        self.finished.append(size_and_hour(job, self.utc_offset), run, job.req_time, done)
+        self.ends.setdefault(user, []).append((place, text))
+        cluster = self._cluster(user, text)
+        self.members.setdefault(cluster, []).append(place)
+        self.clusters_of_end.append(cluster)
+
+    def _cluster(self, user: str, text: str) -> Cluster:
+        """The cluster of the job's name, or of the nearest name of its user; label 0 before there are any."""
+        known = self.label.get(user)
+        if not known or not self.clusters:
+            return user, 0
+        if text not in known:
+            text = nearest_text(text, list(known))
+        return user, known[text]
+
+    def _recluster(self, user: str) -> None:
+        for label in set(self.label.get(user, {0: 0}).values()):
+            self.members.pop((user, label), None)
+        self.label[user] = cluster_texts(self.names[user], seed=self.seed).labels
+        for place, text in self.ends.get(user, ()):
+            cluster = self._cluster(user, text)
+            self.members.setdefault(cluster, []).append(place)
+            self.clusters_of_end[place] = cluster
+
+    def _feature(self, job: JobRequest) -> np.ndarray:
+        return (np.array(size_and_hour(job, self.utc_offset)) - self.centre) / self.spread
+
+    def _near(self, cluster: Cluster, query: np.ndarray, k: int, done: int) -> np.ndarray:
+        """Places of the k nearest members that are among the first `done` finished, nearest and then newest first."""
+        if cluster == NOBODY:
+            places = np.arange(max(done - MEMORY, 0), done)
+        else:
+            members = self.members.get(cluster, [])
+            places = np.array(members[-2 * MEMORY :], dtype=np.int64)
+            places = places[places < done][-MEMORY:]
+        places = places[::-1]
+        gap = np.nan_to_num(
+            (self.finished["values"][places] - self.centre) / self.spread - query, nan=1.0, posinf=1e150
+        )
+        order = np.argsort((np.clip(gap, -1e150, 1e150) ** 2).sum(axis=1), kind="stable")
+        return places[order[:k]]
+
+    def _regress(self, near: np.ndarray, query: np.ndarray) -> float:
+        table = (self.finished["values"][near] - self.centre) / self.spread
+        return local_estimate(self.model, table, self.finished["run"][near], query, self.seed)
+
+    def _search(self) -> int:
+        """Set k and alpha to the best on the last finished jobs; how many regressions it took."""
+        places = np.arange(max(self.finished.length - self.search, 0), self.finished.length)
+        actual, limit = self.finished["run"][places], self.finished["limit"][places]
+        best = (np.inf, self.k, self.alpha)
+        fits = 0
+        for k in KS:
+            estimate = np.full(len(places), np.nan)
+            for at, place in enumerate(places):
+                done = int(self.finished["done"][place])
+                query = (self.finished["values"][place] - self.centre) / self.spread
+                near = self._near(self.clusters_of_end[place], query, k, done)
+                near = near if len(near) else self._near(NOBODY, query, k, done)
+                if len(near):
+                    estimate[at] = self._regress(near, query)
+                    fits += 1
+            told = ~np.isnan(estimate)
+            for alpha in ALPHAS if told.any() else ():
+                capped = alpha * estimate[told]
+                value = score(capped, 0.0 * capped, limit[told], actual[told], 0.0, 1.0, self.pu_weight)[0]
+                best = min(best, (value, k, alpha))
+        _, self.k, self.alpha = best
+        return fits
+
+
+def user_and_text(job: JobRequest) -> tuple[str, str]:
+    """The user, and user_jobname as one text; the executable's number where there is no name."""
+    name = job.job_name if job.job_name is not None else job.app_id
+    user = "" if job.user_id is None else str(job.user_id)
+    return user, f"{user}_{'' if name is None else name}"

@@ -1,0 +1,103 @@
+"""`trip`: trust the request where there is little history or it was good, else a Tobit regression (Fan et al. 2017)."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from ...events.event import END, SUBMIT, Event
+from ...events.state import SystemState
+from ...job import JobRequest
+from ..day import ABSURD
+from ..fields import class_key
+from ..protocol import Prediction, at_least_a_second
+from ..spread import LEVELS
+from ..tobit import Tobit, fit_tobit
+from .requested import largest_limit, limit_or
+
+Z = tuple(NormalDist().inv_cdf(level) for level in LEVELS)
+Past = tuple[float, float, float]
+
+
+class Trip:
+    """The request, or a Tobit regression censored at the request over the jobs of the same user, project and name.
+
+    Source: Fan et al. 2017 as described in Wang et al. 2021. Project: the account, else the group; name: the job's
+    name, else its executable. Fewer than `count` finished such jobs: the request. Mean accuracy of their requests (run
+    over request, at most 1) above `trust`: the request. Else log run time on log processors and log request, a job that
+    reached its request counting as censored there; the point is the median, not above the request. The thresholds and
+    features are ours, the description gives none. Classes with news are fitted anew every `every` submissions on their
+    last `window` jobs; until its first fit a class gets the request. Jobs without a request: the largest seen, and no
+    censoring. Quantiles: the fitted log-normal's. O(1) a prediction; `trained` counts the fits of each refit.
+
+    >>> Trip().predict(JobRequest(0, 1, 0.0, 1.0, 600.0, float("nan"), user_id="ada"), SystemState()).point
+    600.0
+    """
+
+    levels = LEVELS
+    uses = ("user_id", "account", "group_id", "job_name", "app_id", "procs", "req_time")
+
+    def __init__(self, count: int = 10, trust: float = 0.8, window: int = 100, every: int = 500) -> None:
+        if min(count, window, every) < 1 or window < count or not 0 <= trust <= 1:
+            raise ValueError("count, window and every are at least 1, window not below count, trust in [0, 1]")
+        self.count = count
+        self.trust = trust
+        self.window = window
+        self.refit_every_jobs = every
+        self.largest = 0.0
+        self.past: dict[tuple[Any, ...], deque[Past]] = {}
+        self.fits: dict[tuple[Any, ...], Tobit] = {}
+        self.news: dict[tuple[Any, ...], None] = {}
+        self.trained: list[dict[str, Any]] = []
+
+    def predict(self, job: JobRequest, at: SystemState) -> Prediction:
+        """The request or the regression's median."""
+        limit = limit_or(job.req_time, self.largest)
+        key = kind_of(job)
+        fit, past = self.fits.get(key), self.past.get(key, ())
+        if fit is None or len(past) < self.count:
+            return Prediction(at_least_a_second(limit), basis="limit: too little history of this kind")
+        accuracy = sum(min(run / max(asked, 1.0), 1.0) for _, asked, run in past) / len(past)
+        if accuracy > self.trust:
+            return Prediction(at_least_a_second(limit), basis="limit: it was good before")
+        middle = fit.mean(np.array([_log(job.procs), _log(limit)]))
+        values = [at_least_a_second(math.exp(min(middle + z * fit.sigma, 40.0)), limit) for z in (0.0, *Z)]
+        return Prediction(values[0], LEVELS, tuple(values[1:]), f"Tobit over {len(past)} jobs of this kind")
+
+    def observe(self, event: Event, at: SystemState) -> None:
+        """Keeps the last jobs of each kind."""
+        if event.kind == END:
+            job: JobRequest = event.job  # type: ignore[union-attr]
+            run: float = event.run_time  # type: ignore[union-attr]
+            key = kind_of(job)
+            asked = job.req_time if 0 < job.req_time < math.inf else math.inf
+            self.past.setdefault(key, deque(maxlen=self.window)).append((job.procs, asked, run))
+            self.news[key] = None
+        elif event.kind == SUBMIT:
+            self.largest = largest_limit(self.largest, event.job.req_time)  # type: ignore[union-attr]
+
+    def refit(self, now: float) -> None:
+        """Fit the kinds that have news and enough history."""
+        due = [key for key in self.news if len(self.past[key]) >= self.count]
+        for key in due:
+            past = np.array(self.past[key])
+            asked = np.where(np.isinf(past[:, 1]), max(self.largest, 1.0), past[:, 1])
+            run = np.maximum(past[:, 2], 1.0)
+            table = np.array([[_log(procs), _log(limit)] for procs, limit in zip(past[:, 0], asked)])
+            self.fits[key] = fit_tobit(table, np.log(run), run >= np.maximum(past[:, 1], 1.0))
+        self.news = {}
+        self.trained.append({"now": now, "kinds": len(self.past), "evaluations": len(due)})
+
+
+def kind_of(job: JobRequest) -> tuple[Any, ...]:
+    """User, project and name of a job."""
+    user, account, group, name, app = class_key(job, ("user_id", "account", "group_id", "job_name", "app_id"))
+    return user, group if account is None else account, app if name is None else name
+
+
+def _log(value: float) -> float:
+    return math.log(min(max(value, 1.0), ABSURD)) if value == value else 0.0

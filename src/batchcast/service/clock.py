@@ -1,0 +1,129 @@
+"""The live clock over a store: rebuilt from what was told, moved on in one transaction with the forecasts it issues."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from ..events.event import SUBMIT
+from ..events.live import LiveClock, live_events
+from ..predict.conditional import given_waited
+from ..predict.protocol import Prediction
+from ..predict.registry import make, split_specs
+from ..store import told
+
+
+def predictors(runtime: str, wait: str) -> dict[tuple[str, str], Any]:
+    """Fresh predictors by (kind, spec)."""
+    made = {("runtime", spec): make("runtime", spec) for spec in split_specs(runtime)}
+    return made | {("wait", spec): make("wait", spec) for spec in split_specs(wait, "wait")}
+
+
+@dataclass(slots=True)
+class Step:
+    """What one move of the clock did: events told, forecasts issued, and how many events came late."""
+
+    events: int = 0
+    issued: int = 0
+    late: int = 0
+
+
+class StoredClock:
+    """The live clock of one cluster: its memory is the store, so that nothing is lost with the process."""
+
+    def __init__(self, cluster: str, make_predictors: Callable[[], Mapping[tuple[str, str], Any]]) -> None:
+        self.cluster = cluster
+        self._make = make_predictors
+        self._clock: LiveClock | None = None
+
+    def rebuild(self, connection: Connection) -> int:
+        """Hear again everything that was told; returns how many events. Linear in the stored history."""
+        memory = told.read_meta(connection, self.cluster)
+        total = memory.get("total_procs")
+        clock = LiveClock({json.dumps(k): p for k, p in self._make().items()}, math.nan if total is None else total)
+        again = live_events(told.told(connection, self.cluster), math.inf, only=7)
+        for event in again:
+            clock.tell(event, ask=False)
+        self._clock = clock
+        return len(again)
+
+    def advance(self, connection: Connection, until: float, issued_at: float, live_since: float) -> Step:
+        """Tell everything at or before `until`; issue forecasts for jobs that had not begun at `live_since`.
+
+        Runs inside the caller's transaction. If that fails, `forget` must be called: this clock has heard more than
+        the store remembers.
+        """
+        if self._clock is None:
+            self.rebuild(connection)
+        assert self._clock is not None
+        memory = told.read_meta(connection, self.cluster)
+        before = memory.get("told_until", -math.inf) or -math.inf
+        waiting = told.untold(connection, self.cluster, until)
+        begun = {j.request.row: _begun(j.start_time, j.end_time) for j in waiting}
+        step, issue = Step(), []
+        events = live_events(waiting, until)
+        for event in events:
+            step.late += event.time <= before
+            row = event.job.row if event.kind == SUBMIT else -1  # type: ignore[union-attr]
+            ask = event.kind == SUBMIT and begun[row] > live_since
+            for key, prediction in self._clock.tell(event, ask).items():
+                kind, method = json.loads(key)
+                issue.append(
+                    {
+                        "row": row,
+                        "kind": kind,
+                        "moment": "submit",
+                        "method": method,
+                        "as_of": event.time,
+                        "issued_at": issued_at,
+                        "prediction": prediction,
+                    }
+                )
+        told.issue(connection, issue)
+        told.mark_told(connection, events)
+        told.write_meta(connection, self.cluster, told_until=max(before, until), late=memory.get("late", 0) + step.late)
+        step.events, step.issued = len(events), len(issue)
+        return step
+
+    def forget(self) -> None:
+        """The transaction failed: rebuild at the next step."""
+        self._clock = None
+
+
+def compare_with_slurm(connection: Connection, cluster: str, at: float) -> int:
+    """Where the batch system itself now first estimates a start, keep its estimate and ours of the same moment."""
+    issue = []
+    seen: set[int] = set()
+    for one in told.newly_estimated(connection, cluster):
+        waited = max(at - one["submit_time"], 0.0)
+        ours = Prediction(
+            one["point_s"], tuple(json.loads(one["levels"])), tuple(json.loads(one["quantiles_s"])), one["basis"]
+        )
+        now = given_waited(ours, waited, (0.5, 0.9))
+        shared = {"row": one["row"], "kind": "wait", "moment": "slurm", "as_of": at, "issued_at": at}
+        finite = (
+            now
+            if math.isfinite(now.point)
+            else Prediction(waited * 1.5 + 1, (), (), "longer than the forecast reached")
+        )
+        kept = tuple((level, q) for level, q in zip(finite.levels, finite.quantiles) if math.isfinite(q))
+        finite = finite._replace(levels=tuple(level for level, _ in kept), quantiles=tuple(q for _, q in kept))
+        issue.append({**shared, "method": one["method"], "prediction": finite})
+        if one["row"] not in seen:
+            estimate = max(one["expected_start"] - one["submit_time"], 0.0)
+            issue.append(
+                {**shared, "method": "squeue --start", "prediction": Prediction(estimate, basis="Slurm's own estimate")}
+            )
+            seen.add(one["row"])
+    told.issue(connection, issue)
+    return len(seen)
+
+
+def _begun(start: float, end: float) -> float:
+    """When a job stopped waiting; infinite while it waits."""
+    return start if start == start else end if end == end else math.inf

@@ -1,0 +1,252 @@
+"""The collector: looks at the batch system every interval, keeps history, moves the live clock, issues forecasts.
+
+Every write is one transaction that can be repeated: killed at any instant and started again, it loses nothing and
+doubles nothing. It asks, it never changes a job.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+from ..errors import BatchcastError
+from ..formats.sighting import Site, Snapshot
+from ..predict.registry import split_specs
+from ..store import history, told
+from ..store.database import Store
+from .clock import Step, StoredClock, compare_with_slurm, predictors
+from .settings import Settings
+
+SITE_EVERY_S = 3600.0
+
+
+class Scheduler(Protocol):
+    """A batch system as the collector sees it: Slurm and PBS alike."""
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+
+    def snapshot(self) -> Snapshot:
+        """Every job it knows."""
+
+    def history(self, since: float, until: float) -> Snapshot:
+        """Every job that ended between two instants."""
+
+    def site(self) -> Site:
+        """What holds for the machine."""
+
+
+@dataclass(slots=True)
+class Cycle:
+    """What one cycle did, for the log line and the tests."""
+
+    at: float
+    jobs: int = 0
+    seen: history.Taken = field(default_factory=history.Taken)
+    ended: history.Taken = field(default_factory=history.Taken)
+    step: Step = field(default_factory=Step)
+    windows: int = 0
+    broken: int = 0
+    behind_s: float = math.nan
+    problems: list[str] = field(default_factory=list)
+
+
+class Collector:
+    """One cluster, one store. `health` gives the transport's counters, to be shown beside the store's state."""
+
+    def __init__(
+        self, scheduler: Scheduler, store: Store, settings: Settings, health: Callable[[], dict[str, Any]] = dict
+    ) -> None:
+        self.scheduler, self.store, self.settings, self.health = scheduler, store, settings, health
+        self.site: Site | None = None
+        self._site_at = -math.inf
+        self._clock: StoredClock | None = None
+        self._history_at = -math.inf
+
+    @property
+    def cluster(self) -> str:
+        """The cluster's name in the store."""
+        assert self.site is not None
+        return self.settings["cluster"] or self.site.cluster
+
+    def cycle(self) -> Cycle:
+        """Look once, fetch what is missing, move the clock. Raises nothing a scheduler or database can cause."""
+        done = Cycle(self.scheduler.now())
+        for part in (self._look, self._fetch, self._tell):
+            try:
+                part(done)
+            except BatchcastError as error:
+                done.problems.append(error.message)
+                if part is self._look and self.site is None:
+                    return done
+        try:
+            self._note(done)
+        except BatchcastError as error:
+            done.problems.append(error.message)
+        return done
+
+    # -- look: one snapshot -------------------------------------------------------------------------------------
+
+    def _look(self, done: Cycle) -> None:
+        if self.site is None or done.at - self._site_at > SITE_EVERY_S:
+            self._learn_site(done.at)
+        snapshot = self.scheduler.snapshot()
+        done.jobs, done.broken = len(snapshot.jobs), snapshot.broken
+        assert self.site is not None
+        with self.store.begin() as connection:
+            memory = told.read_meta(connection, self.cluster)
+            last = memory.get("snapshot_at")
+            done.seen = history.take_in(connection, self.cluster, snapshot.jobs, snapshot.asked_at)
+            shown = {(s.job_id, s.submit_time) for s in snapshot.jobs if s.certain}
+            gone = [
+                row
+                for row, job_id, submit, _ in history.open_keys(connection, self.cluster)
+                if (job_id, submit) not in shown
+            ]
+            history.mark_vanished(connection, gone, snapshot.asked_at if last is None else last)
+            unbroken = last is not None and snapshot.asked_at - last < 0.8 * self.site.keeps_s
+            since = memory["unbroken_since"] if unbroken else snapshot.asked_at
+            told.write_meta(connection, self.cluster, snapshot_at=snapshot.asked_at, unbroken_since=since)
+            if "live_since" not in memory:
+                told.write_meta(connection, self.cluster, live_since=snapshot.asked_at)
+
+    def _learn_site(self, now: float) -> None:
+        """What holds for the machine; after a restart the store's memory does until the batch system answers."""
+        self.site = self.scheduler.site()
+        self._site_at = now
+        if self._clock is None:
+            specs = self.settings["runtime"], self.settings["wait"]
+            self._clock = StoredClock(self.cluster, lambda: predictors(*specs))
+        with self.store.begin() as connection:
+            memory = told.read_meta(connection, self.cluster)
+            total = self.site.total_procs if math.isfinite(self.site.total_procs) else None
+            told.write_meta(
+                connection,
+                self.cluster,
+                site={**self.site._asdict(), "total_procs": total},
+                total_procs=memory.get("total_procs", total),  # the clock's machine stays what it was when it began
+                runtime_methods=split_specs(self.settings["runtime"]),
+                wait_methods=split_specs(self.settings["wait"], "wait"),
+            )
+
+    # -- fetch: what ended, from accounting ---------------------------------------------------------------------
+
+    def _fetch(self, done: Cycle) -> None:
+        """Windows of history until up to date or the interval is used up; then give up on what nobody knows."""
+        assert self.site is not None
+        if not self.site.accounting:
+            with self.store.begin() as connection:
+                self._give_up(connection, done.at)
+            return
+        end = done.at + self.settings["interval_s"] / 2
+        while True:
+            now = self.scheduler.now()
+            with self.store.begin() as connection:
+                window = self._next_window(connection, now)
+            if window is None or (done.windows and now >= end):
+                return
+            answer = self.scheduler.history(*window)
+            with self.store.begin() as connection:
+                done.ended += history.take_in(connection, self.cluster, answer.jobs, answer.asked_at)
+                done.broken += answer.broken
+                reached = min(window[1], answer.asked_at)
+                told.write_meta(connection, self.cluster, history_until=reached)
+                if window[1] >= now:
+                    self._history_at = now
+                    self._give_up(connection, now)
+            done.windows += 1
+            if window[1] >= now:
+                return
+
+    def _next_window(self, connection: Any, now: float) -> tuple[float, float] | None:
+        memory = told.read_meta(connection, self.cluster)
+        reached = memory.get("history_until")
+        overlap, length = self.settings["overlap_s"], self.settings["window_s"]
+        if reached is None:
+            since = now - self.settings["history_days"] * 86400
+            told.write_meta(connection, self.cluster, history_from=since)
+            return since, min(since + length, now)
+        vanished = [v for *_, v in history.open_keys(connection, self.cluster) if v is not None]
+        behind = reached < memory.get("unbroken_since", now) or now - reached > length
+        due = now - self._history_at >= self.settings["history_every_s"]
+        if not (vanished or behind or due):
+            return None
+        since = min([reached, *vanished]) - overlap
+        return since, min(max(since + length, reached + length / 2), now)
+
+    def _give_up(self, connection: Any, now: float) -> None:
+        """Accounting has answered up to now (or there is none), and still nobody knows how these jobs ended."""
+        patience = self.settings["patience_s"]
+        lost = [
+            row for row, *_, v in history.open_keys(connection, self.cluster) if v is not None and v < now - patience
+        ]
+        history.give_up(connection, lost)
+
+    # -- tell: the clock ----------------------------------------------------------------------------------------
+
+    def _tell(self, done: Cycle) -> None:
+        assert self._clock is not None
+        try:
+            with self.store.begin() as connection:
+                until = self._surely_complete(connection)
+                if until is None:
+                    return
+                memory = told.read_meta(connection, self.cluster)
+                done.step = self._clock.advance(connection, until, self.scheduler.now(), memory["live_since"])
+                compare_with_slurm(connection, self.cluster, memory["snapshot_at"])
+        except BatchcastError:
+            self._clock.forget()
+            raise
+        except Exception as error:  # a predictor's defect must not cost the history
+            self._clock.forget()
+            raise BatchcastError(f"no forecasts: unexpected {type(error).__name__}: {error}") from error
+        done.behind_s = self.scheduler.now() - until
+
+    def _surely_complete(self, connection: Any) -> float | None:
+        """The last whole second before which every event is in the store; None while history is still being fetched."""
+        memory = told.read_meta(connection, self.cluster)
+        last = memory.get("snapshot_at")
+        assert self.site is not None
+        if last is None or (
+            self.site.accounting and (memory.get("history_until") or -math.inf) < memory["unbroken_since"]
+        ):
+            return None
+        vanished = [v for *_, v in history.open_keys(connection, self.cluster) if v is not None]
+        return math.floor(min([last, *vanished])) - 1 - self.settings["settle_s"]
+
+    def _note(self, done: Cycle) -> None:
+        """What `doctor` and the answers say about the collector's own state."""
+        if self.site is None:
+            return
+        with self.store.begin() as connection:
+            told.write_meta(
+                connection,
+                self.cluster,
+                cycle_at=done.at,
+                cycle_s=self.scheduler.now() - done.at,
+                problems=done.problems,
+                health=self.health(),
+                last_cycle={**asdict(done), "behind_s": done.behind_s if math.isfinite(done.behind_s) else None},
+            )
+
+
+def run(
+    collector: Collector, stop: Callable[[float], bool], report: Callable[[Cycle], None], once: bool = False
+) -> None:
+    """Cycle until `stop(seconds)`, which waits so long, says so; a cycle that took long is not made up for.
+
+    `once`: until all history is there, or something went wrong.
+    """
+    while True:
+        began = collector.scheduler.now()
+        cycle = collector.cycle()
+        report(cycle)
+        if once and (cycle.problems or math.isfinite(cycle.behind_s)):
+            return
+        if not math.isfinite(cycle.behind_s) and not cycle.problems and not stop(0.0):
+            continue  # history is being read: no pause beyond the transport's floor
+        left = collector.settings["interval_s"] - (collector.scheduler.now() - began)
+        if stop(max(left, 0.0)):
+            return

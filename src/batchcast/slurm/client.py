@@ -1,0 +1,117 @@
+"""Slurm's questions and their answers: a snapshot of the queue, what ended in a span of time, the site itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from ..errors import BatchcastError, Unreachable
+from ..formats import sacct_rows, squeue
+from ..formats.marked import Record, parse_marked
+from ..formats.scontrol import parse_config, parse_records
+from ..formats.sighting import Sighting, Site, Snapshot
+from ..units import parse_duration
+from .transport import MARK, Transport
+
+SNAPSHOT = (
+    "squeue", "--all", "--array", "--states=all", "--Format=" + ",".join(f"{name}:{MARK}" for name in squeue.FIELDS)
+)  # fmt: skip
+LIMITS = ("scontrol", "--oneliner", "show", "partition")
+CONFIG = ("scontrol", "show", "config")
+
+
+@dataclass(frozen=True, slots=True)
+class Slurm:
+    """A Slurm cluster behind a transport. Nothing here changes a job: it asks squeue, sacct and scontrol show."""
+
+    transport: Transport
+
+    def now(self) -> float:
+        """The transport's clock."""
+        return self.transport.now()
+
+    def snapshot(self) -> Snapshot:
+        """Every job slurmctld knows, array tasks one by one, in one call."""
+        answer = self.transport.ask(SNAPSHOT)
+        records, broken = parse_marked(answer.text, answer.mark, squeue.FIELDS, header=True)
+        jobs, bad = _each(records, lambda r: [squeue.sighting(r)])
+        return Snapshot(answer.asked_at, tuple(jobs), broken + bad)
+
+    def job(self, job_id: str) -> Snapshot:
+        """One job (or an array's tasks), for an answer without a store: a single gentle call."""
+        answer = self.transport.ask((*SNAPSHOT, f"--jobs={job_id}"))
+        records, broken = parse_marked(answer.text, answer.mark, squeue.FIELDS, header=True)
+        jobs, bad = _each(records, lambda r: [squeue.sighting(r)])
+        return Snapshot(answer.asked_at, tuple(jobs), broken + bad)
+
+    def history(self, since: float, until: float) -> Snapshot:
+        """Every job that ended and was in the system between two instants (epoch, s); requeued runs one by one."""
+        answer = self.transport.ask(
+            (
+                "sacct",
+                "--allusers",
+                "--allocations",
+                "--duplicates",
+                "--parsable",
+                "--noheader",
+                f"--delimiter={MARK}",
+                f"--starttime=uts{since:.0f}",
+                f"--endtime=uts{until:.0f}",
+                "--format=" + ",".join(sacct_rows.FIELDS),
+            )
+        )
+        records, broken = parse_marked(answer.text, answer.mark, sacct_rows.FIELDS)
+        jobs, bad = _each(records, sacct_rows.ended)
+        return Snapshot(answer.asked_at, tuple(jobs), broken + bad)
+
+    def site(self) -> Site:
+        """Cluster name, version, how long finished jobs stay visible, privacy, partitions with their limits."""
+        config = parse_config(self.transport.ask(CONFIG).text)
+        found = parse_records(self.transport.ask(LIMITS).text, "PartitionName")
+        partitions = {p["PartitionName"]: _partition(p) for p in found}
+        keeps = re.match(r"\d+", config.get("MinJobAge", ""))
+        nodes: dict[str, float] = {
+            p.get("Nodes", name): partitions[name]["procs"] for p in found if (name := p["PartitionName"])
+        }
+        return Site(
+            cluster=config.get("ClusterName", "cluster"),
+            version=config.get("SLURM_VERSION", ""),
+            keeps_s=float(keeps[0]) if keeps else 0.0,
+            private="jobs" in config.get("PrivateData", "").lower(),
+            total_procs=max((sum(nodes.values()) if _apart(nodes) else max(nodes.values(), default=0.0)), 0.0)
+            or float("nan"),
+            accounting="none" not in config.get("AccountingStorageType", "none"),
+            partitions=partitions,
+        )
+
+
+def _partition(record: Mapping[str, str]) -> dict[str, float]:
+    number = squeue.number(record.get("TotalCPUs", ""))
+    default, longest = parse_duration(record.get("DefaultTime", "")), parse_duration(record.get("MaxTime", ""))
+    return {
+        "default_time_s": default if default == default else longest,
+        "max_time_s": longest,
+        "procs": number,
+        "is_default": float(record.get("Default", "NO") == "YES"),
+    }
+
+
+def _apart(nodes: Mapping[str, float]) -> bool:
+    """Whether partitions can be told not to share nodes: their node lists name no prefix twice."""
+    prefixes = [re.split(r"[\[\d]", text)[0] for text in nodes]
+    return len(set(prefixes)) == len(prefixes)
+
+
+def _each(records: Iterable[Record], read: Callable[[Record], Iterable[Sighting]]) -> tuple[list[Sighting], int]:
+    """Every record that can be read, and how many could not: one bad record never costs the others."""
+    jobs: list[Sighting] = []
+    bad = 0
+    for record in records:
+        try:
+            jobs.extend(read(record))
+        except (BatchcastError, KeyError, ValueError) as error:
+            if isinstance(error, Unreachable):
+                raise
+            bad += 1
+    return jobs, bad

@@ -1,0 +1,201 @@
+"""The one way out to a batch system: `ask` a command, get its text; time-outs, back-off, a floor, counters.
+
+`Commands` runs programs; `Recording` writes down what another transport answered; `Recorded` gives it again, so that
+everything above runs the same without a batch system.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from ..errors import InputError, Unreachable
+
+MARK = "{mark}"
+DAEMONS = {"sacct": "slurmdbd", "sacctmgr": "slurmdbd", "qstat": "pbs_server", "tracejob": "pbs_server"}
+"""Which daemon a program asks; any other asks slurmctld."""
+
+
+class Answer(NamedTuple):
+    """A command's output, the mark its arguments carried in place of `{mark}`, and when it was asked (epoch, s)."""
+
+    text: str
+    mark: str
+    asked_at: float
+
+
+class Transport(Protocol):
+    """Anything that answers commands."""
+
+    def ask(self, command: Sequence[str]) -> Answer:
+        """The answer; Unreachable when there is none."""
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+
+
+@dataclass(slots=True)
+class Counter:
+    """What one daemon was asked so far, and how it is: `away_since` is when it stopped answering (0: it answers)."""
+
+    calls: int = 0
+    failures: int = 0
+    seconds: float = 0.0
+    longest_s: float = 0.0
+    away_since: float = 0.0
+    last_error: str = ""
+    in_a_row: int = 0
+    not_before: float = 0.0
+    last_call: float = 0.0
+
+
+@dataclass(slots=True)
+class Commands:
+    """Runs a batch system's own clients, gently.
+
+    No two calls to one daemon start closer than `floor_s`; one that fails is left alone for `back_off_s`, doubled at
+    every further failure up to `longest_back_off_s`, and until then `ask` raises Unreachable without a call. Each call
+    ends within `timeout_s`. Times are seconds; `sleep` and `clock` can be given, so that tests need neither.
+    """
+
+    timeout_s: float = 30.0
+    floor_s: float = 1.0
+    back_off_s: float = 15.0
+    longest_back_off_s: float = 600.0
+    environment: Mapping[str, str] = field(default_factory=dict)
+    sleep: Callable[[float], object] = time.sleep
+    clock: Callable[[], float] = time.time
+    counters: dict[str, Counter] = field(default_factory=dict)
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return self.clock()
+
+    def ask(self, command: Sequence[str]) -> Answer:
+        """Run the command with a fresh mark; Unreachable when it fails, is missing, or its daemon is left alone."""
+        daemon = DAEMONS.get(Path(command[0]).name, "slurmctld")
+        counter = self.counters.setdefault(daemon, Counter())
+        now = self.clock()
+        if now < counter.not_before:
+            raise Unreachable(
+                f"{daemon} is away ({counter.last_error}); asked again in {counter.not_before - now:.0f} s"
+            )
+        if counter.calls and now < counter.last_call + self.floor_s:
+            self.sleep(counter.last_call + self.floor_s - now)
+        mark = f"~{secrets.token_hex(8)}~"
+        asked_at = self.clock()
+        counter.last_call = asked_at
+        counter.calls += 1
+        try:
+            text = self._run([word.replace(MARK, mark) for word in command])
+        except Unreachable as error:
+            self._failed(counter, error)
+            raise
+        finally:
+            took = max(0.0, self.clock() - asked_at)
+            counter.seconds += took
+            counter.longest_s = max(counter.longest_s, took)
+        counter.in_a_row, counter.away_since, counter.not_before = 0, 0.0, 0.0
+        return Answer(text, mark, asked_at)
+
+    def _run(self, argv: Sequence[str]) -> str:
+        environment = {**os.environ, "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8", **self.environment}
+        for name in ("SQUEUE_FORMAT", "SQUEUE_FORMAT2", "SACCT_FORMAT", "SQUEUE_STATES", "SQUEUE_SORT", "SQUEUE_USERS"):
+            environment.pop(name, None)
+        try:
+            done = subprocess.run(
+                argv, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=self.timeout_s
+            )
+        except FileNotFoundError:
+            raise Unreachable(
+                f"there is no {argv[0]} on this machine", hint="run this where the batch system's clients are"
+            ) from None
+        except subprocess.TimeoutExpired:
+            raise Unreachable(f"{argv[0]} gave no answer within {self.timeout_s:g} s") from None
+        except OSError as error:
+            raise Unreachable(f"{argv[0]} cannot be run: {error}") from None
+        if done.returncode:
+            why = done.stderr.decode(errors="replace").strip().splitlines()
+            raise Unreachable(f"{argv[0]}: exit {done.returncode}: {why[-1] if why else 'no message'}")
+        return done.stdout.decode(errors="replace")
+
+    def _failed(self, counter: Counter, error: Unreachable) -> None:
+        counter.failures += 1
+        counter.in_a_row += 1
+        counter.last_error = error.message
+        counter.away_since = counter.away_since or counter.last_call
+        wait = min(self.longest_back_off_s, self.back_off_s * 2 ** (counter.in_a_row - 1))
+        counter.not_before = self.clock() + wait
+
+    def health(self) -> dict[str, dict[str, float | str]]:
+        """The counters by daemon, as plain numbers."""
+        return {name: asdict(counter) for name, counter in self.counters.items()}
+
+
+class Recording:
+    """Passes every question on and writes question and answer down, one JSON object a line."""
+
+    def __init__(self, inner: Transport, path: str | Path) -> None:
+        self.inner, self.path = inner, Path(path)
+
+    def now(self) -> float:
+        """The inner transport's clock."""
+        return self.inner.now()
+
+    def ask(self, command: Sequence[str]) -> Answer:
+        """The inner transport's answer."""
+        line: dict[str, object] = {"command": list(command)}
+        try:
+            answer = self.inner.ask(command)
+            line |= answer._asdict()
+            return answer
+        except Unreachable as error:
+            line |= {"error": error.message, "asked_at": self.inner.now()}
+            raise
+        finally:
+            with self.path.open("a", encoding="utf-8") as out:
+                out.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+class Recorded:
+    """Gives recorded answers again, each command's in the order they were given, on the recorded clock.
+
+    A command that was never recorded, or whose answers are used up, is Unreachable: a twin invents nothing.
+    """
+
+    def __init__(self, lines: Sequence[Mapping[str, object]]) -> None:
+        self._waiting: dict[tuple[str, ...], list[Mapping[str, object]]] = {}
+        for line in lines:
+            self._waiting.setdefault(tuple(line["command"]), []).append(line)  # type: ignore[arg-type]
+        self._now = min((float(line["asked_at"]) for line in lines), default=0.0)  # type: ignore[arg-type]
+
+    @classmethod
+    def read(cls, path: str | Path) -> Recorded:
+        """From a file that `Recording` wrote."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+            return cls([json.loads(line) for line in text.splitlines()])
+        except (OSError, ValueError, KeyError) as error:
+            raise InputError(f"{path}: not a recording: {error}") from None
+
+    def now(self) -> float:
+        """When the last given answer was recorded."""
+        return self._now
+
+    def ask(self, command: Sequence[str]) -> Answer:
+        """The next recorded answer to this command."""
+        queue = self._waiting.get(tuple(command))
+        if not queue:
+            raise Unreachable(f"nothing (more) recorded for: {' '.join(command)}")
+        line = queue.pop(0)
+        self._now = max(self._now, float(line["asked_at"]))  # type: ignore[arg-type]
+        if "error" in line:
+            raise Unreachable(str(line["error"]))
+        return Answer(str(line["text"]), str(line["mark"]), float(line["asked_at"]))  # type: ignore[arg-type]

@@ -1,0 +1,159 @@
+"""Opens the store: SQLite by default (WAL, one file), PostgreSQL by URL; brings an older schema up to this version."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, select, text
+from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
+
+from ..errors import BatchcastError, InputError, Unreachable
+from .schema import meta, metadata
+
+VERSION = 2
+MIGRATIONS: dict[int, Callable[[Connection], None]] = {}
+"""Version n: how a store of version n becomes one of n + 1, each in a transaction of its own."""
+
+
+def migration(version: int) -> Callable[[Callable[[Connection], None]], Callable[[Connection], None]]:
+    """Registers the step that leaves `version`."""
+
+    def keep(step: Callable[[Connection], None]) -> Callable[[Connection], None]:
+        MIGRATIONS[version] = step
+        return step
+
+    return keep
+
+
+@migration(1)
+def _add_gpus(connection: Connection) -> None:
+    """Version 1 had no column for GPUs asked for and none for Slurm's pending dependency."""
+    for name, kind in (("req_gpus", "DOUBLE PRECISION"), ("dependency", "TEXT")):
+        connection.execute(text(f"ALTER TABLE jobs ADD COLUMN {name} {kind}"))
+
+
+class Store:
+    """An open store. `begin()` gives a transaction; every failure of the database is one of batchcast's errors.
+
+    `url` is a path or `sqlite:///path`, or `postgresql://user@host/name` (psycopg). A SQLite store is private to its
+    owner and readable by others only where `mode` says so.
+    """
+
+    def __init__(self, url: str, *, create: bool = False, read_only: bool = False) -> None:
+        self.url = normal_url(url)
+        self.shown = _without_password(self.url)
+        path = sqlite_path(self.url)
+        if path is not None and not create and not path.exists():
+            raise InputError(
+                f"there is no store at {path}",
+                hint="batchcast collect makes it; batchcast doctor shows where it is looked for",
+            )
+        if path is not None and create:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        self.engine = self._engine(path, read_only)
+        if not read_only:
+            self._bring_up_to_date(create)
+
+    def _engine(self, path: Path | None, read_only: bool) -> Engine:
+        if path is None:
+            return create_engine(self.url, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+        engine = create_engine(self.url, connect_args={"timeout": 30})
+
+        @event.listens_for(engine, "connect")
+        def _set_up(connection: Any, _: Any) -> None:
+            connection.isolation_level = None  # the driver leaves BEGIN to us
+            cursor = connection.cursor()
+            if not read_only:
+                cursor.execute("PRAGMA journal_mode=WAL")
+            cursor.execute("PRAGMA synchronous=FULL")  # an acknowledged forecast survives a power cut
+            cursor.execute("PRAGMA foreign_keys=ON")
+            cursor.close()
+
+        @event.listens_for(engine, "begin")
+        def _begin(connection: Connection) -> None:
+            connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+
+        return engine
+
+    @contextmanager
+    def begin(self) -> Iterator[Connection]:
+        """A transaction: all of it or nothing."""
+        try:
+            with self.engine.begin() as connection:
+                yield connection
+        except SQLAlchemyError as error:
+            raise self._explained(error) from error
+
+    def close(self) -> None:
+        """Give up every connection."""
+        self.engine.dispose()
+
+    def _bring_up_to_date(self, create: bool) -> None:
+        with self.begin() as connection:
+            there = inspect(connection).has_table("meta")
+            if not there and not create:
+                raise InputError(f"{self.shown} is not a store of batchcast", hint="batchcast collect makes one")
+            if not there:
+                metadata.create_all(connection)
+                connection.execute(meta.insert().values(cluster="", name="schema_version", value=str(VERSION)))
+                return
+            version = schema_version(connection)
+        if version > VERSION:
+            raise BatchcastError(
+                f"{self.shown} has schema version {version}, this batchcast knows up to {VERSION}",
+                hint="use the batchcast that wrote it, or a newer one",
+            )
+        for step in range(version, VERSION):
+            with self.begin() as connection:
+                MIGRATIONS[step](connection)
+                changed = meta.update().where(meta.c.cluster == "", meta.c.name == "schema_version")
+                connection.execute(changed.values(value=str(step + 1)))
+
+    def _explained(self, error: SQLAlchemyError) -> BatchcastError:
+        said = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        if "full" in said or "No space" in said:
+            return BatchcastError(
+                f"the disk of {self.shown} is full ({said}); nothing was written",
+                hint="make room; the collector goes on by itself",
+            )
+        if isinstance(error, OperationalError) or (isinstance(error, DBAPIError) and error.connection_invalidated):
+            return Unreachable(f"{self.shown}: {said}", hint="batchcast doctor checks the store")
+        return BatchcastError(f"{self.shown}: {said}")
+
+
+def schema_version(connection: Connection) -> int:
+    """The version the store says it has."""
+    value = connection.scalar(select(meta.c.value).where(meta.c.cluster == "", meta.c.name == "schema_version"))
+    return int(value) if value else 1
+
+
+def normal_url(url: str) -> str:
+    """A path becomes an SQLite URL; `postgres://` and `postgresql://` name the psycopg driver.
+
+    >>> normal_url("/var/lib/batchcast/store.db"), normal_url("postgresql://h/db")
+    ('sqlite:////var/lib/batchcast/store.db', 'postgresql+psycopg://h/db')
+    """
+    if "://" not in url:
+        return f"sqlite:///{os.path.abspath(url)}"
+    scheme, rest = url.split("://", 1)
+    return f"postgresql+psycopg://{rest}" if scheme in ("postgres", "postgresql") else url
+
+
+def sqlite_path(url: str) -> Path | None:
+    """The file of an SQLite store, None for any other."""
+    normal = normal_url(url)
+    return Path(normal.removeprefix("sqlite:///")) if normal.startswith("sqlite:///") else None
+
+
+def _without_password(url: str) -> str:
+    """The URL as it may be shown."""
+    path = sqlite_path(url)
+    if path is not None:
+        return str(path)
+    head, at, tail = url.rpartition("@")
+    scheme, _, who = head.partition("://")
+    return f"{scheme}://{who.split(':')[0]}@{tail}" if at else url

@@ -1,0 +1,74 @@
+"""The store's history as a Trace in the house's columns: `evaluate` and `simulate` on the cluster's own past."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from ..table import LogInfo, Trace
+from .schema import jobs
+from .told import read_meta
+
+_COLUMNS = (
+    "job_id", "submit_time", "eligible_time", "start_time", "end_time", "req_procs", "alloc_procs", "req_nodes",
+    "alloc_nodes", "req_mem_kib", "req_gpus", "req_time", "user_id", "group_id", "account", "partition_id", "qos",
+    "job_name", "work_dir", "status", "restarts",
+)  # fmt: skip
+
+
+def to_trace(connection: Connection, cluster: str, since: float = -math.inf, until: float = math.inf) -> Trace:
+    """The finished jobs submitted in [since, until), epoch seconds, in log order; those still open are counted out.
+
+    A job that left the queue without running has no run time and waits until it left: the recorded clock withdraws
+    it then. `queue_id` repeats the partition. Times stay epoch seconds: the live clock's own, so a replay tells the
+    same story. O(n log n).
+    """
+    query = select(*(jobs.c[name] for name in _COLUMNS), jobs.c.open).where(jobs.c.cluster == cluster)
+    if since > -math.inf:
+        query = query.where(jobs.c.submit_time >= since)
+    if until < math.inf:
+        query = query.where(jobs.c.submit_time < until)
+    rows = connection.execute(query.order_by(jobs.c.submit_time, jobs.c.row)).mappings().all()
+    ended = [row for row in rows if not row["open"] and row["end_time"] is not None]
+    columns: dict[str, Any] = {
+        name: [row[name] for row in ended] for name in _COLUMNS if name not in ("start_time", "end_time")
+    }
+    columns["wait_time"] = [_or(row["start_time"], row["end_time"]) - row["submit_time"] for row in ended]
+    columns["run_time"] = [row["end_time"] - _or(row["start_time"], math.nan) for row in ended]
+    columns["queue_id"] = columns["partition_id"]
+    columns["job_id"] = _ids(columns["job_id"])
+    numbers = (
+        "submit_time",
+        "eligible_time",
+        "req_procs",
+        "alloc_procs",
+        "req_nodes",
+        "alloc_nodes",
+        "req_mem_kib",
+        "req_gpus",
+        "req_time",
+        "restarts",
+    )
+    for name in numbers:
+        columns[name] = [math.nan if value is None else float(value) for value in columns[name]]
+    memory = read_meta(connection, cluster)
+    total = memory.get("total_procs")
+    info = LogInfo(
+        source=f"store of {cluster}",
+        format="store",
+        timezone="UTC",
+        timezone_source="epoch seconds",
+        max_procs=math.nan if total is None else total,
+    )
+    return Trace.from_arrays(columns, info.with_dropped("still open at export", len(rows) - len(ended)))
+
+
+def _ids(ids: list[str]) -> list[Any]:
+    """Whole numbers where all are, else text as Slurm shows them."""
+    return [int(text) for text in ids] if all(text.isdigit() for text in ids) else ids
+
+
+def _or(value: float | None, other: float) -> float:
+    return other if value is None else value

@@ -1,0 +1,218 @@
+"""What was seen of jobs, kept once each: key (cluster, job id, submit time, restarts within that submission).
+
+The job id is the one Slurm displays (12_3 for an array task, 12+0 for a component): it names a task before Slurm has
+split it off and given it a raw id; the raw id is kept beside it. A job id that wrapped round, and a requeued run, have
+another submit time. Two runs of one submit second are told apart by `restarts`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, insert, select, tuple_, update
+
+from ..formats.sighting import Sighting
+from ..formats.status import status_from_sacct
+from .schema import REQUEST_COLUMNS, jobs
+
+AGAIN = frozenset({"requeued", "preempted", "node_fail", "boot_fail"})
+"""How a run ends that is followed by another of the same job."""
+_CHUNK = 400
+_KEY = (jobs.c.job_id, jobs.c.submit_time)
+_FOLLOWED = ("state", "reason", "dependency", "priority", "limit_now", "eligible_time", "expected_start", "raw_id")
+_OUTCOME = ("start_time", "end_time", "status", "alloc_procs", "alloc_nodes", "open")
+
+
+@dataclass(slots=True)
+class Taken:
+    """What became of a batch of sightings. `late`: it changed what the clock had told already."""
+
+    new: int = 0
+    changed: int = 0
+    same: int = 0
+    late: int = 0
+    contradicting: int = 0
+
+    def __add__(self, other: Taken) -> Taken:
+        return Taken(*(getattr(self, n) + getattr(other, n) for n in self.__slots__))
+
+
+def take_in(connection: Connection, cluster: str, seen: Sequence[Sighting], at: float) -> Taken:
+    """Insert what is new, bring up to date what is known; taking the same sightings in again changes nothing.
+
+    Uncertain sightings (a job passing from one state to another) only prove that the job is there. O(n) round trips
+    of 400 keys.
+    """
+    result = Taken()
+    certain = sorted((s for s in seen if s.certain), key=lambda s: (s.job_id, s.submit_time, _start(s)))
+    for k in range(0, len(certain), _CHUNK):
+        result += _take_chunk(connection, cluster, certain[k : k + _CHUNK], at)
+    return result
+
+
+def _take_chunk(connection: Connection, cluster: str, seen: Sequence[Sighting], at: float) -> Taken:
+    known = _known(connection, cluster, {(s.job_id, s.submit_time) for s in seen})
+    result, inserts, updates = Taken(), [], []
+    runs: dict[tuple[str, float], int] = {}
+    for s in seen:
+        key = (s.job_id, s.submit_time)
+        nth = runs[key] = runs.get(key, -1) + 1
+        rows = known.get(key, [])
+        row = _matching(rows, s, nth)
+        if row is None:
+            values = _new_row(cluster, s, at, len(rows))
+            inserts.append(values)
+            known.setdefault(key, []).append({**values, "row": None, "told": 0})
+            result.new += 1
+            continue
+        if row["row"] is None:
+            continue
+        if not row["open"] and s.is_open:
+            result.contradicting += 1
+            continue
+        values = _changes(row, s)
+        if not values:
+            result.same += 1
+            continue
+        result.changed += 1
+        result.late += int((row["told"] >= 4) and bool({"start_time", "end_time"} & set(values)))
+        updates.append((row["row"], values))
+        row.update(values)
+    if inserts:
+        connection.execute(insert(jobs), inserts)
+    _update_rows(connection, updates)
+    return result
+
+
+def _known(
+    connection: Connection, cluster: str, keys: set[tuple[str, float]]
+) -> dict[tuple[str, float], list[dict[str, Any]]]:
+    """The rows of these keys, oldest run first."""
+    columns = [
+        jobs.c.row,
+        *_KEY,
+        jobs.c.restarts,
+        jobs.c.told,
+        jobs.c.vanished,
+        *(jobs.c[n] for n in (*_FOLLOWED, *_OUTCOME)),
+    ]
+    query = select(*columns).where(jobs.c.cluster == cluster, tuple_(*_KEY).in_(list(keys))).order_by(jobs.c.restarts)
+    found: dict[tuple[str, float], list[dict[str, Any]]] = {}
+    for row in connection.execute(query).mappings():
+        found.setdefault((row["job_id"], row["submit_time"]), []).append(dict(row))
+    return found
+
+
+def _matching(rows: list[dict[str, Any]], s: Sighting, nth: int) -> dict[str, Any] | None:
+    """The row a sighting is of: the run with the same start, else the nth of several, else the latest possible."""
+    if not rows:
+        return None
+    for row in rows:
+        if (
+            not math.isnan(s.start_time)
+            and row["start_time"] == s.start_time
+            and row["end_time"] in (None, _sql(s.end_time))
+        ):
+            return row
+    if nth:
+        return rows[nth] if nth < len(rows) else None
+    last = rows[-1]
+    followed = not last["open"] and last["status"] in AGAIN
+    again = s.is_open or (
+        not math.isnan(s.start_time) and last["end_time"] is not None and s.start_time >= last["end_time"]
+    )
+    return (
+        None
+        if followed and again and status_from_sacct(s.state) not in AGAIN
+        else (last if len(rows) == 1 else rows[-1])
+    )
+
+
+def _new_row(cluster: str, s: Sighting, at: float, restarts: int) -> dict[str, Any]:
+    values = {name: _sql(getattr(s, name)) for name in REQUEST_COLUMNS if hasattr(s, name)}
+    return {
+        **values,
+        "req_nodes": _sql(s.nodes),
+        "cluster": cluster,
+        "job_id": s.job_id,
+        "submit_time": s.submit_time,
+        "restarts": restarts,
+        "first_seen": at,
+        **_followed(s),
+        **_outcome(s),
+    }
+
+
+def _followed(s: Sighting) -> dict[str, Any]:
+    told = {"limit_now": s.req_time, "state": s.state.lower()}
+    return {name: _sql(told.get(name, getattr(s, name, None))) for name in _FOLLOWED}
+
+
+def _outcome(s: Sighting) -> dict[str, Any]:
+    ran = not math.isnan(s.start_time)
+    return {
+        "start_time": _sql(s.start_time),
+        "end_time": _sql(s.end_time),
+        "status": None if s.is_open else status_from_sacct(s.state),
+        "alloc_procs": _sql(s.procs) if ran else None,
+        "alloc_nodes": _sql(s.nodes) if ran else None,
+        "open": int(s.is_open),
+    }
+
+
+def _changes(row: dict[str, Any], s: Sighting) -> dict[str, Any]:
+    """What differs: of an open job all that is followed, of a finished one its outcome; unknown overwrites nothing."""
+    fresh = _outcome(s) | (_followed(s) if row["open"] else {})
+    changed = {k: v for k, v in fresh.items() if row[k] != v and (v is not None or k in ("reason", "expected_start"))}
+    if row["vanished"] is not None and (s.is_open or changed):
+        changed["vanished"] = None
+    return changed
+
+
+def _update_rows(connection: Connection, updates: Iterable[tuple[int, dict[str, Any]]]) -> None:
+    """One statement for each set of columns that changed together."""
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row, values in updates:
+        groups.setdefault(tuple(sorted(values)), []).append({"row_": row, **values})
+    for names, rows in groups.items():
+        statement = update(jobs).where(jobs.c.row == bindparam("row_")).values({n: bindparam(n) for n in names})
+        connection.execute(statement, rows)
+
+
+def open_keys(connection: Connection, cluster: str) -> Iterator[tuple[int, str, float, float | None]]:
+    """Row, job id, submit time and `vanished` of every job believed to be in the system."""
+    query = select(jobs.c.row, jobs.c.job_id, jobs.c.submit_time, jobs.c.vanished)
+    for row in connection.execute(query.where(jobs.c.cluster == cluster, jobs.c.open == 1)):
+        yield row[0], row[1], row[2], row[3]
+
+
+def mark_vanished(connection: Connection, rows: Sequence[int], since: float) -> None:
+    """These open jobs are no longer shown; they were at `since`."""
+    statement = update(jobs).where(jobs.c.row == bindparam("row_"), jobs.c.vanished.is_(None)).values(vanished=since)
+    if rows:
+        connection.execute(statement, [{"row_": row} for row in rows])
+
+
+def give_up(connection: Connection, rows: Sequence[int]) -> None:
+    """Nobody can say any more how these ended: they left when they were last seen, status `lost`."""
+    statement = update(jobs).where(jobs.c.row == bindparam("row_"))
+    if rows:
+        connection.execute(
+            statement.values(open=0, status="lost", end_time=jobs.c.vanished), [{"row_": r} for r in rows]
+        )
+
+
+def _start(s: Sighting) -> float:
+    return s.start_time if not math.isnan(s.start_time) else math.inf
+
+
+def _sql(value: Any) -> Any:
+    """NaN and empty text are NULL; NUL and lone surrogates, which PostgreSQL cannot hold, are replaced."""
+    if isinstance(value, float):
+        return None if math.isnan(value) else value
+    if isinstance(value, str):
+        return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode() or None
+    return value

@@ -1,0 +1,94 @@
+"""The tables: jobs, issued forecasts with their outcomes, and what is known of each cluster."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, Float, ForeignKey, Index, Integer, MetaData, Table, Text, UniqueConstraint
+
+metadata = MetaData()
+_Row = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows by itself only for INTEGER
+
+meta = Table(
+    "meta",
+    metadata,
+    Column("cluster", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("row", _Row, primary_key=True, autoincrement=True),
+    Column("cluster", Text, nullable=False),
+    Column("job_id", Text, nullable=False),
+    Column("raw_id", Text),
+    Column("submit_time", Float(53), nullable=False),
+    Column("restarts", Integer, nullable=False, server_default="0"),
+    # As submitted: written once, at first sight, never changed again, since predictors were asked with it.
+    Column("user_id", Text),
+    Column("group_id", Text),
+    Column("account", Text),
+    Column("partition_id", Text),
+    Column("qos", Text),
+    Column("job_name", Text),
+    Column("work_dir", Text),
+    Column("req_procs", Float(53)),
+    Column("req_nodes", Float(53)),
+    Column("req_mem_kib", Float(53)),
+    Column("req_gpus", Float(53)),
+    Column("req_time", Float(53)),
+    # As it goes.
+    Column("state", Text, nullable=False),
+    Column("reason", Text),
+    Column("dependency", Text),
+    Column("priority", Float(53)),
+    Column("limit_now", Float(53)),
+    Column("eligible_time", Float(53)),
+    Column("expected_start", Float(53)),
+    Column("start_time", Float(53)),
+    Column("end_time", Float(53)),
+    Column("status", Text),
+    Column("alloc_procs", Float(53)),
+    Column("alloc_nodes", Float(53)),
+    # Bookkeeping: is it open; since when unseen while open; which of its events the clock told; when first seen.
+    Column("open", Integer, nullable=False),
+    Column("vanished", Float(53)),
+    Column("told", Integer, nullable=False, server_default="0"),
+    Column("first_seen", Float(53), nullable=False),
+    UniqueConstraint("cluster", "job_id", "submit_time", "restarts", name="jobs_key"),
+    Index("jobs_submit", "cluster", "submit_time"),
+    Index("jobs_end", "cluster", "end_time"),
+    Index("jobs_user", "cluster", "user_id", "end_time"),
+)
+jobs_open = Index("jobs_open", jobs.c.cluster, sqlite_where=jobs.c.open == 1, postgresql_where=jobs.c.open == 1)
+jobs_untold = Index("jobs_untold", jobs.c.cluster, sqlite_where=jobs.c.told < 4, postgresql_where=jobs.c.told < 4)
+
+forecasts = Table(
+    "forecasts",
+    metadata,
+    Column("id", _Row, primary_key=True, autoincrement=True),
+    Column("row", _Row, ForeignKey("jobs.row"), nullable=False),
+    Column("kind", Text, nullable=False),  # runtime, wait
+    Column("moment", Text, nullable=False),  # submit, slurm: when Slurm's own first estimate appeared
+    Column("method", Text, nullable=False),
+    Column("as_of", Float(53), nullable=False),
+    Column("issued_at", Float(53), nullable=False),
+    Column("point_s", Float(53), nullable=False),
+    Column("levels", Text, nullable=False),
+    Column("quantiles_s", Text, nullable=False),
+    Column("basis", Text, nullable=False),
+    Column("outcome_s", Float(53)),
+    Column("resolution", Text),  # started, ended, withdrawn
+    UniqueConstraint("row", "kind", "moment", "method", name="forecasts_key"),
+)
+forecasts_waiting = Index(
+    "forecasts_unresolved",
+    forecasts.c.row,
+    sqlite_where=forecasts.c.resolution.is_(None),
+    postgresql_where=forecasts.c.resolution.is_(None),
+)
+
+REQUEST_COLUMNS = (
+    "user_id", "group_id", "account", "partition_id", "qos", "job_name", "work_dir",
+    "req_procs", "req_nodes", "req_mem_kib", "req_gpus", "req_time",
+)  # fmt: skip

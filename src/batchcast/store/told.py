@@ -1,0 +1,161 @@
+"""What the live clock reads from the store and writes back: events not told yet, forecasts issued, their outcomes."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, insert, or_, select, update
+
+from ..events.event import END, START, SUBMIT, WITHDRAW, Event
+from ..events.live import TOLD_GONE, TOLD_START, TOLD_SUBMIT, LiveJob
+from ..job import JobRequest
+from .schema import forecasts, jobs, meta
+
+_REQUEST = (
+    "row",
+    "job_id",
+    "submit_time",
+    "req_procs",
+    "alloc_procs",
+    "req_time",
+    "req_mem_kib",
+    "user_id",
+    "group_id",
+    "partition_id",
+    "account",
+    "qos",
+    "job_name",
+)
+_COLUMNS = [jobs.c[name] for name in (*_REQUEST, "start_time", "end_time", "status", "told")]
+
+
+def untold(connection: Connection, cluster: str, until: float) -> list[LiveJob]:
+    """The jobs that may have events at or before `until` to tell."""
+    gone = select(*_COLUMNS).where(jobs.c.cluster == cluster, jobs.c.told < TOLD_GONE, jobs.c.submit_time <= until)
+    return [_live_job(dict(row)) for row in connection.execute(gone).mappings()]
+
+
+def told(connection: Connection, cluster: str) -> Iterator[LiveJob]:
+    """Every job of which anything was told: what a restarted clock hears again."""
+    query = select(*_COLUMNS).where(jobs.c.cluster == cluster, jobs.c.told > 0)
+    for row in connection.execution_options(yield_per=5000).execute(query).mappings():
+        yield _live_job(dict(row))
+
+
+def _live_job(row: Mapping[str, Any]) -> LiveJob:
+    """A row of the table as the clock takes it; processors by the reading rule `req`: asked for, else held."""
+    procs = row["req_procs"] or row["alloc_procs"]
+    request = JobRequest(
+        row=row["row"],
+        job_id=row["job_id"],
+        submit_time=row["submit_time"],
+        procs=_number(procs),
+        req_time=_number(row["req_time"]),
+        req_mem_kib=_number(row["req_mem_kib"]),
+        queue_id=row["partition_id"],  # in Slurm and PBS a partition is the queue
+        **{name: row[name] for name in _REQUEST[7:]},
+    )
+    return LiveJob(request, _number(row["start_time"]), _number(row["end_time"]), row["status"], row["told"])
+
+
+def mark_told(connection: Connection, events: Iterable[Event]) -> None:
+    """Remember that these events were told, and give the forecasts of their jobs the outcome they are."""
+    bits: dict[int, int] = {}
+    outcomes: list[dict[str, Any]] = []
+    for event in events:
+        row = event.job.row  # type: ignore[union-attr]
+        kind = event.kind
+        bits[row] = bits.get(row, 0) | {SUBMIT: TOLD_SUBMIT, START: TOLD_START}.get(kind, TOLD_GONE)
+        if kind == START:
+            outcomes.append({"row_": row, "kind_": "wait", "outcome": event.wait_time, "how": "started"})  # type: ignore[union-attr]
+        elif kind == END:
+            outcomes.append({"row_": row, "kind_": "runtime", "outcome": event.run_time, "how": "ended"})  # type: ignore[union-attr]
+        elif kind == WITHDRAW:
+            outcomes += [{"row_": row, "kind_": k, "outcome": None, "how": "withdrawn"} for k in ("wait", "runtime")]
+    if bits:
+        statement = update(jobs).where(jobs.c.row == bindparam("row_"))
+        connection.execute(
+            statement.values(told=jobs.c.told.op("|")(bindparam("bits"))),
+            [{"row_": r, "bits": b} for r, b in bits.items()],
+        )
+    resolve(connection, outcomes)
+
+
+def resolve(connection: Connection, outcomes: Sequence[Mapping[str, Any]]) -> None:
+    """Outcomes (`row_`, `kind_`, `outcome`, `how`) for whatever forecast of that job and kind has none yet."""
+    if outcomes:
+        waiting = update(forecasts).where(
+            forecasts.c.row == bindparam("row_"),
+            forecasts.c.kind == bindparam("kind_"),
+            forecasts.c.resolution.is_(None),
+        )
+        connection.execute(waiting.values(outcome_s=bindparam("outcome"), resolution=bindparam("how")), list(outcomes))
+
+
+def issue(connection: Connection, issued: Sequence[Mapping[str, Any]]) -> None:
+    """Write forecasts: `row, kind, moment, method, as_of, issued_at` and `prediction`. All of them or none."""
+    rows = [
+        {
+            **{name: one[name] for name in ("row", "kind", "moment", "method", "as_of", "issued_at")},
+            "point_s": one["prediction"].point,
+            "levels": json.dumps([float(x) for x in one["prediction"].levels]),
+            "quantiles_s": json.dumps([float(x) for x in one["prediction"].quantiles]),
+            "basis": one["prediction"].basis,
+        }
+        for one in issued
+    ]
+    if rows:
+        connection.execute(insert(forecasts), rows)
+
+
+def newly_estimated(connection: Connection, cluster: str) -> list[Mapping[str, Any]]:
+    """Waiting jobs for which the batch system itself now gives a start and no comparison was kept yet."""
+    kept = select(forecasts.c.row).where(forecasts.c.moment == "slurm")
+    ours = forecasts.alias("ours")
+    query = (
+        select(
+            jobs.c.row,
+            jobs.c.submit_time,
+            jobs.c.expected_start,
+            jobs.c.reason,
+            ours.c.method,
+            ours.c.point_s,
+            ours.c.levels,
+            ours.c.quantiles_s,
+            ours.c.basis,
+        )
+        .join(ours, (ours.c.row == jobs.c.row) & (ours.c.kind == "wait") & (ours.c.moment == "submit"))
+        .where(
+            jobs.c.cluster == cluster,
+            jobs.c.open == 1,
+            jobs.c.start_time.is_(None),
+            jobs.c.expected_start.is_not(None),
+            or_(
+                jobs.c.reason.is_(None),
+                jobs.c.reason.notin_(("BeginTime", "Dependency", "JobHeldUser", "JobHeldAdmin")),
+            ),
+            jobs.c.row.notin_(kept),
+        )
+    )
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def read_meta(connection: Connection, cluster: str) -> dict[str, Any]:
+    """What is remembered of a cluster, by name."""
+    query = select(meta.c.name, meta.c.value).where(meta.c.cluster == cluster)
+    return {name: json.loads(value) for name, value in connection.execute(query)}
+
+
+def write_meta(connection: Connection, cluster: str, **values: Any) -> None:
+    """Remember values of a cluster."""
+    for name, value in values.items():
+        where = (meta.c.cluster == cluster, meta.c.name == name)
+        if connection.execute(meta.update().where(*where).values(value=json.dumps(value))).rowcount == 0:
+            connection.execute(meta.insert().values(cluster=cluster, name=name, value=json.dumps(value)))
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else value

@@ -1,0 +1,182 @@
+"""INCAR: the tags that decide a run, from text; every syntax the VASP manual names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import InputError, input_error
+
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eEdD][-+]?\d+)?")
+_UNCOMMENTED = re.compile(r'(?:[^"#!]+|"[^"]*"|"[^"]*$)*')
+_PARTED = re.compile(r'([;{}])(?=(?:[^"]*"[^"]*")*[^"]*$)')  # at marks outside quotes
+_STATEMENT = re.compile(r"\s*([A-Za-z][A-Za-z0-9_/]*)\s*=\s*(.*?)\s*", re.DOTALL)
+_PRECISIONS = {"l": "low", "m": "medium", "h": "high", "n": "normal", "s": "single", "a": "accurate"}
+_PROJECTIONS = {"f": "false", "t": "true", "o": "on", "a": "auto"}
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """How a tag is read: `integer`, `real`, `logical`, `reals`, `prec` or `lreal`, and its smallest, largest value."""
+
+    kind: str
+    low: float = float("-inf")
+    high: float = float("inf")
+
+
+TAGS: dict[str, Tag] = {
+    "PREC": Tag("prec"),
+    "LREAL": Tag("lreal"),
+    "ISTART": Tag("integer", 0, 3),
+    "ICHARG": Tag("integer", 0, 15),
+    "ISYM": Tag("integer", -1, 3),
+    "ISPIN": Tag("integer", 1, 2),
+    "NELM": Tag("integer", 0),
+    "NELMIN": Tag("integer"),
+    "NBANDS": Tag("integer", 1),
+    "EDIFF": Tag("real", 0.0),
+    "EDIFFG": Tag("real"),
+    "ENCUT": Tag("real", 1e-6),
+    "NELECT": Tag("real", 0.0),
+    "KSPACING": Tag("real", 1e-6),
+    "KGAMMA": Tag("logical"),
+    "LHFCALC": Tag("logical"),
+    "LNONCOLLINEAR": Tag("logical"),
+    "LSORBIT": Tag("logical"),
+    "MAGMOM": Tag("reals"),
+}
+
+_ACCEPTED = {
+    "integer": "a whole number",
+    "real": "a number such as 400, 1E-5 or 1.D-5",
+    "reals": "numbers, with repeat counts such as 3*0.5",
+    "logical": ".TRUE., .FALSE., T or F",
+    "prec": "Low, Medium, High, Normal, Single or Accurate",
+    "lreal": ".FALSE., .TRUE., On or Auto",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Incar:
+    """The known tags of an INCAR with their values, the line each was read from, and remarks on odd but legal input."""
+
+    values: Mapping[str, Any]
+    lines: Mapping[str, int]
+    notes: tuple[str, ...] = ()
+
+
+def parse_incar(text: str, path: str = "INCAR") -> Incar:
+    """The tags of `TAGS` found in an INCAR; other tags, and text that is no `tag = value`, are skipped as VASP does.
+
+    Syntax (VASP manual, page INCAR, 2025): comments after # or !; statements parted by `;`; a backslash at the end of
+    a line continues it; values in double quotes span lines; groups in braces (VASP 6) name their tags GROUP/TAG;
+    Fortran numbers (1.D-5, .5), logicals (T, .TRUE., f) and repeat counts (3*0.5); any case; words after the value
+    are ignored (`ENCUT = 300 eV`). Of a tag given twice the first counts, as in VASP's reader, and a note says so.
+    Raises InputError with file, line, tag and accepted forms. O(length).
+
+    >>> parse_incar("encut = 400 eV ; ispin=2  # spin\\nMAGMOM = 2*1.5 \\\\\\n -1\\nLREAL = A").values
+    {'ENCUT': 400.0, 'ISPIN': 2, 'MAGMOM': (1.5, 1.5, -1.0), 'LREAL': 'auto'}
+    """
+    values: dict[str, Any] = {}
+    lines: dict[str, int] = {}
+    notes: list[str] = []
+    for line, statement in _statements(text):
+        match = _STATEMENT.fullmatch(statement)
+        if match is None:
+            continue
+        tag = match[1].upper()
+        if tag not in TAGS:
+            continue
+        value = _value(tag, match[2].strip('" \t'), path, line)
+        if tag not in values:
+            values[tag], lines[tag] = value, line
+        elif values[tag] != value:
+            notes.append(f"{path}:{line}: {tag} is given twice; VASP takes the first, of line {lines[tag]}")
+    return Incar(values, lines, tuple(notes))
+
+
+def _statements(text: str) -> Iterator[tuple[int, str]]:
+    """Line number and text of every statement, comments gone, continued lines joined, groups spelt out."""
+    group: list[str] = []
+    for start, line in _joined(text):
+        for piece in _PARTED.split(line):
+            if piece == "}" and group:
+                group.pop()
+            elif piece == "{":
+                continue
+            elif piece.strip() and "=" not in piece and "{" in line and re.fullmatch(r"\s*\w+\s*", piece):
+                group.append(piece.strip())
+            elif "=" in piece:
+                yield start, "/".join([*group, piece.strip()])
+
+
+def _joined(text: str) -> Iterator[tuple[int, str]]:
+    """Logical lines with the number of their first physical line."""
+    lines = [_UNCOMMENTED.match(line)[0] for line in text.splitlines()]  # type: ignore[index]
+    if sum(line.count('"') for line in lines) % 2:
+        lines = [line.replace('"', " ") for line in lines]  # a stray quote must not swallow what follows
+    held, start, quoted = "", 0, False
+    for number, line in enumerate(lines, start=1):
+        if not held:
+            start = number
+        quoted ^= line.count('"') % 2 == 1
+        if line.rstrip().endswith("\\"):
+            held += line.rstrip()[:-1] + " "
+        elif quoted:
+            held += line + " "
+        else:
+            yield start, held + line
+            held = ""
+    if held:
+        yield start, held
+
+
+def _value(tag: str, text: str, path: str, line: int) -> Any:
+    """The value of a tag, checked against its kind and range."""
+    rule = TAGS[tag]
+    value = _read(rule.kind, text)
+    if value is None:
+        raise _refused(tag, text, path, line, _ACCEPTED[rule.kind])
+    if isinstance(value, (int, float)) and not rule.low <= value <= rule.high:
+        raise _refused(tag, text, path, line, _range_in_words(rule))
+    return value
+
+
+def _read(kind: str, text: str) -> Any:
+    """One of the kinds from text; None when the text is not of that kind."""
+    letters = text.lstrip(".").lower()
+    if kind == "logical":
+        return {"t": True, "f": False}.get(letters[:1])
+    if kind in ("prec", "lreal"):
+        return (_PRECISIONS if kind == "prec" else _PROJECTIONS).get(letters[:1])
+    numbers = _numbers(text)
+    if not numbers:
+        return None
+    if kind == "reals":
+        return tuple(numbers)
+    if kind == "integer":
+        return int(numbers[0]) if numbers[0] == int(numbers[0]) else None
+    return numbers[0]
+
+
+def _numbers(text: str) -> list[float]:
+    """The numbers a value begins with, repeat counts spelt out; what follows them is a remark."""
+    found: list[float] = []
+    for word in text.replace(",", " ").split():
+        count, star, last = word.rpartition("*")
+        if _NUMBER.fullmatch(last) is None or (star and not count.isdigit()):
+            break
+        found += [float(last.lower().replace("d", "e"))] * (int(count) if star else 1)
+    return found
+
+
+def _range_in_words(rule: Tag) -> str:
+    if rule.high == float("inf"):
+        return f"at least {rule.low:g}"
+    return f"{rule.low:g} to {rule.high:g}"
+
+
+def _refused(tag: str, text: str, path: str, line: int, accepted: str) -> InputError:
+    return input_error(path, f"{tag} cannot be read", line=line, value=text, accepted=accepted)

@@ -1,0 +1,133 @@
+"""POTCAR: TITEL, ZVAL, ENMAX and LULTRA of every potential, and nothing else, without loading the file.
+
+A POTCAR is licensed text and easily tens of megabytes; between the headers lie only numbers. The scan therefore looks
+for the one letter Z (of ZVAL), which numbers do not contain: memchr does that at the speed of memory.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from ..errors import input_error
+
+BLOCK = 1 << 18
+NEAR = 4096
+REACH = 1024
+_END = b"End of Dataset"
+
+
+@dataclass(frozen=True, slots=True)
+class Potential:
+    """The header of one potential: name, valence electrons, recommended cutoff in eV, ultrasoft or not."""
+
+    titel: str
+    zval: float
+    enmax: float
+    is_ultrasoft: bool
+
+
+def scan_potcar(
+    descriptor: int, path: str = "POTCAR", lengths: dict[bytes, int] | None = None
+) -> tuple[Potential, ...]:
+    """The headers of an open POTCAR, in order; memory stays at one block whatever the file's size.
+
+    Header layout: VASP manual, page POTCAR (2025): TITEL and LULTRA before ZVAL, ENMAX after it. `lengths` remembers
+    how long each potential met so far is, so that a second file with the same one is skipped through, a few kilobytes
+    a potential; a wrong guess is noticed and scanned. Raises InputError for an empty or truncated file or a header
+    without TITEL, ZVAL and ENMAX (no LULTRA: not ultrasoft). O(bytes) at memchr speed the first time, O(potentials)
+    after it.
+    """
+    known = {} if lengths is None else lengths
+    found: list[Potential] = []
+    buffer = bytearray(BLOCK)
+    start, is_near = 0, True
+    key, zval_at = b"", -1
+    while (hit := _next_header(descriptor, buffer, start, is_near)) is not None:
+        header, at, position = hit
+        end = header.rfind(_END, 0, at)
+        if key and end >= 0:
+            known[key] = position - at + end - zval_at
+        found.append(_potential(header, at, position, descriptor, path))
+        key, zval_at = header[header.rfind(b"TITEL", 0, at) : header.find(b"\n", header.find(b"ENMAX", at))], position
+        jump = known.get(key, 0)
+        is_near = jump > 0 and os.pread(descriptor, len(_END), position + jump) == _END
+        start = position + jump if is_near else position + 1
+    _check_end(descriptor, path, found)
+    return tuple(found)
+
+
+def _check_end(descriptor: int, path: str, found: list[Potential]) -> None:
+    """The file is not empty, holds potentials, and the last of them is whole."""
+    size = os.fstat(descriptor).st_size
+    if size == 0:
+        raise input_error(path, "is empty", accepted="potentials one after the other")
+    if not found:
+        raise input_error(path, "no potential in it (no line with ZVAL)", line=1, hint="is it a POTCAR.spec or a link?")
+    if _END not in os.pread(descriptor, 4096, max(0, size - 4096)):
+        raise input_error(
+            path, f"ends inside potential {len(found)} ({found[-1].titel})", hint="the file is truncated: copy it again"
+        )
+
+
+def _next_header(descriptor: int, buffer: bytearray, start: int, is_near: bool) -> tuple[bytes, int, int] | None:
+    """The bytes around the next ZVAL from `start` on, where in them it stands, and where in the file."""
+    window = memoryview(buffer)[: NEAR if is_near else len(buffer)]
+    while length := os.preadv(descriptor, [window], start):
+        at = buffer.find(b"Z", 0, length)
+        while at >= 0:
+            if REACH <= at <= length - REACH:
+                if buffer.startswith(b"ZVAL", at):
+                    return bytes(buffer[at - REACH : at + REACH]), REACH, start + at
+            else:  # too near an edge of the block
+                first = max(0, start + at - REACH)
+                header = os.pread(descriptor, 2 * REACH, first)
+                if header.startswith(b"ZVAL", start + at - first):
+                    return header, start + at - first, start + at
+            at = buffer.find(b"Z", at + 1, length)
+        start += length
+        window = memoryview(buffer)
+    return None
+
+
+def _potential(header: bytes, at: int, position: int, descriptor: int, path: str) -> Potential:
+    """The values around the ZVAL at `at`: TITEL and LULTRA are the last before it, ENMAX the first after it."""
+    first = header.rfind(_END, 0, at) + 1
+    titel = header.rfind(b"TITEL", first, at)
+    if titel < 0:
+        raise input_error(path, "a potential without TITEL", line=_line_of(descriptor, position))
+    ultrasoft = _text(header, header.rfind(b"LULTRA", first, at))
+    zval, enmax = _text(header, at), _text(header, header.find(b"ENMAX", at))
+    try:
+        return Potential(
+            _text(header, titel),
+            float(zval.split()[0]),
+            float(enmax.split()[0]),
+            ultrasoft.lstrip(".")[:1] in ("T", "t"),
+        )
+    except (ValueError, IndexError):
+        raise input_error(
+            path,
+            "ZVAL or ENMAX of a potential is not a number",
+            line=_line_of(descriptor, position),
+            value=f"ZVAL={zval} ENMAX={enmax}",
+        ) from None
+
+
+def _text(header: bytes, at: int) -> str:
+    """What stands between the = after `at` and the end of the line or a semicolon; empty where `at` is -1."""
+    if at < 0:
+        return ""
+    end = header.find(b"\n", at)
+    _, _, value = header[at : end if end >= 0 else len(header)].partition(b"=")
+    return value.split(b";")[0].strip().decode("latin-1")
+
+
+def _line_of(descriptor: int, at: int) -> int:
+    """Line number of a byte; only errors pay for it."""
+    lines, start = 1, 0
+    while start < at:
+        block = os.pread(descriptor, min(BLOCK, at - start), start)
+        lines += block.count(b"\n")
+        start += len(block) or at
+    return lines

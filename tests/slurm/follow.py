@@ -1,0 +1,115 @@
+"""A collector beside the lab, as its own process, and what must be true of its store afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from slurm_lab import Lab
+
+from batchcast.slurm.client import Slurm
+from batchcast.slurm.transport import Answer
+
+BATCHCAST = (sys.executable, "-c", "from batchcast.cli.main import entry; entry()")
+
+
+class Follower:
+    """`batchcast collect` on the lab's clock, with settings that fit its speed."""
+
+    def __init__(self, lab: Lab, store: str, *, interval: float = 30.0, **settings: str) -> None:
+        self.lab, self.store = lab, store
+        fast = lab.speed
+        given = {
+            "STORE": store,
+            "INTERVAL_S": f"{interval:g}",
+            "FLOOR_S": "0",
+            "TIMEOUT_S": f"{60 * fast:g}",
+            "BACK_OFF_S": f"{fast:g}",
+            "LONGEST_BACK_OFF_S": f"{4 * fast:g}",
+            "SETTLE_S": f"{2 * fast:g}" if fast != 1 else "2",
+            "HISTORY_DAYS": "1",
+            "HISTORY_EVERY_S": "600",
+            "PATIENCE_S": f"{600 * fast:g}",
+            **settings,
+        }
+        self.env = {
+            **lab.env,
+            **{f"BATCHCAST_{k}": v for k, v in given.items()},
+            "BATCHCAST_CONFIG": os.devnull,
+            "PYTHONUNBUFFERED": "1",
+        }
+        self.log = lab.root / "log" / "collect.log"
+        self.killed = 0
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the collector."""
+        with self.log.open("ab") as out:
+            self.process = subprocess.Popen(
+                [*BATCHCAST, "collect"], env=self.env, stdin=subprocess.DEVNULL, stdout=out, stderr=out
+            )
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        """Kill it, and see that it is gone."""
+        if self.process is not None:
+            self.killed += int(number == signal.SIGKILL and self.process.poll() is None)
+            with contextlib.suppress(ProcessLookupError):
+                self.process.send_signal(number)
+            self.process.wait(60)
+            self.process = None
+
+    def run(self, *words: str, check: bool = True) -> str:
+        """A batchcast command with the same settings; its stdout."""
+        done = subprocess.run(
+            [*BATCHCAST, *words], env=self.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=300
+        )
+        if check and done.returncode:
+            raise RuntimeError(
+                f"batchcast {' '.join(words)}: exit {done.returncode}: {done.stderr.decode()}\n{self.tail()}"
+            )
+        return done.stdout.decode()
+
+    def tail(self) -> str:
+        """The end of the collector's own words."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-15:]) if self.log.exists() else ""
+
+
+class LabTransport:
+    """Asks the lab's Slurm from the test's own process (real clock), for the truth to compare with."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+
+    def now(self) -> float:
+        return self.lab.now()
+
+    def ask(self, command: object) -> Answer:
+        words = [word.replace("{mark}", "~truth~") for word in command]  # type: ignore[attr-defined]
+        done = self.lab._run_raw(words, env={**self.lab.env, "SLURM_TIME_FORMAT": "%s"})
+        assert done.returncode == 0, done.stderr.decode()
+        return Answer(done.stdout.decode(errors="replace"), "~truth~", self.lab.now())
+
+
+def truth(lab: Lab) -> dict[tuple[str, float, float], tuple[float | None, float, str]]:
+    """Every job that sacct says has ended: (job id, submit, start or nan as -1) to (start, end, state)."""
+    ended = Slurm(LabTransport(lab)).history(lab.now() - 30 * 86400, lab.now() + 60).jobs
+    return {
+        (s.job_id, s.submit_time, -1.0 if math.isnan(s.start_time) else s.start_time): (
+            None if math.isnan(s.start_time) else s.start_time,
+            s.end_time,
+            s.state.lower(),
+        )
+        for s in ended
+    }
+
+
+def stored(path: Path | str) -> list[dict[str, object]]:
+    """Every job of the store."""
+    from batchcast.store.reader import Reader
+
+    return Reader(str(path)).rows("SELECT * FROM jobs ORDER BY submit_time, row")

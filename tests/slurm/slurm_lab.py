@@ -1,0 +1,523 @@
+"""A real Slurm of several nodes on this machine, with accounting, in its own directory, optionally on a fast clock.
+
+Nothing here is a stand-in: munged, MariaDB, slurmdbd, slurmctld and one slurmd a node run as they would on a cluster,
+on loopback, with ports found free, and every one is stopped by its pid. On a fast clock (`speed` > 1) all of Slurm,
+its clients and the jobs live in one accelerated time (libfaketime); MariaDB stays on real time.
+
+    python tests/slurm/slurm_lab.py run --nodes 4 -- CMD...     bring it up, run CMD in it, take it down
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+REAL_TIME = time.monotonic
+PROGRAMS = ("munged", "slurmctld", "slurmd", "slurmstepd", "slurmdbd", "sacctmgr", "sbatch", "mariadbd")
+PLACES = "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin:/sbin:/bin:/usr/lib/x86_64-linux-gnu/slurm-wlm:/usr/libexec"
+USERS = ("daemon", "games")
+"""Ordinary users every Debian has; jobs are submitted in their names."""
+
+
+def missing(speed: float = 1.0) -> str:
+    """Why the lab cannot run here, in words; empty when it can."""
+    if os.geteuid() != 0:
+        return "Slurm's daemons need root here"
+    wanted = [*PROGRAMS, "mysql_install_db", *(["faketime"] if speed != 1 else [])]
+    absent = [name for name in wanted if name != "slurmstepd" and shutil.which(name, path=PLACES) is None]
+    if absent:
+        return f"no {', '.join(absent)} on this machine (tests/slurm/install.sh installs them)"
+    users = [name for name in USERS if not _user_exists(name)]
+    return f"no user {', '.join(users)} on this machine " if users else ""
+
+
+class Lab:
+    """One cluster: `with Lab(nodes=4, speed=60) as lab: lab.run("sinfo")`. Everything lies under `lab.root`."""
+
+    def __init__(
+        self, *, nodes: int = 4, cpus: int = 4, speed: float = 1.0, conf: Mapping[str, str] | None = None
+    ) -> None:
+        self.nodes, self.cpus, self.speed = nodes, cpus, speed
+        self.conf = dict(conf or {})
+        self.root = Path(tempfile.mkdtemp(prefix="bclab-"))
+        self.root.chmod(0o755)
+        self.ports = _free_ports(nodes + 2)
+        self._clock: subprocess.Popen[bytes] | None = None
+        self._mariadb: subprocess.Popen[bytes] | None = None
+        self._origin = (0.0, 0.0)
+        self.env = self._base_environment()
+
+    # -- life ---------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Lab:
+        try:
+            self.up()
+        except BaseException:
+            self.down()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.down()
+
+    def up(self) -> None:
+        """Everything running, every node idle."""
+        for name in ("etc", "log", "state", "spool", "run", "munge", "bin", "mysql"):
+            (self.root / name).mkdir(exist_ok=True)
+        self._link_daemons()
+        self._write_configuration()
+        if self.speed != 1:
+            self._start_clock()
+        self._origin = (REAL_TIME(), float(self.run("date", "+%s.%N")))
+        self._start_munged()
+        self._start_mariadb()
+        self.start_slurmdbd()
+        self._seed_accounting()
+        self.start_slurmctld()
+        for k in range(1, self.nodes + 1):
+            self._daemon(
+                "slurmd", "-N", f"n{k}", "-d", str(self.root / "bin" / "slurmstepd"), "-f", str(self.slurm_conf)
+            )
+        self.wait(
+            lambda: self.run("sinfo", "-h", "-t", "idle", "-o", "%D").strip() == str(self.nodes), "idle nodes", 90
+        )
+
+    def down(self) -> None:
+        """Stop every process by its pid and remove the directory."""
+        for path in (
+            *sorted(self.root.glob("run/slurmd-*.pid")),
+            *(self.pid_file(n) for n in ("slurmctld", "slurmdbd")),
+        ):
+            self._signal(path, signal.SIGTERM)
+        for path in (*self.root.glob("run/slurmd-*.pid"), self.pid_file("slurmctld"), self.pid_file("slurmdbd")):
+            self._reap(path)
+        for pid in _processes_under(self.root):  # slurmstepd and jobs left behind
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._signal(self.pid_file("munged"), signal.SIGTERM)
+        for process in (self._mariadb, self._clock):
+            if process is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.terminate()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(20)
+                if process.poll() is None:
+                    process.kill()
+        self._reap(self.pid_file("munged"))
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    # -- use ----------------------------------------------------------------------------------------------------
+
+    @property
+    def slurm_conf(self) -> Path:
+        """The configuration file clients are pointed at."""
+        return self.root / "etc" / "slurm.conf"
+
+    def pid_file(self, name: str) -> Path:
+        """Where the daemon keeps its pid."""
+        return self.root / "run" / f"{name}.pid"
+
+    def run(self, *command: str, check: bool = True, user: str | None = None, **more: object) -> str:
+        """A client's stdout; raises with its stderr when it fails. Bounded at five real minutes."""
+        argv = list(command)
+        if user is not None:
+            argv = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *argv]
+        done = self._run_raw(argv, **more)
+        if check and done.returncode:
+            raise RuntimeError(f"{' '.join(command)}: exit {done.returncode}: {done.stderr.decode(errors='replace')}")
+        return done.stdout.decode(errors="replace")
+
+    def now(self) -> float:
+        """The cluster's clock, seconds since the epoch, reckoned from one look at it."""
+        return self._origin[1] + (REAL_TIME() - self._origin[0]) * self.speed
+
+    def submit(self, *options: str, seconds: float, user: str = USERS[0], name: str = "job") -> str:
+        """sbatch a job that sleeps; returns its id."""
+        return (
+            self.run(
+                "sbatch",
+                "--parsable",
+                f"--uid={user}",
+                f"--gid={user}",
+                "--chdir=/tmp",
+                "-o",
+                "/dev/null",
+                "-J",
+                name,
+                *options,
+                "--wrap",
+                f"sleep {seconds:g}",
+            )
+            .strip()
+            .split(";")[0]
+        )
+
+    def wait(self, condition: Callable[[], object], what: str, seconds: float = 60.0) -> None:
+        """Until the condition holds, looked at ten times a second, at most so many real seconds."""
+        end = REAL_TIME() + seconds
+        while True:
+            with contextlib.suppress(RuntimeError):
+                if condition():
+                    return
+            if REAL_TIME() > end:
+                raise TimeoutError(f"no {what} within {seconds:g} s\n{self.tail('slurmctld')}")
+            time.sleep(0.1)
+
+    def tail(self, name: str, lines: int = 15) -> str:
+        """The end of a daemon's log."""
+        path = self.root / "log" / f"{name}.log"
+        return (
+            "\n".join(path.read_text(errors="replace").splitlines()[-lines:]) if path.exists() else f"(no {path.name})"
+        )
+
+    # -- daemons ------------------------------------------------------------------------------------------------
+
+    def start_slurmctld(self) -> None:
+        """Start the controller and wait until it answers."""
+        self._daemon("slurmctld", "-f", str(self.slurm_conf))
+        self.wait(lambda: _listens(self.ports[0]), "slurmctld port")
+        self.wait(lambda: self.run("sinfo", "-h") or True, "slurmctld answer")
+
+    def stop(self, name: str) -> None:
+        """Stop slurmctld or slurmdbd by its pid."""
+        path = self.pid_file(name)
+        self._signal(path, signal.SIGTERM)
+        self._reap(path)
+
+    def start_slurmdbd(self) -> None:
+        """Start the accounting daemon and wait until it answers."""
+        self._daemon("slurmdbd", MYSQL_UNIX_PORT=str(self.root / "run" / "mysql.sock"))
+        self.wait(lambda: _listens(self.ports[1]), "slurmdbd port")
+        self.wait(lambda: self.run("sacctmgr", "-n", "show", "cluster") or True, "slurmdbd answer")
+
+    def _daemon(self, name: str, *options: str, **environment: str) -> None:
+        done = subprocess.run(
+            [str(self.root / "bin" / name), *options],
+            env={**self.env, **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=120,
+        )
+        if done.returncode:
+            raise RuntimeError(f"{name}: {done.stderr.decode(errors='replace')}\n{self.tail(name)}")
+
+    def _start_munged(self) -> None:
+        key = self.root / "munge" / "munge.key"
+        key.write_bytes(secrets.token_bytes(1024))
+        key.chmod(0o600)
+        run, munge = self.root / "run", self.root / "munge"
+        self._run_raw(
+            [
+                "munged",
+                f"--key-file={key}",
+                f"--socket={run}/munge.socket",
+                f"--pid-file={run}/munged.pid",
+                f"--log-file={munge}/munged.log",
+                f"--seed-file={munge}/seed",
+                "--num-threads=4",
+            ]
+        )
+        self.wait(lambda: (run / "munge.socket").exists(), "munge socket")
+
+    def _start_mariadb(self) -> None:
+        """MariaDB on real time, on a unix socket only, emptied of durability: the lab is thrown away."""
+        sock, data = self.root / "run" / "mysql.sock", self.root / "mysql"
+        subprocess.run(
+            [
+                "mysql_install_db",
+                "--no-defaults",
+                "--user=root",
+                f"--datadir={data}",
+                "--skip-test-db",
+                "--auth-root-authentication-method=socket",
+                "--auth-root-socket-user=root",
+            ],
+            check=True,
+            capture_output=True,
+            timeout=120,
+            env=_real(self.env),
+        )
+        with (self.root / "log" / "mariadb.log").open("wb") as log:
+            self._mariadb = subprocess.Popen(
+                [
+                    "mariadbd",
+                    "--no-defaults",
+                    "--user=root",
+                    f"--datadir={data}",
+                    f"--socket={sock}",
+                    "--skip-networking",
+                    f"--pid-file={self.root}/run/mariadbd.pid",
+                    "--innodb-buffer-pool-size=96M",
+                    "--innodb-log-file-size=48M",
+                    "--innodb-lock-wait-timeout=900",
+                    "--innodb-flush-log-at-trx-commit=0",
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=_real(self.env),
+            )
+        sql = (
+            "create database slurm_acct_db; create user slurm@localhost identified by 'lab';"
+            "grant all on slurm_acct_db.* to slurm@localhost"
+        )
+        self.wait(
+            lambda: (
+                not subprocess.run(
+                    ["mysqladmin", "-S", str(sock), "ping"], capture_output=True, env=_real(self.env)
+                ).returncode
+            ),
+            "mariadbd",
+        )
+        subprocess.run(
+            ["mysql", "-S", str(sock), "-e", sql], check=True, capture_output=True, timeout=60, env=_real(self.env)
+        )
+
+    def _seed_accounting(self) -> None:
+        for words in (
+            ("cluster", "lab"),
+            ("account", "physics", "chemistry", "Cluster=lab"),
+            ("user", "root", *USERS, "Account=physics,chemistry", "DefaultAccount=physics"),
+        ):
+            self.run("sacctmgr", "-iQ", "add", *words)
+
+    # -- configuration ------------------------------------------------------------------------------------------
+
+    def _base_environment(self) -> dict[str, str]:
+        kept = {
+            k: v for k, v in os.environ.items() if not k.startswith(("SLURM", "SQUEUE", "SACCT", "SBATCH", "FAKETIME"))
+        }
+        kept.pop("LD_PRELOAD", None)
+        return {
+            **kept,
+            "PATH": f"{PLACES}:{kept.get('PATH', '')}",
+            "SLURM_CONF": str(self.slurm_conf),
+            "LC_ALL": "C.UTF-8",
+        }
+
+    def _link_daemons(self) -> None:
+        """Slurm compares its program names, and the emulator package may own the plain ones: own links, own names."""
+        for name in ("slurmctld", "slurmd", "slurmstepd", "slurmdbd"):
+            target = next(p for p in map(Path, (f"/usr/sbin/{name}-wlm", f"/usr/sbin/{name}")) if p.exists())
+            link = self.root / "bin" / name
+            if not link.is_symlink():
+                link.symlink_to(target)
+
+    def _write_configuration(self) -> None:
+        run, log = self.root / "run", self.root / "log"
+        slow = self.speed != 1
+        settings = {
+            "ClusterName": "lab",
+            "SlurmctldHost": "localhost(127.0.0.1)",
+            "SlurmctldPort": str(self.ports[0]),
+            "SlurmUser": "root",
+            "SlurmdUser": "root",
+            "AuthType": "auth/munge",
+            "AuthInfo": f"socket={run}/munge.socket",
+            "CredType": "cred/munge",
+            "StateSaveLocation": f"{self.root}/state",
+            "SlurmdSpoolDir": f"{self.root}/spool/%n",
+            "SlurmctldPidFile": f"{run}/slurmctld.pid",
+            "SlurmdPidFile": f"{run}/slurmd-%n.pid",
+            "SlurmctldLogFile": f"{log}/slurmctld.log",
+            "SlurmdLogFile": f"{log}/slurmd-%n.log",
+            "SlurmctldDebug": "info",
+            "SlurmdDebug": "error",
+            "MailProg": "/bin/true",
+            "ProctrackType": "proctrack/linuxproc",
+            "TaskPlugin": "task/none",
+            "JobAcctGatherType": "jobacct_gather/none",
+            "ReturnToService": "2",
+            "SlurmdParameters": "config_overrides",
+            "SchedulerType": "sched/backfill",
+            "SchedulerParameters": "bf_interval=30,bf_resolution=60,bf_continue,sched_interval=30,batch_sched_delay=0"
+            if slow
+            else "bf_interval=2,bf_resolution=1,bf_continue,sched_interval=5,sched_min_interval=0,batch_sched_delay=0",
+            "SelectType": "select/cons_tres",
+            "SelectTypeParameters": "CR_Core",
+            "PriorityType": "priority/basic",
+            "MinJobAge": "1800" if slow else "300",
+            "MaxJobCount": "20000",
+            "KillWait": "5",
+            "JobRequeue": "1",
+            "AccountingStorageType": "accounting_storage/slurmdbd",
+            "AccountingStorageHost": "localhost",
+            "AccountingStoragePort": str(self.ports[1]),
+            "AccountingStoragePass": f"{run}/munge.socket",
+            "AccountingStoreFlags": "job_comment",
+        }
+        if slow:  # time-outs count the fast clock's seconds
+            settings |= {
+                "MessageTimeout": "3600",
+                "TCPTimeout": "1200",
+                "SlurmdTimeout": "0",
+                "SlurmctldTimeout": "3600",
+                "BatchStartTimeout": "7200",
+                "UnkillableStepTimeout": "7200",
+            }
+        lines = [f"{k}={v}" for k, v in (settings | self.conf).items()]
+        lines += [
+            f"NodeName=n{k} NodeHostname=localhost NodeAddr=127.0.0.1 Port={self.ports[1 + k]} CPUs={self.cpus} "
+            "RealMemory=4000 State=UNKNOWN"
+            for k in range(1, self.nodes + 1)
+        ]
+        lines.append("PartitionName=main Nodes=ALL Default=YES DefaultTime=60 MaxTime=7-0 State=UP")
+        self.slurm_conf.write_text("\n".join(lines) + "\n")
+        database = self.root / "etc" / "slurmdbd.conf"
+        database.touch(0o600)
+        database.write_text(
+            "\n".join(
+                [
+                    "AuthType=auth/munge",
+                    f"AuthInfo=socket={run}/munge.socket",
+                    "DbdHost=localhost",
+                    "DbdAddr=127.0.0.1",
+                    f"DbdPort={self.ports[1]}",
+                    "SlurmUser=root",
+                    "DebugLevel=info",
+                    f"LogFile={log}/slurmdbd.log",
+                    f"PidFile={run}/slurmdbd.pid",
+                    "StorageType=accounting_storage/mysql",
+                    "StorageHost=localhost",
+                    "StorageUser=slurm",
+                    "StoragePass=lab",
+                    "StorageLoc=slurm_acct_db",
+                    "",
+                ]
+            )
+        )
+
+    def _start_clock(self) -> None:
+        """A process that holds the shared start of the fast clock; everyone else joins by its environment."""
+        self._clock = subprocess.Popen(
+            ["faketime", "-m", "-f", f"+0 x{self.speed:g}", "sh", "-c", "env -0; exec cat"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=self.env,
+        )
+        assert self._clock.stdout is not None
+        text = b""
+        while not (b"FAKETIME_SHARED" in text and b"LD_PRELOAD" in text and text.endswith(b"\0")):
+            piece = os.read(self._clock.stdout.fileno(), 65536)
+            if not piece:
+                raise RuntimeError("faketime did not start")
+            text += piece
+        found = dict(item.split("=", 1) for item in text.decode(errors="replace").split("\0") if "=" in item)
+        self.env |= {k: v for k, v in found.items() if k == "LD_PRELOAD" or k.startswith("FAKETIME")}
+        for path in Path("/dev/shm").glob(f"*faketime*{found['FAKETIME_SHARED'].split('_')[-1]}"):
+            path.chmod(0o666)  # jobs of other users join the same clock
+
+    # -- small things -------------------------------------------------------------------------------------------
+
+    def _run_raw(self, argv: Sequence[str], **more: object) -> subprocess.CompletedProcess[bytes]:
+        options: dict[str, object] = {
+            "env": self.env,
+            "stdin": subprocess.DEVNULL,
+            "capture_output": True,
+            "timeout": 300,
+            **more,
+        }
+        return subprocess.run(argv, **options)  # type: ignore[call-overload,no-any-return]
+
+    def _signal(self, path: Path, number: int) -> None:
+        with contextlib.suppress(FileNotFoundError, ValueError, ProcessLookupError):
+            os.kill(int(path.read_text()), number)
+
+    def _reap(self, path: Path) -> None:
+        """Until the process of a pid file is gone; killed after ten seconds."""
+        try:
+            pid = int(path.read_text())
+        except (FileNotFoundError, ValueError):
+            return
+        end = REAL_TIME() + 10
+        while _alive(pid):
+            if REAL_TIME() > end:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.05)
+        path.unlink(missing_ok=True)
+
+
+def _real(environment: Mapping[str, str]) -> dict[str, str]:
+    return {k: v for k, v in environment.items() if k != "LD_PRELOAD" and not k.startswith("FAKETIME")}
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports nobody listens on, below the range the kernel hands out, each bound once to be sure."""
+    with contextlib.ExitStack() as stack:
+        found: list[int] = []
+        while len(found) < count:
+            s = stack.enter_context(socket.socket())
+            with contextlib.suppress(OSError):
+                s.bind(("127.0.0.1", 10000 + secrets.randbelow(20000)))
+                found.append(s.getsockname()[1])
+        return found
+
+
+def _listens(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def _user_exists(name: str) -> bool:
+    import pwd
+
+    with contextlib.suppress(KeyError):
+        return bool(pwd.getpwnam(name))
+    return False
+
+
+def _processes_under(root: Path) -> Iterator[int]:
+    """Processes started with this lab's configuration, but not this one."""
+    mark = f"SLURM_CONF={root}/etc/slurm.conf".encode()
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            pid = int(path.parent.name)
+            if (
+                mark in path.read_bytes().split(b"\0")
+                and pid != os.getpid()
+                and b"munged" not in (path.parent / "cmdline").read_bytes()
+                and b"mariadbd" not in (path.parent / "cmdline").read_bytes()
+                and (path.parent / "comm").read_bytes().strip() != b"cat"
+            ):
+                yield pid
+
+
+def main() -> int:
+    """`run -- CMD`: the lab as a place to try things in."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("verb", choices=["run"])
+    parser.add_argument("--nodes", type=int, default=4)
+    parser.add_argument("--cpus", type=int, default=4)
+    parser.add_argument("--speed", type=float, default=1.0)
+    parser.add_argument("command", nargs="*", default=["bash"])
+    given = parser.parse_args()
+    reason = missing(given.speed)
+    if reason:
+        print(f"slurm_lab: {reason}", file=sys.stderr)
+        return 1
+    with Lab(nodes=given.nodes, cpus=given.cpus, speed=given.speed) as lab:
+        return subprocess.run(given.command, env={**lab.env, "LAB": str(lab.root)}).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

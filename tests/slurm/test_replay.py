@@ -1,0 +1,282 @@
+"""A workload on a real Slurm under an accelerated clock, the collector beside it: undisturbed, and under faults."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from follow import Follower, stored, truth
+from slurm_lab import Lab
+from workload import Planned, plan, submit
+
+from batchcast.events.recorded import replay
+from batchcast.predict.registry import make
+from batchcast.store.database import Store
+from batchcast.store.export import to_trace
+from batchcast.store.reader import Reader
+from batchcast.trace.parquet import read_parquet, write_parquet
+
+pytestmark = [pytest.mark.slurm, pytest.mark.usefixtures("fast_lab_possible")]
+SPEED = 60.0
+NODES = 4
+JOBS = 30
+KILLS = 10
+RUNTIME, WAIT = ("recent_mean", "last_2"), ("recent_wait", "qbets", "log_uniform")
+METHODS = {"RUNTIME": ",".join(RUNTIME), "WAIT": ",".join(WAIT)}
+
+
+@contextlib.contextmanager
+def calm(jobs: int = JOBS) -> Iterator[Follower]:
+    """The replay without faults."""
+    with Lab(nodes=NODES, cpus=2, speed=SPEED) as lab:
+        follower = Follower(lab, str(lab.root / "store.db"), **METHODS)
+        begin(follower)
+        submit(lab, plan(jobs, 7, nodes=NODES, span=jobs * 70.0))
+        finish(follower)
+        yield follower
+
+
+@contextlib.contextmanager
+def troubled(jobs: int = JOBS, kills: int = KILLS) -> Iterator[Follower]:
+    """The replay with kills of the collector, both daemons restarted, and the store's disk full for a while."""
+    with Lab(nodes=NODES, cpus=2, speed=SPEED) as lab, small_disk(lab.root / "disk") as disk:
+        follower = Follower(lab, str(disk / "store.db"), **METHODS)
+        begin(follower)
+        planned = plan(jobs, 11, nodes=NODES, span=jobs * 70.0, holds=False)
+        submit(lab, planned, Trouble(follower, disk, planned, kills))
+        follower.kill()
+        follower.start()
+        finish(follower)
+        yield follower
+
+
+class Trouble:
+    """What goes wrong, spread over the submissions; every wait is for a condition."""
+
+    def __init__(self, follower: Follower, disk: Path, planned: list[Planned], kills: int) -> None:
+        rng = np.random.default_rng(5)
+        n = len(planned)
+        self.follower, self.disk = follower, disk
+        self.kills = set(rng.choice(np.arange(1, n - 1), kills, replace=False).tolist())
+        self.at = {
+            n // 5: self.without_slurmdbd,
+            2 * n // 5: self.back_slurmdbd,
+            n // 2: self.restart_slurmctld,
+            3 * n // 5: self.fill,
+            4 * n // 5: self.empty,
+        }
+
+    def __call__(self, k: int) -> None:
+        if k in self.at:
+            self.at[k]()
+        if k in self.kills:
+            self.follower.kill(signal.SIGKILL)
+            self.follower.start()
+
+    def without_slurmdbd(self) -> None:
+        self.follower.lab.stop("slurmdbd")
+
+    def back_slurmdbd(self) -> None:
+        self.follower.lab.start_slurmdbd()
+
+    def restart_slurmctld(self) -> None:
+        self.follower.lab.stop("slurmctld")
+        self.follower.lab.start_slurmctld()
+
+    def fill(self) -> None:
+        """Nothing more can be written, and the collector has noticed."""
+        with (self.disk / "ballast").open("wb", buffering=0) as ballast:
+            for size in (65536, 512):
+                try:
+                    while True:
+                        ballast.write(b"x" * size)
+                except OSError:
+                    continue
+        seen = self.follower.log.read_text(errors="replace").count("is full")
+        if self.follower.process is not None and self.follower.process.poll() is None:
+            self.follower.lab.wait(
+                lambda: self.follower.log.read_text(errors="replace").count("is full") > seen, "word of the full disk"
+            )
+
+    def empty(self) -> None:
+        (self.disk / "ballast").unlink()
+
+
+class small_disk:
+    """A file system of 24 MB; where mounting is not allowed, the test that needs it says so."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+
+    def __enter__(self) -> Path:
+        self.place.mkdir(parents=True)
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(self.place)], capture_output=True, text=True
+        )
+        if done.returncode:
+            from conftest import absent
+
+            absent(f"a small file system cannot be mounted here: {done.stderr.strip()}")
+        return self.place
+
+    def __exit__(self, *_: object) -> None:
+        subprocess.run(["umount", "-l", str(self.place)], check=False, capture_output=True)
+
+
+def begin(follower: Follower) -> None:
+    """The collector has looked once: forecasts are issued from now on."""
+    follower.start()
+    follower.lab.wait(lambda: "live_since" in memory(follower), f"first look\n{follower.tail()}")
+
+
+def finish(follower: Follower) -> None:
+    """Every job is over, sacct knows it, and so does the store."""
+    lab = follower.lab
+    lab.wait(lambda: not lab.run("squeue", "-h", "-t", "PD,R,CG,S").strip(), "empty queue", 600)
+    lab.wait(
+        lambda: not lab.run("sacct", "-a", "-X", "-n", "-s", "PD,R", "-S", "2020-01-01").strip(),
+        "accounting's last word",
+        60,
+    )
+    ended = len(truth(lab))
+    counts = "SELECT count(*) AS n, sum(open) AS open, sum(told < 4) AS untold FROM jobs"
+    lab.wait(
+        lambda: list(Reader(follower.store).rows(counts)[0].values()) == [ended, 0, 0],
+        f"complete store\n{follower.tail()}",
+        120,
+    )
+    follower.kill(signal.SIGTERM)
+
+
+def memory(follower: Follower) -> dict[str, object]:
+    try:
+        return Reader(follower.store).memory("lab")
+    except Exception:
+        return {}
+
+
+def test_a_calm_replay(tmp_path: Path) -> None:
+    with calm() as followed:
+        check_jobs(followed)
+        check_names(followed)
+        check_outcomes(followed)
+        check_in_time(followed)
+        check_recorded_clock_agrees(followed, tmp_path)
+        check_accuracy(followed)
+
+
+def test_a_replay_under_faults(tmp_path: Path) -> None:
+    with troubled() as followed:
+        check_faults(followed)
+        check_jobs(followed)
+        check_names(followed)
+        check_outcomes(followed)
+        check_recorded_clock_agrees(followed, tmp_path)
+
+
+def check_jobs(followed: Follower) -> None:
+    """Every job is there once, with the times sacct gives."""
+    kept = [
+        (
+            j["job_id"],
+            j["submit_time"],
+            -1.0 if j["start_time"] is None else j["start_time"],
+            j["start_time"],
+            j["end_time"],
+            j["status"],
+        )
+        for j in stored(followed.store)
+    ]
+    known = sorted((*key, *value) for key, value in truth(followed.lab).items())
+    assert sorted(kept, key=str) == sorted(known, key=str)
+
+
+def check_names(followed: Follower) -> None:
+    """Names are as submitted, newlines and 4-byte characters included."""
+    from workload import NAMES
+
+    assert {j["job_name"] for j in stored(followed.store)} <= set(NAMES)
+
+
+def check_outcomes(followed: Follower) -> None:
+    """Every job had its forecasts, and each of them has its outcome."""
+    rows = Reader(followed.store).rows("SELECT * FROM forecasts")
+    jobs = {j["row"]: j for j in stored(followed.store)}
+    at_submission = [(r["row"], r["kind"], r["method"]) for r in rows if r["moment"] == "submit"]
+    wanted = [*itertools.product(["runtime"], RUNTIME), *itertools.product(["wait"], WAIT)]
+    assert sorted(at_submission) == sorted((row, *which) for row, which in itertools.product(jobs, wanted))
+    for r in rows:
+        job = jobs[r["row"]]
+        ran = job["start_time"] is not None
+        outcome = {
+            "wait": lambda j: j["start_time"] - j["submit_time"],
+            "runtime": lambda j: j["end_time"] - j["start_time"],
+        }
+        assert r["resolution"] == ({"wait": "started", "runtime": "ended"}[r["kind"]] if ran else "withdrawn")
+        assert r["outcome_s"] == (outcome[r["kind"]](job) if ran else None)
+
+
+def check_in_time(calm: Follower) -> None:
+    """Issued within two looks of its submission: those that waited longer had it in time."""
+    rows = Reader(calm.store).rows(
+        "SELECT f.issued_at, j.submit_time, j.start_time FROM forecasts f JOIN jobs j ON j.row = f.row WHERE "
+        "f.moment = 'submit'"
+        " AND f.kind = 'wait' AND j.start_time - j.submit_time > 900"
+    )
+    assert rows
+    assert all(r["issued_at"] < r["start_time"] for r in rows)
+
+
+def check_recorded_clock_agrees(followed: Follower, tmp_path: Path) -> None:
+    """The recorded clock over the exported log says what the live clock said, to the last bit."""
+    store = Store(followed.store)
+    with store.begin() as connection:
+        write_parquet(to_trace(connection, "lab"), tmp_path / "log.parquet")
+    trace = read_parquet(tmp_path / "log.parquet")
+    known = Reader(followed.store).memory("lab")
+    assert known["late"] == 0
+    methods = {("runtime", m): make("runtime", m) for m in known["runtime_methods"]} | {
+        ("wait", m): make("wait", m) for m in known["wait_methods"]
+    }
+    said = replay(trace, methods, total=known["total_procs"])
+    row = {
+        (str(i), s, r): k
+        for k, (i, s, r) in enumerate(
+            zip(trace.job_id.tolist(), trace.submit_time.tolist(), trace.number("restarts").tolist())
+        )
+    }
+    issued = Reader(followed.store).rows(
+        "SELECT f.*, j.job_id, j.submit_time, j.restarts FROM forecasts f JOIN jobs j ON j.row = f.row WHERE "
+        "f.moment = 'submit'"
+    )
+    assert len(issued) == (len(RUNTIME) + len(WAIT)) * len(trace)
+    for one in issued:
+        forecasts, k = said[(one["kind"], one["method"])], row[(one["job_id"], one["submit_time"], one["restarts"])]
+        quantiles = [q for q in forecasts.quantiles[k].tolist() if q == q]
+        assert (one["point_s"], json.loads(one["quantiles_s"]), one["basis"]) == (
+            forecasts.points[k],
+            quantiles,
+            forecasts.basis[k],
+        )
+
+
+def check_accuracy(calm: Follower) -> None:
+    """Coverage and error are printed, beside Slurm's own."""
+    text = calm.run("accuracy")
+    assert "squeue --start" in text
+    assert "recent_wait" in text
+    assert "WITHIN 90%" in text
+
+
+def check_faults(troubled: Follower, kills: int = KILLS) -> None:
+    """The disk was full, and the collector was killed as often as planned."""
+    log = troubled.log.read_text(errors="replace")
+    assert "is full" in log
+    assert troubled.killed >= kills

@@ -1,0 +1,83 @@
+"""The suite catches what it is there to catch."""
+
+import pytest
+
+from batchcast.events.event import END, SUBMIT
+from batchcast.predict.protocol import Prediction
+from batchcast.predict.runtime.recent_mean import RecentMean
+from batchcast.predict.runtime.requested import Requested
+from batchcast.testing import check_predictor
+
+
+class Peeks(Requested):
+    """Constructed with the answers without saying so."""
+
+    def __init__(self, answers):
+        super().__init__()
+        self.answers = answers
+
+    def predict(self, job, at):
+        return Prediction(max(float(sum(r for r in self.answers if r == r)), 1.0))
+
+
+class Counts(Requested):
+    """Remembers whom it was asked about."""
+
+    asked = 0
+
+    def predict(self, job, at):
+        self.asked += 1
+        return Prediction(float(self.asked))
+
+
+class Zero(Requested):
+    """A negative time."""
+
+    def predict(self, job, at):
+        return Prediction(0.0)
+
+
+class Crosses(Requested):
+    """Quantiles that cross."""
+
+    def predict(self, job, at):
+        return Prediction(5.0, (0.1, 0.9), (9.0, 2.0))
+
+
+class NoHistory(RecentMean):
+    """Fails before the first End."""
+
+    def predict(self, job, at):
+        return Prediction(self.last)
+
+    def observe(self, event, at):
+        if event.kind == END:
+            self.last = max(event.run_time, 1.0)
+
+
+class KeepsALambda(Requested):
+    """Cannot be stored."""
+
+    def observe(self, event, at):
+        if event.kind == SUBMIT:
+            self.note = lambda: None
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda t: Peeks(t.run_time), "from the future"),
+        (lambda t: Counts(), "asked twice"),
+        (lambda t: Zero(), "less than"),
+        (lambda t: Crosses(), "cross"),
+    ],
+)
+def test_a_faulty_predictor_is_named(make, says):
+    with pytest.raises(AssertionError, match=says):
+        check_predictor(make)
+
+
+@pytest.mark.parametrize("make", [lambda t: NoHistory(), lambda t: KeepsALambda()])
+def test_a_predictor_that_breaks_is_not_passed(make):
+    with pytest.raises((AttributeError, TypeError, Exception)):
+        check_predictor(make)
