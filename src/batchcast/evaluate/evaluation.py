@@ -15,12 +15,8 @@ from ..events.recorded import irregular
 from ..predict.registry import parse_spec
 from ..simulate import Policy, Schedule, simulate
 from ..table import Trace
-<<<<<<< HEAD
 from ..units import parse_duration
-from .accuracy import Scores, figures, no_collector, predictor, score
-=======
 from .accuracy import Scores, calm_collector, figures, predictor, score
->>>>>>> main
 from .validity import Validity, validity
 
 PREDICTORS = ("last_2", "recent_mean")

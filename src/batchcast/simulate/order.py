@@ -84,12 +84,12 @@ def _imported(module: str, function: str, option: str) -> Callable[..., float]:
     if os.getcwd() not in sys.path and "" not in sys.path:
         sys.path.append(os.getcwd())  # the console script's path starts at its own folder
     try:
-        found = getattr(importlib.import_module(module), function)
+        found: Callable[..., float] = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError) as error:
         raise UsageError(f"--{option}: {module}:{function}: {error} (accepted: {FORMS})") from None
     if not callable(found):
         raise UsageError(f"--{option}: {module}:{function} is no function")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _of_function(function: Callable[..., float], on: int, ageing: float) -> Order:
@@ -122,6 +122,5 @@ def _sentence(error: Exception) -> str:
 def _reads_time(function: Callable[..., float]) -> bool:
     """Whether keys change while jobs wait: the function reads its first or its last argument."""
     changing = {list(inspect.signature(function).parameters)[k] for k in (0, -1)}
-    return any(
-        str(step.argval) in changing for step in dis.get_instructions(function) if step.opname.startswith("LOAD")
-    )
+    loaded = [step.argval for step in dis.get_instructions(function) if step.opname.startswith("LOAD_FAST")]
+    return any(changing & set(name if isinstance(name, tuple) else (name,)) for name in loaded)
