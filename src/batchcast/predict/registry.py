@@ -91,6 +91,11 @@ def make(kind: str, spec: str, **given: Any) -> Any:
         raise UsageError(f"{spec}: {error}") from error
 
 
+def takes(kind: str, name: str, parameter: str) -> bool:
+    """Whether a method's constructor has a parameter of that name."""
+    return parameter in inspect.signature(load(kind, name)).parameters
+
+
 OBJECTS = frozenset({"answers", "rng", "trace", "max_procs"})
 
 

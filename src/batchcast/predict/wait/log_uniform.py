@@ -45,7 +45,7 @@ class LogUniform:
         self,
         level: float = 0.95,
         by: Literal["all", "queue", "size"] = "all",
-        keep: int = 400,
+        keep: int = 1000,
         need: int = 59,
         cancelled: Cancelled = "count",
     ) -> None:

@@ -12,7 +12,7 @@ from ...events.state import SystemState
 from ...job import JobRequest
 from ...table import Trace
 from ..protocol import Prediction
-from ..registry import make
+from ..registry import make, takes
 from . import pqstar_kernel as kernel
 from .ledger import (
     RUN_PROCS,
@@ -95,7 +95,7 @@ class PQStar:
             point == "median",
             depth,
         )
-        self.fallback = None if fallback == "none" else make("wait", fallback)
+        self.fallback = None if fallback == "none" else made_alike(fallback, cancelled)
         if self.fallback is not None and hasattr(self.fallback, "refit"):
             self.refit, self.refit_every_jobs = self.fallback.refit, self.fallback.refit_every_jobs
         self.ledger = Ledger(cancelled)
@@ -122,10 +122,10 @@ class PQStar:
     def observe(self, event: Event, at: SystemState) -> None:
         """Submit: what it looked like; Start (and Withdraw, `cancelled=count`): the wait; all: queue and machine."""
         book = self.ledger
-        request = getattr(event, "job", None)
-        known = request is not None and request.row in book.entry
-        ran = known and book.jobs.status[book.entry[request.row]] == RUNNING
-        if request is not None and not known:
+        request: JobRequest | None = getattr(event, "job", None)
+        entry = -1 if request is None else book.entry.get(request.row, -1)
+        ran = entry >= 0 and book.jobs.status[entry] == RUNNING
+        if request is not None and entry < 0:
             self._note(request, event.time if event.kind == SUBMIT else request.submit_time)
         book.observe(event, at)
         i, jobs = book.job, book.jobs
@@ -211,6 +211,11 @@ class PQStar:
             *(blank_jobs(n + 1), blank_tally(size), kernel.blank_seen(n + 1), kernel.blank_cells(cells.shape[1] + 1)),
             *(kernel.blank_classes(len(classes) + 1), np.ones(n, bool) if ask is None else ask, self.rules),
         )
+
+
+def made_alike(fallback: str, cancelled: str) -> Any:
+    """The fallback, taught by the same jobs where it can be told so."""
+    return make("wait", f"{fallback}:cancelled={cancelled}" if takes("wait", fallback, "cancelled") else fallback)
 
 
 def fallback_answers(method: Any, trace: Trace, protocol: str, procs: str, total: float | None, ask: np.ndarray) -> Any:

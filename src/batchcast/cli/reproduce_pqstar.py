@@ -1,0 +1,71 @@
+"""`batchcast reproduce pqstar`: Tables 1 to 8 of Kumar & Vadhiyar 2012 beside ours, and a page with the pictures."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .output import console, document, emit, progress, say
+from .shared_logs import shared_folder
+
+LOGS = {
+    "CTC": "CTC-SP2-1996-3.1-cln.swf.gz",
+    "HPC2N": "HPC2N-2002-2.2-cln.swf.gz",
+    "SDSC-BLUE": "SDSC-BLUE-2000-4.2-cln.swf.gz",
+    "SDSC-SP2": "SDSC-SP2-1998-4.2-cln.swf.gz",
+    "DAS2-fs1": "DAS2-fs1-2003-1.swf.gz",
+    "KTH": "KTH-SP2-1996-2.1-cln.swf.gz",
+}
+
+
+@click.command("pqstar")
+@click.option("--logs", default=",".join(LOGS), show_default=True, metavar="NAMES", help="Which of the logs.")
+@click.option("--page", type=click.Path(path_type=Path), help="Also write the page with tables and pictures here.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+def command(logs: str, page: Path | None, as_json: bool) -> None:
+    """Quick starters found by log_uniform, qbets, ibl and pqstar under its two readings. About a minute a log."""
+    from ..errors import UsageError
+    from ..evaluate.pqstar_study import JOBS, METHODS, THRESHOLD_LOG, study_log, table_rows, threshold_rows
+    from ..report.pqstar import discussion, pqstar_sections, pqstar_tables
+    from ..report.terminal import show
+    from ..trace.read import read_trace
+    from .options import describe_log
+
+    names = [name.strip() for name in logs.split(",") if name.strip()]
+    for name in names:
+        if name not in LOGS:
+            raise UsageError(f"--logs: no {name!r} (accepted: {', '.join(LOGS)})")
+    studies, rows, thresholds, described = [], [], [], {}
+    with progress("replaying logs", len(names) * len(METHODS)) as tick:
+        for k, name in enumerate(names):
+            trace = read_trace(shared_folder() / "traces" / LOGS[name])
+            described[name] = describe_log(trace)
+            studies.append(study_log(name, trace, partial(_tick, tick, k * len(METHODS))))
+            rows += table_rows(studies[-1])
+            if name == THRESHOLD_LOG:
+                thresholds = threshold_rows(studies[-1])
+    settings: dict[str, Any] = {
+        "logs": names, "jobs": f"{JOBS[0]}:{JOBS[1]}", "quick_s": 3600.0, "predictor": list(METHODS.values()),
+        "cancelled": "count", "protocol": "own",
+    }  # fmt: skip
+    if page is not None:
+        from ..report import page as make_page
+
+        beside = page.with_name(page.name + ".part")
+        sections = pqstar_sections(rows, thresholds, studies)
+        beside.write_text(make_page("Quick starters: PQStar", sections, {"logs": described, "settings": settings}))
+        os.replace(beside, page)
+        say(f"page: {page}")
+    if as_json:
+        emit(document("reproduce-pqstar", {"logs": described}, settings, [], [*rows, *thresholds]))
+        return
+    show(console(), [*pqstar_tables(rows, thresholds), *discussion(rows)])
+    say("--page FILE writes the tables and the paper's pictures")
+
+
+def _tick(tick: Any, before: int, done: int) -> None:
+    tick(before + done)

@@ -1,0 +1,121 @@
+"""`batchcast wait`: predict queue waits on the recorded clock and score them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from .options import describe_log, log_options, take_log
+from .output import console, document, emit, progress
+
+
+@click.command("wait")
+@log_options
+@click.option(
+    "--predictor",
+    "predictors",
+    default="recent_wait,log_uniform,qbets,ibl,pqstar",
+    show_default=True,
+    metavar="NAMES",
+    help="Methods, NAME:key=value,key=value; `all` for every one.",
+)
+@click.option("--jobs", metavar="FIRST:LAST", help="Score these places of the log, from 1; history is all before.")
+@click.option(
+    "--quick",
+    default="1h",
+    show_default=True,
+    metavar="SPAN",
+    help="A quick starter waits at most this: 30m, 10m,30m or 10m..60m (steps of 10 minutes).",
+)
+@click.option(
+    "--cancelled",
+    type=click.Choice(["count", "skip"]),
+    default="count",
+    show_default=True,
+    help="Jobs that left the queue without running: waited that long, or neither learned from nor scored.",
+)
+@click.option(
+    "--protocol",
+    type=click.Choice(["own", "honest", "starts_first", "paper"]),
+    default="own",
+    show_default=True,
+    help="The recorded clock. own: starts_first for pqstar, as in its paper; honest for the others.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+def command(
+    predictors: str, jobs: str | None, quick: str, cancelled: str, protocol: str, as_json: bool, **given: Any
+) -> None:
+    """Predict the wait of every job at its submission, replaying LOG as it happened, and score the forecasts.
+
+    LOG is an SWF log or a `sacct -X -P` dump; plain, .gz, .xz, or - for stdin. A forecast knows the queue, the running
+    jobs, and the waits of jobs that have started; of those still queued only that they wait. Waits that an outage,
+    a negative or unknown record or a job larger than the machine would spoil are counted and not learned from.
+    """
+    from ..evaluate.wait import (
+        compare,
+        figures,
+        irregular_waits,
+        last_needed,
+        parse_jobs,
+        parse_thresholds,
+        recorded_wait,
+        scored_rows,
+    )
+    from ..predict.registry import load, parse_spec, split_specs
+    from ..report.terminal import show
+    from ..report.waits import wait_table
+
+    thresholds, places = parse_thresholds(quick), parse_jobs(jobs) if jobs else None
+    specs = split_specs(predictors, "wait")
+    for spec in specs:
+        load("wait", parse_spec(spec)[0])
+    log = take_log(given)
+    trace = log.trace
+    rows = scored_rows(trace, places, cancelled)
+    size = trace.info.max_procs
+    results: list[dict[str, Any]] = []
+    search: dict[str, float] = {}
+    with progress("predicting waits", len(specs) * last_needed(rows)) as tick:
+        for k, spec in enumerate(specs):
+            runs = compare(
+                trace,
+                [spec],
+                rows,
+                thresholds,
+                protocol=None if protocol == "own" else protocol,
+                cancelled=cancelled,
+                procs=log.procs,
+                total=size,
+                tick=lambda done, k=k: tick(k * last_needed(rows) + done),
+            )
+            head = trace.take(_head(rows))
+            results += [figures(run, head, rows[: len(head)], threshold) for threshold, run in runs]
+            search[spec] = max(run.search_s for _, run in runs)
+            tick((k + 1) * last_needed(rows))
+    irregular = {why: count for why, count in irregular_waits(trace, log.procs).items() if count}
+    warnings = [*log.warnings, *(f"{count:,} jobs teach nothing: {why}" for why, count in irregular.items())]
+    settings = {
+        **log.settings,
+        "predictor": specs,
+        "jobs": jobs,
+        "quick_s": thresholds,
+        "cancelled": cancelled,
+        "protocol": protocol,
+        "search_s": {spec: cost for spec, cost in search.items() if cost},
+    }
+    wait = recorded_wait(trace)
+    shares = {f"quick_share_{round(q)}s": float((wait[wait == wait] <= q).mean()) for q in thresholds}
+    if as_json:
+        emit(document("wait", describe_log(trace) | shares, settings, warnings, results))
+        return
+    title = f"Wait forecasts · {'all jobs' if jobs is None else f'jobs {jobs}'} · {trace.info.source}"
+    costs = [f"{spec}: {cost:.1f} s of searching settings beforehand, on the first jobs." for spec, cost in
+             settings["search_s"].items()]  # fmt: skip
+    show(console(), [wait_table(results, title), *costs, *(f"note: {w}" for w in warnings[len(log.warnings) :])])
+
+
+def _head(rows: Any) -> Any:
+    from numpy import arange, flatnonzero
+
+    return arange(int(flatnonzero(rows)[-1]) + 1)

@@ -1,0 +1,47 @@
+"""The table of wait forecasts: quick starters found, jobs misled, errors, good shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .blocks import Table, TableColumn
+
+COLUMNS = (
+    TableColumn("predictor", "predictor"),
+    TableColumn("quick_s", "quick", "seconds", "a quick starter waits at most this long"),
+    TableColumn("jobs", "jobs", "count", "jobs scored"),
+    TableColumn("quick_share", "quick starters", "share", "of the jobs scored"),
+    TableColumn("quick_identified", "identified", "share", "quick starters the method marks as such"),
+    TableColumn("quick_bounded", "bounded", "share", "quick starters answered at most so, by whichever branch"),
+    TableColumn("misguided_share", "misguided", "share", "jobs marked quick that waited longer, of all"),
+    TableColumn("misguided_under_4h", "of them < 4 h", "share", minor=True),
+    TableColumn("mean_abs_error_s", "mean error", "seconds", "mean absolute error of the point"),
+    TableColumn("median_abs_error_s", "median error", "seconds"),
+    TableColumn("rms_error_s", "RMS error", "seconds", minor=True),
+    TableColumn("normalised_rms", "normalised RMS", "number", "each error over the wait, floor 1 s", minor=True),
+    TableColumn("mean_ppert", "PPErt", "number", "mean of |predicted - wait| / (wait + run)", minor=True),
+    TableColumn("good_share", "good", "share", "same rounded range, or PPErt at most 0.10"),
+    TableColumn("within_x2", "within x2", "share", "forecast and wait at most a factor 2 apart"),
+    TableColumn("within_x3", "within x3", "share", minor=True),
+    TableColumn("bound_coverage", "95 % bound held", "share", "waits at most the method's own bound"),
+    TableColumn("near_share", "near", "share", "quick starters marked by the near history", minor=True),
+    TableColumn("near_jobs", "near jobs", "number", "mean length of the near history", minor=True),
+    TableColumn("seconds", "took, s", "number", minor=True),
+)
+CLOCKS = {
+    "honest": "honest clock",
+    "starts_first": "clock of the paper: starts up to an instant come before its submissions",
+    "paper": "paper protocol (each end is told right after its submission: no production sees that)",
+}
+
+
+def wait_table(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
+    """Rows of `evaluate.wait.figures` under a heading; the note says which clock and which readings are in it."""
+    notes = []
+    for clock in dict.fromkeys(row["protocol"] for row in rows):
+        who = dict.fromkeys(row["predictor"] for row in rows if row["protocol"] == clock)
+        notes.append(f"{', '.join(who)}: {CLOCKS[clock]}.")
+    if any("reading=tables" in row["predictor"] for row in rows):
+        notes.append("reading=tables was fitted to the printed tables.")
+    return Table(title, COLUMNS, rows, " ".join(notes))
