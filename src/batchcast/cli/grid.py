@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..report.blocks import Table
 
 SPECS = "NAME:key=value,... or all"
+UNBOUNDED = 10**12
 
 
 @click.group(short_help="Map jobs onto a grid's resources: deadlines, data, heuristics.")
@@ -28,7 +29,7 @@ def command() -> None:
 @command.command("map")
 @click.argument("matrix", type=click.Path(path_type=Path))
 @click.option("--heuristic", "heuristics", default="all", show_default=True, metavar="SPECS", help=SPECS)
-@click.option("--seconds", type=float, help="Time box of search (default 0.9) and exact (default 55).")
+@click.option("--seconds", type=float, help="Time box of search (default 0.9) and exact (default 48).")
 @click.option("--plan", type=click.Path(path_type=Path), help="Write the last heuristic's plan here as CSV.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def map_command(matrix: Path, heuristics: str, seconds: float | None, plan: Path | None, as_json: bool) -> None:
@@ -56,6 +57,8 @@ def map_command(matrix: Path, heuristics: str, seconds: float | None, plan: Path
             make("heuristic", spec).assign(Batch.of_times(batch.times[:3]))  # compiles, outside the watch
         if hasattr(method, "stop"):
             method.stop = _alarm(seconds or 0.9)
+            if seconds is not None and "kicks" not in parse_spec(spec)[1]:
+                method.kicks = UNBOUNDED  # a time box that was asked for is the only end
         began = time.perf_counter()
         if hasattr(method, "solve"):
             made, proved = method.solve(batch)

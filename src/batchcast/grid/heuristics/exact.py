@@ -30,7 +30,7 @@ class Exact:
     deadlines = False
     slow = True
 
-    def __init__(self, seconds: float = 55.0, seed: int = 1, columns: int = 8, kicks: int = 10_000) -> None:
+    def __init__(self, seconds: float = 48.0, seed: int = 1, columns: int = 8, kicks: int = 10_000) -> None:
         if not seconds > 0 or columns < 1:
             raise ValueError("seconds is above 0, columns at least 1")
         self.seconds, self.seed, self.columns, self.kicks = seconds, seed, columns, kicks
