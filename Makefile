@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= 2
 
-.PHONY: setup demo test test-all lint bench clean
+.PHONY: setup demo test test-all lint bench slurm-lab-experiments clean
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
@@ -30,6 +30,10 @@ lint: setup
 
 bench: setup
 	@$(BIN)/python -m benchmarks
+
+# Needs root and tests/slurm/install.sh; about twenty minutes.
+slurm-lab-experiments: setup
+	@$(BIN)/python tests/slurm/experiments.py
 
 clean:
 	rm -rf $(VENV) build dist demo-report report

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +12,6 @@ from batchcast.report import Callout, Section, Table, TableColumn, figures, page
 
 pytestmark = pytest.mark.browser
 NASTY = "<b>bob</b></script><script>console.error('ran')</script>"
-
-
-@pytest.fixture(scope="module")
-def tab(chromium: str) -> Iterator[Any]:
-    spec = importlib.util.spec_from_file_location("chrome", Path(__file__).with_name("chrome.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    chrome = importlib.util.module_from_spec(spec)
-    sys.modules["chrome"] = chrome
-    spec.loader.exec_module(chrome)
-    with chrome.browser(chromium) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

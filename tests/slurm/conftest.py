@@ -14,10 +14,21 @@ sys.path.insert(0, str(Path(__file__).parent))
 def absent(reason: str) -> None:
     """The house's rule for missing real parts (tests/conftest.py)."""
     spec = importlib.util.spec_from_file_location("house_conftest", Path(__file__).parent.parent / "conftest.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     house = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(house)
     house.absent(reason)
+
+
+@pytest.fixture(scope="session")
+def lab_possible() -> None:
+    """Skip (or fail) unless a lab on real time can run here."""
+    from slurm_lab import missing
+
+    reason = missing()
+    if reason:
+        absent(reason)
 
 
 @pytest.fixture(scope="session")

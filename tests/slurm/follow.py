@@ -25,22 +25,39 @@ class Follower:
         self.lab, self.store = lab, store
         fast = lab.speed
         given = {
-            "STORE": store, "INTERVAL_S": f"{interval:g}", "FLOOR_S": "0", "TIMEOUT_S": f"{60 * fast:g}", "BACK_OFF_S": f"{fast:g}",
-            "LONGEST_BACK_OFF_S": f"{4 * fast:g}", "SETTLE_S": f"{2 * fast:g}" if fast != 1 else "2", "HISTORY_DAYS": "1",
-            "HISTORY_EVERY_S": "600", "PATIENCE_S": f"{600 * fast:g}", **settings,
-        }  # fmt: skip
-        self.env = {**lab.env, **{f"BATCHCAST_{k}": v for k, v in given.items()}, "BATCHCAST_CONFIG": os.devnull, "PYTHONUNBUFFERED": "1"}
+            "STORE": store,
+            "INTERVAL_S": f"{interval:g}",
+            "FLOOR_S": "0",
+            "TIMEOUT_S": f"{60 * fast:g}",
+            "BACK_OFF_S": f"{fast:g}",
+            "LONGEST_BACK_OFF_S": f"{4 * fast:g}",
+            "SETTLE_S": f"{2 * fast:g}" if fast != 1 else "2",
+            "HISTORY_DAYS": "1",
+            "HISTORY_EVERY_S": "600",
+            "PATIENCE_S": f"{600 * fast:g}",
+            **settings,
+        }
+        self.env = {
+            **lab.env,
+            **{f"BATCHCAST_{k}": v for k, v in given.items()},
+            "BATCHCAST_CONFIG": os.devnull,
+            "PYTHONUNBUFFERED": "1",
+        }
         self.log = lab.root / "log" / "collect.log"
+        self.killed = 0
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start the collector."""
         with self.log.open("ab") as out:
-            self.process = subprocess.Popen([*BATCHCAST, "collect"], env=self.env, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+            self.process = subprocess.Popen(
+                [*BATCHCAST, "collect"], env=self.env, stdin=subprocess.DEVNULL, stdout=out, stderr=out
+            )
 
     def kill(self, number: int = signal.SIGKILL) -> None:
         """Kill it, and see that it is gone."""
         if self.process is not None:
+            self.killed += int(number == signal.SIGKILL and self.process.poll() is None)
             with contextlib.suppress(ProcessLookupError):
                 self.process.send_signal(number)
             self.process.wait(60)
@@ -48,9 +65,13 @@ class Follower:
 
     def run(self, *words: str, check: bool = True) -> str:
         """A batchcast command with the same settings; its stdout."""
-        done = subprocess.run([*BATCHCAST, *words], env=self.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=300)
+        done = subprocess.run(
+            [*BATCHCAST, *words], env=self.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=300
+        )
         if check and done.returncode:
-            raise RuntimeError(f"batchcast {' '.join(words)}: exit {done.returncode}: {done.stderr.decode()}\n{self.tail()}")
+            raise RuntimeError(
+                f"batchcast {' '.join(words)}: exit {done.returncode}: {done.stderr.decode()}\n{self.tail()}"
+            )
         return done.stdout.decode()
 
     def tail(self) -> str:
@@ -63,13 +84,14 @@ class LabTransport:
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
+        self.extra = {"SLURM_TIME_FORMAT": "%s"}
 
     def now(self) -> float:
         return self.lab.now()
 
     def ask(self, command: object) -> Answer:
         words = [word.replace("{mark}", "~truth~") for word in command]  # type: ignore[attr-defined]
-        done = self.lab._run_raw(words, env={**self.lab.env, "SLURM_TIME_FORMAT": "%s"})
+        done = self.lab._run_raw(words, env={**self.lab.env, **self.extra})
         assert done.returncode == 0, done.stderr.decode()
         return Answer(done.stdout.decode(errors="replace"), "~truth~", self.lab.now())
 
@@ -79,9 +101,12 @@ def truth(lab: Lab) -> dict[tuple[str, float, float], tuple[float | None, float,
     ended = Slurm(LabTransport(lab)).history(lab.now() - 30 * 86400, lab.now() + 60).jobs
     return {
         (s.job_id, s.submit_time, -1.0 if math.isnan(s.start_time) else s.start_time): (
-            None if math.isnan(s.start_time) else s.start_time, s.end_time, s.state.lower())
+            None if math.isnan(s.start_time) else s.start_time,
+            s.end_time,
+            s.state.lower(),
+        )
         for s in ended
-    }  # fmt: skip
+    }
 
 
 def stored(path: Path | str) -> list[dict[str, object]]:

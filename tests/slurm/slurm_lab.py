@@ -1,4 +1,4 @@
-"""A real Slurm of several nodes on this machine, with accounting, in a directory of its own, optionally on a fast clock.
+"""A real Slurm of several nodes on this machine, with accounting, in its own directory, optionally on a fast clock.
 
 Nothing here is a stand-in: munged, MariaDB, slurmdbd, slurmctld and one slurmd a node run as they would on a cluster,
 on loopback, with ports found free, and every one is stopped by its pid. On a fast clock (`speed` > 1) all of Slurm,
@@ -45,7 +45,9 @@ def missing(speed: float = 1.0) -> str:
 class Lab:
     """One cluster: `with Lab(nodes=4, speed=60) as lab: lab.run("sinfo")`. Everything lies under `lab.root`."""
 
-    def __init__(self, *, nodes: int = 4, cpus: int = 4, speed: float = 1.0, conf: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, *, nodes: int = 4, cpus: int = 4, speed: float = 1.0, conf: Mapping[str, str] | None = None
+    ) -> None:
         self.nodes, self.cpus, self.speed = nodes, cpus, speed
         self.conf = dict(conf or {})
         self.root = Path(tempfile.mkdtemp(prefix="bclab-"))
@@ -84,12 +86,19 @@ class Lab:
         self._seed_accounting()
         self.start_slurmctld()
         for k in range(1, self.nodes + 1):
-            self._daemon("slurmd", "-N", f"n{k}", "-d", str(self.root / "bin" / "slurmstepd"), "-f", str(self.slurm_conf))
-        self.wait(lambda: self.run("sinfo", "-h", "-t", "idle", "-o", "%D").strip() == str(self.nodes), "idle nodes", 90)
+            self._daemon(
+                "slurmd", "-N", f"n{k}", "-d", str(self.root / "bin" / "slurmstepd"), "-f", str(self.slurm_conf)
+            )
+        self.wait(
+            lambda: self.run("sinfo", "-h", "-t", "idle", "-o", "%D").strip() == str(self.nodes), "idle nodes", 90
+        )
 
     def down(self) -> None:
         """Stop every process by its pid and remove the directory."""
-        for path in (*sorted(self.root.glob("run/slurmd-*.pid")), *(self.pid_file(n) for n in ("slurmctld", "slurmdbd"))):
+        for path in (
+            *sorted(self.root.glob("run/slurmd-*.pid")),
+            *(self.pid_file(n) for n in ("slurmctld", "slurmdbd")),
+        ):
             self._signal(path, signal.SIGTERM)
         for path in (*self.root.glob("run/slurmd-*.pid"), self.pid_file("slurmctld"), self.pid_file("slurmdbd")):
             self._reap(path)
@@ -130,13 +139,29 @@ class Lab:
         return done.stdout.decode(errors="replace")
 
     def now(self) -> float:
-        """The cluster's clock, seconds since the epoch; reckoned from one look at it, within a tenth of a real second."""
+        """The cluster's clock, seconds since the epoch, reckoned from one look at it."""
         return self._origin[1] + (REAL_TIME() - self._origin[0]) * self.speed
 
     def submit(self, *options: str, seconds: float, user: str = USERS[0], name: str = "job") -> str:
         """sbatch a job that sleeps; returns its id."""
-        return self.run("sbatch", "--parsable", f"--uid={user}", f"--gid={user}", "--chdir=/tmp", "-o", "/dev/null", "-J", name,
-                        *options, "--wrap", f"sleep {seconds:g}").strip().split(";")[0]
+        return (
+            self.run(
+                "sbatch",
+                "--parsable",
+                f"--uid={user}",
+                f"--gid={user}",
+                "--chdir=/tmp",
+                "-o",
+                "/dev/null",
+                "-J",
+                name,
+                *options,
+                "--wrap",
+                f"sleep {seconds:g}",
+            )
+            .strip()
+            .split(";")[0]
+        )
 
     def wait(self, condition: Callable[[], object], what: str, seconds: float = 60.0) -> None:
         """Until the condition holds, looked at ten times a second, at most so many real seconds."""
@@ -152,7 +177,9 @@ class Lab:
     def tail(self, name: str, lines: int = 15) -> str:
         """The end of a daemon's log."""
         path = self.root / "log" / f"{name}.log"
-        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:]) if path.exists() else f"(no {path.name})"
+        return (
+            "\n".join(path.read_text(errors="replace").splitlines()[-lines:]) if path.exists() else f"(no {path.name})"
+        )
 
     # -- daemons ------------------------------------------------------------------------------------------------
 
@@ -175,8 +202,13 @@ class Lab:
         self.wait(lambda: self.run("sacctmgr", "-n", "show", "cluster") or True, "slurmdbd answer")
 
     def _daemon(self, name: str, *options: str, **environment: str) -> None:
-        done = subprocess.run([str(self.root / "bin" / name), *options], env={**self.env, **environment},
-                              stdin=subprocess.DEVNULL, capture_output=True, timeout=120)
+        done = subprocess.run(
+            [str(self.root / "bin" / name), *options],
+            env={**self.env, **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=120,
+        )
         if done.returncode:
             raise RuntimeError(f"{name}: {done.stderr.decode(errors='replace')}\n{self.tail(name)}")
 
@@ -185,39 +217,94 @@ class Lab:
         key.write_bytes(secrets.token_bytes(1024))
         key.chmod(0o600)
         run, munge = self.root / "run", self.root / "munge"
-        self._run_raw(["munged", f"--key-file={key}", f"--socket={run}/munge.socket", f"--pid-file={run}/munged.pid",
-                       f"--log-file={munge}/munged.log", f"--seed-file={munge}/seed", "--num-threads=4"])
+        self._run_raw(
+            [
+                "munged",
+                f"--key-file={key}",
+                f"--socket={run}/munge.socket",
+                f"--pid-file={run}/munged.pid",
+                f"--log-file={munge}/munged.log",
+                f"--seed-file={munge}/seed",
+                "--num-threads=4",
+            ]
+        )
         self.wait(lambda: (run / "munge.socket").exists(), "munge socket")
 
     def _start_mariadb(self) -> None:
         """MariaDB on real time, on a unix socket only, emptied of durability: the lab is thrown away."""
         sock, data = self.root / "run" / "mysql.sock", self.root / "mysql"
-        subprocess.run(["mysql_install_db", "--no-defaults", "--user=root", f"--datadir={data}", "--skip-test-db",
-                        "--auth-root-authentication-method=socket", "--auth-root-socket-user=root"],
-                       check=True, capture_output=True, timeout=120, env=_real(self.env))
+        subprocess.run(
+            [
+                "mysql_install_db",
+                "--no-defaults",
+                "--user=root",
+                f"--datadir={data}",
+                "--skip-test-db",
+                "--auth-root-authentication-method=socket",
+                "--auth-root-socket-user=root",
+            ],
+            check=True,
+            capture_output=True,
+            timeout=120,
+            env=_real(self.env),
+        )
         with (self.root / "log" / "mariadb.log").open("wb") as log:
             self._mariadb = subprocess.Popen(
-                ["mariadbd", "--no-defaults", "--user=root", f"--datadir={data}", f"--socket={sock}", "--skip-networking",
-                 f"--pid-file={self.root}/run/mariadbd.pid", "--innodb-buffer-pool-size=96M", "--innodb-log-file-size=48M",
-                 "--innodb-lock-wait-timeout=900", "--innodb-flush-log-at-trx-commit=0"],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=_real(self.env))
-        sql = ("create database slurm_acct_db; create user slurm@localhost identified by 'lab';"
-               "grant all on slurm_acct_db.* to slurm@localhost")
-        self.wait(lambda: not subprocess.run(["mysqladmin", "-S", str(sock), "ping"], capture_output=True,
-                                             env=_real(self.env)).returncode, "mariadbd")
-        subprocess.run(["mysql", "-S", str(sock), "-e", sql], check=True, capture_output=True, timeout=60, env=_real(self.env))
+                [
+                    "mariadbd",
+                    "--no-defaults",
+                    "--user=root",
+                    f"--datadir={data}",
+                    f"--socket={sock}",
+                    "--skip-networking",
+                    f"--pid-file={self.root}/run/mariadbd.pid",
+                    "--innodb-buffer-pool-size=96M",
+                    "--innodb-log-file-size=48M",
+                    "--innodb-lock-wait-timeout=900",
+                    "--innodb-flush-log-at-trx-commit=0",
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=_real(self.env),
+            )
+        sql = (
+            "create database slurm_acct_db; create user slurm@localhost identified by 'lab';"
+            "grant all on slurm_acct_db.* to slurm@localhost"
+        )
+        self.wait(
+            lambda: (
+                not subprocess.run(
+                    ["mysqladmin", "-S", str(sock), "ping"], capture_output=True, env=_real(self.env)
+                ).returncode
+            ),
+            "mariadbd",
+        )
+        subprocess.run(
+            ["mysql", "-S", str(sock), "-e", sql], check=True, capture_output=True, timeout=60, env=_real(self.env)
+        )
 
     def _seed_accounting(self) -> None:
-        for words in (("cluster", "lab"), ("account", "physics", "chemistry", "Cluster=lab"),
-                      ("user", "root", *USERS, "Account=physics,chemistry", "DefaultAccount=physics")):
+        for words in (
+            ("cluster", "lab"),
+            ("account", "physics", "chemistry", "Cluster=lab"),
+            ("user", "root", *USERS, "Account=physics,chemistry", "DefaultAccount=physics"),
+        ):
             self.run("sacctmgr", "-iQ", "add", *words)
 
     # -- configuration ------------------------------------------------------------------------------------------
 
     def _base_environment(self) -> dict[str, str]:
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM", "SQUEUE", "SACCT", "SBATCH", "FAKETIME"))}
+        kept = {
+            k: v for k, v in os.environ.items() if not k.startswith(("SLURM", "SQUEUE", "SACCT", "SBATCH", "FAKETIME"))
+        }
         kept.pop("LD_PRELOAD", None)
-        return {**kept, "PATH": f"{PLACES}:{kept.get('PATH', '')}", "SLURM_CONF": str(self.slurm_conf), "LC_ALL": "C.UTF-8"}
+        return {
+            **kept,
+            "PATH": f"{PLACES}:{kept.get('PATH', '')}",
+            "SLURM_CONF": str(self.slurm_conf),
+            "LC_ALL": "C.UTF-8",
+        }
 
     def _link_daemons(self) -> None:
         """Slurm compares its program names, and the emulator package may own the plain ones: own links, own names."""
@@ -231,42 +318,94 @@ class Lab:
         run, log = self.root / "run", self.root / "log"
         slow = self.speed != 1
         settings = {
-            "ClusterName": "lab", "SlurmctldHost": "localhost(127.0.0.1)", "SlurmctldPort": str(self.ports[0]),
-            "SlurmUser": "root", "SlurmdUser": "root", "AuthType": "auth/munge", "AuthInfo": f"socket={run}/munge.socket",
-            "CredType": "cred/munge", "StateSaveLocation": f"{self.root}/state", "SlurmdSpoolDir": f"{self.root}/spool/%n",
-            "SlurmctldPidFile": f"{run}/slurmctld.pid", "SlurmdPidFile": f"{run}/slurmd-%n.pid",
-            "SlurmctldLogFile": f"{log}/slurmctld.log", "SlurmdLogFile": f"{log}/slurmd-%n.log",
-            "SlurmctldDebug": "info", "SlurmdDebug": "error", "MailProg": "/bin/true",
-            "ProctrackType": "proctrack/linuxproc", "TaskPlugin": "task/none", "JobAcctGatherType": "jobacct_gather/none",
-            "ReturnToService": "2", "SlurmdParameters": "config_overrides", "SchedulerType": "sched/backfill",
-            "SchedulerParameters": "bf_interval=30,bf_resolution=60,bf_continue,sched_interval=30,batch_sched_delay=0" if slow
+            "ClusterName": "lab",
+            "SlurmctldHost": "localhost(127.0.0.1)",
+            "SlurmctldPort": str(self.ports[0]),
+            "SlurmUser": "root",
+            "SlurmdUser": "root",
+            "AuthType": "auth/munge",
+            "AuthInfo": f"socket={run}/munge.socket",
+            "CredType": "cred/munge",
+            "StateSaveLocation": f"{self.root}/state",
+            "SlurmdSpoolDir": f"{self.root}/spool/%n",
+            "SlurmctldPidFile": f"{run}/slurmctld.pid",
+            "SlurmdPidFile": f"{run}/slurmd-%n.pid",
+            "SlurmctldLogFile": f"{log}/slurmctld.log",
+            "SlurmdLogFile": f"{log}/slurmd-%n.log",
+            "SlurmctldDebug": "info",
+            "SlurmdDebug": "error",
+            "MailProg": "/bin/true",
+            "ProctrackType": "proctrack/linuxproc",
+            "TaskPlugin": "task/none",
+            "JobAcctGatherType": "jobacct_gather/none",
+            "ReturnToService": "2",
+            "SlurmdParameters": "config_overrides",
+            "SchedulerType": "sched/backfill",
+            "SchedulerParameters": "bf_interval=30,bf_resolution=60,bf_continue,sched_interval=30,batch_sched_delay=0"
+            if slow
             else "bf_interval=2,bf_resolution=1,bf_continue,sched_interval=5,sched_min_interval=0,batch_sched_delay=0",
-            "SelectType": "select/cons_tres", "SelectTypeParameters": "CR_Core", "PriorityType": "priority/basic",
-            "MinJobAge": "1800" if slow else "300", "MaxJobCount": "20000", "KillWait": "5", "JobRequeue": "1",
-            "AccountingStorageType": "accounting_storage/slurmdbd", "AccountingStorageHost": "localhost",
-            "AccountingStoragePort": str(self.ports[1]), "AccountingStoragePass": f"{run}/munge.socket",
+            "SelectType": "select/cons_tres",
+            "SelectTypeParameters": "CR_Core",
+            "PriorityType": "priority/basic",
+            "MinJobAge": "1800" if slow else "300",
+            "MaxJobCount": "20000",
+            "KillWait": "5",
+            "JobRequeue": "1",
+            "AccountingStorageType": "accounting_storage/slurmdbd",
+            "AccountingStorageHost": "localhost",
+            "AccountingStoragePort": str(self.ports[1]),
+            "AccountingStoragePass": f"{run}/munge.socket",
             "AccountingStoreFlags": "job_comment",
         }
         if slow:  # time-outs count the fast clock's seconds
-            settings |= {"MessageTimeout": "3600", "TCPTimeout": "1200", "SlurmdTimeout": "0", "SlurmctldTimeout": "3600",
-                         "BatchStartTimeout": "7200", "UnkillableStepTimeout": "7200"}
+            settings |= {
+                "MessageTimeout": "3600",
+                "TCPTimeout": "1200",
+                "SlurmdTimeout": "0",
+                "SlurmctldTimeout": "3600",
+                "BatchStartTimeout": "7200",
+                "UnkillableStepTimeout": "7200",
+            }
         lines = [f"{k}={v}" for k, v in (settings | self.conf).items()]
-        lines += [f"NodeName=n{k} NodeHostname=localhost NodeAddr=127.0.0.1 Port={self.ports[1 + k]} CPUs={self.cpus} "
-                  "RealMemory=4000 State=UNKNOWN" for k in range(1, self.nodes + 1)]
+        lines += [
+            f"NodeName=n{k} NodeHostname=localhost NodeAddr=127.0.0.1 Port={self.ports[1 + k]} CPUs={self.cpus} "
+            "RealMemory=4000 State=UNKNOWN"
+            for k in range(1, self.nodes + 1)
+        ]
         lines.append("PartitionName=main Nodes=ALL Default=YES DefaultTime=60 MaxTime=7-0 State=UP")
         self.slurm_conf.write_text("\n".join(lines) + "\n")
         database = self.root / "etc" / "slurmdbd.conf"
         database.touch(0o600)
-        database.write_text("\n".join([
-            "AuthType=auth/munge", f"AuthInfo=socket={run}/munge.socket", "DbdHost=localhost", "DbdAddr=127.0.0.1",
-            f"DbdPort={self.ports[1]}", "SlurmUser=root", "DebugLevel=info", f"LogFile={log}/slurmdbd.log",
-            f"PidFile={run}/slurmdbd.pid", "StorageType=accounting_storage/mysql", "StorageHost=localhost",
-            "StorageUser=slurm", "StoragePass=lab", "StorageLoc=slurm_acct_db", ""]))
+        database.write_text(
+            "\n".join(
+                [
+                    "AuthType=auth/munge",
+                    f"AuthInfo=socket={run}/munge.socket",
+                    "DbdHost=localhost",
+                    "DbdAddr=127.0.0.1",
+                    f"DbdPort={self.ports[1]}",
+                    "SlurmUser=root",
+                    "DebugLevel=info",
+                    f"LogFile={log}/slurmdbd.log",
+                    f"PidFile={run}/slurmdbd.pid",
+                    "StorageType=accounting_storage/mysql",
+                    "StorageHost=localhost",
+                    "StorageUser=slurm",
+                    "StoragePass=lab",
+                    "StorageLoc=slurm_acct_db",
+                    "",
+                ]
+            )
+        )
 
     def _start_clock(self) -> None:
         """A process that holds the shared start of the fast clock; everyone else joins by its environment."""
-        self._clock = subprocess.Popen(["faketime", "-m", "-f", f"+0 x{self.speed:g}", "sh", "-c", "env -0; exec cat"],
-                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self.env)
+        self._clock = subprocess.Popen(
+            ["faketime", "-m", "-f", f"+0 x{self.speed:g}", "sh", "-c", "env -0; exec cat"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=self.env,
+        )
         assert self._clock.stdout is not None
         text = b""
         while not (b"FAKETIME_SHARED" in text and b"LD_PRELOAD" in text and text.endswith(b"\0")):
@@ -282,7 +421,13 @@ class Lab:
     # -- small things -------------------------------------------------------------------------------------------
 
     def _run_raw(self, argv: Sequence[str], **more: object) -> subprocess.CompletedProcess[bytes]:
-        options: dict[str, object] = {"env": self.env, "stdin": subprocess.DEVNULL, "capture_output": True, "timeout": 300, **more}
+        options: dict[str, object] = {
+            "env": self.env,
+            "stdin": subprocess.DEVNULL,
+            "capture_output": True,
+            "timeout": 300,
+            **more,
+        }
         return subprocess.run(argv, **options)  # type: ignore[call-overload,no-any-return]
 
     def _signal(self, path: Path, number: int) -> None:
@@ -347,8 +492,13 @@ def _processes_under(root: Path) -> Iterator[int]:
     for path in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):
             pid = int(path.parent.name)
-            if mark in path.read_bytes().split(b"\0") and pid != os.getpid() and b"munged" not in (path.parent / "cmdline").read_bytes() \
-                    and b"mariadbd" not in (path.parent / "cmdline").read_bytes() and b"cat" != (path.parent / "comm").read_bytes().strip():
+            if (
+                mark in path.read_bytes().split(b"\0")
+                and pid != os.getpid()
+                and b"munged" not in (path.parent / "cmdline").read_bytes()
+                and b"mariadbd" not in (path.parent / "cmdline").read_bytes()
+                and (path.parent / "comm").read_bytes().strip() != b"cat"
+            ):
                 yield pid
 
 

@@ -1,7 +1,10 @@
-"""A small seeded workload for the lab: people who repeat themselves and pad their limits, and some of what goes wrong."""
+"""A small seeded workload for the lab: people who repeat themselves and pad their limits, and what goes wrong."""
 
 from __future__ import annotations
 
+import contextlib
+import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,8 +24,12 @@ class Planned(NamedTuple):
     fate: str = ""
 
 
-def plan(jobs: int, seed: int, *, nodes: int, span: float) -> list[Planned]:
-    """So many submissions over `span` seconds; about every twentieth is cancelled, held for a while or requeued."""
+def plan(jobs: int, seed: int, *, nodes: int, span: float, holds: bool = True) -> list[Planned]:
+    """So many submissions over `span` seconds; about every twentieth is cancelled, held for a while or requeued.
+
+    Without `holds` nothing is held: Slurm 22.05 never releases a job again that was submitted while slurmdbd was away
+    and recovered by a restarted slurmctld ("waited 5 seconds for JobId to get a db_index").
+    """
     rng = np.random.default_rng(seed)
     habits = [(rng.integers(1, nodes + 1), float(rng.uniform(40, 300)), rng.choice([1.5, 3.0, 6.0])) for _ in range(6)]
     found = []
@@ -32,29 +39,32 @@ def plan(jobs: int, seed: int, *, nodes: int, span: float) -> list[Planned]:
         run = max(20.0, typical * float(rng.lognormal(0, 0.4)))
         limit = int(np.ceil(typical * padding / 60 / 5) * 5) + 5
         fate = str(rng.choice(["", "cancel", "hold", "requeue"], p=[0.88, 0.04, 0.04, 0.04]))
+        fate = "cancel" if fate == "hold" and not holds else fate
         options = (f"-N{wide}", "--exclusive", "-t", str(limit))
         if rng.uniform() < 0.03:
             options = ("-N1", "-n1", "-t", str(limit), "--array=1-4%2")
-        found.append(Planned(float(at), options, min(run, limit * 60 + 120), USERS[habit % len(USERS)], NAMES[habit], fate))
+        found.append(
+            Planned(float(at), options, min(run, limit * 60 + 120), USERS[habit % len(USERS)], NAMES[habit], fate)
+        )
     return found
 
 
 def submit(lab: Lab, planned: list[Planned], beside: Any = None) -> list[str]:
     """Submit at the planned instants of the lab's clock; `beside(k)` is called after the k-th. Returns the job ids."""
-    import contextlib
-    import time
-
     start = lab.now()
     ids: list[str] = []
     for k, job in enumerate(planned):
         ahead = (start + job.at - lab.now()) / lab.speed
         if ahead > 0:
             time.sleep(ahead)
-        ids.append(lab.submit(*job.options, *(["-H"] if job.fate == "hold" else []), seconds=job.seconds, user=job.user, name=job.name))
+        options = (*job.options, *(["-H"] if job.fate == "hold" else []))
+        ids.append(_persistently(lambda o=options, j=job: lab.submit(*o, seconds=j.seconds, user=j.user, name=j.name)))
         for earlier in (k - 3, k - 6):  # some time after it was submitted
             if earlier < 0 or not planned[earlier].fate:
                 continue
-            word = {"cancel": ("scancel",), "hold": ("scontrol", "release"), "requeue": ("scontrol", "requeue")}[planned[earlier].fate]
+            word = {"cancel": ("scancel",), "hold": ("scontrol", "release"), "requeue": ("scontrol", "requeue")}[
+                planned[earlier].fate
+            ]
             if planned[earlier].fate == "requeue" and earlier == k - 3:
                 continue
             with contextlib.suppress(RuntimeError):  # it may be over already
@@ -66,3 +76,11 @@ def submit(lab: Lab, planned: list[Planned], beside: Any = None) -> list[str]:
             with contextlib.suppress(RuntimeError):
                 lab.run("scontrol", "release", job_id)
     return ids
+
+
+def _persistently(action: Callable[[], str], tries: int = 10) -> str:
+    """Again when it fails: sbatch may die while slurmctld restarts. A job submitted twice is only one more."""
+    for _ in range(tries - 1):
+        with contextlib.suppress(RuntimeError):
+            return action()
+    return action()

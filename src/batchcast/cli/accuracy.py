@@ -40,8 +40,10 @@ def command(
     least = settings["least_users"] if is_private(settings, memory) and whoami() != "root" else 1
     results = accuracy(reader, cluster, since, until, partition, least)
     if not results:
-        raise NoAnswer(f"no forecast of {cluster} in that time" + (f" by {least} users or more" if least > 1 else ""),
-                       hint="an earlier -S, or let the collector run a while")  # fmt: skip
+        raise NoAnswer(
+            f"no forecast of {cluster} in that time" + (f" by {least} users or more" if least > 1 else ""),
+            hint="an earlier -S, or let the collector run a while",
+        )
     notes = answers.staleness(memory, time.time())
     if as_json:
         shown = {
@@ -87,8 +89,17 @@ def _print(results: list[dict[str, Any]]) -> None:
             ]
         ]
         for r in (r for r in results if r["moment"] == moment):
-            lines.append([r["kind"], r["predictor"], str(r["forecasts"]), str(r["came_out"]), format_duration(r["median_ae_s"]),
-                          format_duration(r["mae_s"]), *(_share(r[k]) for k in ("underestimate_rate", "coverage_50", "coverage_90"))])  # fmt: skip
+            lines.append(
+                [
+                    r["kind"],
+                    r["predictor"],
+                    str(r["forecasts"]),
+                    str(r["came_out"]),
+                    format_duration(r["median_ae_s"]),
+                    format_duration(r["mae_s"]),
+                    *(_share(r[k]) for k in ("underestimate_rate", "coverage_50", "coverage_90")),
+                ]
+            )
         widths = [max(len(line[k]) for line in lines) for k in range(9)]
         for line in lines:
             click.echo(

@@ -26,12 +26,14 @@ def command(once: bool, record: str | None, quiet: bool, **flags: Any) -> None:
     Reads sacct in overlapping windows (resumable), then squeue every interval. Never changes a job. Stop it with
     SIGTERM or Ctrl-C; killed at any moment it goes on where it was.
     """
+    from ..service.clock import predictors
     from ..service.collector import Collector, Cycle, run
     from ..service.connect import open_scheduler, single_writer
     from ..service.settings import load
     from ..store.database import Store
 
     settings = load(flags)
+    predictors(settings["runtime"], settings["wait"])  # a wrong name is told now, not every cycle
     stop = _stop_on_signals()
     store = Store(settings["store"], create=True)
     scheduler, health = open_scheduler(settings, record)

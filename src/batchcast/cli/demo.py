@@ -45,5 +45,11 @@ def command(output: str, as_json: bool) -> None:
         "default_request": None,
         "seed": 0,
     }
-    log = Log(trace, settings, [*info.notes, "a synthetic workload: no real user waited for these jobs"])
-    run(log, np.ones(len(trace), bool), given, title="Demo: how forecasts would serve a synthetic cluster")
+    log = Log(trace, settings, [*info.notes, SYNTHETIC])
+    run(log, np.ones(len(trace), bool), given, "Demo: how forecasts would serve a synthetic cluster", SYNTHETIC)
+
+
+SYNTHETIC = (
+    "This is a synthetic workload. Its recorded waits were made by the same simulator under EASY, so that recorded and "
+    "simulated waits agree by construction; with a real log they show how far the simulation may be trusted."
+)

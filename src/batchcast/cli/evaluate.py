@@ -70,8 +70,8 @@ def command(**given: Any) -> None:
     run(log, take_score(given, log), given)
 
 
-def run(log: Log, mask: np.ndarray, given: dict[str, Any], title: str | None = None) -> None:
-    """Evaluate a log with the command's options and leave the report; `title` heads the page."""
+def run(log: Log, mask: np.ndarray, given: dict[str, Any], title: str | None = None, preface: str = "") -> None:
+    """Evaluate a log with the command's options and leave the report; `title` and `preface` head the page."""
     from ..evaluate.evaluation import evaluate
     from ..predict.registry import split_specs
     from ..report.folder import folder
@@ -100,7 +100,7 @@ def run(log: Log, mask: np.ndarray, given: dict[str, Any], title: str | None = N
             procs=log.procs,
             progress=progress,
         )
-        text, sections = _write(place, found, log, settings, title)
+        text, sections = _write(place, found, log, settings, title, preface)
     if given["as_json"]:
         emit(text)
         return
@@ -132,7 +132,7 @@ def split_policies(text: str) -> list[str]:
 
 
 def _write(
-    place: Path, found: Evaluation, log: Log, settings: dict[str, Any], title: str | None
+    place: Path, found: Evaluation, log: Log, settings: dict[str, Any], title: str | None, preface: str
 ) -> tuple[dict[str, Any], Any]:
     from ..report import page
     from ..report.evaluation import sections as sections_of
@@ -151,7 +151,7 @@ def _write(
     warnings = [*log.warnings, *found.warnings()]
     result = document("evaluate", describe_log(log.trace), settings, warnings, rows)
     (place / "result.json").write_text(dumps(result) + "\n", encoding="utf-8")
-    sections = sections_of(found, settings)
+    sections = sections_of(found, settings, preface)
     name = Path(log.trace.info.source).name
     html = page(title or f"How forecasts would serve {name}", sections, _provenance(result))
     (place / "index.html").write_text(html, encoding="utf-8")

@@ -35,7 +35,8 @@ def command(output: str, starttime: str | None, endtime: str | None, as_json: bo
     write_parquet(trace, output)
     left = trace.info.dropped["still open at export"]
     if as_json:
-        emit(document("export", {"cluster": cluster}, {"store": settings["store"], "output": output, "starttime_s": since, "endtime_s": until},
+        shown = {"store": settings["store"], "output": output, "starttime_s": since, "endtime_s": until}
+        emit(document("export", {"cluster": cluster}, shown,
                       [], [{"jobs": len(trace), "still_open": left}]))  # fmt: skip
     else:
         say(f"{len(trace)} finished jobs of {cluster} to {output}; {left} still waiting or running were left out")

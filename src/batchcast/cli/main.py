@@ -22,10 +22,14 @@ VERBS: dict[str, str] = {
     "vasp": "Features of VASP jobs from their input files, and their run time.",
     "start": "When will my waiting job start: likely, by 90 %, and how right such answers were.",
     "walltime": "One #SBATCH --time line from similar finished jobs, and why.",
+    "report": "What jobs asked for and used, how long they waited, and which flag to change.",
     "accuracy": "How right our own past forecasts were, beside squeue --start.",
+    "grid": "Map jobs with files and deadlines onto a grid's resources: heuristics, search, simulation.",
     "collect": "Beside a running cluster: keep its history and issue forecasts, read-only.",
+    "doctor": "Settings and where each came from; is everything there and does it answer; what to do.",
     "export": "The cluster's own history as a log for evaluate and simulate.",
 }
+WITHOUT_KERNELS = {"start", "walltime", "report", "accuracy", "doctor", "export"}
 SUBVERBS: dict[str, str] = {}
 
 
@@ -44,7 +48,7 @@ class LazyGroup(click.Group):
 
         from .compiled import prepare
 
-        if not {"-h", "--help"} & set(sys.argv):
+        if cmd_name not in WITHOUT_KERNELS and not {"-h", "--help"} & set(sys.argv):
             prepare()
         return import_module(f"batchcast.cli.{cmd_name}").command
 

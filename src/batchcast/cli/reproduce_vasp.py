@@ -30,12 +30,15 @@ def command(
     """
     import numpy as np
 
+    from ..errors import UsageError
     from ..evaluate.vasp_runs import read_runs
     from ..evaluate.vasp_study import METHODS, SPLITS, core_time, distribution, facts, study
     from ..predict.registry import load, parse_spec, split_specs
     from ..report.terminal import show
     from ..report.vasp import can, cannot, summary_tables, vasp_sections
 
+    if page is not None and not page.absolute().parent.is_dir():
+        raise UsageError(f"--page {page}: there is no directory {page.absolute().parent}")
     path = data or shared_folder() / DATA
     runs = read_runs(path)
     specs = split_specs(predictors) if predictors else list(METHODS)
@@ -58,10 +61,9 @@ def command(
         from ..report import page as make_page
 
         sections = vasp_sections(results, distribution(runs), core_time(runs), known, counts, resamples)
+        html = make_page("Run time of VASP jobs: IRPA and BRBF", sections, {"log": log, "settings": settings})
         beside = page.with_name(page.name + ".part")
-        beside.write_text(
-            make_page("Run time of VASP jobs: IRPA and BRBF", sections, {"log": log, "settings": settings})
-        )
+        beside.write_text(html, encoding="utf-8")
         os.replace(beside, page)
         say(f"page: {page}")
     if as_json:

@@ -79,11 +79,15 @@ def collect(
 
     from ..errors import UsageError
     from ..trace import read_trace, write_parquet
+    from ..trace.parquet import arrow
     from ..vasp.collect import Changed
     from ..vasp.collect import collect as run
 
     if not root.is_dir():
         raise UsageError(f"--root {root}: is not a directory (accepted: a directory on this host)")
+    if not output.absolute().parent.is_dir():
+        raise UsageError(f"--output {output}: there is no directory {output.absolute().parent}")
+    arrow()  # better missed before the walk than after it
     trace = read_trace(jobs, format=format, timezone=timezone)
     previous = read_trace(output, format="parquet") if output.exists() else None
     journal = output.with_name(output.name + ".journal")

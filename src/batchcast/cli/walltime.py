@@ -32,8 +32,17 @@ def _risk(_: click.Context, __: click.Parameter, text: str) -> float:
 @click.option("--risk", default="5%", show_default=True, callback=_risk, help="Share of such jobs that may be cut off.")
 @click.option("-P", "--parsable2", is_flag=True, help="Columns parted by |.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-def command(what: str | None, glob: str | None, user: str | None, risk: float, store: str | None, scheduler: str | None,
-            cluster: str | None, parsable2: bool, as_json: bool) -> None:  # fmt: skip
+def command(
+    what: str | None,
+    glob: str | None,
+    user: str | None,
+    risk: float,
+    store: str | None,
+    scheduler: str | None,
+    cluster: str | None,
+    parsable2: bool,
+    as_json: bool,
+) -> None:
     """A limit for the next job, from how long similar jobs of yours ran.
 
     Similar: same name and size; else same name; else same size. The limit is the empirical quantile at the risk you
@@ -48,9 +57,14 @@ def command(what: str | None, glob: str | None, user: str | None, risk: float, s
     settings = load({"store": store, "scheduler": scheduler, "cluster": cluster})
     answer, sentence, notes = advise(settings, what, glob, user or whoami(), whoami(), risk, time.time())
     if as_json:
-        emit(document("walltime", {}, {"risk": risk, "limit_floor": settings["limit_floor"], "limit_step": settings["limit_step"],
-                                       "limit_most": settings["limit_most"] or "the partition's", "similar_within_days": 180},
-                      notes, [answer]))  # fmt: skip
+        shown = {
+            "risk": risk,
+            "limit_floor": settings["limit_floor"],
+            "limit_step": settings["limit_step"],
+            "limit_most": settings["limit_most"] or "the partition's",
+            "similar_within_days": 180,
+        }
+        emit(document("walltime", {}, shown, notes, [answer]))
         return
     for note in notes:
         say(note)

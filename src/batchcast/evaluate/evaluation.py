@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UsageError
+from ..errors import InputError, UsageError
 from ..events.recorded import irregular
 from ..predict.registry import parse_spec
 from ..simulate import Policy, Schedule, simulate
 from ..table import Trace
-from .accuracy import Scores, figures, no_collector, predictor, score
+from ..units import parse_duration
+from .accuracy import Scores, calm_collector, figures, predictor, score
 from .validity import Validity, validity
 
 PREDICTORS = ("last_2", "recent_mean")
@@ -25,6 +26,7 @@ NAMED = {
     "fcfs": Policy(backfill="none"),
     "easy": Policy(),
     "easy-sjbf": Policy(backfill_order="sjf"),
+    "conservative": Policy(backfill="conservative"),
 }
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
 
@@ -87,7 +89,7 @@ class Evaluation:
         if self.why_not:
             told.append(self.why_not)
         elif self.validity is not None and not self.validity.trusted:
-            told.append(DOUBT)
+            told.append(DOUBT if self.validity.jobs else UNCHECKED)
         return told
 
 
@@ -119,8 +121,8 @@ def evaluate(
 
     `requested` and `actual` always run beside `predictors`: they are the yardstick and the oracle (which is simulated
     only). `mask` (n,) says which jobs are scored; everything is learned from and scheduled. The machine is the one of
-    `trace.info.max_procs`; unknown, nothing is simulated and `why_not` says so. `protocol` concerns the recorded clock
-    and, with `loop="open"`, what the planning predictor had learned.
+    `trace.info.max_procs`; where it (or every request) is unknown nothing is simulated and `why_not` says so.
+    `protocol` concerns the recorded clock and, with `loop="open"`, what the planning predictor had learned.
     """
     inside = np.ones(len(trace), bool) if mask is None else np.asarray(mask, bool)
     chosen = [YARDSTICK, *(p for p in dict.fromkeys(predictors) if p not in (YARDSTICK, ORACLE))]
@@ -134,7 +136,7 @@ def evaluate(
 
     def run(policy: Policy, spec: str, tick: Callable[[int], None] | None) -> Schedule:
         native = spec in (YARDSTICK, ORACLE)
-        with no_collector():
+        with calm_collector():
             return simulate(
                 trace,
                 policy,
@@ -149,10 +151,14 @@ def evaluate(
             )
 
     outcomes = []
-    for name, policy in plans.items():
-        for spec in (*chosen, ORACLE):
-            with bar(f"simulated clock: {name}, {spec}", len(trace)) as tick:
-                outcomes.append(_outcome(name, spec, run(policy, spec, tick), inside))
+    try:
+        for name, policy in plans.items():
+            for spec in (*chosen, ORACLE):
+                with bar(f"simulated clock: {name}, {spec}", len(trace)) as tick:
+                    outcomes.append(_outcome(name, spec, run(policy, spec, tick), inside))
+    except InputError as error:  # no job has a request: what is known of forecasts is still worth a report
+        why_not = f"Nothing was simulated: {error.message} ({error.hint})."
+        return Evaluation(trace, inside, procs, scores, (), None, why_not, ())
     plain = next((o.schedule for o in outcomes if plans[o.policy] == Policy() and o.predictor == YARDSTICK), None)
     if plain is None:
         plain = run(Policy(), YARDSTICK, None)
@@ -166,6 +172,7 @@ NO_MACHINE = (
 
 
 DOUBT = "recorded and simulated mean waits differ by more than 2x: the simulated gains are not to be trusted"
+UNCHECKED = "the log records no waits to check the simulation by: the simulated gains are not to be trusted"
 
 
 def policy_of(text: str) -> Policy:
@@ -182,7 +189,10 @@ def policy_of(text: str) -> Policy:
     if unknown:
         raise UsageError(f"a policy has no parameter {unknown[0]!r} (accepted: {', '.join(words)})")
     base = NAMED[name]
-    return Policy(**{word: parameters.get(word, getattr(base, word)) for word in words})
+    given: dict[str, Any] = {word: parameters.get(word, getattr(base, word)) for word in words}
+    if "head_after" in parameters:
+        given["head_after"] = parse_duration(parameters["head_after"])
+    return Policy(**given)
 
 
 def _outcome(policy: str, spec: str, schedule: Schedule, inside: np.ndarray) -> Outcome:

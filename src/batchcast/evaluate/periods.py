@@ -45,7 +45,7 @@ def month_starts(trace: Trace) -> tuple[np.ndarray, list[str]]:
 def periods(trace: Trace) -> tuple[np.ndarray, list[str], str]:
     """Even pieces of a log's submissions for drawing: edges (m + 1,), local start of each as ISO text, and the unit.
 
-    Weeks; days where there are under five weeks, hours under two days. The first starts at local midnight (or the
+    Weeks; days where there are under ten weeks, hours under five days. The first starts at local midnight (or the
     hour) before the first submission; a change of daylight time shifts later starts by its hour.
 
     >>> edges, starts, unit = periods(Trace.from_arrays({"submit_time": [0.0, 10 * 86400.0]}))
@@ -62,4 +62,4 @@ def periods(trace: Trace) -> tuple[np.ndarray, list[str], str]:
     return edges, [f"{calendar(trace, float(t)):%Y-%m-%d %H:%M}" for t in edges[:-1]], unit
 
 
-_PERIODS = (("week", 7 * 86400.0, 35 * 86400.0), ("day", 86400.0, 2 * 86400.0), ("hour", 3600.0, 0.0))
+_PERIODS = (("week", 7 * 86400.0, 70 * 86400.0), ("day", 86400.0, 5 * 86400.0), ("hour", 3600.0, 0.0))

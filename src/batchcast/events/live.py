@@ -53,7 +53,7 @@ def live_events(jobs: Iterable[LiveJob], until: float, only: int | None = None) 
 
 
 def log_place(request: JobRequest) -> tuple[float, ...]:
-    """Log order of one job: submit time, then job id (12_3 and 12+1 as numbers), then row; `table.log_order` by value."""
+    """Log order of one job: submit time, then job id (12_3, 12+1 as numbers), then row; as `table.log_order`."""
     if isinstance(request.job_id, int):
         return (request.submit_time, float(request.job_id), -1.0, request.row)
     match = re.match(r"(\d+)(?:\D+(\d+))?", request.job_id)

@@ -8,49 +8,41 @@ from ..table import Nominal
 
 
 class GrowingColumn:
-    """Pieces of one column in order; a piece that knows nothing costs nothing until another piece does.
+    """One column that grows piece by piece in place; until something is known it costs nothing.
 
-    `add` copies; `join` returns the whole column, or None when every piece was unknown, and lets the pieces go, so
-    that a log in memory is never held twice.
+    `add` copies; `join` hands the whole column over, or None when every piece was unknown. It grows by realloc, a
+    third at a time, so a log in memory is never held twice. Whole numbers are int32 while they fit.
     """
 
-    __slots__ = ("_length", "_pieces", "_unknown")
+    __slots__ = ("_length", "_unknown", "_values")
 
     def __init__(self, unknown: float) -> None:
-        self._pieces: list[np.ndarray | int] = []
+        self._values: np.ndarray | None = None
         self._length = 0
         self._unknown = unknown
 
     def add(self, piece: np.ndarray) -> None:
         """Append the values, which may lie in a buffer that is used again."""
-        self._length += len(piece)
-        known = bool((~np.isnan(piece)).any()) if piece.dtype.kind == "f" else bool((piece != self._unknown).any())
-        self._pieces.append(narrow(piece) if known else len(piece))
+        begin, self._length = self._length, self._length + len(piece)
+        if self._values is None:
+            known = ~np.isnan(piece) if piece.dtype.kind == "f" else piece != self._unknown
+            if not known.any():
+                return
+            dtype = np.int32 if piece.dtype.kind == "i" else piece.dtype
+            self._values = np.full(self._length, self._unknown, dtype=dtype)
+        if self._values.dtype == np.int32 and len(piece) and piece.max() >= 2**31:
+            self._values = self._values.astype(np.int64)
+        if len(self._values) < self._length:
+            self._values.resize(self._length + self._length // 3, refcheck=False)
+        self._values[begin : self._length] = piece
 
     def join(self) -> np.ndarray | None:
-        """The whole column, or None when it holds nothing known."""
-        kinds = [p.dtype for p in self._pieces if isinstance(p, np.ndarray)]
-        if not kinds:
-            self._pieces.clear()
+        """The whole column, or None when it holds nothing known; the column is empty afterwards."""
+        values, self._values = self._values, None
+        if values is None:
             return None
-        whole = np.full(self._length, self._unknown, dtype=np.result_type(*kinds))
-        at = 0
-        for k, piece in enumerate(self._pieces):
-            if isinstance(piece, int):
-                at += piece
-            else:
-                whole[at : at + len(piece)] = piece
-                at += len(piece)
-            self._pieces[k] = 0
-        self._pieces.clear()
-        return whole
-
-
-def narrow(values: np.ndarray) -> np.ndarray:
-    """A copy; whole numbers as int32 where they fit."""
-    if values.dtype.kind == "i" and len(values) and values.min() >= -(2**31) and values.max() < 2**31:
-        return values.astype(np.int32)
-    return values.copy()
+        values.resize(self._length, refcheck=False)
+        return values
 
 
 def encode_whole(values: np.ndarray) -> Nominal:

@@ -32,14 +32,33 @@ WORDS: dict[str, str] = {
     "SchedDefer": "the scheduler was asked to defer it",
     "WaitingForScheduling": "not looked at by the scheduler yet",
 }
-NEVER = frozenset({"DependencyNeverSatisfied", "PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints", "InvalidAccount", "InvalidQOS"})
+NEVER = frozenset(
+    {
+        "DependencyNeverSatisfied",
+        "PartitionNodeLimit",
+        "PartitionTimeLimit",
+        "BadConstraints",
+        "InvalidAccount",
+        "InvalidQOS",
+    }
+)
 HELD = frozenset({"JobHeldUser", "JobHeldAdmin"})
 NOT_ELIGIBLE = HELD | {"Dependency", "BeginTime", "JobArrayTaskLimit"}
 """Not waiting for the machine: a forecast counts from the moment this is over."""
 
 _LIMIT_OF = {"Assoc": "the account or association", "QOS": "the QOS", "Job": "one job"}
-_LIMIT_ON = {"Cpu": "processors", "Node": "nodes", "Mem": "memory", "GRES": "GPUs and other resources", "Jobs": "running jobs",
-             "Job": "running jobs", "Wall": "time", "Billing": "billing", "Submit": "submitted jobs", "BB": "burst buffer"}  # fmt: skip
+_LIMIT_ON = {
+    "Cpu": "processors",
+    "Node": "nodes",
+    "Mem": "memory",
+    "GRES": "GPUs and other resources",
+    "Jobs": "running jobs",
+    "Job": "running jobs",
+    "Wall": "time",
+    "Billing": "billing",
+    "Submit": "submitted jobs",
+    "BB": "burst buffer",
+}
 
 
 def plain_reason(reason: str) -> str:

@@ -7,13 +7,24 @@ import shlex
 from collections.abc import Mapping
 
 _LONG = {
-    "p": "partition", "A": "account", "t": "time", "N": "nodes", "n": "ntasks", "c": "cpus-per-task", "q": "qos",
-    "J": "job-name", "a": "array", "d": "dependency", "b": "begin", "G": "gpus", "H": "hold",
-}  # fmt: skip
+    "p": "partition",
+    "A": "account",
+    "t": "time",
+    "N": "nodes",
+    "n": "ntasks",
+    "c": "cpus-per-task",
+    "q": "qos",
+    "J": "job-name",
+    "a": "array",
+    "d": "dependency",
+    "b": "begin",
+    "G": "gpus",
+    "H": "hold",
+}
 
 
 def parse_script(text: str) -> dict[str, str]:
-    """Options of the #SBATCH lines by long name, the last of each winning; reading ends at the first command, as sbatch does.
+    """Options of the #SBATCH lines by long name, the last of each winning; reading ends at the first command.
 
     >>> parse_script("#!/bin/sh\\n#SBATCH -t 1:00:00 --nodes=2\\n#SBATCH --job-name my\\nsrun x\\n#SBATCH -n 9\\n")
     {'time': '1:00:00', 'nodes': '2', 'job-name': 'my'}

@@ -6,7 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-OPEN_STATES = frozenset({"PENDING", "RUNNING", "SUSPENDED", "STOPPED", "CONFIGURING", "SIGNALING", "STAGE_OUT", "RESIZING"})
+OPEN_STATES = frozenset(
+    {"PENDING", "RUNNING", "SUSPENDED", "STOPPED", "CONFIGURING", "SIGNALING", "STAGE_OUT", "RESIZING"}
+)
 UNCERTAIN_STATES = frozenset({"COMPLETING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "REVOKED"})
 """On their way from one state to another: Slurm 22.05 shows a requeued job with times of neither run meanwhile."""
 

@@ -20,7 +20,7 @@ FIELDS = (
 def sighting(record: Mapping[str, str]) -> Sighting:
     """One squeue record. Raises BatchcastError for a job without an id or a submit time, and for a form not Slurm's.
 
-    >>> sighting({"JobID": "7", "JobArrayID": "7", "SubmitTime": "100", "State": "PENDING", "TimeLimit": "10:00"}).req_time
+    >>> sighting({"JobID": "7", "SubmitTime": "100", "State": "PENDING", "TimeLimit": "10:00"}).req_time
     600.0
     """
     get = {k: ("" if v in ("N/A", "(null)") else v) for k, v in record.items()}.get
@@ -65,7 +65,7 @@ def sighting(record: Mapping[str, str]) -> Sighting:
 
 
 def _asked(tres: Mapping[str, str], cpus: str, no_nodes: bool) -> float:
-    """Processors asked for: TRES says it while a job has no nodes; afterwards TRES and NumCPUs both tell what it holds."""
+    """Processors asked for: TRES says it while a job has no nodes; afterwards it tells what the job holds."""
     told = number(tres.get("cpu", "")) if no_nodes else math.nan
     return told if told == told else number(cpus)
 
@@ -76,7 +76,7 @@ def parse_tres(text: str) -> dict[str, str]:
     >>> parse_tres("cpu=4,mem=16000M")
     {'cpu': '4', 'mem': '16000M'}
     """
-    return dict(item.split("=", 1) for item in text.split(",") if "=" in item)  # type: ignore[arg-type]
+    return dict(item.split("=", 1) for item in text.split(",") if "=" in item)
 
 
 def epoch(text: str) -> float:

@@ -40,7 +40,9 @@ class Resources:
             raise InputError("the grid has no resource", hint="list at least one with a speed and a bandwidth")
         repeated = duplicates(self.ids)
         if len(repeated):
-            raise InputError(f"resource {self.ids[repeated[0]]!r} is listed twice", hint="give each resource its own id")
+            raise InputError(
+                f"resource {self.ids[repeated[0]]!r} is listed twice", hint="give each resource its own id"
+            )
         for name, values in (("speed", self.speed), ("bandwidth", self.bandwidth)):
             wrong = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
             if len(wrong):
@@ -74,12 +76,24 @@ class Jobs:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def first(self, count: int | None) -> Jobs:
+        """The first `count` jobs as given, all when None."""
+        keep = slice(count)
+        demands = {name: values[keep] for name, values in self.demands.items()}
+        return Jobs(self.ids[keep], self.ini[keep], self.fsize[keep], self.arrival[keep], self.deadline[keep], demands)
+
     def faults(self) -> dict[int, str]:
         """Rows that cannot be scheduled at all, each with its reason. O(n)."""
         found: dict[int, str] = {}
-        for name, values, least in (("instructions", self.ini, 0), ("file size", self.fsize, 0), ("arrival", self.arrival, -np.inf)):
+        for name, values, least in (
+            ("instructions", self.ini, 0),
+            ("file size", self.fsize, 0),
+            ("arrival", self.arrival, -np.inf),
+        ):
             for row in np.flatnonzero(~(np.isfinite(values) & (values >= least))).tolist():
-                found.setdefault(row, f"{name} not a finite number of at least 0" if least == 0 else f"{name} not a finite number")
+                found.setdefault(
+                    row, f"{name} not a finite number of at least 0" if least == 0 else f"{name} not a finite number"
+                )
         for row in np.flatnonzero(np.isnan(self.deadline)).tolist():
             found.setdefault(row, "deadline not a number")
         for row in duplicates(self.ids).tolist():

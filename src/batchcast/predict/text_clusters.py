@@ -25,9 +25,10 @@ def cluster_texts(counts: Mapping[str, int], most: int = 500, seed: int = 0) -> 
 
     Source: Wang et al. 2021, eqs. 1 to 3. A sample is a row of the distance matrix LD over all jobs; clustering the
     distinct texts with weight n_s and column s scaled by sqrt(n_s) gives the same sums of squares at bounded cost. k is
-    the tried one (2, 3, ... 15, below the number of texts) with the largest Calinski-Harabasz score, ties to the
-    smaller; the elbow of SSE is to be read off `sse`. Below three texts each is its own cluster. At most the `most`
-    most frequent texts are clustered (ties: the first seen), the rest join the nearest of them.
+    the tried one (2, 3, ... 15, below the number of texts) with the largest Calinski-Harabasz score up to the elbow of
+    SSE, ties to the smaller: the score alone goes on rising as names that differ in a number are parted. Below three
+    texts each is its own cluster. At most the `most` most frequent texts are clustered (ties: the first seen), the
+    rest join the nearest of them.
     O(most^2) distances and memory.
 
     >>> cluster_texts({"ada_wing": 3, "ada_mesh": 1}).labels
@@ -66,16 +67,28 @@ def _best_of(
     centre = np.average(table, axis=0, weights=weights)
     total = float(weights @ ((table - centre) ** 2).sum(axis=1))
     tried = tuple(k for k in TRIED if k < len(np.unique(table, axis=0)))
-    best, sse, score = (np.zeros(len(table), dtype=int), 1, -np.inf), [], []
+    labels, sse, score = [np.zeros(len(table), dtype=int)], [], []
     for k in tried:
         fit = KMeans(k, n_init=2, random_state=seed).fit(table, sample_weight=weights)
-        within = float(fit.inertia_)
-        value = calinski_harabasz(total, within, n, k)
-        sse.append(within)
-        score.append(value)
-        if value > best[2]:
-            best = (fit.labels_, k, value)
-    return best[0], best[1], tried, tuple(sse), tuple(score)
+        labels.append(fit.labels_)
+        sse.append(float(fit.inertia_))
+        score.append(calinski_harabasz(total, sse[-1], n, k))
+    if not tried:
+        return labels[0], 1, tried, (), ()
+    until = tried.index(elbow((1, *tried), (total, *sse))) + 1
+    best = int(np.argmax(score[:until]))
+    return labels[best + 1], tried[best], tried, tuple(sse), tuple(score)
+
+
+def elbow(ks: tuple[int, ...], sse: tuple[float, ...]) -> int:
+    """The k (not the first) where SSE lies farthest below the line from its first to its last point; ties: the first.
+
+    >>> elbow((1, 2, 3, 4), (100.0, 12.0, 10.0, 8.0))
+    2
+    """
+    x, y = np.array(ks, float), np.array(sse)
+    line = y[0] + (y[-1] - y[0]) * (x - x[0]) / (x[-1] - x[0])
+    return ks[1 + int(np.argmax((line - y)[1:]))]
 
 
 def calinski_harabasz(total: float, within: float, n: float, k: int) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..predict.registry import parse_spec
 from .blocks import Table, TableColumn
 
 COLUMNS = (
@@ -46,7 +47,16 @@ def accuracy_table(
         columns.pop()
     note = " ".join(filter(None, (note, lacking)))
     heading = f"Run-time forecasts{f' by {by}' if by else ''} · {PROTOCOLS[protocol]} · {selection_words(settings)}"
-    return Table(heading, columns, rows, note)
+    return Table(heading, columns, [{**row, "predictor": named(row["predictor"])} for row in rows], note)
+
+
+def named(predictor: str) -> str:
+    """A predictor's name, the oracle marked as one.
+
+    >>> named("last_2"), named("actual")
+    ('last_2', 'actual (oracle)')
+    """
+    return f"{predictor} (oracle)" if parse_spec(predictor)[0] == "actual" else predictor
 
 
 def _marked(rows: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], str]:

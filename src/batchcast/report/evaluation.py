@@ -14,7 +14,7 @@ from ..metrics.curves import busy_share, running_mean
 from . import figures
 from .accuracy import accuracy_table
 from .axes import span
-from .blocks import Block, Figure, Section, Table, TableColumn
+from .blocks import Block, Callout, Figure, Section, Table, TableColumn
 from .glance import glance_table
 from .words import opening, policy_words, validity_line
 
@@ -50,10 +50,11 @@ POLICY_NOTE = (
 )
 
 
-def sections(found: Evaluation, settings: Mapping[str, Any]) -> list[Section]:
-    """The page's sections: in short, the log at a glance, limits, forecasts, schedules."""
+def sections(found: Evaluation, settings: Mapping[str, Any], preface: str = "") -> list[Section]:
+    """The page's sections: in short (after a `preface`), the log at a glance, limits, forecasts, schedules."""
+    head: list[Block] = [Callout(preface)] if preface else []
     made = [
-        Section("In short", [*opening(found), validity_line(found)]),
+        Section("In short", [*head, *opening(found), validity_line(found)]),
         Section("The log at a glance", [glance_table(found), *_glance_figures(found)]),
         Section("How wrong are the limits", [_limits_sentence(found), _limits_figure(found)]),
         Section("How good are the forecasts", [_accuracy(found, settings), *_error_figures(found)]),
@@ -77,7 +78,7 @@ def _glance_figures(found: Evaluation) -> list[Figure]:
             {"jobs": (starts, count)},
             x=unit,
             y=f"jobs submitted per {unit}",
-            caption=f"Starts at local midnight; the first and the last {unit} may be incomplete.",
+            caption=f"In the log's zone, {trace.info.timezone}; the first and the last {unit} may be incomplete.",
         )
     ]
     total = trace.info.max_procs

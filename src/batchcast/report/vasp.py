@@ -23,6 +23,7 @@ PAPER_NAMES = {
 PAPER_MRE = {"forest": 0.268, "svr": 0.372, "bayesian_ridge": 0.532, "irpa": 0.203, "brbf": 0.178}
 PAPER_ACC_30 = {"forest": 0.897, "bayesian_ridge": 0.887, "svr": 0.892, "parzen": 0.817}
 PAPER_SHARES = {"0-30": 0.557, "30-60": 0.096, "60-90": 0.049, "90-120": 0.033}
+LONGEST_NAME = 28
 SPLIT_WORDS = {
     "time": "split in time: the first 80 % of the runs teach, the last 20 % test",
     "system": "split by system: no chemical formula is on both sides",
@@ -224,10 +225,12 @@ def _spread(row: Mapping[str, Any], name: str) -> str:
 
 
 def shown_name(spec: str) -> str:
-    """The method's name and parameters, with the paper's abbreviation.
+    """The method's name and parameters (long ones as ...), with the paper's abbreviation.
 
-    >>> shown_name("irpa:upper=forest"), shown_name("boosted")
-    ('irpa:upper=forest (IRPA)', 'boosted')
+    >>> shown_name("irpa:upper=forest"), shown_name("boosted"), shown_name("parzen:keys=ispin+isym+lreal+prec")
+    ('irpa:upper=forest (IRPA)', 'boosted', 'parzen:... (PDR)')
     """
-    short = PAPER_NAMES.get(spec.split(":")[0])
-    return f"{spec} ({short})" if short else spec
+    name = spec.split(":")[0]
+    short = PAPER_NAMES.get(name)
+    shown = spec if len(spec) <= LONGEST_NAME else f"{name}:..."
+    return f"{shown} ({short})" if short else shown

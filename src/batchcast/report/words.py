@@ -51,9 +51,12 @@ def _forecasts(found: Evaluation) -> str:
         return ""
     best = min(others, key=lambda row: row["mae_s"])
     limit = rows[YARDSTICK]
+    laxer = "" if found.scores.protocol == "honest" else " under the paper protocol, which knows runs before they end"
+    asked = np.isfinite(found.trace.req_time[found.scores.scored]).any()
+    against = f", {_closer(best['mae_s'], limit['mae_s'])}" if asked else ""
     return (
-        f"The best forecast by mean error, {best['predictor']}, is off by {span(best['mae_s'])} on average (half of "
-        f"its forecasts by at most {span(best['median_ae_s'])}), {_closer(best['mae_s'], limit['mae_s'])}; but "
+        f"The best forecast by mean error{laxer}, {best['predictor']}, is off by {span(best['mae_s'])} on average "
+        f"(half of its forecasts by at most {span(best['median_ae_s'])}){against}; but "
         f"{100 * best['underestimate_rate']:.0f} % of the jobs run longer than it says, so it can plan a schedule but "
         "must not replace the limit that ends a job."
     )
@@ -79,6 +82,11 @@ def _schedules(found: Evaluation) -> list[str]:
     by = {(row["policy"], row["predictor"]): row for row in rows}
     tried = [row for row in rows if row["predictor"] not in (YARDSTICK, ORACLE)]
     today = by[rows[0]["policy"], YARDSTICK]
+    if today["mean_wait_s"] < 1:
+        return [
+            f"Simulated under {policy_words(today['policy'])} with the users' limits, jobs hardly wait "
+            f"({span(today['mean_wait_s'])} on average): there is nothing for a forecast to gain."
+        ]
     advice = [_order(by, today)]
     if tried:
         helpful = [row for row in tried if _change(by, row) < -LEAST]
@@ -148,7 +156,13 @@ def _advice(by: Rows, today: Mapping[str, Any], checked: Validity | None) -> str
     how = f"{policy_words(best['policy'])} planned with {best['predictor']}, the users' limits still ending jobs"
     if best["predictor"] == YARDSTICK:
         how = f"{policy_words(best['policy'])} with the limits users give today, which needs no forecasts"
-    return f"Worth a trial first: {how}; compare the 95 % waits below before deciding."
+    longest, now = best["p95_wait_s"], today["p95_wait_s"]
+    if longest <= (1 + SAME) * now:
+        return f"Worth a trial first: {how}."
+    return (
+        f"Worth a trial first: {how}. The price: one job in twenty would wait {span(longest)} or more, against "
+        f"{span(now)} under {policy_words(today['policy'])} with limits."
+    )
 
 
 def _against(it: float, base: float, than: str = "") -> str:
@@ -172,9 +186,10 @@ def validity_line(found: Evaluation) -> Callout:
     """Recorded against simulated waits, what the model does not cover, and whether the gains may be trusted."""
     checked = found.validity
     if checked is None:
+        reason = "" if found.trace.info.max_procs > 0 else "The machine's size is unknown. "
         return Callout(
-            "The machine's size is unknown, so no schedule was simulated: this report cannot say how much sooner jobs "
-            "would start, and any such gain is not to be trusted.",
+            f"{reason}No schedule was simulated: this report cannot say how much sooner jobs would start, and any such "
+            "gain is not to be trusted.",
             "warning",
             "Validity.",
         )
@@ -203,9 +218,9 @@ def _factor(ratio: float) -> str:
         return "they cannot be compared"
     if math.isinf(ratio):
         return "the simulation lets nobody wait"
-    if ratio >= 1:
-        return f"the recorded mean is {ratio:.1f} times the simulated one"
-    return f"the simulated mean is {1 / ratio:.1f} times the recorded one"
+    times = max(ratio, 1 / ratio)
+    longer, shorter = ("recorded", "simulated") if ratio >= 1 else ("simulated", "recorded")
+    return f"the {longer} mean is {times:.1f} times the {shorter} one" if times < 100 else f"the {longer} is far longer"
 
 
 _GAPS = {

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..store.reader import Reader, Row
-from .answers import covered_at, median
+from .answers import NO_HISTORY, covered_at, median
 
 LEVELS = (0.5, 0.9)
 
@@ -20,13 +20,21 @@ def accuracy(
 
     `submit`: asked at submission, over all that came out. `slurm`: the moments at which Slurm's own first estimate of
     a job appeared, the same jobs for every method. Errors are of the whole wait or run, in seconds; coverage is the
-    share that came out at or below what was said for a level. Groups of fewer than `least_users` users are left out.
+    share that came out at or below what was said for a level. Forecasts with no history to go by were no
+    answer to anyone: they are counted, not scored. Groups of fewer than `least_users` users are left out.
     """
     rows = reader.rows(
-        "SELECT f.kind, f.moment, f.method, f.row, f.point_s, f.levels, f.quantiles_s, f.outcome_s, f.resolution, f.issued_at,"
-        " f.as_of, j.user_id, j.start_time FROM forecasts f JOIN jobs j ON j.row = f.row WHERE j.cluster = :cluster"
-        " AND f.as_of >= :since AND f.as_of < :until AND (CAST(:partition AS TEXT) IS NULL OR j.partition_id = :partition)",
-        cluster=cluster, since=since, until=until, partition=partition)  # fmt: skip
+        "SELECT f.kind, f.moment, f.method, f.row, f.point_s, f.levels, f.quantiles_s, f.outcome_s, "
+        "f.resolution, f.issued_at,"
+        " f.as_of, f.basis, j.user_id, j.start_time FROM forecasts f JOIN jobs j ON j.row = f.row WHERE "
+        "j.cluster = :cluster"
+        " AND f.as_of >= :since AND f.as_of < :until AND (CAST(:partition AS TEXT) IS NULL OR j.partition_id = "
+        ":partition)",
+        cluster=cluster,
+        since=since,
+        until=until,
+        partition=partition,
+    )
     groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row["moment"], row["kind"], row["method"]), []).append(row)
@@ -36,7 +44,7 @@ def accuracy(
 
 
 def _scores(moment: str, kind: str, method: str, rows: Sequence[Row]) -> dict[str, Any]:
-    came = [row for row in rows if row["outcome_s"] is not None]
+    came = [row for row in rows if row["outcome_s"] is not None and not row["basis"].startswith(NO_HISTORY)]
     errors = [row["point_s"] - row["outcome_s"] for row in came]
     scores: dict[str, Any] = {
         "predictor": method,
@@ -44,9 +52,12 @@ def _scores(moment: str, kind: str, method: str, rows: Sequence[Row]) -> dict[st
         "moment": moment,
         "forecasts": len(rows),
         "came_out": len(came),
+        "no_history": sum(row["basis"].startswith(NO_HISTORY) for row in rows),
         "withdrawn": sum(row["resolution"] == "withdrawn" for row in rows),
         "still_open": sum(row["resolution"] is None for row in rows),
-        "issued_after_start": sum(row["start_time"] is not None and row["issued_at"] > row["start_time"] for row in rows),
+        "issued_after_start": sum(
+            row["start_time"] is not None and row["issued_at"] > row["start_time"] for row in rows
+        ),
         "median_ae_s": median(map(abs, errors)),
         "mae_s": sum(map(abs, errors)) / len(errors) if errors else math.nan,
         "bias_s": sum(errors) / len(errors) if errors else math.nan,

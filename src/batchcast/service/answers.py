@@ -15,6 +15,8 @@ from ..store.reader import Reader, Row
 
 TRACK_RECORD_S = 30 * 86400.0
 LEAST_RECORD = 20
+NO_HISTORY = "no history"
+"""How a wait predictor's basis begins when it has nothing to go by: no answer for a user."""
 
 
 def choose_cluster(reader: Reader, asked: str | None) -> str:
@@ -38,9 +40,14 @@ def answering_method(memory: dict[str, Any]) -> str:
 
 def waiting_jobs(reader: Reader, cluster: str, ids: Sequence[str], user: str | None, method: str) -> list[Row]:
     """Waiting jobs by id (an array's id means its tasks) or of a user, with the wait forecast issued for each."""
-    where, values = ["j.cluster = :cluster", "j.open = 1", "j.start_time IS NULL"], {"cluster": cluster, "method": method}
+    where, values = (
+        ["j.cluster = :cluster", "j.open = 1", "j.start_time IS NULL"],
+        {"cluster": cluster, "method": method},
+    )
     if ids:
-        where.append("(" + " OR ".join(f"j.job_id = :id{k} OR j.job_id LIKE :tasks{k} ESCAPE '!'" for k in range(len(ids))) + ")")
+        where.append(
+            "(" + " OR ".join(f"j.job_id = :id{k} OR j.job_id LIKE :tasks{k} ESCAPE '!'" for k in range(len(ids))) + ")"
+        )
         for k, job_id in enumerate(ids):
             escaped = job_id.replace("!", "!!").replace("%", "!%").replace("_", "!_")
             values |= {f"id{k}": job_id, f"tasks{k}": f"{escaped}!_%"}
@@ -48,7 +55,8 @@ def waiting_jobs(reader: Reader, cluster: str, ids: Sequence[str], user: str | N
         where.append("j.user_id = :user")
         values["user"] = user
     return reader.rows(
-        "SELECT j.job_id, j.user_id, j.job_name, j.partition_id, j.submit_time, j.eligible_time, j.expected_start, j.reason,"
+        "SELECT j.job_id, j.user_id, j.job_name, j.partition_id, j.submit_time, j.eligible_time, "
+        "j.expected_start, j.reason,"
         " j.dependency, j.req_procs, j.limit_now, f.method, f.point_s, f.levels, f.quantiles_s, f.basis, f.as_of"
         " FROM jobs j LEFT JOIN forecasts f ON f.row = j.row AND f.kind = 'wait' AND f.moment = 'submit'"
         f" AND f.method = :method WHERE {' AND '.join(where)} ORDER BY j.submit_time, j.row",
@@ -60,7 +68,9 @@ def forecast_of(row: Row) -> Prediction | None:
     """The forecast in a row, None where none was issued."""
     if row["point_s"] is None:
         return None
-    return Prediction(row["point_s"], tuple(json.loads(row["levels"])), tuple(json.loads(row["quantiles_s"])), row["basis"])
+    return Prediction(
+        row["point_s"], tuple(json.loads(row["levels"])), tuple(json.loads(row["quantiles_s"])), row["basis"]
+    )
 
 
 def start_answer(row: Row, now: float) -> dict[str, Any]:
@@ -73,6 +83,8 @@ def start_answer(row: Row, now: float) -> dict[str, Any]:
     reason, issued = row["reason"] or "", forecast_of(row)
     name = reason.strip("()").split(",")[0]
     apart = name in NOT_ELIGIBLE or name in NEVER
+    if issued is not None and issued.basis.startswith(NO_HISTORY):
+        issued = None
     known_begin = name == "BeginTime" and row["eligible_time"] is not None
     base = row["eligible_time"] if known_begin else row["submit_time"]
     waited = 0.0 if apart else max(now - row["submit_time"], 0.0)
@@ -96,7 +108,7 @@ def start_answer(row: Row, now: float) -> dict[str, Any]:
         "reason": reason,
         "reason_in_words": plain_reason(reason),
         "slurm_start_s": math.nan if row["expected_start"] is None or name == "BeginTime" else row["expected_start"],
-        "basis": _basis(issued, given, waited),
+        "basis": row["basis"] if issued is None and row["basis"] else _basis(issued, given, waited),
         "method": row["method"],
     }
 
@@ -106,8 +118,11 @@ def _counts_from(name: str) -> str:
         return "never: it cannot start as it is"
     if name in HELD:
         return "its release"
-    return {"Dependency": "the end of what it depends on", "BeginTime": "its begin time",
-            "JobArrayTaskLimit": "the end of a task of its array"}.get(name, "submission")  # fmt: skip
+    return {
+        "Dependency": "the end of what it depends on",
+        "BeginTime": "its begin time",
+        "JobArrayTaskLimit": "the end of a task of its array",
+    }.get(name, "submission")
 
 
 def _basis(issued: Prediction | None, given: Prediction | None, waited: float) -> str:
@@ -126,11 +141,17 @@ def track_record(
     Empty where fewer than 20 came out, or where they are of fewer than `least_users` users.
     """
     rows = reader.rows(
-        "SELECT f.point_s, f.levels, f.quantiles_s, f.outcome_s, j.user_id FROM forecasts f JOIN jobs j ON j.row = f.row"
-        " WHERE j.cluster = :cluster AND f.kind = 'wait' AND f.moment = 'submit' AND f.resolution = 'started' AND f.method = :method"
-        " AND f.as_of >= :since AND (CAST(:partition AS TEXT) IS NULL OR j.partition_id = :partition) ORDER BY f.id DESC LIMIT 2000",
-        cluster=cluster, since=since, partition=partition, method=method,
-    )  # fmt: skip
+        "SELECT f.point_s, f.levels, f.quantiles_s, f.outcome_s, j.user_id FROM forecasts f"
+        " JOIN jobs j ON j.row = f.row"
+        " WHERE j.cluster = :cluster AND f.kind = 'wait' AND f.moment = 'submit' AND f.resolution = 'started'"
+        " AND f.method = :method AND f.basis NOT LIKE :nothing AND f.as_of >= :since"
+        " AND (CAST(:partition AS TEXT) IS NULL OR j.partition_id = :partition) ORDER BY f.id DESC LIMIT 2000",
+        nothing=f"{NO_HISTORY}%",
+        cluster=cluster,
+        since=since,
+        partition=partition,
+        method=method,
+    )
     if len(rows) < LEAST_RECORD or len({row["user_id"] for row in rows}) < least_users:
         return {}
     errors = sorted(abs(row["point_s"] - row["outcome_s"]) for row in rows)

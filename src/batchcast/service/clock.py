@@ -53,7 +53,7 @@ class StoredClock:
         return len(again)
 
     def advance(self, connection: Connection, until: float, issued_at: float, live_since: float) -> Step:
-        """Tell everything at or before `until`; issue forecasts for jobs that had not begun when the collector first looked.
+        """Tell everything at or before `until`; issue forecasts for jobs that had not begun at `live_since`.
 
         Runs inside the caller's transaction. If that fails, `forget` must be called: this clock has heard more than
         the store remembers.
@@ -73,8 +73,17 @@ class StoredClock:
             ask = event.kind == SUBMIT and begun[row] > live_since
             for key, prediction in self._clock.tell(event, ask).items():
                 kind, method = json.loads(key)
-                issue.append({"row": row, "kind": kind, "moment": "submit", "method": method, "as_of": event.time,
-                              "issued_at": issued_at, "prediction": prediction})  # fmt: skip
+                issue.append(
+                    {
+                        "row": row,
+                        "kind": kind,
+                        "moment": "submit",
+                        "method": method,
+                        "as_of": event.time,
+                        "issued_at": issued_at,
+                        "prediction": prediction,
+                    }
+                )
         told.issue(connection, issue)
         told.mark_told(connection, events)
         told.write_meta(connection, self.cluster, told_until=max(before, until), late=memory.get("late", 0) + step.late)
@@ -92,16 +101,24 @@ def compare_with_slurm(connection: Connection, cluster: str, at: float) -> int:
     seen: set[int] = set()
     for one in told.newly_estimated(connection, cluster):
         waited = max(at - one["submit_time"], 0.0)
-        ours = Prediction(one["point_s"], tuple(json.loads(one["levels"])), tuple(json.loads(one["quantiles_s"])), one["basis"])
+        ours = Prediction(
+            one["point_s"], tuple(json.loads(one["levels"])), tuple(json.loads(one["quantiles_s"])), one["basis"]
+        )
         now = given_waited(ours, waited, (0.5, 0.9))
         shared = {"row": one["row"], "kind": "wait", "moment": "slurm", "as_of": at, "issued_at": at}
-        finite = now if math.isfinite(now.point) else Prediction(waited * 1.5 + 1, (), (), "longer than the forecast reached")
+        finite = (
+            now
+            if math.isfinite(now.point)
+            else Prediction(waited * 1.5 + 1, (), (), "longer than the forecast reached")
+        )
         kept = tuple((level, q) for level, q in zip(finite.levels, finite.quantiles) if math.isfinite(q))
         finite = finite._replace(levels=tuple(level for level, _ in kept), quantiles=tuple(q for _, q in kept))
         issue.append({**shared, "method": one["method"], "prediction": finite})
         if one["row"] not in seen:
             estimate = max(one["expected_start"] - one["submit_time"], 0.0)
-            issue.append({**shared, "method": "squeue --start", "prediction": Prediction(estimate, basis="Slurm's own estimate")})
+            issue.append(
+                {**shared, "method": "squeue --start", "prediction": Prediction(estimate, basis="Slurm's own estimate")}
+            )
             seen.add(one["row"])
     told.issue(connection, issue)
     return len(seen)

@@ -100,7 +100,11 @@ class Collector:
             last = memory.get("snapshot_at")
             done.seen = history.take_in(connection, self.cluster, snapshot.jobs, snapshot.asked_at)
             shown = {(s.job_id, s.submit_time) for s in snapshot.jobs if s.certain}
-            gone = [row for row, job_id, submit, _ in history.open_keys(connection, self.cluster) if (job_id, submit) not in shown]
+            gone = [
+                row
+                for row, job_id, submit, _ in history.open_keys(connection, self.cluster)
+                if (job_id, submit) not in shown
+            ]
             history.mark_vanished(connection, gone, snapshot.asked_at if last is None else last)
             unbroken = last is not None and snapshot.asked_at - last < 0.8 * self.site.keeps_s
             since = memory["unbroken_since"] if unbroken else snapshot.asked_at
@@ -119,10 +123,13 @@ class Collector:
             memory = told.read_meta(connection, self.cluster)
             total = self.site.total_procs if math.isfinite(self.site.total_procs) else None
             told.write_meta(
-                connection, self.cluster, site={**self.site._asdict(), "total_procs": total},
+                connection,
+                self.cluster,
+                site={**self.site._asdict(), "total_procs": total},
                 total_procs=memory.get("total_procs", total),  # the clock's machine stays what it was when it began
-                runtime_methods=split_specs(self.settings["runtime"]), wait_methods=split_specs(self.settings["wait"], "wait"),
-            )  # fmt: skip
+                runtime_methods=split_specs(self.settings["runtime"]),
+                wait_methods=split_specs(self.settings["wait"], "wait"),
+            )
 
     # -- fetch: what ended, from accounting ---------------------------------------------------------------------
 
@@ -172,7 +179,9 @@ class Collector:
     def _give_up(self, connection: Any, now: float) -> None:
         """Accounting has answered up to now (or there is none), and still nobody knows how these jobs ended."""
         patience = self.settings["patience_s"]
-        lost = [row for row, *_, v in history.open_keys(connection, self.cluster) if v is not None and v < now - patience]
+        lost = [
+            row for row, *_, v in history.open_keys(connection, self.cluster) if v is not None and v < now - patience
+        ]
         history.give_up(connection, lost)
 
     # -- tell: the clock ----------------------------------------------------------------------------------------
@@ -187,9 +196,12 @@ class Collector:
                 memory = told.read_meta(connection, self.cluster)
                 done.step = self._clock.advance(connection, until, self.scheduler.now(), memory["live_since"])
                 compare_with_slurm(connection, self.cluster, memory["snapshot_at"])
-        except BaseException:
+        except BatchcastError:
             self._clock.forget()
             raise
+        except Exception as error:  # a predictor's defect must not cost the history
+            self._clock.forget()
+            raise BatchcastError(f"no forecasts: unexpected {type(error).__name__}: {error}") from error
         done.behind_s = self.scheduler.now() - until
 
     def _surely_complete(self, connection: Any) -> float | None:
@@ -197,7 +209,9 @@ class Collector:
         memory = told.read_meta(connection, self.cluster)
         last = memory.get("snapshot_at")
         assert self.site is not None
-        if last is None or (self.site.accounting and (memory.get("history_until") or -math.inf) < memory["unbroken_since"]):
+        if last is None or (
+            self.site.accounting and (memory.get("history_until") or -math.inf) < memory["unbroken_since"]
+        ):
             return None
         vanished = [v for *_, v in history.open_keys(connection, self.cluster) if v is not None]
         return math.floor(min([last, *vanished])) - 1 - self.settings["settle_s"]
@@ -208,12 +222,19 @@ class Collector:
             return
         with self.store.begin() as connection:
             told.write_meta(
-                connection, self.cluster, cycle_at=done.at, problems=done.problems, health=self.health(),
+                connection,
+                self.cluster,
+                cycle_at=done.at,
+                cycle_s=self.scheduler.now() - done.at,
+                problems=done.problems,
+                health=self.health(),
                 last_cycle={**asdict(done), "behind_s": done.behind_s if math.isfinite(done.behind_s) else None},
-            )  # fmt: skip
+            )
 
 
-def run(collector: Collector, stop: Callable[[float], bool], report: Callable[[Cycle], None], once: bool = False) -> None:
+def run(
+    collector: Collector, stop: Callable[[float], bool], report: Callable[[Cycle], None], once: bool = False
+) -> None:
     """Cycle until `stop(seconds)`, which waits so long, says so; a cycle that took long is not made up for.
 
     `once`: until all history is there, or something went wrong.
@@ -229,5 +250,3 @@ def run(collector: Collector, stop: Callable[[float], bool], report: Callable[[C
         left = collector.settings["interval_s"] - (collector.scheduler.now() - began)
         if stop(max(left, 0.0)):
             return
-
-

@@ -15,7 +15,9 @@ from .settings import Settings
 
 def open_scheduler(settings: Settings, record: str | None = None) -> tuple[Any, Callable[[], dict[str, Any]]]:
     """The batch system the settings name, and the counters of its transport."""
+    local = {"TZ": "UTC"} if settings["scheduler"] == "pbs" else {}  # PBS prints local time only
     commands = Commands(
+        environment=local,
         timeout_s=settings["timeout_s"],
         floor_s=settings["floor_s"],
         back_off_s=settings["back_off_s"],
@@ -44,6 +46,7 @@ def single_writer(store: Store) -> Iterator[None]:
             if not connection.scalar(text("SELECT pg_try_advisory_lock(74220522)")):
                 raise _busy(store)
             connection.commit()
+            connection.detach()  # closed at the end, not pooled: the lock goes with it
             yield
         return
     with open(f"{path}.lock", "w") as file:

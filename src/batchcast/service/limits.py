@@ -30,14 +30,17 @@ def advise(
     reader = Reader(settings["store"])
     cluster = answers.choose_cluster(reader, settings["cluster"] or None)
     memory = reader.memory(cluster)
-    private = settings["private"] == "yes" or (settings["private"] == "auto" and bool(memory.get("site", {}).get("private")))
+    private = settings["private"] == "yes" or (
+        settings["private"] == "auto" and bool(memory.get("site", {}).get("private"))
+    )
     if private and asker not in (user, "root"):
         raise InputError(f"jobs are private here: {asker} may not see those of {user}")
     wanted = _wanted(reader, cluster, what, glob, user)
     similar, alike = _similar(_finished(reader, cluster, wanted["user"], now), wanted)
     if len(similar) < LEAST_JOBS:
         raise NoAnswer(
-            f"only {len(similar)} similar finished jobs of {wanted['user']} in the last {WITHIN_S / 86400:.0f} days; {LEAST_JOBS} are needed",
+            f"only {len(similar)} similar finished jobs of {wanted['user']} in the last {WITHIN_S / 86400:.0f} "
+            f"days; {LEAST_JOBS} are needed",
             hint="a wider --name GLOB, or let some jobs finish first",
         )
     partition = wanted.get("partition") or similar[0]["partition_id"]
@@ -47,26 +50,46 @@ def advise(
     runs = [row["end_time"] - row["start_time"] for row in similar]
     cut = [row["status"] == "timeout" for row in similar]
     advice = recommend_limit(
-        runs, cut, risk, floor=parse_duration(settings["limit_floor"]), step=parse_duration(settings["limit_step"]), most=most
+        runs,
+        cut,
+        risk,
+        floor=parse_duration(settings["limit_floor"]),
+        step=parse_duration(settings["limit_step"]),
+        most=most,
     )
     thumb = rule_of_thumb(runs[:RECENT])
     answer = {
-        "user": wanted["user"], "similar_by": alike, "jobs": advice.jobs, "risk": risk, "limit": format_duration(advice.limit_s),
-        "limit_s": advice.limit_s, "quantile_s": advice.quantile_s, "risk_kept": advice.reached, "cut_at_limit": advice.cut,
-        "asked_limit_s": similar[0]["req_time"], "rule_of_thumb_s": thumb, "rule_of_thumb": format_duration(thumb),
-    }  # fmt: skip
+        "user": wanted["user"],
+        "similar_by": alike,
+        "jobs": advice.jobs,
+        "risk": risk,
+        "limit": format_duration(advice.limit_s),
+        "limit_s": advice.limit_s,
+        "quantile_s": advice.quantile_s,
+        "risk_kept": advice.reached,
+        "cut_at_limit": advice.cut,
+        "asked_limit_s": similar[0]["req_time"],
+        "rule_of_thumb_s": thumb,
+        "rule_of_thumb": format_duration(thumb),
+    }
     return answer, _sentence(advice, alike, risk, thumb), answers.staleness(memory, now)
 
 
 def _sentence(advice: Advice, alike: str, risk: float, thumb: float) -> str:
     if advice.reached:
-        why = f"{1 - risk:.0%} of your last {advice.jobs} finished jobs of {alike} ran {format_duration(advice.quantile_s)} or less"
+        ran = format_duration(advice.quantile_s)
+        why = f"{1 - risk:.0%} of your last {advice.jobs} finished jobs of {alike} ran {ran} or less"
     elif advice.cut:
-        why = (f"{advice.cut} of your last {advice.jobs} finished jobs of {alike} were cut off at their limit, so nobody knows how long "
-               "they need: a quarter above the longest")  # fmt: skip
+        why = (
+            f"{advice.cut} of your last {advice.jobs} finished jobs of {alike} were cut off at their limit, so "
+            f"nobody knows how long "
+            "they need: a quarter above the longest"
+        )
     else:
-        why = (f"{advice.jobs} finished jobs of {alike} are too few to promise {risk:.0%}: a quarter above the longest, "
-               f"{format_duration(advice.longest_s)}")  # fmt: skip
+        why = (
+            f"{advice.jobs} finished jobs of {alike} are too few to promise {risk:.0%}: a quarter above the longest, "
+            f"{format_duration(advice.longest_s)}"
+        )
     shaped = f"; {advice.shaped_by}" if advice.shaped_by else ""
     return f"{why}{shaped} (the rule of thumb, 1.25 x the longest of the last {RECENT}, says {format_duration(thumb)})."
 
@@ -78,26 +101,48 @@ def _wanted(reader: Reader, cluster: str, what: str | None, glob: str | None, us
     assert what is not None
     if re.fullmatch(r"\d+(?:[_+]\d+)?", what) and not Path(what).exists():
         rows = reader.rows(
-            "SELECT user_id, job_name, req_procs, partition_id FROM jobs WHERE cluster = :cluster AND (job_id = :id OR raw_id = :id)"
-            " ORDER BY submit_time DESC LIMIT 1", cluster=cluster, id=what)  # fmt: skip
+            "SELECT user_id, job_name, req_procs, partition_id FROM jobs WHERE cluster = :cluster AND (job_id = "
+            ":id OR raw_id = :id)"
+            " ORDER BY submit_time DESC LIMIT 1",
+            cluster=cluster,
+            id=what,
+        )
         if not rows:
-            raise NoAnswer(f"job {what} is not in the store of {cluster}", hint="a job just submitted appears within a minute")
+            raise NoAnswer(
+                f"job {what} is not in the store of {cluster}", hint="a job just submitted appears within a minute"
+            )
         row = rows[0]
-        return {"user": row["user_id"], "name": row["job_name"], "procs": row["req_procs"], "partition": row["partition_id"], "exact": True}
+        return {
+            "user": row["user_id"],
+            "name": row["job_name"],
+            "procs": row["req_procs"],
+            "partition": row["partition_id"],
+            "exact": True,
+        }
     from .whatif import read_script
 
     options = parse_script(read_script(what))
-    return {"user": user, "name": options.get("job-name", Path(what).name), "procs": processors(options)[0],
-            "partition": options.get("partition"), "exact": True}  # fmt: skip
+    return {
+        "user": user,
+        "name": options.get("job-name", Path(what).name),
+        "procs": processors(options)[0],
+        "partition": options.get("partition"),
+        "exact": True,
+    }
 
 
 def _finished(reader: Reader, cluster: str, user: str, now: float) -> list[Row]:
     """The user's finished jobs, the latest first."""
     states = ", ".join(f"'{word}'" for word in ENDED_BY_ITSELF)
     return reader.rows(
-        "SELECT job_name, req_procs, partition_id, start_time, end_time, status, req_time FROM jobs WHERE cluster = :cluster AND"
-        f" user_id = :user AND end_time >= :since AND start_time IS NOT NULL AND status IN ({states}) ORDER BY end_time DESC LIMIT 20000",
-        cluster=cluster, user=user, since=now - WITHIN_S)  # fmt: skip
+        "SELECT job_name, req_procs, partition_id, start_time, end_time, status, req_time FROM jobs WHERE "
+        "cluster = :cluster AND"
+        f" user_id = :user AND end_time >= :since AND start_time IS NOT NULL AND status IN ({states}) ORDER BY "
+        f"end_time DESC LIMIT 20000",
+        cluster=cluster,
+        user=user,
+        since=now - WITHIN_S,
+    )
 
 
 def _similar(rows: list[Row], wanted: dict[str, Any]) -> tuple[list[Row], str]:
@@ -108,7 +153,11 @@ def _similar(rows: list[Row], wanted: dict[str, Any]) -> tuple[list[Row], str]:
         own = row["job_name"] or ""
         return own == name if wanted["exact"] else fnmatch.fnmatchcase(own, name)
 
-    groups = [([r for r in rows if named(r) and r["req_procs"] == procs], f"the same name and {procs or 0:g} processors")] if procs else []
+    groups = (
+        [([r for r in rows if named(r) and r["req_procs"] == procs], f"the same name and {procs or 0:g} processors")]
+        if procs
+        else []
+    )
     groups.append(([r for r in rows if named(r)], f"the name {name}" if wanted["exact"] else f"names like {name}"))
     if procs:
         groups.append(([r for r in rows if r["req_procs"] == procs], f"{procs:g} processors"))

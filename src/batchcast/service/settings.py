@@ -73,7 +73,7 @@ def load(flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] 
     """The settings in force; a later place wins: built in, files in order, BATCHCAST_NAME, flags that are not None."""
     env = os.environ if environment is None else environment
     values: dict[str, Any] = {name: setting.default for name, setting in SETTINGS.items()}
-    source = {name: "built in" for name in SETTINGS}
+    source = dict.fromkeys(SETTINGS, "built in")
     values["store"] = str(default_store(env))
     for path in files(env):
         for name, value in _read(path).items():
@@ -86,7 +86,9 @@ def load(flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] 
         if value is not None:
             _set(values, source, name, value, f"--{name.replace('_', '-')}")
     if values["interval_s"] < values["floor_s"]:
-        raise UsageError("interval_s is below floor_s: the queue cannot be looked at more often than a daemon is called")
+        raise UsageError(
+            "interval_s is below floor_s: the queue cannot be looked at more often than a daemon is called"
+        )
     return Settings(values, source)
 
 
@@ -95,7 +97,9 @@ def files(env: Mapping[str, str]) -> list[Path]:
     if env.get("BATCHCAST_CONFIG"):
         return [Path(env["BATCHCAST_CONFIG"])]
     home = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME", "/")) / ".config")
-    return [path for path in (Path("/etc/batchcast/batchcast.toml"), home / "batchcast" / "batchcast.toml") if path.exists()]
+    return [
+        path for path in (Path("/etc/batchcast/batchcast.toml"), home / "batchcast" / "batchcast.toml") if path.exists()
+    ]
 
 
 def default_store(env: Mapping[str, str]) -> Path:

@@ -37,16 +37,33 @@ def answer_script(
     method = answers.answering_method(memory)
     record = answers.track_record(reader, cluster, str(job.partition_id), method, now - answers.TRACK_RECORD_S)
     notes = answers.staleness(memory, now)
-    notes.append(f"if submitted now to {job.partition_id}: {job.procs:g} processors, limit {options.get('time', 'the partition default')}")
+    notes.append(
+        f"if submitted now to {job.partition_id}: {job.procs:g} processors, limit "
+        f"{options.get('time', 'the partition default')}"
+    )
     by_90 = given.quantiles[1] if len(given.quantiles) > 1 else math.nan
-    return [{
-        "job_id": "(test)", "partition": job.partition_id, "name": job.job_name, "submit_time_s": now, "waited_s": 0.0,
-        "likely_start_s": now + given.point, "by_90_start_s": now + by_90, "likely_wait_s": given.point,
-        "by_90_wait_s": by_90, "counts_from": "submission", "reason": "", "reason_in_words": "not submitted",
-        "slurm_start_s": math.nan, "basis": prediction.basis, "method": method,
-        "track_record_forecasts": record.get("forecasts", 0), "track_record_coverage_90": record.get("coverage_90"),
-        "track_record_median_ae_s": record.get("median_ae_s"),
-    }], notes  # fmt: skip
+    return [
+        {
+            "job_id": "(test)",
+            "partition": job.partition_id,
+            "name": job.job_name,
+            "submit_time_s": now,
+            "waited_s": 0.0,
+            "likely_start_s": now + given.point,
+            "by_90_start_s": now + by_90,
+            "likely_wait_s": given.point,
+            "by_90_wait_s": by_90,
+            "counts_from": "submission",
+            "reason": "",
+            "reason_in_words": "not submitted",
+            "slurm_start_s": math.nan,
+            "basis": prediction.basis,
+            "method": method,
+            "track_record_forecasts": record.get("forecasts", 0),
+            "track_record_coverage_90": record.get("coverage_90"),
+            "track_record_median_ae_s": record.get("median_ae_s"),
+        }
+    ], notes
 
 
 def read_script(path: str) -> str:
@@ -54,7 +71,9 @@ def read_script(path: str) -> str:
     try:
         return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}", hint="give the script you would give sbatch") from None
+        raise InputError(
+            f"{path}: cannot be read: {error.strerror}", hint="give the script you would give sbatch"
+        ) from None
 
 
 def request(options: dict[str, str], memory: dict[str, Any], user: str, now: float, script: str) -> JobRequest:
@@ -68,7 +87,8 @@ def request(options: dict[str, str], memory: dict[str, Any], user: str, now: flo
     procs, nodes = processors(options)
     memory_kib = parse_memory(options.get("mem", "")) * nodes
     return JobRequest(-1, "(test)", now, procs, limit, memory_kib, user_id=user, queue_id=name, partition_id=name,
-                      account=options.get("account"), qos=options.get("qos"), job_name=options.get("job-name", script))  # fmt: skip
+                      account=options.get("account"), qos=options.get("qos"),
+                      job_name=options.get("job-name", script))  # fmt: skip
 
 
 def _predict(reader: Reader, cluster: str, memory: dict[str, Any], job: JobRequest, now: float) -> Any:
@@ -76,19 +96,34 @@ def _predict(reader: Reader, cluster: str, memory: dict[str, Any], job: JobReque
     from ..events.live import LiveClock, LiveJob, live_events
     from ..predict.registry import make
 
-    columns = ("row, job_id, submit_time, req_procs, alloc_procs, req_time, req_mem_kib, user_id, group_id, partition_id, account,"
-               " qos, job_name, start_time, end_time, status")  # fmt: skip
+    columns = (
+        "row, job_id, submit_time, req_procs, alloc_procs, req_time, req_mem_kib, user_id, group_id, "
+        "partition_id, account,"
+        " qos, job_name, start_time, end_time, status"
+    )
     found: dict[int, Row] = {}
     for where, limit in (("open = 1", 100_000), ("open = 0 AND start_time IS NOT NULL", LATEST)):
         sql = f"SELECT {columns} FROM jobs WHERE cluster = :cluster AND {where} ORDER BY submit_time DESC LIMIT {limit}"
         found |= {row["row"]: row for row in reader.rows(sql, cluster=cluster)}
-    number = {True: math.nan}
     jobs = []
     for row in found.values():
-        value = {k: number.get(v is None, v) for k, v in row.items()}
-        known = JobRequest(row["row"], row["job_id"], row["submit_time"], row["req_procs"] or row["alloc_procs"] or math.nan,
-                           value["req_time"], value["req_mem_kib"], row["user_id"], row["group_id"], None, row["partition_id"],
-                           row["partition_id"], row["account"], row["qos"], row["job_name"])  # fmt: skip
+        value = {k: math.nan if v is None else v for k, v in row.items()}
+        known = JobRequest(
+            row["row"],
+            row["job_id"],
+            row["submit_time"],
+            row["req_procs"] or row["alloc_procs"] or math.nan,
+            value["req_time"],
+            value["req_mem_kib"],
+            row["user_id"],
+            row["group_id"],
+            None,
+            row["partition_id"],
+            row["partition_id"],
+            row["account"],
+            row["qos"],
+            row["job_name"],
+        )
         jobs.append(LiveJob(known, value["start_time"], value["end_time"], row["status"]))
     total = memory.get("total_procs")
     clock = LiveClock({"wait": make("wait", answers.answering_method(memory))}, math.nan if total is None else total)

@@ -1,4 +1,4 @@
-"""Slurm's questions and their answers: a snapshot of the queue, what ended in a span of time, what holds for the site."""
+"""Slurm's questions and their answers: a snapshot of the queue, what ended in a span of time, the site itself."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONFIG = ("scontrol", "show", "config")
 
 @dataclass(frozen=True, slots=True)
 class Slurm:
-    """A Slurm cluster behind a transport. Nothing here changes a job: squeue, sacct and scontrol show are all it asks."""
+    """A Slurm cluster behind a transport. Nothing here changes a job: it asks squeue, sacct and scontrol show."""
 
     transport: Transport
 
@@ -48,9 +48,19 @@ class Slurm:
     def history(self, since: float, until: float) -> Snapshot:
         """Every job that ended and was in the system between two instants (epoch, s); requeued runs one by one."""
         answer = self.transport.ask(
-            ("sacct", "--allusers", "--allocations", "--duplicates", "--parsable", "--noheader", f"--delimiter={MARK}",
-             f"--starttime=uts{since:.0f}", f"--endtime=uts{until:.0f}", "--format=" + ",".join(sacct_rows.FIELDS))
-        )  # fmt: skip
+            (
+                "sacct",
+                "--allusers",
+                "--allocations",
+                "--duplicates",
+                "--parsable",
+                "--noheader",
+                f"--delimiter={MARK}",
+                f"--starttime=uts{since:.0f}",
+                f"--endtime=uts{until:.0f}",
+                "--format=" + ",".join(sacct_rows.FIELDS),
+            )
+        )
         records, broken = parse_marked(answer.text, answer.mark, sacct_rows.FIELDS)
         jobs, bad = _each(records, sacct_rows.ended)
         return Snapshot(answer.asked_at, tuple(jobs), broken + bad)
@@ -61,13 +71,16 @@ class Slurm:
         found = parse_records(self.transport.ask(LIMITS).text, "PartitionName")
         partitions = {p["PartitionName"]: _partition(p) for p in found}
         keeps = re.match(r"\d+", config.get("MinJobAge", ""))
-        nodes: dict[str, float] = {p.get("Nodes", name): partitions[name]["procs"] for p in found if (name := p["PartitionName"])}
+        nodes: dict[str, float] = {
+            p.get("Nodes", name): partitions[name]["procs"] for p in found if (name := p["PartitionName"])
+        }
         return Site(
             cluster=config.get("ClusterName", "cluster"),
             version=config.get("SLURM_VERSION", ""),
             keeps_s=float(keeps[0]) if keeps else 0.0,
             private="jobs" in config.get("PrivateData", "").lower(),
-            total_procs=max((sum(nodes.values()) if _apart(nodes) else max(nodes.values(), default=0.0)), 0.0) or float("nan"),
+            total_procs=max((sum(nodes.values()) if _apart(nodes) else max(nodes.values(), default=0.0)), 0.0)
+            or float("nan"),
             accounting="none" not in config.get("AccountingStorageType", "none"),
             partitions=partitions,
         )
@@ -102,5 +115,3 @@ def _each(records: Iterable[Record], read: Callable[[Record], Iterable[Sighting]
                 raise
             bad += 1
     return jobs, bad
-
-

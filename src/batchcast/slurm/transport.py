@@ -1,4 +1,4 @@
-"""The one way out to a batch system: `ask` a command, get its text. Time-outs, back-off, a floor on the interval, counters.
+"""The one way out to a batch system: `ask` a command, get its text; time-outs, back-off, a floor, counters.
 
 `Commands` runs programs; `Recording` writes down what another transport answered; `Recorded` gives it again, so that
 everything above runs the same without a batch system.
@@ -43,7 +43,7 @@ class Transport(Protocol):
 
 @dataclass(slots=True)
 class Counter:
-    """What one daemon was asked for so far, and how it is: `away_since` is when it stopped answering (0: it answers)."""
+    """What one daemon was asked so far, and how it is: `away_since` is when it stopped answering (0: it answers)."""
 
     calls: int = 0
     failures: int = 0
@@ -79,12 +79,14 @@ class Commands:
         return self.clock()
 
     def ask(self, command: Sequence[str]) -> Answer:
-        """Run the command with a fresh mark; Unreachable when it fails, is missing, or its daemon is being left alone."""
+        """Run the command with a fresh mark; Unreachable when it fails, is missing, or its daemon is left alone."""
         daemon = DAEMONS.get(Path(command[0]).name, "slurmctld")
         counter = self.counters.setdefault(daemon, Counter())
         now = self.clock()
         if now < counter.not_before:
-            raise Unreachable(f"{daemon} is away ({counter.last_error}); asked again in {counter.not_before - now:.0f} s")
+            raise Unreachable(
+                f"{daemon} is away ({counter.last_error}); asked again in {counter.not_before - now:.0f} s"
+            )
         if counter.calls and now < counter.last_call + self.floor_s:
             self.sleep(counter.last_call + self.floor_s - now)
         mark = f"~{secrets.token_hex(8)}~"
@@ -112,7 +114,9 @@ class Commands:
                 argv, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=self.timeout_s
             )
         except FileNotFoundError:
-            raise Unreachable(f"there is no {argv[0]} on this machine", hint="run this where the batch system's clients are") from None
+            raise Unreachable(
+                f"there is no {argv[0]} on this machine", hint="run this where the batch system's clients are"
+            ) from None
         except subprocess.TimeoutExpired:
             raise Unreachable(f"{argv[0]} gave no answer within {self.timeout_s:g} s") from None
         except OSError as error:

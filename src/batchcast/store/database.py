@@ -48,7 +48,10 @@ class Store:
         self.shown = _without_password(self.url)
         path = sqlite_path(self.url)
         if path is not None and not create and not path.exists():
-            raise InputError(f"there is no store at {path}", hint="batchcast collect makes it; batchcast doctor shows where it is looked for")
+            raise InputError(
+                f"there is no store at {path}",
+                hint="batchcast collect makes it; batchcast doctor shows where it is looked for",
+            )
         if path is not None and create:
             path.parent.mkdir(parents=True, exist_ok=True)
         self.engine = self._engine(path, read_only)
@@ -114,7 +117,8 @@ class Store:
         said = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
         if "full" in said or "No space" in said:
             return BatchcastError(
-                f"the disk of {self.shown} is full ({said}); nothing was written", hint="make room; the collector goes on by itself"
+                f"the disk of {self.shown} is full ({said}); nothing was written",
+                hint="make room; the collector goes on by itself",
             )
         if isinstance(error, OperationalError) or (isinstance(error, DBAPIError) and error.connection_invalidated):
             return Unreachable(f"{self.shown}: {said}", hint="batchcast doctor checks the store")

@@ -1,4 +1,4 @@
-"""The store's history as a Trace in the house's columns, so that `evaluate` and `simulate` run on the cluster's own past."""
+"""The store's history as a Trace in the house's columns: `evaluate` and `simulate` on the cluster's own past."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .schema import jobs
 from .told import read_meta
 
 _COLUMNS = (
-    "job_id", "submit_time", "eligible_time", "start_time", "end_time", "req_procs", "alloc_procs", "req_nodes", "alloc_nodes",
-    "req_mem_kib", "req_gpus", "req_time", "user_id", "group_id", "account", "partition_id", "qos", "job_name", "work_dir",
-    "status", "restarts",
+    "job_id", "submit_time", "eligible_time", "start_time", "end_time", "req_procs", "alloc_procs", "req_nodes",
+    "alloc_nodes", "req_mem_kib", "req_gpus", "req_time", "user_id", "group_id", "account", "partition_id", "qos",
+    "job_name", "work_dir", "status", "restarts",
 )  # fmt: skip
 
 
@@ -32,21 +32,36 @@ def to_trace(connection: Connection, cluster: str, since: float = -math.inf, unt
         query = query.where(jobs.c.submit_time < until)
     rows = connection.execute(query.order_by(jobs.c.submit_time, jobs.c.row)).mappings().all()
     ended = [row for row in rows if not row["open"] and row["end_time"] is not None]
-    columns: dict[str, Any] = {name: [row[name] for row in ended] for name in _COLUMNS if name not in ("start_time", "end_time")}
+    columns: dict[str, Any] = {
+        name: [row[name] for row in ended] for name in _COLUMNS if name not in ("start_time", "end_time")
+    }
     columns["wait_time"] = [_or(row["start_time"], row["end_time"]) - row["submit_time"] for row in ended]
     columns["run_time"] = [row["end_time"] - _or(row["start_time"], math.nan) for row in ended]
     columns["queue_id"] = columns["partition_id"]
     columns["job_id"] = _ids(columns["job_id"])
-    numbers = ("submit_time", "eligible_time", "req_procs", "alloc_procs", "req_nodes", "alloc_nodes", "req_mem_kib", "req_gpus",
-               "req_time", "restarts")  # fmt: skip
+    numbers = (
+        "submit_time",
+        "eligible_time",
+        "req_procs",
+        "alloc_procs",
+        "req_nodes",
+        "alloc_nodes",
+        "req_mem_kib",
+        "req_gpus",
+        "req_time",
+        "restarts",
+    )
     for name in numbers:
         columns[name] = [math.nan if value is None else float(value) for value in columns[name]]
     memory = read_meta(connection, cluster)
     total = memory.get("total_procs")
     info = LogInfo(
-        source=f"store of {cluster}", format="store", timezone="UTC", timezone_source="epoch seconds",
+        source=f"store of {cluster}",
+        format="store",
+        timezone="UTC",
+        timezone_source="epoch seconds",
         max_procs=math.nan if total is None else total,
-    )  # fmt: skip
+    )
     return Trace.from_arrays(columns, info.with_dropped("still open at export", len(rows) - len(ended)))
 
 

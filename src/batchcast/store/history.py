@@ -87,9 +87,18 @@ def _take_chunk(connection: Connection, cluster: str, seen: Sequence[Sighting], 
     return result
 
 
-def _known(connection: Connection, cluster: str, keys: set[tuple[str, float]]) -> dict[tuple[str, float], list[dict[str, Any]]]:
+def _known(
+    connection: Connection, cluster: str, keys: set[tuple[str, float]]
+) -> dict[tuple[str, float], list[dict[str, Any]]]:
     """The rows of these keys, oldest run first."""
-    columns = [jobs.c.row, *_KEY, jobs.c.restarts, jobs.c.told, jobs.c.vanished, *(jobs.c[n] for n in (*_FOLLOWED, *_OUTCOME))]
+    columns = [
+        jobs.c.row,
+        *_KEY,
+        jobs.c.restarts,
+        jobs.c.told,
+        jobs.c.vanished,
+        *(jobs.c[n] for n in (*_FOLLOWED, *_OUTCOME)),
+    ]
     query = select(*columns).where(jobs.c.cluster == cluster, tuple_(*_KEY).in_(list(keys))).order_by(jobs.c.restarts)
     found: dict[tuple[str, float], list[dict[str, Any]]] = {}
     for row in connection.execute(query).mappings():
@@ -98,18 +107,28 @@ def _known(connection: Connection, cluster: str, keys: set[tuple[str, float]]) -
 
 
 def _matching(rows: list[dict[str, Any]], s: Sighting, nth: int) -> dict[str, Any] | None:
-    """The row a sighting is of: the run with the same start, else the nth of several, else the latest that may be it."""
+    """The row a sighting is of: the run with the same start, else the nth of several, else the latest possible."""
     if not rows:
         return None
     for row in rows:
-        if not math.isnan(s.start_time) and row["start_time"] == s.start_time and row["end_time"] in (None, _sql(s.end_time)):
+        if (
+            not math.isnan(s.start_time)
+            and row["start_time"] == s.start_time
+            and row["end_time"] in (None, _sql(s.end_time))
+        ):
             return row
     if nth:
         return rows[nth] if nth < len(rows) else None
     last = rows[-1]
     followed = not last["open"] and last["status"] in AGAIN
-    again = s.is_open or (not math.isnan(s.start_time) and last["end_time"] is not None and s.start_time >= last["end_time"])
-    return None if followed and again and status_from_sacct(s.state) not in AGAIN else (last if len(rows) == 1 else rows[-1])
+    again = s.is_open or (
+        not math.isnan(s.start_time) and last["end_time"] is not None and s.start_time >= last["end_time"]
+    )
+    return (
+        None
+        if followed and again and status_from_sacct(s.state) not in AGAIN
+        else (last if len(rows) == 1 else rows[-1])
+    )
 
 
 def _new_row(cluster: str, s: Sighting, at: float, restarts: int) -> dict[str, Any]:
@@ -145,7 +164,7 @@ def _outcome(s: Sighting) -> dict[str, Any]:
 
 
 def _changes(row: dict[str, Any], s: Sighting) -> dict[str, Any]:
-    """What differs, of an open job all that is followed, of a finished one its outcome; the unknown overwrites nothing."""
+    """What differs: of an open job all that is followed, of a finished one its outcome; unknown overwrites nothing."""
     fresh = _outcome(s) | (_followed(s) if row["open"] else {})
     changed = {k: v for k, v in fresh.items() if row[k] != v and (v is not None or k in ("reason", "expected_start"))}
     if row["vanished"] is not None and (s.is_open or changed):
@@ -181,7 +200,9 @@ def give_up(connection: Connection, rows: Sequence[int]) -> None:
     """Nobody can say any more how these ended: they left when they were last seen, status `lost`."""
     statement = update(jobs).where(jobs.c.row == bindparam("row_"))
     if rows:
-        connection.execute(statement.values(open=0, status="lost", end_time=jobs.c.vanished), [{"row_": r} for r in rows])
+        connection.execute(
+            statement.values(open=0, status="lost", end_time=jobs.c.vanished), [{"row_": r} for r in rows]
+        )
 
 
 def _start(s: Sighting) -> float:

@@ -33,7 +33,10 @@ class Reader:
         path = os.path.abspath(url.removeprefix("sqlite:///") if "://" in url else url)
         self.shown = path
         if not os.path.exists(path):
-            raise InputError(f"there is no store at {path}", hint="batchcast collect makes it; batchcast doctor shows where it is looked for")
+            raise InputError(
+                f"there is no store at {path}",
+                hint="batchcast collect makes it; batchcast doctor shows where it is looked for",
+            )
         self._sqlite = _open_sqlite(path)
 
     def rows(self, sql: str, **values: Any) -> list[Row]:
@@ -59,7 +62,10 @@ class Reader:
 
     def clusters(self) -> list[str]:
         """The clusters in this store."""
-        return [row["cluster"] for row in self.rows("SELECT DISTINCT cluster FROM meta WHERE cluster <> '' ORDER BY cluster")]
+        return [
+            row["cluster"]
+            for row in self.rows("SELECT DISTINCT cluster FROM meta WHERE cluster <> '' ORDER BY cluster")
+        ]
 
     def close(self) -> None:
         """Give the store back."""
@@ -82,5 +88,7 @@ def _open_sqlite(path: str) -> sqlite3.Connection:
         except sqlite3.DatabaseError as error:
             last = error
     if isinstance(last, sqlite3.OperationalError):
-        raise Unreachable(f"{path} cannot be read: {last}", hint="batchcast doctor checks the store and its permissions")
+        raise Unreachable(
+            f"{path} cannot be read: {last}", hint="batchcast doctor checks the store and its permissions"
+        )
     raise InputError(f"{path} is not a store of batchcast: {last}")

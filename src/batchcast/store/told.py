@@ -14,22 +14,35 @@ from ..events.live import TOLD_GONE, TOLD_START, TOLD_SUBMIT, LiveJob
 from ..job import JobRequest
 from .schema import forecasts, jobs, meta
 
-_REQUEST = ("row", "job_id", "submit_time", "req_procs", "alloc_procs", "req_time", "req_mem_kib", "user_id", "group_id",
-            "partition_id", "account", "qos", "job_name")  # fmt: skip
+_REQUEST = (
+    "row",
+    "job_id",
+    "submit_time",
+    "req_procs",
+    "alloc_procs",
+    "req_time",
+    "req_mem_kib",
+    "user_id",
+    "group_id",
+    "partition_id",
+    "account",
+    "qos",
+    "job_name",
+)
 _COLUMNS = [jobs.c[name] for name in (*_REQUEST, "start_time", "end_time", "status", "told")]
 
 
 def untold(connection: Connection, cluster: str, until: float) -> list[LiveJob]:
     """The jobs that may have events at or before `until` to tell."""
     gone = select(*_COLUMNS).where(jobs.c.cluster == cluster, jobs.c.told < TOLD_GONE, jobs.c.submit_time <= until)
-    return [_live_job(row) for row in connection.execute(gone).mappings()]
+    return [_live_job(dict(row)) for row in connection.execute(gone).mappings()]
 
 
 def told(connection: Connection, cluster: str) -> Iterator[LiveJob]:
     """Every job of which anything was told: what a restarted clock hears again."""
     query = select(*_COLUMNS).where(jobs.c.cluster == cluster, jobs.c.told > 0)
     for row in connection.execution_options(yield_per=5000).execute(query).mappings():
-        yield _live_job(row)
+        yield _live_job(dict(row))
 
 
 def _live_job(row: Mapping[str, Any]) -> LiveJob:
@@ -65,7 +78,8 @@ def mark_told(connection: Connection, events: Iterable[Event]) -> None:
     if bits:
         statement = update(jobs).where(jobs.c.row == bindparam("row_"))
         connection.execute(
-            statement.values(told=jobs.c.told.op("|")(bindparam("bits"))), [{"row_": r, "bits": b} for r, b in bits.items()]
+            statement.values(told=jobs.c.told.op("|")(bindparam("bits"))),
+            [{"row_": r, "bits": b} for r, b in bits.items()],
         )
     resolve(connection, outcomes)
 
@@ -74,7 +88,9 @@ def resolve(connection: Connection, outcomes: Sequence[Mapping[str, Any]]) -> No
     """Outcomes (`row_`, `kind_`, `outcome`, `how`) for whatever forecast of that job and kind has none yet."""
     if outcomes:
         waiting = update(forecasts).where(
-            forecasts.c.row == bindparam("row_"), forecasts.c.kind == bindparam("kind_"), forecasts.c.resolution.is_(None)
+            forecasts.c.row == bindparam("row_"),
+            forecasts.c.kind == bindparam("kind_"),
+            forecasts.c.resolution.is_(None),
         )
         connection.execute(waiting.values(outcome_s=bindparam("outcome"), resolution=bindparam("how")), list(outcomes))
 
@@ -100,14 +116,31 @@ def newly_estimated(connection: Connection, cluster: str) -> list[Mapping[str, A
     kept = select(forecasts.c.row).where(forecasts.c.moment == "slurm")
     ours = forecasts.alias("ours")
     query = (
-        select(jobs.c.row, jobs.c.submit_time, jobs.c.expected_start, jobs.c.reason,
-               ours.c.method, ours.c.point_s, ours.c.levels, ours.c.quantiles_s, ours.c.basis)
+        select(
+            jobs.c.row,
+            jobs.c.submit_time,
+            jobs.c.expected_start,
+            jobs.c.reason,
+            ours.c.method,
+            ours.c.point_s,
+            ours.c.levels,
+            ours.c.quantiles_s,
+            ours.c.basis,
+        )
         .join(ours, (ours.c.row == jobs.c.row) & (ours.c.kind == "wait") & (ours.c.moment == "submit"))
-        .where(jobs.c.cluster == cluster, jobs.c.open == 1, jobs.c.start_time.is_(None), jobs.c.expected_start.is_not(None),
-               or_(jobs.c.reason.is_(None), jobs.c.reason.notin_(("BeginTime", "Dependency", "JobHeldUser", "JobHeldAdmin"))),
-               jobs.c.row.notin_(kept))
-    )  # fmt: skip
-    return list(connection.execute(query).mappings())
+        .where(
+            jobs.c.cluster == cluster,
+            jobs.c.open == 1,
+            jobs.c.start_time.is_(None),
+            jobs.c.expected_start.is_not(None),
+            or_(
+                jobs.c.reason.is_(None),
+                jobs.c.reason.notin_(("BeginTime", "Dependency", "JobHeldUser", "JobHeldAdmin")),
+            ),
+            jobs.c.row.notin_(kept),
+        )
+    )
+    return [dict(row) for row in connection.execute(query).mappings()]
 
 
 def read_meta(connection: Connection, cluster: str) -> dict[str, Any]:

@@ -74,15 +74,15 @@ def sniff(sample: bytes) -> str | None:
     """
     if sample.startswith(b"PAR1"):
         return "parquet"
-    from ..formats.sacct import looks_like_sacct
     from ..formats.swf import looks_like_swf
+
+    if looks_like_swf(sample[:_GLANCE]):
+        return "swf"
+    from ..formats.sacct import looks_like_sacct  # brings much that SWF does not need
 
     if looks_like_sacct(sample[:_GLANCE].decode("utf-8", "replace")):
         return "sacct"
-    for part in (sample[:_GLANCE], sample):  # most logs show what they are at once; junk may come first
-        if looks_like_swf(part):
-            return "swf"
-    return None
+    return "swf" if looks_like_swf(sample) else None  # junk may come first
 
 
 def _unrecognised(source: Source, sample: bytes) -> str:

@@ -78,20 +78,19 @@ def collect(
         )
     used = sorted({str(where.categories[code]) for code in np.unique(where.codes) if code >= 0})
     found: dict[str, Found] = {}
-    lengths: dict[bytes, int] = {}
     with _journal(journal, [str(root), strip]) as (known, note):
         for done, work_dir in enumerate(used):
             if work_dir in known:
                 found[work_dir] = known[work_dir]
             else:
-                found[work_dir] = visit(work_dir, str(root), strip, lengths)
+                found[work_dir] = visit(work_dir, str(root), strip)
                 note(work_dir, found[work_dir])
             if tick is not None:
                 tick(done + 1)
     return _joined(trace, where, found, changed, previous)
 
 
-def visit(work_dir: str, root: str, strip: str = "", lengths: dict[bytes, int] | None = None) -> Found:
+def visit(work_dir: str, root: str, strip: str = "") -> Found:
     """What the inputs in a job's working directory say, whatever state it is in."""
     path = locate(work_dir, root, strip)
     if path is None or not os.path.isdir(path):
@@ -99,7 +98,7 @@ def visit(work_dir: str, root: str, strip: str = "", lengths: dict[bytes, int] |
     if not os.path.exists(f"{path}/INCAR"):
         return Found(NO_INPUTS, None, f"{path}: holds no INCAR", math.nan)
     try:
-        features = read_features(path, look_for_wavecar=False, lengths=lengths)
+        features = read_features(path, look_for_wavecar=False)
     except InputError as error:
         return Found(UNREADABLE, None, error.message, changed_at(path))
     return Found(READ, features.values, "", changed_at(path))

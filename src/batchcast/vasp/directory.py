@@ -14,17 +14,16 @@ from .potcar import Potential, scan_potcar
 
 INPUTS = ("INCAR", "POSCAR", "POTCAR", "KPOINTS")
 LARGEST = 64 << 20
+POTENTIALS_MET: dict[bytes, int] = {}  # their lengths, so that the next POTCAR is skipped through
 
 
-def read_features(
-    directory: str | Path, *, look_for_wavecar: bool = True, lengths: dict[bytes, int] | None = None
-) -> Features:
+def read_features(directory: str | Path, *, look_for_wavecar: bool = True) -> Features:
     """The features of a working directory's INCAR, POSCAR, POTCAR and (where there is one) KPOINTS.
 
     `look_for_wavecar` lets a WAVECAR that is there and not empty stand for a continuation (ISTART=1), which is right
-    before a run; after it the run's own WAVECAR is there and says nothing, so `collect` does not look; `lengths` is
-    `scan_potcar`'s memory of potentials. Raises
-    InputError naming file, line and tag. About a millisecond for 1,000 ions and a POTCAR of 40 potentials.
+    before a run; after it the run's own WAVECAR is there and says nothing, so `collect` does not look. Raises
+    InputError naming file, line and tag. About a millisecond for 1,000 ions and 40 potentials; a potential never met
+    in this process adds a scan of its part of POTCAR (see `scan_potcar`).
     """
     here = os.fspath(directory)
     if not os.path.isdir(here):
@@ -34,7 +33,7 @@ def read_features(
     kpoints = None
     if os.path.exists(f"{here}/KPOINTS"):
         kpoints = parse_kpoints(_text(here, "KPOINTS"), poscar.lattice, poscar.scale, f"{here}/KPOINTS")
-    potentials = _potentials(here, lengths)
+    potentials = _potentials(here)
     wavecar = look_for_wavecar and _size(f"{here}/WAVECAR") > 0
     return features(incar, poscar, kpoints, potentials, has_wavecar=wavecar, path=here)
 
@@ -65,14 +64,14 @@ def _text(here: str, name: str) -> str:
     return data.decode("utf-8", errors="replace")
 
 
-def _potentials(here: str, lengths: dict[bytes, int] | None) -> tuple[Potential, ...]:
+def _potentials(here: str) -> tuple[Potential, ...]:
     path = f"{here}/POTCAR"
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except OSError as error:
         raise _unreadable(path, error) from None
     try:
-        return scan_potcar(descriptor, path, lengths)
+        return scan_potcar(descriptor, path, POTENTIALS_MET)
     except OSError as error:
         raise _unreadable(path, error) from None
     finally:

@@ -10,6 +10,8 @@ from typing import Any
 from ..errors import InputError, input_error
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eEdD][-+]?\d+)?")
+_UNCOMMENTED = re.compile(r'(?:[^"#!]+|"[^"]*"|"[^"]*$)*')
+_PARTED = re.compile(r'([;{}])(?=(?:[^"]*"[^"]*")*[^"]*$)')  # at marks outside quotes
 _STATEMENT = re.compile(r"\s*([A-Za-z][A-Za-z0-9_/]*)\s*=\s*(.*?)\s*", re.DOTALL)
 _PRECISIONS = {"l": "low", "m": "medium", "h": "high", "n": "normal", "s": "single", "a": "accurate"}
 _PROJECTIONS = {"f": "false", "t": "true", "o": "on", "a": "auto"}
@@ -99,7 +101,7 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
     """Line number and text of every statement, comments gone, continued lines joined, groups spelt out."""
     group: list[str] = []
     for start, line in _joined(text):
-        for piece in re.split(r"([;{}\n])", line) if '"' not in line else [line]:
+        for piece in _PARTED.split(line):
             if piece == "}" and group:
                 group.pop()
             elif piece == "{":
@@ -112,9 +114,11 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
 
 def _joined(text: str) -> Iterator[tuple[int, str]]:
     """Logical lines with the number of their first physical line."""
+    lines = [_UNCOMMENTED.match(line)[0] for line in text.splitlines()]  # type: ignore[index]
+    if sum(line.count('"') for line in lines) % 2:
+        lines = [line.replace('"', " ") for line in lines]  # a stray quote must not swallow what follows
     held, start, quoted = "", 0, False
-    for number, physical in enumerate(text.splitlines(), start=1):
-        line = physical if quoted else _uncommented(physical)
+    for number, line in enumerate(lines, start=1):
         if not held:
             start = number
         quoted ^= line.count('"') % 2 == 1
@@ -127,13 +131,6 @@ def _joined(text: str) -> Iterator[tuple[int, str]]:
             held = ""
     if held:
         yield start, held
-
-
-def _uncommented(line: str) -> str:
-    """The line up to its first # or !."""
-    for mark in "#!":
-        line = line.split(mark, 1)[0]
-    return line
 
 
 def _value(tag: str, text: str, path: str, line: int) -> Any:

@@ -68,6 +68,13 @@ def test_without_a_machine_size_forecasts_are_scored_and_the_reason_is_said() ->
     assert found.why_not in found.warnings()
 
 
+def test_without_any_request_forecasts_are_scored_and_the_reason_is_said() -> None:
+    found = evaluate(workload(req_time=np.full(200, np.nan)))
+    assert found.outcomes == ()
+    assert "--default-request" in found.why_not
+    assert found.accuracy_rows()[1]["jobs"] == 200
+
+
 def test_validity_compares_the_same_jobs() -> None:
     wait = np.full(200, 100.0)
     wait[:50] = np.nan

@@ -11,7 +11,9 @@ from batchcast.report.words import opening, validity_line
 from batchcast.table import LogInfo, Trace
 
 
-def found(waits: dict[tuple[str, str], float], ratio: float = 1.0, points: float = 110.0, **gaps: int) -> Evaluation:
+def found(
+    waits: dict[tuple[str, str], float], ratio: float = 1.0, points: float = 110.0, tail: float = 900.0, **gaps: int
+) -> Evaluation:
     """An evaluation of four jobs of 100 s with limits of 1000 s, and mean waits as given."""
     trace = Trace.from_arrays(
         {"submit_time": [0.0] * 4, "run_time": [100.0] * 4, "req_time": [1000.0] * 4, "req_procs": [1] * 4},
@@ -20,7 +22,10 @@ def found(waits: dict[tuple[str, str], float], ratio: float = 1.0, points: float
     everyone = np.ones(4, bool)
     said = {"requested": np.full(4, 1000.0), "last_2": np.full(4, points)}
     scores = Scores(trace, "honest", "req", said, dict.fromkeys(said, 0.0), everyone, 0, 0, frozenset())
-    outcomes = [Outcome(p, s, None, {"jobs": 4, "mean_wait_s": w}) for (p, s), w in waits.items()]  # type: ignore[arg-type]
+    outcomes = [
+        Outcome(p, s, None, {"jobs": 4, "mean_wait_s": w, "p95_wait_s": 900.0 if s == "requested" else tail})
+        for (p, s), w in waits.items()
+    ]  # type: ignore[arg-type]
     checked = Validity(4, 600.0 * ratio, 600.0, 60.0, 60.0, gaps, max(gaps.values(), default=0), 4)
     return Evaluation(
         trace, everyone, "req", scores, outcomes, checked if waits else None, "" if waits else "No size.", ()
@@ -69,6 +74,11 @@ def test_a_policy_that_needs_no_forecasts_is_preferred_where_it_is_better() -> N
     assert "The limits alone give 6 min 40 s under EASY-SJBF" in words
 
 
+def test_longer_tails_are_named_as_the_price() -> None:
+    assert "one job in twenty would wait 30 min or more, against 15 min" in text(found(GOOD, tail=1800.0))
+    assert "The price" not in text(found(GOOD))
+
+
 def test_gains_in_doubt_are_no_advice() -> None:
     evaluation = found(GOOD, ratio=4.8)
     assert "Worth a trial" not in text(evaluation)
@@ -94,3 +104,9 @@ def test_without_a_machine_nothing_is_claimed() -> None:
     evaluation = found({})
     assert "No size." in text(evaluation)
     assert "not to be trusted" in validity_line(evaluation).text
+
+
+def test_where_nobody_waits_there_is_nothing_to_gain() -> None:
+    words = text(found(dict.fromkeys(GOOD, 0.2), ratio=1000.0))
+    assert "nothing for a forecast to gain" in words
+    assert "Worth a trial" not in words

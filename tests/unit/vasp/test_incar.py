@@ -40,6 +40,11 @@ def test_unknown_tags_and_commented_ones_are_ignored():
     assert parse_incar("LWAVE = F\n# ENCUT = 500\n! ISPIN = 2\nALGO = Fast").values == {}
 
 
+def test_quotes_hide_comment_marks_and_a_stray_one_swallows_nothing():
+    assert parse_incar('SYSTEM = "run #3; NELM = 9 ! no comment" ; NELM = 50').values == {"NELM": 50}
+    assert parse_incar('SYSTEM = a 5" wafer\nNELM = 50\nENCUT = 300 # 2" more').values == {"NELM": 50, "ENCUT": 300.0}
+
+
 def test_tags_inside_a_group_are_not_top_level():
     assert parse_incar("PLUGINS { NELM = 3 }\nNELM = 50").values == {"NELM": 50}
 

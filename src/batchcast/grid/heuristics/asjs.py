@@ -11,14 +11,15 @@ from .emin_min import share
 class Asjs:
     """Each job, as it comes, to the resource of highest cluster score CS = a ATP + b ACP that can end it in time.
 
-    Chang, Lin and Lin 2012, known to us from its abstract and its citations only (papers/grid-heuristics.md). ATP is the
-    mean available bandwidth to the other clusters (the narrower of the two links), ACP speed * (1 - load); here every
-    resource is a cluster of one, so the load is the work it is bound to over the mean least time of the waiting
-    jobs, and both terms are divided by their means over the grid, since the sources give no common unit. The score
-    moves with each placement (local update) and with each mapping event (global update). `compute` is b, and a = 1 - b;
-    left out, it is the share of data jobs, as Hao et al. 2014 print in table 1. The urgent rule is theirs, "used in
-    the experiments"; a resource that would miss the deadline is passed over. Where only a matrix is known a resource's
-    speed is the inverse of its mean time. Ties to the lowest resource. O(n^2 + nm), O(nm) with urgent=0.
+    Chang, Lin and Lin 2012, known from its abstract and its citations only (papers/grid-heuristics.md). ATP is the mean
+    available bandwidth to the other clusters (the narrower of the two links), ACP speed * (1 - load). Here every
+    resource is a cluster of one; its load is the work it is bound to over `load_unit` mean least times of the waiting
+    jobs, which passes 1 where jobs queue; and both terms are divided by their means over the grid, since the sources
+    give no common unit. The score moves with each placement (local update) and with
+    each mapping event (global update). `compute` is b, and a = 1 - b; left out, it is the share of data jobs, as Hao et
+    al. 2014 print in table 1. The urgent rule is theirs, "used in the experiments"; a resource that would miss the
+    deadline is passed over. The sweep in docs/grid.md chose load_unit. Where only a matrix is known a resource's speed
+    is the inverse of its mean time. Ties to the lowest resource. O(n^2 + nm), O(nm) with urgent=0.
 
     >>> Asjs().assign(Batch.of_times(np.array([[2.0, 3.0], [2.0, 3.0]]))).resource
     array([0, 1])
@@ -26,9 +27,14 @@ class Asjs:
 
     deadlines = True
 
-    def __init__(self, compute: float | None = None, data_share: float = 0.5, urgent: float = 0.2) -> None:
+    def __init__(
+        self, compute: float | None = None, data_share: float = 0.5, urgent: float = 0.2, load_unit: float = 1.1
+    ) -> None:
         self.compute = share(data_share if compute is None else compute)
         self.urgent = share(urgent)
+        if not load_unit > 0:
+            raise ValueError("load_unit is a number above 0")
+        self.load_unit = load_unit
 
     def assign(self, batch: Batch) -> Plan:
         """The plan for the jobs waiting now."""
@@ -43,7 +49,7 @@ class Asjs:
             speed = finite.sum(axis=0) / np.maximum(np.where(finite, times, 0.0).sum(axis=0), 1e-300)
         link = _mean_links(batch.bandwidth) if np.isfinite(batch.bandwidth).all() else np.ones(len(speed))
         least = times.min(axis=1)
-        unit = float(least[np.isfinite(least)].mean()) if np.isfinite(least).any() else 1.0
+        unit = self.load_unit * float(least[np.isfinite(least)].mean()) if np.isfinite(least).any() else 1.0
         power, link = self.compute * speed / speed.mean(), (1.0 - self.compute) * link / link.mean()
         limit = self.urgent * len(speed)
         return Plan(*by_score(times, batch.free, batch.now, batch.deadline, power, link, unit or 1.0, limit))

@@ -15,7 +15,7 @@ class EminMin:
     unplaced. Ties to the lowest job, then resource. O(nm log n).
 
     >>> import numpy as np
-    >>> EminMin().assign(Batch.of_times(np.array([[4.0, 9.0], [2.0, 3.0]]), deadline=np.array([4.0, 4.0]))).resource
+    >>> EminMin(0.6).assign(Batch.of_times(np.array([[4.0, 9.0], [2.0, 3.0]]), deadline=np.array([4.0, 4.0]))).resource
     array([0, 1])
     """
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-
-from ...job import JobRequest
 
 VASP_FEATURES = (
     "core_num",
@@ -35,24 +32,13 @@ Encut = Literal["paper", "physics", "plain"]
 ENCUT_POWER = {"paper": 3.0, "physics": 1.5, "plain": 1.0}
 
 
-UNLIMITED = (math.inf, -math.inf)
+def columns_of(features: Sequence[str]) -> tuple[str, ...]:
+    """The request's fields behind feature names: the paper's `core_num` is our `procs`.
 
-
-def feature_row(job: JobRequest, names: Sequence[str]) -> Row:
-    """A job's values of the named columns, None where unknown or unlimited; `core_num` is the job's processors.
-
-    >>> feature_row(JobRequest(0, 1, 0.0, 8.0, 60.0, float("nan"), extra={"encut": 400.0}), ("core_num", "encut", "x"))
-    (8.0, 400.0, None)
+    >>> columns_of(("core_num", "encut"))
+    ('procs', 'encut')
     """
-    extra = job.extra
-    values = []
-    for name in names:
-        if name == "core_num":
-            value: Any = job.procs
-        else:
-            value = extra[name] if name in extra else getattr(job, name, None) if name in JobRequest._fields else None
-        values.append(None if value is None or value != value or value in UNLIMITED else value)
-    return tuple(values)
+    return tuple("procs" if name == "core_num" else name for name in features)
 
 
 @dataclass(frozen=True, slots=True)

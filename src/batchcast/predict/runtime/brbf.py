@@ -92,8 +92,9 @@ def brbf(
     ridge: float = 0.1,
     encut: Encut = "paper",
     features: tuple[str, ...] = VASP_FEATURES,
+    also: tuple[str, ...] = (),
     refit_every_jobs: int = 500,
-    window: int = 20000,
+    window: int = 10000,
     min_jobs: int = 50,
     warm_start: bool = False,
     seed: int = 0,
@@ -103,5 +104,6 @@ def brbf(
     >>> brbf(key_min=500).model.name
     'brbf'
     """
-    model = BrbfModel(features, encut, key_min, ranges, centres, ridge, seed, warm_start)
-    return FeatureLearner(model, features, refit_every_jobs, window, min_jobs)
+    names = features + also
+    model = BrbfModel(names, encut, key_min, ranges, centres, ridge, seed, warm_start)
+    return FeatureLearner(model, names, refit_every_jobs, window, min_jobs)

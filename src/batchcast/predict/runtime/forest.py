@@ -10,8 +10,9 @@ from ..ensembles.single import SingleModel
 def forest(
     encut: Encut = "paper",
     features: tuple[str, ...] = VASP_FEATURES,
+    also: tuple[str, ...] = (),
     refit_every_jobs: int = 500,
-    window: int = 20000,
+    window: int = 10000,
     min_jobs: int = 50,
     warm_start: bool = False,
     seed: int = 0,
@@ -23,5 +24,6 @@ def forest(
     >>> forest(window=1000).window
     1000
     """
-    model = SingleModel("forest", features, encut, seed, warm_start)
-    return FeatureLearner(model, features, refit_every_jobs, window, min_jobs)
+    names = features + also
+    model = SingleModel("forest", names, encut, seed, warm_start)
+    return FeatureLearner(model, names, refit_every_jobs, window, min_jobs)

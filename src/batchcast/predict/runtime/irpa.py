@@ -100,16 +100,18 @@ def irpa(
     mean: Literal["log10", "seconds"] = "log10",
     sub_models: Literal["first", "all"] = "first",
     features: tuple[str, ...] = VASP_FEATURES,
+    also: tuple[str, ...] = (),
     refit_every_jobs: int = 500,
-    window: int = 20000,
+    window: int = 10000,
     min_jobs: int = 50,
     warm_start: bool = False,
     seed: int = 0,
 ) -> FeatureLearner:
     """IRPA on a job's feature columns; Wu et al. 2019, section 3.1, see `IrpaModel` and `FeatureLearner`.
 
-    >>> irpa(upper="forest").features[:3]
-    ('core_num', 'kpoints', 'volume')
+    >>> irpa(upper="forest").uses[:3]
+    ('procs', 'kpoints', 'volume')
     """
-    model = IrpaModel(features, upper, encut, mean, sub_models, seed, warm_start)
-    return FeatureLearner(model, features, refit_every_jobs, window, min_jobs)
+    names = features + also
+    model = IrpaModel(names, upper, encut, mean, sub_models, seed, warm_start)
+    return FeatureLearner(model, names, refit_every_jobs, window, min_jobs)

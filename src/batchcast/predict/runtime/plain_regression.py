@@ -13,6 +13,7 @@ from ...job import JobRequest
 from ..day import size_and_hour
 from ..knn.local import REGRESSIONS, Linear, Scaled, fitted
 from ..protocol import Prediction, at_least_a_second
+from ..warming import Warming
 from .requested import largest_limit, limit_or
 
 
@@ -20,9 +21,10 @@ class PlainRegression:
     """Linear, forest or svr from standardised (processors, sin and cos of the hour of submission) to run time.
 
     Source: Wang et al. 2021, section "Experimental results": the regressors without clusters and neighbours. Fitted
-    anew every `every` submissions to the last `window` finished jobs, on standardised features and run times; unknown
-    processors count as the mean. Before the first fit: the mean of what has finished, else the limit. Kept between one
-    second and the limit. One model evaluation a prediction; `trained` lists the refits.
+    anew every `every` submissions (at the beginning sooner, see `warming`) to the last `window` finished jobs, on
+    standardised features and run times; unknown processors count as the mean. Before the first fit: the mean of what
+    has finished, else the limit. Kept between one second and the limit. One model evaluation a prediction; `trained`
+    lists the refits.
 
     >>> PlainRegression("linear").predict(JobRequest(0, 1, 0.0, 1.0, 60.0, float("nan")), SystemState()).point
     60.0
@@ -40,10 +42,12 @@ class PlainRegression:
     ) -> None:
         if model not in REGRESSIONS:
             raise ValueError(f"model is one of {', '.join(REGRESSIONS)}")
-        if min(every, window) < 1:
-            raise ValueError("every and window are at least 1 job")
+        if window < 1:
+            raise ValueError("window is at least 1 job")
         self.model = model
-        self.refit_every_jobs = every
+        self.pace = Warming(every)
+        self.refit_every_jobs = self.pace.cadence
+        self.submitted = 0
         self.utc_offset = utc_offset
         self.seed = seed
         self.largest = 0.0
@@ -73,11 +77,12 @@ class PlainRegression:
             self.total += run
             self.count += 1
         elif event.kind == SUBMIT:
+            self.submitted += 1
             self.largest = largest_limit(self.largest, event.job.req_time)  # type: ignore[union-attr]
 
     def refit(self, now: float) -> None:
-        """Fit to the last finished jobs."""
-        if not self.finished:
+        """Fit to the last finished jobs, when it is due."""
+        if not self.pace.due(self.submitted) or not self.finished:
             return
         table = np.array(self.finished)
         values, run = table[:, :3], table[:, 3]

@@ -17,6 +17,7 @@ from ..knn.store import Rows
 from ..protocol import Prediction, at_least_a_second
 from ..spread import LEVELS, sample_quantiles
 from ..text_clusters import cluster_texts, nearest_text
+from ..warming import Warming
 from .requested import largest_limit, limit_or
 
 KS = (5, 10, 20, 40)
@@ -34,12 +35,12 @@ class Su:
     distinct names have appeared, names in between join the nearest. Neighbours: by standardised (processors, sin and
     cos of the hour of submission; an unknown is 1 away), among the cluster's last 2000 finished jobs; ties: the more
     recent. Regression: `model` linear, forest or svr on those k, kept inside their range. A user without finished jobs
-    in a cluster yet: the same over the last 2000 of all. k and alpha are not printed; every `every` submissions they
-    are searched on the last `search` finished jobs, each predicted from what had finished before its submission:
-    smallest (sum|P - R|/sum R) / exp((1 - UR)^2), the trade of accuracy against underestimates of Xu et al. 2018;
-    `objective=mae` drops the second part. Departures: capped by the limit where known. `utc_offset` turns the log's
-    clock into local time, seconds. Quantiles: order statistics of the neighbours. O(2000) and one small fit a
-    prediction; `trained` lists each refit: what was found and how many fits it took.
+    in a cluster yet: the same over the last 2000 of all. k and alpha are not printed; every `every` submissions (at the
+    beginning sooner, see `warming`) they are searched on the last `search` finished jobs, each predicted from what had
+    finished before its submission: smallest (sum|P - R|/sum R) / exp((1 - UR)^2), the trade of accuracy against
+    underestimates of Xu et al. 2018; `objective=mae` drops the second part. Departures: capped by the limit where
+    known. `utc_offset` turns the log's clock into local time, seconds. Quantiles: order statistics of the neighbours.
+    O(2000) and one small fit a prediction; `trained` lists each refit: what was found and how many fits it took.
 
     >>> from batchcast.events.event import End
     >>> job = JobRequest(0, 1, 0.0, 1.0, 600.0, float("nan"), user_id="ada", job_name="wing")
@@ -65,10 +66,12 @@ class Su:
     ) -> None:
         if model not in REGRESSIONS:
             raise ValueError(f"model is one of {', '.join(REGRESSIONS)}")
-        if min(every, search) < 1:
-            raise ValueError("every and search are at least 1 job")
+        if search < 1:
+            raise ValueError("search is at least 1 job")
         self.model = model
-        self.refit_every_jobs = every
+        self.pace = Warming(every)
+        self.refit_every_jobs = self.pace.cadence
+        self.submitted = 0
         self.search = search
         self.pu_weight = 1.0 if objective == "balanced" else 0.0
         self.clusters = clusters
@@ -107,6 +110,7 @@ class Su:
             job: JobRequest = event.job  # type: ignore[union-attr]
             user, text = user_and_text(job)
             self.largest = largest_limit(self.largest, job.req_time)
+            self.submitted += 1
             self.open[job.row] = self.finished.length
             self.names.setdefault(user, Counter())[text] += 1
             self.label.setdefault(user, {}).setdefault(text, self._cluster(user, text)[1])
@@ -116,7 +120,9 @@ class Su:
             self.open.pop(event.job.row, None)  # type: ignore[union-attr]
 
     def refit(self, now: float) -> None:
-        """Cluster the users whose names grew, standardise anew, search k and alpha on the past."""
+        """Cluster the users whose names grew, standardise anew, search k and alpha on the past; when it is due."""
+        if not self.pace.due(self.submitted):
+            return
         grown = [user for user, names in self.names.items() if 2 * len(names) >= 3 * self.clustered.get(user, 0)]
         changed = 0
         for user in grown if self.clusters else ():
@@ -134,7 +140,7 @@ class Su:
         self.trained.append(
             {
                 "now": now,
-                "first_job": sum(sum(names.values()) for names in self.names.values()),
+                "first_job": self.submitted,
                 "k": self.k,
                 "alpha": self.alpha,
                 "users_clustered": changed,

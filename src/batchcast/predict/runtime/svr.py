@@ -10,8 +10,9 @@ from ..ensembles.single import SingleModel
 def svr(
     encut: Encut = "paper",
     features: tuple[str, ...] = VASP_FEATURES,
+    also: tuple[str, ...] = (),
     refit_every_jobs: int = 500,
-    window: int = 20000,
+    window: int = 10000,
     min_jobs: int = 50,
     seed: int = 0,
 ) -> FeatureLearner:
@@ -22,5 +23,6 @@ def svr(
     >>> svr(window=1000).window
     1000
     """
-    model = SingleModel("svr", features, encut, seed, False)
-    return FeatureLearner(model, features, refit_every_jobs, window, min_jobs)
+    names = features + also
+    model = SingleModel("svr", names, encut, seed, False)
+    return FeatureLearner(model, names, refit_every_jobs, window, min_jobs)

@@ -145,3 +145,25 @@ def test_linear_and_svr_stay_inside_their_neighbours_and_under_the_cap():
         points = replay(trace, {"m": KnnGa(h=40, t1=20, t2=20, generations=5, local_model=model)})["m"].points
         assert np.all((points >= 1) & (points <= 1000))
         assert np.abs(points - trace.run_time)[60:].mean() < 20
+
+
+def test_the_genetic_search_finds_the_enumerated_optimum_on_a_small_log():
+    from itertools import product
+
+    from batchcast.predict.knn.genetic import Gene, minimise
+    from batchcast.testing import small_log
+
+    method = KnnGa(h=60, t1=80, t2=200, population=3, generations=1)
+    replay(small_log(150), {"it": method})
+    trial = method.trial()
+    assert len(trial.actual) > 50
+
+    def fitness(genome):
+        template = sum(int(bit) << field for field, bit in enumerate(genome[:4]))
+        return trial.score(Parameters(template, int(genome[4]), int(genome[5]), 0.5, 1.0), 1.0)[0]
+
+    every = [np.array(g, float) for g in product((0, 1), (0, 1), (0, 1), (0, 1), range(1, 41), range(1, 9))]
+    genes = (*(Gene("bit") for _ in range(4)), Gene("int", 1, 40), Gene("int", 1, 8))
+    found = minimise(genes, fitness, np.random.default_rng(0), population=50, generations=100)
+    assert found.fitness == min(map(fitness, every))
+    assert found.evaluations < len(every)

@@ -1,0 +1,111 @@
+"""VASP: features of a directory, training on 6,000 jobs, one prediction."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+
+from batchcast.events.event import End
+from batchcast.events.state import SystemState
+from batchcast.job import JobRequest
+from batchcast.predict.registry import make
+from batchcast.vasp import read_features
+from batchcast.vasp.directory import POTENTIALS_MET
+
+METHODS = ("irpa", "irpa:upper=forest", "brbf", "brbf:key_min=200", "forest", "svr", "bayesian_ridge", "boosted")
+ELEMENTS, ATOMS, JOBS = 40, 1000, 6000
+
+
+def run() -> None:
+    """Print both tables."""
+    features_of_a_directory()
+    training_and_prediction()
+
+
+def features_of_a_directory() -> None:
+    """A cell of 1,000 ions of 40 elements; potentials of 300 kB each, 12 MB together."""
+    with tempfile.TemporaryDirectory() as folder:
+        here = write_directory(Path(folder))
+        size = (here / "POTCAR").stat().st_size / 1e6
+        first = timed(lambda: (POTENTIALS_MET.clear(), read_features(here)))
+        again = timed(lambda: read_features(here))
+        print(f"{'features of a directory':46s} {'median ms':>10s}")
+        print(f"{f'first sight of its potentials ({size:.0f} MB POTCAR)':46s} {first:10.2f}")
+        print(f"{'potentials met before in this process':46s} {again:10.2f}")
+
+
+def training_and_prediction() -> None:
+    """6,000 jobs whose features all vary, then 300 predictions one by one."""
+    requests, run_time = jobs(JOBS + 300)
+    print(f"\n{'method':22s} {'training s':>10s} {'ms a prediction':>16s} {'apa':>6s}")
+    for spec in METHODS:
+        method, state = make("runtime", spec), SystemState()
+        for job, seconds in zip(requests[:JOBS], run_time):
+            method.observe(End(1e9, job, seconds, 0.0), state)
+        began = perf_counter()
+        method.refit(1e9)
+        training = perf_counter() - began
+        points, times = [], []
+        for job in requests[JOBS:]:
+            began = perf_counter()
+            points.append(method.predict(job, state).point)
+            times.append(perf_counter() - began)
+        actual, predicted = run_time[JOBS:], np.array(points)
+        apa = (np.minimum(predicted, actual) / np.maximum(predicted, actual)).mean()
+        print(f"{spec:22s} {training:10.2f} {1000 * median(times):16.2f} {apa:6.3f}")
+
+
+def timed(task: Callable[[], object], repeats: int = 100) -> float:
+    """Median milliseconds."""
+    times = []
+    for _ in range(repeats):
+        began = perf_counter()
+        task()
+        times.append(perf_counter() - began)
+    return 1000 * median(times)
+
+
+def write_directory(here: Path) -> Path:
+    """Inputs whose numbers are invented and whose layout is VASP's."""
+    rng = np.random.default_rng(0)
+    counts = " ".join([str(ATOMS // ELEMENTS)] * ELEMENTS)
+    positions = "\n".join(f"{x:.16f} {y:.16f} {z:.16f} T T F" for x, y, z in rng.random((ATOMS, 3)))
+    (here / "INCAR").write_text("PREC = Accurate\nENCUT = 500\nISPIN = 2\nMAGMOM = 1000*0.6\nLREAL = Auto\n")
+    (here / "KPOINTS").write_text("mesh\n0\nGamma\n2 2 2\n0 0 0\n")
+    (here / "POSCAR").write_text(f"c\n1.0\n20 0 0\n0 20 0\n0 0 20\n{counts}\nSelective dynamics\nDirect\n{positions}\n")
+    with (here / "POTCAR").open("w") as file:
+        for k in range(ELEMENTS):
+            name = f"PAW_PBE X{k} 06Sep2000"
+            file.write(
+                f"  {name}\n   8.0\n parameters from PSCTR are:\n   TITEL  = {name}\n   LULTRA =        F\n"
+                f"   POMASS =   55.847; ZVAL   =    8.000    mass and valenz\n"
+                f"   ENMAX  =  267.882; ENMIN  =  200.911 eV\n   END of PSCTR-controll parameters\n"
+            )
+            file.write("  0.25480E+02  0.25480E+02  0.25479E+02 -0.25478E+02  0.25476E+02\n" * 4500)
+            file.write(" End of Dataset\n")
+    return here
+
+
+def jobs(n: int) -> tuple[list[JobRequest], np.ndarray]:
+    """Invented jobs: run time grows with bands, k-points and cutoff, with a spread nothing explains."""
+    rng = np.random.default_rng(1)
+    columns = {
+        "kpoints": rng.choice([1.0, 8.0, 27.0, 64.0], n), "volume": rng.uniform(50, 3000, n),
+        "prec": rng.choice(["normal", "accurate", "low"], n), "ichg": rng.choice([1.0, 2.0], n),
+        "isym": rng.choice([0.0, 2.0], n), "lreal": rng.choice(["false", "auto"], n),
+        "ispin": rng.choice([1.0, 2.0], n),
+        "istart": np.zeros(n), "nelmin": rng.choice([2.0, 6.0], n), "nelm": rng.choice([60.0, 100.0], n),
+        "ediff": rng.choice([1e-4, 1e-5, 1e-6], n), "ediffg": rng.choice([-0.02, -0.01, 1e-3], n),
+        "encut": rng.choice([300.0, 400.0, 520.0], n), "nbands": rng.integers(10, 600, n).astype(float),
+    }  # fmt: skip
+    procs = rng.choice([16.0, 32.0, 64.0], n)
+    run = columns["nbands"] ** 1.5 * columns["kpoints"] * (columns["encut"] / 400) ** 1.5 * columns["ispin"] / procs
+    run = np.maximum(run * rng.lognormal(0, 0.5, n), 1.0)
+    plain = {name: values.tolist() for name, values in columns.items()}
+    extras = [dict(zip(plain, row)) for row in zip(*plain.values())]
+    return [JobRequest(k, k, float(k), procs[k], 1e9, float("nan"), extra=extras[k]) for k in range(n)], run

@@ -1,0 +1,129 @@
+"""Wang, Dai, Yu & Dong 2021 on public logs: Table 5's columns, Table 6 by simulation, measures by class of jobs."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..metrics.accuracy import accuracy
+from ..predict.runtime.su import user_and_text
+from ..predict.text_clusters import TextClusters, cluster_texts
+from ..simulate import Policy, simulate
+from ..table import LogInfo, Trace
+from ..trace import Selection, read_trace, select
+from .accuracy import Scores, calm_collector, score
+from .online_knn_ga import Said
+
+Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
+LOGS = {
+    "CTC": "CTC-SP2-1996-3.1-cln.swf.gz",
+    "SDSC-DS": "SDSC-DS-2004-2.1-cln.swf.gz",
+    "NREL": "NREL-eagle-sample1000.csv.gz",
+}
+MODELS = ("linear", "forest", "svr")
+PAPER = {f"su:model={model}": f"SU {model}" for model in MODELS} | {
+    f"plain_regression:model={model}": f"plain {model}" for model in MODELS
+}
+BESIDE = ("requested", "last_2", "recent_mean", "trip")
+PRINTED = {
+    "SU linear": (3140.5, 0.7482, 0.3134, 213.8),
+    "SU forest": (3181.9, 0.7469, 0.3022, 204.6),
+    "SU svr": (2762.7, 0.8046, 0.2485, 192.6),
+    "plain linear": (15039.3, 0.2784, 0.2871, 297.4),
+    "plain forest": (10892.6, 0.3769, 0.2731, 285.1),
+    "plain svr": (9488.0, 0.5400, 0.489, 274.6),
+}
+
+
+def load(name: str, traces: Path, failed: bool) -> Trace:
+    """A log by its short name; without failed jobs it is cut first, as the paper did."""
+    path = traces / LOGS[name]
+    trace = read_nrel(path) if name == "NREL" else read_trace(str(path))
+    return trace if failed else select(trace, Selection(status=("completed",)))
+
+
+def read_nrel(path: Path) -> Trace:
+    """The NREL sample: 1,000 Slurm jobs as a comma table with names, accounts and times in words."""
+    try:
+        with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, EOFError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from error
+    submit, start = (np.array([_seconds(row[key]) for row in rows]) for key in ("submit_time", "start_time"))
+    texts = {"user_id": "user", "account": "account", "partition_id": "partition", "qos": "qos", "job_name": "name"}
+    columns: dict[str, Any] = {
+        "job_id": [int(row["job_id"]) for row in rows],
+        "submit_time": submit - np.nanmin(submit),
+        "wait_time": start - submit,
+        "run_time": [float(row["run_time"]) if row["run_time"] else None for row in rows],
+        "req_procs": [float(row["processors_req"]) for row in rows],
+        "req_time": [float(row["wallclock_req"]) for row in rows],
+        "status": [row["state"].split()[0].lower() for row in rows],
+        **{name: [row[key] or None for row in rows] for name, key in texts.items()},
+    }
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    info = LogInfo(source=str(path), format="csv", sha256=digest, unix_start=float(np.nanmin(submit)))
+    return Trace.from_arrays(columns, info)
+
+
+def table_5(trace: Trace, every: int, bar: Progress, label: str) -> Scores:
+    """Every method on one log, honest protocol; each `every`-th job is scored, the same for all, all are learned."""
+    mask = np.arange(len(trace)) % every == 0
+    with bar(label, len(trace)) as tick:
+        return score(trace, [*PAPER, *BESIDE], mask=mask, tick=tick)
+
+
+def table_6(trace: Trace, first: int, bar: Progress, label: str) -> list[dict[str, Any]]:
+    """Mean waits under EASY and first come first served, planned by each method's honest forecasts (open loop)."""
+    part = trace.take(np.arange(min(first, len(trace))))
+    with bar(label, len(part)) as tick:
+        said = score(part, list(PAPER), tick=tick).points
+    planners: dict[str, Any] = {"requests": "requested", "perfect": "actual"}
+    planners |= {words: Said(np.where(np.isnan(said[s]), part.req_time, said[s])) for s, words in PAPER.items()}
+    rows = []
+    for name, planner in planners.items():
+        with calm_collector():
+            schedule = simulate(part, Policy(), planner, loop="open")
+        printed = {"printed_mean_wait": PRINTED[name][3]} if name in PRINTED else {}
+        rows.append({"predictor": name, **schedule.measures(), **printed})
+    return rows
+
+
+def biggest_user(trace: Trace) -> tuple[str, np.ndarray, TextClusters]:
+    """The user with most jobs among those with at least 16 names (else of all), their jobs' labels (-1: another
+    user's), and how the names were clustered."""
+    pairs = [user_and_text(job) for job in trace.requests()]
+    names: dict[str, Counter[str]] = {}
+    for user, text in pairs:
+        names.setdefault(user, Counter())[text] += 1
+    many = [user for user, counts in names.items() if len(counts) >= 16] or list(names)
+    chosen = max(many, key=lambda user: sum(names[user].values()))
+    found = cluster_texts(names[chosen])
+    labels = np.array([found.labels[text] if user == chosen else -1 for user, text in pairs])
+    return chosen, labels, found
+
+
+def by_class(scores: Scores, labels: np.ndarray, specs: Sequence[str]) -> list[dict[str, Any]]:
+    """MAE, APA and UR of methods over the clusters of one user's names, classes named A, B, ... by their jobs."""
+    counts = Counter(labels[labels >= 0].tolist())
+    rows = []
+    for place, (label, _) in enumerate(counts.most_common(15)):
+        mask = scores.scored & (labels == label)
+        for spec in specs:
+            measured = accuracy(scores.points[spec][mask], scores.trace.run_time[mask])
+            rows.append({"class": chr(ord("A") + place), "predictor": PAPER.get(spec, spec), **measured})
+    return rows
+
+
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() if text else float("nan")

@@ -1,0 +1,99 @@
+"""PBS's questions and their answers behind the same seam as Slurm's: qstat for the queue, its own history for ends.
+
+The transport must run qstat with TZ=UTC: PBS prints local time and knows no other form.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import BatchcastError
+from ..formats.qstat import parse_qstat, sighting
+from ..formats.sighting import Sighting, Site, Snapshot
+from ..units import parse_duration
+
+JOBS = ("qstat", "-x", "-t", "-f", "-F", "json")
+JOBS_AS_TEXT = ("qstat", "-f")
+SERVER = ("qstat", "-B", "-f")
+QUEUES = ("qstat", "-Q", "-f")
+TWO_WEEKS = 14 * 86400.0
+
+
+@dataclass(slots=True)
+class Pbs:
+    """A PBS server behind a transport; `as_text` for kin that know neither -x nor JSON (Torque, Slurm's wrappers)."""
+
+    transport: Any
+    as_text: bool = False
+
+    def now(self) -> float:
+        """The transport's clock."""
+        return float(self.transport.now())
+
+    def snapshot(self) -> Snapshot:
+        """Every job the server knows, subjobs one by one, finished ones as long as it keeps them."""
+        return self._ask(JOBS_AS_TEXT if self.as_text else JOBS)
+
+    def job(self, job_id: str) -> Snapshot:
+        """One job, for an answer without a store."""
+        return self._ask((*(JOBS_AS_TEXT if self.as_text else JOBS), *job_id.split(",")))
+
+    def history(self, since: float, until: float) -> Snapshot:
+        """The server's own history within the span; its accounting logs can be read with `read_trace` instead."""
+        whole = self.snapshot()
+        return whole._replace(jobs=tuple(s for s in whole.jobs if since <= s.end_time < until))
+
+    def site(self) -> Site:
+        """Server, version, how long finished jobs are kept, queues with their limits."""
+        if self.as_text:
+            return Site("pbs", "", 300.0, False, math.nan, False, {})
+        server = _blocks(self.transport.ask(SERVER).text, "Server")
+        name, attributes = server[0] if server else ("pbs", {})
+        kept = attributes.get("job_history_enable", "").lower() == "true"
+        duration = parse_duration(attributes.get("job_history_duration", ""))
+        queues = {
+            queue: {
+                "default_time_s": parse_duration(a.get("resources_default.walltime", "")),
+                "max_time_s": parse_duration(a.get("resources_max.walltime", "")),
+                "is_default": float(attributes.get("default_queue") == queue),
+            }
+            for queue, a in _blocks(self.transport.ask(QUEUES).text, "Queue")
+        }
+        procs = attributes.get("resources_available.ncpus", "")
+        return Site(
+            cluster=name,
+            version=attributes.get("pbs_version", ""),
+            keeps_s=(duration if math.isfinite(duration) else TWO_WEEKS) if kept else 0.0,
+            private=attributes.get("query_other_jobs", "True").lower() == "false",
+            total_procs=float(procs) if procs.isdigit() else math.nan,
+            accounting=False,
+            partitions=queues,
+        )
+
+    def _ask(self, command: tuple[str, ...]) -> Snapshot:
+        answer = self.transport.ask(command)
+        jobs: list[Sighting] = []
+        broken = 0
+        for job_id, attributes in parse_qstat(answer.text):
+            try:
+                found = sighting(job_id, attributes)
+            except (BatchcastError, ValueError):
+                broken += 1
+                continue
+            if found is not None:
+                jobs.append(found)
+        return Snapshot(answer.asked_at, tuple(jobs), broken)
+
+
+def _blocks(text: str, kind: str) -> list[tuple[str, dict[str, str]]]:
+    """`Server: name` or `Queue: name` blocks with their attributes."""
+    found: list[tuple[str, dict[str, str]]] = []
+    for line in text.splitlines():
+        if match := re.match(rf"{kind}:?\s+(\S+)", line):
+            found.append((match[1], {}))
+        elif found and (match := re.match(r"\s+([A-Za-z_][\w.]*) = (.*)", line)):
+            found[-1][1][match[1]] = match[2]
+    return found

@@ -1,0 +1,182 @@
+"""`batchcast info`: true figures, how the machine's size is known, and bad input as one message."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batchcast.cli.main import cli
+from batchcast.errors import BatchcastError
+
+LOG = """; MaxProcs: 8 (4 nodes)
+; UnixStartTime: 1000000000
+; TimeZoneString: Europe/Stockholm
+; Queue: 3 express (2 hours)
+1 0 10 100 4 -1 -1 4 3600 -1 1 1 1 -1 3 -1 -1 -1
+2 60 0 3600 4 -1 -1 4 3600 -1 1 2 1 -1 1 -1 -1 -1
+3 61 -1 4000 4 -1 -1 4 3600 -1 0 2 1 -1 1 -1 -1 -1
+4 80 300 -1 -1 -1 -1 9 7000 -1 5 1 1 -1 3 -1 -1 -1
+5 90 0 0 1 -1 -1 1 -1 -1 1 1 1 -1 3 -1 -1 -1
+"""
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "small.swf"
+    path.write_text(LOG)
+    return path
+
+
+def run(*arguments: str) -> dict:
+    result = CliRunner().invoke(cli, ["info", *arguments, "--json"])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def part(document: dict, name: str, key: str) -> dict:
+    return {row[key]: row for row in document["results"] if row["part"] == name}
+
+
+def test_counts_dates_and_users_accuracy(log: Path) -> None:
+    document = run(str(log))
+    assert document["schema"] == "batchcast/info/1"
+    assert document["log"]["first_submit"] == "2001-09-09 03:46:40"
+    assert (document["log"]["machine_procs"], document["log"]["machine_procs_source"]) == (8, "header")
+    summary = document["results"][0]
+    expected = {
+        "jobs": 5,
+        "ran": 4,
+        "never_ran": 1,
+        "span_s": 4061.0,
+        "peak_procs": 12.0,
+        "widest_job_procs": 9.0,
+        "jobs_wider_than_machine": 1,
+        "jobs_with_run_and_request": 3,
+        "request_used_median": 1.0,
+        "request_used_below_10": pytest.approx(1 / 3),
+        "request_used_above_100": pytest.approx(1 / 3),
+        "usual_requests_s": [3600.0, 7000.0],
+        "whole_hour_requests": 0.75,
+    }
+    assert {key: summary[key] for key in expected} == expected
+
+
+def test_fields_endings_cleaning_and_irregularities(log: Path) -> None:
+    document = run(str(log))
+    fields = part(document, "field", "field")
+    assert fields["req_time"]["known"] == 0.8
+    assert fields["user_id"]["distinct"] == 2
+    assert "app_id" not in fields
+    assert {k: r["jobs"] for k, r in part(document, "status", "status").items()} == {
+        "completed": 3,
+        "failed": 1,
+        "cancelled": 1,
+    }
+    drops = {k: r["drops"] for k, r in part(document, "clean", "rule").items()}
+    assert drops == {
+        "reference": 2,
+        "no_run": 1,
+        "zero_run": 1,
+        "no_procs": 0,
+        "no_request": 1,
+        "wide": 1,
+        "partial": 0,
+        "duplicates": 0,
+    }
+    odd = {k: r["jobs"] for k, r in part(document, "irregularity", "irregularity").items()}
+    assert odd["never ran: withdrawn"] == 1
+    assert odd["ran without a recorded wait: started at submit"] == 1
+
+
+def test_selection_and_cleaning_apply_and_are_counted(log: Path) -> None:
+    document = run(str(log), "--queue", "express", "--clean", "zero_run", "--first", "1")
+    assert document["results"][0]["jobs"] == 1
+    assert document["log"]["dropped"] == {
+        "clean zero_run: run time 0": 1,
+        "not selected: --queue express": 2,
+        "not selected: --first 1": 1,
+    }
+    assert document["settings"]["queue"] == ["express"]
+
+
+@pytest.mark.parametrize(
+    ("option", "size", "source"),
+    [([], 8.0, "header"), (["--procs-total", "16"], 16.0, "--procs-total"), (["--procs-total", "peak"], 12.0, "peak")],
+)
+def test_how_the_machines_size_is_known(log: Path, option: list[str], size: float, source: str) -> None:
+    about = run(str(log), *option)["log"]
+    assert (about["machine_procs"], about["machine_procs_source"]) == (size, source)
+
+
+def test_without_a_size_the_peak_is_shown_but_not_taken(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text("\n".join(LOG.splitlines()[1:]))
+    result = CliRunner().invoke(cli, ["info", str(path)])
+    assert "size unknown" in result.stdout
+    assert "12 at once" in result.stdout
+    assert run(str(path))["log"]["machine_procs"] is None
+
+
+def test_the_table_tells_zone_machine_accuracy_and_notes(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text(LOG + "1 2 3\n")
+    result = CliRunner().invoke(cli, ["info", str(path)])
+    assert result.exit_code == 0
+    for words in ("Europe/Stockholm", "more than it has", "33.3 % of the jobs", "3 fields instead of 18", "line 10"):
+        assert words in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--strict"], "log:10: 3 fields instead of 18"),
+        (["--from", "2040-01-01"], "jobs were submitted from 2001-09-09"),
+        (["--procs-total", "lots"], "accepted: a number above 0, or peak"),
+        (["--clean", "refrence"], "accepted: reference"),
+        (["--clean", "reference", "--procs", "req"], "implies --procs alloc"),
+        (["--timezone", "Mars/Olympus"], "not a time zone"),
+    ],
+)
+def test_what_cannot_be_done_is_one_message(tmp_path: Path, arguments: list[str], words: str) -> None:
+    path = tmp_path / "log"
+    path.write_text(LOG + "1 2 3\n")
+    result = CliRunner().invoke(cli, ["info", str(path), *arguments])
+    assert isinstance(result.exception, BatchcastError)
+    assert words in str(result.exception)
+
+
+def test_a_log_may_come_through_a_pipe_packed() -> None:
+    result = CliRunner().invoke(cli, ["info", "-", "--json"], input=gzip.compress(LOG.encode()))
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["log"]["source"] == "standard input"
+
+
+@given(
+    st.one_of(st.binary(max_size=300), st.text(max_size=200).map(str.encode)),
+    st.sampled_from([b"", LOG.encode(), b"JobID|Submit|State\n"]),
+)
+def test_whatever_the_bytes_no_traceback(junk: bytes, before: bytes) -> None:
+    result = CliRunner().invoke(cli, ["info", "-"], input=before + junk)
+    assert result.exit_code == 0 or isinstance(result.exception, BatchcastError), result.exception
+
+
+def test_errors_reach_a_shell_as_a_message_and_an_exit_code(tmp_path: Path) -> None:
+    script = "from batchcast.cli.main import entry; entry()"
+    done = subprocess.run(
+        [sys.executable, "-c", script, "info", str(tmp_path / "none.swf")],
+        capture_output=True,
+        text=True,
+        env=os.environ,
+    )
+    assert done.returncode == 1
+    assert "no such file" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,251 @@
+"""The verbs that answer from a store: what they say, in which form, with which exit code, to whom."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from batchcast.cli.main import cli
+from batchcast.formats.sighting import Sighting, Site, Snapshot
+from batchcast.service.collector import Collector
+from batchcast.service.settings import load
+from batchcast.store.database import Store
+
+ME = __import__("pwd").getpwuid(os.getuid()).pw_name
+NOW = time.time()
+
+
+class Past:
+    """Sixty jobs of six users that ran in the last two hours, and some that wait now."""
+
+    private = False
+
+    def __init__(self) -> None:
+        self.time = NOW - 7000
+        self.jobs = []
+        for k in range(60):
+            submit = NOW - 6900 + 100 * k
+            self.jobs.append(
+                (
+                    f"{100 + k}",
+                    submit,
+                    submit + 60 + 5 * (k % 7),
+                    submit + 400 + 10 * (k % 9),
+                    ME if k % 2 else f"user{k % 5}",
+                    "relax",
+                )
+            )
+        for task in (2, 3, 4):
+            self.jobs.append((f"500_{task}", NOW - 120, 9e9, 9e9, ME, "array"))
+        self.jobs.append(("600", NOW - 60, 9e9, 9e9, "bob", "other"))
+        self.jobs.append(("601", NOW - 60, 9e9, 9e9, ME, "held"))
+
+    def now(self) -> float:
+        return self.time
+
+    def snapshot(self) -> Snapshot:
+        return Snapshot(self.time, tuple(self._seen(*j) for j in self.jobs if j[1] <= self.time))
+
+    def history(self, since: float, until: float) -> Snapshot:
+        return Snapshot(self.time, ())
+
+    def site(self) -> Site:
+        partitions = {"main": {"default_time_s": 3600.0, "max_time_s": 86400.0, "procs": 64.0, "is_default": 1.0}}
+        return Site("c", "22.05", 1e6, self.private, 64.0, True, partitions)
+
+    def _seen(self, job_id: str, submit: float, start: float, end: float, user: str, name: str) -> Sighting:
+        state = "PENDING" if self.time < start else "RUNNING" if self.time < end else "COMPLETED"
+        reason = {"held": "JobHeldUser", "array": "Priority"}.get(name, "Resources") if state == "PENDING" else ""
+        nan = float("nan")
+        return Sighting(job_id, job_id, submit, state, start_time=nan if state == "PENDING" else start,
+                        end_time=end if state == "COMPLETED" else nan, reason=reason, user_id=user, partition_id="main",
+                        account="physics", req_time=7200.0, procs=4.0, req_procs=4.0, job_name=name)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, str]:
+    """The same past at an open and at a private site."""
+    made = {}
+    for private in (False, True):
+        path = str(tmp_path_factory.mktemp("store") / "s.db")
+        settings = load({"store": path, "history_days": 0.01, "wait": "recent_wait"}, {})
+        past = Past()
+        past.private = private
+        collector = Collector(past, Store(path, create=True), settings)
+        for time_ in (
+            NOW - 7000,
+            NOW - 6000,
+            NOW - 5000,
+            NOW - 4000,
+            NOW - 3000,
+            NOW - 2000,
+            NOW - 1000,
+            NOW - 40,
+            NOW - 10,
+        ):
+            past.time = time_
+            assert not collector.cycle().problems
+        made[private] = path
+    return made
+
+
+def run(*words: str, store: str, code: int = 0, **env: str) -> subprocess.CompletedProcess[str]:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("BATCHCAST")}
+    command = [sys.executable, "-c", "from batchcast.cli.main import entry; entry()", *words]
+    done = subprocess.run(command, env={**clean, "BATCHCAST_STORE": store, "BATCHCAST_CONFIG": os.devnull, **env},
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def results(*words: str, store: str) -> list[dict]:
+    document = json.loads(run(*words, "--json", store=store).stdout)
+    assert set(document) == {"schema", "log", "settings", "warnings", "results"}
+    return document["results"]
+
+
+def test_start_says_when_on_what_basis_and_how_right_it_was(stores: dict[bool, str]) -> None:
+    text = run("start", "600", store=stores[False]).stdout
+    assert text.splitlines()[0].split() == ["JOBID", "PARTITION", "LIKELY", "BY", "90%", "WAITED", "WHY", "IT", "WAITS"]
+    assert "next in line" in text
+    assert "basis: median of the last" in text
+    assert "track record on main, last 30 days:" in text
+    (answer,) = results("start", "600", store=stores[False])
+    assert answer["submit_time_s"] < answer["likely_start_s"] <= answer["by_90_start_s"]
+    assert answer["track_record_coverage_90"] > 0.7
+
+
+def test_an_array_is_asked_by_its_id_and_shown_on_one_line(stores: dict[bool, str]) -> None:
+    assert "500_[2-4]" in run("start", "500", store=stores[False]).stdout
+    assert [r["job_id"] for r in results("start", "500", store=stores[False])] == ["500_2", "500_3", "500_4"]
+
+
+def test_my_jobs_are_the_default_and_a_held_one_counts_from_its_release(stores: dict[bool, str]) -> None:
+    mine = {r["job_id"]: r for r in results("start", store=stores[False])}
+    assert set(mine) == {"500_2", "500_3", "500_4", "601"}
+    assert mine["601"]["counts_from"] == "its release"
+    assert mine["601"]["likely_start_s"] is None
+    assert mine["601"]["likely_wait_s"] > 0
+
+
+def test_columns_for_programs(stores: dict[bool, str]) -> None:
+    head, *lines = run("start", "--me", "-P", store=stores[False]).stdout.splitlines()
+    assert all(line.count("|") == head.count("|") for line in lines)
+    assert len(lines) == 4
+
+
+def test_an_unknown_job_is_no_answer_with_a_next_step(stores: dict[bool, str]) -> None:
+    assert "squeue shows" in run("start", "424242", store=stores[False], code=3).stderr
+
+
+def test_a_job_id_is_no_pattern(stores: dict[bool, str]) -> None:
+    run("start", "5%", store=stores[False], code=3)
+    run("start", "50_", store=stores[False], code=3)
+
+
+def test_a_script_that_was_not_submitted(stores: dict[bool, str], tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text("#!/bin/sh\n#SBATCH -n 4\n#SBATCH --time=1:00:00\nsrun true\n")
+    (answer,) = results("start", "--test", str(tmp_path / "job.sh"), store=stores[False])
+    assert answer["partition"] == "main"
+    assert 30 < answer["likely_wait_s"] < 600
+    message = run("start", "--test", str(tmp_path / "job.sh"), "-p", "gone", store=stores[False], code=2).stderr
+    assert "accepted: main" in message
+
+
+def test_walltime_is_one_line_and_one_sentence(stores: dict[bool, str]) -> None:
+    line, why = run("walltime", "--name", "rel*", "--risk", "5%", store=stores[False]).stdout.splitlines()
+    assert line == "#SBATCH --time=00:10:00"
+    assert "95% of your last" in why
+    assert "rule of thumb" in why
+    (answer,) = results("walltime", "101", store=stores[False])
+    assert answer["similar_by"] == "the same name and 4 processors"
+    assert run("walltime", "--name", "none*", store=stores[False], code=3).stderr
+    assert run("walltime", "--name", "x", "--risk", "7", store=stores[False], code=2).stderr
+
+
+def test_report_names_the_flag_to_change(stores: dict[bool, str]) -> None:
+    text = run("report", store=stores[False]).stdout
+    assert "--time=00:10:00 would have been enough" in text
+    assert "LIMIT USED" in text
+    assert "no finished job" in run("report", "-u", "nobody", store=stores[False], code=3).stderr
+
+
+def test_accuracy_prints_coverage_and_error(stores: dict[bool, str]) -> None:
+    wait = next(r for r in results("accuracy", store=stores[False]) if r["kind"] == "wait")
+    assert wait["came_out"] + wait["still_open"] + wait["no_history"] == wait["forecasts"]
+    assert 0.7 < wait["coverage_90"] <= 1
+    assert "WITHIN 90%" in run("accuracy", store=stores[False]).stdout
+    assert run("accuracy", "-S", "tomorrow", store=stores[False], code=3).stderr
+    assert "accepted:" in run("accuracy", "-S", "yesteryear", store=stores[False], code=2).stderr
+
+
+def test_export_is_a_log_that_the_other_verbs_read(stores: dict[bool, str], tmp_path: Path) -> None:
+    run("export", "-o", str(tmp_path / "log.parquet"), store=stores[False])
+    from batchcast.trace.parquet import read_parquet
+
+    trace = read_parquet(tmp_path / "log.parquet")
+    assert len(trace) == 60
+    assert trace.info.max_procs == 64
+
+
+def test_doctor_names_where_each_value_came_from(stores: dict[bool, str], tmp_path: Path) -> None:
+    config = tmp_path / "b.toml"
+    config.write_text('interval_s = 45\nstore = "/nowhere"\n')
+    text = run("doctor", "--settings", store=stores[False], BATCHCAST_CONFIG=str(config)).stdout
+    assert f"interval_s         = 45.0  [{config}]" in text
+    assert "[$BATCHCAST_STORE]" in text
+    config.write_text("intervall = 1\n")
+    assert "accepted: store" in run("doctor", store=stores[False], code=1, BATCHCAST_CONFIG=str(config)).stderr
+
+
+def test_doctor_without_a_batch_system_says_what_to_do(stores: dict[bool, str], tmp_path: Path) -> None:
+    done = run("doctor", store=stores[False], code=1, PATH=str(tmp_path))
+    assert "not on PATH" in done.stdout
+    assert "there is no scontrol on this machine" in done.stdout
+    assert "ok       store's pages" in done.stdout
+
+
+def test_without_a_store_and_without_a_scheduler(tmp_path: Path) -> None:
+    done = run("start", "1", store=str(tmp_path / "none.db"), code=4, PATH=str(tmp_path))
+    assert "there is no squeue" in done.stderr
+
+
+def test_at_a_private_site_a_user_sees_own_jobs_and_figures_of_several(
+    stores: dict[bool, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 65534)  # nobody, who has no job here
+    monkeypatch.setenv("BATCHCAST_STORE", stores[True])
+    monkeypatch.setenv("BATCHCAST_CONFIG", os.devnull)
+
+    def asked(*words: str) -> Result:
+        return CliRunner().invoke(cli, words)
+
+    assert "not waiting" in str(asked("start", "600").exception)
+    assert "private" in str(asked("report", "-u", "bob").exception)
+    assert "private" in str(asked("walltime", "--name", "r*", "-u", ME).exception)
+    shown = asked("report", "-p", "main", "-P").output
+    assert "main|60" in shown
+    assert ME not in shown
+    assert "user1" not in shown
+    assert "WITHIN 90%" in asked("accuracy").output
+
+
+@pytest.mark.parametrize("words", [("start", "600"), ("walltime", "--name", "rel*"), ("report",), ("accuracy",)])
+def test_an_answer_loads_neither_numpy_nor_an_orm(words: tuple[str, ...], stores: dict[bool, str]) -> None:
+    code = (
+        f"import sys; sys.argv = ['batchcast', *{words!r}]\n"
+        "from batchcast.cli.main import entry\n"
+        "try:\n    entry()\nexcept SystemExit:\n    pass\n"
+        "sys.exit(','.join(m for m in ('numpy', 'numba', 'sqlalchemy', 'rich', 'plotly') if m in sys.modules) or 0)"
+    )
+    env = {**os.environ, "BATCHCAST_STORE": stores[False], "BATCHCAST_CONFIG": os.devnull}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=env)
+    assert (done.returncode, done.stderr) == (0, "")

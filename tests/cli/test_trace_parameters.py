@@ -1,0 +1,41 @@
+"""`runtime --trace-parameters`: what each training found, in a file."""
+
+import csv
+
+from click.testing import CliRunner
+
+from batchcast.cli.main import cli
+from batchcast.testing import small_log
+from batchcast.trace.write import write_trace
+
+
+def test_a_line_a_training_and_a_mark_for_what_the_log_lacks(tmp_path):
+    log, target = tmp_path / "log.swf", tmp_path / "found.csv"
+    write_trace(small_log(120), log)
+    spec = "knn_ga:h=40,t1=20,t2=20,generations=2,population=4"
+    done = CliRunner().invoke(
+        cli, ["runtime", str(log), "--predictor", f"last_2,{spec}", "--trace-parameters", str(target), "--json"]
+    )
+    assert done.exit_code == 0, done.output
+    rows = list(csv.DictReader(target.open()))
+    assert [row["first_job"] for row in rows] == ["60", "80", "100"]
+    assert all(row["predictor"] == spec and float(row["beta"]) <= 2 for row in rows)
+
+
+def test_an_unwritable_file_is_one_message(tmp_path):
+    log = tmp_path / "log.swf"
+    write_trace(small_log(30), log)
+    done = CliRunner().invoke(cli, ["runtime", str(log), "--trace-parameters", str(tmp_path / "no" / "f.csv")])
+    assert done.exit_code != 0
+    assert "cannot be written" in str(done.exception)
+
+
+def test_reproduce_lists_its_papers_and_says_where_logs_are_looked_for(tmp_path, monkeypatch):
+    shown = CliRunner().invoke(cli, ["reproduce", "--help"]).output
+    assert "online-knn-ga" in shown
+    assert "su" in shown
+    monkeypatch.delenv("BATCHCAST_SHARED", raising=False)
+    monkeypatch.chdir(tmp_path)
+    failed = CliRunner().invoke(cli, ["reproduce", "online-knn-ga"])
+    assert "BATCHCAST_SHARED" in str(failed.exception)
+    assert not list(tmp_path.iterdir())

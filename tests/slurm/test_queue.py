@@ -1,0 +1,62 @@
+"""Two thousand jobs in a real queue: what one cycle costs slurmctld, and that every job has its forecasts after it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from follow import Follower
+from slurm_lab import Lab
+
+from batchcast.store.reader import Reader
+
+pytestmark = [pytest.mark.slurm, pytest.mark.usefixtures("lab_possible")]
+WAITING = 2000
+
+
+class Cost(NamedTuple):
+    """What one cycle cost."""
+
+    jobs: int
+    forecasts: int
+    slurmctld_cpu_s: float
+    calls_s: float
+    cycle_s: float
+
+
+def cycle_cost(lab: Lab, waiting: int, alone: int) -> Cost:
+    """One cycle over a queue of so many jobs, `alone` of them submitted one by one, the others as tasks of arrays."""
+    lab.submit("-N4", "--exclusive", "-t", "60", seconds=3600)
+    for k in range(alone):
+        lab.submit("-n1", "-t", str(10 + k % 50), seconds=60, name=f"job{k % 30}")
+    for first in range(alone, waiting, 1000):
+        lab.submit("-n1", "-t", "10", f"--array=1-{min(1000, waiting - first)}", seconds=60, name="array")
+    follower = Follower(lab, str(lab.root / "store.db"), HISTORY_DAYS="0.01")
+    follower.run("collect", "--once", "--quiet")  # history, and what the first look costs, are not the question
+    for row in Reader(follower.store).rows("SELECT count(*) AS n FROM jobs WHERE open = 1 AND start_time IS NULL"):
+        assert row["n"] == waiting
+    before = cpu_seconds(lab)
+    follower.run("collect", "--once", "--quiet")
+    spent = cpu_seconds(lab) - before
+    memory = Reader(follower.store).memory("lab")
+    forecasts = Reader(follower.store).rows("SELECT count(*) AS n FROM forecasts f JOIN jobs j ON j.row = f.row"
+                                            " WHERE f.moment = 'submit' AND j.start_time IS NULL")  # fmt: skip
+    return Cost(waiting, forecasts[0]["n"], spent, memory["health"]["slurmctld"]["seconds"], memory["cycle_s"])
+
+
+def cpu_seconds(lab: Lab) -> float:
+    """CPU time slurmctld has used so far, user and system."""
+    pid = int(lab.pid_file("slurmctld").read_text())
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_one_cycle_over_two_thousand_jobs_costs_slurmctld_less_than_a_second() -> None:
+    with Lab(
+        nodes=4, cpus=2, conf={"MaxArraySize": "3000", "SchedulerParameters": "bf_interval=3600,sched_interval=3600"}
+    ) as lab:
+        cost = cycle_cost(lab, WAITING, alone=20)
+    assert cost.forecasts == 2 * WAITING  # one of the run time, one of the wait
+    assert cost.slurmctld_cpu_s < 1.0

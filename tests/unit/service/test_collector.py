@@ -1,0 +1,217 @@
+"""The collector against a scripted batch system: gaps, daemons away, kills, and a clock that never tells too early."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from batchcast.errors import Unreachable
+from batchcast.formats.sighting import Sighting, Site, Snapshot
+from batchcast.service.collector import Collector, Cycle
+from batchcast.service.settings import Settings, load
+from batchcast.store.database import Store
+from batchcast.store.reader import Reader
+
+
+@dataclass
+class Job:
+    """The truth about one job."""
+
+    job_id: str
+    submit: float
+    start: float
+    end: float
+
+
+@dataclass
+class Script:
+    """A batch system that answers from the truth, as far as its daemons are up."""
+
+    jobs: list[Job]
+    time: float = 1000.0
+    keeps: float = 300.0
+    ctld: bool = True
+    dbd: bool = True
+    asked: list[tuple[float, float]] = field(default_factory=list)
+
+    def now(self) -> float:
+        return self.time
+
+    def snapshot(self) -> Snapshot:
+        if not self.ctld:
+            raise Unreachable("slurmctld is away")
+        shown = [self._seen(j) for j in self.jobs if j.submit <= self.time < j.end + self.keeps]
+        return Snapshot(self.time, tuple(shown))
+
+    def history(self, since: float, until: float) -> Snapshot:
+        if not self.dbd:
+            raise Unreachable("slurmdbd is away")
+        self.asked.append((since, until))
+        return Snapshot(self.time, tuple(self._seen(j) for j in self.jobs if since <= j.end <= min(until, self.time)))
+
+    def site(self) -> Site:
+        return Site("c", "22.05", self.keeps, False, 16.0, True, {})
+
+    def _seen(self, j: Job) -> Sighting:
+        common = {"user_id": "ada", "partition_id": "main", "req_procs": 1.0, "procs": 1.0, "req_time": 600.0}
+        if self.time < j.start:
+            return Sighting(j.job_id, j.job_id, j.submit, "PENDING", **common)  # type: ignore[arg-type]
+        if self.time < j.end:
+            return Sighting(j.job_id, j.job_id, j.submit, "RUNNING", start_time=j.start, **common)  # type: ignore[arg-type]
+        return Sighting(j.job_id, j.job_id, j.submit, "COMPLETED", start_time=j.start, end_time=j.end, **common)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    given = {
+        "store": str(tmp_path / "s.db"),
+        "history_days": 0.1,
+        "runtime": "recent_mean",
+        "wait": "recent_wait:need=1",
+    }
+    return load(given, {})
+
+
+def step(script: Script, collector: Collector, *times: float) -> Cycle:
+    for time in times:
+        script.time = time
+        cycle = collector.cycle()
+    return cycle
+
+
+def stored(settings: Settings, columns: str = "job_id, start_time, end_time, open, told") -> list[tuple]:
+    return [
+        tuple(r.values())
+        for r in Reader(settings["store"]).rows(f"SELECT {columns} FROM jobs ORDER BY submit_time, row")
+    ]
+
+
+def collect(script: Script, settings: Settings) -> Collector:
+    return Collector(script, Store(settings["store"], create=True), settings)
+
+
+def test_jobs_come_in_once_and_every_forecast_comes_out(settings: Settings) -> None:
+    script = Script([Job("1", 1005, 1050, 1100), Job("2", 1010, 1100, 1150), Job("3", 1011, 1012, 1013)])
+    collector = collect(script, settings)
+    step(script, collector, *range(1000, 1300, 30))
+    assert stored(settings) == [("1", 1050, 1100, 0, 7), ("2", 1100, 1150, 0, 7), ("3", 1012, 1013, 0, 7)]
+    outcomes = Reader(settings["store"]).rows(
+        "SELECT kind, outcome_s FROM forecasts WHERE moment = 'submit' ORDER BY row, kind"
+    )
+    assert [o["outcome_s"] for o in outcomes] == [50, 45, 50, 90, 1, 1]
+
+
+def test_a_new_collector_goes_on_where_a_killed_one_was(settings: Settings) -> None:
+    jobs = [Job(str(k), 1000 + 7 * k, 1050 + 9 * k, 1100 + 13 * k) for k in range(20)]
+    whole, pieces = Script(jobs), Script(jobs)
+    step(whole, collect(whole, settings), *range(1000, 1700, 30))
+    wanted = Reader(settings["store"]).rows(
+        "SELECT row, kind, point_s, basis, outcome_s FROM forecasts WHERE moment = 'submit' ORDER BY id"
+    )
+    other = load({**settings.values, "store": settings["store"] + "2"}, {})
+    for time in range(1000, 1700, 30):
+        step(pieces, collect(pieces, other), time)
+    again = Reader(other["store"]).rows(
+        "SELECT row, kind, point_s, basis, outcome_s FROM forecasts WHERE moment = 'submit' ORDER BY id"
+    )
+    assert again == wanted
+    assert len(wanted) == 40
+
+
+def test_the_clock_waits_for_accounting_when_looks_were_too_far_apart(settings: Settings) -> None:
+    script = Script([Job("1", 1005, 1006, 1010), Job("2", 2100, 2600, 2700)])
+    collector = collect(script, settings)
+    step(script, collector, 1000)
+    script.dbd = False
+    cycle = step(script, collector, 2200)  # job 1 came and went unseen
+    assert "slurmdbd is away" in cycle.problems[0]
+    assert cycle.step.events == 0
+    script.dbd = True
+    cycle = step(script, collector, 2230)
+    assert cycle.step.events == 4
+    assert [r[0] for r in stored(settings)] == ["2", "1"] or [r[0] for r in stored(settings)] == ["1", "2"]
+    assert Reader(settings["store"]).memory("c")["late"] == 0
+
+
+def test_forecasts_go_on_without_accounting_while_looks_are_close(settings: Settings) -> None:
+    script = Script([Job("1", 1005, 1050, 1100)])
+    collector = collect(script, settings)
+    step(script, collector, 1000)
+    script.dbd = False
+    step(script, collector, *range(1030, 1200, 30))
+    assert stored(settings) == [("1", 1050, 1100, 0, 7)]
+
+
+def test_while_slurmctld_is_away_the_clock_stands_and_then_closes_the_gap(settings: Settings) -> None:
+    script = Script([Job("1", 1005, 1050, 1100), Job("2", 1060, 1061, 1070)])
+    collector = collect(script, settings)
+    step(script, collector, 1000, 1030)
+    script.ctld = False
+    cycle = step(script, collector, 1100, 1600)
+    assert cycle.problems == ["slurmctld is away"]
+    script.ctld = True
+    step(script, collector, 1630)
+    assert stored(settings) == [("1", 1050, 1100, 0, 7), ("2", 1061, 1070, 0, 7)]
+    assert Reader(settings["store"]).memory("c")["late"] == 0
+
+
+def test_a_job_that_vanished_holds_the_clock_until_accounting_tells_its_end(settings: Settings) -> None:
+    jobs = [Job("1", 1005, 1010, 1500), Job("2", 1100, 1110, 1400)]
+    script = Script(jobs)
+    collector = collect(script, settings)
+    step(script, collector, 1000, 1030)
+    jobs[0].end = 1045  # it was requeued: squeue shows it no more, accounting does not know it yet
+    script.keeps, script.dbd = -1.0, False
+    step(script, collector, 1060, 1090, 1120)
+    assert stored(settings)[0][3:] == (1, 3)
+    assert Reader(settings["store"]).memory("c")["told_until"] < 1045
+    script.dbd = True
+    step(script, collector, 1150)
+    assert stored(settings)[0] == ("1", 1010, 1045, 0, 7)
+    assert Reader(settings["store"]).memory("c")["late"] == 0
+
+
+def test_what_nobody_can_tell_is_given_up_after_a_while_and_marked(settings: Settings) -> None:
+    jobs = [Job("1", 1005, 1010, 9e9)]
+    script = Script(jobs)
+    collector = collect(script, settings)
+    step(script, collector, 1000, 1030)
+    jobs.clear()
+    step(script, collector, 1060, *range(1100, 6000, 200))
+    assert stored(settings, "status, end_time, open") == [("lost", 1030.0, 0)]
+
+
+def test_history_is_read_in_overlapping_windows_and_resumed(settings: Settings, tmp_path: Path) -> None:
+    long = load({**settings.values, "history_days": 3, "window_s": 86400, "overlap_s": 3600}, {})
+    old = [Job(str(k), 1_000_000 - 3600 * k, 1_000_001 - 3600 * k, 1_000_060 - 3600 * k) for k in range(1, 60)]
+    script = Script(old, time=1_000_000.0)
+    collector = collect(script, long)
+    while collector.cycle().behind_s != collector.cycle().behind_s:
+        collector = collect(script, long)  # killed and started again
+    starts, ends = zip(*script.asked)
+    assert all(later < earlier_end for later, earlier_end in zip(starts[1:], ends))
+    assert len(stored(long)) == 59
+    assert Reader(long["store"]).rows("SELECT count(*) AS n FROM forecasts") == [{"n": 0}], "the past is no forecast"
+
+
+def test_a_predictor_that_fails_costs_no_history(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    from batchcast.predict.runtime.recent_mean import RecentMean
+
+    script = Script([Job("1", 1005, 1050, 1100)])
+    collector = collect(script, settings)
+    step(script, collector, 1000)
+    with monkeypatch.context() as patch:
+        patch.setattr(RecentMean, "predict", lambda *_: 1 / 0)
+        cycle = step(script, collector, 1030, 1060)
+        assert "ZeroDivisionError" in cycle.problems[0]
+        assert len(stored(settings)) == 1
+    step(script, collector, 1090, 1120)
+    assert stored(settings) == [("1", 1050, 1100, 0, 7)]
+    assert (
+        len(
+            Reader(settings["store"]).rows("SELECT * FROM forecasts WHERE resolution IS NOT NULL AND moment = 'submit'")
+        )
+        == 2
+    )

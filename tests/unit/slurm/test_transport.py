@@ -1,0 +1,101 @@
+"""The transport: gentle, bounded, counted; and its recorded twin."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from batchcast.errors import Unreachable
+from batchcast.slurm.transport import Commands, Recorded, Recording
+
+
+class Hands:
+    """A clock that moves only when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.time = 1000.0
+
+    def clock(self) -> float:
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        self.time += seconds
+
+
+def transport(**more: float) -> tuple[Commands, Hands]:
+    hands = Hands()
+    return Commands(sleep=hands.sleep, clock=hands.clock, **more), hands  # type: ignore[arg-type]
+
+
+ECHO = (sys.executable, "-c", "import sys; print(sys.argv[1])", "{mark}")
+FAIL = (sys.executable, "-c", "import sys; sys.exit('no daemon')")
+
+
+def test_the_mark_is_fresh_at_every_call_and_reaches_the_command() -> None:
+    commands, _ = transport()
+    first, second = commands.ask(ECHO), commands.ask(ECHO)
+    assert first.text.strip() == first.mark
+    assert first.mark != second.mark
+
+
+def test_two_calls_are_never_closer_than_the_floor() -> None:
+    commands, _ = transport(floor_s=5.0)
+    asked = [commands.ask(ECHO).asked_at for _ in range(3)]
+    assert asked == [1000.0, 1005.0, 1010.0]
+
+
+def test_a_failing_daemon_is_left_alone_twice_as_long_each_time() -> None:
+    commands, hands = transport(back_off_s=10.0, longest_back_off_s=25.0, floor_s=0.0)
+    waits = []
+    for _ in range(4):
+        with pytest.raises(Unreachable, match="no daemon"):
+            commands.ask(FAIL)
+        calls = commands.counters["slurmctld"].calls
+        with pytest.raises(Unreachable, match="asked again in"):
+            commands.ask(ECHO)
+        assert commands.counters["slurmctld"].calls == calls, "left alone means not called"
+        waits.append(commands.counters["slurmctld"].not_before - hands.time)
+        hands.time = commands.counters["slurmctld"].not_before
+    assert waits == [10.0, 20.0, 25.0, 25.0]
+    assert commands.counters["slurmctld"].away_since == 1000.0
+    commands.ask(ECHO)
+    assert commands.counters["slurmctld"].away_since == 0.0
+
+
+def test_one_daemon_away_leaves_the_other_reachable(tmp_path: Path) -> None:
+    sacct = tmp_path / "sacct"
+    sacct.write_text("#!/bin/sh\nexit 1\n")
+    sacct.chmod(0o755)
+    commands, _ = transport()
+    with pytest.raises(Unreachable):
+        commands.ask((str(sacct),))
+    assert commands.ask(ECHO).text
+    assert commands.health()["slurmdbd"]["failures"] == 1
+
+
+def test_a_missing_client_says_what_is_missing() -> None:
+    commands, _ = transport()
+    with pytest.raises(Unreachable, match="no squeue-of-nowhere"):
+        commands.ask(("squeue-of-nowhere",))
+
+
+def test_an_answer_that_never_comes_is_given_up() -> None:
+    commands = Commands(timeout_s=0.2)
+    with pytest.raises(Unreachable, match="no answer within"):
+        commands.ask((sys.executable, "-c", "import select; select.select([], [], [])"))
+
+
+def test_the_recorded_twin_gives_what_was_recorded_and_invents_nothing(tmp_path: Path) -> None:
+    commands, _ = transport(back_off_s=0.0)
+    recording = Recording(commands, tmp_path / "log.jsonl")
+    given = [recording.ask(ECHO), recording.ask(ECHO)]
+    with pytest.raises(Unreachable):
+        recording.ask(FAIL)
+    twin = Recorded.read(tmp_path / "log.jsonl")
+    assert [twin.ask(ECHO), twin.ask(ECHO)] == given
+    with pytest.raises(Unreachable, match="no daemon"):
+        twin.ask(FAIL)
+    with pytest.raises(Unreachable, match="nothing"):
+        twin.ask(ECHO)

@@ -1,0 +1,196 @@
+"""The store keeps each job once, survives repetition, and says the same on SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from batchcast.errors import BatchcastError, InputError, Unreachable
+from batchcast.formats.sighting import Sighting
+from batchcast.predict.protocol import Prediction
+from batchcast.store import history, told
+from batchcast.store.database import VERSION, Store, normal_url
+from batchcast.store.export import to_trace
+from batchcast.store.reader import Reader
+
+WILD = ["a|b", "quo\"te'", "new\nline", "😀 Straße", "nul\0byte", "x" * 500, "'; DROP TABLE jobs; --"]
+
+
+def job(job_id: str = "1", submit: float = 100.0, state: str = "PENDING", **more: object) -> Sighting:
+    return Sighting(job_id, job_id, submit, state, user_id="ada", partition_id="main", req_procs=4.0, procs=4.0,
+                    req_time=600.0, **more)  # type: ignore[arg-type]  # fmt: skip
+
+
+def running(job_id: str = "1", submit: float = 100.0, start: float = 110.0) -> Sighting:
+    return job(job_id, submit, "RUNNING", start_time=start)
+
+
+def ended(
+    job_id: str = "1", submit: float = 100.0, start: float = 110.0, end: float = 150.0, state: str = "COMPLETED"
+) -> Sighting:
+    return job(job_id, submit, state, start_time=start, end_time=end)
+
+
+@pytest.fixture
+def store(url: str) -> Store:
+    return Store(url, create=True)
+
+
+def take(store: Store, *seen: Sighting, at: float = 200.0) -> history.Taken:
+    with store.begin() as connection:
+        return history.take_in(connection, "c", seen, at)
+
+
+def rows(
+    store: Store, columns: str = "job_id, submit_time, restarts, state, start_time, end_time, status, open"
+) -> list[tuple]:
+    with store.begin() as connection:
+        return [tuple(r) for r in connection.execute(text(f"SELECT {columns} FROM jobs ORDER BY submit_time, row"))]
+
+
+def test_a_job_goes_through_its_life_in_one_row(store: Store) -> None:
+    for seen in (job(), running(), ended()):
+        take(store, seen)
+    assert rows(store) == [("1", 100.0, 0, "completed", 110.0, 150.0, "completed", 0)]
+
+
+def test_taking_the_same_in_again_changes_nothing(store: Store) -> None:
+    take(store, ended(), ended("2"))
+    again = take(store, ended(), ended("2"))
+    assert (again.new, again.changed, again.same) == (0, 0, 2)
+
+
+def test_a_wrapped_job_id_is_another_job(store: Store) -> None:
+    take(store, ended(submit=100.0), ended(submit=9000.0, start=9001.0, end=9002.0))
+    assert [r[1] for r in rows(store)] == [100.0, 9000.0]
+
+
+def test_a_requeued_job_is_two_runs(store: Store) -> None:
+    take(store, running())
+    take(store, job(submit=150.0, reason="BeginTime"))
+    take(store, ended(state="REQUEUED", end=150.0))
+    take(store, ended(submit=150.0, start=270.0, end=300.0))
+    assert [(r[1], r[6]) for r in rows(store)] == [(100.0, "requeued"), (150.0, "completed")]
+
+
+def test_two_runs_within_one_second_of_submission_are_told_apart(store: Store) -> None:
+    both = (ended(start=100.0, end=100.0, state="REQUEUED"), ended(start=130.0, end=140.0))
+    take(store, *both)
+    take(store, *both)
+    assert [(r[2], r[4], r[6]) for r in rows(store)] == [(0, 100.0, "requeued"), (1, 130.0, "completed")]
+
+
+def test_both_nights_of_a_clock_change(store: Store) -> None:
+    """Local times repeat or are missing there; the store only ever sees seconds since the epoch."""
+    autumn, spring = 1792890000.0, 1774746000.0  # 2026-10-25T01:00Z and 2026-03-29T01:00Z
+    for k, instant in enumerate((autumn, autumn + 3600, spring, spring + 3600)):
+        take(store, ended("7", instant - 1800, instant - 1799, instant + k))
+    assert sorted(r[1] for r in rows(store)) == sorted(i - 1800 for i in (autumn, autumn + 3600, spring, spring + 3600))
+
+
+def test_the_request_stays_as_first_seen(store: Store) -> None:
+    take(store, job())
+    take(store, ended()._replace(req_time=120.0, req_procs=16.0, job_name="renamed"))
+    assert rows(store, "req_time, req_procs, job_name") == [(600.0, 4.0, None)]
+
+
+@pytest.mark.parametrize("name", WILD)
+def test_names_come_back_as_they_were(store: Store, name: str) -> None:
+    take(store, job()._replace(job_name=name))
+    assert rows(store, "job_name") == [(name.replace("\0", "\ufffd"),)]
+
+
+def test_unlimited_and_unknown_limits(store: Store) -> None:
+    take(store, job("1")._replace(req_time=math.inf), job("2")._replace(req_time=math.nan))
+    assert rows(store, "req_time") == [(math.inf,), (None,)]
+
+
+def test_a_failed_transaction_leaves_nothing(store: Store) -> None:
+    def killed() -> None:
+        with store.begin() as connection:
+            history.take_in(connection, "c", [job()], 1.0)
+            raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        killed()
+    assert rows(store) == []
+
+
+def test_late_news_about_told_jobs_are_counted(store: Store) -> None:
+    take(store, ended())
+    with store.begin() as connection:
+        connection.execute(text("UPDATE jobs SET told = 7"))
+    assert take(store, ended(end=170.0)).late == 1
+
+
+def test_a_forecast_gets_its_outcome_once(store: Store) -> None:
+    take(store, ended())
+    with store.begin() as connection:
+        row = connection.scalar(text("SELECT row FROM jobs"))
+        one = {"row": row, "kind": "wait", "moment": "submit", "method": "m", "as_of": 100.0, "issued_at": 101.0}
+        told.issue(connection, [{**one, "prediction": Prediction(5.0, (0.5, 0.9), (5.0, 9.0), "why")}])
+        told.resolve(connection, [{"row_": row, "kind_": "wait", "outcome": 10.0, "how": "started"}])
+        told.resolve(connection, [{"row_": row, "kind_": "wait", "outcome": 99.0, "how": "started"}])
+        assert connection.execute(text("SELECT outcome_s, resolution FROM forecasts")).all() == [(10.0, "started")]
+    with pytest.raises(BatchcastError), store.begin() as connection:
+        told.issue(connection, [{**one, "prediction": Prediction(5.0)}])
+
+
+def test_export_is_a_log_of_the_finished(store: Store, url: str) -> None:
+    take(store, ended("1"), job("2", 120.0, "CANCELLED", end_time=130.0, never_ran=True), job("3"))
+    with store.begin() as connection:
+        trace = to_trace(connection, "c")
+    assert trace.job_id.tolist() == [1, 2]
+    assert trace.wait_time.tolist() == [10.0, 10.0]
+    assert trace.run_time[0] == 40.0
+    assert math.isnan(trace.run_time[1])
+    assert trace.info.dropped["still open at export"] == 1
+
+
+def test_reading_needs_no_writer(store: Store, url: str) -> None:
+    take(store, job())
+    reader = Reader(url)
+    assert reader.rows("SELECT job_id FROM jobs WHERE submit_time = :at", at=100.0) == [{"job_id": "1"}]
+    assert reader.memory("c") == {}
+
+
+def test_an_older_schema_is_brought_up_to_date(url: str) -> None:
+    store = Store(url, create=True)
+    with store.begin() as connection:
+        connection.execute(text("ALTER TABLE jobs DROP COLUMN req_gpus"))
+        connection.execute(text("ALTER TABLE jobs DROP COLUMN dependency"))
+        connection.execute(text("UPDATE meta SET value = '1' WHERE name = 'schema_version'"))
+    store.close()
+    newer = Store(url)
+    take(newer, job()._replace(req_gpus=2.0))
+    assert rows(newer, "req_gpus") == [(2.0,)]
+    assert Reader(url).rows("SELECT value FROM meta WHERE name = 'schema_version'") == [{"value": str(VERSION)}]
+
+
+def test_a_newer_schema_is_left_alone(url: str) -> None:
+    store = Store(url, create=True)
+    with store.begin() as connection:
+        connection.execute(text("UPDATE meta SET value = '99' WHERE name = 'schema_version'"))
+    with pytest.raises(BatchcastError, match="schema version 99"):
+        Store(url)
+
+
+def test_a_store_that_is_none_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no store at"):
+        Reader(str(tmp_path / "nowhere.db"))
+    (tmp_path / "junk.db").write_bytes(b"not a database at all, but long enough to be read as one" * 50)
+    with pytest.raises(InputError, match="not a store"):
+        Reader(str(tmp_path / "junk.db"))
+    sqlite3.connect(tmp_path / "empty.db").close()
+    with pytest.raises((InputError, Unreachable)):
+        Reader(str(tmp_path / "empty.db"))
+
+
+def test_a_password_is_never_shown() -> None:
+    from batchcast.store.database import _without_password
+
+    assert "secret" not in _without_password(normal_url("postgresql://bob:secret@db/batchcast"))
