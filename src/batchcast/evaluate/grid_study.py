@@ -56,7 +56,9 @@ def one_run(
     return outcome, measure(outcome) | {"decision_ms_per_job": decided}
 
 
-def run_study(study: Study, *, workers: int = 1, tick: Callable[[int], None] = lambda done: None) -> list[dict[str, Any]]:
+def run_study(
+    study: Study, *, workers: int = 1, tick: Callable[[int], None] = lambda done: None
+) -> list[dict[str, Any]]:
     """One row a setting and heuristic: means over runs with 95 % intervals. Run k draws the same numbers everywhere."""
     cells = [(study, setting, run) for setting in study.settings for run in range(study.runs)]
     gathered: dict[tuple[Setting, str], list[dict[str, float]]] = {}
@@ -70,7 +72,9 @@ def run_study(study: Study, *, workers: int = 1, tick: Callable[[int], None] = l
     ]
 
 
-def _each(cells: list[tuple[Study, Setting, int]], workers: int) -> Iterator[tuple[Setting, dict[str, dict[str, float]]]]:
+def _each(
+    cells: list[tuple[Study, Setting, int]], workers: int
+) -> Iterator[tuple[Setting, dict[str, dict[str, float]]]]:
     if workers <= 1:
         yield from map(_cell, cells)
         return
