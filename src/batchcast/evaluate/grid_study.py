@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,8 +24,8 @@ class Study:
 
     settings: Sequence[Setting]
     heuristics: Sequence[str]
-    mapping: Mapping = Mapping()
-    units: Units = Units()
+    mapping: Mapping = field(default_factory=Mapping)
+    units: Units = field(default_factory=Units)
     jobs: int = 10_000
     resources: int = 50
     runs: int = 10
@@ -75,10 +75,10 @@ def run_study(
 def _each(
     cells: list[tuple[Study, Setting, int]], workers: int
 ) -> Iterator[tuple[Setting, dict[str, dict[str, float]]]]:
+    _cell((cells[0][0], cells[0][1], 0), 50)  # compile once, before the stopwatch and before the processes split
     if workers <= 1:
         yield from map(_cell, cells)
         return
-    _cell((cells[0][0], cells[0][1], 0), 50)  # compile once, before the processes split
     with ProcessPoolExecutor(workers) as pool:
         yield from pool.map(_cell, cells, chunksize=2)
 
