@@ -17,7 +17,11 @@ def pairs(times, free, deadline, key, urgent):
             i = min(pressing)[1]
             choice = [min((c, i, r) for r, c in ends[i].items())]
         else:
-            choice = [(c if key == "c" else deadline[i] - free[r] - times[i, r], i, r) for i in ends for r, c in ends[i].items()]
+            choice = [
+                (c if key == "c" else deadline[i] - free[r] - times[i, r], i, r)
+                for i in ends
+                for r, c in ends[i].items()
+            ]
         if not choice:
             return plan
         _, i, r = min(choice)

@@ -62,7 +62,9 @@ def places_each_job_once_where_it_fits(make: Maker) -> None:
         for job in placed.tolist():
             column = int(plan.resource[job])
             assert column < m, f"batch {k}: job {job} on resource {column} of {m}"
-            assert np.isfinite(batch.times[job, column]), f"batch {k}: job {job} on resource {column} that cannot hold it"
+            assert np.isfinite(batch.times[job, column]), (
+                f"batch {k}: job {job} on resource {column} that cannot hold it"
+            )
 
 
 def assign_is_pure(make: Maker) -> None:
@@ -85,7 +87,9 @@ def deadlines_are_kept(make: Maker) -> None:
         plan = make().assign(batch)
         finish = timed(batch, plan)[1]
         late = np.flatnonzero(finish > batch.deadline + 1e-9)
-        assert not len(late), f"batch {k}: job {late[0]} planned to end at {finish[late[0]]}, due {batch.deadline[late[0]]}"
+        assert not len(late), (
+            f"batch {k}: job {late[0]} planned to end at {finish[late[0]]}, due {batch.deadline[late[0]]}"
+        )
 
 
 def no_job_is_lost(make: Maker) -> None:

@@ -14,7 +14,9 @@ from batchcast.predict.registry import make
 
 def jobs(arrival, deadline):
     n = len(arrival)
-    return Jobs([str(k) for k in range(n)], np.ones(n), np.zeros(n), np.array(arrival, float), np.array(deadline, float))
+    return Jobs(
+        [str(k) for k in range(n)], np.ones(n), np.zeros(n), np.array(arrival, float), np.array(deadline, float)
+    )
 
 
 def grid(m=1):

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.naive import grid as naive
 
 from batchcast.grid.heuristics.exact import Exact
 from batchcast.grid.heuristics.search import Search
 from batchcast.grid.protocol import Batch, makespan, timed
 from batchcast.predict.registry import make
 from batchcast.trace.grid_files import read_matrix
-from tests.naive import grid as naive
 
 
 @st.composite
