@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import describe_log, log_options, score_options, take_log, take_score
+from .options import Log, describe_log, log_options, score_options, take_log, take_score
 from .output import console, document, emit, progress, say
 
 if TYPE_CHECKING:
@@ -16,10 +17,27 @@ if TYPE_CHECKING:
 @click.command(short_help="Let a scheduler decide the starts, with predictors in the loop.")
 @log_options
 @score_options
-@click.option("--order", default="fcfs", show_default=True, help="Who is the head: fcfs, sjf.")
-@click.option("--backfill", default="easy", show_default=True, help="none or easy.")
 @click.option(
-    "--backfill-order", default="fcfs", show_default=True, help="Candidates: fcfs (arrival) or sjf (EASY-SJBF)."
+    "--order",
+    default="fcfs",
+    show_default=True,
+    metavar="ORDER",
+    help="Who is the head: fcfs, sjf, ljf, saf, wfp, f1..f4, MODULE:FUNCTION.",
+)
+@click.option("--backfill", default="easy", show_default=True, help="none, easy or conservative.")
+@click.option(
+    "--backfill-order",
+    default="fcfs",
+    show_default=True,
+    metavar="ORDER",
+    help="Candidates of easy: as --order; both take :on=requested,ageing=W.",
+)
+@click.option(
+    "--running-ends", default="planned", show_default=True, help="What ends running jobs: planned or requested time."
+)
+@click.option("--head-after", metavar="TIME", help="Reserve by requests for a head that waited longer.")
+@click.option(
+    "--partitions", default="together", show_default=True, help="together, or split: each partition a machine."
 )
 @click.option(
     "--runtime", default="requested", show_default=True, metavar="SPECS", help="What plans: NAME:key=value,..."
@@ -53,7 +71,7 @@ def command(**given: Any) -> None:
     import time
 
     from ..predict.registry import split_specs
-    from ..simulate import Policy, simulate
+    from ..simulate import Policy
     from ..units import parse_duration
 
     log = take_log(given, tell=not given["as_json"])
@@ -67,13 +85,15 @@ def command(**given: Any) -> None:
         given["correct"],
         not given["no_kill"],
         given["event_order"],
+        given["running_ends"],
+        parse_duration(given["head_after"]) if given["head_after"] else float("inf"),
     )
+    run = _machines(given["partitions"], log)
     default = parse_duration(given["default_request"]) if given["default_request"] else None
     results, made = [], []
     for spec in split_specs(given["runtime"]):
         with progress(f"{policy.name} {spec}", len(log.trace)) as tick:
-            schedule = simulate(
-                log.trace,
+            schedule = run(
                 policy,
                 spec,
                 procs=log.procs,
@@ -100,8 +120,24 @@ def command(**given: Any) -> None:
     console().print(_table(results, policy, made[0]))
 
 
+def _machines(partitions: str, log: Log) -> Callable[..., Schedule]:
+    """`simulate` on the log as one machine, or as one for each partition."""
+    from functools import partial
+
+    from ..errors import UsageError
+    from ..simulate import simulate, simulate_split
+    from ..trace import partition_sizes
+
+    if partitions == "together":
+        return partial(simulate, log.trace)
+    if partitions != "split":
+        raise UsageError(f"--partitions: no {partitions!r} (accepted: together, split)")
+    return partial(simulate_split, log.trace, partition_sizes(log.trace, log.procs))
+
+
 def _settings(given: dict[str, Any], policy: Policy) -> dict[str, Any]:
-    names = ("order", "backfill", "backfill_order", "correct", "event_order", "wide", "loop", "protocol", "plan_level")
+    names = """order backfill backfill_order running_ends head_after correct event_order wide partitions loop protocol
+    plan_level""".split()
     return {**{name: given[name] for name in names}, "kill": policy.kill, "default_request": given["default_request"]}
 
 

@@ -15,6 +15,7 @@ from ..events.recorded import irregular
 from ..predict.registry import parse_spec
 from ..simulate import Policy, Schedule, simulate
 from ..table import Trace
+from ..units import parse_duration
 from .accuracy import Scores, calm_collector, figures, predictor, score
 from .validity import Validity, validity
 
@@ -25,6 +26,7 @@ NAMED = {
     "fcfs": Policy(backfill="none"),
     "easy": Policy(),
     "easy-sjbf": Policy(backfill_order="sjf"),
+    "conservative": Policy(backfill="conservative"),
 }
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
 
@@ -187,7 +189,10 @@ def policy_of(text: str) -> Policy:
     if unknown:
         raise UsageError(f"a policy has no parameter {unknown[0]!r} (accepted: {', '.join(words)})")
     base = NAMED[name]
-    return Policy(**{word: parameters.get(word, getattr(base, word)) for word in words})
+    given: dict[str, Any] = {word: parameters.get(word, getattr(base, word)) for word in words}
+    if "head_after" in parameters:
+        given["head_after"] = parse_duration(parameters["head_after"])
+    return Policy(**given)
 
 
 def _outcome(policy: str, spec: str, schedule: Schedule, inside: np.ndarray) -> Outcome:

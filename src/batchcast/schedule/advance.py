@@ -12,13 +12,17 @@ from __future__ import annotations
 import numpy as np
 
 from .compiled import kernel
+from .conservative import give_back, schedule_conservatively
 from .corrections import corrected
+from .heap import pop
 from .native import learn_natively, plan_natively
-from .passes import note, schedule
+from .passes import schedule
 from .queue import enqueue
-from .running import add_plan, drop_plan, pop_end, push_end
+from .running import add_plan, drop_plan
+from .start import note, push_end
 from .state import (
     ASKED,
+    CONSERVATIVE,
     DONE,
     ENDS,
     INSTANT,
@@ -38,7 +42,7 @@ from .state import (
 
 
 @kernel
-def advance(registers, jobs, slots, blocks, plan, endings, instant, ring, ring_count, log):
+def advance(registers, jobs, slots, blocks, plan, endings, instant, choices, profile, ring, ring_count, log):
     """Go on from where it stopped (arguments: a `KernelState`); returns why it stopped again.
 
     The job concerned is in the register `job`. NEEDS_PREDICTION: set its `planned` and call again. JOB_OVERDUE: the
@@ -59,13 +63,17 @@ def advance(registers, jobs, slots, blocks, plan, endings, instant, ring, ring_c
                 return JOB_OVERDUE
             r.phase = SUBMITS if r.event_order == PYSS else ENDS
         if r.phase == ENDS:
-            while r.ending > 0 and endings[0].time <= r.now:
-                end_job(r, jobs, plan, ring, ring_count, log, pop_end(r, endings))
+            while r.ending > 0 and endings[0].key <= r.now:
+                job = endings[0].item
+                r.ending = pop(endings, r.ending)
+                end_job(r, jobs, plan, profile, ring, ring_count, log, job)
                 if r.event_order == PYSS:
-                    schedule(r, jobs, slots, blocks, plan, endings, instant, log)
+                    one_pass(r, jobs, slots, blocks, plan, endings, instant, choices, profile, log)
             r.phase = PASS if r.event_order == PYSS else SUBMITS
         if r.phase == PREDICTED:
-            arrive(r, jobs, slots, blocks, plan, endings, instant, log, r.job)
+            arrive(r, jobs, slots, blocks, r.job)
+            if r.event_order == PYSS:
+                one_pass(r, jobs, slots, blocks, plan, endings, instant, choices, profile, log)
             r.phase = SUBMITS
         if r.phase == SUBMITS:
             while r.next_submit < jobs.size and jobs[r.next_submit].submit <= r.now:
@@ -76,30 +84,46 @@ def advance(registers, jobs, slots, blocks, plan, endings, instant, ring, ring_c
                     return NEEDS_PREDICTION
                 if r.planner == RECENT:
                     jobs[r.job].planned = plan_natively(r, ring, ring_count, jobs[r.job])
-                arrive(r, jobs, slots, blocks, plan, endings, instant, log, r.job)
+                arrive(r, jobs, slots, blocks, r.job)
+                if r.event_order == PYSS:
+                    one_pass(r, jobs, slots, blocks, plan, endings, instant, choices, profile, log)
             r.phase = ENDS if r.event_order == PYSS else PASS
         if r.phase == PASS:
             if r.event_order == INSTANT:
-                schedule(r, jobs, slots, blocks, plan, endings, instant, log)
+                if r.backfill == CONSERVATIVE:
+                    schedule_conservatively(r, jobs, slots, blocks, plan, endings, instant, profile, log)
+                else:
+                    schedule(r, jobs, slots, blocks, plan, endings, instant, choices, log)
             else:
+                if r.next_start <= r.now or r.rebuild:
+                    one_pass(r, jobs, slots, blocks, plan, endings, instant, choices, profile, log)
                 while r.instant_first < r.instant_end:
                     r.instant_first += 1
-                    end_job(r, jobs, plan, ring, ring_count, log, instant[r.instant_first - 1])
-                    schedule(r, jobs, slots, blocks, plan, endings, instant, log)
+                    end_job(r, jobs, plan, profile, ring, ring_count, log, instant[r.instant_first - 1])
+                    one_pass(r, jobs, slots, blocks, plan, endings, instant, choices, profile, log)
             r.phase = ENDS if further_round(r, endings, instant) else NEXT
 
 
 @kernel
+def one_pass(r, jobs, slots, blocks, plan, endings, instant, choices, profile, log):
+    """One scheduling pass of whichever kind the policy is (pyss makes it in four places)."""
+    if r.backfill == CONSERVATIVE:
+        schedule_conservatively(r, jobs, slots, blocks, plan, endings, instant, profile, log)
+    else:
+        schedule(r, jobs, slots, blocks, plan, endings, instant, choices, log)
+
+
+@kernel
 def next_instant(r, jobs, plan, endings):
-    """The next time at which anything happens: a submission, an end, or a planned end; infinity when all is done."""
+    """The next time at which anything happens: a submission, an end, planned or true, a reservation; infinity: done."""
     time = np.inf
     if r.next_submit < jobs.size:
         time = jobs[r.next_submit].submit
     if r.ending > 0:
-        time = min(time, endings[0].time)
+        time = min(time, endings[0].key)
     if r.running > 0:
         time = min(time, plan[0].end)
-    return time
+    return min(time, r.next_start)
 
 
 @kernel
@@ -139,29 +163,30 @@ def replan(r, plan, it, job, old_end):
         it.planned = max(it.request, it.run)
     add_plan(r, plan, job, it.procs, it.start + it.planned)
     r.dirty = 1
+    r.rebuild = r.backfill == CONSERVATIVE
 
 
 @kernel
-def end_job(r, jobs, plan, ring, ring_count, log, job):
+def end_job(r, jobs, plan, profile, ring, ring_count, log, job):
     """A job leaves the machine, and the native planner learns."""
     it = jobs[job]
     if not it.released:
         drop_plan(r, plan, job, it.start + it.planned)
         r.free += it.procs
     r.dirty = 1
+    if r.backfill == CONSERVATIVE:
+        give_back(r, it, profile)
     if r.planner == RECENT:
         learn_natively(ring, ring_count, it)
     note(r, log, LOG_END, job)
 
 
 @kernel
-def arrive(r, jobs, slots, blocks, plan, endings, instant, log, job):
-    """A planned job joins the queue; under pyss a pass follows at once."""
+def arrive(r, jobs, slots, blocks, job):
+    """A planned job joins the queue."""
     jobs[job].first = jobs[job].planned
     enqueue(r, jobs, slots, blocks, job)
     r.arrived += 1
-    if r.event_order == PYSS:
-        schedule(r, jobs, slots, blocks, plan, endings, instant, log)
 
 
 @kernel

@@ -6,11 +6,12 @@ import numpy as np
 
 from .advance import advance
 from .orders import NAMES
-from .state import EASY, GIVEN, GONE, NO_BACKFILL, make_jobs, make_state
+from .state import CONSERVATIVE, EASY, GIVEN, GONE, NO_BACKFILL, make_jobs, make_state
 
 POLICIES = {
     "fcfs": {"backfill": NO_BACKFILL},
     "easy": {"backfill": EASY},
+    "conservative": {"backfill": CONSERVATIVE},
     "easy-sjbf": {"backfill": EASY, "candidate_order": NAMES["sjf"]},
 }
 

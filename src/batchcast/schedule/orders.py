@@ -1,19 +1,66 @@
 """Orders of the queue by integer code: (now, submit, procs, planned, wait) -> key, the smallest key first.
 
-`FCFS` needs no key: the queue is kept in arrival order. Ties go to the earlier arrival.
+`FCFS` needs no key: the queue is kept in arrival order. Ties go to the earlier arrival. `USER` is a function of the
+user's own, compiled once and called through its address, so that the kernel needs no recompiling for it.
 """
 
 from __future__ import annotations
 
-from .compiled import kernel
+import math
 
-FCFS, SJF = range(2)
-NAMES = {"fcfs": FCFS, "sjf": SJF}
+from .compiled import call_address, kernel
+
+FCFS, SJF, LJF, SAF, WFP, F1, F2, F3, F4, USER = range(10)
+NAMES = {"fcfs": FCFS, "sjf": SJF, "ljf": LJF, "saf": SAF, "wfp": WFP, "f1": F1, "f2": F2, "f3": F3, "f4": F4}
+VARYING = frozenset({WFP})
 
 
 @kernel
-def order_key(order, now, submit, procs, planned, wait):
-    """The key of a queued job under a built-in order; SJF: the planned run time, seconds."""
+def order_key(order, address, origin, now, submit, procs, planned, wait):
+    """The key of a queued job. `origin` is the log's first submission, times are seconds.
+
+    sjf, ljf: planned run time, ascending and descending. saf: procs * planned. wfp: -procs * (wait / planned)^3 (Tang,
+    Lan, Desai & Buettner, CLUSTER 2009: WFP). f1..f4: Carastan-Santos & de Camargo, "Obtaining dynamic scheduling
+    policies with simulation and machine learning", SC 2017: fitted on r (run time), n (processors) and s (submission,
+    here since the log's start, at least 1 s so that its logarithm exists).
+    """
+    if order == FCFS:
+        return submit
     if order == SJF:
         return planned
-    return submit
+    if order == LJF:
+        return -planned
+    if order == SAF:
+        return procs * planned
+    if order == WFP:
+        share = wait / planned
+        return -procs * (share * share * share)
+    if order == USER:
+        key = call_address(address, now, submit, procs, planned, wait)
+        return math.inf if math.isnan(key) else key
+    since = math.log10(max(submit - origin, 1.0))
+    if order == F1:
+        return math.log10(planned) * procs + 870.0 * since
+    if order == F2:
+        return math.sqrt(planned) * procs + 25600.0 * since
+    if order == F3:
+        return planned * procs + 6860000.0 * since
+    return planned * math.sqrt(procs) + 530000.0 * since
+
+
+@kernel
+def head_key(r, it):
+    """The key that decides the head. Ageing adds weight * submit: always the same order as key - weight * wait."""
+    planned = it.request if r.head_on else it.planned
+    wait = r.now - it.submit
+    key = order_key(r.head_order, r.head_address, r.origin, r.now, it.submit, float(it.procs), planned, wait)
+    return key + r.head_ageing * (it.submit - r.origin)
+
+
+@kernel
+def candidate_key(r, it):
+    """The key among candidates; see `head_key`."""
+    planned = it.request if r.candidate_on else it.planned
+    wait = r.now - it.submit
+    key = order_key(r.candidate_order, r.candidate_address, r.origin, r.now, it.submit, float(it.procs), planned, wait)
+    return key + r.candidate_ageing * (it.submit - r.origin)

@@ -5,16 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from .compiled import kernel
-from .queue import any_fits, dequeue, head_place, next_candidate
-from .running import add_plan, push_end, reserve
-from .state import EASY, LOG_START, PYSS
+from .heap import pop
+from .queue import any_fits, collect, head_place, length, next_candidate, rekey
+from .running import reserve, reserve_by_request
+from .start import start_job
+from .state import EASY
+
+FEW = 6  # looks at the queue for one candidate each, before all are collected at one look
 
 
 @kernel
-def schedule(r, jobs, slots, blocks, plan, endings, instant, log):
+def schedule(r, jobs, slots, blocks, plan, endings, instant, choices, log):
     """One pass at `now`. Nothing is looked at twice: where only one job came since a pass that left the queue blocked,
     that job alone can start, for time only shrinks what fits."""
-    one_came = r.dirty == 0 and r.arrived == 1 and r.waiting > 1 and r.head_order == 0
+    one_came = r.dirty == 0 and r.arrived == 1 and r.waiting > 1 and r.head_order == 0 and r.head_after == np.inf
     r.dirty = 0
     r.arrived = 0
     if r.waiting == 0:
@@ -24,6 +28,8 @@ def schedule(r, jobs, slots, blocks, plan, endings, instant, log):
             try_newest(r, jobs, slots, blocks, plan, endings, instant, log)
         return
     r.reserved = 0
+    if r.head_varying:
+        rekey(r, jobs, slots, blocks)
     head = head_place(r, slots, blocks)
     while slots[head].procs <= r.free:
         start_job(r, jobs, slots, blocks, plan, endings, instant, log, head, 0)
@@ -31,11 +37,34 @@ def schedule(r, jobs, slots, blocks, plan, endings, instant, log):
             return
         head = head_place(r, slots, blocks)
     if r.backfill == EASY and r.free > 0 and r.waiting > 1 and any_fits(r, blocks):
-        reserve(r, plan, slots[head].procs)
-        place = next_candidate(r, slots, blocks, head)
-        while place >= 0:
-            backfill(r, jobs, slots, blocks, plan, endings, instant, log, place)
-            place = next_candidate(r, slots, blocks, head)
+        by_request = r.head_after < np.inf and r.now - jobs[slots[head].job].submit > r.head_after
+        if by_request:
+            reserve_by_request(r, jobs, plan, choices, slots[head].procs)
+        else:
+            reserve(r, plan, slots[head].procs)
+        keyed = r.candidate_order != 0
+        looks = 1
+        place = next_candidate(r, jobs, slots, blocks, head, by_request, r.head)
+        while place >= 0 and (looks < FEW or not keyed):
+            pass_head(r, jobs, slots, blocks, plan, endings, instant, log, place, by_request)
+            looks += 1
+            place = next_candidate(r, jobs, slots, blocks, head, by_request, r.head if keyed else place + 1)
+        if place >= 0:
+            backfill_many(r, jobs, slots, blocks, plan, endings, instant, choices, log, head, by_request)
+
+
+@kernel
+def backfill_many(r, jobs, slots, blocks, plan, endings, instant, choices, log, head, by_request):
+    """Start what may pass the head, the smallest key first, from one more look at the queue.
+
+    What a backfilled job takes, no later one gets back: a job that no longer fits is passed over for good.
+    """
+    count = collect(r, jobs, slots, blocks, choices, head, by_request)
+    while count > 0 and r.free > 0:
+        place = choices[0].tie
+        count = pop(choices, count)
+        if slots[place].procs <= r.free:
+            pass_head(r, jobs, slots, blocks, plan, endings, instant, log, place, by_request)
 
 
 @kernel
@@ -43,44 +72,14 @@ def try_newest(r, jobs, slots, blocks, plan, endings, instant, log):
     """Backfill the job that has just come, if the head's reservation allows."""
     if not r.reserved:
         reserve(r, plan, slots[r.head].procs)
-    slot = slots[r.newest]
-    if slot.procs <= r.extra_procs or r.now + slot.planned <= r.shadow_time:
-        backfill(r, jobs, slots, blocks, plan, endings, instant, log, r.newest)
+    pass_head(r, jobs, slots, blocks, plan, endings, instant, log, r.newest, False)
 
 
 @kernel
-def backfill(r, jobs, slots, blocks, plan, endings, instant, log, place):
-    """Start a candidate; one that runs past the shadow time uses up extra processors."""
-    if r.now + slots[place].planned > r.shadow_time:
+def pass_head(r, jobs, slots, blocks, plan, endings, instant, log, place, by_request):
+    """Start a candidate that fits now if it ends by the shadow time, or else uses up extra processors only."""
+    if r.now + length(jobs, slots[place], by_request) > r.shadow_time:
+        if slots[place].procs > r.extra_procs:
+            return
         r.extra_procs -= slots[place].procs
     start_job(r, jobs, slots, blocks, plan, endings, instant, log, place, 1)
-
-
-@kernel
-def start_job(r, jobs, slots, blocks, plan, endings, instant, log, place, backfilled):
-    """A queued job begins to run now. Ends tie by log order, under pyss by order of start."""
-    job = slots[place].job
-    it = jobs[job]
-    it.start = r.now
-    it.backfilled = backfilled
-    r.free -= it.procs
-    r.sequence += 1
-    dequeue(r, slots, blocks, place)
-    add_plan(r, plan, job, it.procs, r.now + it.planned)
-    note(r, log, LOG_START, job)
-    if it.run <= 0.0:
-        instant[r.instant_end] = job
-        r.instant_end += 1
-    else:
-        push_end(r, endings, r.now + it.run, r.sequence if r.event_order == PYSS else np.int64(job), job)
-
-
-@kernel
-def note(r, log, kind, job):
-    """Note a decision for predictors outside the kernel, where there are any."""
-    if log.size > 0:
-        entry = log[r.logged]
-        entry.kind = kind
-        entry.job = job
-        entry.time = r.now
-        r.logged += 1

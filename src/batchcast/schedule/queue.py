@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from .compiled import kernel
-from .orders import order_key
+from .heap import push
+from .orders import candidate_key, head_key
 from .state import BLOCK, GONE
 
 
@@ -31,18 +32,16 @@ def put(r, jobs, slots, blocks, place, job):
         block.procs = GONE
         block.planned = np.inf
         block.head_key = np.inf
-        block.candidate_key = np.inf
     slot.job = job
     slot.procs = it.procs
     slot.planned = it.planned
     block.procs = min(block.procs, np.int64(it.procs))
     block.planned = min(block.planned, it.planned)
     if r.head_order != 0:
-        slot.head_key = order_key(r.head_order, r.now, it.submit, it.procs, it.planned, r.now - it.submit)
+        slot.head_key = head_key(r, it)
         block.head_key = min(block.head_key, slot.head_key)
     if r.candidate_order != 0:
-        slot.candidate_key = order_key(r.candidate_order, r.now, it.submit, it.procs, it.planned, r.now - it.submit)
-        block.candidate_key = min(block.candidate_key, slot.candidate_key)
+        slot.candidate_key = candidate_key(r, it)
 
 
 @kernel
@@ -62,11 +61,10 @@ def dequeue(r, slots, blocks, place):
     """Empty a slot and recompute its block's minima where it held one; O(BLOCK)."""
     slot, block = slots[place], blocks[place // BLOCK]
     least = slot.procs <= block.procs or slot.planned <= block.planned
-    least = least or r.head_order != 0 or r.candidate_order != 0
+    least = least or r.head_order != 0
     slot.procs = GONE
     slot.planned = np.inf
     slot.head_key = np.inf
-    slot.candidate_key = np.inf
     r.waiting -= 1
     if r.waiting == 0:
         r.head = 0
@@ -81,34 +79,49 @@ def dequeue(r, slots, blocks, place):
 @kernel
 def remeasure(r, slots, blocks, number):
     """Recompute the minima of one block."""
-    procs, planned, head_key, candidate_key = GONE, np.inf, np.inf, np.inf
+    procs, planned, least_key = GONE, np.inf, np.inf
     for place in range(max(number * BLOCK, r.head), min(number * BLOCK + BLOCK, r.tail)):
         slot = slots[place]
         procs = min(procs, np.int64(slot.procs))
         planned = min(planned, slot.planned)
         if r.head_order != 0:
-            head_key = min(head_key, slot.head_key)
-        if r.candidate_order != 0:
-            candidate_key = min(candidate_key, slot.candidate_key)
+            least_key = min(least_key, slot.head_key)
     block = blocks[number]
     block.procs = procs
     block.planned = planned
-    block.head_key = head_key
-    block.candidate_key = candidate_key
+    block.head_key = least_key
+
+
+@kernel
+def rekey(r, jobs, slots, blocks):
+    """Compute all keys of the head order anew, where they change with time; O(waiting), once a pass."""
+    for number in range(r.head // BLOCK, (r.tail - 1) // BLOCK + 1):
+        least_key = np.inf
+        for place in range(max(number * BLOCK, r.head), min(number * BLOCK + BLOCK, r.tail)):
+            slot = slots[place]
+            if slot.procs != GONE:
+                slot.head_key = head_key(r, jobs[slot.job])
+                least_key = min(least_key, slot.head_key)
+        blocks[number].head_key = least_key
+    r.looked_at += r.tail - r.head
 
 
 @kernel
 def head_place(r, slots, blocks):
-    """The slot of the head job: the earliest arrival, or the smallest key; the queue must not be empty."""
+    """The slot of the head job: the earliest arrival, or the smallest key; the queue must not be empty. O(blocks)."""
     if r.head_order == 0:
         return r.head
-    best, best_key = r.head, np.inf
+    best, least_key = -1, np.inf
     for number in range(r.head // BLOCK, (r.tail - 1) // BLOCK + 1):
-        if blocks[number].head_key < best_key:
-            for place in range(number * BLOCK, min(number * BLOCK + BLOCK, r.tail)):
-                if slots[place].head_key < best_key:
-                    best, best_key = place, slots[place].head_key
-    return best
+        if blocks[number].head_key < least_key:
+            best, least_key = number, blocks[number].head_key
+    r.looked_at += (r.tail - r.head) // BLOCK + BLOCK
+    if best < 0:
+        return r.head
+    for place in range(max(best * BLOCK, r.head), min(best * BLOCK + BLOCK, r.tail)):
+        if slots[place].head_key == least_key:
+            return place
+    return r.head
 
 
 @kernel
@@ -121,29 +134,63 @@ def any_fits(r, blocks):
 
 
 @kernel
-def next_candidate(r, slots, blocks, head):
-    """The first queued job other than the head that may be backfilled now, in candidate order; -1 when there is none.
+def next_candidate(r, jobs, slots, blocks, head, by_request, start):
+    """The first job from slot `start` on, other than the head, that may be backfilled now, in candidate order; else -1.
 
     It may when it asks for no more than the free processors and either ends by the plan at the shadow time or before,
-    or asks for no more than the extra processors. Ties of the key go to the earlier arrival.
+    or asks for no more than the extra processors. Ties of the key go to the earlier arrival. With `by_request` a job's
+    length is its request, which the blocks do not know: they filter by width alone.
     """
     now, free, shadow_time, extra_procs = r.now, r.free, r.shadow_time, r.extra_procs
     best, best_key = -1, np.inf
     keyed = r.candidate_order != 0
-    for number in range(r.head // BLOCK, (r.tail - 1) // BLOCK + 1):
+    looked_at = 0
+    for number in range(start // BLOCK, (r.tail - 1) // BLOCK + 1):
         block = blocks[number]
-        if block.procs > free or (block.procs > extra_procs and now + block.planned > shadow_time):
+        looked_at += 1
+        if block.procs > free or (block.procs > extra_procs and not by_request and now + block.planned > shadow_time):
             continue
-        if keyed and block.candidate_key >= best_key:
-            continue
-        for place in range(max(number * BLOCK, r.head), min(number * BLOCK + BLOCK, r.tail)):
+        for place in range(max(number * BLOCK, start), min(number * BLOCK + BLOCK, r.tail)):
             slot = slots[place]
+            looked_at += 1
             if slot.procs > free or place == head:
                 continue
-            if slot.procs > extra_procs and now + slot.planned > shadow_time:
+            if slot.procs > extra_procs and now + length(jobs, slot, by_request) > shadow_time:
                 continue
             if not keyed:
+                r.looked_at += looked_at
                 return place
-            if slot.candidate_key < best_key:
+            if r.candidate_varying:
+                slot.candidate_key = candidate_key(r, jobs[slot.job])
+            if best < 0 or slot.candidate_key < best_key:
                 best, best_key = place, slot.candidate_key
+    r.looked_at += looked_at
     return best
+
+
+@kernel
+def length(jobs, slot, by_request):
+    """For how long a waiting job is taken to run: as planned, or as requested."""
+    if by_request:
+        return jobs[slot.job].request
+    return slot.planned
+
+
+@kernel
+def collect(r, jobs, slots, blocks, choices, head, by_request):
+    """All jobs that may be backfilled now, as a heap by key and arrival; returns how many. One look at the queue."""
+    count = looked_at = 0
+    for number in range(r.head // BLOCK, (r.tail - 1) // BLOCK + 1):
+        looked_at += 1
+        if blocks[number].procs > r.free:
+            continue
+        looked_at += BLOCK
+        for place in range(max(number * BLOCK, r.head), min(number * BLOCK + BLOCK, r.tail)):
+            slot = slots[place]
+            if slot.procs > r.free or place == head:
+                continue
+            if slot.procs > r.extra_procs and r.now + length(jobs, slot, by_request) > r.shadow_time:
+                continue
+            count = push(choices, count, slot.candidate_key, place, place)
+    r.looked_at += looked_at
+    return count

@@ -1,8 +1,9 @@
-"""The running jobs: an array sorted by planned end for reservations, and a heap by true end for what happens next."""
+"""The running jobs, in an array sorted by planned end, and the reservation of a head job made from it."""
 
 from __future__ import annotations
 
 from .compiled import kernel
+from .heap import pop, push
 
 
 @kernel
@@ -36,50 +37,6 @@ def drop_plan(r, plan, job, planned_end):
 
 
 @kernel
-def push_end(r, endings, time, tie, job):
-    """Add a true end to the heap, ordered by (time, tie)."""
-    place = r.ending
-    r.ending = place + 1
-    while place > 0:
-        above = endings[(place - 1) // 2]
-        if above.time < time or (above.time == time and above.tie < tie):
-            break
-        endings[place] = above
-        place = (place - 1) // 2
-    endings[place].time = time
-    endings[place].tie = tie
-    endings[place].job = job
-
-
-@kernel
-def pop_end(r, endings):
-    """Remove the earliest true end and return its job."""
-    job = endings[0].job
-    last = r.ending - 1
-    r.ending = last
-    moved = endings[last]
-    place = 0
-    while True:
-        child = 2 * place + 1
-        if child >= last:
-            break
-        if child + 1 < last and before(endings[child + 1], endings[child]):
-            child += 1
-        if before(moved, endings[child]):
-            break
-        endings[place] = endings[child]
-        place = child
-    endings[place] = moved
-    return job
-
-
-@kernel
-def before(one, other):
-    """Whether one end comes before another."""
-    return one.time < other.time or (one.time == other.time and one.tie < other.tie)
-
-
-@kernel
 def reserve(r, plan, procs):
     """Set when a head job of `procs` processors can start by the plan, and how many processors are left over then.
 
@@ -95,5 +52,22 @@ def reserve(r, plan, procs):
     while place < r.running and plan[place].end == r.shadow_time:
         free += plan[place].procs
         place += 1
+    r.extra_procs = free - procs
+    r.reserved = 1
+
+
+@kernel
+def reserve_by_request(r, jobs, plan, choices, procs):
+    """As `reserve`, but a running job counts until it must end: start + request. O(running)."""
+    count = 0
+    for place in range(r.running):
+        it = jobs[plan[place].job]
+        count = push(choices, count, it.start + it.request, place, it.procs)
+    free = r.free
+    r.shadow_time = r.now
+    while count > 0 and (free < procs or choices[0].key == r.shadow_time):
+        free += choices[0].item
+        r.shadow_time = choices[0].key
+        count = pop(choices, count)
     r.extra_procs = free - procs
     r.reserved = 1

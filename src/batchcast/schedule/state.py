@@ -16,7 +16,9 @@ DONE, NEEDS_PREDICTION, JOB_OVERDUE, LOG_FULL = range(4)
 # who plans: the caller beforehand, the mean of recent jobs (last_2, recent_mean), or a predictor outside
 GIVEN, RECENT, ASKED = range(3)
 # who decides
-NO_BACKFILL, EASY = range(2)
+NO_BACKFILL, EASY, CONSERVATIVE = range(3)
+# which length counts: the planned one or the requested one (of an order's key; of a running job)
+PLANNED, REQUESTED = range(2)
 # how the events of one instant are told
 INSTANT, PYSS = range(2)
 # what the log of decisions holds
@@ -31,10 +33,21 @@ REGISTERS = np.dtype(
         ("candidate_order", "i8"),
         ("planner", "i8"),
         ("correction", "i8"),
+        ("head_on", "i8"),  # what an order takes for the length: planned or requested
+        ("candidate_on", "i8"),
+        ("head_ageing", "f8"),  # by how much a key falls per second of waiting
+        ("candidate_ageing", "f8"),
+        ("head_address", "i8"),  # compiled order of the user, see orders.USER
+        ("candidate_address", "i8"),
+        ("head_varying", "i8"),  # keys change while jobs wait: computed anew in every pass
+        ("candidate_varying", "i8"),
+        ("running_ends", "i8"),  # what ends a running job in the plan: planned or requested
+        ("head_after", "f8"),  # a head that waited longer is reserved for by requests; infinity: never
         ("need", "i8"),  # finished jobs the native planner wants
         ("whole_seconds", "i8"),  # round its mean down
         ("ask_overdue", "i8"),  # a predictor outside revises the plan of an overdue job
         # state
+        ("origin", "f8"),  # first submission
         ("now", "f8"),
         ("free", "i8"),
         ("phase", "i8"),
@@ -53,6 +66,13 @@ REGISTERS = np.dtype(
         ("reserved", "i8"),  # shadow_time and extra_procs are those of the present head
         ("shadow_time", "f8"),
         ("extra_procs", "i8"),
+        ("looked_at", "i8"),  # slots and blocks read in search of heads and candidates: what a pass costs
+        ("next_start", "f8"),  # conservative: the earliest reservation of a waiting job
+        ("freed_until", "f8"),  # conservative: nothing was freed after this instant since jobs were last placed again
+        ("ended", "i8"),  # conservative: a job ended since the last pass
+        ("rebuild", "i8"),  # conservative: a running job's plan grew, all reservations are made anew
+        ("first_step", "i8"),  # profile: the step in which now lies
+        ("steps", "i8"),  # profile: steps used
         ("instant_first", "i8"),  # zero-length jobs started at this instant: first and end of the list
         ("instant_end", "i8"),
         ("logged", "i8"),
@@ -81,9 +101,10 @@ JOBS = np.dtype(
 )
 
 SLOTS = np.dtype([("procs", "i4"), ("job", "i4"), ("planned", "f8"), ("head_key", "f8"), ("candidate_key", "f8")])
-BLOCKS = np.dtype([("procs", "i8"), ("planned", "f8"), ("head_key", "f8"), ("candidate_key", "f8")])
+BLOCKS = np.dtype([("procs", "i8"), ("planned", "f8"), ("head_key", "f8")])
+STEPS = np.dtype([("time", "f8"), ("free", "i8")])
 PLAN = np.dtype([("end", "f8"), ("job", "i4"), ("procs", "i4")])
-ENDINGS = np.dtype([("time", "f8"), ("tie", "i8"), ("job", "i8")])
+HEAP = np.dtype([("key", "f8"), ("tie", "i8"), ("item", "i8")])
 LOG = np.dtype([("time", "f8"), ("job", "i4"), ("kind", "i4")])
 
 
@@ -95,8 +116,10 @@ class KernelState(NamedTuple):
     slots: np.ndarray  # SLOTS: the queue in arrival order, with gaps
     blocks: np.ndarray  # BLOCKS: minima over 64 slots each
     plan: np.ndarray  # PLAN: running jobs by planned end
-    endings: np.ndarray  # ENDINGS: heap of true ends by (time, tie)
+    endings: np.ndarray  # HEAP: jobs by true end
     instant: np.ndarray  # int32: zero-length jobs of this instant
+    choices: np.ndarray  # HEAP of one pass: candidates by key, running jobs by requested end
+    profile: np.ndarray  # STEPS: conservative: free processors over time
     ring: np.ndarray  # (rings, k): last run times
     ring_count: np.ndarray  # finished jobs seen, per ring
     log: np.ndarray  # LOG: decisions told to predictors outside
@@ -107,7 +130,7 @@ def make_state(
 ) -> KernelState:
     """A machine of `total` processors, empty, before the first submission; `jobs` in log order, each fitting it.
 
-    `settings` are the first registers by name. O(n) memory: about 110 bytes a job.
+    `settings` are the first registers by name. O(n) memory: about 130 bytes a job, 64 more for `conservative`.
     """
     n = len(jobs)
     blocks = n // BLOCK + 2
@@ -115,16 +138,25 @@ def make_state(
     registers = np.zeros(1, REGISTERS)
     registers["free"] = total
     registers["now"] = -np.inf
+    registers["origin"] = jobs["submit"][0] if n else 0.0
+    registers["head_after"] = registers["next_start"] = np.inf
+    registers["freed_until"] = -np.inf
     for name, value in settings.items():
         registers[name] = value
+    conservative = int(registers["backfill"][0]) == CONSERVATIVE
+    profile = np.empty(4 * n + 4 if conservative else 1, STEPS)
+    profile[0] = (-np.inf, total)
+    registers["steps"] = 1
     return KernelState(
         registers=registers,
         jobs=jobs,
         slots=np.empty(blocks * BLOCK, SLOTS),
         blocks=np.empty(blocks, BLOCKS),
         plan=np.empty(most_running, PLAN),
-        endings=np.empty(2 * most_running, ENDINGS),  # pyss: ends told late overlap new starts
+        endings=np.empty(2 * most_running, HEAP),  # pyss: ends told late overlap new starts
         instant=np.empty(n, np.int32),
+        choices=np.empty(n + 1, HEAP),
+        profile=profile,
         ring=np.empty((max(rings, 1), max(memory, 1)), np.float64),
         ring_count=np.zeros(max(rings, 1), np.int64),
         log=np.empty(log_size, LOG),

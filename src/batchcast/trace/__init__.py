@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from .clean import clean
-from .machine import peak_procs
-from .parquet import read_parquet, write_parquet
+from .machine import partition_sizes, peak_procs
+from .parquet import from_arrow, read_parquet, to_arrow, write_parquet
 from .read import read_trace
 from .select import Selection, select, selection_mask
 from .write import write_trace
@@ -16,11 +16,14 @@ __all__ = [
     "Selection",
     "clean",
     "demo_path",
+    "from_arrow",
+    "partition_sizes",
     "peak_procs",
     "read_parquet",
     "read_trace",
     "select",
     "selection_mask",
+    "to_arrow",
     "write_parquet",
     "write_trace",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from ..events.recorded import outcome
@@ -28,3 +30,29 @@ def peak_procs(trace: Trace, rule: str = "alloc") -> float:
     change = np.concatenate([procs[ran], -procs[ran]])
     order = np.lexsort((change, time))
     return float(np.cumsum(change[order]).max())
+
+
+def partition_sizes(trace: Trace, rule: str = "req") -> dict[int | str, tuple[float, str]]:
+    """How many processors each partition of a log has, and where that comes from, by partition id.
+
+    The header's MaxProcs may list them in parentheses, in the order of its Partition lines (`1664 (72, 1368, 224)`);
+    else the most that recorded jobs ever held at once stands in. A partition is never smaller than its widest job.
+
+    >>> ran = {"submit_time": [0, 5], "run_time": [9, 9], "alloc_procs": [4, 2]}
+    >>> partition_sizes(Trace.from_arrays({**ran, "partition_id": [1, 2]}))
+    {1: (4.0, 'most used at once'), 2: (2.0, 'most used at once')}
+    """
+    partition, width = trace.nominal("partition_id"), np.nan_to_num(trace.procs(rule))
+    listed = re.search(r"\(([\d,\s]+)\)", trace.info.header.get("MaxProcs", ""))
+    told = [float(word) for word in listed[1].split(",") if word.strip()] if listed else []
+    named = list(trace.info.names.get("partition_id", {}))
+    header = dict(zip(named, told)) if len(named) == len(told) else {}
+    sizes: dict[int | str, tuple[float, str]] = {}
+    for code, name in enumerate(partition.categories):
+        rows = np.flatnonzero(partition.codes == code)
+        if not len(rows):
+            continue
+        known = (header[name], "header") if name in header else (peak_procs(trace.take(rows)), "most used at once")
+        widest = float(width[rows].max())
+        sizes[name] = known if known[0] >= widest else (widest, "widest job")
+    return sizes

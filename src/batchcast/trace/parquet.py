@@ -28,7 +28,24 @@ def write_parquet(trace: Trace, path: str | Path) -> None:
     Names are dictionary-coded; where a column mixes whole numbers and text, they are stored as JSON words. The file is
     written beside its place and renamed. O(rows). Raises InputError without pyarrow.
     """
-    pa, pq = arrow()
+    _, pq = arrow()
+    table = to_arrow(trace)
+    beside = Path(f"{path}.{os.getpid()}.part")
+    try:
+        pq.write_table(table, beside, compression="zstd")
+        os.replace(beside, path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror or error})") from None
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def to_arrow(trace: Trace) -> Any:
+    """The trace as a pyarrow Table: columns, extra columns, LogInfo in the schema's metadata; unknown becomes null.
+
+    Raises UsageError without pyarrow. O(rows).
+    """
+    pa, _ = arrow()
     arrays, mixed = {}, []
     for name in trace.names:
         values = trace.column(name)
@@ -42,15 +59,7 @@ def write_parquet(trace: Trace, path: str | Path) -> None:
             arrays[name] = pa.array(values.tolist() if values.dtype.kind == "U" else values)
     nominal = [name for name in trace.names if isinstance(trace.column(name), Nominal)]
     note = {"version": VERSION, "info": info_to_json(trace.info), "nominal": nominal, "mixed": mixed}
-    table = pa.table(arrays).replace_schema_metadata({METADATA: json.dumps(note, allow_nan=False).encode()})
-    beside = Path(f"{path}.{os.getpid()}.part")
-    try:
-        pq.write_table(table, beside, compression="zstd")
-        os.replace(beside, path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror or error})") from None
-    finally:
-        beside.unlink(missing_ok=True)
+    return pa.table(arrays).replace_schema_metadata({METADATA: json.dumps(note, allow_nan=False).encode()})
 
 
 def read_parquet(path: str | Path) -> Trace:
@@ -76,6 +85,18 @@ def parse_parquet(data: bytes, name: str) -> Trace:
         raise input_error(
             name, f"is not a readable Parquet file ({str(error).splitlines()[0][:120]})", hint="write it again"
         ) from None
+    trace = from_arrow(table, name)
+    return trace.with_info(replace(trace.info, format="parquet"))
+
+
+def from_arrow(table: Any, name: str = "(arrow)") -> Trace:
+    """The trace in a pyarrow Table, see `parse_parquet`; `name` is what errors and the report call it.
+
+    >>> import pyarrow
+    >>> from_arrow(pyarrow.table({"submit_time": [0.0, 5.0], "run_time": [9.0, None], "user_id": ["a", "b"]})).run_time
+    array([ 9., nan])
+    """
+    pa, _ = arrow()
     note = json.loads((table.schema.metadata or {}).get(METADATA, b"{}"))
     if note.get("version", VERSION) > VERSION:
         raise input_error(name, "was written by a newer batchcast", value=note["version"], accepted=str(VERSION))
@@ -95,7 +116,7 @@ def parse_parquet(data: bytes, name: str) -> Trace:
             name, "has no column submit_time", value=", ".join(table.column_names[:8]), accepted="batchcast's own names"
         )
     columns.setdefault("job_id", np.arange(1, table.num_rows + 1, dtype=np.int64))
-    info = replace(info, source=name, format="parquet")
+    info = replace(info, source=name, format="arrow")
     return Trace(columns, info.with_dropped("column of a nested type", skipped) if skipped else info)
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.naive.schedule import Job, NaiveMachine
 
 from batchcast.schedule.advance import advance
+from batchcast.schedule.orders import NAMES
 from batchcast.schedule.state import GIVEN, make_jobs, make_state
 from batchcast.simulate import Policy
 
@@ -21,14 +22,22 @@ one_job = st.tuples(
     st.integers(1, 400),
     st.integers(1, 400),
 )
-policies = st.builds(
+ORDERS = ["fcfs", *(o for o in NAMES if o != "fcfs"), "tests.naive.orders:odd", "sjf:on=requested,ageing=0.5", "wfp"]
+rules = {
+    "correct": st.sampled_from(["requested", "incremental", "doubling"]),
+    "event_order": st.sampled_from(["instant", "pyss"]),
+}
+easy = st.builds(
     Policy,
-    order=st.sampled_from(["fcfs", "sjf"]),
-    backfill=st.sampled_from(["none", "easy"]),
-    backfill_order=st.sampled_from(["fcfs", "sjf"]),
-    correct=st.sampled_from(["requested", "incremental", "doubling"]),
-    event_order=st.sampled_from(["instant", "pyss"]),
+    order=st.sampled_from(ORDERS),
+    backfill=st.sampled_from(["none", "easy", "easy"]),
+    backfill_order=st.sampled_from(ORDERS),
+    running_ends=st.sampled_from(["planned", "planned", "requested"]),
+    head_after=st.sampled_from([float("inf"), 0.0, 10.0, 60.0]),
+    **rules,
 )
+conservative = st.builds(Policy, backfill=st.just("conservative"), **rules)
+policies = st.one_of(easy, easy, conservative)
 
 
 def columns(rows, exact=False):
@@ -53,18 +62,20 @@ def both(rows, policy, exact=False):
             for k, row in enumerate(zip(submit, procs, run, request, planned))
         ],
         TOTAL,
-        policy.backfill == "easy",
+        policy.backfill,
         policy.order,
         policy.backfill_order,
         policy.correct,
         policy.event_order == "pyss",
+        policy.running_ends,
+        policy.head_after,
     )
     twin.go()
     return jobs, state, twin
 
 
 @given(st.lists(one_job, min_size=1, max_size=30), policies)
-@settings(max_examples=300)
+@settings(max_examples=600)
 def test_every_start_is_that_of_brute_force(rows, policy):
     jobs, state, twin = both(rows, policy)
     assert jobs["start"].tolist() == [j.start for j in twin.jobs]
@@ -87,8 +98,26 @@ def test_under_exact_estimates_no_head_starts_after_its_reservation(rows, backfi
     assert all(jobs["start"][row] <= promised for row, promised in twin.promises)
 
 
+@given(st.lists(one_job, min_size=2, max_size=40), st.sampled_from(["instant", "pyss"]))
+def test_conservative_never_delays_a_job_beyond_its_first_reservation(rows, event_order):
+    jobs, _, twin = both(rows, Policy(backfill="conservative", event_order=event_order), exact=True)
+    promised = dict(reversed(twin.promises))
+    assert len(promised) == len(jobs)
+    assert all(jobs["start"][row] == first for row, first in promised.items())
+
+
+@given(st.lists(one_job, min_size=2, max_size=40), st.data())
+def test_under_conservative_who_comes_later_changes_nothing_for_who_came_before(rows, data):
+    few = data.draw(st.integers(1, len(rows)))
+    policy = Policy(backfill="conservative")
+    whole, part = both(rows, policy, exact=True)[0], both(rows[:few], policy, exact=True)[0]
+    assert part["start"].tolist() == whole["start"][:few].tolist()
+
+
 @given(
-    st.lists(one_job, min_size=100, max_size=400), st.sampled_from(["fcfs", "sjf"]), st.sampled_from(["fcfs", "sjf"])
+    st.lists(one_job, min_size=100, max_size=400),
+    st.sampled_from(["fcfs", "sjf", "wfp"]),
+    st.sampled_from(["fcfs", "sjf", "f1"]),
 )
 @settings(max_examples=8)
 def test_a_queue_of_many_blocks_is_kept_as_well_as_a_short_one(rows, order, backfill_order):

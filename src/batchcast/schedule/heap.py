@@ -1,0 +1,47 @@
+"""A binary heap of records (key, tie, item) in an array: the ends of running jobs, the choices of a pass."""
+
+from __future__ import annotations
+
+from .compiled import kernel
+
+
+@kernel
+def push(heap, count, key, tie, item):
+    """Add an entry to a heap of `count`, the smallest (key, tie) first; returns the new count. O(log count)."""
+    place = count
+    while place > 0:
+        above = heap[(place - 1) // 2]
+        if above.key < key or (above.key == key and above.tie < tie):
+            break
+        heap[place] = above
+        place = (place - 1) // 2
+    heap[place].key = key
+    heap[place].tie = tie
+    heap[place].item = item
+    return count + 1
+
+
+@kernel
+def pop(heap, count):
+    """Drop the first entry of a heap of `count`; returns the new count. O(log count)."""
+    last = count - 1
+    moved = heap[last]
+    place = 0
+    while True:
+        child = 2 * place + 1
+        if child >= last:
+            break
+        if child + 1 < last and before(heap[child + 1], heap[child]):
+            child += 1
+        if before(moved, heap[child]):
+            break
+        heap[place] = heap[child]
+        place = child
+    heap[place] = moved
+    return last
+
+
+@kernel
+def before(one, other):
+    """Whether one entry comes before another."""
+    return one.key < other.key or (one.key == other.key and one.tie < other.tie)

@@ -1,0 +1,177 @@
+"""Orders from text and from functions, reservations by request, separate machines, and what a pass costs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from tests.naive.orders import odd
+
+from batchcast.errors import UsageError
+from batchcast.schedule.advance import advance
+from batchcast.schedule.state import GIVEN, make_jobs, make_state
+from batchcast.simulate import Policy, simulate, simulate_split
+from batchcast.table import LogInfo, Trace
+from batchcast.trace.machine import partition_sizes
+
+
+def start_order(order, jobs):
+    """Rows in order of start on one processor that is busy until all have come; jobs are (procs, planned)."""
+    rows = [(4, 100.0), *jobs]
+    columns = {"submit_time": np.arange(len(rows), dtype=float), "req_procs": [p for p, _ in rows]}
+    lengths = [length for _, length in rows]
+    log = Trace.from_arrays({**columns, "run_time": lengths, "req_time": lengths})
+    return np.argsort(simulate(log, Policy(order, "none"), total=4).start_time, kind="stable")[1:].tolist()
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ("fcfs", [1, 2, 3]),
+        ("sjf", [3, 2, 1]),
+        ("ljf", [1, 2, 3]),
+        ("saf", [2, 3, 1]),
+        ("sjf:ageing=1000", [1, 2, 3]),
+        (odd, [1, 2, 3]),
+    ],
+)
+def test_heads_go_in_order(order, expected):
+    assert start_order(order, [(4, 90.0), (3, 30.0), (4, 25.0)]) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("f1", lambda r, n, s: math.log10(r) * n + 870 * math.log10(s)),
+        ("f2", lambda r, n, s: math.sqrt(r) * n + 25600 * math.log10(s)),
+        ("f3", lambda r, n, s: r * n + 6.86e6 * math.log10(s)),
+        ("f4", lambda r, n, s: r * math.sqrt(n) + 5.30e5 * math.log10(s)),
+    ],
+)
+def test_the_learned_orders_do_not_depend_on_where_the_clock_starts(name, key):
+    rng = np.random.default_rng(3)
+    submit, procs = np.cumsum(rng.integers(1, 90, 60)).astype(float), rng.integers(1, 5, 60)
+    run = rng.integers(500, 90000, 60).astype(float)
+    logs = [
+        Trace.from_arrays({"submit_time": submit + epoch, "req_procs": procs, "run_time": run, "req_time": run})
+        for epoch in (0.0, 1.7e9)
+    ]
+    one, other = (simulate(log, Policy(name, "none"), total=4) for log in logs)
+    assert np.array_equal(one.start_time, other.start_time - 1.7e9)
+    waiting = [k for k in range(60) if submit[k] < run[0]]  # all there when the first job ends
+    keys = {k: key(run[k], procs[k], max(submit[k] - submit[0], 1.0)) for k in waiting}
+    started = [k for k in np.argsort(one.start_time, kind="stable").tolist() if k in keys and one.wait_time[k] > 0]
+    first = started[: len(started) // 2]
+    assert len(first) > 5
+    assert first[-1] != min(first) or first == sorted(first)
+    assert [keys[k] for k in first if one.start_time[k] >= run[0]] == sorted(
+        keys[k] for k in first if one.start_time[k] >= run[0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("order", "told"),
+    [
+        ("shortest", "accepted: fcfs, sjf"),
+        ("sjf:on=guessed", "on=requested"),
+        ("sjf:ageing=-1", "ageing=WEIGHT"),
+        ("fcfs:ageing=1", "no parameters"),
+        ("no.such.module:order", "No module named"),
+        ("tests.naive.orders:even", "even"),
+        (lambda now, submit: now, "plain function of"),
+    ],
+)
+def test_what_is_no_order_is_explained(order, told):
+    with pytest.raises(UsageError, match=told):
+        Policy(order)
+
+
+def test_a_function_that_does_not_compile_says_why_and_what_would():
+    def impossible(now, submit, procs, planned, wait):
+        return open("/dev/null")
+
+    with pytest.raises(UsageError, match=r"impossible does not compile: .*open.*\n.*plain arithmetic"):
+        Policy(impossible)
+
+
+def test_conservative_refuses_what_it_cannot_heed():
+    with pytest.raises(UsageError, match="--order and --head-after cannot apply"):
+        Policy("sjf", "conservative", head_after=60.0)
+
+
+def test_an_old_head_is_not_held_up_by_forecasts():
+    """Every job runs for its whole request but is forecast as short: a stream of them passes the wide job for ever."""
+
+    class Hopeful:
+        def predict(self, job, at):
+            from batchcast import Prediction
+
+            return Prediction(min(10.0, job.req_time))
+
+        def observe(self, event, at): ...
+
+    short = [(float(10 * k), 1, 300.0) for k in range(200)]
+    rows = sorted([*short, (35.0, 8, 100.0)])
+    submit, procs, run = (np.array(c, dtype=float) for c in zip(*rows))
+    log = Trace.from_arrays({"submit_time": submit, "req_procs": procs, "run_time": run, "req_time": run})
+    wide = int(np.flatnonzero(procs == 8)[0])
+    waits = {
+        after: simulate(log, Policy(head_after=after), Hopeful(), total=8).wait_time[wide]
+        for after in (0.0, 60.0, math.inf)
+    }
+    assert waits[0.0] <= 300.0
+    assert waits[60.0] <= 400.0
+    assert waits[60.0] < waits[math.inf]
+
+
+def split_log():
+    columns = {
+        "submit_time": [0.0, 1.0, 2.0, 3.0],
+        "req_procs": [4, 4, 2, 2],
+        "run_time": [50.0] * 4,
+        "req_time": [50.0] * 4,
+        "partition_id": [1, 1, 2, None],
+    }
+    header, names = {"MaxProcs": "5 (4, 1)"}, {"partition_id": {1: "big", 2: "small"}}
+    return Trace.from_arrays(columns, LogInfo(max_procs=5.0, header=header, names=names))
+
+
+def test_partitions_are_machines_of_their_own():
+    log = split_log()
+    sizes = partition_sizes(log)
+    assert sizes == {1: (4.0, "header"), 2: (2.0, "widest job")}
+    schedule = simulate_split(log, sizes)
+    assert schedule.start_time.tolist() == [0.0, 50.0, 2.0]
+    assert schedule.rows.tolist() == [0, 1, 2]
+    assert schedule.total == 6
+    assert schedule.left_out["no partition"] == 1
+    assert "partition 2: 2 processors (widest job)" in schedule.notes
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [Policy(), Policy(backfill_order="sjf"), Policy("saf", backfill_order="f1"), Policy("wfp", backfill_order="wfp")],
+    ids=lambda policy: policy.name,
+)
+def test_a_long_queue_does_not_turn_a_pass_quadratic(policy):
+    """One pass that starts many of many waiting jobs looks at each slot a bounded number of times."""
+    looked_at = []
+    for waiting in (5_000, 20_000):
+        submit = np.zeros(waiting + 2)
+        submit[2:] = 1.0
+        procs = np.where(np.arange(waiting + 2) < 1, 512, 1)
+        procs[1] = 1024
+        rng = np.random.default_rng(1)
+        run = np.concatenate([[1000.0, 10.0], rng.integers(5000, 9000, waiting).astype(float)])
+        run[2::2] = 900.0  # half of all fit before the shadow time, scattered over every block
+        jobs = make_jobs(submit, procs, run, run, run)
+        jobs["submit"][2:] = 1.0
+        state = make_state(jobs, 1024, planner=1, need=1, **policy.registers())
+        del state
+        state = make_state(jobs, 1024, planner=GIVEN, **policy.registers())
+        advance(*state)
+        passes = len(np.unique(np.concatenate([jobs["submit"], jobs["start"] + jobs["run"]])))
+        looked_at.append(int(state.registers["looked_at"][0]) / passes / waiting)
+    assert looked_at[1] < 12
+    assert looked_at[1] < 1.5 * looked_at[0] + 0.5

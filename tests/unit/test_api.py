@@ -1,0 +1,57 @@
+"""The Python API: what a notebook or a script imports."""
+
+from __future__ import annotations
+
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import batchcast
+from batchcast.simulate.policy import Policy
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+
+
+def test_importing_batchcast_loads_nothing_heavy():
+    code = "import sys, batchcast; print(sorted({'numpy', 'numba', 'click', 'pyarrow'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_everything_promised_is_there():
+    for name in batchcast._PLACES:
+        assert getattr(batchcast, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'magic'"):
+        batchcast.magic  # noqa: B018
+
+
+def test_rooms_are_callable_whatever_was_imported_before():
+    log = batchcast.Trace.from_arrays(
+        {"submit_time": [0, 0], "run_time": [9, 9], "req_time": [9, 9], "req_procs": [2, 2]}
+    )
+    assert batchcast.simulate(log, Policy(), total=2).start_time.tolist() == [0.0, 9.0]
+    assert batchcast.simulate.Policy is Policy
+    assert batchcast.evaluate(log, predictors=["requested"]).why_not  # the machine's size is unknown
+
+
+def test_arrow_in_and_out():
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table({"submit_time": [5.0, 0.0], "run_time": [1.0, None], "user_id": ["ada", None], "vasp": [1, 2]})
+    log = batchcast.from_arrow(table)
+    again = batchcast.from_arrow(batchcast.to_arrow(log))
+    assert again.names == log.names
+    assert np.array_equal(again.run_time, [np.nan, 1.0], equal_nan=True)
+    assert again.nominal("user_id").decode() == [None, "ada"]
+
+
+@pytest.mark.parametrize("name", ["my_predictor", "my_order"])
+def test_an_example_is_short_and_runs(name, capsys):
+    path = EXAMPLES / f"{name}.py"
+    assert len(path.read_text().splitlines()) <= 25
+    runpy.run_path(str(path), run_name="__main__")
+    waits = [float(line.split()[0]) for line in capsys.readouterr().out.splitlines()[1:]]
+    assert len(waits) >= 2
+    assert min(waits[1:]) < waits[0]
