@@ -39,7 +39,9 @@ def test_rooms_are_callable_whatever_was_imported_before():
 
 def test_arrow_in_and_out():
     pyarrow = pytest.importorskip("pyarrow")
-    table = pyarrow.table({"submit_time": [5.0, 0.0], "run_time": [1.0, None], "user_id": ["ada", None], "vasp": [1, 2]})
+    table = pyarrow.table(
+        {"submit_time": [5.0, 0.0], "run_time": [1.0, None], "user_id": ["ada", None], "vasp": [1, 2]}
+    )
     log = batchcast.from_arrow(table)
     again = batchcast.from_arrow(batchcast.to_arrow(log))
     assert again.names == log.names

@@ -14,7 +14,6 @@ from ..errors import UsageError
 from .output import console, document, emit, progress, say
 
 if TYPE_CHECKING:
-    from ..grid.clock import Outcome
     from ..grid.model import Jobs, Resources, Units
     from ..report.blocks import Table
 

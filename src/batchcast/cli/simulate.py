@@ -136,8 +136,20 @@ def _machines(partitions: str, log: Log) -> Callable[..., Schedule]:
 
 
 def _settings(given: dict[str, Any], policy: Policy) -> dict[str, Any]:
-    names = """order backfill backfill_order running_ends head_after correct event_order wide partitions loop protocol
-    plan_level""".split()
+    names = [
+        "order",
+        "backfill",
+        "backfill_order",
+        "running_ends",
+        "head_after",
+        "correct",
+        "event_order",
+        "wide",
+        "partitions",
+        "loop",
+        "protocol",
+        "plan_level",
+    ]
     return {**{name: given[name] for name in names}, "kill": policy.kill, "default_request": given["default_request"]}
 
 
