@@ -57,8 +57,7 @@ def growth(trace: Trace, sizes: tuple[int, ...] = (5000, 20000, 80000)) -> None:
     print(f"{'one prediction, CPU us (median / 99 %)':<40}" + "".join(f"{f'{size:,} jobs':>18}" for size in sizes))
     for name in names:
         spec = {"knn_ga": "knn_ga:generations=5", "minh_wolters": "minh_wolters:generations=2"}.get(name, name)
-        most = sizes if name not in ("su", "minh_wolters") else sizes[:2]
-        cells = [f"{asked(trace.take(np.arange(size)), spec):>18}" for size in most]
+        cells = [f"{asked(trace.take(np.arange(size)), spec):>18}" for size in sizes]
         print(f"{name:<40}" + "".join(cells), flush=True)
 
 

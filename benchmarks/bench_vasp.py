@@ -17,7 +17,7 @@ from batchcast.predict.registry import make
 from batchcast.vasp import read_features
 from batchcast.vasp.directory import POTENTIALS_MET
 
-METHODS = ("irpa", "irpa:upper=forest", "brbf", "brbf:key_min=500", "forest", "svr", "bayesian_ridge", "boosted")
+METHODS = ("irpa", "irpa:upper=forest", "brbf", "brbf:key_min=200", "forest", "svr", "bayesian_ridge", "boosted")
 ELEMENTS, ATOMS, JOBS = 40, 1000, 6000
 
 

@@ -10,7 +10,7 @@ ORDERS = [*NAMES, *(f"{name}:on=requested,ageing=0.5" for name in NAMES if name 
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("order", ORDERS, ids=str)
+@pytest.mark.parametrize("order", ORDERS, ids=lambda order: getattr(order, "__name__", order))
 def test_passes(order, check):
     check(order)
 

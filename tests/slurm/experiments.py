@@ -75,9 +75,8 @@ def _replay_table(title: str, followed: Follower) -> None:
 
 def _queue_table() -> None:
     print("\n### 3. Jobs in the queue, one cycle\n")
-    print(
-        "| jobs waiting | forecasts issued | slurmctld CPU s | squeue wall s | whole cycle wall s |\n|---|---|---|---|---|"
-    )
+    print("| jobs waiting | forecasts issued | slurmctld CPU s | its clients wall s | whole cycle wall s |")
+    print("|---|---|---|---|---|")
     conf = {"MaxArraySize": "3000", "SchedulerParameters": "bf_interval=3600,sched_interval=3600"}
     for waiting, alone in ((200, 200), (2000, 1000), (5000, 100)):
         with Lab(nodes=4, cpus=2, conf=conf) as lab:

@@ -84,13 +84,14 @@ class LabTransport:
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
+        self.extra = {"SLURM_TIME_FORMAT": "%s"}
 
     def now(self) -> float:
         return self.lab.now()
 
     def ask(self, command: object) -> Answer:
         words = [word.replace("{mark}", "~truth~") for word in command]  # type: ignore[attr-defined]
-        done = self.lab._run_raw(words, env={**self.lab.env, "SLURM_TIME_FORMAT": "%s"})
+        done = self.lab._run_raw(words, env={**self.lab.env, **self.extra})
         assert done.returncode == 0, done.stderr.decode()
         return Answer(done.stdout.decode(errors="replace"), "~truth~", self.lab.now())
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,20 +51,14 @@ def plan(jobs: int, seed: int, *, nodes: int, span: float, holds: bool = True) -
 
 def submit(lab: Lab, planned: list[Planned], beside: Any = None) -> list[str]:
     """Submit at the planned instants of the lab's clock; `beside(k)` is called after the k-th. Returns the job ids."""
-    import contextlib
-    import time
-
     start = lab.now()
     ids: list[str] = []
     for k, job in enumerate(planned):
         ahead = (start + job.at - lab.now()) / lab.speed
         if ahead > 0:
             time.sleep(ahead)
-        ids.append(
-            lab.submit(
-                *job.options, *(["-H"] if job.fate == "hold" else []), seconds=job.seconds, user=job.user, name=job.name
-            )
-        )
+        options = (*job.options, *(["-H"] if job.fate == "hold" else []))
+        ids.append(_persistently(lambda o=options, j=job: lab.submit(*o, seconds=j.seconds, user=j.user, name=j.name)))
         for earlier in (k - 3, k - 6):  # some time after it was submitted
             if earlier < 0 or not planned[earlier].fate:
                 continue
@@ -79,3 +76,11 @@ def submit(lab: Lab, planned: list[Planned], beside: Any = None) -> list[str]:
             with contextlib.suppress(RuntimeError):
                 lab.run("scontrol", "release", job_id)
     return ids
+
+
+def _persistently(action: Callable[[], str], tries: int = 10) -> str:
+    """Again when it fails: sbatch may die while slurmctld restarts. A job submitted twice is only one more."""
+    for _ in range(tries - 1):
+        with contextlib.suppress(RuntimeError):
+            return action()
+    return action()

@@ -93,7 +93,9 @@ def map_command(matrix: Path, heuristics: str, seconds: float | None, plan: Path
 
 
 @command.command("simulate")
-@click.option("--jobs", default="10000", show_default=True, metavar="N|FILE", help="Drawn jobs, or CSV, or a batch log.")
+@click.option(
+    "--jobs", default="10000", show_default=True, metavar="N|FILE", help="Drawn jobs, or CSV, or a batch log."
+)
 @click.option("--platform", type=click.Path(path_type=Path), help="Resources: TOML or CSV. Default: drawn, 5..15 fast.")
 @click.option("--resources", type=click.IntRange(min=1), default=50, show_default=True, help="Drawn resources.")
 @click.option("--rate", default="20:30:2", show_default=True, help="Jobs a time unit: FROM:TO:STEP or a list.")
@@ -101,13 +103,17 @@ def map_command(matrix: Path, heuristics: str, seconds: float | None, plan: Path
 @click.option("--large-share", default="0.5", show_default=True, help="Shares of large files among them (q), a list.")
 @click.option("--heuristic", "heuristics", default="all", show_default=True, metavar="SPECS", help=SPECS)
 @click.option("--runs", type=click.IntRange(min=1), default=10, show_default=True, help="Runs of drawn jobs.")
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Run k of every setting shares it.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Run k of every setting shares it."
+)
 @click.option("--every", default="0.25", show_default=True, metavar="T|events", help="Map every T, or at events.")
 @click.option("--remap", is_flag=True, help="Jobs that have not started are mapped afresh at each event.")
 @click.option("--late", type=click.Choice(["run", "stop", "drop"]), default="run", show_default=True, help="Late jobs.")
 @click.option("--compute-unit", type=float, help="Time of 1 MI at speed 1. Default: the platform's, 1, or 0.006 drawn.")
 @click.option("--transfer-unit", type=float, help="Time of 1 MB at bandwidth 1. Default: as above, or 0.0006 drawn.")
-@click.option("--slack", type=float, default=2.0, show_default=True, help="Of a log: deadline = submit + slack x limit.")
+@click.option(
+    "--slack", type=float, default=2.0, show_default=True, help="Of a log: deadline = submit + slack x limit."
+)
 @click.option("--reference-speed", type=float, default=1000.0, show_default=True, help="Of a log: MI/s of its machine.")
 @click.option("--first", type=click.IntRange(min=1), help="Of a log or CSV: only the first jobs.")
 @click.option("--workers", type=click.IntRange(min=1), help="Processes. Default: the processors at hand.")
@@ -196,7 +202,11 @@ def _given(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings:
 
     jobs, resources, units, warnings = _read(given)
     settings |= {"compute_unit": units.compute, "transfer_unit": units.transfer, "jobs": len(jobs)}
-    settings |= {"slack": given["slack"], "reference_speed": given["reference_speed"], "platform": str(given["platform"])}
+    settings |= {
+        "slack": given["slack"],
+        "reference_speed": given["reference_speed"],
+        "platform": str(given["platform"]),
+    }
     results, outcomes = [], {}
     with progress("simulating", len(specs)) as tick:
         for done, spec in enumerate(specs, start=1):
@@ -254,9 +264,14 @@ def simulated_tables(results: Sequence[Mapping[str, Any]]) -> list[Table]:
 
     rows = []
     for row in results:
-        made = {name: spread(row, name, digits) for name, digits in (("unfinished", 1), ("mean_wait", 4), ("mean_makespan", 4))}
+        made = {
+            name: spread(row, name, digits)
+            for name, digits in (("unfinished", 1), ("mean_wait", 4), ("mean_makespan", 4))
+        }
         rows.append(dict(row) | {f"{name}_text": words for name, words in made.items()})
-    drawn = [TableColumn(k, k.replace("_", " "), "number") for k in ("rate", "data_share", "large_share") if k in results[0]]
+    drawn = [
+        TableColumn(k, k.replace("_", " "), "number") for k in ("rate", "data_share", "large_share") if k in results[0]
+    ]
     columns = [
         *drawn,
         TableColumn("heuristic", "heuristic"),
@@ -285,7 +300,9 @@ def numbers(option: str, text: str, *, above: float = -1.0, most: float = float(
         found = [_number(option, part) for part in text.split(",")]
     wrong = [v for v in found if not (max(above, 0.0) <= v <= most and v > above)]
     if wrong:
-        raise UsageError(f"{option}: {wrong[0]:g} is out of range (accepted: above {max(above, 0):g}, at most {most:g})")
+        raise UsageError(
+            f"{option}: {wrong[0]:g} is out of range (accepted: above {max(above, 0):g}, at most {most:g})"
+        )
     return found
 
 

@@ -17,6 +17,7 @@ PAPERS: dict[str, tuple[str, str]] = {
     ),
     "su": ("batchcast.cli.reproduce_su:command", "Run times from clusters of job names (Wang et al. 2021)."),
     "vasp": ("batchcast.cli.reproduce_vasp:command", "Run time of VASP jobs from input files: IRPA and BRBF (2019)."),
+    "grid": ("batchcast.cli.reproduce_grid:command", "Grid jobs with files and deadlines: Emin-min, Ebest (2014)."),
 }
 
 

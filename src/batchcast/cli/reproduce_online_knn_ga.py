@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..errors import UsageError
 from .output import console, document, dumps, emit, progress, say
 from .shared_logs import provenance, shared_folder
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import numpy as np
 
     from ..evaluate.online_knn_ga import DataSet
@@ -36,68 +39,87 @@ def command(names: Sequence[str], parts: Sequence[str], closed_corrections: str,
 
     About half an hour for everything on one core; `--set` and `--part` choose. Training is seeded.
     """
-    from ..evaluate import online_knn_ga as paper
+    from ..evaluate.online_knn_ga import CORRECTIONS, chosen_sets
     from ..report import online_knn_ga as shown
     from ..report import page
     from ..report.folder import folder
     from ..report.terminal import show
 
-    wanted = set(parts or PARTS)
     closed = [] if closed_corrections == "none" else closed_corrections.split(",")
+    if strange := [word for word in closed if word not in CORRECTIONS]:
+        raise UsageError(f"--closed-corrections: no {strange[0]!r} (accepted: {', '.join(CORRECTIONS)}, none)")
+    wanted = set(parts or PARTS)
     traces = shared_folder() / "traces"
-    sets = paper.chosen_sets(names)
-    rows: dict[str, list[dict[str, Any]]] = {"2": [], "3-4": [], "5-6": [], "sensitivity": []}
-    figures: list[Any] = []
-    hashes: dict[str, str] = {}
+    sets = chosen_sets(names)
+    settings = {
+        "sets": [each.name for each in sets], "parts": sorted(wanted), "closed_corrections": closed, "seed": 0,
+        "h": 3000, "t1": 1500, "t2": 1000, "population": 50, "generations": 100, "event_order": "pyss", "tau_s": 10.0,
+    }  # fmt: skip
+    found = Found()
     with folder(output) as place:
         for each in sets:
-            whole, trace = paper.load(each, traces)
-            hashes[each.log] = whole.info.sha256
-            rows["2"].append(
-                {"set": each.name, "log": each.log, "selection": _words(each), "jobs": len(trace)}
-                | {"printed_jobs": each.printed_jobs}
-            )
-            said: dict[str, np.ndarray] = {}
-            for protocol in paper.PROTOCOLS if wanted & {"accuracy", "schedules"} else ():
-                everyone = (paper.METHOD, *paper.BESIDE)
-                scores = paper.accuracy_of(trace, everyone, protocol, progress, f"{each.name}, {protocol} protocol")
-                rows["3-4"] += _accuracy_rows(each, scores, protocol, "papers'")
-                said[protocol] = scores.points[paper.METHOD]
-            if said:
-                figures += shown.pictures(each.name, trace.req_time, trace.run_time, said)
-            if "operator" in wanted:
-                rows["3-4"] += _accuracy_rows(
-                    each, paper.operators_scores(each, whole, progress), "honest", "operator's"
-                )
-            if "schedules" in wanted:
-                planned = {name: _untrained_too(trace, points) for name, points in said.items()}
-                rows["5-6"] += list(paper.schedules(trace, planned, progress, each.name, closed))
-            if "sensitivity" in wanted and each is sets[0]:
-                rows["sensitivity"] = _sensitivity(trace, each.name)
-        by_name = {each.name: each for each in sets}
-        rows["5-6"] = shown.with_gains(rows["5-6"], by_name) if rows["5-6"] else []
-        tables = [shown.table_2(rows["2"])]
-        tables += [shown.tables_3_and_4(rows["3-4"])] if rows["3-4"] else []
-        tables += [shown.tables_5_and_6(rows["5-6"])] if rows["5-6"] else []
-        tables += [shown.sensitivity_table(rows["sensitivity"], sets[0].name)] if rows["sensitivity"] else []
-        summary = findings(rows, by_name)
-        settings = {
-            "sets": list(by_name), "parts": sorted(wanted), "closed_corrections": closed, "seed": 0, "h": 3000,
-            "t1": 1500, "t2": 1000, "population": 50, "generations": 100, "event_order": "pyss", "tau_s": 10.0,
-        }  # fmt: skip
-        results = [{"table": table, **row} for table, found in rows.items() for row in found]
-        doc = document(
-            "reproduce-online-knn-ga", {"source": str(traces), "sha256": hashes}, settings, list(summary), results
-        )
+            found.add(each, traces, wanted, closed, sensitivity=each is sets[0])
+        summary, tables = findings(found.rows, sets), found.tables(sets[0].name)
+        results = [{"table": table, **row} for table, rows in found.rows.items() for row in rows]
+        log = {"source": str(traces), "sha256": found.hashes}
+        doc = document("reproduce-online-knn-ga", log, settings, summary, results)
         (place / "result.json").write_text(dumps(doc))
+        sections = shown.sections(summary, tables, found.pictures, shown.READING)
         title = "Online run-time prediction by similar jobs (Xu et al. 2018)"
-        html = page(title, shown.sections(summary, tables, figures, shown.READING), provenance(hashes, settings))
-        (place / "index.html").write_text(html)
+        (place / "index.html").write_text(page(title, sections, provenance(found.hashes, settings)))
     say(f"page: {output}/index.html, numbers: {output}/result.json")
     if as_json:
         emit(doc)
         return
     show(console(), [*tables, *summary])
+
+
+class Found:
+    """Rows by table, pictures and log hashes, gathered set by set."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, list[dict[str, Any]]] = {"2": [], "3-4": [], "5-6": [], "sensitivity": []}
+        self.pictures: list[Any] = []
+        self.hashes: dict[str, str] = {}
+
+    def add(self, each: DataSet, traces: Path, wanted: set[str], closed: Sequence[str], sensitivity: bool) -> None:
+        """Everything that is wanted of one data set."""
+        from ..evaluate import online_knn_ga as paper
+        from ..report import online_knn_ga as shown
+
+        whole, trace = paper.load(each, traces)
+        self.hashes[each.log] = whole.info.sha256
+        row = {"set": each.name, "log": each.log, "selection": _words(each), "jobs": len(trace)}
+        self.rows["2"].append({**row, "printed_jobs": each.printed_jobs})
+        said: dict[str, np.ndarray] = {}
+        for protocol in paper.PROTOCOLS if wanted & {"accuracy", "schedules"} else ():
+            everyone = (paper.METHOD, *paper.BESIDE)
+            scores = paper.accuracy_of(trace, everyone, protocol, progress, f"{each.name}, {protocol} protocol")
+            self.rows["3-4"] += _accuracy_rows(each, scores, protocol, "papers'")
+            said[protocol] = scores.points[paper.METHOD]
+        if said:
+            self.pictures += shown.pictures(each.name, trace.req_time, trace.run_time, said)
+        if "operator" in wanted:
+            scores = paper.operators_scores(each, whole, progress)
+            self.rows["3-4"] += _accuracy_rows(each, scores, "honest", "operator's")
+        if "schedules" in wanted:
+            planned = {name: _untrained_too(trace, points) for name, points in said.items()}
+            made = list(paper.schedules(trace, planned, progress, each.name, closed))
+            self.rows["5-6"] += shown.with_gains(made, {each.name: each})
+        if "sensitivity" in wanted and sensitivity:
+            self.rows["sensitivity"] = _sensitivity(trace, each.name)
+
+    def tables(self, sensitive: str) -> list[Any]:
+        """The tables there are rows for."""
+        from ..report import online_knn_ga as shown
+
+        makers = {
+            "2": shown.table_2,
+            "3-4": shown.tables_3_and_4,
+            "5-6": shown.tables_5_and_6,
+            "sensitivity": lambda rows: shown.sensitivity_table(rows, sensitive),
+        }
+        return [makers[name](rows) for name, rows in self.rows.items() if rows]
 
 
 def _words(each: DataSet) -> str:
@@ -124,10 +146,11 @@ def _sensitivity(trace: Any, name: str) -> list[dict[str, Any]]:
     from ..evaluate import online_knn_ga as paper
     from ..evaluate.accuracy import figures
 
+    mask = paper.trained_everywhere(trace)
     rows = []
     for protocol in paper.PROTOCOLS:
         for spec in paper.SENSITIVITY:
-            scores = paper.accuracy_of(trace, [spec], protocol, progress, f"{name}: {spec}, {protocol} protocol")
+            scores = paper.accuracy_of(trace, [spec], protocol, progress, f"{name}: {spec}, {protocol} protocol", mask)
             rows += [{"protocol": protocol, **row} for row in figures(scores)]
     return rows
 
@@ -139,10 +162,11 @@ def _untrained_too(trace: Any, points: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(points), trace.req_time, points)
 
 
-def findings(rows: Mapping[str, Sequence[Mapping[str, Any]]], sets: Mapping[str, DataSet]) -> list[str]:
+def findings(rows: Mapping[str, Sequence[Mapping[str, Any]]], sets: Sequence[DataSet]) -> list[str]:
     """What the tables say, in sentences."""
     told = []
-    for name, each in sets.items():
+    for each in sets:
+        name = each.name
         mine = {
             row["protocol"]: row
             for row in rows["3-4"]
@@ -153,7 +177,8 @@ def findings(rows: Mapping[str, Sequence[Mapping[str, Any]]], sets: Mapping[str,
             told.append(
                 f"{name}: mean absolute error {' and '.join(words)}; printed {each.mae:,} s (PU {each.pu:.2f})."
             )
-    for name, each in sets.items():
+    for each in sets:
+        name = each.name
         base = [r for r in rows["5-6"] if r["set"] == name and r["policy"] == "easy" and r["loop"] == "requests"]
         if base:
             told.append(

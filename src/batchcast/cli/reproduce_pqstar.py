@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def command(logs: str, page: Path | None, as_json: bool) -> None:
         for k, name in enumerate(names):
             trace = read_trace(shared_folder() / "traces" / LOGS[name])
             described[name] = describe_log(trace)
-            studies.append(study_log(name, trace, lambda done, k=k: tick(k * len(METHODS) + done)))
+            studies.append(study_log(name, trace, partial(_tick, tick, k * len(METHODS))))
             rows += table_rows(studies[-1])
             if name == THRESHOLD_LOG:
                 thresholds = threshold_rows(studies[-1])
@@ -64,3 +65,7 @@ def command(logs: str, page: Path | None, as_json: bool) -> None:
         return
     show(console(), [*pqstar_tables(rows, thresholds), *discussion(rows)])
     say("--page FILE writes the tables and the paper's pictures")
+
+
+def _tick(tick: Any, before: int, done: int) -> None:
+    tick(before + done)

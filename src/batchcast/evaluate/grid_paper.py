@@ -34,8 +34,8 @@ PRINTED = (
 REASONS_WHY = {
     "ebest": "it postpones by construction, as the paper's own text says; the printed mean contradicts it. The other "
     "reading (pressing jobs first, each where it ends first) comes closest",
-    "esufferage": "with a few waiting jobs on 50 resources order hardly matters, so it does as emin_min does. The reading "
-    "in which a job with one feasible resource suffers nothing, without the urgent rule, comes closest",
+    "esufferage": "with a few waiting jobs on 50 resources order hardly matters, so it does as emin_min does. The "
+    "reading in which a job with one feasible resource suffers nothing, without the urgent rule, comes closest",
 }
 SWEEP_UNITS = ((0.005, 0.0006), (0.006, 0.0006), (0.007, 0.0007), (0.005, 0.0012))
 SWEEP_EVERY = (0.1, 0.25, 0.5, 1.0)
@@ -120,7 +120,7 @@ def sweep(*, jobs: int = 3000, runs: int = 1, seed: int = 1, workers: int = 1) -
     """What the paper leaves open, tried out: units, T, remapping, late jobs; the printed relations under each.
 
     `distance` is the mean absolute gap, in points, of emin_min's AMJ and UFJ against min_min to the printed ones;
-    `overload_at` the first rate from which min_min's unfinished jobs grow at least half as fast again as between 20 and 22.
+    `overload_at` the first rate from which min_min's unfinished jobs grow half as fast again as from 20 to 22.
     """
     rows = []
     cells = [Setting(r, p, q) for r in RATES for p in (0.3, 0.7) for q in (0.3, 0.7)]

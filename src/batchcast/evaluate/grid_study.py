@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,8 +24,8 @@ class Study:
 
     settings: Sequence[Setting]
     heuristics: Sequence[str]
-    mapping: Mapping = Mapping()
-    units: Units = Units()
+    mapping: Mapping = field(default_factory=Mapping)
+    units: Units = field(default_factory=Units)
     jobs: int = 10_000
     resources: int = 50
     runs: int = 10
@@ -56,7 +56,9 @@ def one_run(
     return outcome, measure(outcome) | {"decision_ms_per_job": decided}
 
 
-def run_study(study: Study, *, workers: int = 1, tick: Callable[[int], None] = lambda done: None) -> list[dict[str, Any]]:
+def run_study(
+    study: Study, *, workers: int = 1, tick: Callable[[int], None] = lambda done: None
+) -> list[dict[str, Any]]:
     """One row a setting and heuristic: means over runs with 95 % intervals. Run k draws the same numbers everywhere."""
     cells = [(study, setting, run) for setting in study.settings for run in range(study.runs)]
     gathered: dict[tuple[Setting, str], list[dict[str, float]]] = {}
@@ -70,11 +72,13 @@ def run_study(study: Study, *, workers: int = 1, tick: Callable[[int], None] = l
     ]
 
 
-def _each(cells: list[tuple[Study, Setting, int]], workers: int) -> Iterator[tuple[Setting, dict[str, dict[str, float]]]]:
+def _each(
+    cells: list[tuple[Study, Setting, int]], workers: int
+) -> Iterator[tuple[Setting, dict[str, dict[str, float]]]]:
+    _cell((cells[0][0], cells[0][1], 0), 50)  # compile once, before the stopwatch and before the processes split
     if workers <= 1:
         yield from map(_cell, cells)
         return
-    _cell((cells[0][0], cells[0][1], 0), 50)  # compile once, before the processes split
     with ProcessPoolExecutor(workers) as pool:
         yield from pool.map(_cell, cells, chunksize=2)
 

@@ -95,6 +95,11 @@ def accuracy_of(
         return score(trace, list(specs), protocol=protocol, total=trace.info.max_procs, mask=inside, tick=tick)
 
 
+def trained_everywhere(trace: Trace) -> np.ndarray:
+    """The jobs that no setting of SENSITIVITY predicts untrained: those after the first 5000 + 2000."""
+    return np.arange(len(trace)) >= 7000
+
+
 def operators_scores(each: DataSet, whole: Trace, bar: Progress) -> Scores:
     """Learn from everything the log holds, score the paper's jobs: what an operator would have seen, honest."""
     mask = selection_mask(whole, each.selection)

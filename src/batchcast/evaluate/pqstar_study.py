@@ -24,7 +24,7 @@ METHODS = {
 THRESHOLDS_S = tuple(600.0 * k for k in range(1, 7))
 THRESHOLD_LOG = "CTC"
 
-# papers/quick-starters.md: quick %, recomputed quick %, near % of quick, near jobs, identified % (log-u, QBETS, IBL,
+# Tables 1 to 7 as printed: quick %, recomputed quick %, near % of quick, near jobs, identified % (log-u, QBETS, IBL,
 # PQStar), misguided %, of them < 4 h, rms decrease % (log-u, QBETS, IBL), normalised vs IBL, PPErt and good % (four)
 PRINTED: Mapping[str, Mapping[str, Any]] = {
     "CTC": {
@@ -95,7 +95,7 @@ def study_log(name: str, trace: Trace, tick: Callable[[int], None] | None = None
 
 
 def table_rows(study: LogStudy) -> list[dict[str, Any]]:
-    """One flat row a method: every figure of Tables 1 to 5 and 7 with the printed one beside it (shares as fractions)."""
+    """One flat row a method: every figure of Tables 1 to 5 and 7 beside the printed one (shares as fractions)."""
     printed, order = PRINTED.get(study.name, {}), ("log_uniform", "qbets", "ibl", "pqstar")
     wait, run = study.wait, study.trace.run_time[study.rows]
     quick = wait <= THRESHOLD_S

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -70,7 +71,8 @@ def read_nrel(path: Path) -> Trace:
         "status": [row["state"].split()[0].lower() for row in rows],
         **{name: [row[key] or None for row in rows] for name, key in texts.items()},
     }
-    info = LogInfo(source=str(path), format="csv", unix_start=float(np.nanmin(submit)))
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    info = LogInfo(source=str(path), format="csv", sha256=digest, unix_start=float(np.nanmin(submit)))
     return Trace.from_arrays(columns, info)
 
 

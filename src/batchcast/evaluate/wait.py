@@ -22,7 +22,7 @@ DEFAULT_PROTOCOL = "honest"
 
 @dataclass(frozen=True, slots=True)
 class WaitRun:
-    """One method on one log: its forecasts (whole log, NaN where not asked), what it commits itself to, and the cost."""
+    """One method on one log: its forecasts (NaN where not asked), what it commits itself to, and the cost."""
 
     predictor: str
     protocol: str
@@ -53,7 +53,7 @@ def run_wait(
     cost of the forecasts with their replay, `search_s` that of a search of settings beforehand (`ibl`).
     """
     method = make("wait", with_settings(spec, threshold=threshold, cancelled=cancelled))
-    clock = protocol or getattr(method, "protocol", DEFAULT_PROTOCOL)
+    clock = str(protocol or getattr(method, "protocol", DEFAULT_PROTOCOL))
     size = trace.info.max_procs if total is None else total
     if hasattr(method, "predict_trace"):  # compiled kernels are loaded before the clock runs
         make("wait", spec).predict_trace(trace.take(np.arange(min(len(trace), 50))), clock, procs, total=size)
@@ -81,12 +81,12 @@ def run_wait(
 def score_run(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) -> WaitScore:
     """The measures of a run over the scored rows."""
     bound = run.forecasts.quantiles[:, -1] if run.forecasts.levels else np.full(len(trace), np.nan)
-    parts = (recorded_wait(trace), trace.run_time, run.forecasts.points, bound, run.marked, run.answer)
-    return score_waits(*(part[rows] for part in parts), threshold=threshold)
+    points, marked, answer = run.forecasts.points[rows], run.marked[rows], run.answer[rows]
+    return score_waits(recorded_wait(trace)[rows], trace.run_time[rows], points, bound[rows], marked, answer, threshold)
 
 
 def figures(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) -> dict[str, Any]:
-    """One flat row for `--json`: the measures, the near history's share of all quick starters, its mean length, cost."""
+    """One flat row for `--json`: the measures, the near history's share of quick starters and length, the cost."""
     score = score_run(run, trace, rows, threshold)._asdict()
     quick = rows & (recorded_wait(trace) <= threshold)
     marks = not np.isnan(run.near_jobs).all()

@@ -74,13 +74,13 @@ def pairs(times, free, deadline, orders, by_slack, latest, urgent):  # pragma: n
         if job < 0:
             for r in range(m):
                 while head[r] < n:
-                    i = np.int64(orders[r, head[r]])
+                    i = 0 + orders[r, head[r]]
                     if resource[i] < 0 and free[r] + times[i, r] <= deadline[i] and times[i, r] < np.inf:
                         break
                     head[r] += 1
                 if head[r] == n:
                     continue
-                i = np.int64(orders[r, head[r]])
+                i = 0 + orders[r, head[r]]
                 key = deadline[i] - free[r] - times[i, r] if latest else free[r] + times[i, r]
                 if job < 0 or key < best or (key == best and i < job):
                     job, column, best = i, r, key
@@ -93,7 +93,7 @@ def pairs(times, free, deadline, orders, by_slack, latest, urgent):  # pragma: n
         if urgent > 0:
             r = column
             while tail[r] < n:
-                i = np.int64(by_slack[r, tail[r]])
+                i = 0 + by_slack[r, tail[r]]
                 if free[r] + times[i, r] <= deadline[i]:
                     break
                 tail[r] += 1

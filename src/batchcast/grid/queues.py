@@ -10,7 +10,8 @@ from numba import njit
 def _chain(row, length, times, deadline, free, r, skip, job, at, worth, price):  # pragma: no cover - compiled
     """Cost of resource r's queue with entry `skip` out (-1: none) and `job` put in before entry `at` (-1: none).
 
-    The sum of completions, less what each job is worth, plus the price of the time it takes; infinite when someone would end late.
+    The sum of completions, less what each job is worth, plus the price of the time it takes; infinite when
+    someone would end late.
     """
     end, cost = free, 0.0
     for k in range(length + 1):
@@ -114,7 +115,10 @@ def improve_queues(order, column, times, free, deadline, worth, price, budget): 
 
 @njit(cache=True)
 def _swap(queue, length, where, times, free, deadline, worth, price, cost, job, allowed):  # pragma: no cover - compiled
-    """Put `job` in another's entry; the other takes job's entry, or its cheapest place, or is given up. First gain: (whether, tries)."""
+    """Put `job` in another's entry; the other takes job's entry, or its cheapest place, or is given up.
+
+    First gain: (whether, tries).
+    """
     m = len(free)
     tries = 0
     home, at_home = where[job], -1

@@ -25,10 +25,10 @@ def draw(
 ) -> tuple[Jobs, Resources]:
     """Jobs and resources of one run (Hao et al. 2014, section 4.1); every job takes the same draws in every setting.
 
-    Uniform: instructions 500..3000 MI, large files 1500..3000 MB, small ones 500..1500 MB, speed 5..15, bandwidth one of
-    1.1..1.5 Gb/s, deadline 1..5 time units after arrival, all whole numbers but the bandwidth. Arrivals are Poisson
-    (the paper prints a rate only). The draws do not depend on the setting, so two settings with one seed differ by the
-    setting alone: the same job is a data job under every p above its own number, large under every q above it.
+    Uniform whole numbers: instructions 500..3000 MI, large files 1500..3000 MB, small ones 500..1500 MB, speed 5..15,
+    deadline 1..5 time units after arrival; bandwidth one of 1.1..1.5 Gb/s. Arrivals are Poisson (the paper prints
+    a rate only). The draws do not depend on the setting, so two settings with one seed differ by the setting
+    alone: the same job is a data job under every p above its own number, large under every q above it.
     """
     speed = rng.integers(5, 16, resources).astype(np.float64)
     bandwidth = rng.choice(BANDWIDTHS, resources)

@@ -81,7 +81,7 @@ def discussion(rows: Sequence[Row]) -> list[Block]:
 
 
 def pqstar_figures(studies: Sequence[Any]) -> list[Figure]:
-    """Wait against size and limit (first log); per log mean error by range, predicted ranges, quick starters' scatter."""
+    """Wait against size and limit (first log); per log errors by range, predicted ranges, quick starters."""
     from ..evaluate.pqstar_study import predicted_ranges
     from ..metrics.wait import error_by_range
 

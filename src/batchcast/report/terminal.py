@@ -30,12 +30,10 @@ def rich_table(table: Table, minor: int = 99) -> Any:
     columns = [column for place, column in enumerate(table.columns) if place not in places]
     for column in columns:
         text = column.kind == "text"
-        made.add_column(
-            Text(column.title),
-            justify="left" if text else "right",
-            overflow="fold",
-            no_wrap=not text or _short(table, column.key),
-        )
+        whole = not text or _short(table, column.key)  # a cut value shows that it is cut; long names fold
+        title = column.title if text else column.title.replace(" ", "\n")
+        justify: Any = "left" if text else "right"
+        made.add_column(Text(title), justify=justify, overflow="ellipsis" if whole else "fold", no_wrap=whole)
     for row in table.rows:
         made.add_row(*(Text(shown(row.get(column.key), column.kind)) for column in columns))
     return made

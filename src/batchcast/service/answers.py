@@ -141,12 +141,12 @@ def track_record(
     Empty where fewer than 20 came out, or where they are of fewer than `least_users` users.
     """
     rows = reader.rows(
-        "SELECT f.point_s, f.levels, f.quantiles_s, f.outcome_s, j.user_id FROM forecasts f JOIN jobs j ON j.row "
-        "= f.row"
-        " WHERE j.cluster = :cluster AND f.kind = 'wait' AND f.moment = 'submit' AND f.resolution = 'started' "
-        "AND f.method = :method"
-        " AND f.as_of >= :since AND (CAST(:partition AS TEXT) IS NULL OR j.partition_id = :partition) ORDER BY "
-        "f.id DESC LIMIT 2000",
+        "SELECT f.point_s, f.levels, f.quantiles_s, f.outcome_s, j.user_id FROM forecasts f"
+        " JOIN jobs j ON j.row = f.row"
+        " WHERE j.cluster = :cluster AND f.kind = 'wait' AND f.moment = 'submit' AND f.resolution = 'started'"
+        " AND f.method = :method AND f.basis NOT LIKE :nothing AND f.as_of >= :since"
+        " AND (CAST(:partition AS TEXT) IS NULL OR j.partition_id = :partition) ORDER BY f.id DESC LIMIT 2000",
+        nothing=f"{NO_HISTORY}%",
         cluster=cluster,
         since=since,
         partition=partition,

@@ -46,6 +46,7 @@ def single_writer(store: Store) -> Iterator[None]:
             if not connection.scalar(text("SELECT pg_try_advisory_lock(74220522)")):
                 raise _busy(store)
             connection.commit()
+            connection.detach()  # closed at the end, not pooled: the lock goes with it
             yield
         return
     with open(f"{path}.lock", "w") as file:

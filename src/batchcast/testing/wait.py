@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -25,7 +25,7 @@ CLOCKS = ("honest", "starts_first", "paper")
 
 
 def check_wait_predictor(make: Maker, log: Trace | None = None) -> list[str]:
-    """Run every check, the general ones first; returns the names of those that ran. AssertionError at the first failure.
+    """Run every check, the general ones first; returns their names. Raises AssertionError at the first failure.
 
     >>> from batchcast.predict.wait.recent_wait import RecentWait
     >>> check_wait_predictor(lambda trace: RecentWait())[-1]
@@ -53,9 +53,11 @@ def bound_is_not_below_the_point(make: Maker, log: Trace) -> None:
     for event in events(log):
         if event.kind == SUBMIT:
             state.now = event.time
-            answer = predictor.predict(event.job, state)
+            answer = predictor.predict(cast(Submit, event).job, state)
             if answer.levels and answer.levels[-1] >= 0.5:
-                assert answer.quantiles[-1] >= answer.point, f"job {event.job.row}: bound below the point: {answer}"
+                assert answer.quantiles[-1] >= answer.point, (
+                    f"job {cast(Submit, event).job.row}: bound below the point: {answer}"
+                )
         state.apply(event)
         predictor.observe(event, state)
 
@@ -80,7 +82,10 @@ def survives_a_shrinking_machine(make: Maker, log: Trace) -> None:
             state.now = event.time
             if cadence is not None:
                 cadence.submitted(event.time)
-            _in_range(predictor.predict(event.job, state), f"job {event.job.row}, {state.total} processors left")
+            _in_range(
+                predictor.predict(cast(Submit, event).job, state),
+                f"job {cast(Submit, event).job.row}, {state.total} processors left",
+            )
         state.apply(event)
         predictor.observe(event, state)
 
@@ -117,7 +122,9 @@ def goes_on_when_attached_late(make: Maker, log: Trace) -> None:
     for count, event in enumerate(told):
         if event.kind == SUBMIT and count >= len(told) // 2:
             state.now = event.time
-            _in_range(predictor.predict(event.job, state), f"job {event.job.row}, attached late")
+            _in_range(
+                predictor.predict(cast(Submit, event).job, state), f"job {cast(Submit, event).job.row}, attached late"
+            )
         state.apply(event)
         if count >= len(told) // 2:
             predictor.observe(event, state)

@@ -26,9 +26,13 @@ def read_matrix(path: str | Path) -> np.ndarray:
     try:
         n, m = int(words[0]), int(words[1])
     except (IndexError, ValueError):
-        raise input_error(str(path), "not an expected-time matrix", line=1, value=" ".join(words[:3]), accepted=MATRIX_FORM) from None
+        raise input_error(
+            str(path), "not an expected-time matrix", line=1, value=" ".join(words[:3]), accepted=MATRIX_FORM
+        ) from None
     if n < 1 or m < 1:
-        raise input_error(str(path), "an empty grid", line=1, value=f"{n} x {m}", accepted="at least one job and resource")
+        raise input_error(
+            str(path), "an empty grid", line=1, value=f"{n} x {m}", accepted="at least one job and resource"
+        )
     values = words[3:]
     if len(values) != n * m:
         raise input_error(str(path), f"{len(values)} times, not {n} x {m} = {n * m}", accepted=MATRIX_FORM)
@@ -36,12 +40,17 @@ def read_matrix(path: str | Path) -> np.ndarray:
         times = np.array(values, dtype=np.float64).reshape(n, m)
     except ValueError:
         place, word = next((k, w) for k, w in enumerate(values) if not _is_number(w))
-        raise input_error(str(path), f"time of job {place // m} on resource {place % m}", value=word, accepted="a number") from None
+        raise input_error(
+            str(path), f"time of job {place // m} on resource {place % m}", value=word, accepted="a number"
+        ) from None
     wrong = np.argwhere(~(np.isfinite(times) & (times >= 0)))
     if len(wrong):
         job, column = wrong[0].tolist()
         raise input_error(
-            str(path), f"time of job {job} on resource {column}", value=times[job, column], accepted="finite, at least 0"
+            str(path),
+            f"time of job {job} on resource {column}",
+            value=times[job, column],
+            accepted="finite, at least 0",
         )
     return times
 
@@ -74,17 +83,19 @@ def read_platform(path: str | Path) -> tuple[Resources, Units | None]:
         header, rows = _table(path, RESOURCE_COLUMNS, RESOURCE_COLUMNS + ("free", "<attribute>"))
         more = {n: _numbers(rows, header, n, 0.0) for n in header if n not in (*RESOURCE_COLUMNS, "free")}
         ids = [row[header.index("id")] for row in rows]
-        columns = [_numbers(rows, header, name, np.nan) for name in ("speed", "bandwidth")]
-        return _checked(path, ids, *columns, _numbers(rows, header, "free", 0.0), more), None
+        speed, bandwidth = (_numbers(rows, header, name, np.nan) for name in ("speed", "bandwidth"))
+        return _checked(path, ids, speed, bandwidth, _numbers(rows, header, "free", 0.0), more), None
     try:
         parsed = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise input_error(str(path), f"not TOML: {error}", accepted="[[resource]] tables with id, speed, bandwidth") from None
+        raise input_error(
+            str(path), f"not TOML: {error}", accepted="[[resource]] tables with id, speed, bandwidth"
+        ) from None
     return _from_tables(path, parsed)
 
 
 def jobs_from_log(trace: Trace, *, reference_speed: float = 1000.0, slack: float = 2.0, procs: str = "req") -> Jobs:
-    """Jobs of a batch log, by stated rules: instructions = run time x reference speed, deadline = submit + slack x limit.
+    """Jobs of a batch log: instructions = run time x reference speed, deadline = submit + slack x limit.
 
     So a job takes its recorded run time on a resource of the reference speed (MI/s); it demands an attribute `procs`
     of at least its processors; a missing limit is replaced by the run time; there is no file to move. Jobs that never
@@ -108,12 +119,16 @@ def _table(path: str | Path, needed: tuple[str, ...], known: tuple[str, ...]) ->
     header = [name.strip().lower() for name in lines[0]] if lines else []
     missing = [name for name in needed if name not in header]
     if missing:
-        raise input_error(str(path), f"no column {missing[0]!r}", line=1, value=",".join(header), accepted=", ".join(known))
+        raise input_error(
+            str(path), f"no column {missing[0]!r}", line=1, value=",".join(header), accepted=", ".join(known)
+        )
     if len(lines) < 2:
         raise input_error(str(path), "a header and no row", hint="one line a job or resource")
     for number, row in enumerate(lines[1:], start=2):
         if len(row) != len(header):
-            raise input_error(str(path), f"{len(row)} fields, the header has {len(header)}", line=number, value=",".join(row))
+            raise input_error(
+                str(path), f"{len(row)} fields, the header has {len(header)}", line=number, value=",".join(row)
+            )
     return header, [[cell.strip() for cell in row] for row in lines[1:]]
 
 
@@ -136,7 +151,9 @@ def _is_number(word: str) -> bool:
 
 def _from_tables(path: str | Path, parsed: dict[str, Any]) -> tuple[Resources, Units | None]:
     ids: list[str] = []
-    speed, bandwidth, free = [], [], []
+    speed: list[float] = []
+    bandwidth: list[float] = []
+    free: list[float] = []
     tables = parsed.get("resource", [])
     if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
         raise input_error(str(path), "resource is not a list of tables", accepted="[[resource]]")
@@ -145,18 +162,29 @@ def _from_tables(path: str | Path, parsed: dict[str, Any]) -> tuple[Resources, U
     for number, table in enumerate(tables):
         unknown = set(table) - {"id", "count", "speed", "bandwidth", "free", "attributes"}
         if unknown:
-            raise input_error(str(path), f"resource {number}: unknown key", value=sorted(unknown)[0], accepted="id, count, speed, bandwidth, free, attributes")
+            raise input_error(
+                str(path),
+                f"resource {number}: unknown key",
+                value=sorted(unknown)[0],
+                accepted="id, count, speed, bandwidth, free, attributes",
+            )
         name, count = str(table.get("id", f"r{number}")), table.get("count", 1)
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
             raise input_error(str(path), f"resource {name!r}: count", value=count, accepted="a whole number from 1")
         for k in range(count):
             ids.append(name if count == 1 else f"{name}.{k}")
-            for column, key, default in ((speed, "speed", np.nan), (bandwidth, "bandwidth", np.nan), (free, "free", 0.0)):
+            for column, key, default in (
+                (speed, "speed", np.nan),
+                (bandwidth, "bandwidth", np.nan),
+                (free, "free", 0.0),
+            ):
                 column.append(_number(path, name, key, table.get(key, default)))
             for key, column in attributes.items():
                 column.append(_number(path, name, key, table.get("attributes", {}).get(key, 0.0)))
     units = parsed.get("units")
-    found = _checked(path, ids, np.array(speed), np.array(bandwidth), np.array(free), {k: np.array(v) for k, v in attributes.items()})
+    found = _checked(
+        path, ids, np.array(speed), np.array(bandwidth), np.array(free), {k: np.array(v) for k, v in attributes.items()}
+    )
     if units is None:
         return found, None
     return found, Units(*(_number(path, "units", k, units.get(k, 1.0)) for k in ("compute", "transfer")))
@@ -169,7 +197,12 @@ def _number(path: str | Path, name: str, key: str, value: Any) -> float:
 
 
 def _checked(
-    path: str | Path, ids: list[str], speed: np.ndarray, bandwidth: np.ndarray, free: np.ndarray, more: dict[str, np.ndarray]
+    path: str | Path,
+    ids: list[str],
+    speed: np.ndarray,
+    bandwidth: np.ndarray,
+    free: np.ndarray,
+    more: dict[str, np.ndarray],
 ) -> Resources:
     try:
         return Resources(ids, speed, bandwidth, free, more)

@@ -33,7 +33,7 @@ MEANINGS = {
 }
 EXTRA_FEATURES = ("nions", "nelect")
 FEATURES = tuple(name for name in MEANINGS if name not in EXTRA_FEATURES)
-DEFAULTS_FROM = "VASP manual (wiki pages of 2025, VASP 6.5)"
+DEFAULTS_FROM = "VASP manual (stored wiki pages, revisions up to 2025); NELM, NELMIN, EDIFF, NBANDS: see docs/vasp.md"
 
 
 @dataclass(frozen=True, slots=True)

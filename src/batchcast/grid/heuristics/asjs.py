@@ -11,8 +11,8 @@ from .emin_min import share
 class Asjs:
     """Each job, as it comes, to the resource of highest cluster score CS = a ATP + b ACP that can end it in time.
 
-    Chang, Lin and Lin 2012, known to us from its abstract and its citations only (papers/grid-heuristics.md). ATP is the
-    mean available bandwidth to the other clusters (the narrower of the two links), ACP speed * (1 - load). Here every
+    Chang, Lin and Lin 2012, known from its abstract and its citations only (papers/grid-heuristics.md). ATP is the mean
+    available bandwidth to the other clusters (the narrower of the two links), ACP speed * (1 - load). Here every
     resource is a cluster of one; its load is the work it is bound to over `load_unit` mean least times of the waiting
     jobs, which passes 1 where jobs queue; and both terms are divided by their means over the grid, since the sources
     give no common unit. The score moves with each placement (local update) and with

@@ -43,7 +43,9 @@ class DeadlineSearch:
         least = float(times.min(axis=1, where=finite, initial=np.inf)[finite.any(axis=1)].mean())
         worth = np.full(len(times), batch.now + self.worth * least)
         price = self.reserve * np.maximum(_faster(times, finite) - 1.0, 0.0)
-        queue, length, _ = improve_queues(*start, times, batch.free, batch.deadline, worth, price, self.steps)
+        queue, length, _ = improve_queues(
+            start[0], start[1], times, batch.free, batch.deadline, worth, price, self.steps
+        )
         return Plan(*as_plan(queue, length, times, batch.free, batch.until, batch.now))
 
 

@@ -11,7 +11,7 @@ class MinMin:
     """The (job, resource) pair of least completion time is placed, times move on, repeat.
 
     Maheswaran et al. 1999 (after Ibarra and Kim 1977). Knows no deadlines. Ties to the lowest job, then the lowest
-    resource. O(nm log n): the free time of a resource shifts all its jobs alike, so each resource keeps one sorted list.
+    resource. O(nm log n): the free time of a resource shifts all its jobs alike, so each keeps one sorted list.
 
     >>> MinMin().assign(Batch.of_times(np.array([[4.0, 9.0], [2.0, 3.0]]))).resource
     array([0, 0])

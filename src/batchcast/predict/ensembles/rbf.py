@@ -33,15 +33,15 @@ class RbfNetwork:
     ) -> RbfNetwork:
         """From rows (rows, features) and targets (rows,); m centres, fewer where there are fewer distinct rows.
 
-        The spread of a centre is the root mean square distance of its rows, but at least half the distance to the
-        nearest other centre, so that neighbours meet. `before` starts the clustering from its centres. O(rows m) a
+        The spread of a centre is the root mean square distance of its rows, but at least the distance to the nearest
+        other centre, so that neighbours overlap. `before` starts the clustering from its centres. O(rows m) a
         round of k-means, O(rows m^2) for the weights.
         """
         centres, label = _cluster(x, m, seed, before)
         squares = ((x - centres[label]) ** 2).sum(axis=1)
         counts = np.maximum(np.bincount(label, minlength=len(centres)), 1)
         spreads = np.sqrt(np.bincount(label, squares, minlength=len(centres)) / counts)
-        spreads = np.maximum(spreads, np.maximum(_to_nearest(centres) / 2, 1e-3))
+        spreads = np.maximum(spreads, np.maximum(_to_nearest(centres), 1e-3))
         phi = basis(x, centres, spreads)
         middle, level = phi.mean(axis=0), float(y.mean())
         centred = phi - middle

@@ -1,4 +1,4 @@
-"""`ibl`: instance-based learning, the waits of the most similar past submissions (Li, Chen, Tao, Groep & Wolters 2006)."""
+"""`ibl`: instance-based learning, the waits of the most similar past submissions (Li et al., CCGrid 2006)."""
 
 from __future__ import annotations
 
@@ -96,7 +96,8 @@ class Ibl:
         self._describe(job, at.now, user, numbers)
         names = np.array([codes.get(name, -2) for codes, name in zip(self.codes, names_of(job))], np.int32)
         weights = self.tuned or self.weights
-        point, bound = kernel.answer(self.instances, numbers, names, *weights, self.wide, self.level, *self.room)
+        arguments = (self.instances, numbers, names, *weights, self.wide, self.level, *self.room)
+        point, bound = kernel.answer(*arguments)
         return Prediction(
             *(at_least_a_second(point), (self.level,), (at_least_a_second(bound),), basis_of(weights[2], self.tuned))
         )

@@ -95,7 +95,7 @@ def scale(value):
 @njit(cache=True)
 def describe(jobs, tally, users, user, now, procs, limit, submits, into):
     """The numeric attributes of a job submitted now; `submits` is the sum of the queue's submit times."""
-    count, total = tally.count, tally.total
+    count, total = tally.counts, tally.total
     waiting = count[IN_QUEUE]
     ahead = 0.0
     for k in range(waiting):
@@ -304,8 +304,8 @@ def search_weights(
             if k != best[2] and (found := loss(trial)) < least:
                 best, least = trial, found
         for part in (0, 1):
-            for f in range(len(best[part])):
-                here = best[part][f]
+            for f in range(len((best[0], best[1])[part])):
+                here = (best[0], best[1])[part][f]
                 for value in (0.0, here / 4, here * 4) if here > 0 else (0.05, 1.0):
                     changed = [best[0].copy(), best[1].copy()]
                     changed[part][f] = value

@@ -8,7 +8,6 @@ along the order of starts (starts come in the order of time).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -41,9 +40,9 @@ class Jobs(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """Running totals: `count` by JOBS..IN_RUN (int64), `total` by SIZE..RUN_ENDS (float64)."""
+    """Running totals: `counts` by JOBS..IN_RUN (int64), `total` by SIZE..RUN_ENDS (float64)."""
 
-    count: np.ndarray
+    counts: np.ndarray
     total: np.ndarray
 
 
@@ -83,17 +82,17 @@ def submit_job(jobs, tally, i, now, procs, limit):
     jobs.limit[i] = limit
     jobs.wait[i] = np.nan
     jobs.learned[i] = 0
-    tally.count[JOBS] = i + 1
+    tally.counts[JOBS] = i + 1
     _queue(jobs, tally, i)
 
 
 @njit(cache=True)
 def _queue(jobs, tally, i):
-    place = tally.count[IN_QUEUE]
+    place = tally.counts[IN_QUEUE]
     jobs.status[i] = QUEUED
     jobs.place[i] = place
     jobs.queue[place] = i
-    tally.count[IN_QUEUE] = place + 1
+    tally.counts[IN_QUEUE] = place + 1
     tally.total[QUEUE_PROCS] += jobs.procs[i]
     tally.total[QUEUE_WORK] += work_of(jobs.procs[i], jobs.limit[i])
 
@@ -101,11 +100,11 @@ def _queue(jobs, tally, i):
 @njit(cache=True)
 def leave_queue(jobs, tally, i):
     """Job i is no longer queued."""
-    last = tally.count[IN_QUEUE] - 1
+    last = tally.counts[IN_QUEUE] - 1
     moved = jobs.queue[last]
     jobs.queue[jobs.place[i]] = moved
     jobs.place[moved] = jobs.place[i]
-    tally.count[IN_QUEUE] = last
+    tally.counts[IN_QUEUE] = last
     tally.total[QUEUE_PROCS] -= jobs.procs[i]
     tally.total[QUEUE_WORK] -= work_of(jobs.procs[i], jobs.limit[i])
     jobs.status[i] = GONE
@@ -115,13 +114,13 @@ def leave_queue(jobs, tally, i):
 def start_job(jobs, tally, i, now):
     """Job i leaves the queue for the machine."""
     leave_queue(jobs, tally, i)
-    place = tally.count[STARTS]
+    place = tally.counts[STARTS]
     jobs.status[i] = RUNNING
     jobs.place[i] = place
     jobs.started[place] = i
     jobs.start[i] = now
-    tally.count[STARTS] = place + 1
-    tally.count[IN_RUN] += 1
+    tally.counts[STARTS] = place + 1
+    tally.counts[IN_RUN] += 1
     tally.total[RUN_PROCS] += jobs.procs[i]
     tally.total[RUN_ENDS] += work_of(jobs.procs[i], jobs.limit[i]) + jobs.procs[i] * now
 
@@ -130,13 +129,13 @@ def start_job(jobs, tally, i, now):
 def end_job(jobs, tally, i):
     """Job i leaves the machine."""
     jobs.status[i] = GONE
-    tally.count[IN_RUN] -= 1
+    tally.counts[IN_RUN] -= 1
     tally.total[RUN_PROCS] -= jobs.procs[i]
     tally.total[RUN_ENDS] -= work_of(jobs.procs[i], jobs.limit[i]) + jobs.procs[i] * jobs.start[i]
-    head = tally.count[HEAD]
-    while head < tally.count[STARTS] and not _runs(jobs, head):
+    head = tally.counts[HEAD]
+    while head < tally.counts[STARTS] and not _runs(jobs, head):
         head += 1
-    tally.count[HEAD] = head
+    tally.counts[HEAD] = head
 
 
 @njit(cache=True)
@@ -155,9 +154,9 @@ def requeue_job(jobs, tally, i):
 @njit(cache=True)
 def oldest_start(jobs, tally):
     """When the longest-running job started; infinity when nothing runs."""
-    if tally.count[IN_RUN] == 0:
+    if tally.counts[IN_RUN] == 0:
         return np.inf
-    return jobs.start[jobs.started[tally.count[HEAD]]]
+    return jobs.start[jobs.started[tally.counts[HEAD]]]
 
 
 @njit(cache=True)
@@ -170,12 +169,12 @@ def free_procs(tally):
 @njit(cache=True)
 def room_for_one(jobs, tally):
     """Whether some queued job would have fitted the free processors (or nothing runs at all)."""
-    if tally.count[IN_QUEUE] == 0:
+    if tally.counts[IN_QUEUE] == 0:
         return False
-    if tally.count[IN_RUN] == 0:
+    if tally.counts[IN_RUN] == 0:
         return True
     free = free_procs(tally)
-    for k in range(tally.count[IN_QUEUE]):
+    for k in range(tally.counts[IN_QUEUE]):
         if jobs.procs[jobs.queue[k]] <= free:
             return True
     return False
@@ -189,7 +188,7 @@ def note_gap(jobs, tally, gap):
     """
     if gap < OUTAGE_S or not room_for_one(jobs, tally):
         return False
-    for k in range(tally.count[IN_QUEUE]):
+    for k in range(tally.counts[IN_QUEUE]):
         jobs.learned[jobs.queue[k]] = -1
     return True
 
@@ -223,7 +222,7 @@ class Ledger:
 
     >>> from batchcast.events.event import Submit
     >>> ledger, job = Ledger(), JobRequest(0, 1, 5.0, 4.0, 60.0, float("nan"))
-    >>> ledger.observe(Submit(5.0, job), SystemState(10.0)); int(ledger.tally.count[IN_QUEUE])
+    >>> ledger.observe(Submit(5.0, job), SystemState(10.0)); int(ledger.tally.counts[IN_QUEUE])
     1
     """
 
@@ -238,7 +237,7 @@ class Ledger:
         self.outages = 0
 
     def __len__(self) -> int:
-        return int(self.tally.count[JOBS])
+        return int(self.tally.counts[JOBS])
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Take one event in; afterwards `job` is its entry (-1: none) and `taught` whether a wait was learned."""
@@ -280,7 +279,7 @@ class Ledger:
 
     def _append(self, request: JobRequest, now: float) -> int:
         i = len(self)
-        if max(i, int(self.tally.count[STARTS])) + 1 >= len(self.jobs.submit):
+        if max(i, int(self.tally.counts[STARTS])) + 1 >= len(self.jobs.submit):
             self.jobs = grown(self.jobs, 2 * len(self.jobs.submit))
         submit_job(self.jobs, self.tally, i, now, known_procs(request.procs), known_limit(request.req_time))
         self.entry[request.row] = i
@@ -293,7 +292,7 @@ def told_waits(wait_time: np.ndarray, run_time: np.ndarray, cancelled: str) -> n
     return waits if cancelled == "count" else np.where(np.isnan(run_time), np.nan, waits)
 
 
-def clean_requests(procs: Sequence[float], limit: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+def clean_requests(procs: np.ndarray, limit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """`known_procs` and `known_limit` on whole columns."""
     p, q = np.asarray(procs, float), np.asarray(limit, float)
     return np.where(np.isnan(p), 0.0, p), np.where(q < NO_LIMIT, q, NO_LIMIT)

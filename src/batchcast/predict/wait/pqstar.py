@@ -122,10 +122,10 @@ class PQStar:
     def observe(self, event: Event, at: SystemState) -> None:
         """Submit: what it looked like; Start (and Withdraw, `cancelled=count`): the wait; all: queue and machine."""
         book = self.ledger
-        request = getattr(event, "job", None)
-        known = request is not None and request.row in book.entry
-        ran = known and book.jobs.status[book.entry[request.row]] == RUNNING
-        if request is not None and not known:
+        request: JobRequest | None = getattr(event, "job", None)
+        entry = -1 if request is None else book.entry.get(request.row, -1)
+        ran = entry >= 0 and book.jobs.status[entry] == RUNNING
+        if request is not None and entry < 0:
             self._note(request, event.time if event.kind == SUBMIT else request.submit_time)
         book.observe(event, at)
         i, jobs = book.job, book.jobs

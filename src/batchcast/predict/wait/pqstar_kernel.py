@@ -65,7 +65,7 @@ class Classes(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """The reading, as numbers: threshold (s), strict sizes and ranks, quick evidence only, missing thresholds, depth."""
+    """The reading, as numbers: threshold (s), strict sizes and ranks, quick evidence only, missing sides, depth."""
 
     threshold: float
     strict_large: bool
@@ -121,7 +121,7 @@ def enter_cell(cells, classes, cell, klass, limit):
 @njit(cache=True)
 def look_at_queue(jobs, tally, now, procs, limit, threshold):
     """One pass over the queue: both ranks, processors asked for by what may go first, the last similar stuck job."""
-    n = tally.count[IN_QUEUE]
+    n = tally.counts[IN_QUEUE]
     smaller, shorter, ahead, stuck = 0, 0, 0.0, -1
     for k in range(n):
         j = jobs.queue[k]
@@ -187,9 +187,9 @@ def evidence_between(jobs, seen, cells, first_cell, limit, above, below, rules):
         if last > above and abs(cells.limit[c] - limit) <= SIMILAR_S:
             j = cells.last[c]
             while j > above:
-                if j < below and jobs.learned[j] == 1:
-                    if not rules.quick_evidence or jobs.wait[j] <= rules.threshold:
-                        return True
+                told = j < below and jobs.learned[j] == 1
+                if told and (not rules.quick_evidence or jobs.wait[j] <= rules.threshold):
+                    return True
                 j = seen.before_in_cell[j]
         c = cells.next[c] - 1
     return False
@@ -252,7 +252,7 @@ def judge(jobs, tally, seen, cells, classes, large_now, now, procs, limit, klass
 
     `klass` is -1 for a size never seen. Returns (mark, point in seconds, near jobs).
     """
-    n = tally.count[JOBS]
+    n = tally.counts[JOBS]
     near = near_boundary(seen, n, large_now)
     if klass < 0 or classes.cells[klass] == 0:
         return UNMARKED, np.nan, n - near
@@ -285,7 +285,7 @@ def judge(jobs, tally, seen, cells, classes, large_now, now, procs, limit, klass
 @njit(cache=True)
 def note_submission(jobs, tally, seen, cells, classes, large_now, now, procs, limit, cell, klass):
     """Write down what the next job's submission looks like, before the job enters the queue."""
-    i = tally.count[JOBS]
+    i = tally.counts[JOBS]
     rank_size, rank_limit, _, _ = look_at_queue(jobs, tally, now, procs, limit, np.inf)
     seen.rank_size[i] = rank_size
     seen.rank_limit[i] = rank_limit
@@ -315,7 +315,7 @@ def note_wait(jobs, seen, cells, i, threshold):
 def count_large(jobs, tally, large):
     """How many running jobs ask for at least `large` processors; only when the machine's size changed."""
     found = 0
-    for place in range(tally.count[HEAD], tally.count[STARTS]):
+    for place in range(tally.counts[HEAD], tally.counts[STARTS]):
         i = jobs.started[place]
         if jobs.status[i] == RUNNING and jobs.place[i] == place and jobs.procs[i] >= large:
             found += 1

@@ -1,0 +1,55 @@
+"""Grid: one mapping of 10,000 jobs on 50 resources, of 100,000 on 1,000, and the published experiment's pace."""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+import numpy as np
+
+from batchcast.evaluate.grid_study import one_run
+from batchcast.grid.clock import Mapping
+from batchcast.grid.model import Model, Units
+from batchcast.grid.protocol import Batch
+from batchcast.grid.workload import Setting, draw
+from batchcast.predict.registry import make
+
+SMALL = ("min_min", "emin_min", "ebest", "esufferage", "max_min", "sufferage", "asjs", "mct")
+LARGE = ("min_min", "emin_min", "mct")
+EXPERIMENT = ("min_min", "asjs", "emin_min", "ebest", "esufferage", "sufferage", "deadline_search")
+
+
+def run() -> None:
+    """Print medians: seconds of a mapping (times matrix given), seconds of a simulated run of 10,000 jobs."""
+    print(f"{'jobs x resources':<18}{'heuristic':<18}{'median s':>10}")
+    for jobs, resources, names, repeats in ((10_000, 50, SMALL, 3), (100_000, 1_000, LARGE, 1)):
+        batch = _batch(jobs, resources)
+        for name in names:
+            heuristic = make("heuristic", name)
+            heuristic.assign(_batch(40, 5))  # compiles
+            print(
+                f"{f'{jobs:,} x {resources:,}':<18}{name:<18}{_median(lambda h=heuristic: h.assign(batch), repeats):>10.3f}"
+            )
+    print(f"\n{'simulated, 10,000 jobs at rate 26, T = 0.25':<44}{'s a run':>10}")
+    made, grid = draw(Setting(26.0, 0.5, 0.5), np.random.default_rng(1))
+    total = 0.0
+    for name in EXPERIMENT:
+        took = _median(lambda name=name: one_run(made, grid, name, Mapping(), Units()), 3)
+        total += took if name != "deadline_search" else 0.0
+        print(f"{name:<44}{took:>10.3f}")
+    print(f"the paper's 6 x 9 x 10 runs of its six heuristics on two cores, from these: {total * 540 / 2 / 60:.1f} min")
+
+
+def _batch(jobs: int, resources: int) -> Batch:
+    made, grid = draw(Setting(26.0, 0.5, 0.5), np.random.default_rng(1), jobs=jobs, resources=resources)
+    times = Model(made, grid).rows(np.arange(jobs))
+    return Batch.of_times(times, deadline=(made.deadline - made.arrival) * jobs / resources / 4)
+
+
+def _median(work, repeats: int) -> float:
+    taken = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - began)
+    return statistics.median(taken)

@@ -1,0 +1,73 @@
+"""`batchcast reproduce grid`: figures 2 to 4 and the percentages of Hao et al. 2014 beside ours."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .output import console, document, emit, progress, say
+
+
+@click.command("grid")
+@click.option("--jobs", type=click.IntRange(min=50), default=10_000, show_default=True, help="Jobs a run.")
+@click.option("--runs", type=click.IntRange(min=1), default=10, show_default=True, help="Runs a setting.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Run k of every setting shares it."
+)
+@click.option(
+    "--only-paper", is_flag=True, help="The paper's six heuristics alone: no other readings, no search of ours."
+)
+@click.option("--sweep", "with_sweep", is_flag=True, help="Also try units, T, remapping and late jobs (some minutes).")
+@click.option("--workers", type=click.IntRange(min=1), help="Processes. Default: the processors at hand.")
+@click.option("--page", type=click.Path(path_type=Path), help="Also write the page with figures and tables here.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+def command(
+    jobs: int,
+    runs: int,
+    seed: int,
+    only_paper: bool,
+    with_sweep: bool,
+    workers: int | None,
+    page: Path | None,
+    as_json: bool,
+) -> None:
+    """Run the published experiment: 6 arrival rates x 9 mixes x runs, and print it beside the paper's figures.
+
+    Units, the mapping interval and what becomes of late jobs are not printed; docs/grid.md says how they were chosen.
+    """
+    import dataclasses
+
+    from ..evaluate import grid_paper
+    from ..evaluate.grid_study import run_study
+    from ..report.grid import paper_page, paper_tables, sweep_table
+    from ..report.terminal import show
+
+    count = workers or os.cpu_count() or 1
+    study = grid_paper.paper_study(jobs=jobs, runs=runs, seed=seed, **({"extra": ()} if only_paper else {}))
+    with progress("simulating", len(study.settings) * runs) as tick:
+        results = run_study(study, workers=count, tick=tick)
+    swept = grid_paper.sweep(seed=seed, workers=count) if with_sweep else []
+    settings: dict[str, Any] = {
+        "jobs": jobs, "runs": runs, "seed": seed, "heuristic": list(study.heuristics), "resources": study.resources,
+        **dataclasses.asdict(study.mapping), "compute_unit": study.units.compute, "transfer_unit": study.units.transfer,
+    }  # fmt: skip
+    log = {"source": "drawn (Hao et al. 2014, section 4.1)", "settings": len(study.settings)}
+    notes = [f"{name}: {words}" for name, words in grid_paper.REASONS_WHY.items()]
+    relations = [{"table": "relations", **row} for row in grid_paper.relations(results)]
+    if page is not None:
+        beside = page.with_name(page.name + ".part")
+        beside.write_text(paper_page(results, swept, {"log": log, "settings": settings}))
+        os.replace(beside, page)
+        say(f"page: {page}")
+    if as_json:
+        rows = [{"table": "settings", **row} for row in results] + relations
+        rows += [{"table": "growth", **row} for row in grid_paper.growth(results)]
+        rows += [{"table": "deadline_search", **row} for row in grid_paper.against_emin_min(results)]
+        rows += [{"table": "sweep", **row} for row in swept]
+        emit(document("reproduce-grid", log, settings, notes, rows))
+        return
+    show(console(), [*paper_tables(results), *([sweep_table(swept)] if swept else []), *notes])
+    say(f"seed {seed}; --page FILE writes the figures")

@@ -1,0 +1,102 @@
+"""`batchcast grid` as a user meets it."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from batchcast.cli.grid import command
+from batchcast.errors import BatchcastError
+
+MATRIX = "3 2 0\n4\n9\n2\n3\n5\n1\n"
+PLATFORM = """[[resource]]
+id = "fast"
+count = 2
+speed = 100
+bandwidth = 10
+attributes = { procs = 8 }
+"""
+JOBS = "id,instructions,file_mb,arrival,deadline\na,100,0,0,5\nb,100,10,0,1\nc,oops,0,0,5\na,100,0,1,5\nd,100,0,3,2\n"
+
+
+def run(*words):
+    result = CliRunner().invoke(command, [str(w) for w in words])
+    if isinstance(result.exception, BatchcastError):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def files(tmp_path):
+    (tmp_path / "m.etc").write_text(MATRIX)
+    (tmp_path / "p.toml").write_text(PLATFORM)
+    (tmp_path / "j.csv").write_text(JOBS)
+    return tmp_path
+
+
+def test_map_prints_one_document_with_the_makespan(tmp_path):
+    doc = json.loads(run("map", files(tmp_path) / "m.etc", "--heuristic", "min_min,met", "--json"))
+    assert doc["schema"] == "batchcast/grid-map/1"
+    assert [(row["heuristic"], row["makespan"]) for row in doc["results"]] == [("min_min", 6.0), ("met", 6.0)]
+
+
+def test_map_writes_the_plan(tmp_path):
+    run("map", files(tmp_path) / "m.etc", "--heuristic", "mct", "--plan", tmp_path / "plan.csv")
+    assert (tmp_path / "plan.csv").read_text().splitlines()[1] == "0,0,0.000000,4.000000"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("", "empty"), ("x y z", "not an expected-time matrix"), ("2 2 0\n1\n2\n3\n", "3 times"), ("0 4 0\n", "empty grid"),
+     ("1 2 0\n1\nnan\n", "job 0 on resource 1"), ("1 2 0\n1\nabc\n", "abc"), ("1 1 0\n-4\n", "-4")],
+)  # fmt: skip
+def test_a_broken_matrix_is_one_message(tmp_path, text, said):
+    (tmp_path / "bad").write_text(text)
+    with pytest.raises(BatchcastError, match=said):
+        run("map", tmp_path / "bad", "--heuristic", "mct")
+
+
+def test_jobs_from_csv_are_all_accounted_for(tmp_path):
+    place = files(tmp_path)
+    doc = json.loads(
+        run("simulate", "--jobs", place / "j.csv", "--platform", place / "p.toml", "--heuristic", "emin_min,mct", "--every",
+            "events", "--json")
+    )  # fmt: skip
+    for row in doc["results"]:
+        assert (row["submitted"], row["assigned"], row["unfinished"]) == (5, 1, 4)
+        assert row["reason: rejected: unusable"] == 2
+    said = " ".join(doc["warnings"])
+    assert "id already submitted" in said
+    assert "at or after their deadline" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [(["--rate", "30:20:2"], "FROM:TO:STEP"), (["--data-share", "1.5"], "out of range"), (["--jobs", "0"], "empty"),
+     (["--every", "soon"], "not a number"), (["--every", "0"], "above 0"), (["--heuristic", "emin_mim"], "emin_min"),
+     (["--rate", "0"], "out of range"), (["--compute-unit", "0"], "above 0")],
+)  # fmt: skip
+def test_wrong_options_name_what_is_accepted(words, said):
+    with pytest.raises(BatchcastError, match=said):
+        run("simulate", *words)
+
+
+@pytest.mark.parametrize("line", ["speed = 0", "speed = nan", 'speed = "quick"', "speed = 1\nspede = 2"])
+def test_a_broken_platform_names_the_resource(tmp_path, line):
+    (tmp_path / "p.toml").write_text(f'[[resource]]\nid = "r"\nbandwidth = 1\n{line}\n')
+    (tmp_path / "j.csv").write_text(JOBS)
+    with pytest.raises(BatchcastError, match="r'|resource 0|r: speed"):
+        run("simulate", "--jobs", tmp_path / "j.csv", "--platform", tmp_path / "p.toml", "--heuristic", "mct")
+
+
+def test_drawn_runs_have_intervals_and_a_page(tmp_path):
+    doc = json.loads(
+        run("simulate", "--jobs", 80, "--rate", "20,30", "--heuristic", "min_min,emin_min", "--runs", 2, "--workers", 1, "--page",
+            tmp_path / "page.html", "--json")
+    )  # fmt: skip
+    assert len(doc["results"]) == 4
+    assert doc["settings"]["seed"] == 1
+    for row in doc["results"]:
+        assert row["assigned"] + row["unfinished"] == 80
+        assert row["unfinished_ci95"] >= 0
+    assert "Gantt" in (tmp_path / "page.html").read_text()

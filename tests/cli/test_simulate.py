@@ -1,0 +1,123 @@
+"""`batchcast simulate` as a user meets it: what it prints, writes, and says when something is wrong."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from batchcast.trace import demo_path
+
+KEYS = [
+    "jobs",
+    "kernel_s",
+    "mean_wait_s",
+    "median_wait_s",
+    "p95_wait_s",
+    "p99_wait_s",
+    "max_wait_s",
+    "mean_bounded_slowdown",
+    "median_bounded_slowdown",
+    "mean_per_processor_bounded_slowdown",
+    "utilization",
+    "makespan_s",
+    "backfilled_share",
+    "corrections",
+]
+
+
+def run(*words: object, text: str | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "batchcast", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, input=text, check=False, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def demo() -> Path:
+    return Path(str(demo_path()))
+
+
+def test_json_names_every_measure_and_every_default(demo):
+    done = run("simulate", demo, "--runtime", "last_2:need=2,round=down,actual", "--correct", "incremental", "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["schema"] == "batchcast/simulate/1"
+    assert [r["runtime"] for r in document["results"]] == ["last_2:need=2,round=down", "actual"]
+    for result in document["results"]:
+        assert set(KEYS) <= set(result)
+        assert result["policy"] == "easy"
+    settings = document["settings"]
+    assert (settings["loop"], settings["wide"], settings["kill"], settings["correct"]) == (
+        "closed",
+        "drop",
+        True,
+        "incremental",
+    )
+    assert document["results"][1]["corrections"] == 0
+
+
+def test_the_schedule_file_holds_every_simulated_job(demo, tmp_path):
+    out = tmp_path / "s.csv"
+    done = run("simulate", demo, "--backfill-order", "sjf", "--first", "500", "--schedule", out, "--json")
+    jobs = json.loads(done.stdout)["results"][0]["jobs"]
+    with out.open() as lines:
+        rows = list(csv.DictReader(lines))
+    assert list(rows[0]) == [
+        "job_id",
+        "submit_time",
+        "start_time",
+        "end_time",
+        "procs",
+        "planned_run_time",
+        "backfilled",
+    ]
+    assert len(rows) == jobs
+    assert all(float(r["submit_time"]) <= float(r["start_time"]) <= float(r["end_time"]) for r in rows)
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_the_table_goes_to_stdout_and_notes_to_stderr(demo):
+    done = run("simulate", demo, "--first", "200")
+    assert "mean wait" in done.stdout
+    assert "note:" not in done.stdout
+    assert "not simulated" in done.stderr or done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--backfill", "lazy"], 2, "accepted: none, easy"),
+        (["--runtime", "last2"], 2, "did you mean last_2"),
+        (["--runtime", "last_2:needs=2"], 2, "no parameter 'needs'"),
+        (["--wide", "shrink"], 2, "accepted: drop, widen, cut"),
+        (["--loop", "half"], 2, "accepted: closed, open"),
+        (["--default-request", "soon"], 2, "days-hours"),
+        (["--nonsense"], 2, "No such option"),
+    ],
+)
+def test_a_wrong_word_is_a_usage_error_that_names_the_right_ones(demo, words, code, said):
+    done = run("simulate", demo, "--first", "50", *words)
+    assert done.returncode == code
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_without_a_machine_size_it_says_how_to_give_one():
+    log = "1 0 0 10 4 -1 -1 4 60 -1 1 1 1 -1 -1 -1 -1 -1\n"
+    done = run("simulate", "-", text=log)
+    assert done.returncode == 1
+    assert "--procs-total" in done.stderr
+    assert run("simulate", "-", "--procs-total", "peak", text=log).returncode == 0
+
+
+def test_a_missing_file_and_an_unknown_verb_are_told_apart(tmp_path):
+    absent = run("simulate", tmp_path / "none.swf")
+    assert absent.returncode == 1
+    assert "none.swf" in absent.stderr
+    verb = run("simulte")
+    assert verb.returncode == 2
+    assert "simulate" in verb.stderr

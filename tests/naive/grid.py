@@ -1,0 +1,66 @@
+"""Mapping rules by looking at every pair at every step."""
+
+import numpy as np
+
+
+def pairs(times, free, deadline, key, urgent):
+    """Emin-min (key c) and Ebest (key slack) as their pseudo code, the urgent rule before each step."""
+    free, open_jobs, plan = list(free), set(range(len(times))), []
+    while True:
+        ends = {
+            i: {r: free[r] + times[i, r] for r in range(len(free)) if free[r] + times[i, r] <= deadline[i]}
+            for i in open_jobs
+        }
+        ends = {i: {r: c for r, c in e.items() if c < np.inf} for i, e in ends.items()}
+        pressing = [(deadline[i], i) for i, e in ends.items() if 0 < len(e) < urgent]
+        if pressing:
+            i = min(pressing)[1]
+            choice = [min((c, i, r) for r, c in ends[i].items())]
+        else:
+            choice = [
+                (c if key == "c" else deadline[i] - free[r] - times[i, r], i, r)
+                for i in ends
+                for r, c in ends[i].items()
+            ]
+        if not choice:
+            return plan
+        _, i, r = min(choice)
+        free[r] += times[i, r]
+        open_jobs.remove(i)
+        plan.append((i, r))
+
+
+def by_key(times, free, deadline, key, urgent):
+    """Max-min and sufferage, one assignment a step."""
+    free, open_jobs, plan = list(free), set(range(len(times))), []
+    while True:
+        options = {}
+        for i in open_jobs:
+            ends = sorted((free[r] + times[i, r], r) for r in range(len(free)) if times[i, r] < np.inf)
+            ends = [(c, r) for c, r in ends if c <= deadline[i]]
+            if ends:
+                options[i] = ends
+        if not options:
+            return plan
+        pressing = [(deadline[i], i) for i, ends in options.items() if len(ends) < urgent]
+        if pressing:
+            i = min(pressing)[1]
+        else:
+            second = {i: ends[1][0] if len(ends) > 1 else np.inf for i, ends in options.items()}
+            value = {i: ends[0][0] if key == "largest" else second[i] - ends[0][0] for i, ends in options.items()}
+            i = min(options, key=lambda i: (-value[i], i))
+        r = options[i][0][1]
+        free[r] += times[i, r]
+        open_jobs.remove(i)
+        plan.append((i, r))
+
+
+def best_makespan(times):
+    """The least makespan by trying every mapping."""
+    from itertools import product
+
+    n, m = times.shape
+    return min(
+        max(sum(times[i, where[i]] for i in range(n) if where[i] == r) for r in range(m))
+        for where in product(range(m), repeat=n)
+    )

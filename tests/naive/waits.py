@@ -1,0 +1,56 @@
+"""Slow, obvious twins of what the other wait predictors compute."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import comb
+
+
+def binomial_rank(n, q, c):
+    """The smallest k with P(Bin(n, q) < k) >= c, in exact fractions; n + 1 when there is none up to n."""
+    q, c = Fraction(q).limit_denominator(1000), Fraction(c).limit_denominator(1000)
+    below = Fraction(0)
+    for k in range(1, n + 1):
+        below += comb(n, k - 1) * q ** (k - 1) * (1 - q) ** (n - k + 1)
+        if below >= c:
+            return k
+    return n + 1
+
+
+def nearest(distances, newest_first, k):
+    """The k nearest by sorting everything; among equals the newer."""
+    return sorted(newest_first, key=lambda j: (distances[j], newest_first.index(j)))[:k]
+
+
+def forward_start(total, running, queued, backfill):
+    """FCFS or EASY by brute force, one instant at a time: `running` (procs, left), `queued` (procs, planned)."""
+    now, running = 0.0, [list(job) for job in running]
+    queue = [(k, *job) for k, job in enumerate(queued)]
+    last = len(queued) - 1
+    while True:
+        free = total - sum(p for p, _ in running)
+        while queue and queue[0][1] <= free:
+            k, procs, planned = queue.pop(0)
+            if k == last:
+                return now
+            running.append([procs, now + planned])
+            free -= procs
+        if queue and backfill:
+            head, spare, shadow = queue[0], free, None
+            for procs, end in sorted(running, key=lambda job: job[1]):
+                spare += procs
+                if shadow is None and spare >= head[1]:
+                    shadow = end
+            extra = free + sum(p for p, end in running if end <= shadow) - head[1]
+            for job in list(queue[1:]):
+                k, procs, planned = job
+                if procs <= free and (now + planned <= shadow or procs <= extra):
+                    if now + planned > shadow:
+                        extra -= procs
+                    if k == last:
+                        return now
+                    queue.remove(job)
+                    running.append([procs, now + planned])
+                    free -= procs
+        now = min(end for _, end in running)
+        running = [job for job in running if job[1] > now]

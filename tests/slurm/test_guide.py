@@ -1,0 +1,69 @@
+"""What the guide tells a new operator to do, done on a real Slurm on real time; and what hurts on the way."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+
+import pytest
+from follow import BATCHCAST, Follower, LabTransport, stored
+from slurm_lab import Lab
+
+from batchcast.pbs.client import Pbs
+from batchcast.slurm.client import Slurm
+
+pytestmark = [pytest.mark.slurm, pytest.mark.usefixtures("lab_possible")]
+HURTING = ["a|b", "quo\"te '", "new\nline", "Straße 😀", "-n", "x" * 400]
+
+
+def started(lab: Lab, count: int) -> bool:
+    """Whether so many jobs are over."""
+    return lab.run("squeue", "-h", "-a", "-t", "CD", "-o", "%i").count("\n") >= count
+
+
+def test_the_guide_from_nothing_to_an_answer() -> None:
+    with Lab(nodes=2, cpus=2) as lab:
+        follower = Follower(lab, str(lab.root / "store.db"), HISTORY_DAYS="0.02", WAIT="recent_wait:need=1")
+        without_a_store(lab, follower)
+        for name in HURTING:
+            lab.submit("-n1", "-t", "10", seconds=0.5, name=name)
+        lab.wait(lambda: started(lab, len(HURTING)), "ended jobs")
+        follower.run("collect", "--once")
+        assert sorted(str(j["job_name"]) for j in stored(follower.store)) == sorted([*HURTING, "first", "second"])
+        lab.submit("-N2", "--exclusive", "-t", "60", seconds=600, name="blocker")
+        waiting = lab.submit("-N2", "--exclusive", "-t", "60", seconds=1, name="mine")
+        lab.wait(lambda: _told(follower, waiting), "forecast")
+        assert waiting in follower.run("start", waiting)
+        assert "#SBATCH --time=" in follower.run("walltime", "--name", "*", "-u", "daemon")
+        assert "failed" not in follower.run("doctor")
+        qstat_says_the_same(lab)
+
+
+def without_a_store(lab: Lab, follower: Follower) -> None:
+    """One gentle query, and it is said; without an estimate of Slurm's, no answer."""
+    lab.submit("-N2", "--exclusive", "-t", "10", seconds=3, name="first")
+    second = lab.submit("-N2", "--exclusive", "-t", "10", seconds=0.5, name="second")
+    lab.wait(lambda: "N/A" not in lab.run("squeue", "-h", "-j", second, "-o", "%S"), "Slurm's estimate")
+    done = subprocess.run(
+        [*BATCHCAST, "start", second], env=follower.env, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode in (0, 3), done.stderr  # 3: it began between the two looks
+    assert "there is no store" in done.stderr
+
+
+def qstat_says_the_same(lab: Lab) -> None:
+    """A smoke test of the PBS reader on the only qstat there is here: Slurm's own wrapper."""
+    transport = LabTransport(lab)
+    transport.extra["TZ"] = "UTC"
+    ours = {s.job_id: s for s in Slurm(transport).snapshot().jobs}
+    theirs = {s.job_id: s for s in Pbs(transport, as_text=True).snapshot().jobs}
+    assert set(theirs) == set(ours)
+    for job_id, s in theirs.items():
+        o = ours[job_id]
+        assert (s.submit_time, s.state, s.req_time) == (o.submit_time, o.state, o.req_time)
+        assert s.start_time == o.start_time or math.isnan(s.start_time) == math.isnan(o.start_time)
+
+
+def _told(follower: Follower, job_id: str) -> bool:
+    follower.run("collect", "--once", "--quiet")
+    return any(j["job_id"] == job_id and j["told"] for j in stored(follower.store))

@@ -1,0 +1,118 @@
+"""The compiled rules do what looking at every pair does; the searches keep their promises."""
+
+import csv
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.naive import grid as naive
+
+from batchcast.grid.heuristics.exact import Exact
+from batchcast.grid.heuristics.search import Search
+from batchcast.grid.protocol import Batch, makespan, timed
+from batchcast.predict.registry import make
+from batchcast.trace.grid_files import read_matrix
+
+
+@st.composite
+def cases(draw):
+    """Whole numbers, so that equal times are equal; some pairs do not fit, some deadlines are tight."""
+    n, m = draw(st.integers(1, 9)), draw(st.integers(1, 5))
+    cell = st.one_of(st.integers(1, 9).map(float), st.just(np.inf))
+    times = np.array(draw(st.lists(st.lists(cell, min_size=m, max_size=m), min_size=n, max_size=n)))
+    free = np.array(draw(st.lists(st.integers(0, 6), min_size=m, max_size=m)), dtype=float)
+    due = st.one_of(st.integers(1, 30).map(float), st.just(np.inf))
+    return Batch.of_times(times, free=free, deadline=np.array(draw(st.lists(due, min_size=n, max_size=n))))
+
+
+def placed(plan):
+    return [(i, int(plan.resource[i])) for i in plan.order.tolist()]
+
+
+def never(batch):
+    return np.full(len(batch.times), np.inf)
+
+
+@given(cases(), st.sampled_from([0.0, 0.2, 0.5, 1.0]))
+def test_emin_min_is_its_pseudo_code(batch, urgent):
+    twin = naive.pairs(batch.times, batch.free, batch.deadline, "c", urgent * len(batch.free))
+    assert placed(make("heuristic", f"emin_min:urgent={urgent}").assign(batch)) == twin
+
+
+@given(cases(), st.sampled_from([0.0, 0.2, 0.5]))
+def test_ebest_is_its_pseudo_code(batch, urgent):
+    batch = batch._replace(deadline=np.minimum(batch.deadline, 40.0))
+    twin = naive.pairs(batch.times, batch.free, batch.deadline, "slack", urgent * len(batch.free))
+    assert placed(make("heuristic", f"ebest:urgent={urgent}").assign(batch)) == twin
+
+
+@given(cases())
+def test_min_min_is_emin_min_without_deadlines(batch):
+    twin = naive.pairs(batch.times, batch.free, never(batch), "c", 0)
+    assert placed(make("heuristic", "min_min").assign(batch)) == twin
+
+
+@given(cases())
+def test_max_min_and_sufferage_rescan_what_they_must(batch):
+    for name, key in (("max_min", "largest"), ("sufferage", "sufferage")):
+        twin = naive.by_key(batch.times, batch.free, never(batch), key, 0)
+        assert placed(make("heuristic", name).assign(batch)) == twin
+
+
+@given(cases(), st.sampled_from([0.0, 0.5]))
+def test_esufferage_is_its_pseudo_code(batch, urgent):
+    twin = naive.by_key(batch.times, batch.free, batch.deadline, "sufferage", urgent * len(batch.free))
+    assert placed(make("heuristic", f"esufferage:urgent={urgent}").assign(batch)) == twin
+
+
+@given(cases())
+def test_the_deadline_search_finishes_no_fewer_jobs_than_emin_min(batch):
+    start = make("heuristic", "emin_min:urgent=0").assign(batch)
+    found = make("heuristic", "deadline_search").assign(batch)
+    assert len(found.order) >= len(start.order)
+    assert not (timed(batch, found)[1] > batch.deadline).any()
+
+
+@given(st.integers(1, 6), st.integers(1, 3), st.integers(0, 10**6))
+def test_exact_finds_what_trying_everything_finds(n, m, seed):
+    times = np.random.default_rng(seed).integers(1, 20, (n, m)).astype(float)
+    batch = Batch.of_times(times)
+    plan, bound = Exact(seconds=5, kicks=100).solve(batch)
+    best = naive.best_makespan(times)
+    assert makespan(batch, plan) == pytest.approx(best, rel=2e-5)
+    assert bound <= best * (1 + 1e-9)
+
+
+def test_search_repeats_with_its_seed_and_its_bound_holds():
+    batch = Batch.of_times(np.random.default_rng(5).uniform(1, 100, (60, 5)))
+    one, bound = Search(seed=3, kicks=200).solve(batch)
+    other = Search(seed=3, kicks=200).solve(batch)[0]
+    assert one.resource.tolist() == other.resource.tolist()
+    assert bound <= makespan(batch, one) <= makespan(batch, make("heuristic", "min_min").assign(batch))
+
+
+@pytest.mark.shared
+def test_the_twelve_public_matrices_to_the_digit(shared):
+    folder = shared / "reference" / "braun"
+    with open(folder / "values.tsv") as lines:
+        rows = list(csv.DictReader(lines, delimiter="\t"))
+    assert len(rows) == 12
+    for row in rows:
+        batch = Batch.of_times(read_matrix(folder / f"{row['instance']}.0.etc.gz"))
+        for name in ("mct", "min_min", "sufferage", "sufferage_m99", "max_min", "met", "olb"):
+            found = makespan(batch, make("heuristic", name).assign(batch))
+            assert round(found, 1) == float(row[name]), (row["instance"], name)
+
+
+@pytest.mark.shared
+def test_search_within_a_percent_of_the_relaxation(shared):
+    folder = shared / "reference" / "braun"
+    with open(folder / "values.tsv") as lines:
+        for row in csv.DictReader(lines, delimiter="\t"):
+            batch = Batch.of_times(read_matrix(folder / f"{row['instance']}.0.etc.gz"))
+            plan, bound = Search().solve(batch)
+            lp = float(row["lp_lower_bound"])
+            assert makespan(batch, plan) <= 1.01 * lp, row["instance"]
+            assert bound == pytest.approx(lp, rel=2e-5), row["instance"]
+            assert makespan(batch, plan) >= float(row["best_published"]) * (1 - 2e-3), row["instance"]

@@ -1,0 +1,39 @@
+"""The measures of waits, worked by hand."""
+
+import numpy as np
+import pytest
+
+from batchcast.metrics.wait import error_by_range, good, ranges_matrix, rms_decrease, rounded, score_waits
+
+HOUR = 3600.0
+
+
+def test_a_hand_worked_score():
+    wait = np.array([0.0, 1800.0, 2 * HOUR, 5 * HOUR, np.nan])
+    point = np.array([10.0, 900.0, HOUR, 5 * HOUR, 1.0])
+    marked = np.array([True, False, True, False, True])
+    score = score_waits(wait, np.full(5, 100.0), point, np.full(5, HOUR), marked, point)
+    assert score.jobs == 4
+    assert (score.quick_share, score.quick_identified, score.quick_bounded) == (0.5, 0.5, 1.0)
+    assert (score.misguided_share, score.misguided_under_4h) == (0.25, 1.0)
+    assert score.bound_coverage == 0.5
+    assert score.mean_abs_error_s == pytest.approx((10 + 900 + 3600) / 4)
+    assert score.normalised_rms == pytest.approx(np.sqrt((100 + 0.25 + 0.25) / 4))
+    assert (score.within_x2, score.within_x3) == (0.75, 0.75)
+
+
+def test_rounding_goes_up_to_the_interval_of_the_range():
+    waits = np.array([37 * 60.0, HOUR, 2.2 * HOUR, 5.1 * HOUR, 7 * HOUR, 13 * HOUR, 25 * HOUR, 49 * HOUR])
+    assert (rounded(waits) / HOUR).tolist() == [0.75, 1.0, 2.5, 6.0, 9.0, 18.0, 36.0, 72.0]
+
+
+def test_good_by_range_or_by_share_of_the_response():
+    wait, run = np.array([60.0, 2 * HOUR, 2 * HOUR]), np.array([0.0, 0.0, 100 * HOUR])
+    assert good(np.array([3000.0, 4 * HOUR, 4 * HOUR]), wait, run).tolist() == [True, False, True]
+
+
+def test_ranges():
+    wait, point = np.array([60.0, 2 * HOUR]), np.array([2 * HOUR, 2 * HOUR + 60])
+    assert error_by_range(wait, point)[:2] == [2 * HOUR - 60, 60.0]
+    assert ranges_matrix(wait, point)[:2, :2].tolist() == [[0, 1], [0, 1]]
+    assert rms_decrease(20.0, 100.0) == 0.8

@@ -1,0 +1,62 @@
+"""What a forecast says once a job has waited for a while."""
+
+from __future__ import annotations
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batchcast.predict.conditional import given_waited
+from batchcast.predict.protocol import Prediction
+
+LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
+
+
+def exponential(mean: float) -> Prediction:
+    quantiles = tuple(-mean * math.log(1 - level) for level in LEVELS)
+    return Prediction(quantiles[2], LEVELS, quantiles)
+
+
+@given(st.floats(1, 1e5), st.floats(0, 3), st.floats(0, 3))
+def test_the_longer_it_waited_the_later_it_starts_and_never_in_the_past(mean: float, a: float, b: float) -> None:
+    early, late = sorted((a * mean, b * mean))
+    first, second = given_waited(exponential(mean), early), given_waited(exponential(mean), late)
+    assert first.point <= second.point
+    assert first.point >= early
+    assert second.quantiles[1] >= second.point >= late
+
+
+def test_without_waiting_it_is_the_forecast_itself() -> None:
+    assert given_waited(exponential(100.0), 0.0, LEVELS).quantiles == exponential(100.0).quantiles
+
+
+def test_an_exponential_wait_forgets_about_as_far_as_the_levels_reach() -> None:
+    """Its remaining wait has the same median; linear pieces between levels blur that by less than a third."""
+    again = given_waited(exponential(100.0), 50.0, (0.5,))
+    assert abs(again.point - 50.0 - 100.0 * math.log(2)) < 25
+
+
+def test_the_point_counts_as_the_median_where_none_was_issued() -> None:
+    assert given_waited(Prediction(60.0, (0.95,), (600.0,)), 0.0).point == 60.0
+
+
+def test_beyond_its_reach_a_forecast_says_nothing() -> None:
+    assert given_waited(Prediction(60.0, (0.95,), (600.0,)), 700.0).point == math.inf
+    assert given_waited(Prediction(60.0), 70.0).point == math.inf
+    assert given_waited(Prediction(60.0), 50.0).point == 60.0
+
+
+@given(st.floats(0.01, 0.99), st.lists(st.floats(1, 1e6), min_size=1, max_size=60), st.data())
+def test_an_advised_limit_follows_the_sites_rules(risk: float, runs: list[float], data: st.DataObject) -> None:
+    from batchcast.predict.recommend import recommend_limit
+
+    cut = data.draw(st.lists(st.booleans(), min_size=len(runs), max_size=len(runs)))
+    advice = recommend_limit(runs, cut, risk, floor=600, step=300, most=2e6)
+    assert advice.limit_s >= 600
+    assert advice.limit_s % 300 == 0
+    if advice.reached:
+        held = sum(run <= advice.limit_s for run in runs)
+        assert held / (len(runs) + 1) >= 1 - risk - 1e-9
+    else:
+        assert advice.limit_s >= min(1.25 * max(runs), 2e6) - 1e-6

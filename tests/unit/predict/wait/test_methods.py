@@ -1,0 +1,199 @@
+"""The other wait predictors held to their slow twins, and the rules of learning from real records."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.naive import waits as naive
+
+from batchcast.events.event import Start, Submit
+from batchcast.events.recorded import replay
+from batchcast.events.state import SystemState
+from batchcast.job import JobRequest
+from batchcast.predict.registry import make
+from batchcast.predict.wait import ibl_kernel
+from batchcast.predict.wait.census import Census
+from batchcast.predict.wait.ibl import Ibl
+from batchcast.predict.wait.log_uniform import LogUniform
+from batchcast.predict.wait.qbets import Group, Qbets, binomial_rank, shortest_history
+from batchcast.predict.wait.recent_wait import RecentWait
+from batchcast.predict.wait.shapes import cluster_shapes
+from batchcast.schedule.forward import forward_start
+from batchcast.table import LogInfo, Trace
+
+NAN = float("nan")
+
+
+def tell(method, waits, procs=1.0, start_row=0, total=64.0):
+    """Jobs submitted at 0 that started after these waits."""
+    state = SystemState(total)
+    for row in range(start_row, start_row + len(waits)):
+        job = JobRequest(row, row, 0.0, procs, 600.0, NAN)
+        state.apply(Submit(0.0, job))
+        method.observe(Submit(0.0, job), state)
+    for row, wait in sorted(enumerate(waits, start_row), key=lambda pair: pair[1]):
+        job = JobRequest(row, row, 0.0, procs, 600.0, NAN)
+        state.apply(Start(wait, job, wait))
+        method.observe(Start(wait, job, wait), state)
+    return state
+
+
+@given(st.integers(1, 130), st.sampled_from([0.5, 0.75, 0.9, 0.95]), st.sampled_from([0.5, 0.8, 0.95]))
+def test_binomial_bound(n, q, c):
+    assert binomial_rank(n, q, c) == naive.binomial_rank(n, q, c)
+
+
+def test_the_shortest_history_that_supports_a_bound():
+    for q, c in ((0.95, 0.95), (0.5, 0.95), (0.9, 0.8)):
+        n = shortest_history(q, c)
+        assert binomial_rank(n, q, c) <= n < binomial_rank(n - 1, q, c) + 1
+        assert binomial_rank(n - 1, q, c) == n
+
+
+def test_a_run_of_misses_cuts_the_history():
+    method, group = Qbets(), Group()
+    rng = np.random.default_rng(0)
+    for wait in rng.permutation(300):
+        method._learn(group, float(wait), issued=1e9)
+    for wait in (5000.0, 5100.0, 4900.0):
+        method._learn(group, wait, issued=290.0)
+    assert len(group.recent) == method.need == 59
+    assert group.ordered == sorted(group.recent)
+
+
+def test_qbets_bounds_most_waits_of_a_steady_queue():
+    rng = np.random.default_rng(1)
+    waits = np.round(rng.lognormal(5, 1, 3000))
+    log = Trace.from_arrays(
+        {"submit_time": np.arange(3000) * 1e4, "wait_time": waits, "run_time": [1.0] * 3000,
+         "req_procs": [1.0] * 3000, "req_time": [60.0] * 3000}
+    )  # fmt: skip
+    told = replay(log, {"it": Qbets()}, total=64.0)["it"]
+    held = (waits[500:] <= told.quantiles[500:, 0]).mean()
+    assert 0.94 < held < 0.995
+
+
+def test_shapes_apart_become_clusters():
+    rng = np.random.default_rng(2)
+    small, big = rng.normal((0, 5), 0.3, (200, 2)), rng.normal((6, 15), 0.3, (200, 2))
+    assert len(cluster_shapes(np.concatenate([small, big]), 2)) == 2
+    assert len(cluster_shapes(np.ones((50, 2)), 5)) == 1
+
+
+def test_recent_wait_counts_the_stuck_as_longer():
+    method = RecentWait(need=3)
+    state = tell(method, [10.0, 20.0, 30.0, 40.0, 50.0])
+    asked = JobRequest(99, 99, 50.0, 1.0, 600.0, NAN)
+    assert method.predict(asked, state).point == 30.0
+    for row in range(10, 14):
+        stuck = JobRequest(row, row, 50.0, 1.0, 600.0, NAN)
+        state.apply(Submit(50.0, stuck))
+        method.observe(Submit(50.0, stuck), state)
+    state.now = 60.0
+    assert method.predict(asked, state).point == 30.0, "ten seconds say nothing yet"
+    state.now = 1000.0
+    assert method.predict(asked, state).point == 50.0
+
+
+def test_log_uniform_counts_the_stuck_as_longer():
+    method = LogUniform()
+    state = tell(method, [float(w) for w in range(1, 200)])
+    asked = JobRequest(999, 999, 200.0, 1.0, 600.0, NAN)
+    before = method.predict(asked, state).quantiles[0]
+    for row in range(300, 350):
+        stuck = JobRequest(row, row, 199.0, 1.0, 600.0, NAN)
+        state.apply(Submit(199.0, stuck))
+        method.observe(Submit(199.0, stuck), state)
+    state.now = 5000.0
+    assert method.predict(asked, state).quantiles[0] > before
+
+
+def test_log_uniform_fits_a_log_uniform_queue():
+    rng = np.random.default_rng(3)
+    method = LogUniform(keep=5000)
+    state = tell(method, np.exp(rng.uniform(0, np.log(1e4), 3000)).tolist())
+    told = method.predict(JobRequest(9999, 1, 0.0, 1.0, 600.0, NAN), state)
+    assert told.point == pytest.approx(100, rel=0.15)
+    assert told.quantiles[0] == pytest.approx(1e4**0.95, rel=0.2)
+
+
+@given(
+    st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0]), min_size=1, max_size=30),
+    st.integers(0, 29),
+    st.integers(1, 12),
+)
+def test_nearest_as_by_sorting_everything(apart, newest, k):
+    n = len(apart)
+    newest %= n
+    ring = ibl_kernel.blank_instances(n)
+    ring.used[:] = n, (newest + 1) % n
+    near, room = np.zeros(64, np.int64), np.zeros(64, np.float32)
+    found = ibl_kernel.nearest(ring, np.array(apart, np.float32), k, near, room)
+    order = [(newest - step) % n for step in range(n)]
+    assert near[:found].tolist() == naive.nearest(apart, order, k)
+
+
+def test_ibl_answers_with_the_wait_of_the_same_kind_of_job():
+    method = Ibl(search=False, k=1)
+    state = tell(method, [10.0] * 5, procs=1.0)
+    tell(method, [5000.0] * 5, procs=32.0, start_row=10)
+    state.now = 6000.0
+    assert method.predict(JobRequest(50, 50, 6000.0, 32.0, 600.0, NAN), state).point == 5000.0
+
+
+running = st.lists(st.tuples(st.integers(1, 4), st.sampled_from([1.0, 5.0, 9.0, 30.0])), max_size=3)
+queued = st.lists(st.tuples(st.integers(1, 12), st.sampled_from([1.0, 5.0, 9.0, 30.0, 31.0])), min_size=1, max_size=8)
+
+
+@given(running, queued, st.booleans())
+def test_forward_start_as_by_brute_force(now, line, backfill):
+    parts = [np.array(column, float) for column in ([p for p, _ in now], [t for _, t in now])]
+    parts += [np.array(column, float) for column in ([p for p, _ in line], [t for _, t in line])]
+    told = forward_start(12, *parts, "easy" if backfill else "fcfs")
+    assert told == naive.forward_start(12, now, line, backfill)
+
+
+def test_scheduler_replay_waits_for_the_running_job():
+    method, state = make("wait", "scheduler_replay:policy=fcfs"), SystemState(4.0)
+    for event in (Submit(0.0, JobRequest(0, 1, 0.0, 4.0, 500.0, NAN)),
+                  Start(0.0, JobRequest(0, 1, 0.0, 4.0, 500.0, NAN), 0.0)):  # fmt: skip
+        state.apply(event)
+        method.observe(event, state)
+    state.now = 100.0
+    assert method.predict(JobRequest(1, 2, 100.0, 1.0, 60.0, NAN), state).point == 400.0
+    assert "larger than the machine" in method.predict(JobRequest(1, 2, 100.0, 5.0, 60.0, NAN), state).basis
+
+
+def test_an_outage_is_told_from_a_full_machine():
+    """A day without events is an outage only when a queued job had room."""
+    for procs, learned in ((1.0, None), (4.0, 100000.0)):
+        census, state = Census(), SystemState(4.0)
+        busy, waiting = JobRequest(0, 1, 0.0, 2.0, 9e5, NAN), JobRequest(1, 2, 0.0, procs, 60.0, NAN)
+        for event in (Submit(0.0, busy), Start(0.0, busy, 0.0), Submit(0.0, waiting)):
+            state.apply(event)
+            census.observe(event, state)
+        event = Start(100000.0, waiting, 100000.0)
+        state.apply(event)
+        assert census.observe(event, state) == learned
+
+
+def test_the_batch_paths_skip_the_same_waits_as_the_count_for_people():
+    from batchcast.evaluate.wait import irregular_waits, outage_waits
+
+    log = Trace.from_arrays(
+        {
+            "submit_time": [0.0, 10.0, 20.0, 300000.0, 300001.0],
+            "wait_time": [0.0, 299990.0, np.nan, -5.0, 3.0],
+            "run_time": [5.0, 5.0, 5.0, 5.0, 5.0],
+            "req_procs": [1.0, 1.0, 1.0, 1.0, 99.0],
+            "req_time": [60.0] * 5,
+        },
+        LogInfo(max_procs=64.0),
+    )
+    spoiled, outages = outage_waits(log)
+    assert (spoiled.tolist(), outages) == ([False, True, False, False, False], 1)
+    assert list(irregular_waits(log).values()) == [1, 1, 1, 1]
+    method = Ibl(search=False)
+    _, wait, learned, _ = method._collected(log, "honest", "req", None)
+    assert learned.tolist() == [0]
+    assert wait[0] == 0.0
