@@ -41,7 +41,7 @@ def compile_key(function: Callable[..., float]) -> Any:
 
     The result must be kept as long as its address is used.
     """
-    return numba.cfunc(KEY, nopython=True, error_model="numpy")(function)
+    return numba.cfunc(KEY, error_model="numpy")(function)
 
 
 @intrinsic

@@ -36,7 +36,7 @@ def order_key(order, address, origin, now, submit, procs, planned, wait):
         share = wait / planned
         return -procs * (share * share * share)
     if order == USER:
-        key = call_address(address, now, submit, procs, planned, wait)
+        key: float = call_address(address, now, submit, procs, planned, wait)
         return math.inf if math.isnan(key) else key
     since = math.log10(max(submit - origin, 1.0))
     if order == F1:
