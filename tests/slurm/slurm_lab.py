@@ -115,6 +115,9 @@ class Lab:
                 if process.poll() is None:
                     process.kill()
         self._reap(self.pid_file("munged"))
+        if "FAKETIME_SHARED" in self.env:
+            for path in Path("/dev/shm").glob(f"*faketime*_{self.env['FAKETIME_SHARED'].split('_')[-1]}"):
+                path.unlink(missing_ok=True)
         shutil.rmtree(self.root, ignore_errors=True)
 
     # -- use ----------------------------------------------------------------------------------------------------
