@@ -24,6 +24,11 @@ def kernel(function: Callable[..., Any]) -> Any:
     return _compiled(function, OPTIONS)
 
 
+def inlined(function: Callable[..., Any]) -> Any:
+    """The same for a kernel called from few places and often: passing it a dozen arrays costs more than what it does."""
+    return _compiled(function, {**OPTIONS, "forceinline": True})
+
+
 def allocating(function: Callable[..., Any]) -> Any:
     """The same for a kernel that makes arrays of its own."""
     return _compiled(function, {**OPTIONS, "_nrt": True})
