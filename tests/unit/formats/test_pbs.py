@@ -16,8 +16,8 @@ from batchcast.trace import read_trace
 STAMP = "04/01/2024 10:00:00"
 PRO = (
     f'{STAMP};E;12[3].srv;user=ada group=g account="a b" jobname=run queue=long ctime=100 qtime=101 etime=110 '
-    "start=150 end=250 Resource_List.mem=2gb Resource_List.ncpus=8 Resource_List.nodect=2 Resource_List.walltime=01:00:00 "
-    "Exit_status=-29 resources_used.walltime=00:01:39"
+    "start=150 end=250 Resource_List.mem=2gb Resource_List.ncpus=8 Resource_List.nodect=2 "
+    "Resource_List.walltime=01:00:00 Exit_status=-29 resources_used.walltime=00:01:39"
 )
 TORQUE = (
     f"{STAMP};E;9.srv;user=bob ctime=90 start=95 end=96 Resource_List.nodes=2:ppn=4+n7:ppn=2 "
