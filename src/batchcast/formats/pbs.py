@@ -43,7 +43,9 @@ def read_pbs(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool 
     >>> trace.job_id.tolist(), trace.wait_time.tolist(), trace.run_time.tolist(), trace.procs().tolist()
     (['7_2'], [5.0], [10.0], [8.0])
     """
-    problems, rows, others = Problems(source, strict), [], {}
+    problems = Problems(source, strict)
+    rows: list[dict[str, Any]] = []
+    others: dict[str, int] = {}
     text = b"".join(blocks).decode("utf-8", "replace")
     for number, line in enumerate(text.split("\n"), 1):
         line = line.removesuffix("\r")
