@@ -18,6 +18,7 @@ VERBS: dict[str, str] = {
     "info": "What a log holds: counts, dates, machine, known fields, users' accuracy, what cleaning would drop.",
     "runtime": "Predict run times on the recorded clock and score them.",
     "simulate": "Let a scheduler decide the starts, with predictors in the loop.",
+    "convert": "A log in one format as a log in another: SWF, CSV, Parquet.",
     "wait": "Predict queue waits on the recorded clock and score them.",
     "reproduce": "The papers' tables on the shared logs.",
     "vasp": "Features of VASP jobs from their input files, and their run time.",
