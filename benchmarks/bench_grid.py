@@ -28,7 +28,8 @@ def run() -> None:
             heuristic = make("heuristic", name)
             heuristic.assign(_batch(40, 5))  # compiles
             print(
-                f"{f'{jobs:,} x {resources:,}':<18}{name:<18}{_median(lambda h=heuristic: h.assign(batch), repeats):>10.3f}"
+                f"{f'{jobs:,} x {resources:,}':<18}{name:<18}"
+                f"{_median(lambda h=heuristic, b=batch: h.assign(b), repeats):>10.3f}"
             )
     print(f"\n{'simulated, 10,000 jobs at rate 26, T = 0.25':<44}{'s a run':>10}")
     made, grid = draw(Setting(26.0, 0.5, 0.5), np.random.default_rng(1))

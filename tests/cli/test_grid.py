@@ -47,7 +47,8 @@ def test_map_writes_the_plan(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("", "empty"), ("x y z", "not an expected-time matrix"), ("2 2 0\n1\n2\n3\n", "3 times"), ("0 4 0\n", "empty grid"),
+    [("", "empty"), ("x y z", "not an expected-time matrix"), ("2 2 0\n1\n2\n3\n", "3 times"),
+     ("0 4 0\n", "empty grid"),
      ("1 2 0\n1\nnan\n", "job 0 on resource 1"), ("1 2 0\n1\nabc\n", "abc"), ("1 1 0\n-4\n", "-4")],
 )  # fmt: skip
 def test_a_broken_matrix_is_one_message(tmp_path, text, said):
@@ -59,8 +60,8 @@ def test_a_broken_matrix_is_one_message(tmp_path, text, said):
 def test_jobs_from_csv_are_all_accounted_for(tmp_path):
     place = files(tmp_path)
     doc = json.loads(
-        run("simulate", "--jobs", place / "j.csv", "--platform", place / "p.toml", "--heuristic", "emin_min,mct", "--every",
-            "events", "--json")
+        run("simulate", "--jobs", place / "j.csv", "--platform", place / "p.toml", "--heuristic", "emin_min,mct",
+            "--every", "events", "--json")
     )  # fmt: skip
     for row in doc["results"]:
         assert (row["submitted"], row["assigned"], row["unfinished"]) == (5, 1, 4)
@@ -85,14 +86,14 @@ def test_wrong_options_name_what_is_accepted(words, said):
 def test_a_broken_platform_names_the_resource(tmp_path, line):
     (tmp_path / "p.toml").write_text(f'[[resource]]\nid = "r"\nbandwidth = 1\n{line}\n')
     (tmp_path / "j.csv").write_text(JOBS)
-    with pytest.raises(BatchcastError, match="r'|resource 0|r: speed"):
+    with pytest.raises(BatchcastError, match=r"r'|resource 0|r: speed"):
         run("simulate", "--jobs", tmp_path / "j.csv", "--platform", tmp_path / "p.toml", "--heuristic", "mct")
 
 
 def test_drawn_runs_have_intervals_and_a_page(tmp_path):
     doc = json.loads(
-        run("simulate", "--jobs", 80, "--rate", "20,30", "--heuristic", "min_min,emin_min", "--runs", 2, "--workers", 1, "--page",
-            tmp_path / "page.html", "--json")
+        run("simulate", "--jobs", 80, "--rate", "20,30", "--heuristic", "min_min,emin_min", "--runs", 2,
+            "--workers", 1, "--page", tmp_path / "page.html", "--json")
     )  # fmt: skip
     assert len(doc["results"]) == 4
     assert doc["settings"]["seed"] == 1

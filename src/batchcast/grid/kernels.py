@@ -26,7 +26,8 @@ def resource_orders(keys: np.ndarray, less: np.ndarray | None = None) -> np.ndar
     for first in range(0, m, 32):
         block = keys[:, first : first + 32].T.copy(order="C")
         if less is not None:
-            np.subtract(less, block, out=block)
+            with np.errstate(invalid="ignore"):  # no deadline and no fit: NaN, which sorts last
+                np.subtract(less, block, out=block)
         orders[first : first + 32] = np.argsort(block, axis=1, kind="stable")
     return orders
 

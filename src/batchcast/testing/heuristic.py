@@ -1,6 +1,7 @@
 """`check_heuristic`: what every mapping heuristic of batchcast passes, open to anyone's own.
 
-Each check takes a maker (a function without arguments that returns a fresh heuristic) and raises AssertionError in words.
+Each check takes a maker (a function without arguments that returns a fresh heuristic) and raises AssertionError in
+words.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def test_settings_share_their_draws():
 
 @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf])
 def test_a_resource_no_job_could_be_timed_on_is_named(value):
-    with pytest.raises(InputError, match="'slow'.*speed"):
+    with pytest.raises(InputError, match=r"'slow'.*speed"):
         Resources(["slow"], np.array([value]), np.ones(1), np.zeros(1))
 
 
