@@ -25,7 +25,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """The same for a kernel called from few places and often: passing it a dozen arrays costs more than what it does."""
+    """The same for a kernel called from few places and often: passing a dozen arrays costs more than its work."""
     return _compiled(function, {**OPTIONS, "forceinline": True})
 
 
