@@ -21,6 +21,7 @@ from slurm_lab import Lab, missing
 from batchcast.store.reader import Reader
 
 JOBS, KILLS = 200, 30
+"""Jobs of each replay (`experiments.py faults 100` takes another number) and kills of the collector."""
 
 
 def main() -> int:
@@ -29,9 +30,11 @@ def main() -> int:
     if reason:
         print(f"experiments: {reason}", file=sys.stderr)
         return 1
-    chosen = sys.argv[1:] or ["calm", "faults", "queue"]
+    numbers = [int(word) for word in sys.argv[1:] if word.isdigit()]
+    jobs = numbers[0] if numbers else JOBS
+    chosen = [word for word in sys.argv[1:] if not word.isdigit()] or ["calm", "faults", "queue"]
     if "calm" in chosen:
-        with test_replay.calm(JOBS) as followed, tempfile.TemporaryDirectory() as place:
+        with test_replay.calm(jobs) as followed, tempfile.TemporaryDirectory() as place:
             test_replay.check_jobs(followed)
             test_replay.check_names(followed)
             test_replay.check_outcomes(followed)
@@ -40,7 +43,7 @@ def main() -> int:
             _replay_table("1. Replay, undisturbed", followed)
             print(followed.run("accuracy"))
     if "faults" in chosen:
-        with test_replay.troubled(JOBS, KILLS) as followed, tempfile.TemporaryDirectory() as place:
+        with test_replay.troubled(jobs, KILLS) as followed, tempfile.TemporaryDirectory() as place:
             test_replay.check_faults(followed, KILLS)
             test_replay.check_jobs(followed)
             test_replay.check_outcomes(followed)

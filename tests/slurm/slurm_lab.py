@@ -4,7 +4,7 @@ Nothing here is a stand-in: munged, MariaDB, slurmdbd, slurmctld and one slurmd 
 on loopback, with ports found free, and every one is stopped by its pid. On a fast clock (`speed` > 1) all of Slurm,
 its clients and the jobs live in one accelerated time (libfaketime); MariaDB stays on real time.
 
-    python tests/slurm/slurm_lab.py run --nodes 4 -- CMD...     bring it up, run CMD in it, take it down
+    python tests/slurm/slurm_lab.py --nodes 4 run -- CMD...     bring it up, run CMD in it, take it down
 """
 
 from __future__ import annotations
@@ -115,6 +115,9 @@ class Lab:
                 if process.poll() is None:
                     process.kill()
         self._reap(self.pid_file("munged"))
+        if "FAKETIME_SHARED" in self.env:
+            for path in Path("/dev/shm").glob(f"*faketime*_{self.env['FAKETIME_SHARED'].split('_')[-1]}"):
+                path.unlink(missing_ok=True)
         shutil.rmtree(self.root, ignore_errors=True)
 
     # -- use ----------------------------------------------------------------------------------------------------

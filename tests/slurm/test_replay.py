@@ -91,7 +91,8 @@ class Trouble:
         self.follower.lab.start_slurmctld()
 
     def fill(self) -> None:
-        """Nothing more can be written, and the collector has noticed."""
+        """Nothing more can be written, and the collector, started anew, has said so (a log it had could be reused)."""
+        self.follower.kill(signal.SIGTERM)
         with (self.disk / "ballast").open("wb", buffering=0) as ballast:
             for size in (65536, 512):
                 try:
@@ -99,14 +100,19 @@ class Trouble:
                         ballast.write(b"x" * size)
                 except OSError:
                     continue
-        seen = self.follower.log.read_text(errors="replace").count("is full")
-        if self.follower.process is not None and self.follower.process.poll() is None:
-            self.follower.lab.wait(
-                lambda: self.follower.log.read_text(errors="replace").count("is full") > seen, "word of the full disk"
-            )
+        seen = self.words()
+        self.follower.start()
+        self.follower.lab.wait(lambda: self.words() > seen, f"word of the full disk\n{self.follower.tail()}")
 
     def empty(self) -> None:
+        """Room again; a collector that could not even start is started, as systemd would."""
         (self.disk / "ballast").unlink()
+        self.follower.kill(signal.SIGTERM)
+        self.follower.start()
+
+    def words(self) -> int:
+        """How often the collector said that the disk is full."""
+        return self.follower.log.read_text(errors="replace").count("is full")
 
 
 class small_disk:

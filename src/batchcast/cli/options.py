@@ -46,7 +46,7 @@ _LOG = (
     click.option("--procs", type=click.Choice(["alloc", "req"]), help="A job's processors: first choice. Default req."),
     click.option("--procs-total", metavar="N|peak", help="The machine's processors. Default: the log's header."),
     click.option(
-        "--format", "format", type=click.Choice(["swf", "sacct", "parquet"]), help="Default: told by content."
+        "--format", "format", type=click.Choice(["swf", "sacct", "pbs", "parquet"]), help="Default: told by content."
     ),
     click.option("--strict", is_flag=True, help="Stop at the first broken line."),
 )

@@ -68,6 +68,8 @@ def command(**given: Any) -> None:
     \b
     batchcast simulate log.swf.gz --backfill-order sjf --runtime last_2 --correct incremental
     """
+    import os
+    import sys
     import time
 
     from ..predict.registry import split_specs
@@ -78,6 +80,8 @@ def command(**given: Any) -> None:
     mask = take_score(given, log) if given["score_from"] or given["score_to"] or given["score_status"] else None
     for key in ("score_from", "score_to", "score_status"):
         given.pop(key, None)
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # for MODULE:FUNCTION; the console script's path starts at its own folder
     policy = Policy(
         given["order"],
         given["backfill"],

@@ -92,9 +92,9 @@ def _answers(
     if private and whoami() != "root":
         rows = [row for row in rows if row["user_id"] == whoami()]
     if not rows:
-        whose = f"job {', '.join(ids)}" if ids else f"any job of {user}"
+        what = f"job {', '.join(ids)} is not" if ids else f"no job of {user} is"
         raise NoAnswer(
-            f"{whose} is not waiting in {cluster}, as far as the collector knows",
+            f"{what} waiting in {cluster}, as far as the collector knows",
             hint="squeue shows whether it runs or is gone; a job just submitted appears within a minute",
         )
     least = settings["least_users"] if private else 1

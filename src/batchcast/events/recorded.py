@@ -34,7 +34,8 @@ def timeline(trace: Trace, protocol: str = "honest") -> Timeline:
     """The events of a log in the order of DESIGN, Events. `paper`: each job's End right after its Submit, log order.
 
     `starts_first` (papers/quick-starters.md, State): at a submission every end and start up to that instant has been
-    told, those of jobs submitted earlier in the same instant too. Otherwise a zero-length job ends, and a job withdrawn at once leaves, in a further round of its instant. O(n log n).
+    told, those of jobs submitted earlier in the same instant too. Otherwise a zero-length job ends, and a job withdrawn
+    at once leaves, in a further round of its instant. O(n log n).
     """
     if protocol not in PROTOCOLS:
         raise UsageError(f"not a protocol: {protocol!r} (accepted: {', '.join(PROTOCOLS)})")

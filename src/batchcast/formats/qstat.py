@@ -99,10 +99,10 @@ def sighting(job_id: str, a: Mapping[str, str]) -> Sighting | None:
     pending = _STATES.get(letter) == "PENDING"
     procs = _count(a.get("Resource_List.ncpus", "")) or _count(a.get("Resource_List.nodect", ""))
     return Sighting(
-        job_id=_short(job_id),
+        job_id=short_id(job_id),
         raw_id=job_id,
         submit_time=submit,
-        state=_ended_state(a.get("Exit_status", ""), never_ran) if ended else _STATES.get(letter, "COMPLETING"),
+        state=ended_state(a.get("Exit_status", ""), never_ran) if ended else _STATES.get(letter, "COMPLETING"),
         certain=ended or _STATES.get(letter, "COMPLETING") != "COMPLETING",
         start_time=math.nan if pending or never_ran else start,
         end_time=end if ended else math.nan,
@@ -115,7 +115,7 @@ def sighting(job_id: str, a: Mapping[str, str]) -> Sighting | None:
         req_time=parse_duration(a.get("Resource_List.walltime", "")),
         procs=procs or math.nan,
         nodes=_count(a.get("Resource_List.nodect", "")) or math.nan,
-        req_mem_kib=_kib(a.get("Resource_List.mem", "")),
+        req_mem_kib=size_kib(a.get("Resource_List.mem", "")),
         user_id=a.get("Job_Owner", "").partition("@")[0] or None,
         group_id=a.get("egroup") or None,
         account=a.get("Account_Name") or a.get("project") or None,
@@ -157,7 +157,7 @@ def utc(text: str) -> float:
         return math.nan
 
 
-def _ended_state(status: str, never_ran: bool) -> str:
+def ended_state(status: str, never_ran: bool) -> str:
     """PBS adds 256 to the signal that killed a job; walltime exceeded is -29."""
     if never_ran:
         return "CANCELLED"
@@ -168,7 +168,7 @@ def _ended_state(status: str, never_ran: bool) -> str:
     return "CANCELLED" if status in ("271", "265") else "FAILED"
 
 
-def _short(job_id: str) -> str:
+def short_id(job_id: str) -> str:
     """`12[3].server` as 12_3, `12.server` as 12: ids as the rest of batchcast sorts them."""
     match = re.match(r"(\d+)(?:\[(\d+)\])?", job_id)
     if match is None:
@@ -180,7 +180,7 @@ def _count(text: str) -> float:
     return float(text) if text.isdigit() else 0.0
 
 
-def _kib(text: str) -> float:
+def size_kib(text: str) -> float:
     """PBS sizes: a number with b, kb, mb, gb; w is a word of eight bytes."""
     match = _MEMORY.fullmatch(text.strip())
     if match is None:

@@ -14,6 +14,7 @@ from .blocks import Block, Callout, Figure, Section, Table, TableColumn
 RANGES = ("≤ 1 h", "1–3 h", "3–6 h", "6–12 h", "12–24 h", "1–2 d", "> 2 d")
 ROUNDED = ("15 min", "30 min", "1 h", "3 h", "6 h", "12 h", "24 h")
 Row = Mapping[str, Any]
+SLOTS = {"qbets": 1, "ibl": 2, "pqstar": 3}
 
 
 def pqstar_tables(rows: Sequence[Row], thresholds: Sequence[Row]) -> list[Table]:
@@ -96,6 +97,7 @@ def pqstar_figures(studies: Sequence[Any]) -> list[Figure]:
                 {m: error_by_range(wait, values) for m, values in shown.items()},
                 value="mean absolute error",
                 seconds=True,
+                slots=SLOTS,
             )
         )
         quick = np.flatnonzero(study.wait <= 3600.0)[:2000]
@@ -107,6 +109,7 @@ def pqstar_figures(studies: Sequence[Any]) -> list[Figure]:
                     x="actual wait, s",
                     y="predicted wait, s",
                     alt=f"{study.name}: predicted against actual wait of {len(quick)} quick starters, ibl and pqstar.",
+                    slots=SLOTS,
                 )
             )
         )
@@ -153,7 +156,12 @@ def _stacked(title: str, shares: np.ndarray) -> Figure:
     made = figures.bars(title, RANGES, series, value="share of the jobs", share=True)
     data = [{**d, "text": None, "textposition": "none"} for d in made.data]
     xaxis = {**made.layout["xaxis"], "range": [0, 1]}
-    return replace(made, data=data, layout={**made.layout, "barmode": "stack", "xaxis": xaxis}, height=380)
+    return replace(
+        made,
+        data=data,
+        layout={**made.layout, "barmode": "stack", "xaxis": xaxis, "legend": {"traceorder": "normal"}},
+        height=380,
+    )
 
 
 def _table(caption: str, rows: Sequence[Row], names: Sequence[str], *columns: tuple[str, str, Any]) -> Table:

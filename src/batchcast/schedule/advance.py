@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiled import kernel
+from .compiled import inlined, kernel
 from .conservative import give_back, schedule_conservatively
 from .corrections import corrected
 from .heap import pop
@@ -104,7 +104,7 @@ def advance(registers, jobs, slots, blocks, plan, endings, instant, choices, pro
             r.phase = ENDS if further_round(r, endings, instant) else NEXT
 
 
-@kernel
+@inlined
 def one_pass(r, jobs, slots, blocks, plan, endings, instant, choices, profile, log):
     """One scheduling pass of whichever kind the policy is (pyss makes it in four places)."""
     if r.backfill == CONSERVATIVE:
@@ -113,7 +113,7 @@ def one_pass(r, jobs, slots, blocks, plan, endings, instant, choices, profile, l
         schedule(r, jobs, slots, blocks, plan, endings, instant, choices, log)
 
 
-@kernel
+@inlined
 def next_instant(r, jobs, plan, endings):
     """The next time at which anything happens: a submission, an end, planned or true, a reservation; infinity: done."""
     time = np.inf
@@ -126,7 +126,7 @@ def next_instant(r, jobs, plan, endings):
     return min(time, r.next_start)
 
 
-@kernel
+@inlined
 def tell_overdue(r, jobs, plan, log):
     """Correct the plans that ran out at this instant; true when a predictor must be asked about register `job`."""
     place = 0
@@ -155,7 +155,7 @@ def tell_overdue(r, jobs, plan, log):
     return False
 
 
-@kernel
+@inlined
 def replan(r, plan, it, job, old_end):
     """Move a running job to its new planned end (always later than now: a plan in the past would stand still)."""
     drop_plan(r, plan, job, old_end)
@@ -166,7 +166,7 @@ def replan(r, plan, it, job, old_end):
     r.rebuild = r.backfill == CONSERVATIVE
 
 
-@kernel
+@inlined
 def end_job(r, jobs, plan, profile, ring, ring_count, log, job):
     """A job leaves the machine, and the native planner learns."""
     it = jobs[job]
@@ -181,7 +181,7 @@ def end_job(r, jobs, plan, profile, ring, ring_count, log, job):
     note(r, log, LOG_END, job)
 
 
-@kernel
+@inlined
 def arrive(r, jobs, slots, blocks, job):
     """A planned job joins the queue."""
     jobs[job].first = jobs[job].planned
@@ -189,7 +189,7 @@ def arrive(r, jobs, slots, blocks, job):
     r.arrived += 1
 
 
-@kernel
+@inlined
 def further_round(r, endings, instant):
     """Whether zero-length jobs started at this instant are still to end; they become the ends of the next round."""
     again = r.instant_first < r.instant_end

@@ -24,6 +24,11 @@ def kernel(function: Callable[..., Any]) -> Any:
     return _compiled(function, OPTIONS)
 
 
+def inlined(function: Callable[..., Any]) -> Any:
+    """The same for a kernel called from few places and often: passing a dozen arrays costs more than its work."""
+    return _compiled(function, {**OPTIONS, "forceinline": True})
+
+
 def allocating(function: Callable[..., Any]) -> Any:
     """The same for a kernel that makes arrays of its own."""
     return _compiled(function, {**OPTIONS, "_nrt": True})
@@ -41,7 +46,7 @@ def compile_key(function: Callable[..., float]) -> Any:
 
     The result must be kept as long as its address is used.
     """
-    return numba.cfunc(KEY, nopython=True, error_model="numpy")(function)
+    return numba.cfunc(KEY, error_model="numpy")(function)
 
 
 @intrinsic

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiled import kernel
+from .compiled import inlined
 
 TO_REQUEST, INCREMENTAL, DOUBLING = range(3)
 NAMES = {"requested": TO_REQUEST, "incremental": INCREMENTAL, "doubling": DOUBLING}
@@ -15,7 +15,7 @@ NAMES = {"requested": TO_REQUEST, "incremental": INCREMENTAL, "doubling": DOUBLI
 STEPS = np.array([1, 5, 15, 30, 60, 120, 300, 600, 1200, 3000, 6000], np.float64) * 60.0  # 1 min .. 100 h
 
 
-@kernel
+@inlined
 def corrected(correction, elapsed, first, request, step):
     """The planned length after the `step`-th correction (from 0) of a job running for `elapsed` seconds.
 

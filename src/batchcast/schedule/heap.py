@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .compiled import kernel
+from .compiled import inlined
 
 
-@kernel
+@inlined
 def push(heap, count, key, tie, item):
     """Add an entry to a heap of `count`, the smallest (key, tie) first; returns the new count. O(log count)."""
     place = count
@@ -21,7 +21,7 @@ def push(heap, count, key, tie, item):
     return count + 1
 
 
-@kernel
+@inlined
 def pop(heap, count):
     """Drop the first entry of a heap of `count`; returns the new count. O(log count)."""
     last = count - 1
@@ -41,7 +41,7 @@ def pop(heap, count):
     return last
 
 
-@kernel
+@inlined
 def before(one, other):
     """Whether one entry comes before another."""
     return one.key < other.key or (one.key == other.key and one.tie < other.tie)

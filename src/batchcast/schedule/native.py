@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiled import kernel
+from .compiled import inlined
 
 
-@kernel
+@inlined
 def plan_natively(r, ring, ring_count, it):
     """The planned run time of a job submitted now: the mean of recent ones, else the request; within [1, request].
 
@@ -29,7 +29,7 @@ def plan_natively(r, ring, ring_count, it):
     return max(min(point, it.request), 1.0)
 
 
-@kernel
+@inlined
 def learn_natively(ring, ring_count, it):
     """A job finished: its run time overwrites the oldest of its rings."""
     for number in (it.alike_ring, it.user_ring):

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 
-from .compiled import call_address, kernel
+from .compiled import call_address, inlined
 
 FCFS, SJF, LJF, SAF, WFP, F1, F2, F3, F4, USER = range(10)
 NAMES = {"fcfs": FCFS, "sjf": SJF, "ljf": LJF, "saf": SAF, "wfp": WFP, "f1": F1, "f2": F2, "f3": F3, "f4": F4}
 VARYING = frozenset({WFP})
 
 
-@kernel
+@inlined
 def order_key(order, address, origin, now, submit, procs, planned, wait):
     """The key of a queued job. `origin` is the log's first submission, times are seconds.
 
@@ -36,7 +36,7 @@ def order_key(order, address, origin, now, submit, procs, planned, wait):
         share = wait / planned
         return -procs * (share * share * share)
     if order == USER:
-        key = call_address(address, now, submit, procs, planned, wait)
+        key: float = call_address(address, now, submit, procs, planned, wait)
         return math.inf if math.isnan(key) else key
     since = math.log10(max(submit - origin, 1.0))
     if order == F1:
@@ -48,7 +48,7 @@ def order_key(order, address, origin, now, submit, procs, planned, wait):
     return planned * math.sqrt(procs) + 530000.0 * since
 
 
-@kernel
+@inlined
 def head_key(r, it):
     """The key that decides the head. Ageing adds weight * submit: always the same order as key - weight * wait."""
     planned = it.request if r.head_on else it.planned
@@ -57,7 +57,7 @@ def head_key(r, it):
     return key + r.head_ageing * (it.submit - r.origin)
 
 
-@kernel
+@inlined
 def candidate_key(r, it):
     """The key among candidates; see `head_key`."""
     planned = it.request if r.candidate_on else it.planned

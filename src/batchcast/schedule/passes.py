@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiled import kernel
+from .compiled import inlined, kernel
 from .heap import pop
 from .queue import any_fits, collect, head_place, length, next_candidate, rekey
 from .running import reserve, reserve_by_request
@@ -67,7 +67,7 @@ def backfill_many(r, jobs, slots, blocks, plan, endings, instant, choices, log, 
             pass_head(r, jobs, slots, blocks, plan, endings, instant, log, place, by_request)
 
 
-@kernel
+@inlined
 def try_newest(r, jobs, slots, blocks, plan, endings, instant, log):
     """Backfill the job that has just come, if the head's reservation allows."""
     if not r.reserved:
@@ -75,7 +75,7 @@ def try_newest(r, jobs, slots, blocks, plan, endings, instant, log):
     pass_head(r, jobs, slots, blocks, plan, endings, instant, log, r.newest, False)
 
 
-@kernel
+@inlined
 def pass_head(r, jobs, slots, blocks, plan, endings, instant, log, place, by_request):
     """Start a candidate that fits now if it ends by the shadow time, or else uses up extra processors only."""
     if r.now + length(jobs, slots[place], by_request) > r.shadow_time:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from .compiled import kernel
+from .compiled import inlined
 from .heap import pop, push
 
 
-@kernel
+@inlined
 def add_plan(r, plan, job, procs, planned_end):
     """Insert a running job by its planned end, after equal ones. O(running)."""
     place = r.running
@@ -19,7 +19,7 @@ def add_plan(r, plan, job, procs, planned_end):
     r.running += 1
 
 
-@kernel
+@inlined
 def drop_plan(r, plan, job, planned_end):
     """Take a running job out of the plan. O(running)."""
     low, high = 0, r.running
@@ -31,32 +31,33 @@ def drop_plan(r, plan, job, planned_end):
             high = middle
     while plan[low].job != job:
         low += 1
-    r.running -= 1
-    for place in range(low, r.running):
+    last = r.running - 1
+    r.running = last
+    for place in range(low, last):
         plan[place] = plan[place + 1]
 
 
-@kernel
+@inlined
 def reserve(r, plan, procs):
     """Set when a head job of `procs` processors can start by the plan, and how many processors are left over then.
 
     Mu'alem & Feitelson (TPDS 2001): walk the running jobs by planned end until enough processors are free; all jobs
     planned to end at that very instant count. O(running).
     """
-    free, place = r.free, 0
-    r.shadow_time = r.now
-    while free < procs and place < r.running:
-        free += plan[place].procs
-        r.shadow_time = plan[place].end
-        place += 1
-    while place < r.running and plan[place].end == r.shadow_time:
+    free, place, running = r.free, 0, r.running
+    while free < procs and place < running:
         free += plan[place].procs
         place += 1
+    shadow_time = plan[place - 1].end if place > 0 else r.now
+    while place < running and plan[place].end == shadow_time:
+        free += plan[place].procs
+        place += 1
+    r.shadow_time = shadow_time
     r.extra_procs = free - procs
     r.reserved = 1
 
 
-@kernel
+@inlined
 def reserve_by_request(r, jobs, plan, choices, procs):
     """As `reserve`, but a running job counts until it must end: start + request. O(running)."""
     count = 0

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiled import kernel
+from .compiled import inlined
 from .heap import push
 from .queue import dequeue
 from .running import add_plan
 from .state import LOG_START, PYSS, REQUESTED
 
 
-@kernel
+@inlined
 def start_job(r, jobs, slots, blocks, plan, endings, instant, log, place, backfilled):
     """The job of a slot runs from now on. Ends tie by log order, under pyss by order of start."""
     job = slots[place].job
@@ -32,13 +32,13 @@ def start_job(r, jobs, slots, blocks, plan, endings, instant, log, place, backfi
         push_end(r, endings, r.now + it.run, r.sequence if r.event_order == PYSS else np.int64(job), job)
 
 
-@kernel
+@inlined
 def push_end(r, endings, time, tie, job):
     """Note when a job will truly end."""
     r.ending = push(endings, r.ending, time, tie, job)
 
 
-@kernel
+@inlined
 def note(r, log, kind, job):
     """Note a decision for predictors outside the kernel, where there are any."""
     if log.size > 0:

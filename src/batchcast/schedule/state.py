@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-BLOCK = 64  # slots per block of the queue: one entry of minima stands for 64 jobs
+BLOCK = 16  # slots per block of the queue: one entry of minima stands for 16 jobs
 GONE = np.int64(1 << 30)  # processors of an empty slot: never fits
 
 # where `advance` goes on
@@ -114,7 +114,7 @@ class KernelState(NamedTuple):
     registers: np.ndarray  # REGISTERS, one record
     jobs: np.ndarray  # JOBS (n,)
     slots: np.ndarray  # SLOTS: the queue in arrival order, with gaps
-    blocks: np.ndarray  # BLOCKS: minima over 64 slots each
+    blocks: np.ndarray  # BLOCKS: minima over 16 slots each
     plan: np.ndarray  # PLAN: running jobs by planned end
     endings: np.ndarray  # HEAP: jobs by true end
     instant: np.ndarray  # int32: zero-length jobs of this instant

@@ -5,8 +5,6 @@ from __future__ import annotations
 import dis
 import importlib
 import inspect
-import os
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -81,8 +79,6 @@ def _parameters(order: str, rest: str, option: str) -> tuple[int, float]:
 
 
 def _imported(module: str, function: str, option: str) -> Callable[..., float]:
-    if os.getcwd() not in sys.path and "" not in sys.path:
-        sys.path.append(os.getcwd())  # the console script's path starts at its own folder
     try:
         found: Callable[..., float] = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError) as error:

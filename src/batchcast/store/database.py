@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -113,9 +114,14 @@ class Store:
                 changed = meta.update().where(meta.c.cluster == "", meta.c.name == "schema_version")
                 connection.execute(changed.values(value=str(step + 1)))
 
+    def _no_room(self) -> bool:
+        """Whether the disk of an SQLite store is all but full: SQLite calls that an I/O error at times."""
+        path = sqlite_path(self.url)
+        return path is not None and shutil.disk_usage(path.parent).free < 1_000_000
+
     def _explained(self, error: SQLAlchemyError) -> BatchcastError:
         said = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-        if "full" in said or "No space" in said:
+        if "full" in said or "No space" in said or ("I/O error" in said and self._no_room()):
             return BatchcastError(
                 f"the disk of {self.shown} is full ({said}); nothing was written",
                 hint="make room; the collector goes on by itself",

@@ -41,7 +41,7 @@ def untold(connection: Connection, cluster: str, until: float) -> list[LiveJob]:
 def told(connection: Connection, cluster: str) -> Iterator[LiveJob]:
     """Every job of which anything was told: what a restarted clock hears again."""
     query = select(*_COLUMNS).where(jobs.c.cluster == cluster, jobs.c.told > 0)
-    for row in connection.execution_options(yield_per=5000).execute(query).mappings():
+    for row in connection.execute(query, execution_options={"yield_per": 5000}).mappings():
         yield _live_job(dict(row))
 
 

@@ -33,9 +33,8 @@ def keys_are_numbers(order: Order) -> None:
     """A function of one's own gives a finite key for ordinary and for odd jobs."""
     if isinstance(order, str):
         return
-    values = ((1e5, 1.6e9), (0.0, 9e4), (1.0, 1e6), (1.0, 3600.0, 1e7))
-    for now, submit, procs, planned in itertools.product(*values):
-        wait = max(now - submit, 0.0)
+    values = ((0.0, 60.0, 1e7), (0.0, 1.6e9), (1.0, 1e6), (1.0, 3600.0, 1e7))
+    for wait, submit, procs, planned in itertools.product(*values):
         try:
             key = float(order(submit + wait, submit, procs, planned, wait))
         except (ArithmeticError, ValueError) as error:

@@ -12,7 +12,7 @@ from ..table import LogInfo, Trace
 from .source import FORMS, Source
 from .zone import zone
 
-FORMATS = ("swf", "sacct", "parquet")
+FORMATS = ("swf", "sacct", "pbs", "parquet")
 _GLANCE = 1 << 13
 
 
@@ -25,7 +25,7 @@ def read_trace(
     procs_total: float | None = None,
 ) -> Trace:
     """The log at `path` (`-`: standard input) as a Trace: plain, gzip or xz; SWF, a `sacct -P` dump,
-    or a Parquet file (`trace.parquet`).
+    a PBS accounting log, or a Parquet file (`trace.parquet`).
 
     The format is told by content unless given (one of `FORMATS`). The zone of dates is `timezone`, else the log's own
     TimeZoneString, else its TimeZone, else UTC; `info.timezone_source` says which. `procs_total` overrides the
@@ -61,13 +61,17 @@ def _parse(source: Source, format: str | None, strict: bool, timezone: str | Non
         from .parquet import parse_parquet
 
         return parse_parquet(b"".join(whole), source.name)
+    if format == "pbs":
+        from ..formats.pbs import read_pbs
+
+        return read_pbs(whole, source.name, strict=strict)
     from ..formats.sacct import read_sacct
 
     return read_sacct(whole, source.name, strict=strict, zone=zone(timezone or "UTC"))
 
 
 def sniff(sample: bytes) -> str | None:
-    """`swf`, `sacct` or `parquet`, or None when the bytes have the marks of no format.
+    """`swf`, `pbs`, `sacct` or `parquet`, or None when the bytes have the marks of no format.
 
     >>> sniff(b"; MaxProcs: 128\\n"), sniff(b"JobID|Submit|State\\n"), sniff(b"PAR1..."), sniff(b"hello\\n")
     ('swf', 'sacct', 'parquet', None)
@@ -78,6 +82,10 @@ def sniff(sample: bytes) -> str | None:
 
     if looks_like_swf(sample[:_GLANCE]):
         return "swf"
+    from ..formats.pbs import looks_like_pbs
+
+    if looks_like_pbs(sample[:_GLANCE].decode("utf-8", "replace")):
+        return "pbs"
     from ..formats.sacct import looks_like_sacct  # brings much that SWF does not need
 
     if looks_like_sacct(sample[:_GLANCE].decode("utf-8", "replace")):
@@ -90,7 +98,7 @@ def _unrecognised(source: Source, sample: bytes) -> str:
     what = "binary data, not a job log" if junk > len(sample[:4096]) // 100 else "not a job log of a known format"
     line = sample.split(b"\n", 1)[0][:60].decode("utf-8", "replace")
     raise input_error(
-        source.name, what, line=1, value=line, accepted=FORMS, hint="--format swf or --format sacct to insist"
+        source.name, what, line=1, value=line, accepted=FORMS, hint="--format swf, sacct or pbs to insist"
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 
@@ -64,9 +64,9 @@ class Script:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def settings(url: str) -> Settings:
     given = {
-        "store": str(tmp_path / "s.db"),
+        "store": url,
         "history_days": 0.1,
         "runtime": "recent_mean",
         "wait": "recent_wait:need=1",
@@ -103,14 +103,14 @@ def test_jobs_come_in_once_and_every_forecast_comes_out(settings: Settings) -> N
     assert [o["outcome_s"] for o in outcomes] == [50, 45, 50, 90, 1, 1]
 
 
-def test_a_new_collector_goes_on_where_a_killed_one_was(settings: Settings) -> None:
+def test_a_new_collector_goes_on_where_a_killed_one_was(settings: Settings, new_url: Callable[[], str]) -> None:
     jobs = [Job(str(k), 1000 + 7 * k, 1050 + 9 * k, 1100 + 13 * k) for k in range(20)]
     whole, pieces = Script(jobs), Script(jobs)
     step(whole, collect(whole, settings), *range(1000, 1700, 30))
     wanted = Reader(settings["store"]).rows(
         "SELECT row, kind, point_s, basis, outcome_s FROM forecasts WHERE moment = 'submit' ORDER BY id"
     )
-    other = load({**settings.values, "store": settings["store"] + "2"}, {})
+    other = load({**settings.values, "store": new_url()}, {})
     for time in range(1000, 1700, 30):
         step(pieces, collect(pieces, other), time)
     again = Reader(other["store"]).rows(
@@ -183,7 +183,7 @@ def test_what_nobody_can_tell_is_given_up_after_a_while_and_marked(settings: Set
     assert stored(settings, "status, end_time, open") == [("lost", 1030.0, 0)]
 
 
-def test_history_is_read_in_overlapping_windows_and_resumed(settings: Settings, tmp_path: Path) -> None:
+def test_history_is_read_in_overlapping_windows_and_resumed(settings: Settings) -> None:
     long = load({**settings.values, "history_days": 3, "window_s": 86400, "overlap_s": 3600}, {})
     old = [Job(str(k), 1_000_000 - 3600 * k, 1_000_001 - 3600 * k, 1_000_060 - 3600 * k) for k in range(1, 60)]
     script = Script(old, time=1_000_000.0)

@@ -33,7 +33,7 @@ def start_order(order, jobs):
         ("ljf", [1, 2, 3]),
         ("saf", [2, 3, 1]),
         ("sjf:ageing=1000", [1, 2, 3]),
-        (odd, [1, 2, 3]),
+        (odd, [1, 3, 2]),
     ],
 )
 def test_heads_go_in_order(order, expected):
@@ -53,21 +53,14 @@ def test_the_learned_orders_do_not_depend_on_where_the_clock_starts(name, key):
     rng = np.random.default_rng(3)
     submit, procs = np.cumsum(rng.integers(1, 90, 60)).astype(float), rng.integers(1, 5, 60)
     run = rng.integers(500, 90000, 60).astype(float)
-    logs = [
-        Trace.from_arrays({"submit_time": submit + epoch, "req_procs": procs, "run_time": run, "req_time": run})
-        for epoch in (0.0, 1.7e9)
-    ]
-    one, other = (simulate(log, Policy(name, "none"), total=4) for log in logs)
-    assert np.array_equal(one.start_time, other.start_time - 1.7e9)
-    waiting = [k for k in range(60) if submit[k] < run[0]]  # all there when the first job ends
-    keys = {k: key(run[k], procs[k], max(submit[k] - submit[0], 1.0)) for k in waiting}
-    started = [k for k in np.argsort(one.start_time, kind="stable").tolist() if k in keys and one.wait_time[k] > 0]
-    first = started[: len(started) // 2]
-    assert len(first) > 5
-    assert first[-1] != min(first) or first == sorted(first)
-    assert [keys[k] for k in first if one.start_time[k] >= run[0]] == sorted(
-        keys[k] for k in first if one.start_time[k] >= run[0]
-    )
+    procs[0], run[0] = 4, 1e5  # all others are there when the first job ends
+    starts = []
+    for epoch in (0.0, 1.7e9):
+        columns = {"submit_time": submit + epoch, "req_procs": procs, "run_time": run, "req_time": run}
+        starts.append(simulate(Trace.from_arrays(columns), Policy(name, "none"), total=4).start_time - epoch)
+    assert np.array_equal(*starts)
+    by_key = sorted(range(1, 60), key=lambda k: key(run[k], procs[k], submit[k] - submit[0]))
+    assert (np.diff(starts[0][by_key]) >= 0).all()
 
 
 @pytest.mark.parametrize(
@@ -166,9 +159,6 @@ def test_a_long_queue_does_not_turn_a_pass_quadratic(policy):
         run = np.concatenate([[1000.0, 10.0], rng.integers(5000, 9000, waiting).astype(float)])
         run[2::2] = 900.0  # half of all fit before the shadow time, scattered over every block
         jobs = make_jobs(submit, procs, run, run, run)
-        jobs["submit"][2:] = 1.0
-        state = make_state(jobs, 1024, planner=1, need=1, **policy.registers())
-        del state
         state = make_state(jobs, 1024, planner=GIVEN, **policy.registers())
         advance(*state)
         passes = len(np.unique(np.concatenate([jobs["submit"], jobs["start"] + jobs["run"]])))

@@ -47,7 +47,7 @@ class Census:
         if kind in (CAPACITY, OVERDUE, CHANGE):
             return None
         job: JobRequest = event.job  # type: ignore[union-attr]
-        if kind == SUBMIT or kind == REQUEUE:
+        if kind in (SUBMIT, REQUEUE):
             if kind == REQUEUE:
                 self.spoiled.add(job.row)
             self.queued[job.row] = (group, job)

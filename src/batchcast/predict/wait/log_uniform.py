@@ -29,10 +29,10 @@ class LogUniform:
     Source: Downey, "Predicting queue times on space-sharing parallel computers", 1997, section 3 (the cumulative
     distribution is linear in log time), applied to the waits themselves as in Kumar & Vadhiyar 2012. The line is the
     least-squares fit to the observed distribution at the edges of 128 log bins between the shortest and the longest
-    wait (floor 1 s), an edge weighing the jobs of its bin. The history is the last `keep` waits of all jobs, or, with
-    `by=size`, of the job's size class (1, 2-4, 5-16, 17-64, more processors) from `need` waits on. Queued jobs enter as censored
-    (Kaplan & Meier): known only to wait at least so far. `cancelled`: whether a job cancelled in the queue teaches
-    its wait. O(128) a prediction beside a look at the queue's submit times.
+    wait (floor 1 s), an edge weighing the jobs of its bin. The history is the last `keep` waits of all jobs, or, from
+    `need` waits on, of the job's queue (`by=queue`) or size class (`by=size`: 1, 2-4, 5-16, 17-64, more processors).
+    Queued jobs enter as censored (Kaplan & Meier): known only to wait at least so far. `cancelled`: whether a job
+    cancelled in the queue teaches its wait. O(128) a prediction beside a look at the queue's submit times.
 
     >>> method, state = LogUniform(), SystemState(8.0)
     >>> method.predict(JobRequest(0, 1, 0.0, 1.0, 60.0, float("nan")), state).basis

@@ -17,13 +17,14 @@ from .census import Cancelled, Census, forget, guess, order_statistic
 from .shapes import cluster_shapes, nearest_center, shape
 
 # Longest run of misses that chance explains, by lag-1 autocorrelation of log waits in steps of 0.1 from 0: the
-# smallest r with P(run >= r | miss) <= 0.05^2 (3 at 0, where it is equal) in a Gaussian AR(1) series of 2 million steps (seed 1), level 0.95.
+# smallest r with P(run >= r | miss) <= 0.05^2 (3 at 0, where it is equal) in a Gaussian AR(1) series of 2 million
+# steps (seed 1), level 0.95.
 RUNS = (3, 4, 4, 5, 5, 6, 7, 9, 12, 21)
 
 
 @lru_cache(maxsize=65536)
 def binomial_rank(n: int, q: float, c: float) -> int:
-    """The smallest k with P(Bin(n, q) < k) >= c: the k-th smallest of n waits bounds their q-quantile with confidence c.
+    """The smallest k with P(Bin(n, q) < k) >= c: the k-th smallest of n bounds the q-quantile with confidence c.
 
     n + 1 when no order statistic does. Source: Brevik, Nurmi & Wolski, "Predicting bounds on queuing delay", PPoPP
     2006, section 3. O(n), remembered.
@@ -197,6 +198,6 @@ class Qbets:
     def _learn(self, group: Group, wait: float, issued: float) -> None:
         group.misses = group.misses + 1 if wait > issued else 0
         group.learn(wait, self.keep)
-        if group.misses and len(group.recent) > self.need:
-            if group.misses >= RUNS[round(group.autocorrelation() * 10)]:
-                group.trim(self.need)
+        suspect = group.misses >= RUNS[0] and len(group.recent) > self.need
+        if suspect and group.misses >= RUNS[round(group.autocorrelation() * 10)]:
+            group.trim(self.need)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-PLACE = Path(__file__).parents[2] / "slurm" / "postgres_lab.py"
+PLACE = Path(__file__).parents[1] / "slurm" / "postgres_lab.py"
 
 
 @pytest.fixture(scope="session")
@@ -21,7 +22,7 @@ def postgres_server() -> Iterator[Callable[[], str]]:
     spec.loader.exec_module(lab)
     reason = lab.missing()
     if reason:
-        house = importlib.util.spec_from_file_location("house_conftest", Path(__file__).parents[2] / "conftest.py")
+        house = importlib.util.spec_from_file_location("house_conftest", Path(__file__).parents[1] / "conftest.py")
         assert house is not None
         assert house.loader is not None
         module = importlib.util.module_from_spec(house)
@@ -32,8 +33,15 @@ def postgres_server() -> Iterator[Callable[[], str]]:
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
+    """Gives, at every call, another place where a store may be made."""
+    if request.param == "postgres":
+        return request.getfixturevalue("postgres_server")
+    numbers = itertools.count(1)
+    return lambda: str(tmp_path / f"store{next(numbers)}.db")
+
+
+@pytest.fixture
+def url(new_url: Callable[[], str]) -> str:
     """Where an empty store may be made."""
-    if request.param == "sqlite":
-        return str(tmp_path / "store.db")
-    return request.getfixturevalue("postgres_server")()
+    return new_url()

@@ -1,0 +1,44 @@
+"""`batchcast convert`: what is written is read again; a wrong ending or place is one message."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from batchcast.cli.convert import command
+from batchcast.errors import InputError, UsageError
+from batchcast.trace import demo_path, read_trace
+
+
+def convert(*words: str) -> None:
+    CliRunner().invoke(command, words, catch_exceptions=False, standalone_mode=False)
+
+
+@pytest.mark.parametrize("ending", [".swf", ".swf.gz", ".parquet"])
+def test_the_jobs_come_back(tmp_path: Path, ending: str) -> None:
+    out = tmp_path / f"out{ending}"
+    convert(str(demo_path()), str(out), "--first", "300")
+    demo, again = read_trace(demo_path()), read_trace(out)
+    assert len(again) == 300
+    for name in ("submit_time", "wait_time", "run_time", "req_time"):
+        assert np.array_equal(again.number(name), demo.number(name)[:300], equal_nan=True)
+
+
+def test_csv_has_names_epoch_seconds_and_empty_unknowns(tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    convert(str(demo_path()), str(out))
+    demo = read_trace(demo_path())
+    rows = list(csv.DictReader(out.open()))
+    assert [float(r["submit_time"]) for r in rows] == (demo.submit_time + demo.info.unix_start).tolist()
+    assert sum(r["run_time"] == "" for r in rows) == int(np.isnan(demo.run_time).sum())
+
+
+def test_a_wrong_ending_or_place_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="ending"):
+        convert(str(demo_path()), "out.xls")
+    with pytest.raises(InputError, match="cannot be written"):
+        convert(str(demo_path()), str(tmp_path / "absent" / "out.csv"))

@@ -1,0 +1,92 @@
+"""`batchcast wait` as its user meets it."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from batchcast.testing.logs import small_log
+
+KEYS = {
+    "jobs", "quick_share", "quick_identified", "quick_bounded", "misguided_share", "misguided_under_4h", "rms_error_s",
+    "normalised_rms", "mean_ppert", "good_share", "bound_coverage", "near_share", "near_jobs", "mean_abs_error_s",
+    "median_abs_error_s", "within_x2", "within_x3", "seconds",
+}  # fmt: skip
+
+
+def run(*arguments):
+    return subprocess.run(
+        [sys.executable, "-c", "from batchcast.cli.main import entry; entry()", "wait", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    trace = small_log(200)
+    wait = np.where(np.arange(200) == 7, -9.0, trace.wait_time)
+    wait[8] = -1
+    fields = np.full((200, 18), -1.0)
+    fields[:, 0], fields[:, 1], fields[:, 2] = np.arange(1, 201), trace.submit_time, wait
+    fields[:, 3], fields[:, 7] = np.nan_to_num(trace.run_time, nan=-1), trace.procs()
+    fields[:, 8] = np.where(np.isfinite(trace.req_time), trace.req_time, -1)
+    fields[:, 11] = trace.nominal("user_id").codes
+    fields[9, 7] = 999
+    path = tmp_path_factory.mktemp("logs") / "small.swf"
+    path.write_text("; MaxProcs: 64\n" + "\n".join(" ".join(f"{v:g}" for v in row) for row in fields) + "\n")
+    return path
+
+
+def test_one_document_with_a_row_a_method_and_threshold(log):
+    done = run(
+        log, "--predictor", "recent_wait,pqstar:fallback=none", "--jobs", "101:", "--quick", "10m..20m", "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    doc = json.loads(done.stdout)
+    assert doc["schema"] == "batchcast/wait/1"
+    assert [(r["predictor"], r["quick_s"]) for r in doc["results"]] == [
+        ("recent_wait", 600), ("recent_wait", 1200), ("pqstar:fallback=none", 600), ("pqstar:fallback=none", 1200)
+    ]  # fmt: skip
+    assert all(set(row) >= KEYS for row in doc["results"])
+    assert {row["protocol"] for row in doc["results"]} == {"honest", "starts_first"}
+    assert {row["jobs"] for row in doc["results"]} == {100}
+    assert doc["settings"]["cancelled"] == "count"
+    said = " ".join(doc["warnings"])
+    for words in ("values of wait_time", "no recorded wait", "larger than the machine"):
+        assert words in said
+
+
+def test_the_table_names_clocks(log):
+    done = run(log, "--predictor", "recent_wait,pqstar:fallback=none")
+    assert done.returncode == 0, done.stderr
+    assert "honest clock" in done.stdout
+    assert "clock of the paper" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["--jobs", "5"], 2, "FIRST:LAST"),
+        (["--jobs", "900:999"], 3, "wider --jobs"),
+        (["--quick", "soon"], 2, "span of time"),
+        (["--predictor", "pqstars"], 2, "did you mean pqstar"),
+    ],
+)
+def test_refuses_in_words(log, arguments, code, words):
+    done = run(log, *arguments)
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False)
+    assert words in done.stderr
+
+
+def test_a_log_without_waits_has_no_answer(tmp_path):
+    path = tmp_path / "no.swf"
+    path.write_text(
+        "; MaxProcs: 4\n" + "".join(f"{k} {k} -1 5 1 -1 -1 1 60 -1 1 1 1 1 1 1 -1 -1\n" for k in range(1, 9))
+    )
+    done = run(path)
+    assert done.returncode == 3
+    assert "no job has a recorded wait" in done.stderr
