@@ -28,7 +28,8 @@ class Cost(NamedTuple):
 
 def cycle_cost(lab: Lab, waiting: int, alone: int) -> Cost:
     """One cycle over a queue of so many jobs, `alone` of them submitted one by one, the others as tasks of arrays."""
-    lab.submit("-N4", "--exclusive", "-t", "60", seconds=3600)
+    first_job = lab.submit("-N4", "--exclusive", "-t", "60", seconds=3600)
+    lab.wait(lambda: lab.run("squeue", "-h", "-j", first_job, "-o", "%t").strip() == "R", "the machine to be taken")
     for k in range(alone):
         lab.submit("-n1", "-t", str(10 + k % 50), seconds=60, name=f"job{k % 30}")
     for first in range(alone, waiting, 1000):
@@ -37,13 +38,21 @@ def cycle_cost(lab: Lab, waiting: int, alone: int) -> Cost:
     follower.run("collect", "--once", "--quiet")  # history, and what the first look costs, are not the question
     for row in Reader(follower.store).rows("SELECT count(*) AS n FROM jobs WHERE open = 1 AND start_time IS NULL"):
         assert row["n"] == waiting
-    before = cpu_seconds(lab)
-    follower.run("collect", "--once", "--quiet")
-    spent = cpu_seconds(lab) - before
+    spent = forecasts = 0.0
+
+    def cycle_issues_all() -> bool:  # the first within a settling time of the submissions waits for what may still come
+        nonlocal spent, forecasts
+        before = cpu_seconds(lab)
+        follower.run("collect", "--once", "--quiet")
+        spent = cpu_seconds(lab) - before
+        rows = Reader(follower.store).rows("SELECT count(*) AS n FROM forecasts f JOIN jobs j ON j.row = f.row"
+                                           " WHERE f.moment = 'submit' AND j.start_time IS NULL")  # fmt: skip
+        forecasts = rows[0]["n"]
+        return forecasts >= 2 * waiting
+
+    lab.wait(cycle_issues_all, "a forecast of run time and wait for every job", seconds=120.0)
     memory = Reader(follower.store).memory("lab")
-    forecasts = Reader(follower.store).rows("SELECT count(*) AS n FROM forecasts f JOIN jobs j ON j.row = f.row"
-                                            " WHERE f.moment = 'submit' AND j.start_time IS NULL")  # fmt: skip
-    return Cost(waiting, forecasts[0]["n"], spent, memory["health"]["slurmctld"]["seconds"], memory["cycle_s"])
+    return Cost(waiting, int(forecasts), spent, memory["health"]["slurmctld"]["seconds"], memory["cycle_s"])
 
 
 def cpu_seconds(lab: Lab) -> float:
