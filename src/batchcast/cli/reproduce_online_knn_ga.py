@@ -105,20 +105,21 @@ class Found:
         self.hashes[each.log] = whole.info.sha256
         row = {"set": each.name, "log": each.log, "selection": _words(each), "jobs": len(trace)}
         self.rows["2"].append({**row, "printed_jobs": each.printed_jobs})
-        said: dict[str, np.ndarray] = {}
-        for protocol in paper.PROTOCOLS if wanted & {"accuracy", "schedules"} else ():
+        said: dict[str, dict[str, np.ndarray]] = {}
+        for protocol in paper.PROTOCOLS if wanted & {"accuracy", "schedules", "sensitivity"} else ():
             said[protocol] = self._accuracy(each, trace, protocol)
         if said:
             self.pictures += shown.pictures(each.name, trace.req_time, trace.run_time, said)
+        plain = {protocol: points[paper.METHOD] for protocol, points in said.items()}
         if "operator" in wanted:
             scored = partial(paper.operators_scores, each, whole, progress)
             part = self._part(each, "operator", {"specs": paper.OPERATORS}, partial(_kept_figures, scored))
             self._told(each, part["rows"], "honest", "operator's")
         if "schedules" in wanted:
-            made = self._schedules(each, trace, said, closed)
+            made = self._schedules(each, trace, plain, closed)
             self.rows["5-6"] += shown.with_gains(made, {each.name: each})
         if "sensitivity" in wanted and sensitivity:
-            self._sensitivity(each, trace)
+            self._sensitivity(each, trace, said)
 
     def _part(self, each: DataSet, name: str, made_of: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
         origin = {"log": self.hashes[each.log], "selection": _words(each), **made_of}
@@ -128,8 +129,8 @@ class Found:
         self.rows["3-4"] += _accuracy_rows(each, figures, protocol, selection)
         _tell(self.rows["3-4"])
 
-    def _accuracy(self, each: DataSet, trace: Trace, protocol: str) -> np.ndarray:
-        """Rows of Tables 3 and 4; the method's forecasts (n,)."""
+    def _accuracy(self, each: DataSet, trace: Trace, protocol: str) -> dict[str, np.ndarray]:
+        """Rows of Tables 3 and 4; forecasts (n,) of the method as published, without the trade, and untrained."""
         import numpy as np
 
         from ..evaluate import online_knn_ga as paper
@@ -137,9 +138,9 @@ class Found:
         specs = [paper.METHOD, *paper.BESIDE]
         scored = partial(paper.accuracy_of, trace, specs, protocol, progress, f"{each.name}, {protocol} protocol")
         origin = {"specs": specs, "protocol": protocol}
-        part = self._part(each, protocol, origin, partial(_kept_figures, scored, paper.METHOD))
+        part = self._part(each, protocol, origin, partial(_kept_figures, scored, paper.TRAINED))
         self._told(each, part["rows"], protocol, "papers'")
-        return np.array(part["points"])
+        return {spec: np.array(points) for spec, points in part["points"].items()}
 
     def _schedules(
         self, each: DataSet, trace: Trace, said: Mapping[str, np.ndarray], closed: Sequence[str]
@@ -156,11 +157,16 @@ class Found:
                 rows.append({"set": each.name, **self._part(each, name, {"method": paper.METHOD}, made)})
         return rows
 
-    def _sensitivity(self, each: DataSet, trace: Trace) -> None:
+    def _sensitivity(self, each: DataSet, trace: Trace, said: Mapping[str, Mapping[str, np.ndarray]]) -> None:
+        """Other settings, and those of Tables 3 and 4 again over the same jobs."""
         from ..evaluate import online_knn_ga as paper
+        from ..metrics.accuracy import accuracy
 
         mask = paper.trained_everywhere(trace)
         for protocol in paper.PROTOCOLS:
+            for spec, points in said[protocol].items():
+                row = {"predictor": spec, **accuracy(points[mask], trace.run_time[mask])}
+                self.rows["sensitivity"].append({"protocol": protocol, **row})
             for at, spec in enumerate(paper.SENSITIVITY):
                 label = f"{each.name}: {spec}, {protocol} protocol"
                 scored = partial(paper.accuracy_of, trace, [spec], protocol, progress, label, mask)
@@ -188,13 +194,12 @@ def _words(each: DataSet) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _kept_figures(scored: Callable[[], Scores], points_of: str | None = None) -> dict[str, Any]:
-    """What is kept of a replay: figures, and one method's forecasts."""
+def _kept_figures(scored: Callable[[], Scores], points_of: Sequence[str] = ()) -> dict[str, Any]:
+    """What is kept of a replay: figures, and some methods' forecasts."""
     from ..evaluate.accuracy import figures
 
     scores = scored()
-    points = {"points": scores.points[points_of].tolist()} if points_of else {}
-    return {"rows": figures(scores), **points}
+    return {"rows": figures(scores), "points": {spec: scores.points[spec].tolist() for spec in points_of}}
 
 
 def _accuracy_rows(

@@ -56,6 +56,7 @@ SETS = (
 METHOD = "knn_ga"
 NO_TRADE = "knn_ga:pu_weight=0"
 FIXED = "knn_ga:h=1000000"  # no batch ever has so much history: template {user}, K = 5, alpha = 0 throughout
+TRAINED = (METHOD, NO_TRADE, FIXED)
 BESIDE = (NO_TRADE, FIXED, "requested", "last_2", "recent_mean")
 OPERATORS = (METHOD, FIXED, "requested", "last_2", "recent_mean")
 UNTRAINED = 4500
@@ -67,14 +68,11 @@ POLICIES = {
 RAISED = "open, raised"
 CORRECTIONS = ("requested", "incremental", "doubling")
 SENSITIVITY = (
-    "knn_ga",
     "knn_ga:h=5000,t1=2000",
     "knn_ga:t2=500",
     "knn_ga:generations=50",
     "knn_ga:generations=200",
     "knn_ga:warm_start=yes",
-    "knn_ga:pu_weight=0",
-    FIXED,
 )
 
 

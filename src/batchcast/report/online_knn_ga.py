@@ -103,13 +103,19 @@ def with_gains(rows: Rows, printed: Mapping[str, Any]) -> list[dict[str, Any]]:
     return made
 
 
-def pictures(name: str, requested: np.ndarray, run: np.ndarray, said: Mapping[str, np.ndarray]) -> list[Figure]:
-    """The paper's Figures 1 to 3 for one set; `said` maps a protocol to the forecasts (n,), NaN where not scored."""
-    errors = {f"{protocol} protocol": np.abs(points - run) for protocol, points in said.items()}
+def pictures(
+    name: str, requested: np.ndarray, run: np.ndarray, said: Mapping[str, Mapping[str, np.ndarray]]
+) -> list[Figure]:
+    """The paper's Figures 1 to 3 for one set; `said`: by protocol and method the forecasts (n,), NaN if not scored."""
+    errors = {
+        f"{spec}, {protocol}": np.abs(forecasts - run)
+        for protocol, points in said.items()
+        for spec, forecasts in points.items()
+    }
     means = {label: running_mean(error) for label, error in errors.items()}
     return [
         cdf(f"{name}: requested and actual time", {"requested": requested, "actual": run}, x="time"),
-        cdf(f"{name}: absolute error of knn_ga", errors, x="absolute error"),
+        cdf(f"{name}: absolute error", errors, x="absolute error"),
         lines(f"{name}: mean absolute error as jobs go by", means, x="jobs predicted", y="MAE", seconds=True),
     ]
 
