@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from .output import console, document, emit, progress, say
+from .output import console, document, emit, progress, say, write_text
 from .shared_logs import shared_folder
 
 LOGS = {
@@ -55,10 +54,8 @@ def command(logs: str, page: Path | None, as_json: bool) -> None:
     if page is not None:
         from ..report import page as make_page
 
-        beside = page.with_name(page.name + ".part")
         sections = pqstar_sections(rows, thresholds, studies)
-        beside.write_text(make_page("Quick starters: PQStar", sections, {"logs": described, "settings": settings}))
-        os.replace(beside, page)
+        write_text(page, make_page("Quick starters: PQStar", sections, {"logs": described, "settings": settings}))
         say(f"page: {page}")
     if as_json:
         emit(document("reproduce-pqstar", {"logs": described}, settings, [], [*rows, *thresholds]))
