@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..errors import UsageError, input_error
 from ..table import LogInfo, Trace
+from .absurd import without_absurd
 from .source import FORMS, Source
 from .zone import zone
 
@@ -38,7 +39,7 @@ def read_trace(
     if timezone is not None:
         zone(timezone)
     source = Source(path, strict=strict)
-    trace = _parse(source, format, strict, timezone)
+    trace = without_absurd(_parse(source, format, strict, timezone), strict=strict)
     info = replace(trace.info, source=source.name, sha256=source.sha256)
     info = _with_zone(info, timezone)
     if source.damage:
