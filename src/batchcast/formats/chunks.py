@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -96,3 +96,17 @@ def sorted_nominal(codes: np.ndarray, names: Mapping[str, int]) -> Nominal:
     new = np.full(len(names) + 1, -1, dtype=np.int32)
     new[[names[name] for name in ordered]] = np.arange(len(ordered), dtype=np.int32)
     return Nominal(new[codes], tuple(ordered))
+
+
+def whole_texts(blocks: Iterable[bytes]) -> Iterator[str]:
+    """The text in pieces of whole lines, each without its last newline."""
+    rest: list[bytes] = []
+    for block in blocks:
+        cut = block.rfind(b"\n")
+        if cut < 0:
+            rest.append(block)
+            continue
+        yield b"".join([*rest, block[:cut]]).decode("utf-8", "replace")
+        rest = [block[cut + 1 :]]
+    if last := b"".join(rest):
+        yield last.decode("utf-8", "replace")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, tzinfo
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import input_error
 from ..table import LogInfo, Nominal, Trace, Values, log_order
 from .batch import Batch, Codes, either, memos, name_or_null, positive
-from .chunks import GrowingColumn, as_ids, count_duplicates, join_ids, sorted_nominal
+from .chunks import GrowingColumn, as_ids, count_duplicates, join_ids, sorted_nominal, whole_texts
 from .layout import Layout
 from .problems import Problems
 from .records import Columns, Records, no_header
@@ -54,7 +54,7 @@ def read_sacct(blocks: Iterable[bytes], source: str = "(memory)", *, strict: boo
     problems = Problems(source, strict)
     records, table = Records(problems), _Table(problems, LocalClock(zone))
     first = ""
-    for text in _whole_texts(blocks):
+    for text in whole_texts(blocks):
         lines = [line.removesuffix("\r") for line in text.split("\n")]
         first = first or lines[0]
         for layout, columns, numbers in records.take(lines):
@@ -66,20 +66,6 @@ def read_sacct(blocks: Iterable[bytes], source: str = "(memory)", *, strict: boo
         steps = f"; {records.steps} job steps were ignored" if records.steps else ""
         raise input_error(source, "no job record in it" + steps + problems.because(), hint="dump jobs with `sacct -X`")
     return table.trace(source, records)
-
-
-def _whole_texts(blocks: Iterable[bytes]) -> Iterator[str]:
-    """The text in pieces of whole lines, each without its last newline."""
-    rest: list[bytes] = []
-    for block in blocks:
-        cut = block.rfind(b"\n")
-        if cut < 0:
-            rest.append(block)
-            continue
-        yield b"".join([*rest, block[:cut]]).decode("utf-8", "replace")
-        rest = [block[cut + 1 :]]
-    if last := b"".join(rest):
-        yield last.decode("utf-8", "replace")
 
 
 class _Table:
