@@ -16,7 +16,7 @@ from ..metrics.curves import cdf as distribution
 from .axes import linear_time_axis, log_time_axis, span
 from .blocks import Figure, shown
 
-DASHES = ("dot", "solid", "dash", "dashdot", "longdash", "longdashdot", "solid", "dash")
+DASHES = ("dot", "solid", "dash", "dashdot", "longdash", "longdashdot", "solid", "dash", "solid")
 MARKERS = ("circle-open", "circle", "square", "diamond", "triangle-up", "x", "cross", "star")
 PATTERNS = ("", "", "/", ".", "\\", "x", "-", "+")
 SHORTEST_DRAWN = 1.0

@@ -16,12 +16,21 @@ from .blocks import Callout, shown
 
 SAME = 0.02
 LEAST = 0.005
+FEW = 100
 NO_HELP = "No forecast tried here shortens the waits; the least harmful is"
 
 
 def opening(found: Evaluation) -> list[str]:
     """A few sentences: limits, forecasts, what planning with them would do against the oracle, what to do."""
-    return [text for text in (_limits(found), _forecasts(found), *_schedules(found)) if text]
+    return [text for text in (_few(found), _limits(found), _forecasts(found), *_schedules(found)) if text]
+
+
+def _few(found: Evaluation) -> str:
+    """A caution where there is hardly anything to average."""
+    jobs = int(found.scores.scored.sum())
+    return (
+        "" if jobs >= FEW else f"Only {jobs:,} job{'' if jobs == 1 else 's'} scored: too few to conclude anything from."
+    )
 
 
 def _limits(found: Evaluation) -> str:
@@ -57,9 +66,13 @@ def _forecasts(found: Evaluation) -> str:
     return (
         f"The best forecast by mean error{laxer}, {best['predictor']}, is off by {span(best['mae_s'])} on average "
         f"(half of its forecasts by at most {span(best['median_ae_s'])}){against}; but "
-        f"{100 * best['underestimate_rate']:.0f} % of the jobs run longer than it says, so it can plan a schedule but "
-        "must not replace the limit that ends a job."
+        f"{_longer(best['underestimate_rate'])} longer than it says, so it can plan a schedule but must not replace the "
+        "limit that ends a job."
     )
+
+
+def _longer(share: float) -> str:
+    return f"{100 * share:.0f} % of the jobs run" if share >= LEAST else "some job may well run"
 
 
 def _closer(it: float, limits: float) -> str:
@@ -175,11 +188,32 @@ def _against(it: float, base: float, than: str = "") -> str:
 def policy_words(policy: str) -> str:
     """A policy's name as a sentence says it.
 
-    >>> policy_words("easy-sjbf"), policy_words("easy:correct=doubling")
-    ('EASY-SJBF', 'EASY (correct=doubling)')
+    >>> policy_words("easy-sjbf"), policy_words("easy:correct=doubling"), policy_words("conservative")
+    ('EASY-SJBF', 'EASY (correct=doubling)', 'conservative backfilling')
     """
     name, _, rest = policy.partition(":")
-    return name.upper() + (f" ({rest})" if rest else "")
+    return _POLICIES.get(name, name.upper()) + (f" ({rest})" if rest else "")
+
+
+_POLICIES = {"conservative": "conservative backfilling"}
+_NOTES = {
+    "fcfs": "FCFS: first come first served, nobody passes.",
+    "easy": "EASY: first come first served; the first waiting job has a reservation and later ones may start early "
+    "when they do not delay it.",
+    "easy-sjbf": "EASY-SJBF: as EASY, but the candidates with the shortest planned run time are tried first.",
+    "conservative": "Conservative backfilling: every waiting job has a reservation, and a later one may start early "
+    "only when it delays none of them.",
+}
+
+
+def policy_notes(policies: Sequence[str]) -> list[str]:
+    """What the policies of a table do and what plans them, in one paragraph."""
+    told = dict.fromkeys(_NOTES[name] for name in (p.partition(":")[0] for p in policies) if name in _NOTES)
+    plans = (
+        "Planned with: requested = the users' limits; actual = the true run times, which nobody can have (the oracle); "
+        "the others are forecasts made at submission from what had ended by then."
+    )
+    return [" ".join([*told, plans])]
 
 
 def validity_line(found: Evaluation) -> Callout:
