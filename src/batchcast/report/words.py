@@ -28,9 +28,8 @@ def opening(found: Evaluation) -> list[str]:
 def _few(found: Evaluation) -> str:
     """A caution where there is hardly anything to average."""
     jobs = int(found.scores.scored.sum())
-    return (
-        "" if jobs >= FEW else f"Only {jobs:,} job{'' if jobs == 1 else 's'} scored: too few to conclude anything from."
-    )
+    few = f"Only {jobs} job{'' if jobs == 1 else 's'} scored: too few to conclude anything from."
+    return few if jobs < FEW else ""
 
 
 def _limits(found: Evaluation) -> str:
@@ -66,8 +65,8 @@ def _forecasts(found: Evaluation) -> str:
     return (
         f"The best forecast by mean error{laxer}, {best['predictor']}, is off by {span(best['mae_s'])} on average "
         f"(half of its forecasts by at most {span(best['median_ae_s'])}){against}; but "
-        f"{_longer(best['underestimate_rate'])} longer than it says, so it can plan a schedule but must not replace the "
-        "limit that ends a job."
+        f"{_longer(best['underestimate_rate'])} longer than it says, so it can plan a schedule but must not replace "
+        "the limit that ends a job."
     )
 
 
