@@ -70,7 +70,8 @@ def _schedules(rows: list[Mapping[str, Any]], level: float) -> Table:
     made = []
     for row in rows:
         low, high = row["wait_change_low_s"], row["wait_change_high_s"]
-        interval = f"{_signed(low, 'seconds')} to {_signed(high, 'seconds')}" if low == low else "not available"
+        same = "0" if not low and not high else f"{_signed(low, 'seconds')} to {_signed(high, 'seconds')}"
+        interval = same if low == low else "not available"
         made.append({**_shown(row, SCHEDULE), "interval": interval, "policy": policy_words(row["policy"])})
     reasons = dict.fromkeys(row["no_interval"] for row in rows if row.get("no_interval"))
     blocks = dict.fromkeys(row["blocks"] for row in rows if row["blocks"])

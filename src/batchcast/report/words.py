@@ -251,6 +251,8 @@ def _factor(ratio: float) -> str:
         return "they cannot be compared"
     if math.isinf(ratio):
         return "the simulation lets nobody wait"
+    if not ratio:
+        return "recorded, nobody waited"
     times = max(ratio, 1 / ratio)
     longer, shorter = ("recorded", "simulated") if ratio >= 1 else ("simulated", "recorded")
     return f"the {longer} mean is {times:.1f} times the {shorter} one" if times < 100 else f"the {longer} is far longer"

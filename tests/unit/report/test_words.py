@@ -91,6 +91,7 @@ def test_gains_in_doubt_are_no_advice() -> None:
 
 def test_the_other_way_round_is_said_the_other_way_round() -> None:
     assert "the simulated mean is 4.0 times the recorded one" in validity_line(found(GOOD, ratio=0.25)).text
+    assert "recorded, nobody waited" in validity_line(found(GOOD, ratio=0.0)).text
 
 
 def test_a_close_simulation_may_compare_policies() -> None:
