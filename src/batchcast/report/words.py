@@ -42,11 +42,11 @@ def _limits(found: Evaluation) -> str:
     used = np.divide(run, limit, out=np.ones(len(run)), where=limit > 0)
     accurate = float(relative_accuracy(limit, run).mean())
     over = float((run > limit).mean())
+    half = max(100 * float(np.median(used)), 1.0)
     text = (
-        f"Users ask for far more time than they need: half of the jobs use less than {100 * np.median(used):.0f} % of "
-        "their limit"
+        f"Users ask for far more time than they need: half of the jobs use less than {half:.0f} % of their limit"
         if np.median(used) < 0.5
-        else f"Users' limits are fairly close: half of the jobs use at least {100 * np.median(used):.0f} % of theirs"
+        else f"Users' limits are fairly close: half of the jobs use at least {half:.0f} % of theirs"
     )
     past = f", and {100 * over:.1f} % ran past it" if over >= 0.0005 else ""
     return f"{text}{past} (users' accuracy {accurate:.2f}, where 1 is perfect)."
@@ -99,12 +99,25 @@ def _schedules(found: Evaluation) -> list[str]:
             f"Simulated under {policy_words(today['policy'])} with the users' limits, jobs hardly wait "
             f"({span(today['mean_wait_s'])} on average): there is nothing for a forecast to gain."
         ]
-    advice = [_order(by, today)]
-    if tried:
+    trusted = found.validity is not None and found.validity.trusted
+    advice = [_order(by, today)] if trusted else [DOUBTED, _order(by, today)]
+    if tried and all(abs(_change(by, row)) < LEAST for row in tried):
+        oracle = by[today["policy"], ORACLE]["mean_wait_s"]
+        advice.append(
+            f"Planned with any of the forecasts tried, they wait as long; knowing every run time beforehand would give "
+            f"{_against(oracle, today['mean_wait_s'])} under {policy_words(today['policy'])}."
+        )
+    elif tried:
         helpful = [row for row in tried if _change(by, row) < -LEAST]
         best = min(helpful or tried, key=lambda row: row["mean_wait_s"])
         advice += [_best(by, tried, best, bool(helpful))]
-    return [*advice, _advice(by, today, found.validity)]
+    return [*advice, _advice(by, today)] if trusted else advice
+
+
+DOUBTED = (
+    "Do not decide on the simulated waits that follow: the simulation does not come near what this log records (see "
+    "Validity). What is said above of limits and forecasts holds, for it comes from the log itself."
+)
 
 
 def _order(by: Rows, today: Mapping[str, Any]) -> str:
@@ -149,18 +162,13 @@ def _perfect(share: float, oracle: float) -> str:
     known = f"Knowing every run time beforehand would give {span(oracle)}"
     if math.isnan(share):
         return f"{known}, which is no better than the limits."
-    text = f"{known}; the forecast has {100 * share:.0f} % of what perfect knowledge would give"
-    over = " (more than 100 % is possible: plans that are too short let more jobs slip ahead)" if share > 1 else ""
-    return f"{text}{over}."
+    if share > 1:
+        return f"{known}; the forecast does better, for plans that are too short let more jobs slip ahead."
+    return f"{known}; the forecast has {100 * share:.0f} % of what perfect knowledge would give."
 
 
-def _advice(by: Rows, today: Mapping[str, Any], checked: Validity | None) -> str:
-    """The step a manager could take, as far as the simulation may be trusted."""
-    if checked is None or not checked.trusted:
-        return (
-            "Do not decide on these simulated waits (see the next lines); what is said of limits and forecasts holds, "
-            "for it comes from the log itself."
-        )
+def _advice(by: Rows, today: Mapping[str, Any]) -> str:
+    """The step a manager could take, where the simulation may be trusted."""
     within_reach = [row for (_, spec), row in by.items() if spec != ORACLE]
     best = min(within_reach, key=lambda row: row["mean_wait_s"])
     if best["mean_wait_s"] > (1 - SAME) * today["mean_wait_s"]:

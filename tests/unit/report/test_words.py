@@ -67,6 +67,18 @@ def test_what_truth_does_not_gain_has_no_share() -> None:
     assert "% of what perfect knowledge" not in words
 
 
+def test_better_than_the_truth_is_explained_and_no_share() -> None:
+    words = text(found({**GOOD, ("easy", "last_2"): 200.0}))
+    assert "the forecast does better" in words
+    assert "% of what perfect knowledge" not in words
+
+
+def test_forecasts_that_change_nothing_are_said_to_change_nothing() -> None:
+    words = text(found({("easy", "requested"): 600.0, ("easy", "last_2"): 601.0, ("easy", "actual"): 540.0}))
+    assert "they wait as long; knowing every run time beforehand would give 9 min (10 % shorter) under EASY" in words
+    assert "harm" not in words
+
+
 def test_a_policy_that_needs_no_forecasts_is_preferred_where_it_is_better() -> None:
     waits = {("easy-sjbf", spec): wait for spec, wait in (("requested", 400.0), ("last_2", 420.0), ("actual", 380.0))}
     words = text(found({**GOOD, **waits}))
@@ -82,7 +94,7 @@ def test_longer_tails_are_named_as_the_price() -> None:
 def test_gains_in_doubt_are_no_advice() -> None:
     evaluation = found(GOOD, ratio=4.8)
     assert "Worth a trial" not in text(evaluation)
-    assert "Do not decide on these simulated waits" in text(evaluation)
+    assert text(evaluation).index("Do not decide on the simulated waits that follow") < text(evaluation).index("EASY")
     line = validity_line(evaluation)
     assert line.tone == "warning"
     assert "the recorded mean is 4.8 times the simulated one" in line.text
