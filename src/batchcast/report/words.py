@@ -60,6 +60,9 @@ def _forecasts(found: Evaluation) -> str:
     best = min(others, key=lambda row: row["mae_s"])
     limit = rows[YARDSTICK]
     laxer = "" if found.scores.protocol == "honest" else " under the paper protocol, which knows runs before they end"
+    if all(row.get("lacking") and row["mae_s"] == limit["mae_s"] for row in others):
+        lacking = dict.fromkeys(field for row in others for field in str(row["lacking"]).split())
+        return f"The log does not hold {' and '.join(lacking)}, so the forecasts tried here can only repeat the limits."
     asked = np.isfinite(found.trace.req_time[found.scores.scored]).any()
     against = f", {_closer(best['mae_s'], limit['mae_s'])}" if asked else ""
     return (
@@ -94,13 +97,15 @@ def _schedules(found: Evaluation) -> list[str]:
     by = {(row["policy"], row["predictor"]): row for row in rows}
     tried = [row for row in rows if row["predictor"] not in (YARDSTICK, ORACLE)]
     today = by[rows[0]["policy"], YARDSTICK]
+    trusted = found.validity is not None and found.validity.trusted
+    doubt = [] if trusted else [DOUBTED]
     if today["mean_wait_s"] < 1:
         return [
+            *doubt,
             f"Simulated under {policy_words(today['policy'])} with the users' limits, jobs hardly wait "
-            f"({span(today['mean_wait_s'])} on average): there is nothing for a forecast to gain."
+            f"({span(today['mean_wait_s'])} on average): there is nothing for a forecast to gain.",
         ]
-    trusted = found.validity is not None and found.validity.trusted
-    advice = [_order(by, today)] if trusted else [DOUBTED, _order(by, today)]
+    advice = [*doubt, _order(by, today)]
     if tried and all(abs(_change(by, row)) < LEAST for row in tried):
         oracle = by[today["policy"], ORACLE]["mean_wait_s"]
         advice.append(

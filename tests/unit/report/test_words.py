@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from batchcast.evaluate.accuracy import Scores
-from batchcast.evaluate.evaluation import Evaluation, Outcome
+from batchcast.evaluate.evaluation import Evaluation, Outcome, evaluate
 from batchcast.evaluate.validity import Validity
 from batchcast.report.words import opening, validity_line
 from batchcast.table import LogInfo, Trace
@@ -123,3 +123,10 @@ def test_where_nobody_waits_there_is_nothing_to_gain() -> None:
     words = text(found(dict.fromkeys(GOOD, 0.2), ratio=1000.0))
     assert "nothing for a forecast to gain" in words
     assert "Worth a trial" not in words
+
+
+def test_forecasts_without_their_fields_are_not_called_the_best() -> None:
+    log = Trace.from_arrays({"submit_time": [0.0, 9.0], "run_time": [5.0, 6.0], "req_time": [60.0, 60.0]})
+    words = text(evaluate(log))
+    assert "The log does not hold user_id and procs, so the forecasts tried here can only repeat the limits." in words
+    assert "best forecast" not in words
