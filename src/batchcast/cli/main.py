@@ -15,6 +15,7 @@ from ..errors import BatchcastError
 VERBS: dict[str, str] = {
     "evaluate": "How wrong are limits, how good are forecasts, how much sooner would jobs start: table and page.",
     "demo": "The main job on a bundled synthetic workload.",
+    "compare": "Two reports of evaluate side by side: what changed, and how far it could be chance.",
     "info": "What a log holds: counts, dates, machine, known fields, users' accuracy, what cleaning would drop.",
     "runtime": "Predict run times on the recorded clock and score them.",
     "simulate": "Let a scheduler decide the starts, with predictors in the loop.",
@@ -32,7 +33,7 @@ VERBS: dict[str, str] = {
     "doctor": "Settings and where each came from; is everything there and does it answer; what to do.",
     "export": "The cluster's own history as a log for evaluate and simulate.",
 }
-WITHOUT_KERNELS = {"start", "walltime", "report", "accuracy", "doctor", "export"}
+WITHOUT_KERNELS = {"compare", "start", "walltime", "report", "accuracy", "doctor", "export"}
 SUBVERBS: dict[str, str] = {}
 
 

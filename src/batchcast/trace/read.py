@@ -39,6 +39,11 @@ def read_trace(
     `info.dropped`, what was odd is said in `info.notes`.
     Raises InputError (no such file, no log in it; with `strict`: the first broken line), UsageError for a bad option.
     About a million SWF lines a second.
+
+    >>> from batchcast.trace.demo import demo_path
+    >>> log = read_trace(demo_path())
+    >>> len(log), log.info.max_procs, log.info.format
+    (5000, 256.0, 'swf')
     """
     if format is not None and format not in FORMATS:
         raise UsageError(f"not a format: {format!r} (accepted: {', '.join(FORMATS)})")
