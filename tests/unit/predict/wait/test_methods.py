@@ -18,7 +18,6 @@ from batchcast.predict.wait.log_uniform import LogUniform
 from batchcast.predict.wait.qbets import Group, Qbets, binomial_rank, shortest_history
 from batchcast.predict.wait.recent_wait import RecentWait
 from batchcast.predict.wait.shapes import cluster_shapes
-from batchcast.schedule.forward import forward_start
 from batchcast.table import LogInfo, Trace
 
 NAN = float("nan")
@@ -139,18 +138,6 @@ def test_ibl_answers_with_the_wait_of_the_same_kind_of_job():
     tell(method, [5000.0] * 5, procs=32.0, start_row=10)
     state.now = 6000.0
     assert method.predict(JobRequest(50, 50, 6000.0, 32.0, 600.0, NAN), state).point == 5000.0
-
-
-running = st.lists(st.tuples(st.integers(1, 4), st.sampled_from([1.0, 5.0, 9.0, 30.0])), max_size=3)
-queued = st.lists(st.tuples(st.integers(1, 12), st.sampled_from([1.0, 5.0, 9.0, 30.0, 31.0])), min_size=1, max_size=8)
-
-
-@given(running, queued, st.booleans())
-def test_forward_start_as_by_brute_force(now, line, backfill):
-    parts = [np.array(column, float) for column in ([p for p, _ in now], [t for _, t in now])]
-    parts += [np.array(column, float) for column in ([p for p, _ in line], [t for _, t in line])]
-    told = forward_start(12, *parts, "easy" if backfill else "fcfs")
-    assert told == naive.forward_start(12, now, line, backfill)
 
 
 def test_scheduler_replay_waits_for_the_running_job():
