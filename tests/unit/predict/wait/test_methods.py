@@ -15,7 +15,7 @@ from batchcast.predict.wait import ibl_kernel
 from batchcast.predict.wait.census import Census
 from batchcast.predict.wait.ibl import Ibl
 from batchcast.predict.wait.log_uniform import LogUniform
-from batchcast.predict.wait.qbets import Group, Qbets, binomial_rank, shortest_history
+from batchcast.predict.wait.qbets import Group, Learned, Qbets, binomial_rank, shortest_history
 from batchcast.predict.wait.recent_wait import RecentWait
 from batchcast.predict.wait.shapes import cluster_shapes
 from batchcast.table import LogInfo, Trace
@@ -53,11 +53,25 @@ def test_a_run_of_misses_cuts_the_history():
     method, group = Qbets(), Group()
     rng = np.random.default_rng(0)
     for wait in rng.permutation(300):
-        method._learn(group, float(wait), issued=1e9)
+        method._learn(group, Learned((0.0,), float(wait)), issued=1e9)
     for wait in (5000.0, 5100.0, 4900.0):
-        method._learn(group, wait, issued=290.0)
+        method._learn(group, Learned((0.0,), wait), issued=290.0)
     assert len(group.recent) == method.need == 59
-    assert group.ordered == sorted(group.recent)
+    assert group.ordered == sorted(it.wait for it in group.recent)
+
+
+def test_a_new_clustering_brings_no_history_back():
+    """What a change point cut off stays forgotten when the clusters are refilled."""
+    method = Qbets()
+    waits = [*np.random.default_rng(0).permutation(300).tolist(), 5000.0, 5100.0, 4900.0]
+    for count, wait in enumerate(waits):
+        it = Learned((float(count % 7),), float(wait))
+        method.places.append(it.place)
+        method.learned.append(it)
+        method._learn(method.groups[0], it, issued=1e9 if wait < 300 else 290.0)
+    method.refit(6000.0)
+    assert len(method.groups) > 1
+    assert sum(len(group.recent) for group in method.groups) == 59
 
 
 def test_qbets_bounds_most_waits_of_a_steady_queue():
