@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import forward_kernel as kernel
-from .forward_kernel import FAR, JOBS, NOW, OPENINGS, RUNNING, SIZE
+from .forward_kernel import JOBS, NOW, OPENINGS, RUNNING, SIZE
 
 POLICIES = {"fcfs": kernel.FCFS, "easy": kernel.EASY, "easy-sjbf": kernel.EASY_SJBF}
 SPARE = 64
@@ -43,7 +43,7 @@ class ForwardPlan:
         f.running_end[:running], f.running_procs[:running] = running_end, running_procs
         f.procs[:n], f.planned[:n] = queued_procs, queued_planned
         f.start[:n] = np.where(queued_procs <= size, np.inf, -np.inf)
-        f.count[JOBS], f.count[RUNNING] = n, running
+        f.tally[JOBS], f.tally[RUNNING] = n, running
         self.now = now
         self.first_end = float(running_end.min()) if running else np.inf
         self._begin(now)
@@ -52,11 +52,11 @@ class ForwardPlan:
     @property
     def size(self) -> int:
         """The machine's processors."""
-        return int(self.arrays.count[SIZE])
+        return int(self.arrays.tally[SIZE])
 
     def __len__(self) -> int:
         """How many jobs the queue had or got, those that started included."""
-        return int(self.arrays.count[JOBS])
+        return int(self.arrays.tally[JOBS])
 
     def start_of(self, procs: int, planned: float) -> float:
         """When a job that came last in the queue now would start; infinity when it is larger than the machine."""
@@ -77,7 +77,7 @@ class ForwardPlan:
         else:
             f.procs[q], f.planned[q] = procs, planned
             f.start[q] = np.inf if start < np.inf else -np.inf
-            f.count[JOBS] = q + 1
+            f.tally[JOBS] = q + 1
             self._begin(since)
         self.due += start == self.now
         return start
@@ -87,10 +87,10 @@ class ForwardPlan:
         f = self.arrays
         if self.by_length or f.start[place] != time or time != self.now:
             return False
-        k = f.count[RUNNING]
+        k = f.tally[RUNNING]
         end = time + f.planned[place]
         f.running_end[k], f.running_procs[k] = end, f.procs[place]
-        f.count[RUNNING] = k + 1
+        f.tally[RUNNING] = k + 1
         f.start[place] = -np.inf
         self.first_end = min(self.first_end, float(end))
         self.due -= 1
@@ -105,7 +105,7 @@ class ForwardPlan:
             return True
         if now < self.now or self.due or self.first_end < now + 1.0:
             return False
-        openings = self.arrays.openings[: self.arrays.count[OPENINGS]]
+        openings = self.arrays.openings[: self.arrays.tally[OPENINGS]]
         openings["time"][openings["time"] == self.now] = now
         if self.arrays.time[NOW] == self.now:
             self.arrays.time[NOW] = now
@@ -119,10 +119,10 @@ class ForwardPlan:
 
     def _grow(self) -> None:
         """Room for twice the queue; the plan starts anew from its first instant."""
-        old, n, running = self.arrays, len(self), int(self.arrays.count[RUNNING])
-        self.arrays = f = kernel.blank_forward(self.size, running, 2 * n + SPARE, int(old.count[kernel.POLICY]))
+        old, n, running = self.arrays, len(self), int(self.arrays.tally[RUNNING])
+        self.arrays = f = kernel.blank_forward(self.size, running, 2 * n + SPARE, int(old.tally[kernel.POLICY]))
         for name in ("procs", "planned", "start"):
             getattr(f, name)[:n] = getattr(old, name)[:n]
         f.running_end[:running], f.running_procs[:running] = old.running_end[:running], old.running_procs[:running]
-        f.count[JOBS], f.count[RUNNING] = n, running
+        f.tally[JOBS], f.tally[RUNNING] = n, running
         self._begin(self.now)

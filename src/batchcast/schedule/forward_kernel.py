@@ -26,14 +26,14 @@ OPENING = np.dtype(
 
 
 class Forward(NamedTuple):
-    """The simulation's arrays: `count` by SIZE..RESERVED, `time` by NOW and SHADOW; the queue by arrival.
+    """The simulation's arrays: `tally` by SIZE..RESERVED, `time` by NOW and SHADOW; the queue by arrival.
 
     `start` is when a queued job starts (infinity: not yet; before now: frozen, it runs; -infinity: it left, or never
     fits). `order` and `place` map candidate places to jobs and back; `slot_*`, `block_*` and `wide_*` are processors
     and planned run times by candidate place and their minima over 16 and 256 places.
     """
 
-    count: np.ndarray
+    tally: np.ndarray
     time: np.ndarray
     running_end: np.ndarray
     running_procs: np.ndarray
@@ -71,7 +71,7 @@ def blank_forward(size: int, running: int, queued: int, policy: int) -> Forward:
 @kernel
 def begin(f, now):
     """The state at `now`: what started before stays so, all else waits; then the pass of that instant."""
-    count, far = f.count, 0
+    count, far = f.tally, 0
     free = count[SIZE]
     for k in range(count[RUNNING]):
         if f.running_end[k] > now:
@@ -117,7 +117,7 @@ def empty_slot(f, place):
     """A candidate is gone: its block's minima anew, and those of the wide block where it held one. O(16)."""
     procs, planned = f.slot_procs[place], f.slot_planned[place]
     f.slot_procs[place], f.slot_planned[place] = GONE, np.inf
-    b, w, n = place // BLOCK, place // WIDE, f.count[JOBS]
+    b, w, n = place // BLOCK, place // WIDE, f.tally[JOBS]
     if procs > f.block_procs[b] and planned > f.block_planned[b]:
         return
     least_procs, least_planned = GONE, np.inf
@@ -136,7 +136,7 @@ def empty_slot(f, place):
 @kernel
 def one_pass(f):
     """Start heads while they fit, reserve for the first that does not, backfill; note what is left open."""
-    count, now = f.count, f.time[NOW]
+    count, now = f.tally, f.time[NOW]
     head, n = count[HEAD], count[JOBS]
     while True:
         while head < n and f.start[head] != np.inf:
@@ -175,7 +175,7 @@ def one_pass(f):
 @inlined
 def run_job(f, q, shadow):
     """Job q starts now; it ends among the near ones when it is planned to by the shadow time."""
-    count, now = f.count, f.time[NOW]
+    count, now = f.tally, f.time[NOW]
     end = now + f.planned[q]
     f.start[q] = now
     count[FREE] -= f.procs[q]
@@ -189,7 +189,7 @@ def run_job(f, q, shadow):
 @inlined
 def reserve_once(f, procs):
     """The shadow time of a new head: move running jobs from far to near until it fits, equal ends included."""
-    count = f.count
+    count = f.tally
     free, shadow = count[FREE], f.time[NOW]
     while count[FAR] > 0 and (free < procs or f.far[0].key == shadow):
         shadow = f.far[0].key
@@ -204,7 +204,7 @@ def reserve_once(f, procs):
 @inlined
 def next_place(f, first):
     """The first candidate from a place on that fits and does not delay the head; -1: none."""
-    count, now, shadow = f.count, f.time[NOW], f.time[SHADOW]
+    count, now, shadow = f.tally, f.time[NOW], f.time[SHADOW]
     free, extra, n = count[FREE], count[EXTRA], count[JOBS]
     place = first
     while place < n:
@@ -227,7 +227,7 @@ def next_place(f, first):
 @inlined
 def leave_open(f, shortest):
     """Note what a job planned at `shortest` or longer finds at this point of the pass."""
-    count = f.count
+    count = f.tally
     opening = f.openings[count[OPENINGS]]
     opening.time, opening.shadow = f.time[NOW], f.time[SHADOW]
     opening.shortest, opening.below = shortest, np.inf
@@ -238,7 +238,7 @@ def leave_open(f, shortest):
 @kernel
 def next_instant(f):
     """Go on to the next planned end and make its pass; False when nothing runs any more."""
-    count = f.count
+    count = f.tally
     if count[NEAR] > 0:
         now = f.near[0].key
         while count[NEAR] > 0 and f.near[0].key == now:
@@ -261,7 +261,7 @@ def first_opening(f, procs, planned):
     """The index of the first opening for a job that comes last, simulating as far as needed; -1: it never fits."""
     i = 0
     while True:
-        while i < f.count[OPENINGS]:
+        while i < f.tally[OPENINGS]:
             o = f.openings[i]
             if (
                 procs <= o.free
@@ -286,7 +286,7 @@ def noticed(f, procs, planned):
 @kernel
 def join_here(f, procs, planned):
     """The last in the queue starts in the pass just made: it changes that pass's opening and nothing before it."""
-    count = f.count
+    count = f.tally
     q = count[JOBS]
     f.procs[q], f.planned[q], f.start[q], f.order[q] = procs, planned, np.inf, q
     count[JOBS] = q + 1

@@ -28,7 +28,7 @@ def binomial_rank(n: int, q: float, c: float) -> int:
     """The smallest k with P(Bin(n, q) < k) >= c: the k-th smallest of n bounds the q-quantile with confidence c.
 
     n + 1 when no order statistic does. Source: Brevik, Nurmi & Wolski, "Predicting bounds on queuing delay", PPoPP
-    2006, section 3. Summed from the top, no further than 12 standard deviations below the mean: O((1 - q) n), remembered.
+    2006, section 3. Summed from the top to 12 standard deviations below the mean: O((1 - q) n), remembered.
 
     >>> binomial_rank(59, 0.95, 0.95), binomial_rank(58, 0.95, 0.95), binomial_rank(1000, 0.95, 0.95)
     (59, 59, 962)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...events.event import CAPACITY, CHANGE, END, OVERDUE, REQUEUE, START, SUBMIT, WITHDRAW, Event
+from ...events.event import CAPACITY, CHANGE, OVERDUE, REQUEUE, START, SUBMIT, WITHDRAW, Event
 from ...events.state import SystemState
 from ...job import JobRequest
 from ...schedule.forward import ForwardPlan
@@ -128,7 +128,9 @@ class Standing:
         for column, plan in enumerate(self.plans):
             if plan is None:
                 continue
-            as_planned = plan.now == now and self.queued - len(plan) <= PENDING and ends[column] == now + lengths[column]
+            as_planned = (
+                plan.now == now and self.queued - len(plan) <= PENDING and ends[column] == now + lengths[column]
+            )
             if as_planned:
                 self._catch_up(plan, column, place + 1)
             if not (as_planned and plan.started(place, now)):

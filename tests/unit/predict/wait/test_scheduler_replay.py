@@ -60,7 +60,7 @@ def test_a_kept_plan_answers_as_one_made_anew(steps, spec):
             due = [j for j in queued if planned[j.row] <= now + 1.0] or queued[:1]
             event = Start(now, due[0], now - due[0].submit_time) if due else Capacity(now, 12.0)
         elif kind == "e" and running:
-            oldest, entry = running[0]
+            _, entry = running[0]
             event = End(now, entry.job, now - entry.start_time, 0.0)
         elif kind == "w" and queued:
             event = Withdraw(now, queued[-1], now - queued[-1].submit_time)
