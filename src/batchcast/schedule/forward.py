@@ -43,10 +43,11 @@ class ForwardPlan:
         f.running_end[:running], f.running_procs[:running] = running_end, running_procs
         f.procs[:n], f.planned[:n] = queued_procs, queued_planned
         f.start[:n] = np.where(queued_procs <= size, np.inf, -np.inf)
+        f.order[:n] = np.argsort(queued_planned, kind="stable") if self.by_length else np.arange(n)
         f.tally[JOBS], f.tally[RUNNING] = n, running
         self.now = now
         self.first_end = float(running_end.min()) if running else np.inf
-        self._begin(now)
+        kernel.begin(f, now)
         self.due = int((f.start[:n] == now).sum())
 
     @property
@@ -78,7 +79,8 @@ class ForwardPlan:
             f.procs[q], f.planned[q] = procs, planned
             f.start[q] = np.inf if start < np.inf else -np.inf
             f.tally[JOBS] = q + 1
-            self._begin(since)
+            self._rank(q)
+            kernel.begin(f, since)
         self.due += start == self.now
         return start
 
@@ -112,17 +114,20 @@ class ForwardPlan:
         self.now = now
         return True
 
-    def _begin(self, at: float) -> None:
-        f, n = self.arrays, len(self)
-        f.order[:n] = np.argsort(f.planned[:n], kind="stable") if self.by_length else np.arange(n)
-        kernel.begin(f, at)
+    def _rank(self, q: int) -> None:
+        """Give the newcomer its place among the candidates: the last one, or after all that are no longer than it."""
+        f, place = self.arrays, q
+        if self.by_length:
+            place = int(np.searchsorted(f.planned[f.order[:q]], f.planned[q], side="right"))
+            f.order[place + 1 : q + 1] = f.order[place:q].copy()
+        f.order[place] = q
 
     def _grow(self) -> None:
         """Room for twice the queue; the plan starts anew from its first instant."""
         old, n, running = self.arrays, len(self), int(self.arrays.tally[RUNNING])
         self.arrays = f = kernel.blank_forward(self.size, running, 2 * n + SPARE, int(old.tally[kernel.POLICY]))
-        for name in ("procs", "planned", "start"):
+        for name in ("procs", "planned", "start", "order"):
             getattr(f, name)[:n] = getattr(old, name)[:n]
         f.running_end[:running], f.running_procs[:running] = old.running_end[:running], old.running_procs[:running]
         f.tally[JOBS], f.tally[RUNNING] = n, running
-        self._begin(self.now)
+        kernel.begin(f, self.now)
