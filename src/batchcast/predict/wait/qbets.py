@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...events.event import SUBMIT, Event
+from ...events.event import REQUEUE, SUBMIT, Event
 from ...events.state import SystemState
 from ...job import JobRequest
 from ..protocol import Prediction, at_least_a_second
@@ -157,7 +157,7 @@ class Qbets:
         self.q, self.c, self.by, self.clusters, self.keep = q, c, settings["by"], settings["clusters"], settings["keep"]
         self.refit_every_jobs = settings["recluster"]
         self.census = Census(cancelled)
-        self.centers = np.zeros((1, 1 if self.by == "product" else 2))
+        self.centers: list[list[float]] = [[0.0] if self.by == "product" else [0.0, 0.0]]
         self.groups = [Group()]
         self.everyone = Group()
         self.places: deque[tuple[float, ...]] = deque(maxlen=self.refit_every_jobs)
@@ -178,7 +178,8 @@ class Qbets:
     def observe(self, event: Event, at: SystemState) -> None:
         """Submit: the bound issued; Start: the wait, and whether it missed."""
         job = getattr(event, "job", None)
-        wait = self.census.observe(event, at, self._cluster(self._place(job)) if job is not None else None)
+        joins = event.kind in (SUBMIT, REQUEUE)
+        wait = self.census.observe(event, at, self._cluster(self._place(job)) if joins else None)  # type: ignore[arg-type]
         if job is None:
             return
         if event.kind == SUBMIT:
@@ -196,7 +197,7 @@ class Qbets:
 
     def refit(self, now: float) -> None:
         """Cluster the latest shapes anew and refill each cluster's history with what no change point has cut off."""
-        self.centers = cluster_shapes(np.array(self.places), self.clusters)
+        self.centers = cluster_shapes(np.array(self.places), self.clusters).tolist()
         self.groups = [Group() for _ in self.centers]
         self.census.regroup(lambda job: self._cluster(self._place(job)))
         self.learned = deque((it for it in self.learned if it.kept), maxlen=self.keep or None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -22,15 +23,17 @@ def shape(job: JobRequest) -> tuple[float, float]:
     return math.log2(procs), math.log2(limit)
 
 
-def nearest_center(centers: np.ndarray, place: tuple[float, ...]) -> int:
+def nearest_center(centers: Sequence[Sequence[float]], place: Sequence[float]) -> int:
     """The index of the nearest center; the first among equals.
 
-    >>> nearest_center(np.array([[0.0], [5.0]]), (4.0,))
+    >>> nearest_center([[0.0], [5.0]], (4.0,))
     1
     """
     best, at = math.inf, 0
-    for k, center in enumerate(centers.tolist()):
-        far = sum([(x - y) ** 2 for x, y in zip(center, place)])
+    for k, center in enumerate(centers):
+        far = 0.0
+        for x, y in zip(center, place):
+            far += (x - y) * (x - y)
         if far < best:
             best, at = far, k
     return at
