@@ -27,7 +27,7 @@ LOGS = {
 @click.option("--page", type=click.Path(path_type=Path), help="Also write the page with tables and pictures here.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def command(logs: str, page: Path | None, as_json: bool) -> None:
-    """Quick starters found by log_uniform, qbets and pqstar, each under its two readings, and by ibl. A minute a log."""
+    """Quick starters found by log_uniform, qbets and pqstar, each under two readings, and by ibl. A minute a log."""
     from ..errors import UsageError
     from ..evaluate.pqstar_study import JOBS, METHODS, THRESHOLD_LOG, study_log, table_rows, threshold_rows
     from ..report.pqstar import discussion, pqstar_sections, pqstar_tables
