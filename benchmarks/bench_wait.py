@@ -30,14 +30,10 @@ def run() -> None:
     """Print CPU seconds for 40,000 predictions, and milliseconds of one live prediction: least and median."""
     for name, log in logs():
         ask = np.arange(len(log)) >= len(log) - 40_000
-        print(
-            f"{f'40,000 predictions, history of 10,000 to 50,000 jobs: {name}':<72} CPU seconds, least and median of 5"
-        )
+        print(f"{f'40,000 predictions, history of 10,000 to 50,000 jobs: {name}':<72} CPU s, least and median of 5")
         for spec in ("pqstar:fallback=none", "pqstar", "ibl"):
             print(f"{spec:<72} {batch_seconds(log, spec, ask)}")
-    print(
-        f"{f'one live prediction, {LIVE:,} queued and {LIVE:,} running jobs':<72} CPU milliseconds, least and median of 50"
-    )
+    print(f"{f'one live prediction, {LIVE:,} queued and {LIVE:,} running jobs':<72} CPU ms, least and median of 50")
     for spec in available("wait"):
         if spec != "scheduler_replay":
             print(f"{spec:<72} {live_milliseconds(spec)}")
