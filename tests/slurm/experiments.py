@@ -57,7 +57,7 @@ def main() -> int:
 def _replay_table(title: str, followed: Follower) -> None:
     reader = Reader(followed.store)
     memory = reader.memory("lab")
-    forecasts = reader.rows("SELECT count(*) AS n, count(resolution) AS resolved FROM forecasts")[0]
+    forecasts = reader.rows("SELECT count(*) AS n, count(resolution) AS resolved FROM forecast_outcomes")[0]
     health = memory["health"]
     print(f"\n### {title}\n\n| | |\n|---|---|")
     for name, value in (

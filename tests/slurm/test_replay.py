@@ -215,7 +215,7 @@ def check_names(followed: Follower) -> None:
 
 def check_outcomes(followed: Follower) -> None:
     """Every job had its forecasts, and each of them has its outcome."""
-    rows = Reader(followed.store).rows("SELECT * FROM forecasts")
+    rows = Reader(followed.store).rows("SELECT * FROM forecast_outcomes")
     jobs = {j["row"]: j for j in stored(followed.store)}
     at_submission = [(r["row"], r["kind"], r["method"]) for r in rows if r["moment"] == "submit"]
     wanted = [*itertools.product(["runtime"], RUNTIME), *itertools.product(["wait"], WAIT)]

@@ -26,7 +26,7 @@ def accuracy(
     rows = reader.rows(
         "SELECT f.kind, f.moment, f.method, f.row, f.point_s, f.levels, f.quantiles_s, f.outcome_s, "
         "f.resolution, f.issued_at,"
-        " f.as_of, f.basis, j.user_id, j.start_time FROM forecasts f JOIN jobs j ON j.row = f.row WHERE "
+        " f.as_of, f.basis, j.user_id, j.start_time FROM forecast_outcomes f JOIN jobs j ON j.row = f.row WHERE "
         "j.cluster = :cluster"
         " AND f.as_of >= :since AND f.as_of < :until AND (CAST(:partition AS TEXT) IS NULL OR j.partition_id = "
         ":partition)",

@@ -141,7 +141,7 @@ def track_record(
     Empty where fewer than 20 came out, or where they are of fewer than `least_users` users.
     """
     rows = reader.rows(
-        "SELECT f.point_s, f.levels, f.quantiles_s, f.outcome_s, j.user_id FROM forecasts f"
+        "SELECT f.point_s, f.levels, f.quantiles_s, f.outcome_s, j.user_id FROM forecast_outcomes f"
         " JOIN jobs j ON j.row = f.row"
         " WHERE j.cluster = :cluster AND f.kind = 'wait' AND f.moment = 'submit' AND f.resolution = 'started'"
         " AND f.method = :method AND f.basis NOT LIKE :nothing AND f.as_of >= :since"

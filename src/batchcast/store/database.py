@@ -13,9 +13,9 @@ from sqlalchemy import Connection, Engine, create_engine, event, inspect, select
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
 from ..errors import BatchcastError, InputError, Unreachable
-from .schema import meta, metadata
+from .schema import FORECAST_OUTCOMES, meta, metadata
 
-VERSION = 2
+VERSION = 3
 MIGRATIONS: dict[int, Callable[[Connection], None]] = {}
 """Version n: how a store of version n becomes one of n + 1, each in a transaction of its own."""
 
@@ -35,6 +35,13 @@ def _add_gpus(connection: Connection) -> None:
     """Version 1 had no column for GPUs asked for and none for Slurm's pending dependency."""
     for name, kind in (("req_gpus", "DOUBLE PRECISION"), ("dependency", "TEXT")):
         connection.execute(text(f"ALTER TABLE jobs ADD COLUMN {name} {kind}"))
+
+
+@migration(2)
+def _derive_outcomes(connection: Connection) -> None:
+    """Version 2 wrote outcomes down, and they stayed as they were when accounting corrected a job's times."""
+    connection.execute(text("DROP INDEX IF EXISTS forecasts_unresolved"))
+    connection.execute(text(FORECAST_OUTCOMES))  # its two columns stay, unread: old SQLite drops none
 
 
 class Store:
@@ -87,7 +94,7 @@ class Store:
             with self.engine.begin() as connection:
                 yield connection
         except SQLAlchemyError as error:
-            raise self._explained(error) from error
+            raise self.explained(error) from error
 
     def close(self) -> None:
         """Give up every connection."""
@@ -119,7 +126,8 @@ class Store:
         path = sqlite_path(self.url)
         return path is not None and shutil.disk_usage(path.parent).free < 1_000_000
 
-    def _explained(self, error: SQLAlchemyError) -> BatchcastError:
+    def explained(self, error: SQLAlchemyError) -> BatchcastError:
+        """What a failure of the database means, in words."""
         said = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
         if "full" in said or "No space" in said or ("I/O error" in said and self._no_room()):
             return BatchcastError(

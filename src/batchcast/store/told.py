@@ -1,4 +1,4 @@
-"""What the live clock reads from the store and writes back: events not told yet, forecasts issued, their outcomes."""
+"""What the live clock reads from the store and writes back: events not told yet, forecasts issued."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, insert, or_, select, update
 
-from ..events.event import END, START, SUBMIT, WITHDRAW, Event
+from ..events.event import START, SUBMIT, Event
 from ..events.live import TOLD_GONE, TOLD_START, TOLD_SUBMIT, LiveJob
 from ..job import JobRequest
 from .schema import forecasts, jobs, meta
@@ -62,37 +62,17 @@ def _live_job(row: Mapping[str, Any]) -> LiveJob:
 
 
 def mark_told(connection: Connection, events: Iterable[Event]) -> None:
-    """Remember that these events were told, and give the forecasts of their jobs the outcome they are."""
+    """Remember that these events were told."""
     bits: dict[int, int] = {}
-    outcomes: list[dict[str, Any]] = []
     for event in events:
         row = event.job.row  # type: ignore[union-attr]
-        kind = event.kind
-        bits[row] = bits.get(row, 0) | {SUBMIT: TOLD_SUBMIT, START: TOLD_START}.get(kind, TOLD_GONE)
-        if kind == START:
-            outcomes.append({"row_": row, "kind_": "wait", "outcome": event.wait_time, "how": "started"})  # type: ignore[union-attr]
-        elif kind == END:
-            outcomes.append({"row_": row, "kind_": "runtime", "outcome": event.run_time, "how": "ended"})  # type: ignore[union-attr]
-        elif kind == WITHDRAW:
-            outcomes += [{"row_": row, "kind_": k, "outcome": None, "how": "withdrawn"} for k in ("wait", "runtime")]
+        bits[row] = bits.get(row, 0) | {SUBMIT: TOLD_SUBMIT, START: TOLD_START}.get(event.kind, TOLD_GONE)
     if bits:
         statement = update(jobs).where(jobs.c.row == bindparam("row_"))
         connection.execute(
             statement.values(told=jobs.c.told.op("|")(bindparam("bits"))),
             [{"row_": r, "bits": b} for r, b in bits.items()],
         )
-    resolve(connection, outcomes)
-
-
-def resolve(connection: Connection, outcomes: Sequence[Mapping[str, Any]]) -> None:
-    """Outcomes (`row_`, `kind_`, `outcome`, `how`) for whatever forecast of that job and kind has none yet."""
-    if outcomes:
-        waiting = update(forecasts).where(
-            forecasts.c.row == bindparam("row_"),
-            forecasts.c.kind == bindparam("kind_"),
-            forecasts.c.resolution.is_(None),
-        )
-        connection.execute(waiting.values(outcome_s=bindparam("outcome"), resolution=bindparam("how")), list(outcomes))
 
 
 def issue(connection: Connection, issued: Sequence[Mapping[str, Any]]) -> None:

@@ -98,7 +98,7 @@ def test_jobs_come_in_once_and_every_forecast_comes_out(settings: Settings) -> N
     step(script, collector, *range(1000, 1300, 30))
     assert stored(settings) == [("1", 1050, 1100, 0, 7), ("2", 1100, 1150, 0, 7), ("3", 1012, 1013, 0, 7)]
     outcomes = Reader(settings["store"]).rows(
-        "SELECT kind, outcome_s FROM forecasts WHERE moment = 'submit' ORDER BY row, kind"
+        "SELECT kind, outcome_s FROM forecast_outcomes WHERE moment = 'submit' ORDER BY row, kind"
     )
     assert [o["outcome_s"] for o in outcomes] == [50, 45, 50, 90, 1, 1]
 
@@ -108,13 +108,13 @@ def test_a_new_collector_goes_on_where_a_killed_one_was(settings: Settings, new_
     whole, pieces = Script(jobs), Script(jobs)
     step(whole, collect(whole, settings), *range(1000, 1700, 30))
     wanted = Reader(settings["store"]).rows(
-        "SELECT row, kind, point_s, basis, outcome_s FROM forecasts WHERE moment = 'submit' ORDER BY id"
+        "SELECT row, kind, point_s, basis, outcome_s FROM forecast_outcomes WHERE moment = 'submit' ORDER BY id"
     )
     other = load({**settings.values, "store": new_url()}, {})
     for time in range(1000, 1700, 30):
         step(pieces, collect(pieces, other), time)
     again = Reader(other["store"]).rows(
-        "SELECT row, kind, point_s, basis, outcome_s FROM forecasts WHERE moment = 'submit' ORDER BY id"
+        "SELECT row, kind, point_s, basis, outcome_s FROM forecast_outcomes WHERE moment = 'submit' ORDER BY id"
     )
     assert again == wanted
     assert len(wanted) == 40
@@ -211,7 +211,7 @@ def test_a_predictor_that_fails_costs_no_history(settings: Settings, monkeypatch
     assert stored(settings) == [("1", 1050, 1100, 0, 7)]
     assert (
         len(
-            Reader(settings["store"]).rows("SELECT * FROM forecasts WHERE resolution IS NOT NULL AND moment = 'submit'")
+            Reader(settings["store"]).rows("SELECT * FROM forecast_outcomes WHERE resolution IS NOT NULL AND moment = 'submit'")
         )
         == 2
     )

@@ -12,6 +12,7 @@ from sqlalchemy import text
 from batchcast.errors import BatchcastError, InputError, Unreachable
 from batchcast.formats.sighting import Sighting
 from batchcast.predict.protocol import Prediction
+from batchcast.service.accuracy import accuracy
 from batchcast.store import history, told
 from batchcast.store.database import VERSION, Store, normal_url
 from batchcast.store.export import to_trace
@@ -127,17 +128,62 @@ def test_late_news_about_told_jobs_are_counted(store: Store) -> None:
     assert take(store, ended(end=170.0)).late == 1
 
 
-def test_a_forecast_gets_its_outcome_once(store: Store) -> None:
-    take(store, ended())
+def forecast(store: Store, kind: str, point: float = 5.0) -> None:
     with store.begin() as connection:
         row = connection.scalar(text("SELECT row FROM jobs"))
-        one = {"row": row, "kind": "wait", "moment": "submit", "method": "m", "as_of": 100.0, "issued_at": 101.0}
-        told.issue(connection, [{**one, "prediction": Prediction(5.0, (0.5, 0.9), (5.0, 9.0), "why")}])
-        told.resolve(connection, [{"row_": row, "kind_": "wait", "outcome": 10.0, "how": "started"}])
-        told.resolve(connection, [{"row_": row, "kind_": "wait", "outcome": 99.0, "how": "started"}])
-        assert connection.execute(text("SELECT outcome_s, resolution FROM forecasts")).all() == [(10.0, "started")]
-    with pytest.raises(BatchcastError), store.begin() as connection:
-        told.issue(connection, [{**one, "prediction": Prediction(5.0)}])
+        one = {"row": row, "kind": kind, "moment": "submit", "method": "m", "as_of": 100.0, "issued_at": 101.0}
+        told.issue(connection, [{**one, "prediction": Prediction(point, (0.5, 0.9), (5.0, 9.0), "why")}])
+
+
+def outcomes(store: Store) -> list[tuple]:
+    with store.begin() as connection:
+        query = text("SELECT kind, outcome_s, resolution FROM forecast_outcomes ORDER BY kind")
+        return [tuple(row) for row in connection.execute(query)]
+
+
+def test_a_forecast_has_its_outcome_as_soon_as_the_job_has_it(store: Store) -> None:
+    for seen, wanted in (
+        (job(), [("runtime", None, None), ("wait", None, None)]),
+        (running(), [("runtime", None, None), ("wait", 10.0, "started")]),
+        (ended(), [("runtime", 40.0, "ended"), ("wait", 10.0, "started")]),
+    ):
+        take(store, seen)
+        if seen.state == "PENDING":
+            forecast(store, "runtime")
+            forecast(store, "wait")
+        assert outcomes(store) == wanted
+    with pytest.raises(BatchcastError):
+        forecast(store, "wait")
+
+
+def test_what_accounting_corrects_later_corrects_the_outcome_and_the_track_record(store: Store, url: str) -> None:
+    take(store, ended(end=624.0))
+    forecast(store, "runtime", 41.0)
+    forecast(store, "wait", 5.0)
+    with store.begin() as connection:
+        connection.execute(text("UPDATE jobs SET told = 7"))
+    take(store, ended(start=104.0, end=145.0))
+    assert outcomes(store) == [("runtime", 41.0, "ended"), ("wait", 4.0, "started")]
+    scores = {s["kind"]: s["median_ae_s"] for s in accuracy(Reader(url), "c", 0.0, 1e9)}
+    assert scores == {"runtime": 0.0, "wait": 1.0}
+
+
+def test_a_withdrawn_job_and_a_lost_one_have_no_outcome(store: Store) -> None:
+    take(store, job())
+    forecast(store, "wait")
+    take(store, job(state="CANCELLED", end_time=130.0, never_ran=True))
+    assert outcomes(store) == [("wait", None, "withdrawn")]
+
+
+def test_how_long_a_lost_job_ran_is_nobodys_outcome(store: Store) -> None:
+    take(store, running())
+    forecast(store, "runtime")
+    forecast(store, "wait")
+    with store.begin() as connection:
+        row = connection.scalar(text("SELECT row FROM jobs"))
+        history.mark_vanished(connection, [row], 140.0)
+        history.give_up(connection, [row])
+    assert outcomes(store) == [("runtime", None, "lost"), ("wait", 10.0, "started")]
 
 
 def test_export_is_a_log_of_the_finished(store: Store, url: str) -> None:
@@ -159,15 +205,27 @@ def test_reading_needs_no_writer(store: Store, url: str) -> None:
 
 
 def test_an_older_schema_is_brought_up_to_date(url: str) -> None:
+    """From version 1, step by step; the outcomes that version 2 wrote down no longer count."""
     store = Store(url, create=True)
+    take(store, ended())
+    forecast(store, "runtime")
     with store.begin() as connection:
-        connection.execute(text("ALTER TABLE jobs DROP COLUMN req_gpus"))
-        connection.execute(text("ALTER TABLE jobs DROP COLUMN dependency"))
-        connection.execute(text("UPDATE meta SET value = '1' WHERE name = 'schema_version'"))
+        for change in (
+            "DROP VIEW forecast_outcomes",
+            "ALTER TABLE jobs DROP COLUMN req_gpus",
+            "ALTER TABLE jobs DROP COLUMN dependency",
+            "ALTER TABLE forecasts ADD COLUMN outcome_s DOUBLE PRECISION",
+            "ALTER TABLE forecasts ADD COLUMN resolution TEXT",
+            "UPDATE forecasts SET outcome_s = 514, resolution = 'ended'",
+            "CREATE INDEX forecasts_unresolved ON forecasts (row) WHERE resolution IS NULL",
+            "UPDATE meta SET value = '1' WHERE name = 'schema_version'",
+        ):
+            connection.execute(text(change))
     store.close()
     newer = Store(url)
-    take(newer, job()._replace(req_gpus=2.0))
-    assert rows(newer, "req_gpus") == [(2.0,)]
+    take(newer, job("2", 200.0)._replace(req_gpus=2.0))
+    assert rows(newer, "req_gpus") == [(None,), (2.0,)]
+    assert outcomes(newer) == [("runtime", 40.0, "ended")]
     assert Reader(url).rows("SELECT value FROM meta WHERE name = 'schema_version'") == [{"value": str(VERSION)}]
 
 
