@@ -41,6 +41,10 @@ class NoAnswer(BatchcastError):
     exit_code = 3
 
 
+class NoStore(NoAnswer):
+    """Nobody has collected anything where it is looked for; exit code 3."""
+
+
 class Unreachable(BatchcastError):
     """A scheduler, a database or a service does not answer; exit code 4."""
 

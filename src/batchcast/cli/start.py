@@ -74,15 +74,13 @@ def _answers(
     settings: Any, ids: tuple[str, ...], user: str | None, now: float
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """From the store; where there is none, from one query."""
-    from ..errors import InputError, NoAnswer
+    from ..errors import NoAnswer, NoStore
     from ..service import answers
     from ..store.reader import Reader
 
     try:
         reader = Reader(settings["store"])
-    except InputError as error:
-        if "no store" not in error.message:
-            raise
+    except NoStore as error:
         return _without_store(settings, ids, user, error.message, now)
     cluster = answers.choose_cluster(reader, settings["cluster"] or None)
     memory = reader.memory(cluster)
@@ -135,7 +133,7 @@ def is_private(settings: Any, memory: dict[str, Any]) -> bool:
 def _without_store(
     settings: Any, ids: tuple[str, ...], user: str | None, why: str, now: float
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    from ..errors import NoAnswer
+    from ..errors import NoAnswer, Unreachable
     from ..formats.reasons import plain_reason
     from ..service.connect import open_scheduler
 
@@ -143,7 +141,12 @@ def _without_store(
         raise NoAnswer(
             why + ", and without one only single jobs are asked for", hint="give a JOBID, or ask for a collector"
         )
-    jobs = open_scheduler(settings)[0].job(",".join(ids)).jobs
+    try:
+        jobs = open_scheduler(settings)[0].job(",".join(ids)).jobs
+    except Unreachable as error:
+        raise Unreachable(
+            f"{why}, and {error.message}", hint=error.hint or "batchcast doctor checks every part"
+        ) from None
     waiting = [j for j in jobs if j.state == "PENDING" and j.expected_start == j.expected_start]
     if not waiting:
         raise NoAnswer(

@@ -13,6 +13,8 @@ from ..predict.conditional import given_waited
 from ..predict.protocol import Prediction
 from ..store.reader import Reader, Row
 
+CLOCKS_APART_S = 2.0
+"""Two clocks further apart than this are said."""
 TRACK_RECORD_S = 30 * 86400.0
 LEAST_RECORD = 20
 NO_HISTORY = "no history"
@@ -193,6 +195,10 @@ def staleness(memory: dict[str, Any], now: float) -> list[str]:
     for daemon, counter in memory.get("health", {}).items():
         if counter.get("away_since"):
             said.append(f"{daemon} has not answered for {_ago(now - counter['away_since'])} ({counter['last_error']})")
+    ahead = memory.get("site", {}).get("clock_ahead_s") or 0.0
+    if abs(ahead) > CLOCKS_APART_S:
+        side = "ahead of" if ahead > 0 else "behind"
+        said.append(f"the collector's clock is {abs(ahead):.0f} s {side} the batch system's: run NTP on both")
     told = memory.get("told_until")
     if told is None:
         said.append("history is still being read; no forecast has been issued yet")

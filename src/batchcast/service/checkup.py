@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BatchcastError, NoAnswer, UsageError
-from .answers import choose_cluster, staleness
+from .answers import CLOCKS_APART_S, choose_cluster, staleness
 from .settings import SETTINGS, Settings
 
 CLIENTS = {"slurm": ("squeue", "sacct", "scontrol"), "pbs": ("qstat",)}
@@ -69,8 +69,10 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
         yield _finding(
             "batch system", "failed", error.message, error.hint or "is the daemon up? can this machine reach it?"
         )
+    if site is not None:
+        yield _queue(scheduler)
     if settings["scheduler"] == "slurm" and site is not None:
-        yield from _slurm_clock(scheduler)
+        yield _slurm_clock(scheduler)
         try:
             now = time.time()
             found = scheduler.history(now - 3600, now)
@@ -89,24 +91,31 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
             )
 
 
-def _slurm_clock(scheduler: Any) -> Iterator[dict[str, Any]]:
-    """slurmctld's clock against this machine's, from sdiag's own stamp."""
+def _queue(scheduler: Any) -> dict[str, Any]:
+    """One look at the queue."""
     try:
-        answer = scheduler.transport.ask(("sdiag",))
+        seen = scheduler.snapshot()
     except BatchcastError as error:
-        yield _finding("clock", "warning", error.message, "")
-        return
-    stamp = re.search(r"output at .*?\(?(\d{9,})\)?", answer.text)
-    if stamp is None:
-        yield _finding("clock", "warning", "sdiag names no instant", "")
-        return
-    apart = answer.asked_at - float(stamp[1])
-    good = abs(apart) < 2.5
-    yield _finding(
+        return _finding("queue", "failed", error.message, error.hint or "does squeue --all answer on this machine?")
+    broken = f", {seen.broken} could not be read" if seen.broken else ""
+    return _finding(
+        "queue",
+        "warning" if broken else "ok",
+        f"{len(seen.jobs)} jobs shown{broken}",
+        "compare with squeue --all; batchcast collect --record FILE keeps what was answered" if broken else "",
+    )
+
+
+def _slurm_clock(scheduler: Any) -> dict[str, Any]:
+    """slurmctld's clock against this machine's."""
+    apart = scheduler.clock_ahead()
+    if apart is None:
+        return _finding("clock", "warning", "sdiag names no instant", "compare date here and on slurmctld's machine")
+    return _finding(
         "clock",
-        "ok" if good else "warning",
+        "ok" if abs(apart) <= CLOCKS_APART_S else "warning",
         f"{apart:+.1f} s from slurmctld's",
-        "" if good else "run NTP on both; or raise settle_s above the difference",
+        "run NTP on both; until then forecasts come that much later",
     )
 
 
@@ -144,13 +153,29 @@ def _store(settings: Settings) -> Iterator[dict[str, Any]]:
             f"{free / 1e9:.1f} GB free",
             "" if free > 200e6 else "make room before it is full",
         )
-        good = reader.rows("PRAGMA quick_check")[0]
-        yield _finding(
-            "store's pages",
-            "ok" if "ok" in good.values() else "failed",
-            str(next(iter(good.values()))),
-            "restore a backup, or start anew: history comes back from accounting",
-        )
+        yield _pages(reader)
+    try:
+        yield from _collector(reader, settings)
+    except BatchcastError as error:
+        yield _finding("collector", "failed", error.message, error.hint)
+
+
+def _pages(reader: Any) -> dict[str, Any]:
+    """SQLite's own look at its file."""
+    try:
+        said = str(next(iter(reader.rows("PRAGMA quick_check")[0].values())))
+    except BatchcastError as error:
+        said = error.message
+    return _finding(
+        "store's pages",
+        "ok" if said == "ok" else "failed",
+        said,
+        "restore a backup, or start anew: history comes back from accounting",
+    )
+
+
+def _collector(reader: Any, settings: Settings) -> Iterator[dict[str, Any]]:
+    """Is it running and up to date, and what has it kept."""
     try:
         cluster = choose_cluster(reader, settings["cluster"] or None)
     except (NoAnswer, UsageError) as error:

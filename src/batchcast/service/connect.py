@@ -9,7 +9,8 @@ from typing import Any
 
 from ..errors import BatchcastError, InputError, UsageError
 from ..slurm.transport import Commands, Recording, Transport
-from ..store.database import Store, sqlite_path
+from ..store.database import Store
+from ..store.place import sqlite_path
 from .settings import Settings
 
 

@@ -19,6 +19,7 @@ SNAPSHOT = (
 )  # fmt: skip
 LIMITS = ("scontrol", "--oneliner", "show", "partition")
 CONFIG = ("scontrol", "show", "config")
+STATISTICS = ("sdiag",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,23 @@ class Slurm:
             or float("nan"),
             accounting="none" not in config.get("AccountingStorageType", "none"),
             partitions=partitions,
+            clock_ahead_s=self.clock_ahead() or 0.0,
         )
+
+    def clock_ahead(self) -> float | None:
+        """How far this machine's clock is surely ahead of slurmctld's, below 0 behind; None where sdiag does not say.
+
+        sdiag stamps its answer with a whole second between question and answer: what that leaves open counts as none.
+        """
+        try:
+            answer = self.transport.ask(STATISTICS)
+        except Unreachable:
+            return None
+        stamp = re.search(r"output at .*?\(?(\d{9,})\)?", answer.text)
+        if stamp is None:
+            return None
+        ahead, behind = answer.asked_at - float(stamp[1]) - 1, float(stamp[1]) - self.transport.now()
+        return ahead if ahead > 0 else -behind if behind > 0 else 0.0
 
 
 def _partition(record: Mapping[str, str]) -> dict[str, float]:

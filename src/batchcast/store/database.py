@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +11,8 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, select, text
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
-from ..errors import BatchcastError, InputError, Unreachable
+from ..errors import BatchcastError, InputError
+from .place import check_there, make_room, normal_url, shown_url, sqlite_path, trouble
 from .schema import FORECAST_OUTCOMES, meta, metadata
 
 VERSION = 3
@@ -53,15 +53,10 @@ class Store:
 
     def __init__(self, url: str, *, create: bool = False, read_only: bool = False) -> None:
         self.url = normal_url(url)
-        self.shown = _without_password(self.url)
+        self.shown = shown_url(self.url)
         path = sqlite_path(self.url)
-        if path is not None and not create and not path.exists():
-            raise InputError(
-                f"there is no store at {path}",
-                hint="batchcast collect makes it; batchcast doctor shows where it is looked for",
-            )
-        if path is not None and create:
-            path.parent.mkdir(parents=True, exist_ok=True)
+        if path is not None:
+            (make_room if create else check_there)(path)
         self.engine = self._engine(path, read_only)
         if not read_only:
             self._bring_up_to_date(create)
@@ -102,7 +97,13 @@ class Store:
 
     def _bring_up_to_date(self, create: bool) -> None:
         with self.begin() as connection:
-            there = inspect(connection).has_table("meta")
+            tables = inspect(connection).get_table_names()
+            there = "meta" in tables
+            if tables and not there and sqlite_path(self.url) is not None:
+                raise InputError(
+                    f"{self.shown} is somebody else's database (tables {', '.join(tables[:3])})",
+                    hint="name another file: --store PATH",
+                )
             if not there and not create:
                 raise InputError(f"{self.shown} is not a store of batchcast", hint="batchcast collect makes one")
             if not there:
@@ -129,45 +130,12 @@ class Store:
     def explained(self, error: SQLAlchemyError) -> BatchcastError:
         """What a failure of the database means, in words."""
         said = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-        if "full" in said or "No space" in said or ("I/O error" in said and self._no_room()):
-            return BatchcastError(
-                f"the disk of {self.shown} is full ({said}); nothing was written",
-                hint="make room; the collector goes on by itself",
-            )
-        if isinstance(error, OperationalError) or (isinstance(error, DBAPIError) and error.connection_invalidated):
-            return Unreachable(f"{self.shown}: {said}", hint="batchcast doctor checks the store")
-        return BatchcastError(f"{self.shown}: {said}")
+        lost = isinstance(error, DBAPIError) and error.connection_invalidated
+        full = "I/O error" in said and self._no_room()
+        return trouble(self.shown, said, away=lost or isinstance(error, OperationalError), full=full)
 
 
 def schema_version(connection: Connection) -> int:
     """The version the store says it has."""
     value = connection.scalar(select(meta.c.value).where(meta.c.cluster == "", meta.c.name == "schema_version"))
     return int(value) if value else 1
-
-
-def normal_url(url: str) -> str:
-    """A path becomes an SQLite URL; `postgres://` and `postgresql://` name the psycopg driver.
-
-    >>> normal_url("/var/lib/batchcast/store.db"), normal_url("postgresql://h/db")
-    ('sqlite:////var/lib/batchcast/store.db', 'postgresql+psycopg://h/db')
-    """
-    if "://" not in url:
-        return f"sqlite:///{os.path.abspath(url)}"
-    scheme, rest = url.split("://", 1)
-    return f"postgresql+psycopg://{rest}" if scheme in ("postgres", "postgresql") else url
-
-
-def sqlite_path(url: str) -> Path | None:
-    """The file of an SQLite store, None for any other."""
-    normal = normal_url(url)
-    return Path(normal.removeprefix("sqlite:///")) if normal.startswith("sqlite:///") else None
-
-
-def _without_password(url: str) -> str:
-    """The URL as it may be shown."""
-    path = sqlite_path(url)
-    if path is not None:
-        return str(path)
-    head, at, tail = url.rpartition("@")
-    scheme, _, who = head.partition("://")
-    return f"{scheme}://{who.split(':')[0]}@{tail}" if at else url

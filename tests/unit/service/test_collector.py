@@ -9,6 +9,7 @@ import pytest
 
 from batchcast.errors import Unreachable
 from batchcast.formats.sighting import Sighting, Site, Snapshot
+from batchcast.service.answers import staleness
 from batchcast.service.collector import Collector, Cycle
 from batchcast.service.settings import Settings, load
 from batchcast.store.database import Store
@@ -34,25 +35,26 @@ class Script:
     keeps: float = 300.0
     ctld: bool = True
     dbd: bool = True
+    ahead: float = 0.0
     asked: list[tuple[float, float]] = field(default_factory=list)
 
     def now(self) -> float:
-        return self.time
+        return self.time + self.ahead
 
     def snapshot(self) -> Snapshot:
         if not self.ctld:
             raise Unreachable("slurmctld is away")
         shown = [self._seen(j) for j in self.jobs if j.submit <= self.time < j.end + self.keeps]
-        return Snapshot(self.time, tuple(shown))
+        return Snapshot(self.now(), tuple(shown))
 
     def history(self, since: float, until: float) -> Snapshot:
         if not self.dbd:
             raise Unreachable("slurmdbd is away")
         self.asked.append((since, until))
-        return Snapshot(self.time, tuple(self._seen(j) for j in self.jobs if since <= j.end <= min(until, self.time)))
+        return Snapshot(self.now(), tuple(self._seen(j) for j in self.jobs if since <= j.end <= min(until, self.time)))
 
     def site(self) -> Site:
-        return Site("c", "22.05", self.keeps, False, 16.0, True, {})
+        return Site("c", "22.05", self.keeps, False, 16.0, True, {}, self.ahead)
 
     def _seen(self, j: Job) -> Sighting:
         common = {"user_id": "ada", "partition_id": "main", "req_procs": 1.0, "procs": 1.0, "req_time": 600.0}
@@ -213,3 +215,24 @@ def test_a_predictor_that_fails_costs_no_history(settings: Settings, monkeypatch
         "SELECT resolution FROM forecast_outcomes WHERE resolution IS NOT NULL AND moment = 'submit'"
     )
     assert len(came) == 2
+
+
+@pytest.mark.parametrize("ahead", [-40.0, 40.0])
+def test_a_clock_that_goes_wrong_makes_nothing_late_and_is_said(settings: Settings, ahead: float) -> None:
+    script = Script([Job(str(k), 1000 + 7 * k, 1004 + 9 * k, 1005 + 11 * k) for k in range(20)], ahead=ahead)
+    collector = collect(script, settings)
+    step(script, collector, *range(1000, 1400, 30))
+    memory = Reader(settings["store"]).memory("c")
+    assert memory["late"] == 0
+    assert [r[4] for r in stored(settings)] == [7] * 20
+    assert any("NTP" in said for said in staleness(memory, script.now()))
+
+
+def test_a_batch_system_that_was_never_seen_is_a_problem_not_an_end(settings: Settings) -> None:
+    script = Script([])
+    collector = collect(script, settings)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Script, "site", lambda _: (_ for _ in ()).throw(Unreachable("there is no scontrol")))
+        cycle = step(script, collector, 1000)
+    assert (cycle.problems, cycle.unreachable) == (["there is no scontrol"], True)
+    assert step(script, collector, 1030).problems == []

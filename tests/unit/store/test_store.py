@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from batchcast.errors import BatchcastError, InputError, Unreachable
+from batchcast.errors import BatchcastError, InputError, NoStore, Unreachable
 from batchcast.formats.sighting import Sighting
 from batchcast.predict.protocol import Prediction
 from batchcast.service.accuracy import accuracy
 from batchcast.store import history, told
-from batchcast.store.database import VERSION, Store, normal_url
+from batchcast.store.database import VERSION, Store
 from batchcast.store.export import to_trace
+from batchcast.store.place import normal_url, shown_url
 from batchcast.store.reader import Reader
 
 WILD = ["a|b", "quo\"te'", "new\nline", "😀 Straße", "nul\0byte", "x" * 500, "'; DROP TABLE jobs; --"]
@@ -238,7 +239,7 @@ def test_a_newer_schema_is_left_alone(url: str) -> None:
 
 
 def test_a_store_that_is_none_is_said(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no store at"):
+    with pytest.raises(NoStore, match="no store at"):
         Reader(str(tmp_path / "nowhere.db"))
     (tmp_path / "junk.db").write_bytes(b"not a database at all, but long enough to be read as one" * 50)
     with pytest.raises(InputError, match="not a store"):
@@ -249,6 +250,4 @@ def test_a_store_that_is_none_is_said(tmp_path: Path) -> None:
 
 
 def test_a_password_is_never_shown() -> None:
-    from batchcast.store.database import _without_password
-
-    assert "secret" not in _without_password(normal_url("postgresql://bob:secret@db/batchcast"))
+    assert "secret" not in shown_url(normal_url("postgresql://bob:secret@db/batchcast"))
