@@ -125,7 +125,8 @@ def test_a_home_that_cannot_be_used_costs_no_command(tmp_path: Path, monkeypatch
 
 def test_a_missing_part_of_the_installation_is_named(tmp_path: Path) -> None:
     code = (
-        "import sys; sys.modules['sqlalchemy'] = None; sys.argv = ['batchcast', 'collect', '--once', '--store', 's.db']\n"
+        "import sys; sys.modules['sqlalchemy'] = None\n"
+        "sys.argv = ['batchcast', 'collect', '--once', '--store', 's.db']\n"
         "from batchcast.cli.main import entry; entry()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)

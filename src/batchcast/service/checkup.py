@@ -190,11 +190,16 @@ def _collector(reader: Any, settings: Settings) -> Iterator[dict[str, Any]]:
     )
     jobs = reader.rows("SELECT count(*) AS jobs, min(submit_time) AS first FROM jobs WHERE cluster = :c", c=cluster)[0]
     late = reader.memory(cluster).get("late", 0)
+    changed = reader.rows(
+        "SELECT count(*) AS n FROM jobs WHERE cluster = :c AND told_end IS NOT NULL"
+        " AND (told_end <> end_time OR told_start <> start_time)",
+        c=cluster,
+    )[0]["n"]
     since = time.strftime("%Y-%m-%d", time.localtime(jobs["first"])) if jobs["first"] else "-"
     yield _finding(
         "history",
         "ok" if jobs["jobs"] else "warning",
-        f"{jobs['jobs']} jobs since {since}; {late} events came late",
+        f"{jobs['jobs']} jobs since {since}; {late} events came late, accounting changed {changed} told ones",
         "" if not late else "raise settle_s",
     )
 

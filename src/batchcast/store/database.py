@@ -39,9 +39,13 @@ def _add_gpus(connection: Connection) -> None:
 
 @migration(2)
 def _derive_outcomes(connection: Connection) -> None:
-    """Version 2 wrote outcomes down, and they stayed as they were when accounting corrected a job's times."""
+    """Version 2 wrote outcomes down, which did not follow corrections, and not what the clock had told."""
     connection.execute(text("DROP INDEX IF EXISTS forecasts_unresolved"))
     connection.execute(text(FORECAST_OUTCOMES))  # its two columns stay, unread: old SQLite drops none
+    for name, kind in (("told_start", "DOUBLE PRECISION"), ("told_end", "DOUBLE PRECISION"), ("told_status", "TEXT")):
+        connection.execute(text(f"ALTER TABLE jobs ADD COLUMN {name} {kind}"))
+    for bit, what in ((2, "told_start = start_time"), (4, "told_end = end_time, told_status = status")):
+        connection.execute(text(f"UPDATE jobs SET {what} WHERE (told & {bit}) <> 0"))
 
 
 class Store:
@@ -63,7 +67,8 @@ class Store:
 
     def _engine(self, path: Path | None, read_only: bool) -> Engine:
         if path is None:
-            return create_engine(self.url, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+            patience = {} if "connect_timeout=" in self.url else {"connect_timeout": 10}
+            return create_engine(self.url, pool_pre_ping=True, connect_args=patience)
         engine = create_engine(self.url, connect_args={"timeout": 30})
 
         @event.listens_for(engine, "connect")

@@ -68,6 +68,10 @@ jobs = Table(
     Column("vanished", Float(53)),
     Column("told", Integer, nullable=False, server_default="0"),
     Column("first_seen", Float(53), nullable=False),
+    # As the clock told it: stays when accounting corrects the times above later, so that it can be told again.
+    Column("told_start", Float(53)),
+    Column("told_end", Float(53)),
+    Column("told_status", Text),
     UniqueConstraint("cluster", "job_id", "submit_time", "restarts", name="jobs_key"),
     Index("jobs_submit", "cluster", "submit_time"),
     Index("jobs_end", "cluster", "end_time"),

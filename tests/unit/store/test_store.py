@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from batchcast.errors import BatchcastError, InputError, NoStore, Unreachable
+from batchcast.events.live import live_events
 from batchcast.formats.sighting import Sighting
 from batchcast.predict.protocol import Prediction
 from batchcast.service.accuracy import accuracy
@@ -169,6 +170,34 @@ def test_what_accounting_corrects_later_corrects_the_outcome_and_the_track_recor
     assert scores == {"runtime": 0.0, "wait": 1.0}
 
 
+def test_what_was_told_is_told_again_whatever_accounting_says_later(store: Store) -> None:
+    """A finished run that is requeued: Slurm then lets it last until the requeue."""
+    take(store, ended())
+    with store.begin() as connection:
+        events = live_events(told.untold(connection, "c", 1e9), 1e9)
+        told.mark_told(connection, events)
+    take(store, ended(end=624.0, state="REQUEUED"))
+    with store.begin() as connection:
+        assert live_events(told.told(connection, "c"), math.inf, only=7) == events
+        corrected, as_told = to_trace(connection, "c"), to_trace(connection, "c", as_told=True)
+    assert (corrected.run_time.tolist(), as_told.run_time.tolist()) == ([514.0], [40.0])
+    assert as_told.nominal("status").decode() == ["completed"]
+    assert "1 jobs: accounting changed" in corrected.info.notes[0]
+
+
+def test_a_correction_between_start_and_end_leaves_the_start_as_told(store: Store) -> None:
+    take(store, running())
+    with store.begin() as connection:
+        told.mark_told(connection, live_events(told.untold(connection, "c", 1e9), 1e9))
+    take(store, ended(start=120.0))
+    with store.begin() as connection:
+        (end,) = live_events(told.untold(connection, "c", 1e9), 1e9)
+        told.mark_told(connection, [end])
+        again = live_events(told.told(connection, "c"), math.inf, only=7)
+    assert (end.time, end.run_time, end.wait_time) == (150.0, 40.0, 10.0)
+    assert again[-1] == end
+
+
 def test_a_withdrawn_job_and_a_lost_one_have_no_outcome(store: Store) -> None:
     take(store, job())
     forecast(store, "wait")
@@ -215,6 +244,8 @@ def test_an_older_schema_is_brought_up_to_date(url: str) -> None:
             "DROP VIEW forecast_outcomes",
             "ALTER TABLE jobs DROP COLUMN req_gpus",
             "ALTER TABLE jobs DROP COLUMN dependency",
+            "UPDATE jobs SET told = 7",
+            *(f"ALTER TABLE jobs DROP COLUMN {name}" for name in ("told_start", "told_end", "told_status")),
             "ALTER TABLE forecasts ADD COLUMN outcome_s DOUBLE PRECISION",
             "ALTER TABLE forecasts ADD COLUMN resolution TEXT",
             "UPDATE forecasts SET outcome_s = 514, resolution = 'ended'",
@@ -227,6 +258,7 @@ def test_an_older_schema_is_brought_up_to_date(url: str) -> None:
     take(newer, job("2", 200.0)._replace(req_gpus=2.0))
     assert rows(newer, "req_gpus") == [(None,), (2.0,)]
     assert outcomes(newer) == [("runtime", 40.0, "ended")]
+    assert rows(newer, "told_start, told_end, told_status") == [(110.0, 150.0, "completed"), (None, None, None)]
     assert Reader(url).rows("SELECT value FROM meta WHERE name = 'schema_version'") == [{"value": str(VERSION)}]
 
 
