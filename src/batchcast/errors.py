@@ -35,6 +35,10 @@ class UsageError(BatchcastError):
     exit_code = 2
 
 
+class Refused(InputError):
+    """The site's privacy does not let this person see that; exit code 1."""
+
+
 class NoAnswer(BatchcastError):
     """The question is fine but there is nothing to answer from (unknown job, too little history); exit code 3."""
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import postgres_lab
 import pytest
 from follow import Follower, stored, truth
 from slurm_lab import USERS, Lab
@@ -24,9 +25,12 @@ from batchcast.store.export import to_trace
 from batchcast.store.reader import Reader
 from batchcast.table import Trace
 from batchcast.trace.parquet import read_parquet, write_parquet
+from conftest import absent
 
 pytestmark = [pytest.mark.slurm, pytest.mark.usefixtures("fast_lab_possible")]
 SPEED = 60.0
+FAST_PATIENCE = f"&connect_timeout={60 * SPEED:.0f}"
+"""libpq counts the fast clock's seconds."""
 NODES = 4
 JOBS = 30
 KILLS = 10
@@ -46,7 +50,12 @@ def calm(jobs: int = JOBS, store: str | None = None) -> Iterator[Follower]:
     with Lab(nodes=NODES, cpus=2, speed=SPEED) as lab:
         follower = Follower(lab, store or str(lab.root / "store.db"), **METHODS)
         begin(follower)
-        submit(lab, plan(jobs, 7, nodes=NODES, span=jobs * 70.0))
+
+        def ask(k: int) -> None:
+            if k > jobs // 2 and k % (jobs // 10) == 0:
+                follower.answers += follower.run("start", "-u", USERS[k % 2], "--start", check=False)
+
+        submit(lab, plan(jobs, 7, nodes=NODES, span=jobs * 70.0), ask)
         finish(follower)
         yield follower
 
@@ -135,8 +144,6 @@ class small_disk:
             ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(self.place)], capture_output=True, text=True
         )
         if done.returncode:
-            from conftest import absent
-
             absent(f"a small file system cannot be mounted here: {done.stderr.strip()}")
         return self.place
 
@@ -176,7 +183,7 @@ def finish(follower: Follower) -> None:
         60,
     )
     ended = len(truth(lab))
-    counts = "SELECT count(*) AS n, sum(open) AS open, sum(told < 4) AS untold FROM jobs"
+    counts = "SELECT count(*) AS n, sum(open) AS open, sum(CASE WHEN told < 4 THEN 1 ELSE 0 END) AS untold FROM jobs"
     lab.wait(
         lambda: list(Reader(follower.store).rows(counts)[0].values()) == [ended, 0, 0],
         f"complete store\n{follower.tail()}",
@@ -192,9 +199,11 @@ def memory(follower: Follower) -> dict[str, object]:
         return {}
 
 
-@pytest.mark.slow  # a minute and a half of a fast clock: with its sibling in `make test-all`
-def test_a_calm_replay(tmp_path: Path) -> None:
-    with calm() as followed:
+@pytest.mark.lab
+def test_a_calm_replay_into_postgresql(tmp_path: Path) -> None:
+    if reason := postgres_lab.missing():
+        absent(reason)
+    with postgres_lab.Postgres() as server, calm(store=server.fresh_database() + FAST_PATIENCE) as followed:
         check_jobs(followed)
         check_names(followed)
         check_outcomes(followed)
@@ -203,7 +212,7 @@ def test_a_calm_replay(tmp_path: Path) -> None:
         check_accuracy(followed)
 
 
-@pytest.mark.slow  # a run corrected by sacct after its forecast came out keeps the first outcome: seen once in three
+@pytest.mark.lab
 def test_a_replay_under_faults(tmp_path: Path) -> None:
     with troubled() as followed:
         check_faults(followed)
@@ -301,7 +310,9 @@ def check_recorded_clock_agrees(followed: Follower, tmp_path: Path) -> None:
 
 
 def check_accuracy(calm: Follower) -> None:
-    """Coverage and error are printed, beside Slurm's own."""
+    """Waiting users were answered, and coverage and error are printed, beside Slurm's own."""
+    assert "LIKELY" in calm.answers
+    assert "SLURM SAYS" in calm.answers
     text = calm.run("accuracy")
     assert "squeue --start" in text
     assert "recent_wait" in text

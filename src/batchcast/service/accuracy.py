@@ -40,11 +40,22 @@ def accuracy(
         groups.setdefault((row["moment"], row["kind"], row["method"]), []).append(row)
     order = {"submit": 0, "slurm": 1}
     shown = sorted(groups.items(), key=lambda item: (order[item[0][0]], item[0][1], item[0][2]))
-    return [_scores(*key, found) for key, found in shown if len({r["user_id"] for r in found}) >= least_users]
+    return [_scores(*key, found) for key, found in shown if _users(found) >= least_users]
+
+
+def _users(rows: Sequence[Row]) -> float:
+    """How many users' forecasts are scored; where none is yet there is nobody to hide."""
+    users = {row["user_id"] for row in _came(rows)}
+    return len(users) if users else math.inf
+
+
+def _came(rows: Sequence[Row]) -> list[Row]:
+    """The forecasts that are scored."""
+    return [row for row in rows if row["outcome_s"] is not None and not row["basis"].startswith(NO_HISTORY)]
 
 
 def _scores(moment: str, kind: str, method: str, rows: Sequence[Row]) -> dict[str, Any]:
-    came = [row for row in rows if row["outcome_s"] is not None and not row["basis"].startswith(NO_HISTORY)]
+    came = _came(rows)
     errors = [row["point_s"] - row["outcome_s"] for row in came]
     scores: dict[str, Any] = {
         "predictor": method,

@@ -165,6 +165,29 @@ def track_record(
     }
 
 
+def shown(record: dict[str, Any]) -> dict[str, Any]:
+    """A track record as part of an answer."""
+    return {
+        "track_record_forecasts": record.get("forecasts", 0),
+        "track_record_coverage_90": record.get("coverage_90"),
+        "track_record_median_ae_s": record.get("median_ae_s"),
+    }
+
+
+def latest_runs(reader: Reader, cluster: str, ids: Sequence[str]) -> list[Row]:
+    """The last run of each of these jobs that has begun."""
+    found = []
+    for job_id in ids:
+        found += reader.rows(
+            "SELECT job_id, user_id, start_time, end_time, status, open FROM jobs WHERE cluster = :cluster"
+            " AND (job_id = :id OR raw_id = :id) AND (start_time IS NOT NULL OR open = 0)"
+            " ORDER BY submit_time DESC LIMIT 1",
+            cluster=cluster,
+            id=job_id,
+        )
+    return found
+
+
 def covered_at(row: Row, level: float) -> bool | None:
     """Whether an outcome lay at or below what was said for a level; None where the forecast did not reach so far."""
     said = given_waited(forecast_of({"basis": "", **row}) or Prediction(1.0), 0.0, (level,))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ CLIENTS = {"slurm": ("squeue", "sacct", "scontrol"), "pbs": ("qstat",)}
 def settings_in_force(settings: Settings) -> list[dict[str, Any]]:
     """Every setting, its value, where it came from, and what it means."""
     return [
-        {"setting": name, "value": _hidden(settings[name]), "from": settings.source[name], "meaning": setting.meaning}
+        {"setting": name, "value": settings.shown(name), "from": settings.source[name], "meaning": setting.meaning}
         for name, setting in SETTINGS.items()
     ]
 
@@ -206,8 +205,3 @@ def _collector(reader: Any, settings: Settings) -> Iterator[dict[str, Any]]:
 
 def _finding(name: str, state: str, found: str, do: str) -> dict[str, Any]:
     return {"check": name, "state": state, "found": found, "do": do}
-
-
-def _hidden(value: Any) -> Any:
-    """A value without the password a database URL may carry."""
-    return re.sub(r"(://[^:/@]+):[^@]*@", r"\1:***@", value) if isinstance(value, str) else value

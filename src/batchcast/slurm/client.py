@@ -34,14 +34,18 @@ class Slurm:
 
     def snapshot(self) -> Snapshot:
         """Every job slurmctld knows, array tasks one by one, in one call."""
-        answer = self.transport.ask(SNAPSHOT)
-        records, broken = parse_marked(answer.text, answer.mark, squeue.FIELDS, header=True)
-        jobs, bad = _each(records, lambda r: [squeue.sighting(r)])
-        return Snapshot(answer.asked_at, tuple(jobs), broken + bad)
+        return self._shown(SNAPSHOT)
 
     def job(self, job_id: str) -> Snapshot:
         """One job (or an array's tasks), for an answer without a store: a single gentle call."""
-        answer = self.transport.ask((*SNAPSHOT, f"--jobs={job_id}"))
+        return self._shown((*SNAPSHOT, f"--jobs={job_id}"))
+
+    def jobs_of(self, user: str) -> Snapshot:
+        """A user's jobs, likewise."""
+        return self._shown((*SNAPSHOT, f"--user={user}"))
+
+    def _shown(self, command: tuple[str, ...]) -> Snapshot:
+        answer = self.transport.ask(command)
         records, broken = parse_marked(answer.text, answer.mark, squeue.FIELDS, header=True)
         jobs, bad = _each(records, lambda r: [squeue.sighting(r)])
         return Snapshot(answer.asked_at, tuple(jobs), broken + bad)
