@@ -36,18 +36,19 @@ def failure(*words: str, store: str) -> tuple[int, str]:
     return error.exit_code, str(error)
 
 
-@pytest.mark.parametrize("verb", VERBS[1:])
+@pytest.mark.parametrize("verb", [*VERBS[3:], ("report", "-p", "main")])
 def test_no_store_is_nothing_to_answer_from(verb: tuple[str, ...], tmp_path: Path) -> None:
     code, said = failure(*verb, store=str(tmp_path / "none.db"))
     assert code == 3
-    assert "batchcast collect makes it" in said
+    assert "there is no store at" in said
 
 
-def test_no_store_and_no_scheduler_says_both(tmp_path: Path) -> None:
-    code, said = failure("start", "1", store=str(tmp_path / "none.db"))
+@pytest.mark.parametrize(("verb", "client"), [(VERBS[0], "squeue"), (VERBS[1], "sacct"), (VERBS[2], "sacct")])
+def test_no_store_and_no_scheduler_says_both(verb: tuple[str, ...], client: str, tmp_path: Path) -> None:
+    code, said = failure(*verb, store=str(tmp_path / "none.db"))
     assert code == 4
     assert "there is no store at" in said
-    assert "there is no squeue" in said
+    assert f"there is no {client}" in said
 
 
 @pytest.mark.parametrize("verb", [*VERBS, ("collect", "--once")])

@@ -38,12 +38,19 @@ def command(
 
     Advice is silent below a least waste: 5 jobs of one name, limits twice what they need, an hour of a processor.
     """
+    from ..errors import NoStore
     from ..service import ask
     from ..service.settings import load
 
     who = ask.Who(user or (None if account or partition else whoami()), account, partition)
     since, until = parse_when(starttime), parse_when(endtime) if endtime else math.inf
-    said = ask.report(load(flags), who, since, until, myself(), time.time())
+    asked = (load(flags), who, since, until, myself(), time.time())
+    try:
+        said = ask.report(*asked)
+    except NoStore as error:
+        from ..service import without_store
+
+        said = without_store.report(*asked, error.message)
     if as_json:
         emit(document("report", *said))
         return

@@ -48,14 +48,20 @@ def command(
     Similar: same name and size; else same name; else same size. The limit is the empirical quantile at the risk you
     take, under the site's rules (floor, rounding up, maximum).
     """
-    from ..errors import UsageError
+    from ..errors import NoStore, UsageError
     from ..service import ask
     from ..service.settings import load
 
     if (what is None) == (glob is None):
         raise UsageError("give one of JOBID, SCRIPT or --name GLOB")
     settings = load({"store": store, "scheduler": scheduler, "cluster": cluster})
-    said = ask.walltime(settings, what, glob, user or whoami(), myself(), risk, time.time())
+    asked = (settings, what, glob, user or whoami(), myself(), risk, time.time())
+    try:
+        said = ask.walltime(*asked)
+    except NoStore as error:
+        from ..service import without_store
+
+        said = without_store.walltime(*asked, error.message)
     (answer,) = said.results
     if as_json:
         emit(document("walltime", *said))

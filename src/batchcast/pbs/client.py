@@ -46,6 +46,11 @@ class Pbs:
         whole = self.snapshot()
         return whole._replace(jobs=tuple(s for s in whole.jobs if s.user_id == user))
 
+    def history_of(self, user: str, since: float, until: float) -> Snapshot:
+        """The jobs of one user within the span."""
+        whole = self.history(since, until)
+        return whole._replace(jobs=tuple(s for s in whole.jobs if s.user_id == user))
+
     def history(self, since: float, until: float) -> Snapshot:
         """The server's own history within the span; its accounting logs can be read with `read_trace` instead."""
         whole = self.snapshot()

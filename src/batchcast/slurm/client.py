@@ -50,12 +50,16 @@ class Slurm:
         jobs, bad = _each(records, lambda r: [squeue.sighting(r)])
         return Snapshot(answer.asked_at, tuple(jobs), broken + bad)
 
-    def history(self, since: float, until: float) -> Snapshot:
+    def history_of(self, user: str, since: float, until: float) -> Snapshot:
+        """The jobs of one user that ended between two instants (epoch, s), for an answer without a store."""
+        return self.history(since, until, f"--user={user}")
+
+    def history(self, since: float, until: float, whose: str = "--allusers") -> Snapshot:
         """Every job that ended and was in the system between two instants (epoch, s); requeued runs one by one."""
         answer = self.transport.ask(
             (
                 "sacct",
-                "--allusers",
+                whose,
                 "--allocations",
                 "--duplicates",
                 "--parsable",
