@@ -19,6 +19,7 @@ VERBS: dict[str, str] = {
     "runtime": "Predict run times on the recorded clock and score them.",
     "simulate": "Let a scheduler decide the starts, with predictors in the loop.",
     "convert": "A log in one format as a log in another: SWF, CSV, Parquet.",
+    "anonymize": "A log that can be shared: names replaced by a keyed hash, times kept or moved.",
     "wait": "Predict queue waits on the recorded clock and score them.",
     "reproduce": "The papers' tables on the shared logs.",
     "vasp": "Features of VASP jobs from their input files, and their run time.",
