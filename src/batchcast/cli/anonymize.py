@@ -43,7 +43,8 @@ def command(
     batchcast anonymize jobs.txt -o shared.parquet --shift-times random
     """
     from ..trace.anonymize import anonymize
-    from ..trace.write_as import kind_of, not_carried, write_as
+    from ..trace.carried import not_carried
+    from ..trace.write import kind_of, write_by_ending
 
     kind = kind_of(out)
     _refuse_same(given["log"], out)
@@ -51,7 +52,7 @@ def command(
     shift = _shift(shift_times, key)
     log = take_log(given, tell=not as_json)
     made, told = anonymize(log.trace, key, shift=shift, ids=ids, keep=split_words(keep), whole=kind == "swf")
-    write_as(made, out)
+    write_by_ending(made, out)
     rows = [{"column": t.column, "treatment": t.treatment, "distinct": t.distinct, "why": t.why} for t in told]
     info = log.trace.info
     rows += [

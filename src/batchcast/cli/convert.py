@@ -23,11 +23,12 @@ def command(out: str, as_json: bool, **given: Any) -> None:
     \b
     batchcast convert accounting/20240401 april.swf.gz --status completed
     """
-    from ..trace.write_as import kind_of, not_carried, write_as
+    from ..trace.carried import not_carried
+    from ..trace.write import kind_of, write_by_ending
 
     kind = kind_of(out)
     log = take_log(given, tell=not as_json)
-    write_as(log.trace, out)
+    write_by_ending(log.trace, out)
     lost = not_carried(log.trace, kind)
     if as_json:
         settings = {**log.settings, "output": out, "output_format": kind}

@@ -116,6 +116,7 @@ def command(**given: Any) -> None:
                 clock=time.perf_counter,
                 tick=tick,
             )
+        _check_any(schedule)
         made.append(schedule)
         found = schedule.measures(None if mask is None else mask[schedule.rows])
         results.append({"policy": policy.name, "runtime": spec, **found, "kernel_s": schedule.kernel_s})
@@ -129,6 +130,14 @@ def command(**given: Any) -> None:
     for line in (*_left_out(made[0]), *made[0].notes):
         say(f"note: {line}")
     console().print(_table(results, policy, made[0]))
+
+
+def _check_any(schedule: Schedule) -> None:
+    from ..errors import NoAnswer
+
+    if not len(schedule):
+        why = "; ".join(_left_out(schedule)) or "the log has none"
+        raise NoAnswer(f"no job to simulate: {why}", hint="`batchcast info LOG` shows which fields the log knows")
 
 
 def _machines(partitions: str, log: Log) -> Callable[..., Schedule]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from ..predict.text_clusters import TextClusters, cluster_texts
 from ..simulate import Policy, simulate
 from ..table import Trace
 from ..trace import Selection, read_trace, select
-from .accuracy import Scores, calm_collector, score
+from .accuracy import calm_collector, figures, score
 from .online_knn_ga import Said
 
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
@@ -46,11 +46,22 @@ def load(name: str, traces: Path, failed: bool) -> Trace:
     return trace if failed else select(trace, Selection(status=("completed",)))
 
 
-def table_5(trace: Trace, every: int, bar: Progress, label: str) -> Scores:
-    """Every method on one log, honest protocol; each `every`-th job is scored, the same for all, all are learned."""
+def table_5(trace: Trace, every: int, bar: Progress, label: str) -> dict[str, Any]:
+    """Every method on one log, honest protocol: figures over all and by size, and what each method of the paper said.
+
+    Each `every`-th job is scored, the same for all, all are learned from. `rows` are the scored jobs' places, `points`
+    the forecasts of those, by method.
+    """
     mask = np.arange(len(trace)) % every == 0
     with bar(label, len(trace)) as tick:
-        return score(trace, [*PAPER, *BESIDE], mask=mask, tick=tick)
+        scores = score(trace, [*PAPER, *BESIDE], mask=mask, tick=tick)
+    rows = np.flatnonzero(scores.scored)
+    return {
+        "figures": figures(scores),
+        "by_size": figures(scores, by="size"),
+        "rows": rows.tolist(),
+        "points": {spec: scores.points[spec][rows].tolist() for spec in PAPER},
+    }
 
 
 def table_6(trace: Trace, first: int, bar: Progress, label: str) -> list[dict[str, Any]]:
@@ -83,13 +94,18 @@ def biggest_user(trace: Trace) -> tuple[str, np.ndarray, TextClusters]:
     return chosen, labels, found
 
 
-def by_class(scores: Scores, labels: np.ndarray, specs: Sequence[str]) -> list[dict[str, Any]]:
-    """MAE, APA and UR of methods over the clusters of one user's names, classes named A, B, ... by their jobs."""
+def by_class(
+    actual: np.ndarray, points: Mapping[str, np.ndarray], labels: np.ndarray, specs: Sequence[str]
+) -> list[dict[str, Any]]:
+    """MAE, APA and UR of methods over the clusters of one user's names, classes named A, B, ... by their jobs.
+
+    `actual`, `labels` and each of `points` are (n,) over the scored jobs.
+    """
     counts = Counter(labels[labels >= 0].tolist())
     rows = []
     for place, (label, _) in enumerate(counts.most_common(15)):
-        mask = scores.scored & (labels == label)
+        mask = labels == label
         for spec in specs:
-            measured = accuracy(scores.points[spec][mask], scores.trace.run_time[mask])
+            measured = accuracy(points[spec][mask], actual[mask])
             rows.append({"class": chr(ord("A") + place), "predictor": PAPER.get(spec, spec), **measured})
     return rows

@@ -11,6 +11,7 @@ from ..errors import UsageError, input_error
 from ..formats.csv_map import ColumnMap, unrecognised_header
 from ..formats.csv_rows import header_of
 from ..table import LogInfo, Trace
+from .absurd import without_absurd
 from .maps import fitting_map, map_of, ready_maps
 from .source import FORMS, Source
 from .zone import zone
@@ -38,6 +39,11 @@ def read_trace(
     `info.dropped`, what was odd is said in `info.notes`.
     Raises InputError (no such file, no log in it; with `strict`: the first broken line), UsageError for a bad option.
     About a million SWF lines a second.
+
+    >>> from batchcast.trace.demo import demo_path
+    >>> log = read_trace(demo_path())
+    >>> len(log), log.info.max_procs, log.info.format
+    (5000, 256.0, 'swf')
     """
     if format is not None and format not in FORMATS:
         raise UsageError(f"not a format: {format!r} (accepted: {', '.join(FORMATS)})")
@@ -47,7 +53,7 @@ def read_trace(
         zone(timezone)
     chosen = map_of(map) if isinstance(map, str) else map
     source = Source(path, strict=strict)
-    trace = _parse(source, format, strict, timezone, chosen)
+    trace = without_absurd(_parse(source, format, strict, timezone, chosen), strict=strict)
     info = replace(trace.info, source=source.name, sha256=source.sha256)
     info = _with_zone(info, timezone)
     if source.damage:

@@ -16,7 +16,7 @@ from batchcast.errors import UsageError
 from batchcast.table import LogInfo, Nominal, Trace
 from batchcast.trace import read_trace
 from batchcast.trace.anonymize import TOKENS, WEEK, anonymize, shift_of, token
-from batchcast.trace.write_as import write_as
+from batchcast.trace.write import write_by_ending
 
 KEY = b"a key of more than sixteen characters"
 SECRET = st.integers(0, 30).map(lambda k: f"Secret{k}Zq")
@@ -60,7 +60,7 @@ def test_no_name_is_left_anywhere(tmp_path_factory, data, rows, ending) -> None:
         log(names, rows, ids), KEY, shift=data.draw(st.sampled_from([0.0, 3600.0])), whole="swf" in ending
     )
     path = tmp_path_factory.mktemp("anon") / f"out{ending}"
-    write_as(made, path)
+    write_by_ending(made, path)
     text = everything(path)
     for hidden in ("Secret", "5ec2e7", "4711"):
         assert hidden not in text
@@ -123,7 +123,7 @@ def test_an_unknown_column_to_keep_is_said() -> None:
 def test_the_nrel_sample_keeps_its_measurements(shared: Path, tmp_path: Path) -> None:
     trace = read_trace(shared / "traces" / "NREL-eagle-sample1000.csv.gz")
     made, _ = anonymize(trace, KEY)
-    write_as(made, tmp_path / "out.csv")
+    write_by_ending(made, tmp_path / "out.csv")
     text = (tmp_path / "out.csv").read_text()
     for name in ("user_id", "account", "partition_id", "job_name", "work_dir", "submit_line"):
         assert not any(str(value) in text for value in trace.nominal(name).categories), name

@@ -1,44 +1,11 @@
-"""Writes a trace in the format that a file's ending names, and says what that format has no place for."""
+"""What a format has no place for, said before it is missed."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import numpy as np
 
 from ..columns import COLUMNS
-from ..errors import InputError, UsageError
 from ..table import Trace
-from .csv import write_csv
-from .parquet import write_parquet
-from .write import write_trace
-
-ENDINGS = ".swf, .swf.gz, .swf.xz, .csv, .parquet"
-
-
-def kind_of(path: str | Path) -> str:
-    """`swf`, `csv` or `parquet` by the ending; UsageError for any other.
-
-    >>> kind_of("a/log.swf.gz"), kind_of("LOG.CSV")
-    ('swf', 'csv')
-    """
-    name = str(path).lower()
-    if name.endswith((".swf", ".swf.gz", ".swf.xz")):
-        return "swf"
-    for kind in ("csv", "parquet"):
-        if name.endswith(f".{kind}"):
-            return kind
-    raise UsageError(f"{path}: its ending names no format (accepted: {ENDINGS})")
-
-
-def write_as(trace: Trace, path: str | Path) -> str:
-    """Writes the trace and returns the kind of file; InputError where that cannot be done."""
-    kind = kind_of(path)
-    try:
-        {"swf": write_trace, "csv": write_csv, "parquet": write_parquet}[kind](trace, path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
-    return kind
 
 
 def not_carried(trace: Trace, kind: str) -> list[str]:
