@@ -35,9 +35,7 @@ def run() -> None:
     from batchcast.cli.compiled import prepare
 
     prepare()
-    print(
-        f"{'jobs':>12}{'write, s':>10}{'read, s':>10}{'simulate, s':>13}{'us per job':>12}{'peak, GiB':>11}{'wait, s':>10}"
-    )
+    print("        jobs  write, s   read, s  simulate, s  us per job  peak, GiB   wait, s")
     per_job = []
     with tempfile.TemporaryDirectory(prefix="batchcast-size-") as folder:
         for jobs in SIZES:

@@ -124,7 +124,7 @@ def measure(r, profile, hole):
 
 @kernel
 def look_again(r, profile, holes, it, start):
-    """After a job moved from its reservation to `start`: measure the holes it concerns; returns the most free of all."""
+    """After a job moved to `start`: measure the holes that concerns; returns the most free of all."""
     most = np.int64(0)
     for number in range(r.holes):
         hole = holes[number]

@@ -125,7 +125,7 @@ class KernelState(NamedTuple):
     jobs: np.ndarray  # JOBS (n,)
     slots: np.ndarray  # SLOTS: the queue in arrival order, with gaps
     blocks: np.ndarray  # BLOCKS: minima over 16 slots each
-    index: np.ndarray  # (nodes + 1, ROW): minima per class of width, while the queue is long
+    nodes: np.ndarray  # (nodes + 1, ROW): the index, minima per class of width, while the queue is long
     plan: np.ndarray  # PLAN: running jobs by planned end
     endings: np.ndarray  # HEAP: jobs by true end
     instant: np.ndarray  # int32: zero-length jobs of this instant
@@ -165,7 +165,7 @@ def make_state(
         jobs=jobs,
         slots=np.empty(blocks * BLOCK, SLOTS),
         blocks=np.empty(blocks, BLOCKS),
-        index=_make_index(jobs["procs"], blocks),
+        nodes=_make_index(jobs["procs"], blocks),
         plan=np.empty(most_running, PLAN),
         endings=np.empty(2 * most_running, HEAP),  # pyss: ends told late overlap new starts
         instant=np.empty(n, np.int32),
