@@ -20,6 +20,7 @@ VERBS: dict[str, str] = {
     "runtime": "Predict run times on the recorded clock and score them.",
     "simulate": "Let a scheduler decide the starts, with predictors in the loop.",
     "convert": "A log in one format as a log in another: SWF, CSV, Parquet.",
+    "synth": "A synthetic log from published models of jobs, requests and users; or how like a real one it is.",
     "wait": "Predict queue waits on the recorded clock and score them.",
     "reproduce": "The papers' tables on the shared logs.",
     "vasp": "Features of VASP jobs from their input files, and their run time.",

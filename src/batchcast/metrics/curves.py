@@ -75,3 +75,18 @@ def _work_before(time: np.ndarray, procs: np.ndarray, edges: np.ndarray) -> np.n
     width = np.concatenate([[0.0], np.cumsum(procs)])[count]
     moment = np.concatenate([[0.0], np.cumsum(procs * time)])[count]
     return width * edges - moment
+
+
+def cdf_distance(one: np.ndarray, other: np.ndarray) -> float:
+    """The largest difference of two empirical distribution functions (Kolmogorov & Smirnov), NaN of no values.
+
+    O(n log n).
+
+    >>> cdf_distance(np.array([1.0, 2.0]), np.array([1.0, 1.0])), cdf_distance(np.ones(3), np.ones(5))
+    (0.5, 0.0)
+    """
+    if not len(one) or not len(other):
+        return float("nan")
+    both = np.concatenate([one, other])
+    shares = (np.searchsorted(np.sort(values), both, side="right") / len(values) for values in (one, other))
+    return float(np.abs(np.subtract(*shares)).max())
