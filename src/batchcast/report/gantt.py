@@ -83,7 +83,8 @@ def gantt(found: Evaluation) -> Figure | None:
         layout,
         f"Which jobs hold which of {total:,} processors for {_length(high - low)} from {local:%Y-%m-%d %H:%M}, under "
         f"{', '.join(drawn)}; {shown:,} bars at most.",
-        _caption(high - low, left_out, len(found.outcomes) - MOST_SCHEDULES) + _above(top, total),
+        _caption(high - low, bool(_passing(first).any()), left_out, len(found.outcomes) - MOST_SCHEDULES)
+        + _above(top, total),
         480,
         pick=tuple(drawn),
     )
@@ -92,12 +93,11 @@ def gantt(found: Evaluation) -> Figure | None:
 def window(jobs: Jobs, total: int) -> tuple[float, float]:
     """The part worth drawing, as two instants, see `gantt`; no more bars than `MOST_BARS`."""
     low, high = float(jobs.submit.min()), float(jobs.end.max())
-    waited = jobs.start - jobs.submit >= INSTANT
     for length in LENGTHS:
         if high - low > length:
             edges = np.append(np.arange(low, high, length), high)
             edges = edges[:-1] if len(edges) > 2 and edges[-1] - edges[-2] < length else edges
-            passed = busy_share(jobs.start, jobs.end, jobs.procs * (jobs.backfilled & waited), edges, 1.0)
+            passed = busy_share(jobs.start, jobs.end, jobs.procs * _passing(jobs), edges, 1.0)
             waiting = busy_share(jobs.submit, jobs.start, jobs.procs, edges, 1.0)
             running = busy_share(jobs.start, jobs.end, jobs.procs, edges, 1.0)
             low = float(edges[int(np.lexsort((running, waiting, passed))[-1])])
@@ -106,6 +106,11 @@ def window(jobs: Jobs, total: int) -> tuple[float, float]:
         if len(pieces(inside, total)[0]) <= MOST_BARS:
             break
     return low, high
+
+
+def _passing(jobs: Jobs) -> np.ndarray:
+    """Which jobs waited and then passed another one."""
+    return jobs.backfilled & (jobs.start - jobs.submit >= INSTANT)
 
 
 def pieces(jobs: Jobs, total: int) -> np.ndarray:
@@ -175,12 +180,16 @@ def _above(top: int, total: int) -> str:
     return more if top > total else ""
 
 
-def _caption(length: float, left_out: int, more: int) -> str:
-    text = "A bar is a job on processors it could have had, since the model only counts them. The excerpt is where the "
-    text += (
-        "first schedule gives most processor time to jobs that passed a waiting one (else: where most is waited for)"
+def _caption(length: float, passing: bool, left_out: int, more: int) -> str:
+    where = (
+        "gives most processor time to jobs that passed a waiting one"
+        if passing
+        else "lets most processors be waited for"
     )
-    text += "." if length == LENGTHS[0] else f", as much of it as {MOST_BARS} bars show."
+    text = "A bar is a job on processors it could have had, since the model only counts them. "
+    if length in LENGTHS:
+        part = "the week" if length == LENGTHS[0] else f"that part of a week, as long as {MOST_BARS} bars allow,"
+        text += f"Shown is {part} in which the first schedule {where}."
     if left_out:
         text += f" Up to {left_out:,} of the smallest bars of a schedule are not drawn."
     if more > 0:
