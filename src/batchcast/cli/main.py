@@ -85,6 +85,22 @@ def cli(ctx: click.Context, debug: bool, color: str) -> None:
     ctx.obj = {"debug": debug, "color": color}
 
 
+PARTS = {"sqlalchemy": "store", "psycopg": "store", "pyarrow": "parquet", "sklearn": "learn", "lightgbm": "learn",
+         "scipy": "learn", "rapidfuzz": "learn"}  # fmt: skip
+"""Which optional part of the installation brings a package."""
+
+
+def _outside(error: OSError | ModuleNotFoundError) -> str:
+    """What the machine did not allow, or what is not installed, and the next step."""
+    if isinstance(error, OSError):
+        place = f"{error.filename}: " if error.filename else ""
+        return f"{place}{error.strerror or error}\n  try: another place, or the rights to this one"
+    package = (error.name or "").partition(".")[0]
+    if package in PARTS:
+        return f"{package} is not installed\n  try: pip install 'batchcast[{PARTS[package]}]'"
+    return f"unexpected {type(error).__name__}: {error}\n  try: the same with --debug, and report it"
+
+
 def entry() -> None:
     """Run the command line; every known error is one message on stderr and its exit code."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # 0.1 s of start-up for threads nobody uses
@@ -109,6 +125,11 @@ def entry() -> None:
             raise
         click.echo(f"batchcast: {error}", err=True)
         code = error.exit_code
+    except (OSError, ModuleNotFoundError) as error:
+        if debug:
+            raise
+        click.echo(f"batchcast: {_outside(error)}", err=True)
+        code = 1
     except Exception as error:
         if debug:
             raise
