@@ -188,7 +188,7 @@ def _caption(length: float, passing: bool, left_out: int, more: int) -> str:
     )
     text = "A bar is a job on processors it could have had, since the model only counts them. "
     if length in LENGTHS:
-        part = "the week" if length == LENGTHS[0] else f"that part of a week, as long as {MOST_BARS} bars allow,"
+        part = "the week" if length == LENGTHS[0] else f"the part of a week, as long as {MOST_BARS} bars allow,"
         text += f"Shown is {part} in which the first schedule {where}."
     if left_out:
         text += f" Up to {left_out:,} of the smallest bars of a schedule are not drawn."
