@@ -28,7 +28,8 @@ SPEED = 60.0
 NODES = 4
 JOBS = 30
 KILLS = 10
-RUNTIME, WAIT = ("recent_mean", "last_2"), ("recent_wait", "qbets", "log_uniform")
+RUNTIME = ("recent_mean", "last_2")
+WAIT = ("recent_wait", "qbets", "log_uniform", "pqstar", "ibl", "scheduler_replay")
 METHODS = {"RUNTIME": ",".join(RUNTIME), "WAIT": ",".join(WAIT)}
 
 
