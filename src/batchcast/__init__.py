@@ -15,7 +15,7 @@ _PLACES = {
     "Trace": "batchcast.table:Trace",
     "from_arrow": "batchcast.trace.parquet:from_arrow",
     "to_arrow": "batchcast.trace.parquet:to_arrow",
-    "replay": "batchcast.events.recorded:replay",
+    "replay": "batchcast.evaluate.replay:replay",
     "simulate": "batchcast.simulate:",
     "Policy": "batchcast.simulate:Policy",
     "evaluate": "batchcast.evaluate:",

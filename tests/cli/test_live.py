@@ -159,6 +159,33 @@ def test_a_script_that_was_not_submitted(stores: dict[bool, str], tmp_path: Path
     assert "accepted: main" in message
 
 
+@pytest.mark.parametrize(
+    ("words", "counts_from", "at"),
+    [
+        (("-H",), "its release", None),
+        (("-d", "afterok:600"), "the end of what it depends on", None),
+        (("-b", "now+1hour"), "its begin time", 3600),
+        (("-b", "yesterday"), "submission", 0),
+    ],
+)
+def test_a_script_that_would_not_wait_for_the_machine_at_first(
+    words: tuple[str, ...], counts_from: str, at: float | None, stores: dict[bool, str], tmp_path: Path
+) -> None:
+    (tmp_path / "job.sh").write_text("#!/bin/sh\n#SBATCH -n 4 -t 1:00:00\n")
+    now = time.time()
+    (answer,) = results("start", "--test", str(tmp_path / "job.sh"), *words, store=stores[False])
+    assert answer["counts_from"] == counts_from
+    assert answer["likely_wait_s"] > 0
+    if at is None:
+        assert answer["likely_start_s"] is None
+    else:
+        assert answer["likely_start_s"] >= now + at
+
+
+def test_what_became_of_a_job_that_does_not_wait_is_said(stores: dict[bool, str]) -> None:
+    assert "it is over (completed)" in run("start", "101", store=stores[False], code=3).stderr
+
+
 def test_walltime_is_one_line_and_one_sentence(stores: dict[bool, str]) -> None:
     line, why = run("walltime", "--name", "rel*", "--risk", "5%", store=stores[False]).stdout.splitlines()
     assert line == "#SBATCH --time=00:10:00"
@@ -230,6 +257,7 @@ def test_at_a_private_site_a_user_sees_own_jobs_and_figures_of_several(
     assert "not waiting" in str(asked("start", "600").exception)
     assert "private" in str(asked("report", "-u", "bob").exception)
     assert "private" in str(asked("walltime", "--name", "r*", "-u", ME).exception)
+    assert "private" in str(asked("walltime", "101").exception)  # somebody else's job, named by its id
     shown = asked("report", "-p", "main", "-P").output
     assert "main|60" in shown
     assert ME not in shown

@@ -45,6 +45,7 @@ class Follower:
         }
         self.log = lab.root / "log" / "collect.log"
         self.killed = 0
+        self.answers = ""
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:

@@ -26,6 +26,7 @@ def command(once: bool, record: str | None, quiet: bool, **flags: Any) -> None:
     Reads sacct in overlapping windows (resumable), then squeue every interval. Never changes a job. Stop it with
     SIGTERM or Ctrl-C; killed at any moment it goes on where it was.
     """
+    from ..errors import BatchcastError, Unreachable
     from ..service.clock import predictors
     from ..service.collector import Collector, Cycle, run
     from ..service.connect import open_scheduler, single_writer
@@ -46,8 +47,11 @@ def command(once: bool, record: str | None, quiet: bool, **flags: Any) -> None:
 
     with single_writer(store):
         say(f"collecting from {settings['scheduler']} every {settings['interval_s']:g} s into {store.shown}")
-        run(Collector(scheduler, store, settings, health), stop, report, once)
+        last = run(Collector(scheduler, store, settings, health), stop, report, once)
     store.close()
+    if once and last.problems:
+        kind = Unreachable if last.unreachable else BatchcastError
+        raise kind("not everything could be collected", hint="batchcast doctor checks every part")
 
 
 def _stop_on_signals() -> Callable[[float], bool]:

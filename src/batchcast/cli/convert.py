@@ -9,8 +9,6 @@ import click
 from .options import describe_log, log_options, take_log
 from .output import document, emit, say
 
-ENDINGS = ".swf, .swf.gz, .swf.xz, .csv, .parquet"
-
 
 @click.command()
 @log_options
@@ -24,23 +22,13 @@ def command(out: str, as_json: bool, **given: Any) -> None:
     \b
     batchcast convert accounting/20240401 april.swf.gz --status completed
     """
-    from ..errors import InputError, UsageError
-    from ..trace.csv import write_csv
-    from ..trace.parquet import write_parquet
-    from ..trace.write import write_trace
+    from ..errors import InputError
+    from ..trace.write import check_ending, write_by_ending
 
-    name = out.lower()
-    if name.endswith((".swf", ".swf.gz", ".swf.xz")):
-        write, kind = write_trace, "swf"
-    elif name.endswith(".csv"):
-        write, kind = write_csv, "csv"
-    elif name.endswith(".parquet"):
-        write, kind = write_parquet, "parquet"
-    else:
-        raise UsageError(f"{out}: its ending names no format (accepted: {ENDINGS})")
+    check_ending(out)
     log = take_log(given, tell=not as_json)
     try:
-        write(log.trace, out)
+        kind = write_by_ending(log.trace, out)
     except OSError as error:
         raise InputError(f"{out}: cannot be written: {error.strerror or error}") from None
     if as_json:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from .output import console, document, emit, progress, say
+from .output import console, document, emit, progress, say, write_text
 from .shared_logs import provenance, shared_folder
 
 LOGS = {
@@ -55,11 +54,9 @@ def command(logs: str, page: Path | None, as_json: bool) -> None:
     if page is not None:
         from ..report import page as make_page
 
-        beside = page.with_name(page.name + ".part")
         sections = pqstar_sections(rows, thresholds, studies)
         made_by = provenance({name: log["sha256"] for name, log in described.items()}, settings)
-        beside.write_text(make_page("Quick starters: PQStar", sections, made_by))
-        os.replace(beside, page)
+        write_text(page, make_page("Quick starters: PQStar", sections, made_by))
         say(f"page: {page}")
     if as_json:
         emit(document("reproduce-pqstar", {"logs": described}, settings, [], [*rows, *thresholds]))

@@ -65,7 +65,8 @@ class Snapshot(NamedTuple):
 class Site(NamedTuple):
     """What holds for the whole machine: `keeps_s` is how long a finished job stays visible in a snapshot.
 
-    `partitions` by name: default_time_s, max_time_s, procs; `private` when users may not see each other's jobs.
+    `partitions` by name: default_time_s, max_time_s, procs; `private` when users may not see each other's jobs;
+    `clock_ahead_s` how far this machine's clock is surely ahead of the batch system's (below 0: behind).
     """
 
     cluster: str
@@ -75,3 +76,4 @@ class Site(NamedTuple):
     total_procs: float
     accounting: bool
     partitions: Mapping[str, Mapping[str, float]]
+    clock_ahead_s: float = 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -67,6 +68,11 @@ class Settings:
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
+
+    def shown(self, name: str) -> Any:
+        """The value as it may be shown: without the password a database URL may carry."""
+        value = self.values[name]
+        return re.sub(r"(://[^:/@]+):[^@]*@", r"\1:***@", value) if isinstance(value, str) else value
 
 
 def load(flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None) -> Settings:

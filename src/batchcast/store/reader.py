@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ..errors import InputError, Unreachable
+from .place import check_there, trouble
 
 Row = dict[str, Any]
 
@@ -30,13 +31,9 @@ class Reader:
             self._store = Store(url, read_only=True)
             self.shown = self._store.shown
             return
-        path = os.path.abspath(url.removeprefix("sqlite:///") if "://" in url else url)
+        path = os.path.abspath(url.removeprefix("sqlite:///"))
         self.shown = path
-        if not os.path.exists(path):
-            raise InputError(
-                f"there is no store at {path}",
-                hint="batchcast collect makes it; batchcast doctor shows where it is looked for",
-            )
+        check_there(Path(path))
         self._sqlite = _open_sqlite(path)
 
     def rows(self, sql: str, **values: Any) -> list[Row]:
@@ -46,10 +43,9 @@ class Reader:
                 cursor = self._sqlite.execute(sql, values)
                 names = [d[0] for d in cursor.description]
                 return [dict(zip(names, row)) for row in cursor]
-            except sqlite3.OperationalError as error:
-                raise Unreachable(f"{self.shown}: {error}", hint="batchcast doctor checks the store") from None
             except sqlite3.DatabaseError as error:
-                raise InputError(f"{self.shown} is not a store of batchcast: {error}") from None
+                away = isinstance(error, sqlite3.OperationalError)
+                raise trouble(self.shown, str(error), away=away) from None
         from sqlalchemy import text
 
         with self._store.begin() as connection:
@@ -77,7 +73,7 @@ class Reader:
 
 def _open_sqlite(path: str) -> sqlite3.Connection:
     """Read-only; where even the write-ahead index cannot be opened and nobody collects, the file as it lies there."""
-    last: Exception | None = None
+    last: sqlite3.DatabaseError | None = None
     for how in ("mode=ro", "mode=ro&immutable=1"):
         if "immutable" in how and os.path.exists(f"{path}-wal") and os.path.getsize(f"{path}-wal"):
             break  # unmerged changes: reading past them would answer from yesterday
@@ -87,8 +83,4 @@ def _open_sqlite(path: str) -> sqlite3.Connection:
             return connection
         except sqlite3.DatabaseError as error:
             last = error
-    if isinstance(last, sqlite3.OperationalError):
-        raise Unreachable(
-            f"{path} cannot be read: {last}", hint="batchcast doctor checks the store and its permissions"
-        )
-    raise InputError(f"{path} is not a store of batchcast: {last}")
+    raise trouble(path, str(last), away=isinstance(last, sqlite3.OperationalError))
