@@ -36,7 +36,7 @@ def check(settings: Settings, ask: bool = True) -> Iterator[dict[str, Any]]:
         )
     if ask:
         yield from _daemons(settings)
-    yield from _store(settings)
+    yield from store_findings(settings)
 
 
 def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
@@ -118,7 +118,8 @@ def _slurm_clock(scheduler: Any) -> dict[str, Any]:
     )
 
 
-def _store(settings: Settings) -> Iterator[dict[str, Any]]:
+def store_findings(settings: Settings) -> Iterator[dict[str, Any]]:
+    """The store, its place and its collector, without a call to any daemon of the batch system."""
     from ..store.reader import Reader
 
     path = Path(settings["store"])
