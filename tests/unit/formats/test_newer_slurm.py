@@ -37,7 +37,8 @@ Slurmctld(primary) at slurmctld is UP
 """
 PARTITIONS = (
     "PartitionName=cpu AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL AllocNodes=ALL Default=YES QoS=N/A"
-    " DefaultTime=NONE DisableRootJobs=NO ExclusiveUser=NO ExclusiveTopo=NO GraceTime=0 Hidden=NO MaxNodes=UNLIMITED MaxTime=UNLIMITED"
+    " DefaultTime=NONE DisableRootJobs=NO ExclusiveUser=NO ExclusiveTopo=NO GraceTime=0 Hidden=NO"
+    " MaxNodes=UNLIMITED MaxTime=UNLIMITED"
     " MinNodes=0 LLN=NO MaxCPUsPerNode=UNLIMITED MaxCPUsPerSocket=UNLIMITED NodeSets=cpu_nodes Nodes=c[1-2]"
     " PriorityJobFactor=1 PriorityTier=1 State=UP TotalCPUs=24 TotalNodes=2 Topology=default JobDefaults=(null)"
     " TRES=cpu=24,mem=15674M,node=2,billing=24\n"
@@ -48,13 +49,15 @@ JOB = {
     "JobID": "2", "JobArrayID": "2", "SubmitTime": "1795229481", "StartTime": "1795229482", "EndTime": "1795230082",
     "EligibleTime": "1795229481", "RestartCnt": "0", "State": "RUNNING", "Reason": "None", "TimeLimit": "10:00",
     "NumCPUs": "2", "NumNodes": "1", "tres-alloc": "cpu=2,mem=8000M,node=1,billing=2,gres/gpu:a100=4",
-    "UserName": "ada", "GroupName": "ada", "Account": "physics", "Partition": "cpu", "QOS": "normal", "PriorityLong": "4294901758",
+    "UserName": "ada", "GroupName": "ada",
+    "Account": "physics", "Partition": "cpu", "QOS": "normal", "PriorityLong": "4294901758",
     "Dependency": "(null)", "NodeList": "c1", "WorkDir": "/tmp", "Name": "x",
 }  # fmt: skip
 ACCOUNTED = {
     "JobID": "2", "JobIDRaw": "2", "Submit": "1795229481", "Eligible": "1795229481", "Start": "1795229482",
     "End": "1795229999", "State": "COMPLETED", "TimelimitRaw": "10", "AllocCPUS": "2", "ReqCPUS": "2",
-    "AllocNodes": "1", "ReqNodes": "1", "ReqMem": "8000M", "ReqTRES": "billing=2,cpu=2,gres/gpu:a100=4,mem=8000M,node=1", "User": "ada",
+    "AllocNodes": "1", "ReqNodes": "1", "ReqMem": "8000M",
+    "ReqTRES": "billing=2,cpu=2,gres/gpu:a100=4,mem=8000M,node=1", "User": "ada",
     "Group": "ada", "Account": "physics", "Partition": "cpu", "QOS": "high", "Priority": "1", "AdminComment": "",
     "WorkDir": "/tmp", "JobName": "x",
 }  # fmt: skip
