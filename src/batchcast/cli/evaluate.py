@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     default="easy,easy-sjbf",
     show_default=True,
     metavar="NAMES",
-    help="fcfs, easy, easy-sjbf; with parameters as easy:correct=incremental.",
+    help="fcfs, easy, easy-sjbf, conservative; with parameters as easy:correct=incremental or easy:order=saf.",
 )
 @click.option("--protocol", type=click.Choice(["honest", "paper"]), default="honest", show_default=True)
 @click.option(
