@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..report.kept import Kept
     from ..table import Trace
 
-PARTS = ("accuracy", "operator", "schedules", "sensitivity")
+PARTS = ("accuracy", "operator", "baselines", "schedules", "sensitivity")
 NAMES = ("HPC2N04", "HPC2N05", "SDSC02", "SDSC04")
 
 
@@ -92,7 +92,7 @@ class Found:
 
     def __init__(self, kept: Kept) -> None:
         self.kept = kept
-        self.rows: dict[str, list[dict[str, Any]]] = {"2": [], "3-4": [], "5-6": [], "sensitivity": []}
+        self.rows: dict[str, list[dict[str, Any]]] = {"2": [], "3-4": [], "5-6": [], "baselines": [], "sensitivity": []}
         self.pictures: list[Any] = []
         self.hashes: dict[str, str] = {}
 
@@ -115,6 +115,9 @@ class Found:
             scored = partial(paper.operators_scores, each, whole, progress)
             part = self._part(each, "operator", {"specs": paper.OPERATORS}, partial(_kept_figures, scored))
             self._told(each, part["rows"], "honest", "operator's")
+        if "baselines" in wanted:
+            made = self._part(each, "baselines", {}, partial(paper.baselines, each, whole, trace))
+            self.rows["baselines"] += shown.with_printed_requests([{"set": each.name, **row} for row in made], each)
         if "schedules" in wanted:
             made = self._schedules(each, trace, plain, closed)
             self.rows["5-6"] += shown.with_gains(made, {each.name: each})
@@ -182,6 +185,7 @@ class Found:
             "2": shown.table_2,
             "3-4": shown.tables_3_and_4,
             "5-6": shown.tables_5_and_6,
+            "baselines": shown.baseline_table,
             "sensitivity": lambda rows: shown.sensitivity_table(rows, sensitive),
         }
         return [makers[name](rows) for name, rows in self.rows.items() if rows]

@@ -12,7 +12,7 @@ from ..errors import BatchcastError, UsageError, input_error
 from ..table import LogInfo, Trace, Values
 from ..units import parse_duration
 from .batch import Codes
-from .chunks import GrowingColumn, as_ids, count_duplicates, join_ids, sorted_nominal, whole_texts
+from .chunks import GrowingColumn, as_ids, count_duplicates, in_house_order, join_ids, sorted_nominal, whole_texts
 from .pbs_record import asked, ending, held, number, plain_id
 from .pbs_words import columns_of
 from .problems import Problems
@@ -238,7 +238,7 @@ class _Log:
         if repeats := count_duplicates(ids):
             notes.append(f"{repeats} records repeat a job number that an earlier one has: all are kept")
         dropped = self._problems.counts() | parents | others
-        return Trace(columns, LogInfo(source=source, format="pbs", dropped=dropped, notes=tuple(notes)))
+        return Trace(in_house_order(columns), LogInfo(source=source, format="pbs", dropped=dropped, notes=tuple(notes)))
 
 
 class _Seconds(dict[str, float]):

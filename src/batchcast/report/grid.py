@@ -178,7 +178,10 @@ def sweep_tables(units: Rows, asjs: Rows) -> list[Table]:
     ]
     own = [TableColumn("heuristic", "asjs")]
     own += [TableColumn(k.lower(), f"emin_min / asjs, {k}", "ratio") for k in ("AWT", "AMJ", "UFJ")]
-    own += [TableColumn("distance", "largest gap, points", "number")]
+    own += [
+        TableColumn("wrong_signs", "wrong signs", "count"),
+        TableColumn("distance", "largest gap, points", "number"),
+    ]
     return [
         Table("Units, T, remapping and late jobs: printed relations to min_min under each", columns, _worded(units)),
         Table("asjs by its load unit; printed: AWT .9645, AMJ .9828, UFJ 1.0155", own, asjs),

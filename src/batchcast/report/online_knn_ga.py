@@ -59,6 +59,33 @@ def tables_5_and_6(rows: Rows) -> Table:
     return Table("Tables 5 and 6: mean wait and bounded slowdown (tau = 10 s)", columns, rows, note)
 
 
+def with_printed_requests(rows: Rows, printed: Any) -> list[dict[str, Any]]:
+    """Rows in minutes beside what a data set prints for the users' requests under the same policy."""
+    at = {"easy": 0, "easy-sjbf": 2}
+    return [
+        {
+            **row,
+            "mean_wait_min": row["mean_wait_s"] / 60,
+            "printed_wait_min": printed.waits[at[row["policy"]]],
+            "printed_bounded_slowdown": printed.slowdowns[at[row["policy"]]],
+        }
+        for row in rows
+    ]
+
+
+def baseline_table(rows: Rows) -> Table:
+    """The users' requests on other jobs and machines beside the printed ones."""
+    columns = [
+        TableColumn("set", "set"), TableColumn("jobs_of", "jobs of"), TableColumn("jobs", "jobs", "count"),
+        TableColumn("processors", "processors", "count"), TableColumn("policy", "policy"),
+        TableColumn("mean_wait_min", "wait, min", "number"), TableColumn("printed_wait_min", "printed", "number"),
+        TableColumn("mean_bounded_slowdown", "bsld", "number"),
+        TableColumn("printed_bounded_slowdown", "printed", "number"),
+    ]  # fmt: skip
+    note = "Planned with the users' requests; jobs wider than the machine are left out; our averages."
+    return Table("Where the printed waits with requests come from", columns, rows, note)
+
+
 def sensitivity_table(rows: Rows, name: str) -> Table:
     """What other settings give."""
     columns = [

@@ -44,11 +44,12 @@ def scan_potcar(
     key, zval_at = b"", -1
     while (hit := window.next_header()) is not None:
         header, at, position = hit
-        end = header.rfind(_END, 0, at)
+        titel = header.rfind(b"TITEL", 0, at)  # close before ZVAL; what ends the potential before it, close before that
+        end = header.rfind(_END, 0, max(titel, 0))
         if key and end >= 0:
             known[key] = position - at + end - zval_at
-        found.append(_potential(header, at, position, descriptor, path))
-        key, zval_at = header[header.rfind(b"TITEL", 0, at) : header.find(b"\n", header.find(b"ENMAX", at))], position
+        found.append(_potential(header, titel, at, position, descriptor, path))
+        key, zval_at = header[titel : header.find(b"\n", header.find(b"ENMAX", at))], position
         jump = known.get(key, 0)
         if jump > 0 and os.pread(descriptor, len(_END), position + jump) == _END:
             window.jump(position + jump)
@@ -108,13 +109,11 @@ class _Window:
         return self.length
 
 
-def _potential(header: bytes, at: int, position: int, descriptor: int, path: str) -> Potential:
+def _potential(header: bytes, titel: int, at: int, position: int, descriptor: int, path: str) -> Potential:
     """The values around the ZVAL at `at`: TITEL and LULTRA are the last before it, ENMAX the first after it."""
-    first = header.rfind(_END, 0, at) + 1
-    titel = header.rfind(b"TITEL", first, at)
-    if titel < 0:
+    if titel < 0 or header.find(_END, titel, at) >= 0:
         raise input_error(path, "a potential without TITEL", line=_line_of(descriptor, position))
-    ultrasoft = _text(header, header.rfind(b"LULTRA", first, at))
+    ultrasoft = _text(header, header.rfind(b"LULTRA", titel, at))
     zval, enmax = _text(header, at), _text(header, header.find(b"ENMAX", at))
     try:
         return Potential(
