@@ -10,7 +10,6 @@ BLOCK = 16  # slots per block of the queue: one entry of minima stands for 16 jo
 CLASSES = 8  # of width, in the index of a long queue
 KEYS, HEAD_KEY, ROW = CLASSES, 2 * CLASSES, 2 * CLASSES + 1  # where a row of it has its candidate keys and head key
 LONG_QUEUE = 1024  # slots from which on the queue is indexed
-MOST_HOLES = 32  # conservative: freed intervals told apart
 GONE = np.int64(1 << 30)  # processors of an empty slot: never fits
 
 # where `advance` goes on
@@ -77,7 +76,7 @@ REGISTERS = np.dtype(
         ("extra_procs", "i8"),
         ("looked_at", "i8"),  # slots and blocks read in search of heads and candidates: what a pass costs
         ("next_start", "f8"),  # conservative: the earliest reservation of a waiting job
-        ("holes", "i8"),  # conservative: intervals in which something was freed since jobs were last placed again
+        ("freed_until", "f8"),  # conservative: nothing was freed after this instant since jobs were last placed again
         ("ended", "i8"),  # conservative: a job ended since the last pass
         ("rebuild", "i8"),  # conservative: a running job's plan grew, all reservations are made anew
         ("first_step", "i8"),  # profile: the step in which now lies
@@ -112,7 +111,6 @@ JOBS = np.dtype(
 SLOTS = np.dtype([("procs", "i4"), ("job", "i4"), ("planned", "f8"), ("head_key", "f8"), ("candidate_key", "f8")])
 BLOCKS = np.dtype([("procs", "i8"), ("planned", "f8"), ("head_key", "f8")])
 STEPS = np.dtype([("time", "f8"), ("free", "i8")])
-HOLES = np.dtype([("start", "f8"), ("end", "f8"), ("most", "i8"), ("reach", "f8"), ("fails", "f8", (32,))])
 PLAN = np.dtype([("end", "f8"), ("job", "i4"), ("procs", "i4")])
 HEAP = np.dtype([("key", "f8"), ("tie", "i8"), ("item", "i8")])
 LOG = np.dtype([("time", "f8"), ("job", "i4"), ("kind", "i4")])
@@ -131,7 +129,6 @@ class KernelState(NamedTuple):
     instant: np.ndarray  # int32: zero-length jobs of this instant
     choices: np.ndarray  # HEAP of one pass: candidates by key, running jobs by requested end
     profile: np.ndarray  # STEPS: conservative: free processors over time
-    holes: np.ndarray  # HOLES: conservative: where something was freed
     ring: np.ndarray  # (rings, k): last run times
     ring_count: np.ndarray  # finished jobs seen, per ring
     log: np.ndarray  # LOG: decisions told to predictors outside
@@ -152,6 +149,7 @@ def make_state(
     registers["now"] = -np.inf
     registers["origin"] = jobs["submit"][0] if n else 0.0
     registers["head_after"] = registers["next_start"] = np.inf
+    registers["freed_until"] = -np.inf
     registers["long_queue"] = LONG_QUEUE
     registers["leaves"] = blocks
     for name, value in settings.items():
@@ -171,7 +169,6 @@ def make_state(
         instant=np.empty(n, np.int32),
         choices=np.empty(n + n // 8 + 64, HEAP),
         profile=profile,
-        holes=np.empty(MOST_HOLES if conservative else 1, HOLES),
         ring=np.empty((max(rings, 1), max(memory, 1)), np.float64),
         ring_count=np.zeros(max(rings, 1), np.int64),
         log=np.empty(log_size, LOG),
