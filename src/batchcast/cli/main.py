@@ -15,10 +15,13 @@ from ..errors import BatchcastError
 VERBS: dict[str, str] = {
     "evaluate": "How wrong are limits, how good are forecasts, how much sooner would jobs start: table and page.",
     "demo": "The main job on a bundled synthetic workload.",
+    "compare": "Two reports of evaluate side by side: what changed, and how far it could be chance.",
     "info": "What a log holds: counts, dates, machine, known fields, users' accuracy, what cleaning would drop.",
     "runtime": "Predict run times on the recorded clock and score them.",
     "simulate": "Let a scheduler decide the starts, with predictors in the loop.",
     "convert": "A log in one format as a log in another: SWF, CSV, Parquet.",
+    "anonymize": "A log that can be shared: names replaced by a keyed hash, times kept or moved.",
+    "synth": "A synthetic log from published models of jobs, requests and users; or how like a real one it is.",
     "wait": "Predict queue waits on the recorded clock and score them.",
     "reproduce": "The papers' tables on the shared logs.",
     "vasp": "Features of VASP jobs from their input files, and their run time.",
@@ -32,7 +35,7 @@ VERBS: dict[str, str] = {
     "doctor": "Settings and where each came from; is everything there and does it answer; what to do.",
     "export": "The cluster's own history as a log for evaluate and simulate.",
 }
-WITHOUT_KERNELS = {"start", "walltime", "report", "accuracy", "doctor", "export", "serve"}
+WITHOUT_KERNELS = {"compare", "start", "walltime", "report", "accuracy", "doctor", "export", "serve"}
 SUBVERBS: dict[str, str] = {}
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
@@ -45,6 +47,13 @@ def print_columns(lines: Sequence[Sequence[str]], left: int, indent: str = "") -
 def say(text: str) -> None:
     """A note for people, on stderr."""
     click.echo(text, err=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write beside, then rename: a reader never meets half a file."""
+    beside = path.with_name(path.name + ".part")
+    beside.write_text(text, encoding="utf-8")
+    os.replace(beside, path)
 
 
 def console(stderr: bool = False) -> Any:

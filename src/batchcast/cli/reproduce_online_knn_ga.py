@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,13 +14,14 @@ from .output import console, document, dumps, emit, progress, say
 from .shared_logs import provenance, shared_folder
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import numpy as np
 
+    from ..evaluate.accuracy import Scores
     from ..evaluate.online_knn_ga import DataSet
+    from ..report.kept import Kept
+    from ..table import Trace
 
-PARTS = ("accuracy", "operator", "schedules", "sensitivity")
+PARTS = ("accuracy", "operator", "baselines", "schedules", "sensitivity")
 NAMES = ("HPC2N04", "HPC2N05", "SDSC02", "SDSC04")
 
 
@@ -33,16 +36,21 @@ NAMES = ("HPC2N04", "HPC2N05", "SDSC02", "SDSC04")
     help="Corrections of the closed loop (each trains anew): requested,incremental,doubling or none.",
 )
 @click.option("-o", "--output", metavar="FOLDER", default="online-knn-ga", show_default=True, help="Page and JSON.")
+@click.option("--again", is_flag=True, help="Compute anew what an earlier run left in FOLDER/parts.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
-def command(names: Sequence[str], parts: Sequence[str], closed_corrections: str, output: str, as_json: bool) -> None:
+def command(
+    names: Sequence[str], parts: Sequence[str], closed_corrections: str, output: str, again: bool, as_json: bool
+) -> None:
     """Print Tables 2 to 6 of Xu, Xiong & Xiao 2018 beside ours, under both protocols; write a page and JSON.
 
-    Everything takes the better part of an hour on one idle core; `--set` and `--part` choose. Training is seeded.
+    Everything takes about an hour on one idle core; `--set` and `--part` choose. What is done is kept in FOLDER/parts
+    and found again by the next run with the same version, logs and settings. Training is seeded.
     """
     from ..evaluate.online_knn_ga import CORRECTIONS, chosen_sets
     from ..report import online_knn_ga as shown
     from ..report import page
     from ..report.folder import folder
+    from ..report.kept import Kept
     from ..report.terminal import show
 
     closed = [] if closed_corrections == "none" else closed_corrections.split(",")
@@ -55,10 +63,11 @@ def command(names: Sequence[str], parts: Sequence[str], closed_corrections: str,
         "sets": [each.name for each in sets], "parts": sorted(wanted), "closed_corrections": closed, "seed": 0,
         "h": 3000, "t1": 1500, "t2": 1000, "population": 50, "generations": 100, "event_order": "pyss", "tau_s": 10.0,
     }  # fmt: skip
-    found = Found()
+    found = Found(Kept(Path(output) / "parts", again))
     with folder(output) as place:
         for each in sets:
             found.add(each, traces, wanted, closed, sensitivity=each is sets[0])
+        settings["cpu_s"] = round(found.kept.cpu_s)
         summary, tables = findings(found.rows, sets), found.tables(sets[0].name)
         results = [{"table": table, **row} for table, rows in found.rows.items() for row in rows]
         log = {"source": str(traces), "sha256": found.hashes}
@@ -67,6 +76,10 @@ def command(names: Sequence[str], parts: Sequence[str], closed_corrections: str,
         sections = shown.sections(summary, tables, found.pictures, shown.READING)
         title = "Online run-time prediction by similar jobs (Xu et al. 2018)"
         (place / "index.html").write_text(page(title, sections, provenance(found.hashes, settings)))
+    kept = found.kept
+    say(
+        f"{kept.made} parts computed, {kept.found} found in {output}/parts; all of them cost {kept.cpu_s:,.0f} s of CPU"
+    )
     say(f"page: {output}/index.html, numbers: {output}/result.json")
     if as_json:
         emit(doc)
@@ -75,10 +88,11 @@ def command(names: Sequence[str], parts: Sequence[str], closed_corrections: str,
 
 
 class Found:
-    """Rows by table, pictures and log hashes, gathered set by set."""
+    """Rows by table, pictures and log hashes, gathered set by set; every part is kept as soon as it is done."""
 
-    def __init__(self) -> None:
-        self.rows: dict[str, list[dict[str, Any]]] = {"2": [], "3-4": [], "5-6": [], "sensitivity": []}
+    def __init__(self, kept: Kept) -> None:
+        self.kept = kept
+        self.rows: dict[str, list[dict[str, Any]]] = {"2": [], "3-4": [], "5-6": [], "baselines": [], "sensitivity": []}
         self.pictures: list[Any] = []
         self.hashes: dict[str, str] = {}
 
@@ -91,25 +105,77 @@ class Found:
         self.hashes[each.log] = whole.info.sha256
         row = {"set": each.name, "log": each.log, "selection": _words(each), "jobs": len(trace)}
         self.rows["2"].append({**row, "printed_jobs": each.printed_jobs})
-        said: dict[str, np.ndarray] = {}
-        for protocol in paper.PROTOCOLS if wanted & {"accuracy", "schedules"} else ():
-            everyone = (paper.METHOD, *paper.BESIDE)
-            scores = paper.accuracy_of(trace, everyone, protocol, progress, f"{each.name}, {protocol} protocol")
-            self.rows["3-4"] += _accuracy_rows(each, scores, protocol, "papers'")
-            _tell(self.rows["3-4"])
-            said[protocol] = scores.points[paper.METHOD]
+        said: dict[str, dict[str, np.ndarray]] = {}
+        for protocol in paper.PROTOCOLS if wanted & {"accuracy", "schedules", "sensitivity"} else ():
+            said[protocol] = self._accuracy(each, trace, protocol)
         if said:
             self.pictures += shown.pictures(each.name, trace.req_time, trace.run_time, said)
+        plain = {protocol: points[paper.METHOD] for protocol, points in said.items()}
         if "operator" in wanted:
-            scores = paper.operators_scores(each, whole, progress)
-            self.rows["3-4"] += _accuracy_rows(each, scores, "honest", "operator's")
-            _tell(self.rows["3-4"])
+            scored = partial(paper.operators_scores, each, whole, progress)
+            part = self._part(each, "operator", {"specs": paper.OPERATORS}, partial(_kept_figures, scored))
+            self._told(each, part["rows"], "honest", "operator's")
+        if "baselines" in wanted:
+            made = self._part(each, "baselines", {}, partial(paper.baselines, each, whole, trace))
+            self.rows["baselines"] += shown.with_printed_requests([{"set": each.name, **row} for row in made], each)
         if "schedules" in wanted:
-            planned = {name: _untrained_too(trace, points) for name, points in said.items()}
-            made = list(paper.schedules(trace, planned, progress, each.name, closed))
+            made = self._schedules(each, trace, plain, closed)
             self.rows["5-6"] += shown.with_gains(made, {each.name: each})
         if "sensitivity" in wanted and sensitivity:
-            self.rows["sensitivity"] = _sensitivity(trace, each.name)
+            self._sensitivity(each, trace, said)
+
+    def _part(self, each: DataSet, name: str, made_of: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
+        origin = {"log": self.hashes[each.log], "selection": _words(each), **made_of}
+        return self.kept.part(f"{each.name}-{name}", origin, compute)
+
+    def _told(self, each: DataSet, figures: Sequence[Mapping[str, Any]], protocol: str, selection: str) -> None:
+        self.rows["3-4"] += _accuracy_rows(each, figures, protocol, selection)
+        _tell(self.rows["3-4"])
+
+    def _accuracy(self, each: DataSet, trace: Trace, protocol: str) -> dict[str, np.ndarray]:
+        """Rows of Tables 3 and 4; forecasts (n,) of the method as published, without the trade, and untrained."""
+        import numpy as np
+
+        from ..evaluate import online_knn_ga as paper
+
+        specs = [paper.METHOD, *paper.BESIDE]
+        scored = partial(paper.accuracy_of, trace, specs, protocol, progress, f"{each.name}, {protocol} protocol")
+        origin = {"specs": specs, "protocol": protocol}
+        part = self._part(each, protocol, origin, partial(_kept_figures, scored, paper.TRAINED))
+        self._told(each, part["rows"], protocol, "papers'")
+        return {spec: np.array(points) for spec, points in part["points"].items()}
+
+    def _schedules(
+        self, each: DataSet, trace: Trace, said: Mapping[str, np.ndarray], closed: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        from ..evaluate import online_knn_ga as paper
+
+        planned = {name: _untrained_too(trace, points) for name, points in said.items()}
+        rows = []
+        for policy in paper.POLICIES:
+            for plan in paper.plans(trace, planned, closed):
+                words = [policy, plan.loop.replace(", ", "-"), plan.protocol, plan.correction.replace(" ", "-")]
+                name = "-".join(filter(None, words))
+                made = partial(paper.scheduled, trace, policy, plan, progress, f"{each.name} {name}")
+                rows.append({"set": each.name, **self._part(each, name, {"method": paper.METHOD}, made)})
+        return rows
+
+    def _sensitivity(self, each: DataSet, trace: Trace, said: Mapping[str, Mapping[str, np.ndarray]]) -> None:
+        """Other settings, and those of Tables 3 and 4 again over the same jobs."""
+        from ..evaluate import online_knn_ga as paper
+        from ..metrics.accuracy import accuracy
+
+        mask = paper.trained_everywhere(trace)
+        for protocol in paper.PROTOCOLS:
+            for spec, points in said[protocol].items():
+                row = {"predictor": spec, **accuracy(points[mask], trace.run_time[mask])}
+                self.rows["sensitivity"].append({"protocol": protocol, **row})
+            for at, spec in enumerate(paper.SENSITIVITY):
+                label = f"{each.name}: {spec}, {protocol} protocol"
+                scored = partial(paper.accuracy_of, trace, [spec], protocol, progress, label, mask)
+                origin = {"spec": spec, "protocol": protocol}
+                part = self._part(each, f"sensitivity-{protocol}-{at}", origin, partial(_kept_figures, scored))
+                self.rows["sensitivity"] += [{"protocol": protocol, **row} for row in part["rows"]]
 
     def tables(self, sensitive: str) -> list[Any]:
         """The tables there are rows for."""
@@ -119,6 +185,7 @@ class Found:
             "2": shown.table_2,
             "3-4": shown.tables_3_and_4,
             "5-6": shown.tables_5_and_6,
+            "baselines": shown.baseline_table,
             "sensitivity": lambda rows: shown.sensitivity_table(rows, sensitive),
         }
         return [makers[name](rows) for name, rows in self.rows.items() if rows]
@@ -131,11 +198,19 @@ def _words(each: DataSet) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _accuracy_rows(each: DataSet, scores: Any, protocol: str, selection: str) -> list[dict[str, Any]]:
+def _kept_figures(scored: Callable[[], Scores], points_of: Sequence[str] = ()) -> dict[str, Any]:
+    """What is kept of a replay: figures, and some methods' forecasts."""
     from ..evaluate.accuracy import figures
 
+    scores = scored()
+    return {"rows": figures(scores), "points": {spec: scores.points[spec].tolist() for spec in points_of}}
+
+
+def _accuracy_rows(
+    each: DataSet, figures: Sequence[Mapping[str, Any]], protocol: str, selection: str
+) -> list[dict[str, Any]]:
     rows = []
-    for row in figures(scores):
+    for row in figures:
         printed = {"printed_pu": each.pu, "printed_mae_s": each.mae} if row["predictor"] == "knn_ga" else {}
         rows.append({"set": each.name, "protocol": protocol, "selection": selection, **row, **printed})
     minh = {"predictor": "Minh, as printed", "printed_pu": each.pu_minh, "printed_mae_s": each.mae_minh}
@@ -149,19 +224,6 @@ def _tell(rows: Sequence[Mapping[str, Any]]) -> None:
     row = next(row for row in reversed(rows) if row["predictor"] == "knn_ga")
     where = f"{row['set']}, {row['protocol']} protocol, {row['selection']} selection"
     say(f"{where}: MAE {row['mae_s']:,.0f} s, PU {row['underestimate_rate']:.3f}, {row['seconds']:.0f} s")
-
-
-def _sensitivity(trace: Any, name: str) -> list[dict[str, Any]]:
-    from ..evaluate import online_knn_ga as paper
-    from ..evaluate.accuracy import figures
-
-    mask = paper.trained_everywhere(trace)
-    rows = []
-    for protocol in paper.PROTOCOLS:
-        for spec in paper.SENSITIVITY:
-            scores = paper.accuracy_of(trace, [spec], protocol, progress, f"{name}: {spec}, {protocol} protocol", mask)
-            rows += [{"protocol": protocol, **row} for row in figures(scores)]
-    return rows
 
 
 def _untrained_too(trace: Any, points: np.ndarray) -> np.ndarray:

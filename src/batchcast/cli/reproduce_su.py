@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .output import console, document, dumps, emit, progress, say
 from .shared_logs import provenance, shared_folder
+
+if TYPE_CHECKING:
+    from ..report.kept import Kept
+    from ..table import Trace
 
 NAMES = ("CTC", "SDSC-DS", "NREL")
 
@@ -23,62 +29,44 @@ NAMES = ("CTC", "SDSC-DS", "NREL")
     "--schedule-first", type=click.IntRange(min=0), default=5000, show_default=True, help="Jobs of Table 6 (0: none)."
 )
 @click.option("-o", "--output", metavar="FOLDER", default="su", show_default=True, help="Page and JSON.")
+@click.option("--again", is_flag=True, help="Compute anew what an earlier run left in FOLDER/parts.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def command(
-    names: Sequence[str], first: int | None, every: int, schedule_first: int, output: str, as_json: bool
+    names: Sequence[str], first: int | None, every: int, schedule_first: int, output: str, again: bool, as_json: bool
 ) -> None:
     """Print the columns of Tables 5 and 6 of Wang et al. 2021 for CTC, SDSC-DS and the NREL sample; write a page.
 
     The paper's log is not public; order and relative gains are what can be compared. A forest for every forecast costs
-    tens of milliseconds: --every and --first bound it.
+    tens of milliseconds: --every and --first bound it. What is done is kept in FOLDER/parts and found again by the next
+    run with the same version, logs and settings.
     """
-    import numpy as np
-
-    from ..evaluate import su_paper as paper
     from ..report import page
     from ..report import su_paper as shown
     from ..report.folder import folder
+    from ..report.kept import Kept
     from ..report.terminal import show
 
     traces = shared_folder() / "traces"
-    rows: dict[str, list[dict[str, Any]]] = {"5": [], "6": [], "class": []}
-    pictures: list[Any] = []
-    hashes: dict[str, str] = {}
+    settings: dict[str, Any] = {
+        "logs": list(names or NAMES), "first": first, "every": every, "schedule_first": schedule_first,
+        "protocol": "honest", "loop": "open", "policy": "easy", "seed": 0,
+    }  # fmt: skip
+    found = Found(Kept(Path(output) / "parts", again), first, every, schedule_first)
     with folder(output) as place:
         for name in names or NAMES:
-            for failed in (True, False):
-                trace = paper.load(name, traces, failed)
-                hashes[paper.LOGS[name]] = trace.info.sha256
-                trace = trace.take(np.arange(min(first or len(trace), len(trace))))
-                kept = "all" if failed else "completed"
-                scores = paper.table_5(trace, every, progress, f"{name}, {kept} jobs")
-                rows["5"] += _table_5_rows(name, kept, scores)
-                if not failed:
-                    continue
-                shown_specs = [s for s in paper.PAPER if "svr" in s]
-                user, labels, found = paper.biggest_user(trace)
-                classes = paper.by_class(scores, labels, shown_specs)
-                rows["class"] += [{"log": name, **row} for row in classes] + _size_rows(name, scores, shown_specs)
-                errors = {w: np.abs(scores.points[s] - trace.run_time) for s, w in paper.PAPER.items()}
-                pictures += shown.clustering_pictures(name, user, found.tried, found.sse, found.score, found.k)
-                pictures += [shown.error_picture(name, errors), *shown.class_pictures(name, classes)]
-                if schedule_first and trace.info.max_procs > 0:
-                    simulated = paper.table_6(trace, schedule_first, progress, f"{name}, Table 6")
-                    rows["6"] += [{"log": name, **row} for row in simulated]
-        tables = [shown.table_5(rows["5"], every)]
-        tables += [shown.table_6(rows["6"])] if rows["6"] else []
-        tables.append(shown.class_table(rows["class"]))
-        summary = findings(rows)
-        settings = {
-            "logs": list(names or NAMES), "first": first, "every": every, "schedule_first": schedule_first,
-            "protocol": "honest", "loop": "open", "policy": "easy", "seed": 0,
-        }  # fmt: skip
-        results = [{"table": table, **row} for table, kept_rows in rows.items() for row in kept_rows]
-        doc = document("reproduce-su", {"source": str(traces), "sha256": hashes}, settings, summary, results)
+            found.add(name, traces)
+        settings["cpu_s"] = round(found.kept.cpu_s)
+        summary, tables = findings(found.rows), found.tables()
+        results = [{"table": table, **row} for table, kept_rows in found.rows.items() for row in kept_rows]
+        doc = document("reproduce-su", {"source": str(traces), "sha256": found.hashes}, settings, summary, results)
         (place / "result.json").write_text(dumps(doc))
         title = "Run times from clusters of job names (Wang et al. 2021)"
-        html = page(title, shown.sections(summary, tables, pictures), provenance(hashes, settings))
+        html = page(title, shown.sections(summary, tables, found.pictures), provenance(found.hashes, settings))
         (place / "index.html").write_text(html)
+    kept = found.kept
+    say(
+        f"{kept.made} parts computed, {kept.found} found in {output}/parts; all of them cost {kept.cpu_s:,.0f} s of CPU"
+    )
     say(f"page: {output}/index.html, numbers: {output}/result.json")
     if as_json:
         emit(doc)
@@ -86,25 +74,87 @@ def command(
     show(console(), [*tables, *summary])
 
 
-def _table_5_rows(name: str, kept: str, scores: Any) -> list[dict[str, Any]]:
-    from ..evaluate.accuracy import figures
+class Found:
+    """Rows by table, pictures and log hashes, gathered log by log; every part is kept as soon as it is done."""
+
+    def __init__(self, kept: Kept, first: int | None, every: int, schedule_first: int) -> None:
+        self.kept, self.first, self.every, self.schedule_first = kept, first, every, schedule_first
+        self.rows: dict[str, list[dict[str, Any]]] = {"5": [], "6": [], "class": []}
+        self.pictures: list[Any] = []
+        self.hashes: dict[str, str] = {}
+
+    def add(self, name: str, traces: Path) -> None:
+        """One log: with the jobs that failed, and cut to those that did not."""
+        import numpy as np
+
+        from ..evaluate import su_paper as paper
+
+        for failed in (True, False):
+            trace = paper.load(name, traces, failed)
+            self.hashes[paper.LOGS[name]] = trace.info.sha256
+            trace = trace.take(np.arange(min(self.first or len(trace), len(trace))))
+            kept = "all" if failed else "completed"
+            compute = partial(paper.table_5, trace, self.every, progress, f"{name}, {kept} jobs")
+            part = self._part(name, kept, {"every": self.every}, compute)
+            self.rows["5"] += _table_5_rows(name, kept, part["figures"])
+            say(f"{name}, {kept} jobs: {len(part['rows']):,} scored")
+            if failed:
+                self._classes(name, trace, part)
+                if self.schedule_first and trace.info.max_procs > 0:
+                    run = partial(paper.table_6, trace, self.schedule_first, progress, f"{name}, Table 6")
+                    simulated = self._part(name, "schedules", {"schedule_first": self.schedule_first}, run)
+                    self.rows["6"] += [{"log": name, **row} for row in simulated]
+
+    def tables(self) -> list[Any]:
+        """The tables there are rows for."""
+        from ..report import su_paper as shown
+
+        waits = [shown.table_6(self.rows["6"])] if self.rows["6"] else []
+        return [shown.table_5(self.rows["5"], self.every), *waits, shown.class_table(self.rows["class"])]
+
+    def _part(self, name: str, kind: str, made_of: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
+        from ..evaluate.su_paper import LOGS
+
+        return self.kept.part(
+            f"{name}-{kind}", {"log": self.hashes[LOGS[name]], "first": self.first, **made_of}, compute
+        )
+
+    def _classes(self, name: str, trace: Trace, part: Mapping[str, Any]) -> None:
+        """Measures by class of names and by size, and the paper's pictures."""
+        import numpy as np
+
+        from ..evaluate import su_paper as paper
+        from ..report import su_paper as shown
+
+        specs = [spec for spec in paper.PAPER if "svr" in spec]
+        rows = np.array(part["rows"], dtype=int)
+        actual = trace.run_time[rows]
+        points = {spec: np.array(said) for spec, said in part["points"].items()}
+        user, labels, found = paper.biggest_user(trace)
+        classes = paper.by_class(actual, points, labels[rows], specs)
+        self.rows["class"] += [{"log": name, **row} for row in classes] + _size_rows(name, part["by_size"], specs)
+        errors = {words: np.abs(points[spec] - actual) for spec, words in paper.PAPER.items()}
+        self.pictures += shown.clustering_pictures(name, user, found.tried, found.sse, found.score, found.k)
+        self.pictures += [shown.error_picture(name, errors), *shown.class_pictures(name, classes)]
+
+
+def _table_5_rows(name: str, kept: str, figures: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     from ..evaluate.su_paper import PAPER, PRINTED
 
     rows = []
-    for row in figures(scores):
+    for row in figures:
         words = PAPER.get(row["predictor"], row["predictor"])
         printed = dict(zip(("printed_mae_s", "printed_apa", "printed_ur"), PRINTED.get(words, ())))
         rows.append({"log": name, "jobs_of": kept, **row, "predictor": words, **printed})
     return rows
 
 
-def _size_rows(name: str, scores: Any, specs: Sequence[str]) -> list[dict[str, Any]]:
-    from ..evaluate.accuracy import figures
+def _size_rows(name: str, by_size: Sequence[Mapping[str, Any]], specs: Sequence[str]) -> list[dict[str, Any]]:
     from ..evaluate.su_paper import PAPER
 
     return [
         {"log": name, "class": f"{row['group']} processors", **row, "predictor": PAPER[row["predictor"]]}
-        for row in figures(scores, by="size")
+        for row in by_size
         if row["predictor"] in specs
     ]
 

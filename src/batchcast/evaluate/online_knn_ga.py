@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -54,23 +55,26 @@ SETS = (
     ),
 )  # fmt: skip
 METHOD = "knn_ga"
-BESIDE = ("requested", "last_2", "recent_mean")
+NO_TRADE = "knn_ga:pu_weight=0"
+FIXED = "knn_ga:h=1000000"  # no batch ever has so much history: template {user}, K = 5, alpha = 0 throughout
+TRAINED = (METHOD, NO_TRADE, FIXED)
+BESIDE = (NO_TRADE, FIXED, "requested", "last_2", "recent_mean")
+OPERATORS = (METHOD, FIXED, "requested", "last_2", "recent_mean")
 UNTRAINED = 4500
 PROTOCOLS = ("paper", "honest")
 POLICIES = {
     "easy": Policy(event_order="pyss"),
     "easy-sjbf": Policy(backfill_order="sjf", event_order="pyss"),
 }
+MACHINES = (1.0, 0.95, 0.9, 0.85, 0.8)
 RAISED = "open, raised"
 CORRECTIONS = ("requested", "incremental", "doubling")
 SENSITIVITY = (
-    "knn_ga",
     "knn_ga:h=5000,t1=2000",
     "knn_ga:t2=500",
     "knn_ga:generations=50",
     "knn_ga:generations=200",
     "knn_ga:warm_start=yes",
-    "knn_ga:pu_weight=0",
 )
 
 
@@ -103,7 +107,7 @@ def trained_everywhere(trace: Trace) -> np.ndarray:
 def operators_scores(each: DataSet, whole: Trace, bar: Progress) -> Scores:
     """Learn from everything the log holds, score the paper's jobs: what an operator would have seen, honest."""
     mask = selection_mask(whole, each.selection)
-    return accuracy_of(whole, (METHOD, *BESIDE), "honest", bar, f"{each.name}: learning from the whole log", mask)
+    return accuracy_of(whole, OPERATORS, "honest", bar, f"{each.name}: learning from the whole log", mask)
 
 
 class Said:
@@ -120,41 +124,64 @@ class Said:
         """Nothing to learn."""
 
 
-def schedules(
-    trace: Trace, points: dict[str, np.ndarray], bar: Progress, name: str, closed: Sequence[str] = ("requested",)
-) -> Iterator[dict[str, Any]]:
-    """Rows of Tables 5 and 6: every policy under every setting, each with both averages.
+class Plan(NamedTuple):
+    """One setting of Tables 5 and 6: where the forecasts come from, and what corrects those that were too short."""
 
-    `points` are the forecasts (n,) of each protocol (open loop). Settings: the users' requests; the true run times;
-    open loop under each protocol with each correction; `RAISED`, open loop with every forecast below the truth raised
-    to the truth, which is what pyss does to estimates it is fed and nobody could; closed loop (honest) with each
-    correction of `closed`.
+    loop: str
+    protocol: str
+    correction: str
+    planner: Any
+
+
+def plans(trace: Trace, points: Mapping[str, np.ndarray], closed: Sequence[str] = ("requested",)) -> list[Plan]:
+    """The settings a policy is simulated under; `points` are the forecasts (n,) of each protocol (open loop).
+
+    The users' requests; the true run times; open loop under each protocol with each correction; `RAISED`, open loop
+    with every forecast below the truth raised to the truth, which is what pyss does to estimates it is fed and nobody
+    could; closed loop (honest) with each correction of `closed`.
     """
-    settings: list[tuple[str, str, str, Any]] = [
-        ("requests", "", "requested", "requested"),
-        ("perfect", "", "requested", "actual"),
-    ]
+    made = [Plan("requests", "", "requested", "requested"), Plan("perfect", "", "requested", "actual")]
     for protocol, said in points.items():
-        settings += [("open", protocol, correction, Said(said)) for correction in CORRECTIONS]
-        settings.append((RAISED, protocol, "none needed", Said(np.fmax(said, trace.run_time))))
-    settings += [("closed", "honest", correction, METHOD) for correction in closed]
-    for policy_name, policy in POLICIES.items():
-        for loop, protocol, correction, planner in settings:
-            label = " ".join(filter(None, (name, policy_name, loop, protocol, correction)))
-            with bar(label, len(trace)) as tick, calm_collector():
-                schedule = _run(trace, policy, loop, correction, planner, tick)
-            yield {"set": name, "policy": policy_name, "loop": loop, "protocol": protocol, "correction": correction} | (
-                averages(schedule, np.maximum(trace.req_time, trace.run_time))
-            )
+        made += [Plan("open", protocol, correction, Said(said)) for correction in CORRECTIONS]
+        made.append(Plan(RAISED, protocol, "none needed", Said(np.fmax(said, trace.run_time))))
+    return made + [Plan("closed", "honest", correction, METHOD) for correction in closed]
 
 
-def _run(trace: Trace, policy: Policy, loop: str, correction: str, planner: Any, tick: Any) -> Schedule:
+def scheduled(trace: Trace, policy: str, plan: Plan, bar: Progress, label: str) -> dict[str, Any]:
+    """A row of Tables 5 and 6: one policy under one setting, with both averages."""
+    named = POLICIES[policy]
     used = Policy(
-        policy.order, policy.backfill, policy.backfill_order,
-        correction if correction in CORRECTIONS else "requested", event_order=policy.event_order,
+        named.order, named.backfill, named.backfill_order,
+        plan.correction if plan.correction in CORRECTIONS else "requested", event_order=named.event_order,
     )  # fmt: skip
-    given = predictor(planner, trace, trace.info.max_procs, 0) if planner == METHOD else planner
-    return simulate(trace, used, given, loop="open" if loop.startswith("open") else "closed", tick=tick)
+    trained = plan.planner == METHOD
+    given = predictor(METHOD, trace, trace.info.max_procs, 0) if trained else plan.planner
+    loop = "open" if plan.loop.startswith("open") else "closed"
+    with bar(label, len(trace)) as tick, calm_collector():
+        schedule = simulate(trace, used, given, loop=loop, tick=tick)
+    words = {"policy": policy, "loop": plan.loop, "protocol": plan.protocol, "correction": plan.correction}
+    return words | averages(schedule, np.maximum(trace.req_time, trace.run_time))
+
+
+def baselines(each: DataSet, whole: Trace, trace: Trace) -> list[dict[str, Any]]:
+    """Where the printed waits with requests come from: other jobs, other machines, both policies.
+
+    The paper's selection, and the same window with jobs of every status; the machine as large as the log says and
+    down to four fifths of it (jobs wider than it are left out).
+    """
+    jobs_of = {"papers' selection": trace}
+    if each.selection.status:
+        jobs_of["every status"] = select(whole, replace(each.selection, status=()))
+    rows = []
+    for words, log in jobs_of.items():
+        for share in MACHINES:
+            size = round(share * log.info.max_procs)
+            fitting = log.take(np.flatnonzero(~(log.procs("req") > size)))
+            for policy, used in POLICIES.items():
+                schedule = simulate(fitting, used, "requested", total=size)
+                found = averages(schedule, np.maximum(fitting.req_time, fitting.run_time))
+                rows.append({"jobs_of": words, "processors": size, "policy": policy, **found})
+    return rows
 
 
 def averages(schedule: Schedule, estimate: np.ndarray) -> dict[str, float]:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-import hashlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
 from ..metrics.accuracy import accuracy
 from ..predict.runtime.su import user_and_text
 from ..predict.text_clusters import TextClusters, cluster_texts
 from ..simulate import Policy, simulate
-from ..table import LogInfo, Trace
+from ..table import Trace
 from ..trace import Selection, read_trace, select
-from .accuracy import Scores, calm_collector, score
+from .accuracy import calm_collector, figures, score
 from .online_knn_ga import Said
 
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
@@ -47,40 +42,26 @@ PRINTED = {
 
 def load(name: str, traces: Path, failed: bool) -> Trace:
     """A log by its short name; without failed jobs it is cut first, as the paper did."""
-    path = traces / LOGS[name]
-    trace = read_nrel(path) if name == "NREL" else read_trace(str(path))
+    trace = read_trace(traces / LOGS[name])
     return trace if failed else select(trace, Selection(status=("completed",)))
 
 
-def read_nrel(path: Path) -> Trace:
-    """The NREL sample: 1,000 Slurm jobs as a comma table with names, accounts and times in words."""
-    try:
-        with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, EOFError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from error
-    submit, start = (np.array([_seconds(row[key]) for row in rows]) for key in ("submit_time", "start_time"))
-    texts = {"user_id": "user", "account": "account", "partition_id": "partition", "qos": "qos", "job_name": "name"}
-    columns: dict[str, Any] = {
-        "job_id": [int(row["job_id"]) for row in rows],
-        "submit_time": submit - np.nanmin(submit),
-        "wait_time": start - submit,
-        "run_time": [float(row["run_time"]) if row["run_time"] else None for row in rows],
-        "req_procs": [float(row["processors_req"]) for row in rows],
-        "req_time": [float(row["wallclock_req"]) for row in rows],
-        "status": [row["state"].split()[0].lower() for row in rows],
-        **{name: [row[key] or None for row in rows] for name, key in texts.items()},
-    }
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    info = LogInfo(source=str(path), format="csv", sha256=digest, unix_start=float(np.nanmin(submit)))
-    return Trace.from_arrays(columns, info)
+def table_5(trace: Trace, every: int, bar: Progress, label: str) -> dict[str, Any]:
+    """Every method on one log, honest protocol: figures over all and by size, and what each method of the paper said.
 
-
-def table_5(trace: Trace, every: int, bar: Progress, label: str) -> Scores:
-    """Every method on one log, honest protocol; each `every`-th job is scored, the same for all, all are learned."""
+    Each `every`-th job is scored, the same for all, all are learned from. `rows` are the scored jobs' places, `points`
+    the forecasts of those, by method.
+    """
     mask = np.arange(len(trace)) % every == 0
     with bar(label, len(trace)) as tick:
-        return score(trace, [*PAPER, *BESIDE], mask=mask, tick=tick)
+        scores = score(trace, [*PAPER, *BESIDE], mask=mask, tick=tick)
+    rows = np.flatnonzero(scores.scored)
+    return {
+        "figures": figures(scores),
+        "by_size": figures(scores, by="size"),
+        "rows": rows.tolist(),
+        "points": {spec: scores.points[spec][rows].tolist() for spec in PAPER},
+    }
 
 
 def table_6(trace: Trace, first: int, bar: Progress, label: str) -> list[dict[str, Any]]:
@@ -113,17 +94,18 @@ def biggest_user(trace: Trace) -> tuple[str, np.ndarray, TextClusters]:
     return chosen, labels, found
 
 
-def by_class(scores: Scores, labels: np.ndarray, specs: Sequence[str]) -> list[dict[str, Any]]:
-    """MAE, APA and UR of methods over the clusters of one user's names, classes named A, B, ... by their jobs."""
+def by_class(
+    actual: np.ndarray, points: Mapping[str, np.ndarray], labels: np.ndarray, specs: Sequence[str]
+) -> list[dict[str, Any]]:
+    """MAE, APA and UR of methods over the clusters of one user's names, classes named A, B, ... by their jobs.
+
+    `actual`, `labels` and each of `points` are (n,) over the scored jobs.
+    """
     counts = Counter(labels[labels >= 0].tolist())
     rows = []
     for place, (label, _) in enumerate(counts.most_common(15)):
-        mask = scores.scored & (labels == label)
+        mask = labels == label
         for spec in specs:
-            measured = accuracy(scores.points[spec][mask], scores.trace.run_time[mask])
+            measured = accuracy(points[spec][mask], actual[mask])
             rows.append({"class": chr(ord("A") + place), "predictor": PAPER.get(spec, spec), **measured})
     return rows
-
-
-def _seconds(text: str) -> float:
-    return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() if text else float("nan")

@@ -42,7 +42,9 @@ from .state import (
 
 
 @kernel
-def advance(registers, jobs, slots, blocks, plan, endings, instant, choices, profile, ring, ring_count, log):
+def advance(
+    registers, jobs, slots, blocks, index, plan, endings, instant, choices, profile, holes, ring, ring_count, log
+):
     """Go on from where it stopped (arguments: a `KernelState`); returns why it stopped again.
 
     The job concerned is in the register `job`. NEEDS_PREDICTION: set its `planned` and call again. JOB_OVERDUE: the
@@ -66,14 +68,14 @@ def advance(registers, jobs, slots, blocks, plan, endings, instant, choices, pro
             while r.ending > 0 and endings[0].key <= r.now:
                 job = endings[0].item
                 r.ending = pop(endings, r.ending)
-                end_job(r, jobs, plan, profile, ring, ring_count, log, job)
+                end_job(r, jobs, plan, profile, holes, ring, ring_count, log, job)
                 if r.event_order == PYSS:
-                    one_pass(r, jobs, slots, blocks, plan, endings, instant, choices, profile, log)
+                    one_pass(r, jobs, slots, blocks, index, plan, endings, instant, choices, profile, holes, log)
             r.phase = PASS if r.event_order == PYSS else SUBMITS
         if r.phase == PREDICTED:
-            arrive(r, jobs, slots, blocks, r.job)
+            arrive(r, jobs, slots, blocks, index, r.job)
             if r.event_order == PYSS:
-                one_pass(r, jobs, slots, blocks, plan, endings, instant, choices, profile, log)
+                one_pass(r, jobs, slots, blocks, index, plan, endings, instant, choices, profile, holes, log)
             r.phase = SUBMITS
         if r.phase == SUBMITS:
             while r.next_submit < jobs.size and jobs[r.next_submit].submit <= r.now:
@@ -84,33 +86,33 @@ def advance(registers, jobs, slots, blocks, plan, endings, instant, choices, pro
                     return NEEDS_PREDICTION
                 if r.planner == RECENT:
                     jobs[r.job].planned = plan_natively(r, ring, ring_count, jobs[r.job])
-                arrive(r, jobs, slots, blocks, r.job)
+                arrive(r, jobs, slots, blocks, index, r.job)
                 if r.event_order == PYSS:
-                    one_pass(r, jobs, slots, blocks, plan, endings, instant, choices, profile, log)
+                    one_pass(r, jobs, slots, blocks, index, plan, endings, instant, choices, profile, holes, log)
             r.phase = ENDS if r.event_order == PYSS else PASS
         if r.phase == PASS:
             if r.event_order == INSTANT:
                 if r.backfill == CONSERVATIVE:
-                    schedule_conservatively(r, jobs, slots, blocks, plan, endings, instant, profile, log)
+                    schedule_conservatively(r, jobs, slots, blocks, index, plan, endings, instant, profile, holes, log)
                 else:
-                    schedule(r, jobs, slots, blocks, plan, endings, instant, choices, log)
+                    schedule(r, jobs, slots, blocks, index, plan, endings, instant, choices, log)
             else:
                 if r.next_start <= r.now or r.rebuild:
-                    one_pass(r, jobs, slots, blocks, plan, endings, instant, choices, profile, log)
+                    one_pass(r, jobs, slots, blocks, index, plan, endings, instant, choices, profile, holes, log)
                 while r.instant_first < r.instant_end:
                     r.instant_first += 1
-                    end_job(r, jobs, plan, profile, ring, ring_count, log, instant[r.instant_first - 1])
-                    one_pass(r, jobs, slots, blocks, plan, endings, instant, choices, profile, log)
+                    end_job(r, jobs, plan, profile, holes, ring, ring_count, log, instant[r.instant_first - 1])
+                    one_pass(r, jobs, slots, blocks, index, plan, endings, instant, choices, profile, holes, log)
             r.phase = ENDS if further_round(r, endings, instant) else NEXT
 
 
 @inlined
-def one_pass(r, jobs, slots, blocks, plan, endings, instant, choices, profile, log):
+def one_pass(r, jobs, slots, blocks, index, plan, endings, instant, choices, profile, holes, log):
     """One scheduling pass of whichever kind the policy is (pyss makes it in four places)."""
     if r.backfill == CONSERVATIVE:
-        schedule_conservatively(r, jobs, slots, blocks, plan, endings, instant, profile, log)
+        schedule_conservatively(r, jobs, slots, blocks, index, plan, endings, instant, profile, holes, log)
     else:
-        schedule(r, jobs, slots, blocks, plan, endings, instant, choices, log)
+        schedule(r, jobs, slots, blocks, index, plan, endings, instant, choices, log)
 
 
 @inlined
@@ -167,7 +169,7 @@ def replan(r, plan, it, job, old_end):
 
 
 @inlined
-def end_job(r, jobs, plan, profile, ring, ring_count, log, job):
+def end_job(r, jobs, plan, profile, holes, ring, ring_count, log, job):
     """A job leaves the machine, and the native planner learns."""
     it = jobs[job]
     if not it.released:
@@ -175,17 +177,17 @@ def end_job(r, jobs, plan, profile, ring, ring_count, log, job):
         r.free += it.procs
     r.dirty = 1
     if r.backfill == CONSERVATIVE:
-        give_back(r, it, profile)
+        give_back(r, it, profile, holes)
     if r.planner == RECENT:
         learn_natively(ring, ring_count, it)
     note(r, log, LOG_END, job)
 
 
 @inlined
-def arrive(r, jobs, slots, blocks, job):
+def arrive(r, jobs, slots, blocks, index, job):
     """A planned job joins the queue."""
     jobs[job].first = jobs[job].planned
-    enqueue(r, jobs, slots, blocks, job)
+    enqueue(r, jobs, slots, blocks, index, job)
     r.arrived += 1
 
 

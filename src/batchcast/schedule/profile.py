@@ -89,14 +89,29 @@ def earliest_fit(r, profile, procs, length):
 
 
 @kernel
-def earlier_fit(r, profile, procs, length, reserved, before):
+def step_of(r, profile, time):
+    """The index of the step in which a time lies, that of now for earlier ones; O(log steps)."""
+    low, high = r.first_step, r.steps
+    while high - low > 1:
+        middle = (low + high) // 2
+        if profile[middle].time <= time:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def earlier_fit(r, profile, procs, length, reserved, since, before):
     """As `earliest_fit` for a job that holds a reservation: a start below both it and `before`, else the reservation.
 
-    Within its own reservation a job always fits, so only the steps until there are read.
+    Only placements that reach beyond `since` are looked for: O(log steps + steps there). Within its own reservation a
+    job always fits, so only the steps until there are read.
     """
-    start = r.now
     limit = min(reserved, before)
-    for place in range(r.first_step, r.steps):
+    first = step_of(r, profile, since - length)
+    start = max(r.now, profile[first].time)
+    for place in range(first, r.steps):
         if start >= limit:
             return reserved
         if profile[place].free < procs:
@@ -109,10 +124,10 @@ def earlier_fit(r, profile, procs, length, reserved, before):
 
 
 @kernel
-def most_free(r, profile, until):
-    """The most processors that are free at once between now and `until`; O(steps)."""
+def most_free(r, profile, since, until):
+    """The most processors that are free at once between two times; O(log steps + steps between)."""
     most = np.int64(0)
-    for place in range(r.first_step, r.steps):
+    for place in range(step_of(r, profile, since), r.steps):
         if profile[place].time >= until:
             break
         most = max(most, profile[place].free)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from batchcast.evaluate.online_knn_ga import SETS, averages, load, pyss_counts, schedules
+from batchcast.evaluate.online_knn_ga import POLICIES, SETS, averages, load, plans, pyss_counts, scheduled
 from batchcast.report.online_knn_ga import with_gains
 from batchcast.simulate import simulate
 from batchcast.table import LogInfo, Trace
@@ -41,7 +41,8 @@ def test_every_setting_of_tables_5_and_6_has_a_row_and_its_gain():
 
     log = crowded()
     points = {"paper": log.run_time * 0.8, "honest": log.run_time * 1.2}
-    rows = with_gains(list(schedules(log, points, progress, "HPC2N04", closed=())), {"HPC2N04": SETS[0]})
+    made = [scheduled(log, policy, plan, progress, "") for policy in POLICIES for plan in plans(log, points, closed=())]
+    rows = with_gains([{"set": "HPC2N04", **row} for row in made], {"HPC2N04": SETS[0]})
     assert len(rows) == 2 * (2 + 2 * 4)
     assert all(row["wait_gain"] == 0 for row in rows if row["loop"] == "requests")
     raised = [r for r in rows if r["loop"] == "open, raised" and r["protocol"] == "paper" and r["policy"] == "easy"]

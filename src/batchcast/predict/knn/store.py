@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from ...events.event import END, SUBMIT, WITHDRAW, Event
 from ...job import JobRequest
 from ..fields import field_value
 from ..runtime.requested import largest_limit, limit_or
+from .batches import Batches
 
 
 class Rows:
@@ -97,6 +99,15 @@ class Store:
         """The job's limit (NaN: none) and what stands in for a prediction when there is no history at all."""
         return _finite(job.req_time), limit_or(job.req_time, self.largest)
 
+    def observe(self, event: Event) -> None:
+        """Notes a request and, when it ends, its run time; other events say nothing that is kept here."""
+        if event.kind == SUBMIT:
+            self.submit(event.job)  # type: ignore[union-attr]
+        elif event.kind == END:
+            self.end(event.job, event.run_time)  # type: ignore[union-attr]
+        elif event.kind == WITHDRAW:
+            self.open.pop(event.job.row, None)  # type: ignore[union-attr]
+
     def submit(self, job: JobRequest) -> None:
         """A request arrives."""
         limit, fallback = self.limit(job)
@@ -123,9 +134,12 @@ class Store:
             before = self.finished["total"][-1] if self.finished.length else 0.0
             self.finished.append(self.code(job), self.value(job), number, place, run, before + run)
 
-    def withdraw(self, job: JobRequest) -> None:
-        """A job will never run."""
-        self.open.pop(job.row, None)
+    def moved_on(self, batches: Batches, batch: int) -> int:
+        """The batch that is due now; if it is later than `batch`, what was submitted before its HistSet is let go."""
+        due = batches.due(self.submitted)
+        if due > batch:
+            self.forget(batches.history(due)[0])
+        return max(due, batch)
 
     def forget(self, oldest: int) -> None:
         """Let go of what was submitted before number `oldest`; running totals start anew."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...events.event import END, SUBMIT, WITHDRAW, Event
+from ...events.event import Event
 from ...events.state import SystemState
 from ...job import JobRequest
 from ..knn.batches import Batches
@@ -99,20 +99,13 @@ class SmithTemplates:
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Notes requests and, when they end, run times."""
-        if event.kind == SUBMIT:
-            self.store.submit(event.job)  # type: ignore[union-attr]
-        elif event.kind == END:
-            self.store.end(event.job, event.run_time)  # type: ignore[union-attr]
-        elif event.kind == WITHDRAW:
-            self.store.withdraw(event.job)  # type: ignore[union-attr]
+        self.store.observe(event)
 
     def refit(self, now: float) -> None:
         """Search the templates of the batch that is due; nothing when none is."""
-        batch = self.batches.due(self.store.submitted)
-        if batch <= self.batch:
+        before, self.batch = self.batch, self.store.moved_on(self.batches, self.batch)
+        if (batch := self.batch) == before:
             return
-        self.batch = batch
-        self.store.forget(self.batches.history(batch)[0])
         training = self.store.window(*self.batches.training(batch))
         known = ~np.isnan(training["run"])
         if not known.any():
