@@ -57,26 +57,30 @@ def growth(trace: Trace, sizes: tuple[int, ...] = (5000, 20000, 80000)) -> None:
     print(f"{'one prediction, CPU us (median / 99 %)':<40}" + "".join(f"{f'{size:,} jobs':>18}" for size in sizes))
     for name in names:
         spec = {"knn_ga": "knn_ga:generations=5", "minh_wolters": "minh_wolters:generations=2"}.get(name, name)
-        cells = [f"{asked(trace.take(np.arange(size)), spec):>18}" for size in sizes]
-        print(f"{name:<40}" + "".join(cells), flush=True)
+        cells = [
+            f"{statistics.median(took):,.0f} / {np.percentile(took, 99):,.0f}" for took in asked(trace, spec, sizes)
+        ]
+        print(f"{name:<40}" + "".join(f"{cell:>18}" for cell in cells), flush=True)
 
 
-def asked(trace: Trace, spec: str, times: int = 200) -> str:
-    """Microseconds of the last `times` predictions of a replay."""
+def asked(trace: Trace, spec: str, sizes: tuple[int, ...], times: int = 200) -> list[list[float]]:
+    """One replay; microseconds of the `times` predictions before each of `sizes` submissions."""
     method, state = predictor(spec, trace, 240.0, 0), SystemState(240.0)
     cadence = Cadence(method) if hasattr(method, "refit") else None
-    took: list[float] = []
-    for event in events(trace):
+    took: list[list[float]] = [[] for _ in sizes]
+    for event in events(trace.take(np.arange(min(max(sizes), len(trace))))):
         if event.kind == SUBMIT:
             if cadence is not None:
                 cadence.submitted(event.time)
-            if event.job.row >= len(trace) - times:  # type: ignore[union-attr]
-                begun = time.thread_time()
-                method.predict(event.job, state)  # type: ignore[union-attr]
-                took.append(1e6 * (time.thread_time() - begun))
+            row = event.job.row  # type: ignore[union-attr]
+            for size, cell in zip(sizes, took):
+                if size - times <= row < size:
+                    begun = time.thread_time()
+                    method.predict(event.job, state)  # type: ignore[union-attr]
+                    cell.append(1e6 * (time.thread_time() - begun))
         state.apply(event)
         method.observe(event, state)
-    return f"{statistics.median(took):,.0f} / {np.percentile(took, 99):,.0f}"
+    return took
 
 
 def whole_log(name: str, trace: Trace, spec: str, protocol: str) -> None:

@@ -25,6 +25,7 @@ MORE = (
     "scheduler_replay:policy=fcfs",
     "scheduler_replay:policy=easy-sjbf,runtime=last_2",
     "qbets:recluster=30,keep=60,q=0.5,c=0.8,cancelled=skip",
+    "qbets:reading=tables,recluster=30",
 )
 SPECS = [SMALL.get(name, name) for name in available("wait")] + list(MORE)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -263,6 +266,42 @@ def test_at_a_private_site_a_user_sees_own_jobs_and_figures_of_several(
     assert ME not in shown
     assert "user1" not in shown
     assert "WITHIN 90%" in asked("accuracy").output
+
+
+def status_for(uid: int, where: Path, target: str) -> int:
+    """The HTTP status a process of this user gets over the socket."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            if uid != os.getuid():
+                os.setuid(uid)
+            connection = http.client.HTTPConnection("localhost", timeout=10)
+            connection.sock = socket.socket(socket.AF_UNIX)
+            connection.sock.connect(str(where))
+            connection.request("GET", target)
+            status = connection.getresponse().status // 10  # an exit code has eight bits
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) * 10
+
+
+def test_the_service_knows_by_the_socket_who_asks_and_ends_on_a_signal(stores: dict[bool, str]) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        where = Path(place) / "api.sock"
+        Path(place).chmod(0o755)
+        command = [sys.executable, "-c", "from batchcast.cli.main import entry; entry()", "serve"]
+        env = {**os.environ, "BATCHCAST_STORE": stores[True], "BATCHCAST_CONFIG": os.devnull}
+        with subprocess.Popen([*command, "--listen", str(where)], env=env, stderr=subprocess.PIPE, text=True) as server:
+            assert server.stderr is not None
+            assert f"on {where}" in server.stderr.readline()
+            assert status_for(os.getuid(), where, "/v1/start?user=bob") == 200  # whoever runs it sees everything
+            if os.geteuid() == 0:
+                assert status_for(65534, where, "/v1/start?user=bob") == 400  # 403, in tens
+                assert status_for(65534, where, "/v1/accuracy") == 200
+            server.terminate()
+            assert server.wait(10) == 0
+        assert not where.exists()
 
 
 @pytest.mark.parametrize("words", [("start", "600"), ("walltime", "--name", "rel*"), ("report",), ("accuracy",)])

@@ -17,22 +17,24 @@ from .output import document, emit, say
 def command(out: str, as_json: bool, **given: Any) -> None:
     """Write the jobs of LOG to OUT, in the format of its ending: .swf (.gz, .xz), .csv or .parquet.
 
-    SWF keeps its 18 fields only: names become numbers. Parquet keeps everything.
+    SWF keeps its 18 fields only: names become numbers. CSV keeps every column, and is read back; Parquet keeps
+    everything. What the format has no place for is said.
 
     \b
     batchcast convert accounting/20240401 april.swf.gz --status completed
     """
-    from ..errors import InputError
-    from ..trace.write import check_ending, write_by_ending
+    from ..trace.carried import not_carried
+    from ..trace.write import kind_of, write_by_ending
 
-    check_ending(out)
+    kind = kind_of(out)
     log = take_log(given, tell=not as_json)
-    try:
-        kind = write_by_ending(log.trace, out)
-    except OSError as error:
-        raise InputError(f"{out}: cannot be written: {error.strerror or error}") from None
+    write_by_ending(log.trace, out)
+    lost = not_carried(log.trace, kind)
     if as_json:
         settings = {**log.settings, "output": out, "output_format": kind}
-        emit(document("convert", describe_log(log.trace), settings, log.warnings, [{"jobs": len(log.trace)}]))
-    else:
-        say(f"{len(log.trace)} jobs to {out} ({kind})")
+        warnings = [*log.warnings, *lost]
+        emit(document("convert", describe_log(log.trace), settings, warnings, [{"jobs": len(log.trace)}]))
+        return
+    for line in lost:
+        say(f"note: {line}")
+    say(f"{len(log.trace)} jobs to {out} ({kind})")

@@ -20,6 +20,7 @@ VERBS: dict[str, str] = {
     "runtime": "Predict run times on the recorded clock and score them.",
     "simulate": "Let a scheduler decide the starts, with predictors in the loop.",
     "convert": "A log in one format as a log in another: SWF, CSV, Parquet.",
+    "anonymize": "A log that can be shared: names replaced by a keyed hash, times kept or moved.",
     "synth": "A synthetic log from published models of jobs, requests and users; or how like a real one it is.",
     "wait": "Predict queue waits on the recorded clock and score them.",
     "reproduce": "The papers' tables on the shared logs.",
@@ -30,10 +31,11 @@ VERBS: dict[str, str] = {
     "accuracy": "How right our own past forecasts were, beside squeue --start.",
     "grid": "Map jobs with files and deadlines onto a grid's resources: heuristics, search, simulation.",
     "collect": "Beside a running cluster: keep its history and issue forecasts, read-only.",
+    "serve": "The answers to users as JSON over HTTP, on this machine only, read-only.",
     "doctor": "Settings and where each came from; is everything there and does it answer; what to do.",
     "export": "The cluster's own history as a log for evaluate and simulate.",
 }
-WITHOUT_KERNELS = {"compare", "start", "walltime", "report", "accuracy", "doctor", "export"}
+WITHOUT_KERNELS = {"compare", "start", "walltime", "report", "accuracy", "doctor", "export", "serve"}
 SUBVERBS: dict[str, str] = {}
 
 

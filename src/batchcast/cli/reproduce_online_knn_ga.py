@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..report.kept import Kept
     from ..table import Trace
 
-PARTS = ("accuracy", "operator", "schedules", "sensitivity")
+PARTS = ("accuracy", "operator", "baselines", "schedules", "sensitivity")
 NAMES = ("HPC2N04", "HPC2N05", "SDSC02", "SDSC04")
 
 
@@ -92,7 +92,7 @@ class Found:
 
     def __init__(self, kept: Kept) -> None:
         self.kept = kept
-        self.rows: dict[str, list[dict[str, Any]]] = {"2": [], "3-4": [], "5-6": [], "sensitivity": []}
+        self.rows: dict[str, list[dict[str, Any]]] = {"2": [], "3-4": [], "5-6": [], "baselines": [], "sensitivity": []}
         self.pictures: list[Any] = []
         self.hashes: dict[str, str] = {}
 
@@ -106,7 +106,7 @@ class Found:
         row = {"set": each.name, "log": each.log, "selection": _words(each), "jobs": len(trace)}
         self.rows["2"].append({**row, "printed_jobs": each.printed_jobs})
         said: dict[str, dict[str, np.ndarray]] = {}
-        for protocol in paper.PROTOCOLS if wanted & {"accuracy", "schedules", "sensitivity"} else ():
+        for protocol in paper.PROTOCOLS if wanted & {"accuracy", "baselines", "schedules", "sensitivity"} else ():
             said[protocol] = self._accuracy(each, trace, protocol)
         if said:
             self.pictures += shown.pictures(each.name, trace.req_time, trace.run_time, said)
@@ -115,6 +115,11 @@ class Found:
             scored = partial(paper.operators_scores, each, whole, progress)
             part = self._part(each, "operator", {"specs": paper.OPERATORS}, partial(_kept_figures, scored))
             self._told(each, part["rows"], "honest", "operator's")
+        if "baselines" in wanted:
+            points = _untrained_too(trace, plain["paper"])
+            run = partial(paper.baselines, each, whole, trace, points)
+            made = self._part(each, "baselines", {"method": paper.METHOD, "protocol": "paper"}, run)
+            self.rows["baselines"] += shown.with_printed_requests([{"set": each.name, **row} for row in made], each)
         if "schedules" in wanted:
             made = self._schedules(each, trace, plain, closed)
             self.rows["5-6"] += shown.with_gains(made, {each.name: each})
@@ -182,6 +187,7 @@ class Found:
             "2": shown.table_2,
             "3-4": shown.tables_3_and_4,
             "5-6": shown.tables_5_and_6,
+            "baselines": shown.baseline_table,
             "sensitivity": lambda rows: shown.sensitivity_table(rows, sensitive),
         }
         return [makers[name](rows) for name, rows in self.rows.items() if rows]
@@ -252,14 +258,25 @@ def findings(rows: Mapping[str, Sequence[Mapping[str, Any]]], sets: Sequence[Dat
                 f"{name}, EASY planned with requests: mean wait {base[0]['mean_wait_min']:.1f} min by our averages, "
                 f"{base[0]['pyss_mean_wait_min']:.1f} by pyss' own; printed {each.waits[0]:.1f}."
             )
+        honest = {r["predictor"]: r["mae_s"] for r in _honest(rows["3-4"], name)}
+        if "knn_ga" in honest:
+            words = ", ".join(f"{predictor} {error:,.0f} s" for predictor, error in honest.items())
+            told.append(f"{name}, honest protocol, mean absolute error: {words}.")
         best = {
             row["loop"] + " " + row["protocol"]: row["wait_gain"]
             for row in rows["5-6"]
             if row["set"] == name and row["policy"] == "easy" and row["correction"] in ("requested", "none needed")
         }
         gains = [
-            f"{setting.strip()} {gain:+.0%}" for setting, gain in best.items() if not setting.startswith("requests")
+            f"{setting.strip()} {round(100 * gain) + 0} %"
+            for setting, gain in best.items()
+            if not setting.startswith("requests")
         ]
         if gains:
             told.append(f"{name}, EASY, mean wait shorter than with requests by: {'; '.join(gains)}.")
     return told
+
+
+def _honest(rows: Sequence[Mapping[str, Any]], name: str) -> list[Mapping[str, Any]]:
+    """The rows of one set, honest protocol, the paper's selection."""
+    return [r for r in rows if (r["set"], r["protocol"], r["selection"]) == (name, "honest", "papers'")]

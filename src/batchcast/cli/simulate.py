@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(**given: Any) -> None:
-    """Simulate LOG (SWF or sacct; - is stdin) under a policy and print waits and slowdowns.
+    """Simulate LOG (SWF, sacct, PBS, CSV, Parquet; - is stdin) under a policy and print waits and slowdowns.
 
     \b
     batchcast simulate log.swf.gz --backfill-order sjf --runtime last_2 --correct incremental

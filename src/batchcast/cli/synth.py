@@ -67,18 +67,14 @@ def command(
 def _write(recipe: Recipe, seed: int, output: str, as_json: bool) -> None:
     import numpy as np
 
-    from ..errors import InputError
     from ..trace.synth import make_log
-    from ..trace.write import check_ending, write_by_ending
+    from ..trace.write import kind_of, write_by_ending
     from .options import describe_log
 
-    check_ending(output)
+    kind_of(output)
     log = make_log(np.random.default_rng(seed), recipe)
     log = log.with_info(replace(log.info, header={**log.info.header, "Seed": str(seed)}))
-    try:
-        kind = write_by_ending(log, output)
-    except OSError as error:
-        raise InputError(f"{output}: cannot be written: {error.strerror or error}") from None
+    kind = write_by_ending(log, output)
     if not as_json:
         say(f"{len(log):,} jobs to {output} ({kind}), seed {seed}")
         return

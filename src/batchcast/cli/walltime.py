@@ -14,14 +14,9 @@ RECENT = 10
 
 
 def _risk(_: click.Context, __: click.Parameter, text: str) -> float:
-    """A share: 5% or 0.05."""
-    try:
-        risk = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        risk = -1.0
-    if not 0 < risk < 1:
-        raise click.BadParameter(f"{text!r} is not a share (accepted: 5%, 0.05)")
-    return risk
+    from ..service.ask import share
+
+    return share(text)
 
 
 @click.command()

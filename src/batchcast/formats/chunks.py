@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ..table import Nominal
+from ..columns import COLUMNS
+from ..table import Nominal, Values
 
 
 class GrowingColumn:
@@ -88,6 +89,12 @@ def join_ids(pieces: Sequence[np.ndarray]) -> np.ndarray:
     if all(piece.dtype.kind == "i" for piece in pieces):
         return np.concatenate(pieces)
     return np.concatenate([piece.astype(str) for piece in pieces])
+
+
+def in_house_order(columns: Mapping[str, Values]) -> dict[str, Values]:
+    """Columns in the order of `columns.COLUMNS`, extra ones behind."""
+    known = {name: columns[name] for name in COLUMNS if name in columns}
+    return known | {name: values for name, values in columns.items() if name not in known}
 
 
 def sorted_nominal(codes: np.ndarray, names: Mapping[str, int]) -> Nominal:

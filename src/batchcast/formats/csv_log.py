@@ -11,7 +11,7 @@ import numpy as np
 from ..table import LogInfo, Nominal, Trace, Values
 from ..units import parse_memory
 from .batch import BAD, UNLIMITED, Codes, Memo, name_or_null
-from .chunks import GrowingColumn, as_ids, count_duplicates, join_ids, sorted_nominal
+from .chunks import GrowingColumn, as_ids, count_duplicates, in_house_order, join_ids, sorted_nominal
 from .csv_map import LENGTHS, SIZES, TRES, ColumnMap, MappedColumn, places
 from .csv_rows import CsvRows, no_rows
 from .problems import Problems
@@ -205,7 +205,7 @@ class _Table:
             max_procs=mapped.procs_total,
             max_procs_source="unknown" if math.isnan(mapped.procs_total) else f"the map {mapped.name}",
         )
-        return Trace(columns, info)
+        return Trace(in_house_order(columns), info)
 
 
 def _is_name(column: MappedColumn) -> bool:

@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 OPEN_STATES = frozenset(
-    {"PENDING", "RUNNING", "SUSPENDED", "STOPPED", "CONFIGURING", "SIGNALING", "STAGE_OUT", "RESIZING"}
+    {"PENDING", "RUNNING", "SUSPENDED", "STOPPED", "CONFIGURING", "POWER_UP_NODE", "SIGNALING", "STAGE_OUT", "RESIZING"}
 )
-UNCERTAIN_STATES = frozenset({"COMPLETING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "REVOKED"})
-"""On their way from one state to another: Slurm 22.05 shows a requeued job with times of neither run meanwhile."""
+FINISHED_STATES = frozenset(
+    {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY"}
+)
+"""Every other state (COMPLETING, REQUEUED, SPECIAL_EXIT, and words of versions to come) is on its way from one to
+another: Slurm 22.05 shows a requeued job with times of neither run meanwhile, so such a sighting is not believed."""
 
 
 class Sighting(NamedTuple):

@@ -198,7 +198,7 @@ def _schedule_blocks(found: Evaluation, slots: Mapping[str, int]) -> list[Block]
         )
         for title, key, value, seconds in (
             ("Mean wait", "mean_wait_s", "mean wait", True),
-            ("Mean bounded slowdown", "mean_bounded_slowdown", "mean bounded slowdown (tau = 10 s)", False),
+            ("Mean bounded slowdown (tau = 10 s)", "mean_bounded_slowdown", "mean bounded slowdown", False),
         )
     ]
     return [table, *policy_notes(policies), *drawn, *_wait_curves(found, slots)]

@@ -124,7 +124,7 @@ def bars(
             | {
                 "type": "bar",
                 "orientation": "h",
-                "y": [_escaped(c) for c in categories],
+                "y": [_folded(_escaped(c)) for c in categories],
                 "x": _numbers(values),
                 "text": texts,
                 "textposition": "outside",
@@ -189,6 +189,11 @@ def _slot(name: str, place: int, slots: Slots) -> int:
 def _escaped(text: str) -> str:
     """Plotly reads a few HTML tags in its labels; names from a log are text."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _folded(text: str) -> str:
+    """A long label on two lines, so that a phone keeps room for the bars."""
+    return text.replace(" ", "<br>", 1) if len(text) > 14 else text
 
 
 def _style(styles: Sequence[str], name: str, place: int, slots: Slots) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from .. import __version__
 from ..errors import BatchcastError, NoAnswer, UsageError
 from .answers import CLOCKS_APART_S, choose_cluster, staleness
 from .settings import SETTINGS, Settings
@@ -26,6 +28,7 @@ def settings_in_force(settings: Settings) -> list[dict[str, Any]]:
 
 def check(settings: Settings, ask: bool = True) -> Iterator[dict[str, Any]]:
     """One finding at a time: `check`, `state` (ok, warning, failed), `found`, `do`. `ask=False` calls no daemon."""
+    yield _finding("versions", "ok", f"batchcast {__version__}, Python {platform.python_version()}", "")
     for name in CLIENTS.get(settings["scheduler"], ()):
         path = shutil.which(name)
         yield _finding(
@@ -36,7 +39,7 @@ def check(settings: Settings, ask: bool = True) -> Iterator[dict[str, Any]]:
         )
     if ask:
         yield from _daemons(settings)
-    yield from _store(settings)
+    yield from store_findings(settings)
 
 
 def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
@@ -118,7 +121,8 @@ def _slurm_clock(scheduler: Any) -> dict[str, Any]:
     )
 
 
-def _store(settings: Settings) -> Iterator[dict[str, Any]]:
+def store_findings(settings: Settings) -> Iterator[dict[str, Any]]:
+    """The store, its place and its collector, without a call to any daemon of the batch system."""
     from ..store.reader import Reader
 
     path = Path(settings["store"])

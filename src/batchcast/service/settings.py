@@ -54,6 +54,7 @@ SETTINGS: dict[str, Setting] = {
     "limit_floor": Setting("0:05:00", str, "the shortest limit that `walltime` advises"),
     "limit_step": Setting("0:05:00", str, "limits are rounded up to a multiple of this"),
     "limit_most": Setting("", str, "the longest limit; empty: the partition's"),
+    "listen": Setting("/run/batchcast/api.sock", str, "where `serve` answers: a path, or 127.0.0.1:PORT"),
     "least_users": Setting(5, int, "where jobs are private, figures cover at least so many users"),
     "private": Setting("auto", str, "may users see each other's jobs: yes, no, auto (as the site's PrivateData says)"),
 }

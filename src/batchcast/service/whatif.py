@@ -15,7 +15,7 @@ from ..job import JobRequest
 from ..store.reader import Reader, Row
 from ..units import parse_duration, parse_memory
 from . import answers
-from .ask import Asker, open_site, start_settings
+from .ask import Asker, Site, open_site, start_settings
 from .document import Said
 from .settings import Settings
 from .when import parse_when
@@ -28,7 +28,11 @@ def answer_script(settings: Settings, script: str, asked: dict[str, Any], now: f
     options = parse_script(read_script(script))
     names = {"limit": "time"}
     options |= {names.get(k, k.replace("_", "-")): str(v) for k, v in asked.items() if v is not None}
-    site = open_site(settings, asker)
+    with open_site(settings, asker) as site:
+        return _answer(settings, site, options, script, asker, now)
+
+
+def _answer(settings: Settings, site: Site, options: Mapping[str, str], script: str, asker: Asker, now: float) -> Said:
     job = request(options, site.memory, asker.name or "", now, Path(script).name)
     prediction, learned = _predict(site.reader, site.cluster, site.memory, job, now)
     if not learned:
@@ -87,7 +91,7 @@ def read_script(path: str) -> str:
         ) from None
 
 
-def request(options: dict[str, str], memory: dict[str, Any], user: str, now: float, script: str) -> JobRequest:
+def request(options: Mapping[str, str], memory: dict[str, Any], user: str, now: float, script: str) -> JobRequest:
     """What the script would ask for, with the site's defaults."""
     partitions = memory.get("site", {}).get("partitions", {})
     name = options.get("partition") or next((p for p, v in partitions.items() if v.get("is_default")), None)

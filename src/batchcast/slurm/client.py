@@ -90,7 +90,7 @@ class Slurm:
             private="jobs" in config.get("PrivateData", "").lower(),
             total_procs=max((sum(nodes.values()) if _apart(nodes) else max(nodes.values(), default=0.0)), 0.0)
             or float("nan"),
-            accounting="none" not in config.get("AccountingStorageType", "none"),
+            accounting=config.get("AccountingStorageType", "").endswith("slurmdbd"),  # else none, or (null) since 23.11
             partitions=partitions,
             clock_ahead_s=self.clock_ahead() or 0.0,
         )

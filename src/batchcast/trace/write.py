@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, Any
 
-from ..errors import UsageError
+from ..errors import InputError, UsageError
 from ..formats.swf_write import write_chunks
 from ..table import Trace
 from .csv import write_csv
@@ -19,24 +19,27 @@ ENDINGS = ".swf, .swf.gz, .swf.xz, .csv, .parquet"
 
 
 def write_by_ending(trace: Trace, path: str | Path) -> str:
-    """Write at `path` in the format of its ending, and say which; UsageError when it names none."""
+    """Write at `path` in the format of its ending, and say which; UsageError when it names none, InputError when the
+    file cannot be written."""
+    kind = kind_of(path)
+    try:
+        {"swf": write_trace, "csv": write_csv, "parquet": write_parquet}[kind](trace, path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+    return kind
+
+
+def kind_of(path: str | Path) -> str:
+    """The format an ending names; UsageError when it names none: asked before the work, not after it.
+
+    >>> kind_of("a/log.swf.gz"), kind_of("LOG.CSV")
+    ('swf', 'csv')
+    """
     name = str(path).lower()
-    if name.endswith((".swf", ".swf.gz", ".swf.xz")):
-        write_trace(trace, path)
-        return "swf"
-    if name.endswith(".csv"):
-        write_csv(trace, path)
-        return "csv"
-    if name.endswith(".parquet"):
-        write_parquet(trace, path)
-        return "parquet"
+    for ending in ENDINGS.split(", "):
+        if name.endswith(ending):
+            return ending.split(".")[1]
     raise UsageError(f"{path}: its ending names no format (accepted: {ENDINGS})")
-
-
-def check_ending(path: str | Path) -> None:
-    """UsageError when the ending names no format: before the work, not after it."""
-    if not str(path).lower().endswith(tuple(ENDINGS.split(", "))):
-        raise UsageError(f"{path}: its ending names no format (accepted: {ENDINGS})")
 
 
 def write_trace(trace: Trace, path: str | Path) -> None:

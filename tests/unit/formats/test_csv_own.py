@@ -13,6 +13,7 @@ from tests.unit.trace.test_parquet import same
 
 from batchcast.columns import COLUMNS
 from batchcast.errors import InputError
+from batchcast.formats.csv_own import read_own_csv
 from batchcast.table import LogInfo, Nominal, Trace
 from batchcast.trace import read_trace
 from batchcast.trace.csv import write_csv
@@ -53,7 +54,7 @@ def traces(draw) -> Trace:
 def test_a_trace_comes_back_as_it_was(tmp_path_factory, trace: Trace) -> None:
     path = tmp_path_factory.mktemp("csv") / "jobs.csv"
     write_csv(trace, path)
-    back = read_trace(path, format="csv", strict=True)
+    back = read_own_csv([path.read_bytes()], strict=True)  # read_trace would also take absurd values out
     start = trace.info.unix_start
     moved = {name: trace.column(name) for name in trace.names}
     moved |= {name: moved[name] + start for name in ("submit_time", "eligible_time") if name in moved}

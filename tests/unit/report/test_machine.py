@@ -52,7 +52,7 @@ def test_queue_and_utilization_are_shown_per_policy_with_the_record(found: Evalu
     assert queue[0] == pytest.approx(sum(waiting) * 60 / (7 * 86400 - first), rel=0.02)
 
 
-def test_the_excerpt_is_in_the_week_of_the_longest_queue_and_bounded(found: Evaluation) -> None:
+def test_the_excerpt_is_where_jobs_pass_others_and_bounded(found: Evaluation) -> None:
     figure = gantt(found)
     assert figure is not None
     assert figure.pick[0] == "EASY planned with requested"
@@ -62,10 +62,22 @@ def test_the_excerpt_is_in_the_week_of_the_longest_queue_and_bounded(found: Eval
         assert 0 < bars <= MOST_BARS
     s = found.outcomes[0].schedule
     low, high = window(Jobs(s.job_id, s.submit_time, s.start_time, s.end_time, s.procs, s.backfilled), s.total)
-    inside = np.minimum(s.start_time, high) - np.maximum(s.submit_time, low)
-    waiting = np.maximum(inside, 0).sum() / (high - low)
-    everywhere = s.wait_time.sum() / (s.end_time.max() - s.submit_time[0])
-    assert waiting > 2 * everywhere
+    passed = s.backfilled & (s.wait_time >= 1)
+    inside = np.maximum(np.minimum(s.end_time, high) - np.maximum(s.start_time, low), 0)
+    share = (inside * s.procs * passed).sum() / (high - low)
+    everywhere = (s.run_time * s.procs * passed).sum() / (s.end_time.max() - s.submit_time[0])
+    assert share > 2 * everywhere
+
+
+def test_what_the_record_holds_beyond_the_machine_is_drawn_and_said() -> None:
+    log = Trace.from_arrays(
+        {"submit_time": [0, 0], "run_time": [9, 9], "req_time": [9, 9], "req_procs": [2, 2], "wait_time": [0, 0]},
+        LogInfo(max_procs=2),
+    )
+    figure = gantt(evaluate(log, predictors=["requested"]))
+    assert figure is not None
+    assert figure.layout["yaxis"]["range"] == [0, 4]
+    assert "up to 4 processors in use at once, more than the 2 of the machine" in figure.caption
 
 
 def test_more_bars_than_fit_are_counted_in_the_caption() -> None:

@@ -123,11 +123,12 @@ class Qbets:
     `clusters`. Queued jobs that already waited beyond the bound count as longer waits. A cluster with too short a
     history answers from all jobs.
 
-    `reading=text`: jobs are alike by the product of processors and limit (`by=product`; the authors' companion,
-    Brevik, Nurmi & Wolski, IISWC 2006, names the product, or either alone), up to nine clusters, as model-based
-    clustering tries by custom, and a history is cut by change points only (`keep=0`). `reading=tables`: clusters of
-    (processors, limit), at most 6, the last 2,000 waits; chosen among a few for nearness to the table that Kumar &
-    Vadhiyar 2012 print, on the jobs scored there: a table that uses it says so. Any setting may be given by itself.
+    `reading=text`: jobs are alike by the product of processors and limit (`by=product`; the authors' companion paper,
+    "Using model-based clustering to improve predictions for queueing delay on parallel machines", names it, or either
+    alone), up to nine clusters, as mclust tries by default, and a history is cut by change points only (`keep=0`).
+    `reading=tables`: clusters of (processors, limit), at most 6, the last 2,000 waits; chosen among a few for nearness
+    to the table that Kumar & Vadhiyar 2012 print, on the jobs scored there: a table that uses it says so. Any setting
+    may be given by itself.
     Departures: k-means on log scales for the mixture; the point is the history's median. Seconds; O(log n) a job.
 
     >>> Qbets().predict(JobRequest(0, 1, 0.0, 1.0, 60.0, float("nan")), SystemState(4.0)).basis

@@ -47,6 +47,7 @@
     const wide = figure.layout.xaxis || {};
     if (narrow && data.some((trace) => trace.text)) figure.layout.xaxis = Object.assign({}, wide, { range: [0, 1.3 * wide.range[1]] });
     for (const name of ["xaxis", "yaxis"]) layout[name] = axis(figure.layout[name] || {}, theme, narrow);
+    if (narrow && !layout.xaxis.tickvals) Object.assign(layout.xaxis, { nticks: 4, tickangle: 0 });
     return { data, layout };
   }
 
