@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= 2
 
-.PHONY: setup demo test test-all lint bench slurm-lab-experiments clean
+.PHONY: setup demo test test-lab test-all lint bench slurm-lab-experiments clean
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
@@ -17,7 +17,11 @@ demo: setup
 	@$(BIN)/batchcast demo -o demo-report
 
 test: setup
-	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow"
+	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not lab"
+
+# One after the other: each has the machine's clock to keep.
+test-lab: setup
+	@$(BIN)/python -m pytest -m lab tests/slurm
 
 test-all: setup
 	@$(BIN)/python -m pytest -n $(JOBS)

@@ -1,4 +1,4 @@
-"""Reading logs: lines a second of CPU for SWF and sacct, and what forecasts are worth on sixty synthetic sites."""
+"""Reading logs: lines a second of CPU by format, and what forecasts are worth on sixty synthetic sites."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from batchcast.simulate.policy import Policy
 from batchcast.simulate.simulate import simulate
 from batchcast.table import Trace
 from batchcast.trace import demo_path, read_trace
+from batchcast.trace.csv import write_csv
 from batchcast.trace.synth import Site, synthesize
+from batchcast.units import format_duration
 
 COPIES = 40
 
@@ -31,10 +33,17 @@ def speed() -> None:
     """Median of five reads of the demo log, written out forty times over."""
     trace = read_trace(demo_path())
     text = b"".join([gzip.decompress(demo_path().read_bytes())] * COPIES)
-    dump = as_sacct(trace)
     lines = len(trace) * COPIES
     with tempfile.TemporaryDirectory() as folder:
-        files = {"SWF, plain": text, "SWF, gzip": gzip.compress(text), "sacct, plain": dump.encode()}
+        write_csv(trace, Path(folder) / "csv")
+        head, rows = (Path(folder) / "csv").read_bytes().split(b"\n", 1)
+        files = {
+            "SWF, plain": text,
+            "SWF, gzip": gzip.compress(text),
+            "sacct, plain": as_sacct(trace).encode(),
+            "PBS, plain": as_pbs(trace).encode(),
+            "CSV, plain": head + b"\n" + rows * COPIES,
+        }
         print(f"{'log':14} {'lines':>9} {'CPU s':>8} {'lines/s':>11}")
         for name, content in files.items():
             path = Path(folder) / "log"
@@ -70,6 +79,28 @@ def as_sacct(trace: Trace) -> str:
         limit = int(trace.req_time[k] / 60)
         rows.append("|".join(map(str, (k + 1, users[k], "COMPLETED", *times, int(span), limit, procs, procs))))
     return "\n".join([head, *rows * COPIES])
+
+
+def as_pbs(trace: Trace) -> str:
+    """The demo log as PBS Pro would record it: the E records, as often as the SWF one."""
+    rows = []
+    users = trace.nominal("user_id").decode()
+    for k, (submit, wait, span) in enumerate(zip(trace.submit_time, trace.wait_time, np.nan_to_num(trace.run_time))):
+        at, start = int(trace.info.unix_start + submit), int(trace.info.unix_start + submit + wait)
+        procs, used, limit = int(trace.procs()[k]), format_duration(span), format_duration(trace.req_time[k])
+        day = datetime.fromtimestamp(start + span, UTC).strftime("%m/%d/%Y %H:%M:%S")
+        rows.append(
+            f"{day};E;{k + 1}.server;user={users[k]} group=staff "
+            f'account="A{k % 40:04}" project=_pbs_project_default '
+            f"jobname=job{k % 300} queue=workq ctime={at} qtime={at} etime={at} start={start} "
+            f"exec_host=n{k % 99}/0*{procs} "
+            f"exec_vnode=(n{k % 99}:ncpus={procs}:mem=10485760kb) Resource_List.mem=10gb Resource_List.ncpus={procs} "
+            f"Resource_List.nodect=1 Resource_List.place=pack Resource_List.select=1:ncpus={procs}:mem=10gb "
+            f"Resource_List.walltime={limit} session={k} end={start + int(span)} Exit_status=0 "
+            f"resources_used.cpupercent=95 resources_used.cput={used} resources_used.mem=37920kb "
+            f"resources_used.ncpus={procs} resources_used.vmem=37920kb resources_used.walltime={used} run_count=1"
+        )
+    return "\n".join(rows * COPIES)
 
 
 def stamp(epoch: float) -> str:

@@ -69,10 +69,9 @@ def _long_queue() -> None:
 
     print("\noverloaded machine, microseconds of CPU per job")
     print(f"{'policy':24}{'jobs':>9}{'longest queue':>15}{'us per job':>12}")
-    for policy in (Policy(), Policy(backfill_order="sjf"), Policy(backfill="conservative")):
-        for count in (20_000, 200_000):
-            if policy.backfill == "conservative" and count > 20_000:
-                continue
+    conservative = Policy(backfill="conservative")
+    for policy in (Policy(), Policy(backfill_order="sjf"), Policy("sjf"), Policy(backfill_order="f1"), conservative):
+        for count in (20_000, 60_000) if policy.backfill == "conservative" else (20_000, 200_000):
             jobs: Any = make_jobs(*_overload(count))
             state = make_state(jobs, 256, planner=GIVEN, **policy.registers())
             begun = time.thread_time()

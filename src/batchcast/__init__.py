@@ -1,8 +1,9 @@
 """batchcast: how long batch jobs run, how long they wait, and what a scheduler gains by knowing.
 
 The Python API, each loaded when first used: `read_trace`, `Trace` (arrays in: `Trace.from_arrays`; out:
-`trace.number("run_time")`), `from_arrow` and `to_arrow`, `replay` (the recorded clock), `simulate` and `Policy` (the
-simulated clock), `evaluate`, `Predictor` and `Prediction`, and `testing.check_predictor`, `testing.check_order`, ...
+`trace.number("run_time")`), `from_arrow` and `to_arrow` (traces; schedules and forecasts out), `replay` (the recorded
+clock), `simulate` and `Policy` (the simulated clock), `evaluate`, `Predictor` and `Prediction`, and
+`testing.check_predictor`, `testing.check_order`, ... docs/tutorial.md walks through all of it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _PLACES = {
     "Trace": "batchcast.table:Trace",
     "from_arrow": "batchcast.trace.parquet:from_arrow",
     "to_arrow": "batchcast.trace.parquet:to_arrow",
-    "replay": "batchcast.events.recorded:replay",
+    "replay": "batchcast.evaluate.replay:replay",
     "simulate": "batchcast.simulate:",
     "Policy": "batchcast.simulate:Policy",
     "evaluate": "batchcast.evaluate:",

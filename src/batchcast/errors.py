@@ -35,10 +35,18 @@ class UsageError(BatchcastError):
     exit_code = 2
 
 
+class Refused(InputError):
+    """The site's privacy does not let this person see that; exit code 1."""
+
+
 class NoAnswer(BatchcastError):
     """The question is fine but there is nothing to answer from (unknown job, too little history); exit code 3."""
 
     exit_code = 3
+
+
+class NoStore(NoAnswer):
+    """Nobody has collected anything where it is looked for; exit code 3."""
 
 
 class Unreachable(BatchcastError):

@@ -62,6 +62,7 @@ class Tab:
         self.call("Page.navigate", url=path.resolve().as_uri())
         while not self.visit.loaded:
             self._note(json.loads(self.socket.recv()))
+        self.run("window.drawn || 1")
         self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
         return self.visit
 

@@ -40,3 +40,45 @@ def test_the_opening_is_what_one_sees_first(tab: Any, report: Path) -> None:
     assert "In short" in first
     assert "Validity." in first
     assert "synthetic" in first
+
+
+SEEN = """(() => ({
+  rows: [...document.querySelectorAll('tr[data-policy]:not([hidden])')]
+      .map(r => r.dataset.policy + ' ' + r.dataset.predictor),
+  figures: [...document.querySelectorAll('figure:not([hidden]) h3')].map(h => h.textContent),
+  names: [...new Set([...document.querySelectorAll('figure:not([hidden]) .js-plotly-plot')].flatMap(
+      p => p.data.map(t => t.meta.predictor || '')))],
+}))()"""
+UNTICK = """(async () => {
+  document.querySelector('.choices input[data-KIND="NAME"]').click();
+  await window.drawn; })()"""
+
+
+def test_an_unticked_forecast_and_policy_leave_the_page(tab: Any, report: Path) -> None:
+    tab.open(report, width=1280)
+    before = tab.run(SEEN)
+    tab.run(UNTICK.replace("KIND", "predictor").replace("NAME", "last_2"))
+    tab.run(UNTICK.replace("KIND", "policy").replace("NAME", "easy"))
+    after = tab.run(SEEN)
+    assert set(before["names"]) - set(after["names"]) == {"last_2"}
+    assert after["rows"] == ["easy-sjbf requested", "easy-sjbf recent_mean", "easy-sjbf actual"]
+    assert set(before["figures"]) - set(after["figures"]) == {
+        "Waits under EASY", "Queue under EASY", "Utilization under EASY",
+    }  # fmt: skip
+    bars = tab.run("[...document.querySelectorAll('.js-plotly-plot')].find(p => p.data[0].meta.points).data[0].y")
+    assert bars == ["EASY-SJBF"]
+    assert "(2 of 6 hidden)" in tab.run("document.querySelector('.choices').textContent")
+    tab.run(UNTICK.replace("KIND", "policy").replace("NAME", "easy"))
+    tab.run(UNTICK.replace("KIND", "predictor").replace("NAME", "last_2"))
+    assert tab.run(SEEN) == before
+
+
+def test_the_gantt_shows_the_schedule_that_is_picked(tab: Any, report: Path) -> None:
+    tab.open(report, width=390)
+    bars = "document.querySelector('.pick').parentElement.querySelectorAll('.bars .point path').length"
+    assert 0 < tab.run(bars) <= 600
+    pick = """(async () => { const list = document.querySelector('.pick select'); list.selectedIndex = 1;
+        list.dispatchEvent(new Event('change', {bubbles: true})); await window.drawn;
+        return list.closest('figure').querySelector('.js-plotly-plot').data.map(t => t.meta.variant); })()"""
+    assert set(tab.run(pick)) == {"EASY planned with last_2"}
+    assert tab.run("document.documentElement.scrollWidth") <= 390

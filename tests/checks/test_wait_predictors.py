@@ -1,10 +1,13 @@
 """The public conformance suite over every registered wait predictor, with settings small enough to be searched."""
 
+import math
+
 import pytest
 
+from batchcast.events.live import TOLD_GONE, TOLD_START, TOLD_SUBMIT, LiveClock, LiveJob, live_events
 from batchcast.events.recorded import replay
 from batchcast.predict.registry import available, make
-from batchcast.testing.logs import small_log
+from batchcast.testing.logs import odd_logs, small_log
 from batchcast.testing.wait import CHECKS
 
 SMALL = {
@@ -22,6 +25,7 @@ MORE = (
     "scheduler_replay:policy=fcfs",
     "scheduler_replay:policy=easy-sjbf,runtime=last_2",
     "qbets:recluster=30,keep=60,q=0.5,c=0.8,cancelled=skip",
+    "qbets:reading=tables,recluster=30",
 )
 SPECS = [SMALL.get(name, name) for name in available("wait")] + list(MORE)
 
@@ -45,3 +49,31 @@ def test_small_settings_do_reach_every_history():
     method = make("wait", "pqstar:threshold=100,fallback=none")
     words = {basis.split()[0] for basis in method.predict_trace(small_log(400), total=24.0).basis}
     assert words == {"near", "mid", "far", "not"}
+
+
+@pytest.mark.parametrize("odd", [None, "missing fields", "absurd values"])
+@pytest.mark.parametrize("spec", SPECS)
+def test_answers_on_the_live_clock_as_on_the_recorded_one(spec, odd):
+    """A live state of unknown size, jobs without user, size or limit, the clock started anew in the middle."""
+    log = small_log(60) if odd is None else odd_logs()[odd]
+    live = []
+    for record in log.records():
+        start = record.request.submit_time + max(record.wait_time, 0.0)
+        ran = record.run_time == record.run_time
+        end = start + record.run_time if ran else start
+        live.append(LiveJob(record.request, start if ran else math.nan, end, record.status))
+    middle, said = float(log.submit_time[len(log) // 2]), {}
+    clock = LiveClock({"it": make("wait", spec)}, math.nan)
+    for until in (middle, math.inf):
+        for event in live_events(live, until):
+            answers = clock.tell(event)
+            if answers:
+                said[event.job.row] = answers["it"]
+            bit = {6: TOLD_SUBMIT, 7: TOLD_START}.get(event.kind, TOLD_GONE)
+            live[event.job.row] = live[event.job.row]._replace(told=live[event.job.row].told | bit)
+        clock = LiveClock({"it": make("wait", spec)}, math.nan)
+        for event in live_events(live, math.inf, only=7):
+            clock.tell(event, ask=False)
+    wanted = replay(log, {"it": make("wait", spec)})["it"]
+    assert [said[row].point for row in range(len(log))] == wanted.points.tolist()
+    assert [said[row].basis for row in range(len(log))] == list(wanted.basis)

@@ -1,7 +1,10 @@
 """`batchcast grid` as a user meets it."""
 
+import csv
+import itertools
 import json
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -68,7 +71,7 @@ def test_jobs_from_csv_are_all_accounted_for(tmp_path):
         assert row["reason: rejected: unusable"] == 2
     said = " ".join(doc["warnings"])
     assert "id already submitted" in said
-    assert "at or after their deadline" in said
+    assert "1 job with a deadline at or before the arrival" in said
 
 
 @pytest.mark.parametrize(
@@ -101,3 +104,27 @@ def test_drawn_runs_have_intervals_and_a_page(tmp_path):
         assert row["assigned"] + row["unfinished"] == 80
         assert row["unfinished_ci95"] >= 0
     assert "Gantt" in (tmp_path / "page.html").read_text()
+
+
+def test_outcomes_give_every_job_a_reason_and_an_instant(tmp_path):
+    place = files(tmp_path)
+    run("simulate", "--jobs", place / "j.csv", "--platform", place / "p.toml", "--heuristic", "emin_min,mct",
+        "--every", "events", "--outcomes", place / "o.csv")  # fmt: skip
+    rows = list(csv.DictReader((place / "o.csv").open()))
+    assert [(row["heuristic"], row["id"]) for row in rows] == [(h, i) for h in ("emin_min", "mct") for i in "abcad"]
+    ours = rows[:5]
+    assert ours[0] == {"heuristic": "emin_min", "id": "a", "outcome": "finished in time", "instant": "1.000000",
+                       "resource": "fast.0", "start": "0.000000", "finish": "1.000000"}  # fmt: skip
+    assert ours[2]["outcome"].startswith("rejected: instructions")
+    assert ours[3]["outcome"] == "rejected: id already submitted"
+    assert (ours[4]["outcome"], ours[4]["instant"]) == ("deadline too tight even for an idle grid", "3.000000")
+
+
+def test_a_time_box_ends_the_search_whatever_the_kicks(tmp_path, monkeypatch):
+    clock = itertools.count()
+    monkeypatch.setattr("batchcast.cli.grid.time.perf_counter", lambda: float(next(clock)))
+    times = np.random.default_rng(0).uniform(1, 100, (40, 5))
+    (tmp_path / "m.etc").write_text("40 5 0\n" + "\n".join(f"{t:.4f}" for t in times.ravel()))
+    doc = json.loads(run("map", tmp_path / "m.etc", "--heuristic", "search", "--seconds", "30", "--json"))
+    assert 30 < next(clock) < 40  # asked the time until the box was used up, and not once more
+    assert doc["results"][0]["over_bound"] < 0.2

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -44,7 +47,7 @@ class Past:
             )
         for task in (2, 3, 4):
             self.jobs.append((f"500_{task}", now - 120, 9e9, 9e9, ME, "array"))
-        self.jobs.append(("600", now - 60, 9e9, 9e9, "bob", "other"))
+        self.jobs.append(("600", now - 20, 9e9, 9e9, "bob", "other"))
         self.jobs.append(("601", now - 60, 9e9, 9e9, ME, "held"))
 
     def now(self) -> float:
@@ -159,6 +162,33 @@ def test_a_script_that_was_not_submitted(stores: dict[bool, str], tmp_path: Path
     assert "accepted: main" in message
 
 
+@pytest.mark.parametrize(
+    ("words", "counts_from", "at"),
+    [
+        (("-H",), "its release", None),
+        (("-d", "afterok:600"), "the end of what it depends on", None),
+        (("-b", "now+1hour"), "its begin time", 3600),
+        (("-b", "yesterday"), "submission", 0),
+    ],
+)
+def test_a_script_that_would_not_wait_for_the_machine_at_first(
+    words: tuple[str, ...], counts_from: str, at: float | None, stores: dict[bool, str], tmp_path: Path
+) -> None:
+    (tmp_path / "job.sh").write_text("#!/bin/sh\n#SBATCH -n 4 -t 1:00:00\n")
+    now = time.time()
+    (answer,) = results("start", "--test", str(tmp_path / "job.sh"), *words, store=stores[False])
+    assert answer["counts_from"] == counts_from
+    assert answer["likely_wait_s"] > 0
+    if at is None:
+        assert answer["likely_start_s"] is None
+    else:
+        assert answer["likely_start_s"] >= now + at
+
+
+def test_what_became_of_a_job_that_does_not_wait_is_said(stores: dict[bool, str]) -> None:
+    assert "it is over (completed)" in run("start", "101", store=stores[False], code=3).stderr
+
+
 def test_walltime_is_one_line_and_one_sentence(stores: dict[bool, str]) -> None:
     line, why = run("walltime", "--name", "rel*", "--risk", "5%", store=stores[False]).stdout.splitlines()
     assert line == "#SBATCH --time=00:10:00"
@@ -230,11 +260,48 @@ def test_at_a_private_site_a_user_sees_own_jobs_and_figures_of_several(
     assert "not waiting" in str(asked("start", "600").exception)
     assert "private" in str(asked("report", "-u", "bob").exception)
     assert "private" in str(asked("walltime", "--name", "r*", "-u", ME).exception)
+    assert "private" in str(asked("walltime", "101").exception)  # somebody else's job, named by its id
     shown = asked("report", "-p", "main", "-P").output
     assert "main|60" in shown
     assert ME not in shown
     assert "user1" not in shown
     assert "WITHIN 90%" in asked("accuracy").output
+
+
+def status_for(uid: int, where: Path, target: str) -> int:
+    """The HTTP status a process of this user gets over the socket."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            if uid != os.getuid():
+                os.setuid(uid)
+            connection = http.client.HTTPConnection("localhost", timeout=10)
+            connection.sock = socket.socket(socket.AF_UNIX)
+            connection.sock.connect(str(where))
+            connection.request("GET", target)
+            status = connection.getresponse().status // 10  # an exit code has eight bits
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) * 10
+
+
+def test_the_service_knows_by_the_socket_who_asks_and_ends_on_a_signal(stores: dict[bool, str]) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        where = Path(place) / "api.sock"
+        Path(place).chmod(0o755)
+        command = [sys.executable, "-c", "from batchcast.cli.main import entry; entry()", "serve"]
+        env = {**os.environ, "BATCHCAST_STORE": stores[True], "BATCHCAST_CONFIG": os.devnull}
+        with subprocess.Popen([*command, "--listen", str(where)], env=env, stderr=subprocess.PIPE, text=True) as server:
+            assert server.stderr is not None
+            assert f"on {where}" in server.stderr.readline()
+            assert status_for(os.getuid(), where, "/v1/start?user=bob") == 200  # whoever runs it sees everything
+            if os.geteuid() == 0:
+                assert status_for(65534, where, "/v1/start?user=bob") == 400  # 403, in tens
+                assert status_for(65534, where, "/v1/accuracy") == 200
+            server.terminate()
+            assert server.wait(10) == 0
+        assert not where.exists()
 
 
 @pytest.mark.parametrize("words", [("start", "600"), ("walltime", "--name", "rel*"), ("report",), ("accuracy",)])

@@ -114,6 +114,14 @@ def test_without_a_machine_size_it_says_how_to_give_one():
     assert run("simulate", "-", "--procs-total", "peak", text=log).returncode == 0
 
 
+@pytest.mark.parametrize("words", [["simulate", "--procs-total", "8"], ["runtime", "--predictor", "last_2"]])
+def test_a_log_of_jobs_that_never_ran_has_no_answer(words):
+    done = run(words[0], "-", *words[1:], text="1 0 -1 -1 4 -1 -1 4 60 -1 5 1 1 -1 -1 -1 -1 -1\n")
+    assert done.returncode == 3
+    assert "no job to" in done.stderr
+    assert done.stdout == ""
+
+
 def test_a_missing_file_and_an_unknown_verb_are_told_apart(tmp_path):
     absent = run("simulate", tmp_path / "none.swf")
     assert absent.returncode == 1

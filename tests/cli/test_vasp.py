@@ -61,7 +61,7 @@ def test_features_prints_every_feature_with_its_origin(tmp_path):
     assert document["schema"] == "batchcast/vasp-features/1"
     assert document["results"] == [
         {"kpoints": 8.0, "volume": 125.0, "prec": "normal", "ichg": 2.0, "isym": 2.0, "lreal": "false", "ispin": 1.0,
-         "istart": 0.0, "nelmin": 2.0, "nelm": 60.0, "ediff": 1e-4, "ediffg": 1e-3, "encut": 300.0, "nbands": 5.0,
+         "istart": 0.0, "nelmin": 2.0, "nelm": 60.0, "ediff": 1e-4, "ediffg": 1e-3, "encut": 300.0, "nbands": 8.0,
          "nions": 1.0, "nelect": 8.0}
     ]  # fmt: skip
     assert "encut" not in document["settings"]["defaulted"]

@@ -56,7 +56,7 @@ def test_one_document_with_a_row_a_method_and_threshold(log):
     assert {row["jobs"] for row in doc["results"]} == {100}
     assert doc["settings"]["cancelled"] == "count"
     said = " ".join(doc["warnings"])
-    for words in ("values of wait_time", "no recorded wait", "larger than the machine"):
+    for words in ("wait (start before submission): negative", "no recorded wait", "larger than the machine"):
         assert words in said
 
 
@@ -90,3 +90,43 @@ def test_a_log_without_waits_has_no_answer(tmp_path):
     done = run(path)
     assert done.returncode == 3
     assert "no job has a recorded wait" in done.stderr
+
+
+def crafted(path, spoil=None, wait=None):
+    """Four hundred jobs on 16 processors; `spoil` makes some waits no waits, as long as `wait` says."""
+    rng = np.random.default_rng(0)
+    lines = ["; MaxProcs: 16"]
+    for k in range(400):
+        submit, waited, procs = 600 * k, int(rng.integers(0, 900)), int(rng.integers(1, 8))
+        if spoil == "outage":  # nobody comes and nobody starts for days, although there is room
+            submit += 400000 * (k >= 210)
+            waited = wait - 600 * (k - 200) if 200 <= k < 210 else waited
+        elif spoil and 100 <= k < 300 and k % 10 == 7:
+            waited, procs = wait, 64 if spoil == "larger" else procs
+        lines.append(f"{k + 1} {submit} {waited} 500 {procs} -1 -1 {procs} 1200 -1 1 {k % 5} 1 -1 1 -1 -1 -1")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("spoil", "waits", "words"),
+    [
+        ("outage", (200000, 380000), "10 jobs teach nothing: waited through an outage"),
+        ("negative", (-300, -86400), "20 values of wait (start before submission): negative"),
+        ("larger", (300, 400), "20 jobs teach nothing: larger than the machine"),
+        ("unknown", (-1, -1), "20 jobs teach nothing: no recorded wait"),
+    ],
+)
+def test_what_is_no_wait_is_said_and_not_learned_from(tmp_path, spoil, waits, words):
+    """The figures of the jobs after it are the same, however long the spoiled waits claim to be."""
+    told = []
+    for k, wait in enumerate(waits):
+        path = crafted(tmp_path / f"{k}.swf", spoil, wait)
+        done = run(path, "--predictor", "recent_wait,log_uniform,qbets,pqstar", "--jobs", "320:9000", "--json")
+        assert done.returncode == 0, done.stderr
+        doc = json.loads(done.stdout)
+        assert any(w.startswith(words) for w in doc["warnings"]), doc["warnings"]
+        assert any("so 320:400 are scored" in w for w in doc["warnings"])
+        assert {row["jobs"] for row in doc["results"]} == {81}
+        told.append([{k: v for k, v in row.items() if k != "seconds"} for row in doc["results"]])
+    assert told[0] == told[1]

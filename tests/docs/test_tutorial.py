@@ -31,6 +31,6 @@ def test_every_command_of_the_tutorial_works(tmp_path):
             command, shell=True, cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True, text=True
         )
         assert done.returncode == 0, f"{command}\n{done.stderr}"
-        if command.startswith("batchcast"):
+        if command.startswith(("batchcast", "python ")) and "convert" not in command and "copy" not in command:
             assert done.stdout.strip(), f"{command}: printed nothing"
     assert (tmp_path / "report" / "index.html").is_file()

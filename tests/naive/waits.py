@@ -22,11 +22,16 @@ def nearest(distances, newest_first, k):
     return sorted(newest_first, key=lambda j: (distances[j], newest_first.index(j)))[:k]
 
 
-def forward_start(total, running, queued, backfill):
-    """FCFS or EASY by brute force, one instant at a time: `running` (procs, left), `queued` (procs, planned)."""
+def forward_start(total, running, queued, policy):
+    """When the last of `queued` (procs, planned) starts beside `running` (procs, left): instant by instant, anew.
+
+    FCFS, EASY, or EASY with the shortest candidate first; infinity when it is larger than the machine.
+    """
     now, running = 0.0, [list(job) for job in running]
-    queue = [(k, *job) for k, job in enumerate(queued)]
+    queue = [(k, *job) for k, job in enumerate(queued) if job[0] <= total]
     last = len(queued) - 1
+    if queued[last][0] > total:
+        return float("inf")
     while True:
         free = total - sum(p for p, _ in running)
         while queue and queue[0][1] <= free:
@@ -35,14 +40,14 @@ def forward_start(total, running, queued, backfill):
                 return now
             running.append([procs, now + planned])
             free -= procs
-        if queue and backfill:
+        if queue and policy != "fcfs":
             head, spare, shadow = queue[0], free, None
             for procs, end in sorted(running, key=lambda job: job[1]):
                 spare += procs
                 if shadow is None and spare >= head[1]:
                     shadow = end
             extra = free + sum(p for p, end in running if end <= shadow) - head[1]
-            for job in list(queue[1:]):
+            for job in sorted(queue[1:], key=lambda job: job[2] if policy == "easy-sjbf" else job[0]):
                 k, procs, planned = job
                 if procs <= free and (now + planned <= shadow or procs <= extra):
                     if now + planned > shadow:

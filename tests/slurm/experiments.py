@@ -18,6 +18,7 @@ import test_replay
 from follow import Follower, stored
 from slurm_lab import Lab, missing
 
+from batchcast.cli.compiled import prepare
 from batchcast.store.reader import Reader
 
 JOBS, KILLS = 200, 30
@@ -30,6 +31,7 @@ def main() -> int:
     if reason:
         print(f"experiments: {reason}", file=sys.stderr)
         return 1
+    prepare()  # the collector's kernels are this process's
     numbers = [int(word) for word in sys.argv[1:] if word.isdigit()]
     jobs = numbers[0] if numbers else JOBS
     chosen = [word for word in sys.argv[1:] if not word.isdigit()] or ["calm", "faults", "queue"]
@@ -57,7 +59,7 @@ def main() -> int:
 def _replay_table(title: str, followed: Follower) -> None:
     reader = Reader(followed.store)
     memory = reader.memory("lab")
-    forecasts = reader.rows("SELECT count(*) AS n, count(resolution) AS resolved FROM forecasts")[0]
+    forecasts = reader.rows("SELECT count(*) AS n, count(resolution) AS resolved FROM forecast_outcomes")[0]
     health = memory["health"]
     print(f"\n### {title}\n\n| | |\n|---|---|")
     for name, value in (

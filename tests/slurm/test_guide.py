@@ -28,6 +28,7 @@ def test_the_guide_from_nothing_to_an_answer() -> None:
         for name in HURTING:
             lab.submit("-n1", "-t", "10", seconds=0.5, name=name)
         lab.wait(lambda: started(lab, len(HURTING)), "ended jobs")
+        asks_accounting_once(lab)
         follower.run("collect", "--once")
         assert sorted(str(j["job_name"]) for j in stored(follower.store)) == sorted([*HURTING, "first", "second"])
         lab.submit("-N2", "--exclusive", "-t", "60", seconds=600, name="blocker")
@@ -49,6 +50,16 @@ def without_a_store(lab: Lab, follower: Follower) -> None:
     )
     assert done.returncode in (0, 3), done.stderr  # 3: it began between the two looks
     assert "there is no store" in done.stderr
+
+
+def asks_accounting_once(lab: Lab) -> None:
+    """Limits and use from one question to sacct, where nobody collects."""
+    alone = Follower(lab, str(lab.root / "nowhere.db"))
+    for words, said in (
+        (("walltime", "--name", "*", "-u", "daemon"), "#SBATCH --time="),
+        (("report", "-u", "daemon"), "LIMIT USED"),
+    ):
+        lab.wait(lambda w=words, s=said: s in alone.run(*w), f"answer to {words[0]} from accounting")
 
 
 def qstat_says_the_same(lab: Lab) -> None:

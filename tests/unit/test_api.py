@@ -5,6 +5,7 @@ from __future__ import annotations
 import runpy
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,56 @@ def test_arrow_in_and_out():
     assert again.names == log.names
     assert np.array_equal(again.run_time, [np.nan, 1.0], equal_nan=True)
     assert again.nominal("user_id").decode() == [None, "ada"]
+
+
+def test_schedules_and_forecasts_leave_as_arrays_and_arrow():
+    pytest.importorskip("pyarrow")
+    log = batchcast.Trace.from_arrays(
+        {"submit_time": [0, 0], "run_time": [9, 9], "req_time": [9, 9], "req_procs": [2, 2], "wait_time": [0, 9]}
+    )
+    schedule = batchcast.simulate(log, total=2)
+    assert list(schedule.columns()) == [
+        *("job_id", "submit_time", "start_time", "end_time", "procs", "planned_run_time", "backfilled", "row")
+    ]
+    assert batchcast.to_arrow(schedule)["start_time"].to_pylist() == [0.0, 9.0]
+    said = batchcast.replay(log, ["requested"])["requested"]
+    assert batchcast.to_arrow(said).to_pydict() == {"point": [9.0, 9.0], "basis": list(said.basis)}
+
+
+class Answer:
+    """Says 5 seconds of every job."""
+
+    def predict(self, job, at):
+        return batchcast.Prediction(5.0)
+
+    def observe(self, event, at):
+        pass
+
+
+def test_methods_of_ones_own_run_beside_ours():
+    log = batchcast.Trace.from_arrays(
+        {"submit_time": [0, 0, 1], "run_time": [9, 9, 4], "req_time": [9, 9, 9], "req_procs": [2, 2, 1]}
+    )
+    assert batchcast.replay(log, {"it": Answer()})["it"].points.tolist() == [5.0, 5.0, 5.0]
+    sized = batchcast.from_arrow(batchcast.to_arrow(log.with_info(replace(log.info, max_procs=2.0))))
+    found = batchcast.evaluate(
+        sized,
+        predictors={"it": lambda trace: Answer(), "last_2": None},
+        policies={"mine": batchcast.Policy(order=lambda now, submit, procs, planned, wait: procs), "easy": None},
+    )
+    rows = [(row["policy"], row["predictor"]) for row in found.schedule_rows()]
+    assert rows == [(p, s) for p in ("mine", "easy") for s in ("requested", "it", "last_2", "actual")]
+    assert next(row for row in found.accuracy_rows() if row["predictor"] == "it")["mae_s"] == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("name", ["check_heuristic", "check_order", "check_predictor", "check_wait_predictor"])
+def test_every_check_is_public_and_shows_how(name):
+    assert ">>>" in getattr(batchcast.testing, name).__doc__
+
+
+def test_every_public_name_has_an_example_that_runs():
+    for name in batchcast._PLACES:
+        assert ">>>" in getattr(batchcast, name).__doc__, name
 
 
 @pytest.mark.parametrize("name", ["my_predictor", "my_order"])

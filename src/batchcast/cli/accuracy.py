@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
-from .output import document, emit, say
-from .site import parse_when, site_options, whoami
+from .output import document, emit, print_columns, print_parsable, say
+from .site import myself, parse_when, site_options
 
 
 @click.command()
@@ -25,51 +26,23 @@ def command(
     starttime: str, endtime: str | None, partition: str | None, parsable2: bool, as_json: bool, **flags: Any
 ) -> None:
     """How right our forecasts were: coverage and error, beside squeue --start as recorded at the same moments."""
-    from ..errors import NoAnswer
-    from ..service import answers
-    from ..service.accuracy import accuracy
+    from ..service import ask
     from ..service.settings import load
-    from ..store.reader import Reader
-    from .start import is_private
 
-    settings = load(flags)
-    reader = Reader(settings["store"])
-    cluster = answers.choose_cluster(reader, settings["cluster"] or None)
-    memory = reader.memory(cluster)
     since, until = parse_when(starttime), parse_when(endtime) if endtime else math.inf
-    least = settings["least_users"] if is_private(settings, memory) and whoami() != "root" else 1
-    results = accuracy(reader, cluster, since, until, partition, least)
-    if not results:
-        raise NoAnswer(
-            f"no forecast of {cluster} in that time" + (f" by {least} users or more" if least > 1 else ""),
-            hint="an earlier -S, or let the collector run a while",
-        )
-    notes = answers.staleness(memory, time.time())
+    said = ask.accuracy(load(flags), since, until, partition, myself(), time.time())
     if as_json:
-        shown = {
-            "store": settings["store"],
-            "starttime_s": since,
-            "endtime_s": until,
-            "partition": partition,
-            "least_users": least,
-        }
-        emit(document("accuracy", {"cluster": cluster}, shown, notes, results))
+        emit(document("accuracy", *said))
         return
-    for note in notes:
+    for note in said.warnings:
         say(note)
     if parsable2:
-        click.echo("|".join(results[0]))
-        for r in results:
-            click.echo(
-                "|".join(
-                    "" if v is None or v != v else f"{v:g}" if isinstance(v, float) else str(v) for v in r.values()
-                )
-            )
+        print_parsable(said.results)
         return
-    _print(results)
+    _print(said.results)
 
 
-def _print(results: list[dict[str, Any]]) -> None:
+def _print(results: Sequence[Mapping[str, Any]]) -> None:
     from ..units import format_duration
 
     titles = {"submit": "asked at submission", "slurm": "when Slurm's own first estimate appeared, the same jobs"}
@@ -100,12 +73,7 @@ def _print(results: list[dict[str, Any]]) -> None:
                     *(_share(r[k]) for k in ("underestimate_rate", "coverage_50", "coverage_90")),
                 ]
             )
-        widths = [max(len(line[k]) for line in lines) for k in range(9)]
-        for line in lines:
-            click.echo(
-                "  "
-                + "  ".join(c.ljust(w) if k < 2 else c.rjust(w) for k, (c, w) in enumerate(zip(line, widths))).rstrip()
-            )
+        print_columns(lines, left=2, indent="  ")
     click.echo("WITHIN x%: share that came out at or below what was said for x%.")
     late = (
         max(r["issued_after_start"] for r in results if r["moment"] == "submit")

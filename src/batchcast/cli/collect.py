@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import click
 
 from .output import say
+from .signals import stop_on_signals
 from .site import site_options
 
 
@@ -26,6 +26,7 @@ def command(once: bool, record: str | None, quiet: bool, **flags: Any) -> None:
     Reads sacct in overlapping windows (resumable), then squeue every interval. Never changes a job. Stop it with
     SIGTERM or Ctrl-C; killed at any moment it goes on where it was.
     """
+    from ..errors import BatchcastError, Unreachable
     from ..service.clock import predictors
     from ..service.collector import Collector, Cycle, run
     from ..service.connect import open_scheduler, single_writer
@@ -34,7 +35,7 @@ def command(once: bool, record: str | None, quiet: bool, **flags: Any) -> None:
 
     settings = load(flags)
     predictors(settings["runtime"], settings["wait"])  # a wrong name is told now, not every cycle
-    stop = _stop_on_signals()
+    stop = stop_on_signals()
     store = Store(settings["store"], create=True)
     scheduler, health = open_scheduler(settings, record)
 
@@ -46,26 +47,11 @@ def command(once: bool, record: str | None, quiet: bool, **flags: Any) -> None:
 
     with single_writer(store):
         say(f"collecting from {settings['scheduler']} every {settings['interval_s']:g} s into {store.shown}")
-        run(Collector(scheduler, store, settings, health), stop, report, once)
+        last = run(Collector(scheduler, store, settings, health), stop, report, once)
     store.close()
-
-
-def _stop_on_signals() -> Callable[[float], bool]:
-    """Waits so many seconds; true as soon as SIGTERM or SIGINT has come, also one that came between two waits."""
-    import select
-    import signal
-    import socket
-
-    ours, theirs = socket.socketpair()
-    theirs.setblocking(False)
-    signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)
-
-    def stop(seconds: float, keep_open: socket.socket = theirs) -> bool:
-        return bool(select.select([ours], [], [], seconds)[0])
-
-    return stop
+    if once and last.problems:
+        kind = Unreachable if last.unreachable else BatchcastError
+        raise kind("not everything could be collected", hint="batchcast doctor checks every part")
 
 
 def _line(cycle: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import tempfile
 from pathlib import Path
@@ -19,15 +20,37 @@ def prepare() -> None:
     """
     if "NUMBA_CACHE_DIR" in os.environ:
         return
-    place = cache_home() / f"kernels-{fingerprint():08x}"
-    if not place.is_dir():
-        try:
-            place.mkdir(parents=True)
-        except OSError:
-            place = Path(tempfile.gettempdir()) / f"batchcast-{os.getuid()}" / place.name
-            place.mkdir(parents=True, exist_ok=True)
+    name = f"kernels-{fingerprint():08x}"
+    try:
+        place = cache_home() / name
+        fresh = not place.is_dir()
+        place.mkdir(parents=True, exist_ok=True)
+        fits = os.access(place, os.W_OK)
+    except OSError:
+        fits = False
+    if not fits:
+        home, place = place.parent, _private_place() / name
+        fresh = not place.is_dir()
+        place.mkdir(exist_ok=True)
+        if fresh:
+            say(
+                f"note: {home} cannot be written: the kernels are kept in {place.parent} (XDG_CACHE_HOME names a place)"
+            )
+    if fresh:
         say("note: compiling the kernels, once for this installation (about half a minute)")
     os.environ["NUMBA_CACHE_DIR"] = str(place)
+
+
+def _private_place() -> Path:
+    """A directory in the temporary folder that nobody else can write to: what lies in it is run."""
+    place = Path(tempfile.gettempdir()) / f"batchcast-{os.getuid()}"
+    try:
+        place.mkdir(mode=0o700)
+    except FileExistsError:
+        there = place.lstat()
+        if not stat.S_ISDIR(there.st_mode) or there.st_uid != os.getuid() or there.st_mode & 0o022:
+            return Path(tempfile.mkdtemp(prefix="batchcast-"))
+    return place
 
 
 def cache_home() -> Path:

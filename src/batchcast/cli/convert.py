@@ -9,8 +9,6 @@ import click
 from .options import describe_log, log_options, take_log
 from .output import document, emit, say
 
-ENDINGS = ".swf, .swf.gz, .swf.xz, .csv, .parquet"
-
 
 @click.command()
 @log_options
@@ -19,32 +17,24 @@ ENDINGS = ".swf, .swf.gz, .swf.xz, .csv, .parquet"
 def command(out: str, as_json: bool, **given: Any) -> None:
     """Write the jobs of LOG to OUT, in the format of its ending: .swf (.gz, .xz), .csv or .parquet.
 
-    SWF keeps its 18 fields only: names become numbers. Parquet keeps everything.
+    SWF keeps its 18 fields only: names become numbers. CSV keeps every column, and is read back; Parquet keeps
+    everything. What the format has no place for is said.
 
     \b
     batchcast convert accounting/20240401 april.swf.gz --status completed
     """
-    from ..errors import InputError, UsageError
-    from ..trace.csv import write_csv
-    from ..trace.parquet import write_parquet
-    from ..trace.write import write_trace
+    from ..trace.carried import not_carried
+    from ..trace.write import kind_of, write_by_ending
 
-    name = out.lower()
-    if name.endswith((".swf", ".swf.gz", ".swf.xz")):
-        write, kind = write_trace, "swf"
-    elif name.endswith(".csv"):
-        write, kind = write_csv, "csv"
-    elif name.endswith(".parquet"):
-        write, kind = write_parquet, "parquet"
-    else:
-        raise UsageError(f"{out}: its ending names no format (accepted: {ENDINGS})")
+    kind = kind_of(out)
     log = take_log(given, tell=not as_json)
-    try:
-        write(log.trace, out)
-    except OSError as error:
-        raise InputError(f"{out}: cannot be written: {error.strerror or error}") from None
+    write_by_ending(log.trace, out)
+    lost = not_carried(log.trace, kind)
     if as_json:
         settings = {**log.settings, "output": out, "output_format": kind}
-        emit(document("convert", describe_log(log.trace), settings, log.warnings, [{"jobs": len(log.trace)}]))
-    else:
-        say(f"{len(log.trace)} jobs to {out} ({kind})")
+        warnings = [*log.warnings, *lost]
+        emit(document("convert", describe_log(log.trace), settings, warnings, [{"jobs": len(log.trace)}]))
+        return
+    for line in lost:
+        say(f"note: {line}")
+    say(f"{len(log.trace)} jobs to {out} ({kind})")

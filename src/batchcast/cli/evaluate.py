@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     default="easy,easy-sjbf",
     show_default=True,
     metavar="NAMES",
-    help="fcfs, easy, easy-sjbf; with parameters as easy:correct=incremental.",
+    help="fcfs, easy, easy-sjbf, conservative; with parameters as easy:correct=incremental or easy:order=saf.",
 )
 @click.option("--protocol", type=click.Choice(["honest", "paper"]), default="honest", show_default=True)
 @click.option(
@@ -61,7 +61,7 @@ def command(**given: Any) -> None:
     """Evaluate LOG: how wrong are limits, how good are forecasts, how much sooner would jobs start.
 
     Writes FOLDER/index.html (one self-contained page), FOLDER/result.json and FOLDER/schedules/*.csv, all of them or
-    none. LOG is an SWF log or a `sacct -X -P` dump; plain, .gz, .xz, or - for stdin.
+    none. LOG is SWF, a `sacct -X -P` dump, a PBS accounting log, CSV or Parquet; plain, .gz, .xz, or - for stdin.
 
     \b
     batchcast evaluate log.swf.gz -o report/

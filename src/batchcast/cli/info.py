@@ -18,8 +18,8 @@ from .output import console, document, emit
 def command(as_json: bool, **given: Any) -> None:
     """What LOG holds: counts, dates, machine, known fields, users' accuracy, what cleaning would drop.
 
-    LOG is an SWF log or a `sacct -X -P` dump; plain, .gz, .xz, or - for stdin. Selection and cleaning apply as for
-    every other verb, so `info` shows what they would see.
+    LOG is SWF, a `sacct -X -P` dump, a PBS accounting log, CSV or Parquet; plain, .gz, .xz, or - for stdin.
+    Selection and cleaning apply as for every other verb, so `info` shows what they would see.
     """
     from ..trace import describe
 

@@ -15,10 +15,13 @@ from ..errors import BatchcastError
 VERBS: dict[str, str] = {
     "evaluate": "How wrong are limits, how good are forecasts, how much sooner would jobs start: table and page.",
     "demo": "The main job on a bundled synthetic workload.",
+    "compare": "Two reports of evaluate side by side: what changed, and how far it could be chance.",
     "info": "What a log holds: counts, dates, machine, known fields, users' accuracy, what cleaning would drop.",
     "runtime": "Predict run times on the recorded clock and score them.",
     "simulate": "Let a scheduler decide the starts, with predictors in the loop.",
     "convert": "A log in one format as a log in another: SWF, CSV, Parquet.",
+    "anonymize": "A log that can be shared: names replaced by a keyed hash, times kept or moved.",
+    "synth": "A synthetic log from published models of jobs, requests and users; or how like a real one it is.",
     "wait": "Predict queue waits on the recorded clock and score them.",
     "reproduce": "The papers' tables on the shared logs.",
     "vasp": "Features of VASP jobs from their input files, and their run time.",
@@ -28,10 +31,11 @@ VERBS: dict[str, str] = {
     "accuracy": "How right our own past forecasts were, beside squeue --start.",
     "grid": "Map jobs with files and deadlines onto a grid's resources: heuristics, search, simulation.",
     "collect": "Beside a running cluster: keep its history and issue forecasts, read-only.",
+    "serve": "The answers to users as JSON over HTTP, on this machine only, read-only.",
     "doctor": "Settings and where each came from; is everything there and does it answer; what to do.",
     "export": "The cluster's own history as a log for evaluate and simulate.",
 }
-WITHOUT_KERNELS = {"start", "walltime", "report", "accuracy", "doctor", "export"}
+WITHOUT_KERNELS = {"compare", "start", "walltime", "report", "accuracy", "doctor", "export", "serve"}
 SUBVERBS: dict[str, str] = {}
 
 
@@ -83,6 +87,22 @@ def cli(ctx: click.Context, debug: bool, color: str) -> None:
     ctx.obj = {"debug": debug, "color": color}
 
 
+PARTS = {"sqlalchemy": "store", "psycopg": "store", "pyarrow": "parquet", "sklearn": "learn", "lightgbm": "learn",
+         "scipy": "learn", "rapidfuzz": "learn"}  # fmt: skip
+"""Which optional part of the installation brings a package."""
+
+
+def _outside(error: OSError | ModuleNotFoundError) -> str:
+    """What the machine did not allow, or what is not installed, and the next step."""
+    if isinstance(error, OSError):
+        place = f"{error.filename}: " if error.filename else ""
+        return f"{place}{error.strerror or error}\n  try: another place, or the rights to this one"
+    package = (error.name or "").partition(".")[0]
+    if package in PARTS:
+        return f"{package} is not installed\n  try: pip install 'batchcast[{PARTS[package]}]'"
+    return f"unexpected {type(error).__name__}: {error}\n  try: the same with --debug, and report it"
+
+
 def entry() -> None:
     """Run the command line; every known error is one message on stderr and its exit code."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # 0.1 s of start-up for threads nobody uses
@@ -107,6 +127,11 @@ def entry() -> None:
             raise
         click.echo(f"batchcast: {error}", err=True)
         code = error.exit_code
+    except (OSError, ModuleNotFoundError) as error:
+        if debug:
+            raise
+        click.echo(f"batchcast: {_outside(error)}", err=True)
+        code = 1
     except Exception as error:
         if debug:
             raise

@@ -46,8 +46,12 @@ _LOG = (
     click.option("--procs", type=click.Choice(["alloc", "req"]), help="A job's processors: first choice. Default req."),
     click.option("--procs-total", metavar="N|peak", help="The machine's processors. Default: the log's header."),
     click.option(
-        "--format", "format", type=click.Choice(["swf", "sacct", "pbs", "parquet"]), help="Default: told by content."
+        "--format",
+        "format",
+        type=click.Choice(["swf", "sacct", "pbs", "csv", "parquet"]),
+        help="Default: told by content.",
     ),
+    click.option("--map", metavar="FILE.toml|NAME", help="Which column of a CSV is which: nrel, graham, or your own."),
     click.option("--strict", is_flag=True, help="Stop at the first broken line."),
 )
 _SCORE = (
@@ -91,6 +95,7 @@ def take_log(given: dict[str, Any], *, tell: bool = True) -> Log:
         strict=options["strict"],
         timezone=options["timezone"],
         procs_total=total if isinstance(total, float) else None,
+        map=options["map"],
     )
     if total == "peak":
         peak = peak_procs(trace, procs)
@@ -156,7 +161,7 @@ def split_words(values: Sequence[str]) -> list[str]:
 
 _LOG_KEYS = (
     "log", "since", "until", "status", "partition", "queue", "user", "first", "clean", "timezone", "procs",
-    "procs_total", "format", "strict",
+    "procs_total", "format", "map", "strict",
 )  # fmt: skip
 
 
@@ -199,6 +204,7 @@ def _settings(options: Mapping[str, Any], trace: Trace, procs: str, rules: Seque
         "machine_procs": trace.info.max_procs,
         "machine_procs_source": trace.info.max_procs_source,
         "format": trace.info.format,
+        "map": trace.info.header.get("map"),
         "strict": options["strict"],
     }
 

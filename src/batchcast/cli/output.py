@@ -2,55 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import math
+import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
 
+from ..service.document import document, dumps, plain
 
-def document(
-    verb: str,
-    log: Mapping[str, Any],
-    settings: Mapping[str, Any],
-    warnings: Sequence[str],
-    results: Sequence[Mapping[str, Any]],
-) -> dict[str, Any]:
-    """The one JSON document: schema, log, settings (defaults included), warnings, results (flat objects)."""
-    return {
-        "schema": f"batchcast/{verb}/1",
-        "log": dict(log),
-        "settings": dict(settings),
-        "warnings": list(warnings),
-        "results": [dict(r) for r in results],
-    }
-
-
-def dumps(value: Any, indent: int | None = 2) -> str:
-    """JSON text; NaN and infinities become null, numpy scalars plain numbers.
-
-    >>> dumps({"a": float("nan"), "b": (1, 2.5)}, indent=None)
-    '{"a": null, "b": [1, 2.5]}'
-    """
-    return json.dumps(plain(value), indent=indent, ensure_ascii=False)
-
-
-def plain(value: Any) -> Any:
-    """The value in JSON's own types."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, (str, int, bool)) or value is None:
-        return value
-    if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
-    if hasattr(value, "tolist"):
-        return plain(value.tolist())
-    if isinstance(value, Iterable):
-        return [plain(v) for v in value]
-    return str(value)
+__all__ = ["console", "document", "dumps", "emit", "plain", "print_columns", "print_parsable", "progress", "say"]
 
 
 def emit(doc: Mapping[str, Any]) -> None:
@@ -58,9 +21,39 @@ def emit(doc: Mapping[str, Any]) -> None:
     click.echo(dumps(doc))
 
 
+def print_parsable(results: Sequence[Mapping[str, Any]]) -> None:
+    """Flat objects as columns parted by |, with a header; what is unknown is empty."""
+    click.echo("|".join(results[0]))
+    for result in results:
+        click.echo("|".join(_cell(value) for value in result.values()))
+
+
+def _cell(value: Any) -> str:
+    if value is None or value != value:
+        return ""
+    if isinstance(value, float) and abs(value) > 1 and value not in (float("inf"), float("-inf")):
+        return f"{value:.0f}" if abs(value) >= 1e6 else f"{value:g}"
+    return f"{value:g}" if isinstance(value, float) else str(value).replace("|", "/").replace("\n", " ")
+
+
+def print_columns(lines: Sequence[Sequence[str]], left: int, indent: str = "") -> None:
+    """Lines of cells, the first the titles, each column as wide as it needs; the first `left` lean left."""
+    widths = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
+    for line in lines:
+        cells = [c.ljust(w) if k < left else c.rjust(w) for k, (c, w) in enumerate(zip(line, widths))]
+        click.echo(indent + "  ".join(cells).rstrip())
+
+
 def say(text: str) -> None:
     """A note for people, on stderr."""
     click.echo(text, err=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write beside, then rename: a reader never meets half a file."""
+    beside = path.with_name(path.name + ".part")
+    beside.write_text(text, encoding="utf-8")
+    os.replace(beside, path)
 
 
 def console(stderr: bool = False) -> Any:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
-from .output import document, emit, say
-from .site import parse_when, site_options, whoami
+from .output import document, emit, print_columns, print_parsable, say
+from .site import myself, parse_when, site_options, whoami
 
 
 @click.command()
@@ -37,77 +38,31 @@ def command(
 
     Advice is silent below a least waste: 5 jobs of one name, limits twice what they need, an hour of a processor.
     """
-    from ..errors import InputError, NoAnswer
-    from ..service import answers
+    from ..errors import NoStore
+    from ..service import ask
     from ..service.settings import load
-    from ..service.usage import advice, summary, usage
-    from ..store.reader import Reader
-    from ..units import parse_duration
-    from .start import is_private
 
-    settings = load(flags)
-    reader = Reader(settings["store"])
-    cluster = answers.choose_cluster(reader, settings["cluster"] or None)
-    memory = reader.memory(cluster)
-    who = user or (None if account or partition else whoami())
-    hidden = is_private(settings, memory) and whoami() != "root"
-    if hidden and user not in (None, whoami()):
-        raise InputError(f"jobs are private here: {whoami()} may not see those of {user}")
+    who = ask.Who(user or (None if account or partition else whoami()), account, partition)
     since, until = parse_when(starttime), parse_when(endtime) if endtime else math.inf
-    rows = usage(reader, cluster, since, until, user=who, account=account, partition=partition)
-    by = "job_name" if who else "user_id"
-    if hidden and who != whoami():
-        by = "partition_id"
-        if len({row["user_id"] for row in rows}) < settings["least_users"]:
-            raise NoAnswer(
-                f"jobs are private here, and these are of fewer than {settings['least_users']} users",
-                hint="a longer time, or your own jobs",
-            )
-    if not rows:
-        raise NoAnswer(
-            f"no finished job of {who or account or partition} in that time", hint="an earlier -S, e.g. -S now-90days"
-        )
-    results = summary(rows, by)
-    if hidden and who != whoami():
-        results = [r for r in results if r["users"] >= settings["least_users"]]
-    advised = (
-        []
-        if by == "partition_id"
-        else advice(rows, parse_duration(settings["limit_floor"]), parse_duration(settings["limit_step"]))
-    )
-    notes = answers.staleness(memory, time.time())
+    asked = (load(flags), who, since, until, myself(), time.time())
+    try:
+        said = ask.report(*asked)
+    except NoStore as error:
+        from ..service import without_store
+
+        said = without_store.report(*asked, error.message)
     if as_json:
-        shown = {
-            "store": settings["store"],
-            "user": who,
-            "account": account,
-            "partition": partition,
-            "starttime_s": since,
-            "endtime_s": until,
-            "advice": advised,
-        }
-        emit(document("report", {"cluster": cluster}, shown, notes, results))
+        emit(document("report", *said))
         return
-    for note in notes:
+    for note in said.warnings:
         say(note)
     if parsable2:
-        click.echo("|".join(results[0]))
-        for r in results:
-            click.echo(
-                "|".join(
-                    ""
-                    if v is None or v != v
-                    else f"{v:g}"
-                    if isinstance(v, float)
-                    else str(v).replace("|", "/").replace("\n", " ")
-                    for v in r.values()
-                )
-            )
+        print_parsable(said.results)
         return
-    _print(results, advised, by)
+    _print(said.results, said.settings["advice"], said.settings["by"])
 
 
-def _print(results: list[dict[str, Any]], advised: list[dict[str, Any]], by: str) -> None:
+def _print(results: Sequence[Mapping[str, Any]], advised: Sequence[Mapping[str, Any]], by: str) -> None:
     from ..units import format_duration
 
     title = {"job_name": "JOBNAME", "user_id": "USER", "partition_id": "PARTITION"}[by]
@@ -127,11 +82,7 @@ def _print(results: list[dict[str, Any]], advised: list[dict[str, Any]], by: str
                 format_duration(r["p90_wait_s"]),
             ]
         )
-    widths = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
-    for line in lines:
-        click.echo(
-            "  ".join(c.ljust(w) if k == 0 else c.rjust(w) for k, (c, w) in enumerate(zip(line, widths))).rstrip()
-        )
+    print_columns(lines, left=1)
     if len(results) > 40:
         click.echo(f"and {len(results) - 40} more (-P or --json shows all)")
     click.echo("ASKED, USED, WAITED are medians; LIMIT USED is processor time used of processor time asked for.")

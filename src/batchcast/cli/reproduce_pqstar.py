@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from .output import console, document, emit, progress, say
-from .shared_logs import shared_folder
+from .output import console, document, emit, progress, say, write_text
+from .shared_logs import provenance, shared_folder
 
 LOGS = {
     "CTC": "CTC-SP2-1996-3.1-cln.swf.gz",
@@ -27,7 +26,7 @@ LOGS = {
 @click.option("--page", type=click.Path(path_type=Path), help="Also write the page with tables and pictures here.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def command(logs: str, page: Path | None, as_json: bool) -> None:
-    """Quick starters found by log_uniform, qbets, ibl and pqstar under its two readings. About a minute a log."""
+    """Quick starters found by log_uniform, qbets and pqstar, each under two readings, and by ibl. A minute a log."""
     from ..errors import UsageError
     from ..evaluate.pqstar_study import JOBS, METHODS, THRESHOLD_LOG, study_log, table_rows, threshold_rows
     from ..report.pqstar import discussion, pqstar_sections, pqstar_tables
@@ -55,10 +54,9 @@ def command(logs: str, page: Path | None, as_json: bool) -> None:
     if page is not None:
         from ..report import page as make_page
 
-        beside = page.with_name(page.name + ".part")
         sections = pqstar_sections(rows, thresholds, studies)
-        beside.write_text(make_page("Quick starters: PQStar", sections, {"logs": described, "settings": settings}))
-        os.replace(beside, page)
+        made_by = provenance({name: log["sha256"] for name, log in described.items()}, settings)
+        write_text(page, make_page("Quick starters: PQStar", sections, made_by))
         say(f"page: {page}")
     if as_json:
         emit(document("reproduce-pqstar", {"logs": described}, settings, [], [*rows, *thresholds]))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import click
 
-from .output import console, document, emit, progress, say
+from .output import console, document, emit, progress, say, write_text
 from .shared_logs import shared_folder
 
 DATA = "traces/vasp-klimes.csv.gz"
@@ -62,9 +61,7 @@ def command(
 
         sections = vasp_sections(results, distribution(runs), core_time(runs), known, counts, resamples)
         html = make_page("Run time of VASP jobs: IRPA and BRBF", sections, {"log": log, "settings": settings})
-        beside = page.with_name(page.name + ".part")
-        beside.write_text(html, encoding="utf-8")
-        os.replace(beside, page)
+        write_text(page, html)
         say(f"page: {page}")
     if as_json:
         shares = [{"table": "run_time_distribution", **row} for row in distribution(runs)]

@@ -40,6 +40,7 @@ def command(
     LOG is an SWF log or a `sacct -X -P` dump; plain, .gz, .xz, or - for stdin. A forecast knows only what had ended
     by then (honest protocol). Jobs that never ran are not scored, and counted.
     """
+    from ..errors import NoAnswer
     from ..evaluate.accuracy import figures, score
     from ..predict.registry import split_specs
     from ..report.accuracy import accuracy_table
@@ -68,6 +69,9 @@ def command(
         found += [{"predictor": spec, "protocol": each, **row} for spec, rows in scores.trained.items() for row in rows]
         named = {"protocol": each} if protocol == "both" else {}
         overall, grouped = figures(scores), figures(scores, by) if by else []
+        if not any(row["jobs"] for row in overall):
+            why = f"no job to score: {never_ran} of the selection never ran"
+            raise NoAnswer(why, hint="`batchcast info LOG` shows how jobs ended")
         results += [{**row, **named} for row in overall + grouped]
         tables.append(accuracy_table(overall, each, settings))
         if grouped:

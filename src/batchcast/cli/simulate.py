@@ -61,9 +61,16 @@ if TYPE_CHECKING:
     "--default-request", metavar="TIME", help="Plans jobs without a request. Default: the log's largest request."
 )
 @click.option("--schedule", "schedule_file", metavar="FILE", help="Write the schedule as CSV.")
+@click.option(
+    "--schedule-format",
+    type=click.Choice(["batchcast", "batsim"]),
+    default="batchcast",
+    show_default=True,
+    help="Columns of that CSV: ours, or those of Batsim's jobs.csv with numbered processors.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(**given: Any) -> None:
-    """Simulate LOG (SWF or sacct; - is stdin) under a policy and print waits and slowdowns.
+    """Simulate LOG (SWF, sacct, PBS, CSV, Parquet; - is stdin) under a policy and print waits and slowdowns.
 
     \b
     batchcast simulate log.swf.gz --backfill-order sjf --runtime last_2 --correct incremental
@@ -109,11 +116,12 @@ def command(**given: Any) -> None:
                 clock=time.perf_counter,
                 tick=tick,
             )
+        _check_any(schedule)
         made.append(schedule)
         found = schedule.measures(None if mask is None else mask[schedule.rows])
         results.append({"policy": policy.name, "runtime": spec, **found, "kernel_s": schedule.kernel_s})
     if given["schedule_file"]:
-        _write(given["schedule_file"], made)
+        _write(given["schedule_file"], made, log, given["schedule_format"])
     settings = {**log.settings, **_settings(given, policy), "machine_procs": made[0].total, "tau_s": 10.0}
     warnings = [*log.warnings, *_left_out(made[0]), *made[0].notes]
     if given["as_json"]:
@@ -122,6 +130,14 @@ def command(**given: Any) -> None:
     for line in (*_left_out(made[0]), *made[0].notes):
         say(f"note: {line}")
     console().print(_table(results, policy, made[0]))
+
+
+def _check_any(schedule: Schedule) -> None:
+    from ..errors import NoAnswer
+
+    if not len(schedule):
+        why = "; ".join(_left_out(schedule)) or "the log has none"
+        raise NoAnswer(f"no job to simulate: {why}", hint="`batchcast info LOG` shows which fields the log knows")
 
 
 def _machines(partitions: str, log: Log) -> Callable[..., Schedule]:
@@ -161,13 +177,20 @@ def _left_out(schedule: Schedule) -> list[str]:
     return [f"{count} jobs not simulated ({reason})" for reason, count in schedule.left_out.items() if count]
 
 
-def _write(path: str, made: list[Schedule]) -> None:
-    from ..errors import UsageError
+def _write(path: str, made: list[Schedule], log: Log, form: str) -> None:
+    from ..errors import InputError, UsageError
+    from ..trace.batsim import write_batsim
     from ..trace.schedule import write_schedule
 
     if len(made) > 1:
         raise UsageError("--schedule writes one schedule", hint="one --runtime at a time")
-    write_schedule(path, made[0])
+    try:
+        if form == "batsim":
+            write_batsim(path, made[0], log.trace)
+        else:
+            write_schedule(path, made[0])
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
 def _table(results: list[dict[str, Any]], policy: Policy, schedule: Schedule) -> Any:

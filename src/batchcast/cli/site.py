@@ -9,6 +9,10 @@ from typing import Any
 
 import click
 
+from ..service.when import parse_when
+
+__all__ = ["clock", "myself", "parse_when", "site_options", "whoami"]
+
 
 def site_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """`--store`, `--scheduler` and `-M`, as every verb of the live side has them."""
@@ -31,6 +35,13 @@ def whoami() -> str:
         return str(os.getuid())
 
 
+def myself() -> Any:
+    """The user this process acts for, as the privacy rule sees them."""
+    from ..service.ask import Asker
+
+    return Asker(whoami(), sees_all=os.getuid() == 0)
+
+
 def clock(epoch: float, now: float) -> str:
     """A local time as Slurm prints it; without the date when it is today's.
 
@@ -41,36 +52,3 @@ def clock(epoch: float, now: float) -> str:
         return "-"
     there, here = time.localtime(epoch), time.localtime(now)
     return time.strftime("%H:%M:%S" if there[:3] == here[:3] else "%Y-%m-%dT%H:%M:%S", there)
-
-
-def parse_when(text: str) -> float:
-    """Epoch seconds from Slurm's time forms: now, now-7days, today, HH:MM, YYYY-MM-DD[THH:MM[:SS]], local time.
-
-    >>> parse_when("uts100")
-    100.0
-    """
-    import re
-    from datetime import datetime, timedelta
-
-    from ..errors import UsageError
-
-    word = text.strip()
-    if re.fullmatch(r"uts\d+", word):
-        return float(word[3:])
-    now = datetime.now()
-    if match := re.fullmatch(r"now(?:([+-]\d+)\s*(seconds?|minutes?|hours?|days?|weeks?)?)?", word):
-        unit = (match[2] or "seconds").rstrip("s") + "s"
-        return (now + timedelta(**{unit: int(match[1] or 0)})).timestamp()
-    midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-    days = {"today": 0, "midnight": 0, "yesterday": -1, "tomorrow": 1}
-    if word in days:
-        return (midnight + timedelta(days=days[word])).timestamp()
-    try:
-        if re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?", word):
-            hours, minutes, *seconds = (int(part) for part in word.split(":"))
-            return midnight.replace(hour=hours, minute=minutes, second=seconds[0] if seconds else 0).timestamp()
-        return datetime.fromisoformat(word).timestamp()
-    except ValueError:
-        raise UsageError(
-            f"not a time: {text!r} (accepted: YYYY-MM-DD[THH:MM[:SS]], HH:MM, today, yesterday, now, now-7days)"
-        ) from None

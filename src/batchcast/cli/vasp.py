@@ -57,7 +57,10 @@ def features(directory: Path, wavecar: bool, as_json: bool) -> None:
     show_default=True,
     help="Inputs written after a job's submission: leave the job without features, or keep them; auto tells a copy.",
 )
-@click.option("--format", "format", type=click.Choice(["swf", "sacct", "parquet"]), help="Default: told by content.")
+@click.option(
+    "--format", type=click.Choice(["swf", "sacct", "pbs", "csv", "parquet"]), help="Default: told by content."
+)
+@click.option("--map", metavar="FILE.toml|NAME", help="Which column of a CSV is which.")
 @click.option("--timezone", metavar="ZONE", help="Of the log's dates. Default: the log's own, else UTC.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def collect(
@@ -67,6 +70,7 @@ def collect(
     strip: str,
     changed: str,
     format: str | None,
+    map: str | None,
     timezone: str | None,
     as_json: bool,
 ) -> None:
@@ -88,7 +92,7 @@ def collect(
     if not output.absolute().parent.is_dir():
         raise UsageError(f"--output {output}: there is no directory {output.absolute().parent}")
     arrow()  # better missed before the walk than after it
-    trace = read_trace(jobs, format=format, timezone=timezone)
+    trace = read_trace(jobs, format=format, timezone=timezone, map=map)
     previous = read_trace(output, format="parquet") if output.exists() else None
     journal = output.with_name(output.name + ".journal")
     resumed = journal.exists()

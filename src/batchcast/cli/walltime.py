@@ -6,22 +6,17 @@ import time
 
 import click
 
-from .output import document, emit, say
-from .site import site_options, whoami
+from .output import document, emit, print_parsable, say
+from .site import myself, site_options, whoami
 
 LEAST_JOBS = 5
 RECENT = 10
 
 
 def _risk(_: click.Context, __: click.Parameter, text: str) -> float:
-    """A share: 5% or 0.05."""
-    try:
-        risk = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        risk = -1.0
-    if not 0 < risk < 1:
-        raise click.BadParameter(f"{text!r} is not a share (accepted: 5%, 0.05)")
-    return risk
+    from ..service.ask import share
+
+    return share(text)
 
 
 @click.command()
@@ -48,29 +43,28 @@ def command(
     Similar: same name and size; else same name; else same size. The limit is the empirical quantile at the risk you
     take, under the site's rules (floor, rounding up, maximum).
     """
-    from ..errors import UsageError
-    from ..service.limits import advise
+    from ..errors import NoStore, UsageError
+    from ..service import ask
     from ..service.settings import load
 
     if (what is None) == (glob is None):
         raise UsageError("give one of JOBID, SCRIPT or --name GLOB")
     settings = load({"store": store, "scheduler": scheduler, "cluster": cluster})
-    answer, sentence, notes = advise(settings, what, glob, user or whoami(), whoami(), risk, time.time())
+    asked = (settings, what, glob, user or whoami(), myself(), risk, time.time())
+    try:
+        said = ask.walltime(*asked)
+    except NoStore as error:
+        from ..service import without_store
+
+        said = without_store.walltime(*asked, error.message)
+    (answer,) = said.results
     if as_json:
-        shown = {
-            "risk": risk,
-            "limit_floor": settings["limit_floor"],
-            "limit_step": settings["limit_step"],
-            "limit_most": settings["limit_most"] or "the partition's",
-            "similar_within_days": 180,
-        }
-        emit(document("walltime", {}, shown, notes, [answer]))
+        emit(document("walltime", *said))
         return
-    for note in notes:
+    for note in said.warnings:
         say(note)
     if parsable2:
-        click.echo("|".join(answer))
-        click.echo("|".join("" if v is None else str(v).replace("|", "/") for v in answer.values()))
+        print_parsable(said.results)
         return
     click.echo(f"#SBATCH --time={answer['limit']}")
-    click.echo(f"# {sentence}")
+    click.echo(f"# {answer['why']}")

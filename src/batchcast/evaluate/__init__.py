@@ -1,4 +1,10 @@
-"""Prequential runs, comparisons and tables. Called, it is `evaluation.evaluate`."""
+"""Prequential runs, comparisons and tables. Called, it is `evaluate.evaluation.evaluate`, which tells every parameter.
+
+>>> import batchcast
+>>> found = batchcast.evaluate(batchcast.read_trace(batchcast.demo_path()), predictors=["last_2"], policies=["easy"])
+>>> found.validity.trusted, [row["predictor"] for row in found.schedule_rows()]
+(True, ['requested', 'last_2', 'actual'])
+"""
 
 import sys
 from types import ModuleType

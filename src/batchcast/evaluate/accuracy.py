@@ -26,6 +26,9 @@ from .periods import month_starts
 GROUPS = ("user", "queue", "size", "month")
 
 
+Maker = Callable[[Trace], Any]  # a fresh predictor of one's own for a trace
+
+
 @dataclass(frozen=True, slots=True)
 class Scores:
     """What predictors said of a log's run times, and which jobs count.
@@ -60,12 +63,13 @@ def score(
     total: float = float("nan"),
     mask: np.ndarray | None = None,
     seed: int = 0,
+    makers: Mapping[str, Maker] | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> Scores:
     """Replay a log once on the recorded clock and collect every predictor's forecast at each scored submission.
 
-    `specs` are names with parameters (predict.registry); predictors learn from the whole trace, `mask` (n,) says
-    which jobs are scored (default: all). `tick(done)` is called now and then with submissions told.
+    `specs` are names with parameters (predict.registry), or names of `makers`; predictors learn from the whole trace,
+    `mask` (n,) says which jobs are scored (default: all). `tick(done)` is called now and then with submissions told.
 
     >>> trace = Trace.from_arrays({"submit_time": [0.0, 50.0], "wait_time": [0.0, 0.0], "run_time": [9.0, 9.0],
     ...     "req_time": [60.0, 60.0], "req_procs": [1, 1], "user_id": [1, 1]})
@@ -74,7 +78,7 @@ def score(
     """
     inside = np.ones(len(trace), bool) if mask is None else np.asarray(mask, bool)
     ran = ~np.isnan(trace.run_time)
-    timed = {spec: Timed(predictor(spec, trace, total, seed)) for spec in specs}
+    timed = {spec: Timed(predictor(spec, trace, total, seed, makers)) for spec in specs}
     with calm_collector():
         forecasts = replay(trace, timed, protocol=protocol, procs=procs, total=total, ask=inside & ran, tick=tick)
     return Scores(
@@ -108,8 +112,10 @@ def coverage(said: Forecasts, run_time: np.ndarray) -> dict[float, float]:
     return found
 
 
-def predictor(spec: str, trace: Trace, total: float, seed: int) -> Predictor:
-    """A run-time predictor for this log; only oracles get its answers."""
+def predictor(spec: str, trace: Trace, total: float, seed: int, makers: Mapping[str, Maker] | None = None) -> Predictor:
+    """A fresh run-time predictor for this log, by name or made by one of `makers`; only oracles get its answers."""
+    if makers and spec in makers:
+        return makers[spec](trace)
     return make(
         "runtime", spec, answers=trace.run_time.tolist(), max_procs=total, rng=np.random.default_rng(seed), seed=seed
     )

@@ -16,7 +16,7 @@ from ..predict.registry import parse_spec
 from ..simulate import Policy, Schedule, simulate
 from ..table import Trace
 from ..units import parse_duration
-from .accuracy import Scores, calm_collector, figures, predictor, score
+from .accuracy import Maker, Scores, calm_collector, figures, predictor, score
 from .validity import Validity, validity
 
 PREDICTORS = ("last_2", "recent_mean")
@@ -106,8 +106,8 @@ def share_of_perfect_knowledge(requests: float, it: float, actual: float) -> flo
 def evaluate(
     trace: Trace,
     *,
-    predictors: Sequence[str] = PREDICTORS,
-    policies: Sequence[str] = POLICIES,
+    predictors: Sequence[str] | Mapping[str, Maker | None] = PREDICTORS,
+    policies: Sequence[str] | Mapping[str, Policy | None] = POLICIES,
     mask: np.ndarray | None = None,
     procs: str = "req",
     protocol: str = "honest",
@@ -120,17 +120,36 @@ def evaluate(
     """Run a trace on the recorded clock, then every policy with every predictor on the simulated one.
 
     `requested` and `actual` always run beside `predictors`: they are the yardstick and the oracle (which is simulated
-    only). `mask` (n,) says which jobs are scored; everything is learned from and scheduled. The machine is the one of
-    `trace.info.max_procs`; where it (or every request) is unknown nothing is simulated and `why_not` says so.
+    only). Methods of one's own come in a mapping of names: `predictors` to a function that makes a fresh predictor for
+    a trace, `policies` to a `Policy`, and either to None for the one known by that name. `mask` (n,) says which jobs
+    are scored; everything is learned from and scheduled. The machine is the one of `trace.info.max_procs`; where it (or
+    every request) is unknown nothing is simulated and `why_not` says so.
     `protocol` concerns the recorded clock and, with `loop="open"`, what the planning predictor had learned.
+
+    >>> from batchcast.trace.demo import demo_path
+    >>> from batchcast.trace.read import read_trace
+    >>> log = read_trace(demo_path())
+    >>> found = evaluate(log, predictors=["last_2"], policies={"sjf": Policy(order="sjf")})
+    >>> [row["predictor"] for row in found.accuracy_rows()], [row["predictor"] for row in found.schedule_rows()]
+    (['requested', 'last_2'], ['requested', 'last_2', 'actual'])
     """
+    makers = {name: make for name, make in predictors.items() if make} if isinstance(predictors, Mapping) else {}
     inside = np.ones(len(trace), bool) if mask is None else np.asarray(mask, bool)
     chosen = [YARDSTICK, *(p for p in dict.fromkeys(predictors) if p not in (YARDSTICK, ORACLE))]
-    plans = {name: policy_of(name) for name in policies}
+    own = policies if isinstance(policies, Mapping) else {}
+    plans = {name: own.get(name) or policy_of(name) for name in policies}
     bar = progress or silent
     total = trace.info.max_procs
+    told: dict[str, Any] = {
+        "protocol": protocol,
+        "procs": procs,
+        "total": total,
+        "mask": inside,
+        "seed": seed,
+        "makers": makers,
+    }
     with bar("recorded clock: predicting run times", len(trace)) as tick:
-        scores = score(trace, chosen, protocol=protocol, procs=procs, total=total, mask=inside, seed=seed, tick=tick)
+        scores = score(trace, chosen, tick=tick, **told)
     if not total > 0:
         return Evaluation(trace, inside, procs, scores, (), None, NO_MACHINE, ())
 
@@ -140,7 +159,7 @@ def evaluate(
             return simulate(
                 trace,
                 policy,
-                spec if native else predictor(spec, trace, total, seed),
+                spec if native else predictor(spec, trace, total, seed, makers),
                 procs=procs,
                 wide=wide,
                 default_request=default_request,

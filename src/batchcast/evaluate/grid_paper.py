@@ -1,4 +1,4 @@
-"""The tables of Hao et al. 2014 beside ours: figures 2 to 4, the printed relations, growth, and the sweep."""
+"""The tables of Hao et al. 2014 beside ours: figures 2 to 4, the printed relations and growth."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..grid.clock import Mapping as Shape
 from ..grid.measures import MEASURES
-from ..grid.model import Units
 from ..grid.workload import Setting
-from .grid_study import Study, run_study
+from .grid_study import Study
 
 RATES = (20.0, 22.0, 24.0, 26.0, 28.0, 30.0)
 SHARES = (0.3, 0.5, 0.7)
@@ -37,8 +35,6 @@ REASONS_WHY = {
     "esufferage": "with a few waiting jobs on 50 resources order hardly matters, so it does as emin_min does. The "
     "reading in which a job with one feasible resource suffers nothing, without the urgent rule, comes closest",
 }
-SWEEP_UNITS = ((0.005, 0.0006), (0.006, 0.0006), (0.007, 0.0007), (0.005, 0.0012))
-SWEEP_EVERY = (0.1, 0.25, 0.5, 1.0)
 
 
 def paper_study(*, jobs: int = 10_000, runs: int = 10, seed: int = 1, extra: Sequence[str] = READINGS + OURS) -> Study:
@@ -114,41 +110,6 @@ def against_emin_min(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
             }
         )  # fmt: skip
     return found
-
-
-def sweep(*, jobs: int = 3000, runs: int = 1, seed: int = 1, workers: int = 1) -> list[dict[str, Any]]:
-    """What the paper leaves open, tried out: units, T, remapping, late jobs; the printed relations under each.
-
-    `distance` is the mean absolute gap, in points, of emin_min's AMJ and UFJ against min_min to the printed ones;
-    `overload_at` the first rate from which min_min's unfinished jobs grow half as fast again as from 20 to 22.
-    """
-    rows = []
-    cells = [Setting(r, p, q) for r in RATES for p in (0.3, 0.7) for q in (0.3, 0.7)]
-    for compute, transfer in SWEEP_UNITS:
-        for every in SWEEP_EVERY:
-            for remap, late in ((False, "run"), (False, "drop"), (True, "run")):
-                shape = Shape(every, remap, late)  # type: ignore[arg-type]
-                units = Units(compute, transfer)
-                study = Study(cells, ("min_min", "emin_min", "ebest", "esufferage"), shape, units, jobs, 50, runs, seed)
-                found = run_study(study, workers=workers)
-                row: dict[str, Any] = {
-                    "compute_unit": compute, "transfer_unit": transfer, "every": every, "remap": remap, "late": late,
-                }  # fmt: skip
-                for name in study.heuristics[1:]:
-                    for key in ("mean_makespan", "unfinished"):
-                        row[f"{name}_{SHORT[key].lower()}"] = ratio_of(found, name, "min_min", key) - 1
-                gaps = row["emin_min_amj"] + 0.1551, row["emin_min_ufj"] + 0.2218
-                row["distance"] = 50 * (abs(gaps[0]) + abs(gaps[1]))
-                row["overload_at"] = _overload(found)
-                rows.append(row)
-    return sorted(rows, key=lambda row: float(row["distance"]))
-
-
-def _overload(results: Sequence[Mapping[str, Any]]) -> float:
-    ufj = [row["unfinished"] for row in by_rate(results) if row["heuristic"] == "min_min"]
-    steps = np.diff(ufj)
-    later = [rate for rate, step in zip(RATES[1:-1], steps[1:]) if step > 1.5 * max(steps[0], 1e-9)]
-    return later[0] if later else float("nan")
 
 
 def _names(results: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -10,6 +10,8 @@ from ..errors import InputError
 from ..table import Trace
 from ..trace.zone import zone
 
+MOST = 400
+
 
 def calendar(trace: Trace, time: float) -> datetime:
     """An instant of the log's clock as local time; InputError when no calendar reaches that far."""
@@ -45,8 +47,9 @@ def month_starts(trace: Trace) -> tuple[np.ndarray, list[str]]:
 def periods(trace: Trace) -> tuple[np.ndarray, list[str], str]:
     """Even pieces of a log's submissions for drawing: edges (m + 1,), local start of each as ISO text, and the unit.
 
-    Weeks; days where there are under ten weeks, hours under five days. The first starts at local midnight (or the
-    hour) before the first submission; a change of daylight time shifts later starts by its hour.
+    Weeks; days where there are under ten weeks, hours under five days; several weeks together where there are more than
+    `MOST`. The first starts at local midnight (or the hour) before the first submission; a change of daylight time
+    shifts later starts by its hour.
 
     >>> edges, starts, unit = periods(Trace.from_arrays({"submit_time": [0.0, 10 * 86400.0]}))
     >>> unit, len(starts), starts[1]
@@ -55,6 +58,9 @@ def periods(trace: Trace) -> tuple[np.ndarray, list[str], str]:
     submit = trace.submit_time
     length = float(submit[-1] - submit[0])
     unit, width = next((u, w) for u, w, least in _PERIODS if length >= least)
+    if length > MOST * width:
+        weeks = int(length // (MOST * width)) + 1
+        unit, width = f"{weeks} weeks", weeks * width
     first = calendar(trace, float(submit[0])).replace(minute=0, second=0, microsecond=0)
     begin = (first if unit == "hour" else first.replace(hour=0)).timestamp() - trace.info.unix_start
     count = int((float(submit[-1]) - begin) // width) + 1

@@ -16,11 +16,14 @@ THRESHOLD_S = 3600.0
 JOBS = (10001, 50000)
 METHODS = {
     "log_uniform": "log_uniform",
+    "log_uniform tables": "log_uniform:reading=tables",
     "qbets": "qbets",
+    "qbets tables": "qbets:reading=tables",
     "ibl": "ibl",
     "pqstar": "pqstar",
     "pqstar tables": "pqstar:reading=tables",
 }
+BOUNDS = ("log_uniform", "qbets")
 THRESHOLDS_S = tuple(600.0 * k for k in range(1, 7))
 THRESHOLD_LOG = "CTC"
 
@@ -72,7 +75,7 @@ class LogStudy:
     def value(self, method: str) -> np.ndarray:
         """What Tables 5 and 7 take as the predicted wait: the bound of bound methods, the point of the others."""
         run = self.runs[method]
-        given = run.answer if method in ("log_uniform", "qbets") else run.forecasts.points
+        given = run.answer if method.split()[0] in BOUNDS else run.forecasts.points
         return given[self.rows]
 
     def score(self, method: str) -> Any:

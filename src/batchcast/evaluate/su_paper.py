@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
 from ..metrics.accuracy import accuracy
 from ..predict.runtime.su import user_and_text
 from ..predict.text_clusters import TextClusters, cluster_texts
 from ..simulate import Policy, simulate
-from ..table import LogInfo, Trace
+from ..table import Trace
 from ..trace import Selection, read_trace, select
 from .accuracy import calm_collector, figures, score
 from .online_knn_ga import Said
@@ -47,33 +42,8 @@ PRINTED = {
 
 def load(name: str, traces: Path, failed: bool) -> Trace:
     """A log by its short name; without failed jobs it is cut first, as the paper did."""
-    path = traces / LOGS[name]
-    trace = read_nrel(path) if name == "NREL" else read_trace(str(path))
+    trace = read_trace(traces / LOGS[name])
     return trace if failed else select(trace, Selection(status=("completed",)))
-
-
-def read_nrel(path: Path) -> Trace:
-    """The NREL sample: 1,000 Slurm jobs as a comma table with names, accounts and times in words."""
-    try:
-        with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, EOFError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from error
-    submit, start = (np.array([_seconds(row[key]) for row in rows]) for key in ("submit_time", "start_time"))
-    texts = {"user_id": "user", "account": "account", "partition_id": "partition", "qos": "qos", "job_name": "name"}
-    columns: dict[str, Any] = {
-        "job_id": [int(row["job_id"]) for row in rows],
-        "submit_time": submit - np.nanmin(submit),
-        "wait_time": start - submit,
-        "run_time": [float(row["run_time"]) if row["run_time"] else None for row in rows],
-        "req_procs": [float(row["processors_req"]) for row in rows],
-        "req_time": [float(row["wallclock_req"]) for row in rows],
-        "status": [row["state"].split()[0].lower() for row in rows],
-        **{name: [row[key] or None for row in rows] for name, key in texts.items()},
-    }
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    info = LogInfo(source=str(path), format="csv", sha256=digest, unix_start=float(np.nanmin(submit)))
-    return Trace.from_arrays(columns, info)
 
 
 def table_5(trace: Trace, every: int, bar: Progress, label: str) -> dict[str, Any]:
@@ -139,7 +109,3 @@ def by_class(
             measured = accuracy(points[spec][mask], actual[mask])
             rows.append({"class": chr(ord("A") + place), "predictor": PAPER.get(spec, spec), **measured})
     return rows
-
-
-def _seconds(text: str) -> float:
-    return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() if text else float("nan")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -50,23 +50,23 @@ def run_wait(
     """Ask one method for the waits of the jobs in `ask` (n,) bool, history everything before each.
 
     `protocol` None is the method's own recorded clock (`pqstar`: starts_first; the others: honest). `seconds` is the
-    cost of the forecasts with their replay, `search_s` that of a search of settings beforehand (`ibl`).
+    CPU time of the forecasts with their replay, `search_s` that of a search of settings beforehand (`ibl`).
     """
     method = make("wait", with_settings(spec, threshold=threshold, cancelled=cancelled))
     clock = str(protocol or getattr(method, "protocol", DEFAULT_PROTOCOL))
     size = trace.info.max_procs if total is None else total
     if hasattr(method, "predict_trace"):  # compiled kernels are loaded before the clock runs
         make("wait", spec).predict_trace(trace.take(np.arange(min(len(trace), 50))), clock, procs, total=size)
-    search_s, began = 0.0, perf_counter()
+    search_s, began = 0.0, process_time()
     searching = getattr(method, "fallback", None) or method
     if hasattr(searching, "prepare_trace"):
         searching.prepare_trace(trace, clock, procs, total=size)
-        search_s, began = perf_counter() - began, perf_counter()
+        search_s, began = process_time() - began, process_time()
     if hasattr(method, "predict_trace"):
         forecasts = method.predict_trace(trace, clock, procs, total=size, ask=ask)
     else:
         forecasts = replay(trace, {"it": method}, protocol=clock, procs=procs, total=size, ask=ask, tick=tick)["it"]
-    seconds = perf_counter() - began
+    seconds = process_time() - began
     near, near_jobs = np.zeros(len(trace), bool), np.full(len(trace), np.nan)
     bound = forecasts.quantiles[:, -1] if forecasts.levels else np.full(len(trace), np.nan)
     answer = bound if method.answers_by == "bound" else forecasts.points
@@ -129,13 +129,12 @@ def irregular_waits(trace: Trace, procs: str = "req", protocol: str = "honest") 
     """How many records teach no wait, by reason: what is said to people. Outages as in `ledger.note_gap`."""
     wait, sizes = trace.wait_time, trace.procs(procs)
     spoiled, outages = outage_waits(trace, procs, protocol)
+    which = "an outage" if outages == 1 else f"one of {outages} outages"
     return {
         "no recorded wait": int(np.isnan(wait).sum()),
         "start before submit": int((wait < 0).sum()),
         "larger than the machine": int((sizes > trace.info.max_procs).sum()),
-        f"waited through one of {outages} outages (a day without any event although a queued job had room)": int(
-            spoiled.sum()
-        ),
+        f"waited through {which} (a day without any event although a queued job had room)": int(spoiled.sum()),
     }
 
 

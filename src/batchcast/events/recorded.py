@@ -109,6 +109,15 @@ class Forecasts:
     quantiles: np.ndarray
     basis: Sequence[str]
 
+    def columns(self) -> dict[str, Any]:
+        """Columns (n,) by name: point, one `q` per level (q0.9), and basis.
+
+        >>> Forecasts(np.array([9.0]), (0.9,), np.array([[20.0]]), ["the request"]).columns()
+        {'point': array([9.]), 'q0.9': array([20.]), 'basis': ['the request']}
+        """
+        levels = {f"q{level:g}": self.quantiles[:, k] for k, level in enumerate(self.levels)}
+        return {"point": self.points, **levels, "basis": list(self.basis)}
+
 
 def replay(
     trace: Trace,

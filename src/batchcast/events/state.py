@@ -24,7 +24,7 @@ class SystemState:
     `running` maps a job's row to `Running` in order of start, `queued` maps it to `JobRequest` in order of arrival.
     `total` is the machine's processors (NaN when unknown); `free` is total minus what runs, never below 0, since real
     logs sometimes run more than their header admits. A clock owns the state and feeds it with `apply`; every event
-    costs O(1).
+    costs O(1). `version` counts the changes, so that what was derived from a state can be told from what is stale.
 
     >>> from batchcast.events.event import Submit, Start
     >>> job = JobRequest(0, 1, 0.0, 4.0, 60.0, float("nan"))
@@ -33,11 +33,12 @@ class SystemState:
     6.0
     """
 
-    __slots__ = ("_queued", "_running", "now", "queued", "queued_procs", "running", "running_procs", "total")
+    __slots__ = ("_queued", "_running", "now", "queued", "queued_procs", "running", "running_procs", "total", "version")
 
     def __init__(self, total: float = float("nan")) -> None:
         self.now = 0.0
         self.total = total
+        self.version = 0
         self.running_procs = 0.0
         self.queued_procs = 0.0
         self._running: dict[int, Running] = {}
@@ -52,15 +53,19 @@ class SystemState:
         return left if not left < 0 else 0.0
 
     def __getstate__(self) -> tuple[object, ...]:
-        return (self.now, self.total, self.running_procs, self.queued_procs, self._running, self._queued)
+        return (
+            *(self.now, self.total, self.version, self.running_procs, self.queued_procs),
+            *(self._running, self._queued),
+        )
 
     def __setstate__(self, state: tuple) -> None:
-        self.now, self.total, self.running_procs, self.queued_procs, self._running, self._queued = state
+        self.now, self.total, self.version, self.running_procs, self.queued_procs, self._running, self._queued = state
         self.running, self.queued = MappingProxyType(self._running), MappingProxyType(self._queued)
 
     def apply(self, event: Event) -> None:
         """Move to the event's instant and take it in. For clocks: predictors are handed the state afterwards."""
         self.now = event.time
+        self.version += 1
         kind = event.kind
         if kind == CAPACITY:
             self.total = event.procs  # type: ignore[union-attr]
@@ -69,6 +74,7 @@ class SystemState:
 
     def plan(self, row: int, planned_end: float) -> None:
         """The clock's scheduler now holds the running job until `planned_end`."""
+        self.version += 1
         self._running[row] = self._running[row]._replace(planned_end=planned_end)
 
     def _apply_to_job(self, kind: int, event: Event) -> None:

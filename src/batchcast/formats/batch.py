@@ -12,6 +12,7 @@ from ..units import parse_duration, parse_memory
 from .layout import Layout
 from .problems import Problems
 from .stamps import STAMP_FORMS, LocalClock, parse_stamps
+from .times import Stamps
 from .tres import gres_gpus, parse_tres, tres_gpus
 
 NULL = {"", "Unknown", "None", "N/A", "(null)"}
@@ -94,11 +95,11 @@ class Batch:
         place = self._layout.first(*names)
         return None if place is None else self._columns[place]
 
-    def stamps(self, clock: LocalClock, name: str) -> tuple[np.ndarray | None, np.ndarray | None]:
+    def stamps(self, clock: LocalClock, name: str) -> Stamps | None:
         """Epoch seconds of a column of times, and how much later the second pass of a repeated hour is."""
         texts = self.text(name)
         if texts is None:
-            return None, None
+            return None
         epoch, later, bad = parse_stamps(texts, clock)
         self._report(bad, f"{name}: not a time, read as unknown (accepted: {STAMP_FORMS})", texts)
         return epoch, later

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
 import numpy as np
 
-from ..table import Nominal
+from ..columns import COLUMNS
+from ..table import Nominal, Values
 
 
 class GrowingColumn:
@@ -72,3 +75,45 @@ def count_duplicates(ids: np.ndarray) -> int:
         return 0
     ordered = np.sort(ids)
     return int((ordered[1:] == ordered[:-1]).sum())
+
+
+def as_ids(texts: Sequence[str]) -> np.ndarray:
+    """Job ids as whole numbers, or as text when one is not plainly a number (12_3, 12+1)."""
+    if all(text.isdecimal() and len(text) < 19 for text in texts):
+        return np.array([int(text) for text in texts], dtype=np.int64)
+    return np.array(texts, dtype=str)
+
+
+def join_ids(pieces: Sequence[np.ndarray]) -> np.ndarray:
+    """Pieces of job ids as one column: whole numbers if all are, else text."""
+    if all(piece.dtype.kind == "i" for piece in pieces):
+        return np.concatenate(pieces)
+    return np.concatenate([piece.astype(str) for piece in pieces])
+
+
+def in_house_order(columns: Mapping[str, Values]) -> dict[str, Values]:
+    """Columns in the order of `columns.COLUMNS`, extra ones behind."""
+    known = {name: columns[name] for name in COLUMNS if name in columns}
+    return known | {name: values for name, values in columns.items() if name not in known}
+
+
+def sorted_nominal(codes: np.ndarray, names: Mapping[str, int]) -> Nominal:
+    """Codes in order of appearance as codes of sorted categories."""
+    ordered = sorted(names)
+    new = np.full(len(names) + 1, -1, dtype=np.int32)
+    new[[names[name] for name in ordered]] = np.arange(len(ordered), dtype=np.int32)
+    return Nominal(new[codes], tuple(ordered))
+
+
+def whole_texts(blocks: Iterable[bytes]) -> Iterator[str]:
+    """The text in pieces of whole lines, each without its last newline."""
+    rest: list[bytes] = []
+    for block in blocks:
+        cut = block.rfind(b"\n")
+        if cut < 0:
+            rest.append(block)
+            continue
+        yield b"".join([*rest, block[:cut]]).decode("utf-8", "replace")
+        rest = [block[cut + 1 :]]
+    if last := b"".join(rest):
+        yield last.decode("utf-8", "replace")

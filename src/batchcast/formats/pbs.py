@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
-from ..errors import BatchcastError, input_error
-from ..table import LogInfo, Trace
+import numpy as np
+
+from ..errors import BatchcastError, UsageError, input_error
+from ..table import LogInfo, Trace, Values
 from ..units import parse_duration
+from .batch import Codes
+from .chunks import GrowingColumn, as_ids, count_duplicates, in_house_order, join_ids, sorted_nominal, whole_texts
+from .pbs_record import asked, ending, held, number, plain_id
+from .pbs_words import columns_of
 from .problems import Problems
-from .qstat import ended_state, short_id, size_kib
+from .qstat import size_kib
 
-_RECORD = re.compile(r"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;([A-Za-z]);([^;]*);(.*)", re.DOTALL)
-_PAIR = re.compile(r'([A-Za-z_][\w.]*)=("[^"]*"|\S*)')
-_NAMES = {
-    "user_id": "user", "group_id": "group", "account": "account", "queue_id": "queue", "job_name": "jobname",
-}  # fmt: skip
+_RECORD = re.compile(r"^\d\d/\d\d/\d{4} \d\d:\d\d:\d\d(?:\.\d+)?;([A-Za-z]);([^;\n]*)(?:;([^\n]*))?$", re.MULTILINE)
+_STAMPS = ("ctime", "qtime", "etime", "start", "end")
+_LENGTHS = ("Resource_List.walltime", "resources_used.walltime", "resources_used.cput")
+_TEXTS = (
+    *_STAMPS, *_LENGTHS, "Exit_status", "user", "group", "queue", "jobname", "Resource_List.ncpus",
+    "Resource_List.select", "Resource_List.nodes", "Resource_List.nodect", "Resource_List.ngpus", "Resource_List.mem",
+    "Resource_List.pmem", "resources_used.ncpus", "resources_used.mem", "total_execution_slots", "unique_node_count",
+    "exec_vnode", "exec_host", "run_count", "start_count", "owner", "account", "project",
+)  # fmt: skip
+_NAMES = {"user_id": "user", "group_id": "group", "queue_id": "queue", "job_name": "jobname"}
+_BATCH = 1 << 14
+_SLACK = 60.0
 
 
 def looks_like_pbs(sample: str) -> bool:
@@ -26,106 +38,260 @@ def looks_like_pbs(sample: str) -> bool:
     >>> looks_like_pbs("04/01/2024 00:00:01;E;7.srv;user=ada ctime=1"), looks_like_pbs("1 0 5")
     (True, False)
     """
-    return any(_RECORD.match(line) for line in sample.split("\n")[:200])
+    return _RECORD.search(sample) is not None
 
 
 def read_pbs(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool = False) -> Trace:
     """The trace of an accounting log: its E records (a job ended); its clock is epoch seconds.
 
-    Written from the manuals (PBS Professional Administrator's Guide, "Accounting Log Format"; Torque, "Accounting
-    records"); no server was at hand. Submission is ctime, else qtime; run time is resources_used.walltime, else end -
-    start; processors are Resource_List.ncpus, else those of select or of Torque's nodes=N:ppn=P; memory is that of
-    the whole job. Records of other types (queued, started, requeued, deleted, ...) are counted, not read: a job that
-    was run again has its last run. A record without a submission is dropped and counted. O(bytes).
+    Held to what writes them (OpenPBS and Torque, `server/accounting.c`) and to the manuals: Torque Administrator's
+    Guide, "Accounting records"; PBS Professional Reference Guide, "Accounting log". Submission is ctime, else qtime;
+    the run is end - start, for as long as processors were held (a start or end of 0 is made of the other and
+    resources_used.walltime). Processors: see `pbs_record.asked` and `held`; memory is that of the whole job (`pmem`
+    times processors where there is no `mem`). The parent of an array is not a job, its subjobs are. A job that was run
+    again has its last run, and `restarts` from run_count, start_count or its R records. All other record types are
+    counted, and jobs deleted before they ran (D or A and no E), which the log does not describe. A record without an
+    id or a submission is dropped and counted. O(bytes), about 80,000 records a second.
 
     >>> line = "04/01/2024 00:00:01;E;7[2].srv;user=ada ctime=10 start=15 end=25 Resource_List.select=2:ncpus=4"
     >>> trace = read_pbs([line.encode()])
     >>> trace.job_id.tolist(), trace.wait_time.tolist(), trace.run_time.tolist(), trace.procs().tolist()
     (['7_2'], [5.0], [10.0], [8.0])
     """
-    problems = Problems(source, strict)
-    rows: list[dict[str, Any]] = []
-    others: dict[str, int] = {}
-    text = b"".join(blocks).decode("utf-8", "replace")
-    for number, line in enumerate(text.split("\n"), 1):
-        line = line.removesuffix("\r")
-        if not line.strip():
-            continue
-        match = _RECORD.fullmatch(line)
-        if match is None:
-            problems.drop(number, "not an accounting record", line)
-        elif match[1] != "E":
-            others[match[1]] = others.get(match[1], 0) + 1
+    log = _Log(Problems(source, strict))
+    read = 0
+    for text in whole_texts(blocks):
+        log.take(text, read)
+        read += text.count("\n") + 1
+    log.flush()
+    return log.trace(source)
+
+
+class _Log:
+    """Deals records out by type and grows the columns of jobs that ended, some ten thousand at a time."""
+
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
+        self._lines: list[int] = []
+        self._jobs: list[str] = []
+        self._messages: list[str] = []
+        self._others: dict[str, int] = {}
+        self._reruns: dict[str, int] = {}
+        self._gone: set[str] = set()
+        self._ended: set[str] = set()
+        self._columns: dict[str, GrowingColumn] = {}
+        self._words = {name: Codes(_name) for name in (*_NAMES, "account")}
+        self._words["status"] = Codes(lambda text: text)
+        self._ids: list[np.ndarray] = []
+        self._sizes: dict[tuple[str, ...], tuple[float, float]] = {}
+        self._times = _Seconds()
+        self._parents = self._late = self.jobs = 0
+
+    def take(self, text: str, before: int) -> None:
+        """Whole lines of the log; `before` is how many came before them."""
+        records = _RECORD.findall(text)
+        if len(records) == text.count("\n") + 1:
+            for line, (kind, job, message) in enumerate(records, before + 1):
+                self._deal(line, kind, job, message)
         else:
-            pairs = {key: value.strip('"') for key, value in _PAIR.findall(match[3])}
-            if (row := _row(match[2], pairs, number, problems)) is not None:
-                rows.append(row)
-    if not rows:
-        raise input_error(source, "no E record (a job that ended) in it" + problems.because(), hint="a later day's log")
-    ids = [row["job_id"] for row in rows]
-    columns = {name: [row[name] for row in rows] for name in rows[0]}
-    columns["job_id"] = [int(i) for i in ids] if all(i.isdigit() and len(i) < 19 for i in ids) else ids
-    dropped = problems.counts() | {f"PBS {kind} record (only E counts)": n for kind, n in sorted(others.items())}
-    return Trace.from_arrays(
-        columns, LogInfo(source=source, format="pbs", dropped=dropped, notes=tuple(problems.notes()))
-    )
+            for line, one in enumerate(text.split("\n"), before + 1):
+                if match := _RECORD.fullmatch(one):
+                    self._deal(line, match[1], match[2], match[3] or "")
+                elif one.strip():
+                    self._problems.drop(line, "not an accounting record", one)
+        if len(self._lines) >= _BATCH:
+            self.flush()
+
+    def _deal(self, line: int, kind: str, job: str, message: str) -> None:
+        if kind == "E":
+            self._lines.append(line)
+            self._jobs.append(job)
+            self._messages.append(message.strip())
+            return
+        self._others[kind] = self._others.get(kind, 0) + 1
+        if kind == "R":
+            self._reruns[job] = self._reruns.get(job, 0) + 1
+        elif kind in "DA":
+            self._gone.add(job)
+
+    def flush(self) -> None:
+        """Columns from the E records taken since the last time."""
+        texts = columns_of(self._messages, _TEXTS)
+        texts["reruns"] = [str(self._reruns[job]) if job in self._reruns else "" for job in self._jobs]
+        lines, jobs, names = self._lines, self._jobs, list(map(plain_id, self._jobs))
+        self._lines, self._jobs, self._messages = [], [], []
+        self._ended.update(jobs)
+        good = []
+        for k, (name, ctime, qtime) in enumerate(zip(names, texts["ctime"], texts["qtime"])):
+            if name is None:
+                self._parents += 1
+            elif name and (_is_stamp(ctime) or _is_stamp(qtime)):
+                good.append(k)
+            else:
+                self._problems.drop(lines[k], "no job id or no ctime and qtime", jobs[k])
+        if not good:
+            return
+        if len(good) < len(lines):
+            texts = {key: [values[k] for k in good] for key, values in texts.items()}
+            lines, names = [lines[k] for k in good], [names[k] for k in good]
+        self.jobs += len(good)
+        self._ids.append(as_ids([name or "" for name in names]))
+        for column, key in _NAMES.items():
+            self._grow(column, self._code(column, texts[key]))
+        accounts = [account or _unless_default(p) for account, p in zip(texts["account"], texts["project"])]
+        self._grow("account", self._code("account", accounts))
+        for column, values in self._measure(lines, texts).items():
+            self._grow(column, values)
+
+    def _measure(self, lines: Sequence[int], texts: dict[str, list[str]]) -> dict[str, np.ndarray]:
+        """Every column of numbers, and the status, of a batch of records."""
+        ctime, qtime, etime, start, end = (_stamps(texts[key]) for key in _STAMPS)
+        limit, used, cpu_time = (self._length(key, texts[key], lines) for key in _LENGTHS)
+        submit = np.where(np.isnan(ctime), qtime, ctime)
+        start = np.where(np.isnan(start) & (used > 0), end - used, start)
+        end = np.where(np.isnan(end), start + used, end)
+        run = self._known(lines, end - start, "run time (end before start)")
+        wait = self._known(lines, np.where(np.isnan(start), end, start) - submit, "wait (start before submission)")
+        self._late += int((run - used > _SLACK).sum())
+        procs, gpus = self._sized(asked, texts, "Resource_List.ncpus", "Resource_List.select", "Resource_List.nodes")
+        held_procs, nodes = self._sized(held, texts, "exec_vnode", "exec_host")
+        slots = _first(_counts(texts["resources_used.ncpus"]), _counts(texts["total_execution_slots"]))
+        alloc = _first(slots, held_procs)
+        each = np.where(alloc > 0, alloc, procs)
+        pmem = _sizes(texts["Resource_List.pmem"])
+        runs = _first(_counts(texts["run_count"]), _counts(texts["start_count"])) - 1
+        at_limit = (run >= limit) & (limit > 0)
+        never = np.isnan(start)
+        torque = [bool(owner) and not count for owner, count in zip(texts["owner"], texts["run_count"])]
+        words = map(ending, texts["Exit_status"], never.tolist(), torque, at_limit.tolist())
+        return {
+            "submit_time": submit,
+            "eligible_time": etime,
+            "wait_time": wait,
+            "run_time": run,
+            "req_procs": procs,
+            "alloc_procs": alloc,
+            "req_nodes": _counts(texts["Resource_List.nodect"]),
+            "alloc_nodes": _first(_counts(texts["unique_node_count"]), nodes),
+            "req_gpus": _first(_plain(texts["Resource_List.ngpus"]), gpus),
+            "req_time": np.where(limit > 0, limit, np.nan),
+            "req_mem_kib": _first(_sizes(texts["Resource_List.mem"]), pmem * procs),
+            "used_mem_kib": _sizes(texts["resources_used.mem"]) / each,
+            "avg_cpu_time": cpu_time / each,
+            "restarts": np.maximum(_first(runs, _plain(texts["reruns"])), 0.0),
+            "status": self._code("status", list(words)),
+        }
+
+    def _code(self, name: str, texts: Sequence[str]) -> np.ndarray:
+        return np.fromiter(map(self._words[name].__getitem__, texts), dtype=np.int32, count=len(texts))
+
+    def _grow(self, name: str, values: np.ndarray) -> None:
+        unknown = -1.0 if name in self._words else np.nan
+        self._columns.setdefault(name, GrowingColumn(unknown)).add(values)
+
+    def _length(self, key: str, texts: Sequence[str], lines: Sequence[int]) -> np.ndarray:
+        values = np.fromiter(map(self._times.__getitem__, texts), dtype=float, count=len(texts))
+        for k in np.flatnonzero(np.isinf(values)).tolist():
+            self._problems.unknown(lines[k], f"{key} that are no time (accepted: seconds, H:M:S)", texts[k])
+        return np.where(np.isinf(values), np.nan, values)
+
+    def _known(self, lines: Sequence[int], values: np.ndarray, what: str) -> np.ndarray:
+        for k in np.flatnonzero(values < 0).tolist():
+            self._problems.unknown(lines[k], what, values[k])
+        return np.where(values < 0, np.nan, values)
+
+    def _sized(
+        self, size: Callable[..., tuple[float, float]], texts: dict[str, list[str]], *keys: str
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Two amounts of every record from some of its texts, worked out once for each that occurs."""
+        known, found = self._sizes, []
+        for given in zip(*(texts[key] for key in keys)):
+            if (amounts := known.get(given)) is None:
+                if len(known) > 200_000:
+                    known.clear()
+                amounts = known[given] = size(*given)
+            found.append(amounts)
+        both = np.array(found)
+        return both[:, 0], both[:, 1]
+
+    def trace(self, source: str) -> Trace:
+        """The whole, sorted, with what there is to say."""
+        if not self.jobs:
+            because = self._problems.because()
+            raise input_error(source, "no E record (a job that ended) in it" + because, hint="a later day's log")
+        columns: dict[str, Values] = {}
+        for name, growing in self._columns.items():
+            if (values := growing.join()) is not None:
+                words = self._words.get(name)
+                columns[name] = values if words is None else sorted_nominal(values, words.names)
+        columns["job_id"] = ids = join_ids(self._ids)
+        others = {f"PBS {kind} record (only E counts)": n for kind, n in sorted(self._others.items())}
+        parents = {"parent of an array (its subjobs count)": self._parents} if self._parents else {}
+        notes = self._problems.notes()
+        if gone := len(self._gone - self._ended):
+            notes.append(f"{gone} jobs were deleted or aborted without an E record: the log does not describe them")
+        if self._late:
+            notes.append(
+                f"{self._late} jobs held their processors over a minute longer than the walltime PBS counted (suspended"
+                " or slow to start or end): their run time is end - start"
+            )
+        if repeats := count_duplicates(ids):
+            notes.append(f"{repeats} records repeat a job number that an earlier one has: all are kept")
+        dropped = self._problems.counts() | parents | others
+        return Trace(in_house_order(columns), LogInfo(source=source, format="pbs", dropped=dropped, notes=tuple(notes)))
 
 
-def _row(job: str, a: Mapping[str, str], line: int, problems: Problems) -> dict[str, Any] | None:
-    """One job by column name; None (and counted) without an id or a submission."""
+class _Seconds(dict[str, float]):
+    """Seconds of a PBS time: a number of them, or H:M:S; infinity for what is neither."""
 
-    def stamp(key: str) -> float:
-        return float(a[key]) if re.fullmatch(r"[0-9]{1,12}", a.get(key, "")) and int(a[key]) else math.nan
-
-    def length(key: str) -> float:
+    def __missing__(self, text: str) -> float:
         try:
-            seconds = float(a[key]) if re.fullmatch(r"[0-9]{1,12}", a.get(key, "")) else parse_duration(a.get(key, ""))
-        except BatchcastError:
-            problems.unknown(line, f"{key} that are no time", a[key])
-            return math.nan
-        return seconds if math.isfinite(seconds) else math.nan
-
-    submit = stamp("ctime")
-    submit = stamp("qtime") if math.isnan(submit) else submit
-    if math.isnan(submit) or not job:
-        problems.drop(line, "no job id or no ctime and qtime", job)
-        return None
-    start, end, used = stamp("start"), stamp("end"), length("resources_used.walltime")
-    run = end - start if math.isnan(used) else used
-    wait = (end if math.isnan(start) else start) - submit
-    for name, value in (("run time (end before start)", run), ("wait (start before submission)", wait)):
-        if value < 0:
-            problems.unknown(line, name, value)
-    procs, nodes = _size(a)
-    return {
-        "job_id": short_id(job),
-        "submit_time": submit,
-        "eligible_time": stamp("etime"),
-        "wait_time": wait if wait >= 0 else math.nan,
-        "run_time": run if run >= 0 and not math.isnan(start) else math.nan,
-        "req_procs": procs,
-        "req_nodes": nodes,
-        "req_time": length("Resource_List.walltime"),
-        "req_mem_kib": size_kib(a.get("Resource_List.mem", "")) or math.nan,
-        "status": ended_state(a.get("Exit_status", ""), math.isnan(start)).lower(),
-        **{name: a.get(key) or None for name, key in _NAMES.items()},
-    }
+            value = float(text) if text.isdecimal() and len(text) < 13 else parse_duration(text)
+        except (BatchcastError, UsageError):
+            value = math.inf
+        if len(self) < 500_000:
+            self[text] = value
+        return value
 
 
-def _size(a: Mapping[str, str]) -> tuple[float, float]:
-    """Processors and nodes: as totals, else summed over the chunks of select or nodes."""
-    procs, nodes = _count(a, "Resource_List.ncpus"), _count(a, "Resource_List.nodect")
-    chunks = [c for c in re.split(r"\+", a.get("Resource_List.select") or a.get("Resource_List.nodes", "")) if c]
-    if math.isnan(procs) and chunks:
-        procs = 0.0
-        for chunk in chunks:
-            first = chunk.partition(":")[0]
-            each = re.search(r"\b(?:ncpus|ppn)=(\d{1,9})", chunk)
-            times = float(first) if re.fullmatch(r"\d{1,9}", first) else 1.0
-            procs += times * (float(each[1]) if each else 1.0)
-    return (procs if procs > 0 else math.nan), nodes
+def _name(text: str) -> str | None:
+    return text.strip("\"'") or None
 
 
-def _count(a: Mapping[str, str], key: str) -> float:
-    text = a.get(key, "")
-    return float(text) if re.fullmatch(r"[0-9]{1,9}", text) and int(text) else math.nan
+def _unless_default(project: str) -> str:
+    """The project, unless it is the one every job has."""
+    return "" if project.strip("\"'") == "_pbs_project_default" else project
+
+
+def _is_stamp(text: str) -> bool:
+    return text.isdecimal() and len(text) < 13 and int(text) > 0
+
+
+def _stamps(texts: Sequence[str]) -> np.ndarray:
+    """Epoch seconds; 0 is unknown."""
+    values = _plain(texts)
+    return np.where(values > 0, values, np.nan)
+
+
+def _counts(texts: Sequence[str]) -> np.ndarray:
+    """Whole numbers above 0, else unknown."""
+    return _stamps(texts)
+
+
+def _plain(texts: Sequence[str]) -> np.ndarray:
+    if not any(texts):
+        return np.full(len(texts), np.nan)
+    try:
+        return np.array(texts, dtype=np.int64).astype(float)
+    except (ValueError, OverflowError):
+        return np.fromiter(map(number, texts), dtype=float, count=len(texts))
+
+
+def _sizes(texts: Sequence[str]) -> np.ndarray:
+    known = {text: size_kib(text) if text else math.nan for text in set(texts)}
+    values = np.fromiter(map(known.__getitem__, texts), dtype=float, count=len(texts))
+    return np.where(values > 0, values, np.nan)
+
+
+def _first(values: np.ndarray, other: np.ndarray) -> np.ndarray:
+    return np.where(np.isnan(values), other, values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from datetime import UTC, tzinfo
 
 import numpy as np
@@ -10,12 +10,13 @@ import numpy as np
 from ..errors import input_error
 from ..table import LogInfo, Nominal, Trace, Values, log_order
 from .batch import Batch, Codes, either, memos, name_or_null, positive
-from .chunks import GrowingColumn, count_duplicates
+from .chunks import GrowingColumn, as_ids, count_duplicates, join_ids, sorted_nominal, whole_texts
 from .layout import Layout
 from .problems import Problems
 from .records import Columns, Records, no_header
 from .stamps import LocalClock
 from .status import status_from_sacct
+from .times import UNFINISHED, are, run_and_wait
 
 _NAMES = {
     "user_id": ("user", "uid"),
@@ -30,8 +31,6 @@ _NUMBERS = (
     "submit_time", "eligible_time", "wait_time", "run_time", "alloc_procs", "req_procs", "req_time", "req_mem_kib",
     "req_nodes", "alloc_nodes", "req_gpus", "restarts",
 )  # fmt: skip
-_UNFINISHED = ("pending", "running", "suspended", "configuring", "completing", "resizing", "signaling", "stage_out")
-_WITHDRAWN = ("cancelled", "deadline", "revoked", "preempted", "boot_fail", "launch_failed")
 
 
 def looks_like_sacct(sample: str) -> bool:
@@ -55,7 +54,7 @@ def read_sacct(blocks: Iterable[bytes], source: str = "(memory)", *, strict: boo
     problems = Problems(source, strict)
     records, table = Records(problems), _Table(problems, LocalClock(zone))
     first = ""
-    for text in _whole_texts(blocks):
+    for text in whole_texts(blocks):
         lines = [line.removesuffix("\r") for line in text.split("\n")]
         first = first or lines[0]
         for layout, columns, numbers in records.take(lines):
@@ -67,20 +66,6 @@ def read_sacct(blocks: Iterable[bytes], source: str = "(memory)", *, strict: boo
         steps = f"; {records.steps} job steps were ignored" if records.steps else ""
         raise input_error(source, "no job record in it" + steps + problems.because(), hint="dump jobs with `sacct -X`")
     return table.trace(source, records)
-
-
-def _whole_texts(blocks: Iterable[bytes]) -> Iterator[str]:
-    """The text in pieces of whole lines, each without its last newline."""
-    rest: list[bytes] = []
-    for block in blocks:
-        cut = block.rfind(b"\n")
-        if cut < 0:
-            rest.append(block)
-            continue
-        yield b"".join([*rest, block[:cut]]).decode("utf-8", "replace")
-        rest = [block[cut + 1 :]]
-    if last := b"".join(rest):
-        yield last.decode("utf-8", "replace")
 
 
 class _Table:
@@ -98,8 +83,9 @@ class _Table:
     def add(self, layout: Layout, columns: Columns, numbers: list[int]) -> None:
         """Take in columns of one layout; a record without a submit time is dropped."""
         batch = Batch(layout, columns, numbers, self._problems, self._memo)
-        submit, _ = batch.stamps(self._clock, "submit")
-        assert submit is not None  # no layout without it
+        stamps = batch.stamps(self._clock, "submit")
+        assert stamps is not None  # no layout without it
+        submit = stamps[0]
         missing = np.isnan(submit)
         if missing.any():
             for k in np.flatnonzero(missing).tolist():
@@ -113,7 +99,7 @@ class _Table:
             column.add(codes[name])
         for name, values in self._measure(batch, submit, codes["status"]).items():
             self._numbers[name].add(np.full(len(numbers), np.nan) if values is None else values)
-        self._ids.append(_as_ids(columns[layout.job]))
+        self._ids.append(as_ids(columns[layout.job]))
         self.jobs += len(numbers)
 
     def _measure(self, batch: Batch, submit: np.ndarray, status: np.ndarray) -> dict[str, np.ndarray | None]:
@@ -122,14 +108,14 @@ class _Table:
         run, wait = self._times(batch, submit, elapsed, status)
         limit, unlimited = batch.limit()
         self.unlimited += unlimited
-        eligible, _ = batch.stamps(self._clock, "eligible")
+        eligible = batch.stamps(self._clock, "eligible")
         req_nodes = batch.number("number", "reqnodes")
         alloc_nodes = batch.number("number", "allocnodes", "nnodes")
         alloc = either(batch.number("number", "alloccpus", "ncpus"), batch.number("tres_cpu", "alloctres"))
         req = either(batch.number("number", "reqcpus"), batch.number("tres_cpu", "reqtres"))
         return {
             "submit_time": submit,
-            "eligible_time": eligible,
+            "eligible_time": None if eligible is None else eligible[0],
             "wait_time": wait,
             "run_time": run,
             "alloc_procs": positive(alloc),
@@ -148,45 +134,23 @@ class _Table:
         self, batch: Batch, submit: np.ndarray, elapsed: np.ndarray | None, status: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Run and wait: what ran, what never did, and what had not finished."""
-        nothing = np.full(len(submit), np.nan)
-        start, start_later = batch.stamps(self._clock, "start")
-        end, end_later = batch.stamps(self._clock, "end")
-        no_start = start is None
-        start, start_later = (nothing, np.zeros(len(submit))) if start is None else (start, start_later)
-        end, end_later = (nothing, np.zeros(len(submit))) if end is None else (end, end_later)
-        assert start_later is not None
-        assert end_later is not None
-        length = end - start if elapsed is None else np.where(np.isnan(elapsed), end - start, elapsed)
-        start, end = _settle(submit, start, start_later, end, end_later, elapsed)
-        if no_start:
-            start = end - length
-        unfinished, withdrawn, pending = (self._are(status, words) for words in (_UNFINISHED, _WITHDRAWN, ("pending",)))
-        self.unfinished += int(unfinished.sum())
-        left_queue = withdrawn & (length == 0) & ~batch.held_something()
-        never = np.isnan(start) if not no_start else np.zeros(len(submit), dtype=bool)
-        never |= left_queue | pending
-        run = np.where(never | unfinished, np.nan, length)
+        words = self._words["status"].names
+        start, end = batch.stamps(self._clock, "start"), batch.stamps(self._clock, "end")
+        run, wait = run_and_wait(submit, start, end, elapsed, status, words, batch.held_something())
+        self.unfinished += int(are(status, words, UNFINISHED).sum())
         run = batch.not_negative(run, "run time (end before start)")
-        wait = np.where(never, np.where(unfinished, np.nan, end - submit), start - submit)
         return run, batch.not_negative(wait, "wait (start before submission)")
-
-    def _are(self, status: np.ndarray, words: Sequence[str]) -> np.ndarray:
-        """Which codes mean one of these words."""
-        names = self._words["status"].names
-        meant = np.zeros(len(names) + 1, dtype=bool)  # the last place is that of code -1
-        meant[[names[word] for word in words if word in names]] = True
-        return meant[status]
 
     def trace(self, source: str, records: Records) -> Trace:
         """The whole, sorted, with what there is to say."""
-        ids = _join_ids(self._ids)
+        ids = join_ids(self._ids)
         columns: dict[str, Values] = {}
         for name, growing in self._numbers.items():
             if (values := growing.join()) is not None:
                 columns[name] = values
         for name, growing in self._codes.items():
             if (codes := growing.join()) is not None:
-                columns[name] = _sorted_nominal(codes, self._words[name].names)
+                columns[name] = sorted_nominal(codes, self._words[name].names)
         order = log_order(columns["submit_time"], ids)
         is_sorted = bool((order[1:] > order[:-1]).all())
         columns["job_id"] = ids
@@ -212,45 +176,3 @@ class _Table:
         if self.unlimited:
             notes.append(f"{self.unlimited} jobs have no limit (UNLIMITED): their request is unknown")
         return notes
-
-
-def _settle(
-    submit: np.ndarray,
-    start: np.ndarray,
-    start_later: np.ndarray,
-    end: np.ndarray,
-    end_later: np.ndarray,
-    elapsed: np.ndarray | None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Which pass of a repeated hour: the one the elapsed time needs, else the one not before the submission."""
-    if not (start_later.any() or end_later.any()):
-        return start, end
-    if elapsed is not None:
-        other_start = (start_later > 0) & (end - (start + start_later) == elapsed) & (end - start != elapsed)
-        start = np.where(other_start, start + start_later, start)
-        other_end = (end_later > 0) & (end + end_later - start == elapsed) & (end - start != elapsed)
-        end = np.where(other_end, end + end_later, end)
-    early = (start_later > 0) & (start < submit)
-    start = np.where(early & (start + start_later >= submit), start + start_later, start)
-    return start, np.where((end_later > 0) & (end < start), end + end_later, end)
-
-
-def _as_ids(texts: Sequence[str]) -> np.ndarray:
-    """Job ids as whole numbers, or as text when one is not plainly a number (12_3, 12+1)."""
-    if all(text.isdigit() and len(text) < 19 for text in texts):
-        return np.array([int(text) for text in texts], dtype=np.int64)
-    return np.array(texts, dtype=str)
-
-
-def _join_ids(pieces: list[np.ndarray]) -> np.ndarray:
-    if all(piece.dtype.kind == "i" for piece in pieces):
-        return np.concatenate(pieces)
-    return np.concatenate([piece.astype(str) for piece in pieces])
-
-
-def _sorted_nominal(codes: np.ndarray, names: dict[str, int]) -> Nominal:
-    """Codes in order of appearance as codes of sorted categories."""
-    ordered = sorted(names)
-    new = np.full(len(names) + 1, -1, dtype=np.int32)
-    new[[names[name] for name in ordered]] = np.arange(len(ordered), dtype=np.int32)
-    return Nominal(new[codes], tuple(ordered))

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from ..errors import BatchcastError
 from ..units import parse_duration, parse_memory
 from .sighting import Sighting
-from .squeue import epoch, number, parse_tres
+from .squeue import epoch, first, number
+from .tres import tres_gpus
 
 FIELDS = (
     "JobID", "JobIDRaw", "Submit", "Eligible", "Start", "End", "State", "TimelimitRaw", "AllocCPUS", "ReqCPUS",
@@ -56,12 +57,12 @@ def ended(record: Mapping[str, str]) -> Iterator[Sighting]:
             procs=number(record["AllocCPUS"]),
             nodes=number(record["AllocNodes"]) or nodes,
             req_mem_kib=parse_memory(record["ReqMem"], nodes=nodes, procs=procs),
-            req_gpus=number(parse_tres(record["ReqTRES"]).get("gres/gpu", "")),
+            req_gpus=tres_gpus(record["ReqTRES"]),
             user_id=record["User"] or None,
             group_id=record["Group"] or None,
             account=record["Account"] or None,
-            partition_id=record["Partition"].split(",")[0] or None,
-            qos=record["QOS"] or None,
+            partition_id=first(record["Partition"]),
+            qos=first(record["QOS"]),
             priority=number(record["Priority"]),
             work_dir=record["WorkDir"] or None,
             job_name=record["JobName"] or None,

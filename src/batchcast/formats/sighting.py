@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 OPEN_STATES = frozenset(
-    {"PENDING", "RUNNING", "SUSPENDED", "STOPPED", "CONFIGURING", "SIGNALING", "STAGE_OUT", "RESIZING"}
+    {"PENDING", "RUNNING", "SUSPENDED", "STOPPED", "CONFIGURING", "POWER_UP_NODE", "SIGNALING", "STAGE_OUT", "RESIZING"}
 )
-UNCERTAIN_STATES = frozenset({"COMPLETING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "REVOKED"})
-"""On their way from one state to another: Slurm 22.05 shows a requeued job with times of neither run meanwhile."""
+FINISHED_STATES = frozenset(
+    {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY"}
+)
+"""Every other state (COMPLETING, REQUEUED, SPECIAL_EXIT, and words of versions to come) is on its way from one to
+another: Slurm 22.05 shows a requeued job with times of neither run meanwhile, so such a sighting is not believed."""
 
 
 class Sighting(NamedTuple):
@@ -65,7 +68,8 @@ class Snapshot(NamedTuple):
 class Site(NamedTuple):
     """What holds for the whole machine: `keeps_s` is how long a finished job stays visible in a snapshot.
 
-    `partitions` by name: default_time_s, max_time_s, procs; `private` when users may not see each other's jobs.
+    `partitions` by name: default_time_s, max_time_s, procs; `private` when users may not see each other's jobs;
+    `clock_ahead_s` how far this machine's clock is surely ahead of the batch system's (below 0: behind).
     """
 
     cluster: str
@@ -75,3 +79,4 @@ class Site(NamedTuple):
     total_procs: float
     accounting: bool
     partitions: Mapping[str, Mapping[str, float]]
+    clock_ahead_s: float = 0.0

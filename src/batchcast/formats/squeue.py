@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from ..errors import BatchcastError
 from ..units import parse_duration, parse_memory
-from .sighting import OPEN_STATES, UNCERTAIN_STATES, Sighting
+from .sighting import FINISHED_STATES, OPEN_STATES, Sighting
+from .tres import parse_tres, tres_gpus
 
 FIELDS = (
     "JobID", "JobArrayID", "SubmitTime", "StartTime", "EndTime", "EligibleTime", "RestartCnt", "State", "Reason",
@@ -15,6 +16,9 @@ FIELDS = (
     "PriorityLong", "Dependency", "NodeList", "WorkDir", "Name",
 )  # fmt: skip
 """What is asked of squeue(1) -O, Slurm 22.05 and newer; names compare without case."""
+
+
+WAITING = ("PENDING", "CONFIGURING", "POWER_UP_NODE", "RESV_DEL_HOLD")
 
 
 def sighting(record: Mapping[str, str]) -> Sighting:
@@ -30,8 +34,8 @@ def sighting(record: Mapping[str, str]) -> Sighting:
     if not job_id or math.isnan(submit) or not state:
         raise BatchcastError(f"a job without an id, a submit time or a state: {dict(record)!r}"[:200])
     start, end, nodes = epoch(get("StartTime", "")), epoch(get("EndTime", "")), get("NodeList", "")
-    pending = state in ("PENDING", "CONFIGURING") and not nodes
-    finished = state not in OPEN_STATES and state not in UNCERTAIN_STATES
+    pending = state in WAITING and not nodes
+    finished = state in FINISHED_STATES
     never_ran = finished and not nodes
     tres = parse_tres(get("tres-alloc", ""))
     return Sighting(
@@ -39,7 +43,7 @@ def sighting(record: Mapping[str, str]) -> Sighting:
         raw_id=get("JobID", "") or job_id,
         submit_time=submit,
         state="PENDING" if pending else state,
-        certain=state not in UNCERTAIN_STATES,
+        certain=pending or finished or state in OPEN_STATES,
         start_time=math.nan if pending or never_ran else start,
         end_time=end if finished else math.nan,
         never_ran=never_ran,
@@ -50,12 +54,12 @@ def sighting(record: Mapping[str, str]) -> Sighting:
         procs=number(get("NumCPUs", "")),
         nodes=number(get("NumNodes", "")),
         req_mem_kib=parse_memory(tres.get("mem", "")),
-        req_gpus=number(tres.get("gres/gpu", "")),
+        req_gpus=tres_gpus(get("tres-alloc", "")),
         user_id=get("UserName") or None,
         group_id=get("GroupName") or None,
         account=get("Account") or None,
-        partition_id=get("Partition") or None,
-        qos=get("QOS") or None,
+        partition_id=first(get("Partition", "")),
+        qos=first(get("QOS", "")),
         priority=number(get("PriorityLong", "")),
         dependency=get("Dependency", ""),
         work_dir=get("WorkDir") or None,
@@ -70,13 +74,13 @@ def _asked(tres: Mapping[str, str], cpus: str, no_nodes: bool) -> float:
     return told if told == told else number(cpus)
 
 
-def parse_tres(text: str) -> dict[str, str]:
-    """`cpu=4,mem=16000M,gres/gpu=2` by name.
+def first(names: str) -> str | None:
+    """The first of several partitions or (since 24.11) QOS a job may use, in the order it was asked for.
 
-    >>> parse_tres("cpu=4,mem=16000M")
-    {'cpu': '4', 'mem': '16000M'}
+    >>> first("main,big"), first("")
+    ('main', None)
     """
-    return dict(item.split("=", 1) for item in text.split(",") if "=" in item)
+    return names.split(",")[0] or None
 
 
 def epoch(text: str) -> float:

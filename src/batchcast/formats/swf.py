@@ -146,7 +146,9 @@ def _parse_line(text: str, line: int, problems: Problems) -> list[float] | None:
             problems.drop(line, "a field is not a number", word, where=f"field {field} ({name})")
             return None
         if not _is_sound(name, value):
-            problems.unknown(line, f"{name}: not a number of its kind, read as unknown", word)
+            early = name == "wait_time" and value < 0
+            what = "wait (start before submission): negative" if early else f"{name}: not a number of its kind"
+            problems.unknown(line, f"{what}, read as unknown", word)
             value = math.nan
         values.append(math.nan if value == -1 else value)
     for field, name in ((0, "job number"), (1, "submit time")):

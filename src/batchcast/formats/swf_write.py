@@ -11,6 +11,7 @@ from ..columns import COLUMNS, SWF_FIELDS
 from ..table import Nominal, Trace
 from .status import status_to_swf
 
+ROWS = 65_536
 _OWN = ("UnixStartTime", "TimeZone", "TimeZoneString", "MaxProcs", "MaxNodes", "MaxRecords", "Version", "columns")
 
 
@@ -25,13 +26,24 @@ def write_lines(trace: Trace) -> Iterator[str]:
     >>> list(write_lines(log))[-1]
     '1 0 -1 2.5 -1 -1 -1 -1 -1 -1 0 1 -1 -1 -1 -1 -1 -1'
     """
+    for text in write_chunks(trace):
+        yield from text.splitlines()
+
+
+def write_chunks(trace: Trace, rows: int = ROWS) -> Iterator[str]:
+    """The same as text with line ends, the header and then `rows` lines at a time: memory does not grow with the log.
+
+    >>> len(list(write_chunks(Trace.from_arrays({"submit_time": [0, 1, 2]}), rows=2)))
+    3
+    """
     start = trace.info.unix_start
     if start == 0 and len(trace):
         start = math.floor(trace.submit_time[0])
-    yield from _header(trace, start)
-    columns = [_field(trace, name, start - trace.info.unix_start) for name in SWF_FIELDS]
-    for row in zip(*columns):
-        yield " ".join(row)
+    yield "".join(f"{line}\n" for line in _header(trace, start))
+    for first in range(0, len(trace), rows):
+        part = slice(first, min(first + rows, len(trace)))
+        columns = [_field(trace, name, start - trace.info.unix_start, part) for name in SWF_FIELDS]
+        yield "".join(f"{' '.join(row)}\n" for row in zip(*columns))
 
 
 def _header(trace: Trace, start: float) -> Iterator[str]:
@@ -54,20 +66,28 @@ def _header(trace: Trace, start: float) -> Iterator[str]:
             yield f"; {key}: {number} {' '.join(name.split())}"
 
 
-def _field(trace: Trace, name: str, shift: float) -> list[str]:
+def _field(trace: Trace, name: str, shift: float, part: slice) -> list[str]:
+    if name not in trace.names:
+        return ["-1"] * (part.stop - part.start)
     if name == "job_id":
         ids = trace.job_id
-        return [str(k) for k in (ids.tolist() if ids.dtype.kind in "iu" else range(1, len(ids) + 1))]
+        return [
+            str(k) for k in (ids[part].tolist() if ids.dtype.kind in "iu" else range(part.start + 1, part.stop + 1))
+        ]
     if name == "status":
         status = trace.nominal(name)
         numbers = [str(status_to_swf(str(word))) for word in status.categories] + ["-1"]
-        return [numbers[code] for code in status.codes.tolist()]
+        return [numbers[code] for code in status.codes[part].tolist()]
     if COLUMNS[name].kind == "nominal":
         values = trace.nominal(name)
         words = [str(number) for number in _numbers(values)] + ["-1"]
-        return [words[code] for code in values.codes.tolist()]
-    numbers_ = trace.number(name)
-    return [_text(value) for value in (numbers_ - shift if name == "submit_time" else numbers_).tolist()]
+        return [words[code] for code in values.codes[part].tolist()]
+    numbers_ = trace.number(name)[part]
+    if name == "submit_time":
+        numbers_ = numbers_ - shift
+    if (np.floor(numbers_) == numbers_).all() and (np.abs(numbers_) < 2**53).all():
+        return list(map(str, numbers_.astype(np.int64).tolist()))
+    return [_text(value) for value in numbers_.tolist()]
 
 
 def _numbers(values: Nominal) -> list[int]:

@@ -104,9 +104,9 @@ def simulate(jobs: Jobs, resources: Resources, times: Times, heuristic: Heuristi
         waiting, came = np.concatenate([waiting, queue[came:last]]), last
         state.free = np.maximum(state.free, now)
         until = now + mapping.every if mapping.every is not None else now
-        idle = bool((state.free <= now).all())
+        idle = came == len(queue) and bool((state.free <= now).all())
         left = state.map(waiting, times.rows(waiting), heuristic, resources, now, until)
-        if len(left) == len(waiting) and idle and came == len(queue):
+        if idle and len(left) == len(waiting):
             state.close(left, LEFT, now)
             break
         waiting = left
@@ -160,8 +160,8 @@ class _Run:
         self, rows: np.ndarray, times: np.ndarray, heuristic: Heuristic, resources: Resources, now: float, until: float
     ) -> np.ndarray:
         """One mapping event; the rows that go on waiting."""
-        fits = (times < np.inf).any(axis=1)
-        if not fits.all():
+        if not _all_fit(times):
+            fits = (times < np.inf).any(axis=1)
             self.close(rows[~fits], UNFIT, now)
             rows, times = rows[fits], times[fits]
         if not len(rows):
@@ -177,6 +177,8 @@ class _Run:
             plan.order, plan.resource, rows, times, self.free, deadline, now, keep, LATE.index(self.mapping.late),
             self.resource, self.start, self.finish, self.outcome, self.instant,
         )  # fmt: skip
+        if done.all():
+            return rows[:0]
         rows, times = rows[~done], times[~done]
         if heuristic.deadlines and len(rows):
             best, alone = _best_ends(times, self.free, self.arrival[rows])
@@ -193,6 +195,18 @@ class _Run:
             self.arrival, self.deadline, self.resource, self.start, self.finish, self.outcome, self.instant, self.why,
             self.events,
         )  # fmt: skip
+
+
+@njit(cache=True)
+def _all_fit(times):  # pragma: no cover - compiled
+    """Every job has a resource that can hold it."""
+    for i in range(times.shape[0]):
+        r = 0
+        while r < times.shape[1] and not times[i, r] < np.inf:
+            r += 1
+        if r == times.shape[1]:
+            return False
+    return True
 
 
 @njit(cache=True)

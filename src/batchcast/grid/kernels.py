@@ -16,22 +16,6 @@ MCT, MET, OLB, FAST_FIT, BEST_FIT = range(5)
 LARGEST_FIRST, SUFFERAGE, LONE_LAST, LEAST_SLACK = range(4)
 
 
-def resource_orders(keys: np.ndarray, less: np.ndarray | None = None) -> np.ndarray:
-    """For each resource (row) the jobs by ascending `keys[:, r]`, or by `less - keys[:, r]`; stable, int32 (m, n).
-
-    In blocks of resources, so the scratch memory stays small beside the result. O(m n log n).
-    """
-    n, m = keys.shape
-    orders = np.empty((m, n), dtype=np.int32)
-    for first in range(0, m, 32):
-        block = keys[:, first : first + 32].T.copy(order="C")
-        if less is not None:
-            with np.errstate(invalid="ignore"):  # no deadline and no fit: NaN, which sorts last
-                np.subtract(less, block, out=block)
-        orders[first : first + 32] = np.argsort(block, axis=1, kind="stable")
-    return orders
-
-
 @njit(cache=True)
 def pairs(times, free, deadline, orders, by_slack, latest, urgent):  # pragma: no cover - compiled
     """Place, again and again, the feasible pair of least completion (`latest`: of least slack).

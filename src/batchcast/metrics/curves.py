@@ -55,6 +55,18 @@ def busy_share(start: np.ndarray, end: np.ndarray, procs: np.ndarray, edges: np.
     return np.diff(done) / (np.diff(edges) * total)
 
 
+def mean_count(since: np.ndarray, until: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """How many of n stays last on average in each interval of ascending `edges` (m + 1,): (m,), NaN where it is empty.
+
+    Of waits, from submission to start: the mean length of the queue. Unknown times are left out. O((n + m) log n).
+
+    >>> mean_count(np.array([0.0, 5.0]), np.array([10.0, 10.0]), np.array([0.0, 10.0, 20.0])).tolist()
+    [1.5, 0.0]
+    """
+    with np.errstate(invalid="ignore"):
+        return np.maximum(busy_share(since, until, np.ones(len(since)), edges, 1.0), 0.0)
+
+
 def _work_before(time: np.ndarray, procs: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Sum of procs * max(edge - time, 0) at each edge: the area of jobs that would run on for ever from `time`."""
     order = np.argsort(time)
@@ -63,3 +75,18 @@ def _work_before(time: np.ndarray, procs: np.ndarray, edges: np.ndarray) -> np.n
     width = np.concatenate([[0.0], np.cumsum(procs)])[count]
     moment = np.concatenate([[0.0], np.cumsum(procs * time)])[count]
     return width * edges - moment
+
+
+def cdf_distance(one: np.ndarray, other: np.ndarray) -> float:
+    """The largest difference of two empirical distribution functions (Kolmogorov & Smirnov), NaN of no values.
+
+    O(n log n).
+
+    >>> cdf_distance(np.array([1.0, 2.0]), np.array([1.0, 1.0])), cdf_distance(np.ones(3), np.ones(5))
+    (0.5, 0.0)
+    """
+    if not len(one) or not len(other):
+        return float("nan")
+    both = np.concatenate([one, other])
+    shares = (np.searchsorted(np.sort(values), both, side="right") / len(values) for values in (one, other))
+    return float(np.abs(np.subtract(*shares)).max())

@@ -41,6 +41,16 @@ class Pbs:
         """One job, for an answer without a store."""
         return self._ask((*(JOBS_AS_TEXT if self.as_text else JOBS), *job_id.split(",")))
 
+    def jobs_of(self, user: str) -> Snapshot:
+        """A user's jobs, likewise."""
+        whole = self.snapshot()
+        return whole._replace(jobs=tuple(s for s in whole.jobs if s.user_id == user))
+
+    def history_of(self, user: str, since: float, until: float) -> Snapshot:
+        """The jobs of one user within the span."""
+        whole = self.history(since, until)
+        return whole._replace(jobs=tuple(s for s in whole.jobs if s.user_id == user))
+
     def history(self, since: float, until: float) -> Snapshot:
         """The server's own history within the span; its accounting logs can be read with `read_trace` instead."""
         whole = self.snapshot()

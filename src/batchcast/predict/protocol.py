@@ -12,7 +12,11 @@ SHORTEST = 1.0
 
 
 class Prediction(NamedTuple):
-    """A forecast in seconds (at least 1): a point, quantiles at nominal `levels` (monotone), and the basis in words."""
+    """A forecast in seconds (at least 1): a point, quantiles at nominal `levels` (monotone), and the basis in words.
+
+    >>> Prediction(600.0, (0.5, 0.9), (600.0, 1500.0), "two jobs of this user").quantiles[1]
+    1500.0
+    """
 
     point: float
     levels: tuple[float, ...] = ()
@@ -30,6 +34,14 @@ class Predictor(Protocol):
     log's clock), called by the clock before the submission at which it falls due; `revise(job, elapsed, at)` for a new
     plan when a running job outlived its own; `predict_trace(trace, protocol, procs)` for a batch path that gives the
     very numbers of the one-by-one path.
+
+    >>> class Hour:
+    ...     def predict(self, job, at):
+    ...         return Prediction(3600.0)
+    ...     def observe(self, event, at):
+    ...         pass
+    >>> isinstance(Hour(), Predictor)
+    True
     """
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:

@@ -7,6 +7,12 @@ from typing import Any
 
 _UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 _LOG_TICKS = (1, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400, 365 * 86400)
+_CLOSE_TICKS = (
+    *(1, 2, 3, 5, 10, 15, 20, 30, 45),
+    *(60 * k for k in (1, 2, 3, 5, 10, 15, 20, 30, 45)),
+    *(3600 * k for k in (1, 2, 3, 6, 12)),
+    *(86400 * k for k in (1, 2, 3, 7, 14, 30, 60, 120, 365)),
+)
 _STEPS = (
     *(1, 2, 5, 10, 15, 30),
     *(60 * k for k in (1, 2, 5, 10, 15, 30)),
@@ -51,13 +57,24 @@ def span(seconds: float) -> str:
     return sign + " ".join(f"{amount} {unit}" for amount, unit in parts if amount)
 
 
-def log_time_axis(title: str) -> dict[str, Any]:
-    """A logarithmic axis of seconds with round ticks from 1 s to a year."""
+def log_time_axis(title: str, low: float = 1.0, high: float = 365 * 86400.0) -> dict[str, Any]:
+    """A logarithmic axis of seconds with round ticks from 1 s to a year; closer ones where it spans little.
+
+    >>> log_time_axis("wait", 300.0, 1200.0)["ticktext"]
+    ['5 min', '10 min', '15 min', '20 min']
+    """
+    low, high = max(low, 1.0), max(high, 1.0)
+    ticks = [t for t in _LOG_TICKS if low <= t <= high]
+    if len(ticks) < 3:
+        close = [t for t in _CLOSE_TICKS if low <= t <= high]
+        ticks = close[:: max(1, -(-len(close) // 6))] or [round(low)]
+    else:
+        ticks = list(_LOG_TICKS)
     return {
         "type": "log",
         "title": {"text": title},
-        "tickvals": list(_LOG_TICKS),
-        "ticktext": [tick(t) for t in _LOG_TICKS],
+        "tickvals": ticks,
+        "ticktext": [tick(t) for t in ticks],
         "minor": {"ticks": ""},
     }
 

@@ -50,7 +50,8 @@ class Figure:
     """A plotly figure as plain JSON values, with the words that stand for it where it cannot be seen.
 
     A trace names its colour by `meta.slot`, an index into the page's palette, so that light and dark pages each have
-    their own.
+    their own. With `pick`, the page draws one variant at a time, the traces whose `meta.variant` is the one picked.
+    `policy`, `meta.predictor` and `meta.points` (a policy per point) are what `Choices` hide.
     """
 
     title: str
@@ -59,9 +60,19 @@ class Figure:
     alt: str
     caption: str = ""
     height: int = 380
+    policy: str = ""
+    pick: tuple[str, ...] = ()
 
 
-Block = str | Callout | Table | Figure
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """Boxes that hide policies and predictors all over the page: what stands on each, by name."""
+
+    policies: Mapping[str, str]
+    predictors: Mapping[str, str]
+
+
+Block = str | Callout | Table | Figure | Choices
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,11 @@ from . import figures
 from .accuracy import accuracy_table
 from .axes import span
 from .blocks import Block, Callout, Figure, Section, Table, TableColumn
-from .glance import glance_table
-from .words import opening, policy_words, validity_line
+from .choose import choices, chosen, row_marks, slots_of
+from .glance import LEAST_PERIODS, glance_table
+from .machine import machine_blocks
+from .words import opening, policy_notes, policy_words, validity_line
 
-SLOTS = {YARDSTICK: 0, "last_2": 1, "recent_mean": 2, ORACLE: 3}
 SCHEDULE_COLUMNS = (
     TableColumn("policy", "policy", "text", "who goes first and what may pass it, see below"),
     TableColumn("predictor", "planned with", "text", "what the schedule takes a job's run time to be"),
@@ -42,34 +43,32 @@ SCHEDULE_COLUMNS = (
     TableColumn("backfilled_share", "backfilled", "share", "jobs started past a waiting head job", minor=True),
     TableColumn("corrections", "corrections", "count", "plans replaced because a job outlived them", minor=True),
 )
-POLICY_NOTE = (
-    "EASY: first come first served; the first waiting job has a reservation and later ones may start early when they "
-    "do not delay it. EASY-SJBF: the same, but the candidates with the shortest planned run time are tried first. "
-    "Planned with: requested = the users' limits; actual = the true run times, which nobody can have (the oracle); the "
-    "others are forecasts made at submission from what had ended by then."
-)
 
 
 def sections(found: Evaluation, settings: Mapping[str, Any], preface: str = "") -> list[Section]:
-    """The page's sections: in short (after a `preface`), the log at a glance, limits, forecasts, schedules."""
+    """The page's sections: in short (after a `preface`), the log at a glance, limits, forecasts, schedules, machine."""
     head: list[Block] = [Callout(preface)] if preface else []
+    slots = slots_of(found)
     made = [
-        Section("In short", [*head, *opening(found), validity_line(found)]),
+        Section("In short", [*head, *opening(found), validity_line(found), choices(found)]),
         Section("The log at a glance", [glance_table(found), *_glance_figures(found)]),
-        Section("How wrong are the limits", [_limits_sentence(found), _limits_figure(found)]),
-        Section("How good are the forecasts", [_accuracy(found, settings), *_error_figures(found)]),
+        Section("How wrong are the limits", [_limits_sentence(found), _limits_figure(found, slots)]),
+        Section("How good are the forecasts", [_accuracy(found, settings), *_error_figures(found, slots)]),
+        Section("How much sooner would jobs start", _schedule_blocks(found, slots)),
     ]
-    return [*made, Section("How much sooner would jobs start", _schedule_blocks(found))]
+    return [*made, Section("The machine over time", machine_blocks(found, slots))] if found.outcomes else made
 
 
 def _accuracy(found: Evaluation, settings: Mapping[str, Any]) -> Table:
-    rows = found.accuracy_rows()
+    rows = [row_marks(row) for row in found.accuracy_rows()]
     return accuracy_table(rows, found.scores.protocol, settings)
 
 
 def _glance_figures(found: Evaluation) -> list[Figure]:
     trace = found.trace
     edges, starts, unit = periods(trace)
+    if len(starts) < LEAST_PERIODS:
+        return []
     which = np.searchsorted(edges, trace.submit_time, side="right") - 1
     count = np.bincount(which, minlength=len(starts))
     made = [
@@ -125,29 +124,29 @@ def _limits_sentence(found: Evaluation) -> str:
     )
 
 
-def _limits_figure(found: Evaluation) -> Figure:
+def _limits_figure(found: Evaluation, slots: Mapping[str, int]) -> Figure:
     scored = found.scores.scored
     times = {YARDSTICK: found.trace.req_time[scored], ORACLE: found.trace.run_time[scored]}
     return figures.cdf(
         "Requested and actual run time",
         times,
         x="time",
-        slots=SLOTS,
+        slots=slots,
         caption="Share of jobs whose limit (requested) or run time (actual) is at most so long. The farther apart the "
         "curves, the more the limits exaggerate. Times below a second are drawn at 1 s.",
     )
 
 
-def _error_figures(found: Evaluation) -> list[Figure]:
+def _error_figures(found: Evaluation, slots: Mapping[str, int]) -> list[Figure]:
     scores = found.scores
     run = found.trace.run_time[scores.scored]
     errors = {name: np.abs(points[scores.scored] - run) for name, points in scores.points.items()}
-    return [
+    drawn = [
         figures.cdf(
             "Absolute error of the forecasts",
             errors,
             x="absolute error",
-            slots=SLOTS,
+            slots=slots,
             caption="Share of jobs whose forecast is off by at most so much; higher is better. Errors below a second "
             "are drawn at 1 s.",
         ),
@@ -157,11 +156,12 @@ def _error_figures(found: Evaluation) -> list[Figure]:
             x="jobs predicted so far",
             y="mean absolute error so far",
             seconds=True,
-            slots=SLOTS,
+            slots=slots,
             caption="Over all jobs up to this one, in order of submission: a method that learns comes down, a change "
             "in what users do shows as a bend. Drawn from the first hundredth of the jobs on: means of few jobs jump.",
         ),
     ]
+    return [chosen(figure, list(errors)) for figure in drawn]
 
 
 def _settled(count: np.ndarray, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -170,7 +170,7 @@ def _settled(count: np.ndarray, mean: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return count[kept], mean[kept]
 
 
-def _schedule_blocks(found: Evaluation) -> list[Block]:
+def _schedule_blocks(found: Evaluation, slots: Mapping[str, int]) -> list[Block]:
     if not found.outcomes:
         return [found.why_not]
     rows = found.schedule_rows()
@@ -180,40 +180,43 @@ def _schedule_blocks(found: Evaluation) -> list[Block]:
     table = Table(
         f"Simulated schedules of {rows[0]['jobs']:,} jobs on {found.outcomes[0].schedule.total:,} processors",
         SCHEDULE_COLUMNS,
-        [{**row, "policy": policy_words(row["policy"])} for row in rows],
+        [{**row_marks(row), "policy": policy_words(row["policy"])} for row in rows],
         "; ".join(found.notes) + "." if found.notes else "",
     )
     drawn = [
-        figures.bars(
-            title,
-            [policy_words(p) for p in policies],
-            {spec: [by[policy, spec][key] for policy in policies] for spec in specs},
-            value=value,
-            seconds=seconds,
-            slots=SLOTS,
+        chosen(
+            figures.bars(
+                title,
+                [policy_words(p) for p in policies],
+                {spec: [by[policy, spec][key] for policy in policies] for spec in specs},
+                value=value,
+                seconds=seconds,
+                slots=slots,
+            ),
+            specs,
+            points=policies,
         )
         for title, key, value, seconds in (
             ("Mean wait", "mean_wait_s", "mean wait", True),
-            ("Mean bounded slowdown", "mean_bounded_slowdown", "mean bounded slowdown (tau = 10 s)", False),
+            ("Mean bounded slowdown (tau = 10 s)", "mean_bounded_slowdown", "mean bounded slowdown", False),
         )
     ]
-    return [table, POLICY_NOTE, *drawn, *_wait_curves(found)]
+    return [table, *policy_notes(policies), *drawn, *_wait_curves(found, slots)]
 
 
-def _wait_curves(found: Evaluation) -> list[Figure]:
+def _wait_curves(found: Evaluation, slots: Mapping[str, int]) -> list[Figure]:
     """The distribution of waits under each policy, every predictor against the oracle."""
     made = []
     for policy in dict.fromkeys(o.policy for o in found.outcomes):
         waits = {
             o.predictor: o.schedule.wait_time[found.mask[o.schedule.rows]] for o in found.outcomes if o.policy == policy
         }
-        made.append(
-            figures.cdf(
-                f"Waits under {policy_words(policy)}",
-                waits,
-                x="wait",
-                slots=SLOTS,
-                caption="Share of jobs that wait at most so long; higher is better. Less than 1 s is drawn at 1 s.",
-            )
+        figure = figures.cdf(
+            f"Waits under {policy_words(policy)}",
+            waits,
+            x="wait",
+            slots=slots,
+            caption="Share of jobs that wait at most so long; higher is better. Less than 1 s is drawn at 1 s.",
         )
+        made.append(chosen(figure, list(waits), policy=policy))
     return made

@@ -16,7 +16,7 @@ from ..metrics.curves import cdf as distribution
 from .axes import linear_time_axis, log_time_axis, span
 from .blocks import Figure, shown
 
-DASHES = ("dot", "solid", "dash", "dashdot", "longdash", "longdashdot", "solid", "dash")
+DASHES = ("dot", "solid", "dash", "dashdot", "longdash", "longdashdot", "solid", "dash", "solid")
 MARKERS = ("circle-open", "circle", "square", "diamond", "triangle-up", "x", "cross", "star")
 PATTERNS = ("", "", "/", ".", "\\", "x", "-", "+")
 SHORTEST_DRAWN = 1.0
@@ -51,8 +51,9 @@ def cdf(
             known = np.asarray(values, float)[~np.isnan(np.asarray(values, float))]
             half, most = np.percentile(known, [50, 90])
             words.append(f"{name}: half at most {span(half)}, nine in ten at most {span(most)}")
+    reach = [v for trace in data for v in (trace["x"][:1] + trace["x"][-1:])]
     layout = {
-        "xaxis": log_time_axis(x),
+        "xaxis": log_time_axis(x, min(reach, default=1.0), max(reach, default=1.0)),
         "yaxis": {"title": {"text": f"share of {what}"}, "tickformat": ".0%", "range": [0, 1.02]},
         "hovermode": "closest",
     }
@@ -93,8 +94,10 @@ def lines(
         if len(numbers):
             words.append(f"{name}: last {_value(float(numbers[-1]), seconds, share)}")
     highest = max((float(np.nanmax(v)) for _, v in series.values() if len(v) and not np.isnan(v).all()), default=0.0)
+    few = all(isinstance(v, int) and v <= 10 for trace in data for v in trace["x"])
+    scale: dict[str, Any] = {"type": "log"} if log_x else {"dtick": 1} if few else {}
     layout = {
-        "xaxis": {"title": {"text": x}, **({"type": "log"} if log_x else {})},
+        "xaxis": {"title": {"text": x}, **scale},
         "yaxis": _value_axis(y, highest, seconds, share),
         "hovermode": "x unified",
     }
@@ -121,7 +124,7 @@ def bars(
             | {
                 "type": "bar",
                 "orientation": "h",
-                "y": [_escaped(c) for c in categories],
+                "y": [_folded(_escaped(c)) for c in categories],
                 "x": _numbers(values),
                 "text": texts,
                 "textposition": "outside",
@@ -186,6 +189,11 @@ def _slot(name: str, place: int, slots: Slots) -> int:
 def _escaped(text: str) -> str:
     """Plotly reads a few HTML tags in its labels; names from a log are text."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _folded(text: str) -> str:
+    """A long label on two lines, so that a phone keeps room for the bars."""
+    return text.replace(" ", "<br>", 1) if len(text) > 14 else text
 
 
 def _style(styles: Sequence[str], name: str, place: int, slots: Slots) -> str:

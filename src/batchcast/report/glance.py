@@ -11,6 +11,8 @@ from ..metrics.accuracy import relative_accuracy
 from .axes import span
 from .blocks import Table, TableColumn, shown
 
+LEAST_PERIODS = 3  # fewer points over time are no picture
+
 
 def glance_table(found: Evaluation) -> Table:
     """What the log holds: counts, dates, machine, load, waits, sizes and the users' accuracy."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
-from .blocks import Callout, Figure, Section, Table, shown
+from .blocks import Callout, Choices, Figure, Section, Table, shown
 
 _AMOUNT = re.compile(r"\d+(?: (?:%|d|h|min|s)(?!\w)(?: (?=\d+ (?:h|min|s)\b))?(?:\d+)?)+")
 
@@ -33,7 +33,7 @@ def page(title: str, sections: Sequence[Section], provenance: Mapping[str, Any])
         lstrip_blocks=True,
     )
     env.filters["unbroken"] = unbroken
-    env.tests.update(callout=_is(Callout), figure=_is(Figure), table=_is(Table))
+    env.tests.update(callout=_is(Callout), choices=_is(Choices), figure=_is(Figure), table=_is(Table))
     return env.get_template("page.html.j2").render(
         title=title,
         sections=sections,
@@ -43,7 +43,7 @@ def page(title: str, sections: Sequence[Section], provenance: Mapping[str, Any])
         style=_asset("page.css"),
         script=_asset("page.js"),
         plotly=plotly_js() if figures else "",
-        figures=script_json([{"data": f.data, "layout": f.layout} for f in figures]),
+        figures=script_json([{"data": f.data, "layout": f.layout, "policy": f.policy} for f in figures]),
     )
 
 
@@ -60,9 +60,9 @@ def script_json(value: Any) -> str:
     """JSON that may stand inside a script element: no `<` can close it, no line separator can break it.
 
     >>> script_json({"name": "</script>"})
-    '{"name": "\\\\u003c/script>"}'
+    '{"name":"\\\\u003c/script>"}'
     """
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 

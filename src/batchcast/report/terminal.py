@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .blocks import Block, Callout, Figure, Table, shown
+from .blocks import Block, Callout, Choices, Figure, Table, shown
 
 _TONES = {"good": "green", "note": "cyan", "warning": "bold yellow"}
 
@@ -54,7 +54,7 @@ def _short(table: Table, key: str) -> bool:
 
 
 def show(console: Any, blocks: Iterable[Block]) -> None:
-    """Print blocks in order; figures are for the page and left out."""
+    """Print blocks in order; figures and choices are for the page and left out."""
     from rich.text import Text
 
     for block in blocks:
@@ -63,5 +63,5 @@ def show(console: Any, blocks: Iterable[Block]) -> None:
         elif isinstance(block, Callout):
             label = f"{block.label} " if block.label else ""
             console.print(Text(label + block.text, style=_TONES[block.tone]), soft_wrap=False)
-        elif not isinstance(block, Figure):
+        elif not isinstance(block, (Figure, Choices)):
             console.print(Text(block), soft_wrap=False)

@@ -152,8 +152,6 @@ def _overview(rows: Rows, split: str, resamples: int) -> Table:
         TableColumn("rec_under_60_min", "REC 1 h", "ratio", "recall of 'under 1 h'"),
         TableColumn("acc_under_120_min", "ACC 2 h", "ratio"),
         TableColumn("rec_under_120_min", "REC 2 h", "ratio"),
-        TableColumn("learn_s", "learn, s", "number", "seconds to learn from the teaching runs"),
-        TableColumn("predict_ms", "ask, ms", "number", "milliseconds of one forecast"),
     ]
     made = [dict(row) | {"name": shown_name(str(row["predictor"]))} for row in rows if "note" not in row]
     absent = "".join(f" {row['predictor']}: {row['note']}." for row in rows if "note" in row)
@@ -221,7 +219,7 @@ def _mre(scored: Rows, split: str) -> Table:
 def _spread(row: Mapping[str, Any], name: str) -> str:
     """A mean with its standard deviation, if there were resamples enough to have one."""
     deviation = row[f"{name}_sd"]
-    return f"{row[name]:.3f}" + (f" ± {deviation:.3f}" if deviation == deviation else "")
+    return f"{row[name]:.3f}" + (f"\u00a0±\u00a0{deviation:.3f}" if deviation == deviation else "")
 
 
 def shown_name(spec: str) -> str:

@@ -16,12 +16,20 @@ from .blocks import Callout, shown
 
 SAME = 0.02
 LEAST = 0.005
+FEW = 100
 NO_HELP = "No forecast tried here shortens the waits; the least harmful is"
 
 
 def opening(found: Evaluation) -> list[str]:
     """A few sentences: limits, forecasts, what planning with them would do against the oracle, what to do."""
-    return [text for text in (_limits(found), _forecasts(found), *_schedules(found)) if text]
+    return [text for text in (_few(found), _limits(found), _forecasts(found), *_schedules(found)) if text]
+
+
+def _few(found: Evaluation) -> str:
+    """A caution where there is hardly anything to average."""
+    jobs = int(found.scores.scored.sum())
+    few = f"Only {jobs} job{'' if jobs == 1 else 's'} scored: too few to conclude anything from."
+    return few if jobs < FEW else ""
 
 
 def _limits(found: Evaluation) -> str:
@@ -34,11 +42,11 @@ def _limits(found: Evaluation) -> str:
     used = np.divide(run, limit, out=np.ones(len(run)), where=limit > 0)
     accurate = float(relative_accuracy(limit, run).mean())
     over = float((run > limit).mean())
+    half = max(100 * float(np.median(used)), 1.0)
     text = (
-        f"Users ask for far more time than they need: half of the jobs use less than {100 * np.median(used):.0f} % of "
-        "their limit"
+        f"Users ask for far more time than they need: half of the jobs use less than {half:.0f} % of their limit"
         if np.median(used) < 0.5
-        else f"Users' limits are fairly close: half of the jobs use at least {100 * np.median(used):.0f} % of theirs"
+        else f"Users' limits are fairly close: half of the jobs use at least {half:.0f} % of theirs"
     )
     past = f", and {100 * over:.1f} % ran past it" if over >= 0.0005 else ""
     return f"{text}{past} (users' accuracy {accurate:.2f}, where 1 is perfect)."
@@ -52,14 +60,21 @@ def _forecasts(found: Evaluation) -> str:
     best = min(others, key=lambda row: row["mae_s"])
     limit = rows[YARDSTICK]
     laxer = "" if found.scores.protocol == "honest" else " under the paper protocol, which knows runs before they end"
+    if all(row.get("lacking") and row["mae_s"] == limit["mae_s"] for row in others):
+        lacking = dict.fromkeys(field for row in others for field in str(row["lacking"]).split())
+        return f"The log does not hold {' and '.join(lacking)}, so the forecasts tried here can only repeat the limits."
     asked = np.isfinite(found.trace.req_time[found.scores.scored]).any()
     against = f", {_closer(best['mae_s'], limit['mae_s'])}" if asked else ""
     return (
         f"The best forecast by mean error{laxer}, {best['predictor']}, is off by {span(best['mae_s'])} on average "
         f"(half of its forecasts by at most {span(best['median_ae_s'])}){against}; but "
-        f"{100 * best['underestimate_rate']:.0f} % of the jobs run longer than it says, so it can plan a schedule but "
-        "must not replace the limit that ends a job."
+        f"{_longer(best['underestimate_rate'])} longer than it says, so it can plan a schedule but must not replace "
+        "the limit that ends a job."
     )
+
+
+def _longer(share: float) -> str:
+    return f"{100 * share:.0f} % of the jobs run" if share >= LEAST else "some job may well run"
 
 
 def _closer(it: float, limits: float) -> str:
@@ -82,17 +97,32 @@ def _schedules(found: Evaluation) -> list[str]:
     by = {(row["policy"], row["predictor"]): row for row in rows}
     tried = [row for row in rows if row["predictor"] not in (YARDSTICK, ORACLE)]
     today = by[rows[0]["policy"], YARDSTICK]
+    trusted = found.validity is not None and found.validity.trusted
+    doubt = [] if trusted else [DOUBTED]
     if today["mean_wait_s"] < 1:
         return [
+            *doubt,
             f"Simulated under {policy_words(today['policy'])} with the users' limits, jobs hardly wait "
-            f"({span(today['mean_wait_s'])} on average): there is nothing for a forecast to gain."
+            f"({span(today['mean_wait_s'])} on average): there is nothing for a forecast to gain.",
         ]
-    advice = [_order(by, today)]
-    if tried:
+    advice = [*doubt, _order(by, today)]
+    if tried and all(abs(_change(by, row)) < LEAST for row in tried):
+        oracle = by[today["policy"], ORACLE]["mean_wait_s"]
+        advice.append(
+            f"Planned with any of the forecasts tried, they wait as long; knowing every run time beforehand would give "
+            f"{_against(oracle, today['mean_wait_s'])} under {policy_words(today['policy'])}."
+        )
+    elif tried:
         helpful = [row for row in tried if _change(by, row) < -LEAST]
         best = min(helpful or tried, key=lambda row: row["mean_wait_s"])
         advice += [_best(by, tried, best, bool(helpful))]
-    return [*advice, _advice(by, today, found.validity)]
+    return [*advice, _advice(by, today)] if trusted else advice
+
+
+DOUBTED = (
+    "Do not decide on the simulated waits that follow: the simulation does not come near what this log records (see "
+    "Validity). What is said above of limits and forecasts holds, for it comes from the log itself."
+)
 
 
 def _order(by: Rows, today: Mapping[str, Any]) -> str:
@@ -137,18 +167,13 @@ def _perfect(share: float, oracle: float) -> str:
     known = f"Knowing every run time beforehand would give {span(oracle)}"
     if math.isnan(share):
         return f"{known}, which is no better than the limits."
-    text = f"{known}; the forecast has {100 * share:.0f} % of what perfect knowledge would give"
-    over = " (more than 100 % is possible: plans that are too short let more jobs slip ahead)" if share > 1 else ""
-    return f"{text}{over}."
+    if share > 1:
+        return f"{known}; the forecast does better, for plans that are too short let more jobs slip ahead."
+    return f"{known}; the forecast has {100 * share:.0f} % of what perfect knowledge would give."
 
 
-def _advice(by: Rows, today: Mapping[str, Any], checked: Validity | None) -> str:
-    """The step a manager could take, as far as the simulation may be trusted."""
-    if checked is None or not checked.trusted:
-        return (
-            "Do not decide on these simulated waits (see the next lines); what is said of limits and forecasts holds, "
-            "for it comes from the log itself."
-        )
+def _advice(by: Rows, today: Mapping[str, Any]) -> str:
+    """The step a manager could take, where the simulation may be trusted."""
     within_reach = [row for (_, spec), row in by.items() if spec != ORACLE]
     best = min(within_reach, key=lambda row: row["mean_wait_s"])
     if best["mean_wait_s"] > (1 - SAME) * today["mean_wait_s"]:
@@ -175,11 +200,32 @@ def _against(it: float, base: float, than: str = "") -> str:
 def policy_words(policy: str) -> str:
     """A policy's name as a sentence says it.
 
-    >>> policy_words("easy-sjbf"), policy_words("easy:correct=doubling")
-    ('EASY-SJBF', 'EASY (correct=doubling)')
+    >>> policy_words("easy-sjbf"), policy_words("easy:correct=doubling"), policy_words("conservative")
+    ('EASY-SJBF', 'EASY (correct=doubling)', 'conservative backfilling')
     """
     name, _, rest = policy.partition(":")
-    return name.upper() + (f" ({rest})" if rest else "")
+    return _POLICIES.get(name, name.upper()) + (f" ({rest})" if rest else "")
+
+
+_POLICIES = {"conservative": "conservative backfilling"}
+_NOTES = {
+    "fcfs": "FCFS: first come first served, nobody passes.",
+    "easy": "EASY: first come first served; the first waiting job has a reservation and later ones may start early "
+    "when they do not delay it.",
+    "easy-sjbf": "EASY-SJBF: as EASY, but the candidates with the shortest planned run time are tried first.",
+    "conservative": "Conservative backfilling: every waiting job has a reservation, and a later one may start early "
+    "only when it delays none of them.",
+}
+
+
+def policy_notes(policies: Sequence[str]) -> list[str]:
+    """What the policies of a table do and what plans them, in one paragraph."""
+    told = dict.fromkeys(_NOTES[name] for name in (p.partition(":")[0] for p in policies) if name in _NOTES)
+    plans = (
+        "Planned with: requested = the users' limits; actual = the true run times, which nobody can have (the oracle); "
+        "the others are forecasts made at submission from what had ended by then."
+    )
+    return [" ".join([*told, plans])]
 
 
 def validity_line(found: Evaluation) -> Callout:
@@ -218,6 +264,8 @@ def _factor(ratio: float) -> str:
         return "they cannot be compared"
     if math.isinf(ratio):
         return "the simulation lets nobody wait"
+    if not ratio:
+        return "recorded, nobody waited"
     times = max(ratio, 1 / ratio)
     longer, shorter = ("recorded", "simulated") if ratio >= 1 else ("simulated", "recorded")
     return f"the {longer} mean is {times:.1f} times the {shorter} one" if times < 100 else f"the {longer} is far longer"

@@ -42,7 +42,7 @@ from .state import (
 
 
 @kernel
-def advance(registers, jobs, slots, blocks, plan, endings, instant, choices, profile, ring, ring_count, log):
+def advance(registers, jobs, slots, blocks, index, plan, endings, instant, choices, profile, ring, ring_count, log):
     """Go on from where it stopped (arguments: a `KernelState`); returns why it stopped again.
 
     The job concerned is in the register `job`. NEEDS_PREDICTION: set its `planned` and call again. JOB_OVERDUE: the
@@ -68,12 +68,12 @@ def advance(registers, jobs, slots, blocks, plan, endings, instant, choices, pro
                 r.ending = pop(endings, r.ending)
                 end_job(r, jobs, plan, profile, ring, ring_count, log, job)
                 if r.event_order == PYSS:
-                    one_pass(r, jobs, slots, blocks, plan, endings, instant, choices, profile, log)
+                    one_pass(r, jobs, slots, blocks, index, plan, endings, instant, choices, profile, log)
             r.phase = PASS if r.event_order == PYSS else SUBMITS
         if r.phase == PREDICTED:
-            arrive(r, jobs, slots, blocks, r.job)
+            arrive(r, jobs, slots, blocks, index, r.job)
             if r.event_order == PYSS:
-                one_pass(r, jobs, slots, blocks, plan, endings, instant, choices, profile, log)
+                one_pass(r, jobs, slots, blocks, index, plan, endings, instant, choices, profile, log)
             r.phase = SUBMITS
         if r.phase == SUBMITS:
             while r.next_submit < jobs.size and jobs[r.next_submit].submit <= r.now:
@@ -84,33 +84,33 @@ def advance(registers, jobs, slots, blocks, plan, endings, instant, choices, pro
                     return NEEDS_PREDICTION
                 if r.planner == RECENT:
                     jobs[r.job].planned = plan_natively(r, ring, ring_count, jobs[r.job])
-                arrive(r, jobs, slots, blocks, r.job)
+                arrive(r, jobs, slots, blocks, index, r.job)
                 if r.event_order == PYSS:
-                    one_pass(r, jobs, slots, blocks, plan, endings, instant, choices, profile, log)
+                    one_pass(r, jobs, slots, blocks, index, plan, endings, instant, choices, profile, log)
             r.phase = ENDS if r.event_order == PYSS else PASS
         if r.phase == PASS:
             if r.event_order == INSTANT:
                 if r.backfill == CONSERVATIVE:
-                    schedule_conservatively(r, jobs, slots, blocks, plan, endings, instant, profile, log)
+                    schedule_conservatively(r, jobs, slots, blocks, index, plan, endings, instant, profile, log)
                 else:
-                    schedule(r, jobs, slots, blocks, plan, endings, instant, choices, log)
+                    schedule(r, jobs, slots, blocks, index, plan, endings, instant, choices, log)
             else:
                 if r.next_start <= r.now or r.rebuild:
-                    one_pass(r, jobs, slots, blocks, plan, endings, instant, choices, profile, log)
+                    one_pass(r, jobs, slots, blocks, index, plan, endings, instant, choices, profile, log)
                 while r.instant_first < r.instant_end:
                     r.instant_first += 1
                     end_job(r, jobs, plan, profile, ring, ring_count, log, instant[r.instant_first - 1])
-                    one_pass(r, jobs, slots, blocks, plan, endings, instant, choices, profile, log)
+                    one_pass(r, jobs, slots, blocks, index, plan, endings, instant, choices, profile, log)
             r.phase = ENDS if further_round(r, endings, instant) else NEXT
 
 
 @inlined
-def one_pass(r, jobs, slots, blocks, plan, endings, instant, choices, profile, log):
+def one_pass(r, jobs, slots, blocks, index, plan, endings, instant, choices, profile, log):
     """One scheduling pass of whichever kind the policy is (pyss makes it in four places)."""
     if r.backfill == CONSERVATIVE:
-        schedule_conservatively(r, jobs, slots, blocks, plan, endings, instant, profile, log)
+        schedule_conservatively(r, jobs, slots, blocks, index, plan, endings, instant, profile, log)
     else:
-        schedule(r, jobs, slots, blocks, plan, endings, instant, choices, log)
+        schedule(r, jobs, slots, blocks, index, plan, endings, instant, choices, log)
 
 
 @inlined
@@ -182,10 +182,10 @@ def end_job(r, jobs, plan, profile, ring, ring_count, log, job):
 
 
 @inlined
-def arrive(r, jobs, slots, blocks, job):
+def arrive(r, jobs, slots, blocks, index, job):
     """A planned job joins the queue."""
     jobs[job].first = jobs[job].planned
-    enqueue(r, jobs, slots, blocks, job)
+    enqueue(r, jobs, slots, blocks, index, job)
     r.arrived += 1
 
 

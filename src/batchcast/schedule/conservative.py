@@ -16,7 +16,7 @@ from .state import GONE
 
 
 @kernel
-def schedule_conservatively(r, jobs, slots, blocks, plan, endings, instant, profile, log):
+def schedule_conservatively(r, jobs, slots, blocks, index, plan, endings, instant, profile, log):
     """One pass at `now`: move reservations up where something was freed, place the arrivals, start whose time it is."""
     if r.waiting > 0:
         forget_past(r, profile)
@@ -29,7 +29,7 @@ def schedule_conservatively(r, jobs, slots, blocks, plan, endings, instant, prof
             for place in range(max(fresh, r.head), r.tail):
                 reserve_for(r, jobs[slots[place].job], profile)
         if r.next_start <= r.now:
-            start_due(r, jobs, slots, blocks, plan, endings, instant, log)
+            start_due(r, jobs, slots, blocks, index, plan, endings, instant, log)
     elif r.rebuild:
         place_anew(r, jobs, slots, plan, profile)
     r.rebuild = 0
@@ -108,7 +108,7 @@ def give_back(r, it, profile):
 
 
 @kernel
-def start_due(r, jobs, slots, blocks, plan, endings, instant, log):
+def start_due(r, jobs, slots, blocks, index, plan, endings, instant, log):
     """Start the jobs whose reservation has come, in arrival order; O(waiting)."""
     r.next_start = np.inf
     head = r.head
@@ -119,6 +119,6 @@ def start_due(r, jobs, slots, blocks, plan, endings, instant, log):
         if start > r.now:
             r.next_start = min(r.next_start, start)
             continue
-        start_job(r, jobs, slots, blocks, plan, endings, instant, log, place, 1 if place != r.head else 0)
+        start_job(r, jobs, slots, blocks, index, plan, endings, instant, log, place, 1 if place != r.head else 0)
         if r.waiting == 0:
             return

@@ -1,49 +1,133 @@
-"""Forward simulation: when the last job of the queue starts if nobody else comes and every plan holds."""
+"""Forward simulation: when a job that comes last in the queue starts, if nobody else comes and every plan holds."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .advance import advance
-from .orders import NAMES
-from .state import CONSERVATIVE, EASY, GIVEN, GONE, NO_BACKFILL, make_jobs, make_state
+from . import forward_kernel as kernel
+from .forward_kernel import JOBS, NOW, OPENINGS, RUNNING, SIZE
 
-POLICIES = {
-    "fcfs": {"backfill": NO_BACKFILL},
-    "easy": {"backfill": EASY},
-    "conservative": {"backfill": CONSERVATIVE},
-    "easy-sjbf": {"backfill": EASY, "candidate_order": NAMES["sjf"]},
-}
+POLICIES = {"fcfs": kernel.FCFS, "easy": kernel.EASY, "easy-sjbf": kernel.EASY_SJBF}
+SPARE = 64
 
 
-def forward_start(
-    total: int,
-    running_procs: np.ndarray,
-    running_left: np.ndarray,
-    queued_procs: np.ndarray,
-    queued_planned: np.ndarray,
-    policy: str = "easy",
-) -> float:
-    """Seconds from now until the last queued job starts, under first-come-first-served or EASY.
+class ForwardPlan:
+    """The plan of a queue and a running set under first-come-first-served, EASY, or EASY with shortest backfill first.
 
-    `running_left` is the planned time each running job still has, `queued_planned` the planned run time of each queued
-    job in order of arrival (all positive seconds; processors whole). The kernel of the simulated clock decides: the
-    running jobs are submitted a second before now and fit, the queue arrives at once. A queued job larger than the
-    machine is left out; infinity when that is the last one. The running jobs' processors must not exceed `total`.
-    O(jobs) passes; about a microsecond a job.
+    Mu'alem & Feitelson (TPDS 2001) with exact plans. It simulates only as far as somebody asked, and stays right while
+    jobs come that are last in the queue (`append`), while queued jobs start as planned (`started`), and while time
+    passes without any event (`moved_to`). `running_end` are planned ends after `now`, in any order; the queue is in
+    order of arrival; processors are whole and the running ones do not exceed `size`. A queued job larger than that is
+    left out. Times are instants. Making it and simulating it is O(jobs log jobs), an answer O(openings).
 
-    >>> forward_start(4, np.array([2]), np.array([60.0]), np.array([4, 2]), np.array([100.0, 50.0]))
-    0.0
-    >>> forward_start(4, np.array([2]), np.array([60.0]), np.array([4, 2]), np.array([100.0, 50.0]), "fcfs")
-    160.0
+    >>> plan = ForwardPlan(0.0, 4, np.array([60.0]), np.array([2]), np.array([4]), np.array([100.0]))
+    >>> plan.start_of(2, 50.0), plan.start_of(2, 70.0)
+    (0.0, 160.0)
+    >>> plan.append(2, 50.0), plan.start_of(2, 50.0)
+    (0.0, 160.0)
     """
-    fits = queued_procs <= min(total, GONE - 1)
-    if not fits[-1]:
-        return float("inf")
-    procs = np.concatenate([running_procs, queued_procs[fits]]).astype(np.int64)
-    running = len(running_procs)
-    planned = np.concatenate([running_left + 1.0, queued_planned[fits]])
-    submit = np.where(np.arange(len(procs)) < running, -1.0, 0.0)
-    jobs = make_jobs(submit, procs, planned, planned, planned)
-    advance(*make_state(jobs, total, planner=GIVEN, **POLICIES[policy]))
-    return float(jobs["start"][-1])
+
+    def __init__(
+        self,
+        now: float,
+        size: int,
+        running_end: np.ndarray,
+        running_procs: np.ndarray,
+        queued_procs: np.ndarray,
+        queued_planned: np.ndarray,
+        policy: str = "easy",
+    ) -> None:
+        n, running = len(queued_procs), len(running_end)
+        self.by_length = policy == "easy-sjbf"
+        self.arrays = f = kernel.blank_forward(size, running, n + SPARE, POLICIES[policy])
+        f.running_end[:running], f.running_procs[:running] = running_end, running_procs
+        f.procs[:n], f.planned[:n] = queued_procs, queued_planned
+        f.start[:n] = np.where(queued_procs <= size, np.inf, -np.inf)
+        f.order[:n] = np.argsort(queued_planned, kind="stable") if self.by_length else np.arange(n)
+        f.tally[JOBS], f.tally[RUNNING] = n, running
+        self.now = now
+        self.first_end = float(running_end.min()) if running else np.inf
+        kernel.begin(f, now)
+        self.due = int((f.start[:n] == now).sum())
+
+    @property
+    def size(self) -> int:
+        """The machine's processors."""
+        return int(self.arrays.tally[SIZE])
+
+    def __len__(self) -> int:
+        """How many jobs the queue had or got, those that started included."""
+        return int(self.arrays.tally[JOBS])
+
+    def start_of(self, procs: int, planned: float) -> float:
+        """When a job that came last in the queue now would start; infinity when it is larger than the machine."""
+        i = kernel.first_opening(self.arrays, procs, planned)
+        return float(self.arrays.openings[i]["time"]) if i >= 0 else np.inf
+
+    def append(self, procs: int, planned: float) -> float:
+        """A job joins the queue as the last one; returns when it starts. O(jobs) when the plan had gone on beyond.
+
+        It changes the plan from its start on, or from when it is the head and those after it must mind it.
+        """
+        if len(self) == len(self.arrays.procs):
+            self._grow()
+        f, q, start = self.arrays, len(self), self.start_of(procs, planned)
+        since = float(kernel.noticed(f, procs, planned)) if start < np.inf else self.now
+        if since == start == f.time[NOW] and not self.by_length:
+            kernel.join_here(f, procs, planned)
+        else:
+            f.procs[q], f.planned[q] = procs, planned
+            f.start[q] = np.inf if start < np.inf else -np.inf
+            f.tally[JOBS] = q + 1
+            self._rank(q)
+            kernel.begin(f, since)
+        self.due += start == self.now
+        return start
+
+    def started(self, place: int, time: float) -> bool:
+        """Whether the queue's job `place` starts now as planned: it runs from then on. False: make a new plan."""
+        f = self.arrays
+        if self.by_length or f.start[place] != time or time != self.now:
+            return False
+        k = f.tally[RUNNING]
+        end = time + f.planned[place]
+        f.running_end[k], f.running_procs[k] = end, f.procs[place]
+        f.tally[RUNNING] = k + 1
+        f.start[place] = -np.inf
+        self.first_end = min(self.first_end, float(end))
+        self.due -= 1
+        return True
+
+    def moved_to(self, now: float) -> bool:
+        """Whether the plan still holds at `now`, nothing having happened since. False: make a new plan.
+
+        It does not where a job should have started or, but for a second, ended by now: those are planned from now on.
+        """
+        if now == self.now:
+            return True
+        if now < self.now or self.due or self.first_end < now + 1.0:
+            return False
+        openings = self.arrays.openings[: self.arrays.tally[OPENINGS]]
+        openings["time"][openings["time"] == self.now] = now
+        if self.arrays.time[NOW] == self.now:
+            self.arrays.time[NOW] = now
+        self.now = now
+        return True
+
+    def _rank(self, q: int) -> None:
+        """Give the newcomer its place among the candidates: the last one, or after all that are no longer than it."""
+        f, place = self.arrays, q
+        if self.by_length:
+            place = int(np.searchsorted(f.planned[f.order[:q]], f.planned[q], side="right"))
+            f.order[place + 1 : q + 1] = f.order[place:q].copy()
+        f.order[place] = q
+
+    def _grow(self) -> None:
+        """Room for twice the queue; the plan starts anew from its first instant."""
+        old, n, running = self.arrays, len(self), int(self.arrays.tally[RUNNING])
+        self.arrays = f = kernel.blank_forward(self.size, running, 2 * n + SPARE, int(old.tally[kernel.POLICY]))
+        for name in ("procs", "planned", "start", "order"):
+            getattr(f, name)[:n] = getattr(old, name)[:n]
+        f.running_end[:running], f.running_procs[:running] = old.running_end[:running], old.running_procs[:running]
+        f.tally[JOBS], f.tally[RUNNING] = n, running
+        kernel.begin(f, self.now)

@@ -1,6 +1,6 @@
 """The waiting queue as slots in arrival order with minima per block of 16: a pass skips what cannot fit.
 
-A queue of 100,000 jobs is 6,250 blocks, so a pass that finds nothing reads 6,250 entries, not 100,000 jobs.
+A queue of 1,000 jobs is 63 blocks, so a pass that finds nothing reads 63 entries. A longer one has an index (`index`).
 """
 
 from __future__ import annotations
@@ -9,19 +9,22 @@ import numpy as np
 
 from .compiled import inlined
 from .heap import push
+from .index import build, enter, head_by_key, leave
 from .orders import candidate_key, head_key
 from .state import BLOCK, GONE
 
 
 @inlined
-def enqueue(r, jobs, slots, blocks, job):
+def enqueue(r, jobs, slots, blocks, index, job):
     """Append a job; O(1), now and then O(waiting) to close the gaps left by jobs that started."""
     if r.tail - r.head > 2 * r.waiting + 2 * BLOCK or r.tail >= slots.size:
-        compact(r, jobs, slots, blocks)
+        compact(r, jobs, slots, blocks, index)
     put(r, jobs, slots, blocks, r.tail, job)
     r.newest = r.tail
     r.tail += 1
     r.waiting += 1
+    if r.indexed:
+        enter(r, slots, index, r.newest)
 
 
 @inlined
@@ -45,7 +48,7 @@ def put(r, jobs, slots, blocks, place, job):
 
 
 @inlined
-def compact(r, jobs, slots, blocks):
+def compact(r, jobs, slots, blocks, index):
     """Move the live slots to the front, arrival order kept."""
     kept = 0
     for place in range(r.head, r.tail):
@@ -54,14 +57,17 @@ def compact(r, jobs, slots, blocks):
             kept += 1
     r.head = 0
     r.tail = kept
+    if r.indexed:
+        build(r, slots, index)
 
 
 @inlined
-def dequeue(r, slots, blocks, place):
+def dequeue(r, slots, blocks, index, place):
     """Empty a slot and recompute its block's minima where it held one; O(BLOCK)."""
     slot, block = slots[place], blocks[place // BLOCK]
     least = slot.procs <= block.procs or slot.planned <= block.planned
     least = least or r.head_order != 0
+    procs = np.int64(slot.procs)
     slot.procs = GONE
     slot.planned = np.inf
     slot.head_key = np.inf
@@ -74,6 +80,8 @@ def dequeue(r, slots, blocks, place):
         r.head += 1
     if least:
         remeasure(r, slots, blocks, place // BLOCK)
+    if r.indexed:
+        leave(r, slots, index, place, procs)
 
 
 @inlined
@@ -107,10 +115,15 @@ def rekey(r, jobs, slots, blocks):
 
 
 @inlined
-def head_place(r, slots, blocks):
-    """The slot of the head job: the earliest arrival, or the smallest key; the queue must not be empty. O(blocks)."""
+def head_place(r, slots, blocks, index):
+    """The slot of the head job: the earliest arrival, or the smallest key; the queue must not be empty.
+
+    O(blocks); of an indexed queue O(log queue).
+    """
     if r.head_order == 0:
         return r.head
+    if r.indexed and not r.head_varying:
+        return head_by_key(r, slots, index)
     best, least_key = -1, np.inf
     for number in range(r.head // BLOCK, (r.tail - 1) // BLOCK + 1):
         if blocks[number].head_key < least_key:

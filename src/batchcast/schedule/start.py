@@ -12,7 +12,7 @@ from .state import LOG_START, PYSS, REQUESTED
 
 
 @inlined
-def start_job(r, jobs, slots, blocks, plan, endings, instant, log, place, backfilled):
+def start_job(r, jobs, slots, blocks, index, plan, endings, instant, log, place, backfilled):
     """The job of a slot runs from now on. Ends tie by log order, under pyss by order of start."""
     job = slots[place].job
     it = jobs[job]
@@ -20,7 +20,7 @@ def start_job(r, jobs, slots, blocks, plan, endings, instant, log, place, backfi
     it.backfilled = backfilled
     r.free -= it.procs
     r.sequence += 1
-    dequeue(r, slots, blocks, place)
+    dequeue(r, slots, blocks, index, place)
     if r.running_ends == REQUESTED:
         it.planned = max(it.request, it.run)
     add_plan(r, plan, job, it.procs, r.now + it.planned)

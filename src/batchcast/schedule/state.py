@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 BLOCK = 16  # slots per block of the queue: one entry of minima stands for 16 jobs
+CLASSES = 8  # of width, in the index of a long queue
+KEYS, HEAD_KEY, ROW = CLASSES, 2 * CLASSES, 2 * CLASSES + 1  # where a row of it has its candidate keys and head key
+LONG_QUEUE = 1024  # slots from which on the queue is indexed
 GONE = np.int64(1 << 30)  # processors of an empty slot: never fits
 
 # where `advance` goes on
@@ -46,6 +49,7 @@ REGISTERS = np.dtype(
         ("need", "i8"),  # finished jobs the native planner wants
         ("whole_seconds", "i8"),  # round its mean down
         ("ask_overdue", "i8"),  # a predictor outside revises the plan of an overdue job
+        ("long_queue", "i8"),  # slots from which on the queue is indexed
         # state
         ("origin", "f8"),  # first submission
         ("now", "f8"),
@@ -57,6 +61,10 @@ REGISTERS = np.dtype(
         ("tail", "i8"),  # queue: slots used
         ("head", "i8"),  # queue: no live slot before this one
         ("waiting", "i8"),
+        ("indexed", "i8"),  # queue: the index is kept
+        ("leaves", "i8"),  # index: nodes of the lowest level
+        ("classes_free", "i8"),  # index: classes of width that reach into the free processors ...
+        ("classes_extra", "i8"),  # ... and into the extra ones
         ("newest", "i8"),  # slot of the last arrival
         ("running", "i8"),
         ("ending", "i8"),  # size of the heap of ends
@@ -115,6 +123,7 @@ class KernelState(NamedTuple):
     jobs: np.ndarray  # JOBS (n,)
     slots: np.ndarray  # SLOTS: the queue in arrival order, with gaps
     blocks: np.ndarray  # BLOCKS: minima over 16 slots each
+    nodes: np.ndarray  # (nodes + 1, ROW): the index, minima per class of width, while the queue is long
     plan: np.ndarray  # PLAN: running jobs by planned end
     endings: np.ndarray  # HEAP: jobs by true end
     instant: np.ndarray  # int32: zero-length jobs of this instant
@@ -130,7 +139,7 @@ def make_state(
 ) -> KernelState:
     """A machine of `total` processors, empty, before the first submission; `jobs` in log order, each fitting it.
 
-    `settings` are the first registers by name. O(n) memory: about 130 bytes a job, 64 more for `conservative`.
+    `settings` are the first registers by name. O(n) memory: about 150 bytes a job, 64 more for `conservative`.
     """
     n = len(jobs)
     blocks = n // BLOCK + 2
@@ -141,6 +150,8 @@ def make_state(
     registers["origin"] = jobs["submit"][0] if n else 0.0
     registers["head_after"] = registers["next_start"] = np.inf
     registers["freed_until"] = -np.inf
+    registers["long_queue"] = LONG_QUEUE
+    registers["leaves"] = blocks
     for name, value in settings.items():
         registers[name] = value
     conservative = int(registers["backfill"][0]) == CONSERVATIVE
@@ -152,15 +163,31 @@ def make_state(
         jobs=jobs,
         slots=np.empty(blocks * BLOCK, SLOTS),
         blocks=np.empty(blocks, BLOCKS),
+        nodes=_make_index(jobs["procs"], blocks),
         plan=np.empty(most_running, PLAN),
         endings=np.empty(2 * most_running, HEAP),  # pyss: ends told late overlap new starts
         instant=np.empty(n, np.int32),
-        choices=np.empty(n + 1, HEAP),
+        choices=np.empty(n + n // 8 + 64, HEAP),
         profile=profile,
         ring=np.empty((max(rings, 1), max(memory, 1)), np.float64),
         ring_count=np.zeros(max(rings, 1), np.int64),
         log=np.empty(log_size, LOG),
     )
+
+
+def _make_index(procs: np.ndarray, leaves: int) -> np.ndarray:
+    """Room for the index, and the classes: exact widths where there are few, else about as many jobs in each."""
+    nodes, size = leaves, leaves
+    while size > 1:
+        size = (size + 15) // 16
+        nodes += size
+    index = np.empty((nodes + 1, ROW))
+    widths = np.unique(procs)
+    if len(widths) > CLASSES:
+        widths = np.unique(np.quantile(procs, np.arange(CLASSES) / CLASSES, method="inverted_cdf"))
+    index[0] = np.inf
+    index[0, : len(widths)] = widths
+    return index
 
 
 def make_jobs(

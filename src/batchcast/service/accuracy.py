@@ -26,7 +26,7 @@ def accuracy(
     rows = reader.rows(
         "SELECT f.kind, f.moment, f.method, f.row, f.point_s, f.levels, f.quantiles_s, f.outcome_s, "
         "f.resolution, f.issued_at,"
-        " f.as_of, f.basis, j.user_id, j.start_time FROM forecasts f JOIN jobs j ON j.row = f.row WHERE "
+        " f.as_of, f.basis, j.user_id, j.start_time FROM forecast_outcomes f JOIN jobs j ON j.row = f.row WHERE "
         "j.cluster = :cluster"
         " AND f.as_of >= :since AND f.as_of < :until AND (CAST(:partition AS TEXT) IS NULL OR j.partition_id = "
         ":partition)",
@@ -40,11 +40,22 @@ def accuracy(
         groups.setdefault((row["moment"], row["kind"], row["method"]), []).append(row)
     order = {"submit": 0, "slurm": 1}
     shown = sorted(groups.items(), key=lambda item: (order[item[0][0]], item[0][1], item[0][2]))
-    return [_scores(*key, found) for key, found in shown if len({r["user_id"] for r in found}) >= least_users]
+    return [_scores(*key, found) for key, found in shown if _users(found) >= least_users]
+
+
+def _users(rows: Sequence[Row]) -> int:
+    """How many users a group's figures are of: the fewer of those counted and those scored, if any is yet."""
+    counted, scored = ({row["user_id"] for row in found} for found in (rows, _came(rows)))
+    return min(len(counted), len(scored) or len(counted))
+
+
+def _came(rows: Sequence[Row]) -> list[Row]:
+    """The forecasts that are scored."""
+    return [row for row in rows if row["outcome_s"] is not None and not row["basis"].startswith(NO_HISTORY)]
 
 
 def _scores(moment: str, kind: str, method: str, rows: Sequence[Row]) -> dict[str, Any]:
-    came = [row for row in rows if row["outcome_s"] is not None and not row["basis"].startswith(NO_HISTORY)]
+    came = _came(rows)
     errors = [row["point_s"] - row["outcome_s"] for row in came]
     scores: dict[str, Any] = {
         "predictor": method,

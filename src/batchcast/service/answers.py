@@ -13,6 +13,8 @@ from ..predict.conditional import given_waited
 from ..predict.protocol import Prediction
 from ..store.reader import Reader, Row
 
+CLOCKS_APART_S = 2.0
+"""Two clocks further apart than this are said."""
 TRACK_RECORD_S = 30 * 86400.0
 LEAST_RECORD = 20
 NO_HISTORY = "no history"
@@ -141,7 +143,7 @@ def track_record(
     Empty where fewer than 20 came out, or where they are of fewer than `least_users` users.
     """
     rows = reader.rows(
-        "SELECT f.point_s, f.levels, f.quantiles_s, f.outcome_s, j.user_id FROM forecasts f"
+        "SELECT f.point_s, f.levels, f.quantiles_s, f.outcome_s, j.user_id FROM forecast_outcomes f"
         " JOIN jobs j ON j.row = f.row"
         " WHERE j.cluster = :cluster AND f.kind = 'wait' AND f.moment = 'submit' AND f.resolution = 'started'"
         " AND f.method = :method AND f.basis NOT LIKE :nothing AND f.as_of >= :since"
@@ -161,6 +163,29 @@ def track_record(
         "coverage_90": sum(covered) / len(covered) if covered else math.nan,
         "median_ae_s": median(errors),
     }
+
+
+def shown(record: dict[str, Any]) -> dict[str, Any]:
+    """A track record as part of an answer."""
+    return {
+        "track_record_forecasts": record.get("forecasts", 0),
+        "track_record_coverage_90": record.get("coverage_90"),
+        "track_record_median_ae_s": record.get("median_ae_s"),
+    }
+
+
+def latest_runs(reader: Reader, cluster: str, ids: Sequence[str]) -> list[Row]:
+    """The last run of each of these jobs that has begun."""
+    found = []
+    for job_id in ids:
+        found += reader.rows(
+            "SELECT job_id, user_id, start_time, end_time, status, open FROM jobs WHERE cluster = :cluster"
+            " AND (job_id = :id OR raw_id = :id) AND (start_time IS NOT NULL OR open = 0)"
+            " ORDER BY submit_time DESC LIMIT 1",
+            cluster=cluster,
+            id=job_id,
+        )
+    return found
 
 
 def covered_at(row: Row, level: float) -> bool | None:
@@ -193,6 +218,10 @@ def staleness(memory: dict[str, Any], now: float) -> list[str]:
     for daemon, counter in memory.get("health", {}).items():
         if counter.get("away_since"):
             said.append(f"{daemon} has not answered for {_ago(now - counter['away_since'])} ({counter['last_error']})")
+    ahead = memory.get("site", {}).get("clock_ahead_s") or 0.0
+    if abs(ahead) > CLOCKS_APART_S:
+        side = "ahead of" if ahead > 0 else "behind"
+        said.append(f"the collector's clock is {abs(ahead):.0f} s {side} the batch system's: run NTP on both")
     told = memory.get("told_until")
     if told is None:
         said.append("history is still being read; no forecast has been issued yet")

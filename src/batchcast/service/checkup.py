@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
+import platform
 import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from .. import __version__
 from ..errors import BatchcastError, NoAnswer, UsageError
-from .answers import choose_cluster, staleness
+from .answers import CLOCKS_APART_S, choose_cluster, staleness
 from .settings import SETTINGS, Settings
 
 CLIENTS = {"slurm": ("squeue", "sacct", "scontrol"), "pbs": ("qstat",)}
@@ -20,13 +21,14 @@ CLIENTS = {"slurm": ("squeue", "sacct", "scontrol"), "pbs": ("qstat",)}
 def settings_in_force(settings: Settings) -> list[dict[str, Any]]:
     """Every setting, its value, where it came from, and what it means."""
     return [
-        {"setting": name, "value": _hidden(settings[name]), "from": settings.source[name], "meaning": setting.meaning}
+        {"setting": name, "value": settings.shown(name), "from": settings.source[name], "meaning": setting.meaning}
         for name, setting in SETTINGS.items()
     ]
 
 
 def check(settings: Settings, ask: bool = True) -> Iterator[dict[str, Any]]:
     """One finding at a time: `check`, `state` (ok, warning, failed), `found`, `do`. `ask=False` calls no daemon."""
+    yield _finding("versions", "ok", f"batchcast {__version__}, Python {platform.python_version()}", "")
     for name in CLIENTS.get(settings["scheduler"], ()):
         path = shutil.which(name)
         yield _finding(
@@ -37,7 +39,7 @@ def check(settings: Settings, ask: bool = True) -> Iterator[dict[str, Any]]:
         )
     if ask:
         yield from _daemons(settings)
-    yield from _store(settings)
+    yield from store_findings(settings)
 
 
 def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
@@ -69,8 +71,10 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
         yield _finding(
             "batch system", "failed", error.message, error.hint or "is the daemon up? can this machine reach it?"
         )
+    if site is not None:
+        yield _queue(scheduler)
     if settings["scheduler"] == "slurm" and site is not None:
-        yield from _slurm_clock(scheduler)
+        yield _slurm_clock(scheduler)
         try:
             now = time.time()
             found = scheduler.history(now - 3600, now)
@@ -89,28 +93,36 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
             )
 
 
-def _slurm_clock(scheduler: Any) -> Iterator[dict[str, Any]]:
-    """slurmctld's clock against this machine's, from sdiag's own stamp."""
+def _queue(scheduler: Any) -> dict[str, Any]:
+    """One look at the queue."""
     try:
-        answer = scheduler.transport.ask(("sdiag",))
+        seen = scheduler.snapshot()
     except BatchcastError as error:
-        yield _finding("clock", "warning", error.message, "")
-        return
-    stamp = re.search(r"output at .*?\(?(\d{9,})\)?", answer.text)
-    if stamp is None:
-        yield _finding("clock", "warning", "sdiag names no instant", "")
-        return
-    apart = answer.asked_at - float(stamp[1])
-    good = abs(apart) < 2.5
-    yield _finding(
-        "clock",
-        "ok" if good else "warning",
-        f"{apart:+.1f} s from slurmctld's",
-        "" if good else "run NTP on both; or raise settle_s above the difference",
+        return _finding("queue", "failed", error.message, error.hint or "does squeue --all answer on this machine?")
+    broken = f", {seen.broken} could not be read" if seen.broken else ""
+    return _finding(
+        "queue",
+        "warning" if broken else "ok",
+        f"{len(seen.jobs)} jobs shown{broken}",
+        "compare with squeue --all; batchcast collect --record FILE keeps what was answered" if broken else "",
     )
 
 
-def _store(settings: Settings) -> Iterator[dict[str, Any]]:
+def _slurm_clock(scheduler: Any) -> dict[str, Any]:
+    """slurmctld's clock against this machine's."""
+    apart = scheduler.clock_ahead()
+    if apart is None:
+        return _finding("clock", "warning", "sdiag names no instant", "compare date here and on slurmctld's machine")
+    return _finding(
+        "clock",
+        "ok" if abs(apart) <= CLOCKS_APART_S else "warning",
+        f"{apart:+.1f} s from slurmctld's",
+        "run NTP on both; until then forecasts come that much later",
+    )
+
+
+def store_findings(settings: Settings) -> Iterator[dict[str, Any]]:
+    """The store, its place and its collector, without a call to any daemon of the batch system."""
     from ..store.reader import Reader
 
     path = Path(settings["store"])
@@ -144,13 +156,29 @@ def _store(settings: Settings) -> Iterator[dict[str, Any]]:
             f"{free / 1e9:.1f} GB free",
             "" if free > 200e6 else "make room before it is full",
         )
-        good = reader.rows("PRAGMA quick_check")[0]
-        yield _finding(
-            "store's pages",
-            "ok" if "ok" in good.values() else "failed",
-            str(next(iter(good.values()))),
-            "restore a backup, or start anew: history comes back from accounting",
-        )
+        yield _pages(reader)
+    try:
+        yield from _collector(reader, settings)
+    except BatchcastError as error:
+        yield _finding("collector", "failed", error.message, error.hint)
+
+
+def _pages(reader: Any) -> dict[str, Any]:
+    """SQLite's own look at its file."""
+    try:
+        said = str(next(iter(reader.rows("PRAGMA quick_check")[0].values())))
+    except BatchcastError as error:
+        said = error.message
+    return _finding(
+        "store's pages",
+        "ok" if said == "ok" else "failed",
+        said,
+        "restore a backup, or start anew: history comes back from accounting",
+    )
+
+
+def _collector(reader: Any, settings: Settings) -> Iterator[dict[str, Any]]:
+    """Is it running and up to date, and what has it kept."""
     try:
         cluster = choose_cluster(reader, settings["cluster"] or None)
     except (NoAnswer, UsageError) as error:
@@ -165,19 +193,19 @@ def _store(settings: Settings) -> Iterator[dict[str, Any]]:
     )
     jobs = reader.rows("SELECT count(*) AS jobs, min(submit_time) AS first FROM jobs WHERE cluster = :c", c=cluster)[0]
     late = reader.memory(cluster).get("late", 0)
+    changed = reader.rows(
+        "SELECT count(*) AS n FROM jobs WHERE cluster = :c AND told_end IS NOT NULL"
+        " AND (told_end <> end_time OR told_start <> start_time)",
+        c=cluster,
+    )[0]["n"]
     since = time.strftime("%Y-%m-%d", time.localtime(jobs["first"])) if jobs["first"] else "-"
     yield _finding(
         "history",
         "ok" if jobs["jobs"] else "warning",
-        f"{jobs['jobs']} jobs since {since}; {late} events came late",
+        f"{jobs['jobs']} jobs since {since}; {late} events came late, accounting changed {changed} told ones",
         "" if not late else "raise settle_s",
     )
 
 
 def _finding(name: str, state: str, found: str, do: str) -> dict[str, Any]:
     return {"check": name, "state": state, "found": found, "do": do}
-
-
-def _hidden(value: Any) -> Any:
-    """A value without the password a database URL may carry."""
-    return re.sub(r"(://[^:/@]+):[^@]*@", r"\1:***@", value) if isinstance(value, str) else value

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
-from ..errors import BatchcastError
+from ..errors import BatchcastError, Unreachable
 from ..formats.sighting import Site, Snapshot
 from ..predict.registry import split_specs
 from ..store import history, told
@@ -51,6 +51,7 @@ class Cycle:
     broken: int = 0
     behind_s: float = math.nan
     problems: list[str] = field(default_factory=list)
+    unreachable: bool = False
 
 
 class Collector:
@@ -79,7 +80,8 @@ class Collector:
                 part(done)
             except BatchcastError as error:
                 done.problems.append(error.message)
-                if part is self._look and self.site is None:
+                done.unreachable |= isinstance(error, Unreachable)
+                if self.site is None:  # never yet seen: nothing to fetch or tell
                     return done
         try:
             self._note(done)
@@ -214,7 +216,8 @@ class Collector:
         ):
             return None
         vanished = [v for *_, v in history.open_keys(connection, self.cluster) if v is not None]
-        return math.floor(min([last, *vanished])) - 1 - self.settings["settle_s"]
+        ahead = max(self.site.clock_ahead_s, 0.0)  # our clock runs ahead: what it shows as past may still happen
+        return math.floor(min([last, *vanished]) - ahead) - 1 - self.settings["settle_s"]
 
     def _note(self, done: Cycle) -> None:
         """What `doctor` and the answers say about the collector's own state."""
@@ -234,19 +237,19 @@ class Collector:
 
 def run(
     collector: Collector, stop: Callable[[float], bool], report: Callable[[Cycle], None], once: bool = False
-) -> None:
+) -> Cycle:
     """Cycle until `stop(seconds)`, which waits so long, says so; a cycle that took long is not made up for.
 
-    `once`: until all history is there, or something went wrong.
+    `once`: until all history is there, or something went wrong. Returns the last cycle.
     """
     while True:
         began = collector.scheduler.now()
         cycle = collector.cycle()
         report(cycle)
         if once and (cycle.problems or math.isfinite(cycle.behind_s)):
-            return
+            return cycle
         if not math.isfinite(cycle.behind_s) and not cycle.problems and not stop(0.0):
             continue  # history is being read: no pause beyond the transport's floor
         left = collector.settings["interval_s"] - (collector.scheduler.now() - began)
         if stop(max(left, 0.0)):
-            return
+            return cycle

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..errors import BatchcastError, UsageError
+from ..errors import BatchcastError, InputError, UsageError
 from ..slurm.transport import Commands, Recording, Transport
-from ..store.database import Store, sqlite_path
+from ..store.database import Store
+from ..store.place import sqlite_path
 from .settings import Settings
 
 
@@ -37,23 +38,51 @@ def open_scheduler(settings: Settings, record: str | None = None) -> tuple[Any, 
 
 @contextmanager
 def single_writer(store: Store) -> Iterator[None]:
-    """One collector a store; the hold goes with the process, however it ends."""
+    """One collector a store; the hold goes with the process, however it ends.
+
+    On PostgreSQL it waits two seconds: the server may notice a little later that the one before is gone.
+    """
     path = sqlite_path(store.url)
     if path is None:
-        from sqlalchemy import text
-
-        with store.engine.connect() as connection:  # a session lock lives as long as this connection
-            if not connection.scalar(text("SELECT pg_try_advisory_lock(74220522)")):
-                raise _busy(store)
-            connection.commit()
-            connection.detach()  # closed at the end, not pooled: the lock goes with it
+        with _session_lock(store):
             yield
         return
-    with open(f"{path}.lock", "w") as file:
+    try:
+        file = open(f"{path}.lock", "w")  # noqa: SIM115
+    except OSError as error:
+        raise InputError(
+            f"{path}.lock cannot be written: {error.strerror}",
+            hint="run the collector as the store's owner, or name another --store",
+        ) from None
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise _busy(store) from None
+        yield
+
+
+@contextmanager
+def _session_lock(store: Store) -> Iterator[None]:
+    """A lock that lives as long as its connection, which is closed at the end, not pooled."""
+    from sqlalchemy import text
+    from sqlalchemy.exc import OperationalError, SQLAlchemyError
+
+    try:
+        connection = store.engine.connect()
+        try:
+            connection.execute(text("SET lock_timeout = '2s'"))
+            connection.execute(text("SELECT pg_advisory_lock(74220522)"))
+            connection.commit()
+            connection.detach()
+        except BaseException:
+            connection.close()
+            raise
+    except SQLAlchemyError as error:
+        if isinstance(error, OperationalError) and getattr(error.orig, "sqlstate", "") == "55P03":
+            raise _busy(store) from None
+        raise store.explained(error) from None
+    with connection:
         yield
 
 

@@ -8,12 +8,12 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError, NoAnswer
+from ..errors import NoAnswer, Refused
 from ..formats.sbatch import parse_script, processors
 from ..predict.recommend import Advice, recommend_limit, rule_of_thumb
 from ..store.reader import Reader, Row
 from ..units import format_duration, parse_duration
-from . import answers
+from .ask import Asker, Site, check_may_see
 from .settings import Settings
 
 WITHIN_S = 180 * 86400.0
@@ -24,18 +24,19 @@ ENDED_BY_ITSELF = ("completed", "failed", "timeout", "out_of_memory")
 
 
 def advise(
-    settings: Settings, what: str | None, glob: str | None, user: str, asker: str, risk: float, now: float
-) -> tuple[dict[str, Any], str, list[str]]:
-    """The advised limit as one flat object, the sentence that says why, and notes."""
-    reader = Reader(settings["store"])
-    cluster = answers.choose_cluster(reader, settings["cluster"] or None)
-    memory = reader.memory(cluster)
-    private = settings["private"] == "yes" or (
-        settings["private"] == "auto" and bool(memory.get("site", {}).get("private"))
-    )
-    if private and asker not in (user, "root"):
-        raise InputError(f"jobs are private here: {asker} may not see those of {user}")
-    wanted = _wanted(reader, cluster, what, glob, user)
+    settings: Settings,
+    site: Site,
+    what: str | None,
+    glob: str | None,
+    user: str,
+    asker: Asker,
+    risk: float,
+    now: float,
+) -> dict[str, Any]:
+    """The advised limit as one flat object, with the sentence that says why."""
+    reader, cluster, memory = site.reader, site.cluster, site.memory
+    wanted = _wanted(site, what, glob, user, asker)
+    check_may_see(site, asker, wanted["user"])
     similar, alike = _similar(_finished(reader, cluster, wanted["user"], now), wanted)
     if len(similar) < LEAST_JOBS:
         raise NoAnswer(
@@ -72,7 +73,7 @@ def advise(
         "rule_of_thumb_s": thumb,
         "rule_of_thumb": format_duration(thumb),
     }
-    return answer, _sentence(advice, alike, risk, thumb), answers.staleness(memory, now)
+    return {**answer, "why": _sentence(advice, alike, risk, thumb)}
 
 
 def _sentence(advice: Advice, alike: str, risk: float, thumb: float) -> str:
@@ -94,22 +95,25 @@ def _sentence(advice: Advice, alike: str, risk: float, thumb: float) -> str:
     return f"{why}{shaped} (the rule of thumb, 1.25 x the longest of the last {RECENT}, says {format_duration(thumb)})."
 
 
-def _wanted(reader: Reader, cluster: str, what: str | None, glob: str | None, user: str) -> dict[str, Any]:
+def _wanted(site: Site, what: str | None, glob: str | None, user: str, asker: Asker) -> dict[str, Any]:
     """What is asked about: owner, name pattern, processors, partition, as far as known."""
     if glob is not None:
         return {"user": user, "name": glob, "procs": None, "exact": False}
     assert what is not None
     if re.fullmatch(r"\d+(?:[_+]\d+)?", what) and not Path(what).exists():
-        rows = reader.rows(
+        rows = site.reader.rows(
             "SELECT user_id, job_name, req_procs, partition_id FROM jobs WHERE cluster = :cluster AND (job_id = "
             ":id OR raw_id = :id)"
             " ORDER BY submit_time DESC LIMIT 1",
-            cluster=cluster,
+            cluster=site.cluster,
             id=what,
         )
+        if site.private and not any(row["user_id"] == asker.name for row in rows):
+            raise Refused(f"jobs are private here, and job {what} is none of {asker.name or 'a known user'}'s",
+                          hint="your own jobs")  # fmt: skip
         if not rows:
             raise NoAnswer(
-                f"job {what} is not in the store of {cluster}", hint="a job just submitted appears within a minute"
+                f"job {what} is not in the store of {site.cluster}", hint="a job just submitted appears within a minute"
             )
         row = rows[0]
         return {

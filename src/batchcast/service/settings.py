@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -53,6 +54,7 @@ SETTINGS: dict[str, Setting] = {
     "limit_floor": Setting("0:05:00", str, "the shortest limit that `walltime` advises"),
     "limit_step": Setting("0:05:00", str, "limits are rounded up to a multiple of this"),
     "limit_most": Setting("", str, "the longest limit; empty: the partition's"),
+    "listen": Setting("/run/batchcast/api.sock", str, "where `serve` answers: a path, or 127.0.0.1:PORT"),
     "least_users": Setting(5, int, "where jobs are private, figures cover at least so many users"),
     "private": Setting("auto", str, "may users see each other's jobs: yes, no, auto (as the site's PrivateData says)"),
 }
@@ -67,6 +69,11 @@ class Settings:
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
+
+    def shown(self, name: str) -> Any:
+        """The value as it may be shown: without the password a database URL may carry."""
+        value = self.values[name]
+        return re.sub(r"(://[^:/@]+):[^@]*@", r"\1:***@", value) if isinstance(value, str) else value
 
 
 def load(flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None) -> Settings:

@@ -2,68 +2,83 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, NoAnswer, UsageError
 from ..formats.sbatch import parse_script, processors
 from ..job import JobRequest
-from ..predict.conditional import given_waited
 from ..store.reader import Reader, Row
 from ..units import parse_duration, parse_memory
 from . import answers
+from .ask import Asker, Site, open_site, start_settings
+from .document import Said
 from .settings import Settings
+from .when import parse_when
 
 LATEST = 2000
 
 
-def answer_script(
-    settings: Settings, script: str, asked: dict[str, Any], now: float, user: str
-) -> tuple[list[dict[str, Any]], list[str]]:
-    """The answer of `batchcast start --test`, one row, and what must be said beside it."""
+def answer_script(settings: Settings, script: str, asked: dict[str, Any], now: float, asker: Asker) -> Said:
+    """The answer of `batchcast start --test`: its #SBATCH lines, overridden by what was asked for beside it."""
     options = parse_script(read_script(script))
-    names = {"limit": "time", "cpus_per_task": "cpus-per-task", "job_name": "job-name"}
-    options |= {names.get(k, k): v for k, v in asked.items() if v is not None}
-    reader = Reader(settings["store"])
-    cluster = answers.choose_cluster(reader, settings["cluster"] or None)
-    memory = reader.memory(cluster)
-    job = request(options, memory, user, now, Path(script).name)
-    prediction, learned = _predict(reader, cluster, memory, job, now)
+    names = {"limit": "time"}
+    options |= {names.get(k, k.replace("_", "-")): str(v) for k, v in asked.items() if v is not None}
+    with open_site(settings, asker) as site:
+        return _answer(settings, site, options, script, asker, now)
+
+
+def _answer(settings: Settings, site: Site, options: Mapping[str, str], script: str, asker: Asker, now: float) -> Said:
+    job = request(options, site.memory, asker.name or "", now, Path(script).name)
+    prediction, learned = _predict(site.reader, site.cluster, site.memory, job, now)
     if not learned:
-        raise NoAnswer(f"no job has started in {cluster} since the collector began", hint="ask again when some have")
-    given = given_waited(prediction, 0.0)
-    method = answers.answering_method(memory)
-    record = answers.track_record(reader, cluster, str(job.partition_id), method, now - answers.TRACK_RECORD_S)
-    notes = answers.staleness(memory, now)
+        raise NoAnswer(
+            f"no job has started in {site.cluster} since the collector began", hint="ask again when some have"
+        )
+    method = answers.answering_method(site.memory)
+    reason, begin = apart(options, now)
+    row = {
+        "job_id": "(test)",
+        "partition_id": job.partition_id,
+        "job_name": job.job_name,
+        "submit_time": now,
+        "eligible_time": begin,
+        "expected_start": None,
+        "reason": reason,
+        "point_s": prediction.point,
+        "levels": json.dumps(list(map(float, prediction.levels))),
+        "quantiles_s": json.dumps(list(map(float, prediction.quantiles))),
+        "basis": prediction.basis,
+        "method": method,
+    }
+    answer = answers.start_answer(row, now)
+    answer["reason_in_words"] = f"if submitted: {answer['reason_in_words']}" if reason else "not submitted"
+    least = settings["least_users"] if site.private else 1
+    since = now - answers.TRACK_RECORD_S
+    record = answers.track_record(site.reader, site.cluster, str(job.partition_id), method, since, least)
+    notes = answers.staleness(site.memory, now)
     notes.append(
         f"if submitted now to {job.partition_id}: {job.procs:g} processors, limit "
         f"{options.get('time', 'the partition default')}"
     )
-    by_90 = given.quantiles[1] if len(given.quantiles) > 1 else math.nan
-    return [
-        {
-            "job_id": "(test)",
-            "partition": job.partition_id,
-            "name": job.job_name,
-            "submit_time_s": now,
-            "waited_s": 0.0,
-            "likely_start_s": now + given.point,
-            "by_90_start_s": now + by_90,
-            "likely_wait_s": given.point,
-            "by_90_wait_s": by_90,
-            "counts_from": "submission",
-            "reason": "",
-            "reason_in_words": "not submitted",
-            "slurm_start_s": math.nan,
-            "basis": prediction.basis,
-            "method": method,
-            "track_record_forecasts": record.get("forecasts", 0),
-            "track_record_coverage_90": record.get("coverage_90"),
-            "track_record_median_ae_s": record.get("median_ae_s"),
-        }
-    ], notes
+    return Said({"cluster": site.cluster}, start_settings(settings, now), notes, [{**answer, **answers.shown(record)}])
+
+
+def apart(options: Mapping[str, str], now: float) -> tuple[str, float | None]:
+    """Why a script's job would not wait for the machine at first, as Slurm would call it, and its begin time.
+
+    >>> apart({"hold": ""}, 0.0), apart({"begin": "now+1hour"}, 0.0), apart({"dependency": "afterok:7"}, 0.0)
+    (('JobHeldUser', None), ('BeginTime', 3600.0), ('Dependency', None))
+    """
+    if "hold" in options:
+        return "JobHeldUser", None
+    if "begin" in options and (begin := parse_when(options["begin"], now)) > now:
+        return "BeginTime", begin
+    return ("Dependency", None) if "dependency" in options else ("", None)
 
 
 def read_script(path: str) -> str:
@@ -76,7 +91,7 @@ def read_script(path: str) -> str:
         ) from None
 
 
-def request(options: dict[str, str], memory: dict[str, Any], user: str, now: float, script: str) -> JobRequest:
+def request(options: Mapping[str, str], memory: dict[str, Any], user: str, now: float, script: str) -> JobRequest:
     """What the script would ask for, with the site's defaults."""
     partitions = memory.get("site", {}).get("partitions", {})
     name = options.get("partition") or next((p for p, v in partitions.items() if v.get("is_default")), None)

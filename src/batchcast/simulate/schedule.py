@@ -45,6 +45,11 @@ class Schedule:
         """start - submit."""
         return self.start_time - self.submit_time
 
+    def columns(self) -> dict[str, np.ndarray]:
+        """Arrays (n,) by the names of the schedule's CSV, and `row`, the job's row in the trace."""
+        names = ("job_id", "submit_time", "start_time", "end_time", "procs", "planned_run_time", "backfilled")
+        return {**{name: getattr(self, name) for name in names}, "row": self.rows}
+
     def measures(self, mask: np.ndarray | None = None) -> dict[str, float]:
         """Quality over all jobs, or those of a boolean mask over the simulated jobs; keys as printed."""
         kept = slice(None) if mask is None else mask

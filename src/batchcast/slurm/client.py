@@ -19,6 +19,7 @@ SNAPSHOT = (
 )  # fmt: skip
 LIMITS = ("scontrol", "--oneliner", "show", "partition")
 CONFIG = ("scontrol", "show", "config")
+STATISTICS = ("sdiag",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,24 +34,32 @@ class Slurm:
 
     def snapshot(self) -> Snapshot:
         """Every job slurmctld knows, array tasks one by one, in one call."""
-        answer = self.transport.ask(SNAPSHOT)
-        records, broken = parse_marked(answer.text, answer.mark, squeue.FIELDS, header=True)
-        jobs, bad = _each(records, lambda r: [squeue.sighting(r)])
-        return Snapshot(answer.asked_at, tuple(jobs), broken + bad)
+        return self._shown(SNAPSHOT)
 
     def job(self, job_id: str) -> Snapshot:
         """One job (or an array's tasks), for an answer without a store: a single gentle call."""
-        answer = self.transport.ask((*SNAPSHOT, f"--jobs={job_id}"))
+        return self._shown((*SNAPSHOT, f"--jobs={job_id}"))
+
+    def jobs_of(self, user: str) -> Snapshot:
+        """A user's jobs, likewise."""
+        return self._shown((*SNAPSHOT, f"--user={user}"))
+
+    def _shown(self, command: tuple[str, ...]) -> Snapshot:
+        answer = self.transport.ask(command)
         records, broken = parse_marked(answer.text, answer.mark, squeue.FIELDS, header=True)
         jobs, bad = _each(records, lambda r: [squeue.sighting(r)])
         return Snapshot(answer.asked_at, tuple(jobs), broken + bad)
 
-    def history(self, since: float, until: float) -> Snapshot:
+    def history_of(self, user: str, since: float, until: float) -> Snapshot:
+        """The jobs of one user that ended between two instants (epoch, s), for an answer without a store."""
+        return self.history(since, until, f"--user={user}")
+
+    def history(self, since: float, until: float, whose: str = "--allusers") -> Snapshot:
         """Every job that ended and was in the system between two instants (epoch, s); requeued runs one by one."""
         answer = self.transport.ask(
             (
                 "sacct",
-                "--allusers",
+                whose,
                 "--allocations",
                 "--duplicates",
                 "--parsable",
@@ -81,9 +90,25 @@ class Slurm:
             private="jobs" in config.get("PrivateData", "").lower(),
             total_procs=max((sum(nodes.values()) if _apart(nodes) else max(nodes.values(), default=0.0)), 0.0)
             or float("nan"),
-            accounting="none" not in config.get("AccountingStorageType", "none"),
+            accounting=config.get("AccountingStorageType", "").endswith("slurmdbd"),  # else none, or (null) since 23.11
             partitions=partitions,
+            clock_ahead_s=self.clock_ahead() or 0.0,
         )
+
+    def clock_ahead(self) -> float | None:
+        """How far this machine's clock is surely ahead of slurmctld's, below 0 behind; None where sdiag does not say.
+
+        sdiag stamps its answer with a whole second between question and answer: what that leaves open counts as none.
+        """
+        try:
+            answer = self.transport.ask(STATISTICS)
+        except Unreachable:
+            return None
+        stamp = re.search(r"output at .*?\(?(\d{9,})\)?", answer.text)
+        if stamp is None:
+            return None
+        ahead, behind = answer.asked_at - float(stamp[1]) - 1, float(stamp[1]) - self.transport.now()
+        return ahead if ahead > 0 else -behind if behind > 0 else 0.0
 
 
 def _partition(record: Mapping[str, str]) -> dict[str, float]:

@@ -19,8 +19,14 @@ from typing import NamedTuple, Protocol
 from ..errors import InputError, Unreachable
 
 MARK = "{mark}"
-DAEMONS = {"sacct": "slurmdbd", "sacctmgr": "slurmdbd", "qstat": "pbs_server", "tracejob": "pbs_server"}
-"""Which daemon a program asks; any other asks slurmctld."""
+DAEMONS = {
+    "sdiag": "slurmctld's statistics",
+    "sacct": "slurmdbd",
+    "sacctmgr": "slurmdbd",
+    "qstat": "pbs_server",
+    "tracejob": "pbs_server",
+}
+"""Which daemon a program asks; any other asks slurmctld. Where sdiag is refused, the queue is asked nevertheless."""
 
 
 class Answer(NamedTuple):
@@ -144,6 +150,7 @@ class Recording:
 
     def __init__(self, inner: Transport, path: str | Path) -> None:
         self.inner, self.path = inner, Path(path)
+        self._write("")
 
     def now(self) -> float:
         """The inner transport's clock."""
@@ -160,8 +167,14 @@ class Recording:
             line |= {"error": error.message, "asked_at": self.inner.now()}
             raise
         finally:
+            self._write(json.dumps(line, ensure_ascii=False) + "\n")
+
+    def _write(self, text: str) -> None:
+        try:
             with self.path.open("a", encoding="utf-8") as out:
-                out.write(json.dumps(line, ensure_ascii=False) + "\n")
+                out.write(text)
+        except OSError as error:
+            raise InputError(f"{self.path}: the recording cannot be written: {error.strerror}") from None
 
 
 class Recorded:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,10 +11,11 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, select, text
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
-from ..errors import BatchcastError, InputError, Unreachable
-from .schema import meta, metadata
+from ..errors import BatchcastError, InputError
+from .place import check_there, make_room, normal_url, shown_url, sqlite_path, trouble
+from .schema import FORECAST_OUTCOMES, meta, metadata
 
-VERSION = 2
+VERSION = 3
 MIGRATIONS: dict[int, Callable[[Connection], None]] = {}
 """Version n: how a store of version n becomes one of n + 1, each in a transaction of its own."""
 
@@ -37,6 +37,17 @@ def _add_gpus(connection: Connection) -> None:
         connection.execute(text(f"ALTER TABLE jobs ADD COLUMN {name} {kind}"))
 
 
+@migration(2)
+def _derive_outcomes(connection: Connection) -> None:
+    """Version 2 wrote outcomes down, which did not follow corrections, and not what the clock had told."""
+    connection.execute(text("DROP INDEX IF EXISTS forecasts_unresolved"))
+    connection.execute(text(FORECAST_OUTCOMES))  # its two columns stay, unread: old SQLite drops none
+    for name, kind in (("told_start", "DOUBLE PRECISION"), ("told_end", "DOUBLE PRECISION"), ("told_status", "TEXT")):
+        connection.execute(text(f"ALTER TABLE jobs ADD COLUMN {name} {kind}"))
+    for bit, what in ((2, "told_start = start_time"), (4, "told_end = end_time, told_status = status")):
+        connection.execute(text(f"UPDATE jobs SET {what} WHERE (told & {bit}) <> 0"))
+
+
 class Store:
     """An open store. `begin()` gives a transaction; every failure of the database is one of batchcast's errors.
 
@@ -46,22 +57,18 @@ class Store:
 
     def __init__(self, url: str, *, create: bool = False, read_only: bool = False) -> None:
         self.url = normal_url(url)
-        self.shown = _without_password(self.url)
+        self.shown = shown_url(self.url)
         path = sqlite_path(self.url)
-        if path is not None and not create and not path.exists():
-            raise InputError(
-                f"there is no store at {path}",
-                hint="batchcast collect makes it; batchcast doctor shows where it is looked for",
-            )
-        if path is not None and create:
-            path.parent.mkdir(parents=True, exist_ok=True)
+        if path is not None:
+            (make_room if create else check_there)(path)
         self.engine = self._engine(path, read_only)
         if not read_only:
             self._bring_up_to_date(create)
 
     def _engine(self, path: Path | None, read_only: bool) -> Engine:
         if path is None:
-            return create_engine(self.url, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+            patience = {} if "connect_timeout=" in self.url else {"connect_timeout": 10}
+            return create_engine(self.url, pool_pre_ping=True, connect_args=patience)
         engine = create_engine(self.url, connect_args={"timeout": 30})
 
         @event.listens_for(engine, "connect")
@@ -87,7 +94,7 @@ class Store:
             with self.engine.begin() as connection:
                 yield connection
         except SQLAlchemyError as error:
-            raise self._explained(error) from error
+            raise self.explained(error) from error
 
     def close(self) -> None:
         """Give up every connection."""
@@ -95,7 +102,13 @@ class Store:
 
     def _bring_up_to_date(self, create: bool) -> None:
         with self.begin() as connection:
-            there = inspect(connection).has_table("meta")
+            tables = inspect(connection).get_table_names()
+            there = "meta" in tables
+            if tables and not there and sqlite_path(self.url) is not None:
+                raise InputError(
+                    f"{self.shown} is somebody else's database (tables {', '.join(tables[:3])})",
+                    hint="name another file: --store PATH",
+                )
             if not there and not create:
                 raise InputError(f"{self.shown} is not a store of batchcast", hint="batchcast collect makes one")
             if not there:
@@ -119,47 +132,15 @@ class Store:
         path = sqlite_path(self.url)
         return path is not None and shutil.disk_usage(path.parent).free < 1_000_000
 
-    def _explained(self, error: SQLAlchemyError) -> BatchcastError:
+    def explained(self, error: SQLAlchemyError) -> BatchcastError:
+        """What a failure of the database means, in words."""
         said = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-        if "full" in said or "No space" in said or ("I/O error" in said and self._no_room()):
-            return BatchcastError(
-                f"the disk of {self.shown} is full ({said}); nothing was written",
-                hint="make room; the collector goes on by itself",
-            )
-        if isinstance(error, OperationalError) or (isinstance(error, DBAPIError) and error.connection_invalidated):
-            return Unreachable(f"{self.shown}: {said}", hint="batchcast doctor checks the store")
-        return BatchcastError(f"{self.shown}: {said}")
+        lost = isinstance(error, DBAPIError) and error.connection_invalidated
+        full = "I/O error" in said and self._no_room()
+        return trouble(self.shown, said, away=lost or isinstance(error, OperationalError), full=full)
 
 
 def schema_version(connection: Connection) -> int:
     """The version the store says it has."""
     value = connection.scalar(select(meta.c.value).where(meta.c.cluster == "", meta.c.name == "schema_version"))
     return int(value) if value else 1
-
-
-def normal_url(url: str) -> str:
-    """A path becomes an SQLite URL; `postgres://` and `postgresql://` name the psycopg driver.
-
-    >>> normal_url("/var/lib/batchcast/store.db"), normal_url("postgresql://h/db")
-    ('sqlite:////var/lib/batchcast/store.db', 'postgresql+psycopg://h/db')
-    """
-    if "://" not in url:
-        return f"sqlite:///{os.path.abspath(url)}"
-    scheme, rest = url.split("://", 1)
-    return f"postgresql+psycopg://{rest}" if scheme in ("postgres", "postgresql") else url
-
-
-def sqlite_path(url: str) -> Path | None:
-    """The file of an SQLite store, None for any other."""
-    normal = normal_url(url)
-    return Path(normal.removeprefix("sqlite:///")) if normal.startswith("sqlite:///") else None
-
-
-def _without_password(url: str) -> str:
-    """The URL as it may be shown."""
-    path = sqlite_path(url)
-    if path is not None:
-        return str(path)
-    head, at, tail = url.rpartition("@")
-    scheme, _, who = head.partition("://")
-    return f"{scheme}://{who.split(':')[0]}@{tail}" if at else url

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, select
 
+from ..events.live import TOLD_GONE
 from ..table import LogInfo, Trace
 from .schema import jobs
 from .told import read_meta
@@ -18,19 +20,31 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def to_trace(connection: Connection, cluster: str, since: float = -math.inf, until: float = math.inf) -> Trace:
+_TOLD = ("told", "told_start", "told_end", "told_status")
+
+
+def to_trace(
+    connection: Connection, cluster: str, since: float = -math.inf, until: float = math.inf, *, as_told: bool = False
+) -> Trace:
     """The finished jobs submitted in [since, until), epoch seconds, in log order; those still open are counted out.
 
     A job that left the queue without running has no run time and waits until it left: the recorded clock withdraws
-    it then. `queue_id` repeats the partition. Times stay epoch seconds: the live clock's own, so a replay tells the
-    same story. O(n log n).
+    it then. `queue_id` repeats the partition. Times stay epoch seconds: the live clock's own. They are accounting's
+    last word; a note counts the jobs it changed after the clock had told them. `as_told` gives the times the clock
+    told: over those a recorded clock tells the same story and predictors say the same. O(n log n).
     """
-    query = select(*(jobs.c[name] for name in _COLUMNS), jobs.c.open).where(jobs.c.cluster == cluster)
+    query = select(*(jobs.c[name] for name in _COLUMNS), *(jobs.c[name] for name in _TOLD), jobs.c.open)
+    query = query.where(jobs.c.cluster == cluster)
     if since > -math.inf:
         query = query.where(jobs.c.submit_time >= since)
     if until < math.inf:
         query = query.where(jobs.c.submit_time < until)
-    rows = connection.execute(query.order_by(jobs.c.submit_time, jobs.c.row)).mappings().all()
+    rows = [dict(row) for row in connection.execute(query.order_by(jobs.c.submit_time, jobs.c.row)).mappings()]
+    changed = sum(_differs(row) for row in rows)
+    if as_told:
+        for row in rows:
+            row |= {"start_time": row["told_start"], "end_time": row["told_end"], "open": not row["told"] & TOLD_GONE}
+            row["status"] = row["told_status"] or row["status"]
     ended = [row for row in rows if not row["open"] and row["end_time"] is not None]
     columns: dict[str, Any] = {
         name: [row[name] for row in ended] for name in _COLUMNS if name not in ("start_time", "end_time")
@@ -62,7 +76,17 @@ def to_trace(connection: Connection, cluster: str, since: float = -math.inf, unt
         timezone_source="epoch seconds",
         max_procs=math.nan if total is None else total,
     )
+    if changed:
+        info = replace(
+            info, notes=(*info.notes, f"{changed} jobs: accounting changed their times after they were told")
+        )
     return Trace.from_arrays(columns, info.with_dropped("still open at export", len(rows) - len(ended)))
+
+
+def _differs(row: dict[str, Any]) -> bool:
+    """Whether accounting has changed the times of a run since the clock told its end."""
+    told, known = (row["told_start"], row["told_end"]), (row["start_time"], row["end_time"])
+    return bool(row["told"] & TOLD_GONE) and told != known
 
 
 def _ids(ids: list[str]) -> list[Any]:

@@ -1,59 +1,59 @@
-"""Reads a store for an answer: plain SQL, without the cost of loading an ORM where the store is an SQLite file.
+"""Reads a store for an answer: plain SQL, without the cost of loading an ORM.
 
 `batchcast start` has half a second of CPU in all; importing SQLAlchemy takes most of that. So an SQLite store is read
-with the standard library, any other through the same statements on SQLAlchemy. Read-only by construction.
+with the standard library and PostgreSQL with its driver, through the same statements. Read-only by construction.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 from typing import Any
 from urllib.parse import quote
 
-from ..errors import InputError, Unreachable
+from .place import check_there, normal_url, shown_url, sqlite_path, trouble
 
 Row = dict[str, Any]
+_NAMED = re.compile(r"(?<!:):([a-z_]\w*)")
 
 
 class Reader:
     """An open store for reading. `rows(sql, name=value)` with `:name` in the text."""
 
     def __init__(self, url: str) -> None:
-        self._sqlite: sqlite3.Connection | None = None
-        self._store: Any = None
-        self.shown = url
-        if "://" in url and not url.startswith("sqlite:///"):
-            from .database import Store
-
-            self._store = Store(url, read_only=True)
-            self.shown = self._store.shown
+        self.shown = shown_url(url)
+        path = sqlite_path(url)
+        if path is not None:
+            check_there(path)
+            self._connection: Any = _open_sqlite(str(path))
+            self._wrong: type[Exception] = sqlite3.DatabaseError
+            self._away: type[Exception] = sqlite3.OperationalError
             return
-        path = os.path.abspath(url.removeprefix("sqlite:///") if "://" in url else url)
-        self.shown = path
-        if not os.path.exists(path):
-            raise InputError(
-                f"there is no store at {path}",
-                hint="batchcast collect makes it; batchcast doctor shows where it is looked for",
-            )
-        self._sqlite = _open_sqlite(path)
+        import psycopg
+        from psycopg.rows import dict_row
+
+        self._wrong, self._away = psycopg.Error, psycopg.OperationalError
+        where = normal_url(url).replace("+psycopg", "", 1)
+        if "connect_timeout=" not in where:
+            where += f"{'&' if '?' in where else '?'}connect_timeout=10"
+        reading = "-c default_transaction_read_only=on"
+        try:
+            self._connection = psycopg.connect(where, row_factory=dict_row, autocommit=True, options=reading)
+        except psycopg.Error as error:
+            raise self._explained(error) from None
 
     def rows(self, sql: str, **values: Any) -> list[Row]:
         """Every row of a query."""
-        if self._sqlite is not None:
-            try:
-                cursor = self._sqlite.execute(sql, values)
+        try:
+            if isinstance(self._connection, sqlite3.Connection):
+                cursor = self._connection.execute(sql, values)
                 names = [d[0] for d in cursor.description]
                 return [dict(zip(names, row)) for row in cursor]
-            except sqlite3.OperationalError as error:
-                raise Unreachable(f"{self.shown}: {error}", hint="batchcast doctor checks the store") from None
-            except sqlite3.DatabaseError as error:
-                raise InputError(f"{self.shown} is not a store of batchcast: {error}") from None
-        from sqlalchemy import text
-
-        with self._store.begin() as connection:
-            return [dict(row) for row in connection.execute(text(sql), values).mappings()]
+            return list(self._connection.execute(_NAMED.sub(r"%(\1)s", sql.replace("%", "%%")), values))
+        except self._wrong as error:
+            raise self._explained(error) from None
 
     def memory(self, cluster: str) -> dict[str, Any]:
         """What the collector remembers of a cluster."""
@@ -62,22 +62,21 @@ class Reader:
 
     def clusters(self) -> list[str]:
         """The clusters in this store."""
-        return [
-            row["cluster"]
-            for row in self.rows("SELECT DISTINCT cluster FROM meta WHERE cluster <> '' ORDER BY cluster")
-        ]
+        found = self.rows("SELECT DISTINCT cluster FROM meta WHERE cluster <> '' ORDER BY cluster")
+        return [row["cluster"] for row in found]
 
     def close(self) -> None:
         """Give the store back."""
-        if self._sqlite is not None:
-            self._sqlite.close()
-        else:
-            self._store.close()
+        self._connection.close()
+
+    def _explained(self, error: Exception) -> Exception:
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        return trouble(self.shown, said, away=isinstance(error, self._away))
 
 
 def _open_sqlite(path: str) -> sqlite3.Connection:
     """Read-only; where even the write-ahead index cannot be opened and nobody collects, the file as it lies there."""
-    last: Exception | None = None
+    last: sqlite3.DatabaseError | None = None
     for how in ("mode=ro", "mode=ro&immutable=1"):
         if "immutable" in how and os.path.exists(f"{path}-wal") and os.path.getsize(f"{path}-wal"):
             break  # unmerged changes: reading past them would answer from yesterday
@@ -87,8 +86,4 @@ def _open_sqlite(path: str) -> sqlite3.Connection:
             return connection
         except sqlite3.DatabaseError as error:
             last = error
-    if isinstance(last, sqlite3.OperationalError):
-        raise Unreachable(
-            f"{path} cannot be read: {last}", hint="batchcast doctor checks the store and its permissions"
-        )
-    raise InputError(f"{path} is not a store of batchcast: {last}")
+    raise trouble(path, str(last), away=isinstance(last, sqlite3.OperationalError))

@@ -1,8 +1,21 @@
-"""The tables: jobs, issued forecasts with their outcomes, and what is known of each cluster."""
+"""The tables: jobs, issued forecasts, what is known of each cluster; and the view of forecasts with outcomes."""
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Float, ForeignKey, Index, Integer, MetaData, Table, Text, UniqueConstraint
+from sqlalchemy import (
+    DDL,
+    BigInteger,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    event,
+)
 
 metadata = MetaData()
 _Row = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows by itself only for INTEGER
@@ -55,6 +68,10 @@ jobs = Table(
     Column("vanished", Float(53)),
     Column("told", Integer, nullable=False, server_default="0"),
     Column("first_seen", Float(53), nullable=False),
+    # As the clock told it: stays when accounting corrects the times above later, so that it can be told again.
+    Column("told_start", Float(53)),
+    Column("told_end", Float(53)),
+    Column("told_status", Text),
     UniqueConstraint("cluster", "job_id", "submit_time", "restarts", name="jobs_key"),
     Index("jobs_submit", "cluster", "submit_time"),
     Index("jobs_end", "cluster", "end_time"),
@@ -77,16 +94,26 @@ forecasts = Table(
     Column("levels", Text, nullable=False),
     Column("quantiles_s", Text, nullable=False),
     Column("basis", Text, nullable=False),
-    Column("outcome_s", Float(53)),
-    Column("resolution", Text),  # started, ended, withdrawn
     UniqueConstraint("row", "kind", "moment", "method", name="forecasts_key"),
 )
-forecasts_waiting = Index(
-    "forecasts_unresolved",
-    forecasts.c.row,
-    sqlite_where=forecasts.c.resolution.is_(None),
-    postgresql_where=forecasts.c.resolution.is_(None),
-)
+
+FORECAST_OUTCOMES = """CREATE VIEW forecast_outcomes AS
+SELECT f.id, f.row, f.kind, f.moment, f.method, f.as_of, f.issued_at, f.point_s, f.levels, f.quantiles_s, f.basis,
+  CASE WHEN j.start_time IS NULL THEN NULL
+       WHEN f.kind = 'wait' THEN CASE WHEN j.start_time > j.submit_time THEN j.start_time - j.submit_time ELSE 0 END
+       WHEN j.end_time IS NULL OR j.status = 'lost' THEN NULL
+       WHEN j.end_time > j.start_time THEN j.end_time - j.start_time ELSE 0 END AS outcome_s,
+  CASE WHEN j.start_time IS NOT NULL AND f.kind = 'wait' THEN 'started'
+       WHEN j.end_time IS NULL THEN NULL
+       WHEN j.status = 'lost' THEN 'lost'
+       WHEN j.start_time IS NULL THEN 'withdrawn' ELSE 'ended' END AS resolution
+FROM forecasts f JOIN jobs j ON j.row = f.row"""
+"""Every forecast with what became of it: never written down, so that it follows what accounting corrects later.
+
+`resolution`: started (waits), ended (run times), withdrawn, lost (nobody knows how it ended), NULL while open.
+`outcome_s` is the actual wait or run in seconds, NULL where there is none.
+"""
+event.listen(metadata, "after_create", DDL(FORECAST_OUTCOMES))
 
 REQUEST_COLUMNS = (
     "user_id", "group_id", "account", "partition_id", "qos", "job_name", "work_dir",

@@ -1,4 +1,4 @@
-"""What the live clock reads from the store and writes back: events not told yet, forecasts issued, their outcomes."""
+"""What the live clock reads from the store and writes back: events not told yet, forecasts issued."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, or_, select, update
+from sqlalchemy import Connection, Float, Text, bindparam, func, insert, or_, select, update
 
-from ..events.event import END, START, SUBMIT, WITHDRAW, Event
+from ..events.event import START, SUBMIT, Event
 from ..events.live import TOLD_GONE, TOLD_START, TOLD_SUBMIT, LiveJob
 from ..job import JobRequest
 from .schema import forecasts, jobs, meta
@@ -29,7 +29,8 @@ _REQUEST = (
     "qos",
     "job_name",
 )
-_COLUMNS = [jobs.c[name] for name in (*_REQUEST, "start_time", "end_time", "status", "told")]
+_LIFE = ("start_time", "end_time", "status", "told", "told_start", "told_end", "told_status")
+_COLUMNS = [jobs.c[name] for name in (*_REQUEST, *_LIFE)]
 
 
 def untold(connection: Connection, cluster: str, until: float) -> list[LiveJob]:
@@ -46,7 +47,15 @@ def told(connection: Connection, cluster: str) -> Iterator[LiveJob]:
 
 
 def _live_job(row: Mapping[str, Any]) -> LiveJob:
-    """A row of the table as the clock takes it; processors by the reading rule `req`: asked for, else held."""
+    """A row of the table as the clock takes it: what was told as it was told, the rest as it is known now.
+
+    Processors by the reading rule `req`: asked for, else held.
+    """
+    start, end, status = row["start_time"], row["end_time"], row["status"]
+    if row["told"] & (TOLD_START | TOLD_GONE):
+        start = row["told_start"]
+    if row["told"] & TOLD_GONE:
+        end, status = row["told_end"], row["told_status"]
     procs = row["req_procs"] or row["alloc_procs"]
     request = JobRequest(
         row=row["row"],
@@ -58,41 +67,29 @@ def _live_job(row: Mapping[str, Any]) -> LiveJob:
         queue_id=row["partition_id"],  # in Slurm and PBS a partition is the queue
         **{name: row[name] for name in _REQUEST[7:]},
     )
-    return LiveJob(request, _number(row["start_time"]), _number(row["end_time"]), row["status"], row["told"])
+    return LiveJob(request, _number(start), _number(end), status, row["told"])
 
 
 def mark_told(connection: Connection, events: Iterable[Event]) -> None:
-    """Remember that these events were told, and give the forecasts of their jobs the outcome they are."""
-    bits: dict[int, int] = {}
-    outcomes: list[dict[str, Any]] = []
+    """Remember that these events were told, and as what."""
+    found: dict[int, dict[str, Any]] = {}
     for event in events:
         row = event.job.row  # type: ignore[union-attr]
-        kind = event.kind
-        bits[row] = bits.get(row, 0) | {SUBMIT: TOLD_SUBMIT, START: TOLD_START}.get(kind, TOLD_GONE)
-        if kind == START:
-            outcomes.append({"row_": row, "kind_": "wait", "outcome": event.wait_time, "how": "started"})  # type: ignore[union-attr]
-        elif kind == END:
-            outcomes.append({"row_": row, "kind_": "runtime", "outcome": event.run_time, "how": "ended"})  # type: ignore[union-attr]
-        elif kind == WITHDRAW:
-            outcomes += [{"row_": row, "kind_": k, "outcome": None, "how": "withdrawn"} for k in ("wait", "runtime")]
-    if bits:
-        statement = update(jobs).where(jobs.c.row == bindparam("row_"))
-        connection.execute(
-            statement.values(told=jobs.c.told.op("|")(bindparam("bits"))),
-            [{"row_": r, "bits": b} for r, b in bits.items()],
-        )
-    resolve(connection, outcomes)
-
-
-def resolve(connection: Connection, outcomes: Sequence[Mapping[str, Any]]) -> None:
-    """Outcomes (`row_`, `kind_`, `outcome`, `how`) for whatever forecast of that job and kind has none yet."""
-    if outcomes:
-        waiting = update(forecasts).where(
-            forecasts.c.row == bindparam("row_"),
-            forecasts.c.kind == bindparam("kind_"),
-            forecasts.c.resolution.is_(None),
-        )
-        connection.execute(waiting.values(outcome_s=bindparam("outcome"), resolution=bindparam("how")), list(outcomes))
+        one = found.setdefault(row, {"row_": row, "bits": 0, "start": None, "end": None, "how": None})
+        if event.kind == SUBMIT:
+            one["bits"] |= TOLD_SUBMIT
+        elif event.kind == START:
+            one |= {"bits": one["bits"] | TOLD_START, "start": event.time}
+        else:
+            one |= {"bits": one["bits"] | TOLD_GONE, "end": event.time, "how": getattr(event, "status", None)}
+    if found:
+        values = {
+            "told": jobs.c.told.op("|")(bindparam("bits")),
+            "told_start": func.coalesce(bindparam("start", type_=Float), jobs.c.told_start),
+            "told_end": func.coalesce(bindparam("end", type_=Float), jobs.c.told_end),
+            "told_status": func.coalesce(bindparam("how", type_=Text), jobs.c.told_status),
+        }
+        connection.execute(update(jobs).where(jobs.c.row == bindparam("row_")).values(values), list(found.values()))
 
 
 def issue(connection: Connection, issued: Sequence[Mapping[str, Any]]) -> None:

@@ -1,8 +1,15 @@
-"""The public conformance suite: hold any method to what ours pass."""
+"""The public conformance suite: hold any method to what ours pass.
 
+>>> from batchcast import testing
+>>> from batchcast.predict.runtime.last_2 import Last2
+>>> len(testing.check_predictor(lambda trace: Last2())) > 5
+True
+"""
+
+from .heuristic import check_heuristic
 from .logs import odd_logs, small_log
 from .order import check_order
 from .predictor import check_predictor
 from .wait import check_wait_predictor
 
-__all__ = ["check_order", "check_predictor", "check_wait_predictor", "odd_logs", "small_log"]
+__all__ = ["check_heuristic", "check_order", "check_predictor", "check_wait_predictor", "odd_logs", "small_log"]

@@ -45,7 +45,11 @@ def small_log(jobs: int = 160, seed: int = 0) -> Trace:
 
 
 def odd_logs() -> Mapping[str, Trace]:
-    """Logs by what is odd about them; every predictor has to answer on each."""
+    """Logs by what is odd about them; every predictor has to answer on each.
+
+    >>> len(odd_logs()["one job"])
+    1
+    """
     base = small_log(60, seed=1)
     n = len(base)
 

@@ -1,13 +1,13 @@
-"""Write a trace as CSV: our columns by name, unknown left empty; the file is whole or not there."""
+"""Write a trace as batchcast's own CSV (`formats.csv_own`); the file is whole or not there."""
 
 from __future__ import annotations
 
 import csv
-import math
 import os
 from pathlib import Path
 
-from ..table import Nominal, Trace
+from ..formats.csv_own import header_and_texts
+from ..table import Trace
 
 
 def write_csv(trace: Trace, path: str | Path) -> None:
@@ -18,28 +18,12 @@ def write_csv(trace: Trace, path: str | Path) -> None:
     """
     target = Path(path)
     beside = target.with_name(f".{target.name}.{os.getpid()}")
-    columns = [_texts(trace, name) for name in trace.names]
+    names, columns = header_and_texts(trace)
     try:
         with beside.open("w", newline="", encoding="utf-8") as out:
             writer = csv.writer(out, lineterminator="\n")
-            writer.writerow(trace.names)
+            writer.writerow(names)
             writer.writerows(zip(*columns))
         beside.replace(target)
     finally:
         beside.unlink(missing_ok=True)
-
-
-def _texts(trace: Trace, name: str) -> list[str]:
-    values = trace.column(name)
-    if isinstance(values, Nominal):
-        return ["" if value is None else str(value) for value in values.decode()]
-    if values.dtype.kind != "f":
-        return [str(value) for value in values.tolist()]
-    shift = trace.info.unix_start if name in ("submit_time", "eligible_time") else 0.0
-    return [_text(value + shift) for value in values.tolist()]
-
-
-def _text(value: float) -> str:
-    if math.isnan(value) or math.isinf(value):
-        return ""
-    return str(int(value)) if value == int(value) else repr(value)

@@ -14,6 +14,8 @@ import numpy as np
 
 from ..columns import COLUMNS
 from ..errors import InputError, UsageError, input_error
+from ..events.recorded import Forecasts
+from ..simulate import Schedule
 from ..table import LogInfo, Nominal, Trace, Values
 
 METADATA = b"batchcast"
@@ -40,12 +42,17 @@ def write_parquet(trace: Trace, path: str | Path) -> None:
         beside.unlink(missing_ok=True)
 
 
-def to_arrow(trace: Trace) -> Any:
+def to_arrow(trace: Trace | Schedule | Forecasts) -> Any:
     """The trace as a pyarrow Table: columns, extra columns, LogInfo in the schema's metadata; unknown becomes null.
 
-    Raises UsageError without pyarrow. O(rows).
+    A Schedule or Forecasts become a Table of their `columns()`. Raises UsageError without pyarrow. O(rows).
+
+    >>> to_arrow(Trace.from_arrays({"submit_time": [0.0, 5.0], "user_id": ["ada", None]}))["user_id"].to_pylist()
+    ['ada', None]
     """
     pa, _ = arrow()
+    if not isinstance(trace, Trace):
+        return pa.table(trace.columns())
     arrays, mixed = {}, []
     for name in trace.names:
         values = trace.column(name)

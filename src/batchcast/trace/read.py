@@ -8,11 +8,15 @@ from itertools import chain
 from pathlib import Path
 
 from ..errors import UsageError, input_error
+from ..formats.csv_map import ColumnMap, unrecognised_header
+from ..formats.csv_rows import header_of
 from ..table import LogInfo, Trace
+from .absurd import without_absurd
+from .maps import fitting_map, map_of, ready_maps
 from .source import FORMS, Source
 from .zone import zone
 
-FORMATS = ("swf", "sacct", "pbs", "parquet")
+FORMATS = ("swf", "sacct", "pbs", "csv", "parquet")
 _GLANCE = 1 << 13
 
 
@@ -23,22 +27,33 @@ def read_trace(
     strict: bool = False,
     timezone: str | None = None,
     procs_total: float | None = None,
+    map: str | ColumnMap | None = None,
 ) -> Trace:
     """The log at `path` (`-`: standard input) as a Trace: plain, gzip or xz; SWF, a `sacct -P` dump,
-    a PBS accounting log, or a Parquet file (`trace.parquet`).
+    a PBS accounting log, batchcast's own CSV, another CSV through a column map, or a Parquet file (`trace.parquet`).
 
-    The format is told by content unless given (one of `FORMATS`). The zone of dates is `timezone`, else the log's own
-    TimeZoneString, else its TimeZone, else UTC; `info.timezone_source` says which. `procs_total` overrides the
-    machine's size in the header. What was dropped is counted in `info.dropped`, what was odd is said in `info.notes`.
+    `map` is a ready-made map's name, a TOML file, or a `ColumnMap`; without it a ready-made map is taken where a CSV
+    has exactly its columns. The format is told by content unless given (one of `FORMATS`). The zone of dates is
+    `timezone`, else the log's own TimeZoneString, else its TimeZone, else the map's, else UTC; `info.timezone_source`
+    says which. `procs_total` overrides the machine's size in the header. What was dropped is counted in
+    `info.dropped`, what was odd is said in `info.notes`.
     Raises InputError (no such file, no log in it; with `strict`: the first broken line), UsageError for a bad option.
     About a million SWF lines a second.
+
+    >>> from batchcast.trace.demo import demo_path
+    >>> log = read_trace(demo_path())
+    >>> len(log), log.info.max_procs, log.info.format
+    (5000, 256.0, 'swf')
     """
     if format is not None and format not in FORMATS:
         raise UsageError(f"not a format: {format!r} (accepted: {', '.join(FORMATS)})")
+    if map is not None and format not in (None, "csv"):
+        raise UsageError(f"--map is for CSV, not for --format {format}", hint="one of them alone")
     if timezone is not None:
         zone(timezone)
+    chosen = map_of(map) if isinstance(map, str) else map
     source = Source(path, strict=strict)
-    trace = _parse(source, format, strict, timezone)
+    trace = without_absurd(_parse(source, format, strict, timezone, chosen), strict=strict)
     info = replace(trace.info, source=source.name, sha256=source.sha256)
     info = _with_zone(info, timezone)
     if source.damage:
@@ -48,11 +63,13 @@ def read_trace(
     return trace.with_info(info)
 
 
-def _parse(source: Source, format: str | None, strict: bool, timezone: str | None) -> Trace:
+def _parse(source: Source, format: str | None, strict: bool, timezone: str | None, chosen: ColumnMap | None) -> Trace:
     blocks = source.blocks()
     first = next(blocks, b"")
-    format = format or sniff(first) or _unrecognised(source, first)
+    format = "csv" if chosen else format or sniff(first) or _unrecognised(source, first)
     whole: Iterator[bytes] = chain([first], blocks)
+    if format == "csv":
+        return _parse_csv(whole, header_of(first), source, strict, timezone, chosen)
     if format == "swf":
         from ..formats.swf import read_swf
 
@@ -70,8 +87,33 @@ def _parse(source: Source, format: str | None, strict: bool, timezone: str | Non
     return read_sacct(whole, source.name, strict=strict, zone=zone(timezone or "UTC"))
 
 
+def _parse_csv(
+    whole: Iterator[bytes],
+    header: list[str],
+    source: Source,
+    strict: bool,
+    timezone: str | None,
+    chosen: ColumnMap | None,
+) -> Trace:
+    """The named map, else the ready-made one with exactly these columns, else our own columns."""
+    from ..formats.csv_own import is_own, read_own_csv
+
+    mapped = chosen or fitting_map(header)
+    if mapped is None and is_own(header):
+        return read_own_csv(whole, source.name, strict=strict)
+    if mapped is None:
+        raise unrecognised_header(source.name, header, [each.name for each in ready_maps()])
+    from ..formats.csv_log import read_mapped_csv
+
+    where = zone(timezone or mapped.timezone or "UTC")
+    trace = read_mapped_csv(whole, mapped, source.name, strict=strict, zone=where)
+    if mapped.timezone and not timezone:
+        trace = trace.with_info(replace(trace.info, timezone=mapped.timezone, timezone_source=f"the map {mapped.name}"))
+    return trace
+
+
 def sniff(sample: bytes) -> str | None:
-    """`swf`, `pbs`, `sacct` or `parquet`, or None when the bytes have the marks of no format.
+    """`swf`, `pbs`, `sacct`, `csv` or `parquet`, or None when the bytes have the marks of no format.
 
     >>> sniff(b"; MaxProcs: 128\\n"), sniff(b"JobID|Submit|State\\n"), sniff(b"PAR1..."), sniff(b"hello\\n")
     ('swf', 'sacct', 'parquet', None)
@@ -90,7 +132,9 @@ def sniff(sample: bytes) -> str | None:
 
     if looks_like_sacct(sample[:_GLANCE].decode("utf-8", "replace")):
         return "sacct"
-    return "swf" if looks_like_swf(sample) else None  # junk may come first
+    if looks_like_swf(sample):  # junk may come first
+        return "swf"
+    return "csv" if header_of(sample) else None
 
 
 def _unrecognised(source: Source, sample: bytes) -> str:
@@ -98,7 +142,7 @@ def _unrecognised(source: Source, sample: bytes) -> str:
     what = "binary data, not a job log" if junk > len(sample[:4096]) // 100 else "not a job log of a known format"
     line = sample.split(b"\n", 1)[0][:60].decode("utf-8", "replace")
     raise input_error(
-        source.name, what, line=1, value=line, accepted=FORMS, hint="--format swf, sacct or pbs to insist"
+        source.name, what, line=1, value=line, accepted=FORMS, hint=f"--format {', '.join(FORMATS)} to insist"
     )
 
 
@@ -106,9 +150,10 @@ def _with_zone(info: LogInfo, timezone: str | None) -> LogInfo:
     """The zone that counts; a header's zone that does not exist gives way with a note."""
     if timezone is not None:
         return replace(info, timezone=timezone, timezone_source="--timezone")
-    if info.format == "sacct":
-        note = "the dump's times carry no zone and are read as UTC: --timezone NAME says where the cluster stands"
-        return info.with_note(note) if info.header.get("local_times") else info
+    if info.format in ("sacct", "csv"):
+        note = "the log's times carry no zone and are read as UTC: --timezone NAME says where the cluster stands"
+        is_guess = info.header.get("local_times") and info.timezone_source == "default"
+        return info.with_note(note) if is_guess else info
     try:
         zone(info.timezone)
     except UsageError:

@@ -5,10 +5,41 @@ from __future__ import annotations
 import gzip
 import lzma
 import os
+from contextlib import nullcontext
 from pathlib import Path
+from typing import IO, Any
 
-from ..formats.swf_write import write_lines
+from ..errors import InputError, UsageError
+from ..formats.swf_write import write_chunks
 from ..table import Trace
+from .csv import write_csv
+from .parquet import write_parquet
+
+ENDINGS = ".swf, .swf.gz, .swf.xz, .csv, .parquet"
+
+
+def write_by_ending(trace: Trace, path: str | Path) -> str:
+    """Write at `path` in the format of its ending, and say which; UsageError when it names none, InputError when the
+    file cannot be written."""
+    kind = kind_of(path)
+    try:
+        {"swf": write_trace, "csv": write_csv, "parquet": write_parquet}[kind](trace, path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+    return kind
+
+
+def kind_of(path: str | Path) -> str:
+    """The format an ending names; UsageError when it names none: asked before the work, not after it.
+
+    >>> kind_of("a/log.swf.gz"), kind_of("LOG.CSV")
+    ('swf', 'csv')
+    """
+    name = str(path).lower()
+    for ending in ENDINGS.split(", "):
+        if name.endswith(ending):
+            return ending.split(".")[1]
+    raise UsageError(f"{path}: its ending names no format (accepted: {ENDINGS})")
 
 
 def write_trace(trace: Trace, path: str | Path) -> None:
@@ -17,14 +48,20 @@ def write_trace(trace: Trace, path: str | Path) -> None:
     Written beside and renamed, so that nobody sees half a log. OSError as the system gives it.
     """
     target = Path(path)
-    text = "".join(f"{line}\n" for line in write_lines(trace)).encode()
-    if target.suffix == ".gz":
-        text = gzip.compress(text, 9, mtime=0)
-    elif target.suffix == ".xz":
-        text = lzma.compress(text)
     beside = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        beside.write_bytes(text)
+        with beside.open("wb") as plain, _packed(plain, target.suffix) as out:
+            for text in write_chunks(trace):
+                out.write(text.encode())
         beside.replace(target)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def _packed(plain: IO[bytes], suffix: str) -> Any:
+    """The file itself, or a packer in front of it."""
+    if suffix == ".gz":
+        return gzip.GzipFile("", "wb", 9, plain, mtime=0)
+    if suffix == ".xz":
+        return lzma.LZMAFile(plain, "wb")
+    return nullcontext(plain)

@@ -33,7 +33,7 @@ MEANINGS = {
 }
 EXTRA_FEATURES = ("nions", "nelect")
 FEATURES = tuple(name for name in MEANINGS if name not in EXTRA_FEATURES)
-DEFAULTS_FROM = "VASP manual (stored wiki pages, revisions up to 2025); NELM, NELMIN, EDIFF, NBANDS: see docs/vasp.md"
+DEFAULTS_FROM = "VASP manual (wiki pages of the tags, stored revisions up to 2026): see docs/vasp.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,19 +100,19 @@ def default_isym(potentials: Sequence[Potential], has_hybrid: bool) -> int:
 
 
 def default_nbands(electrons: float, ions: int, given: Mapping[str, Any] | None = None) -> int:
-    """NBANDS where the INCAR has none: max(ceil(NELECT/2) + ceil(NIONS/2), ceil(0.6 NELECT)).
+    """NBANDS where the INCAR has none: max(nint(NELECT + 2)/2 + max(NIONS/2, 3), int(0.6 NELECT)), in whole numbers.
 
-    With ISPIN=2 the magnetic half, floor((sum of MAGMOM + 1)/2), comes on top (MAGMOM is 1 an ion where absent); a
-    noncollinear run has twice as many bands, its moment being the largest Cartesian sum. VASP manual, page NBANDS
-    (revisions 2019 to 2025); VASP's own code differs by at most 3 bands in cells of few ions and rounds up further to
-    fill its processors. O(ions).
+    VASP manual, page NBANDS, revision of 3 September 2025 (halves cut off, as a count needs). Where spins differ half
+    the moment comes on top: ISPIN=2 adds floor((sum of MAGMOM + 1)/2), MAGMOM being 1 an ion where absent (the page's
+    2019 revision has the term NMAG, today's has none); a noncollinear run has twice as many bands, its moment being
+    the largest Cartesian sum. VASP then rounds up to fill its processors, which inputs do not say. O(ions).
 
     >>> default_nbands(8.0, 2), default_nbands(8.0, 2, {"ISPIN": 2}), default_nbands(100.0, 4)
-    (5, 6, 60)
+    (8, 9, 60)
     """
     tags = given or {}
-    # 0.6 has no exact binary form: without the tolerance 5 electrons would need 4 bands, not 3
-    bands = max(math.ceil(electrons / 2) + math.ceil(ions / 2), math.ceil(0.6 * electrons - 1e-9))
+    # 0.6 has no exact binary form: the tolerance keeps 3/5 of a multiple of 5 whole
+    bands = max(math.floor(electrons + 2.5) // 2 + max(ions // 2, 3), math.floor(0.6 * electrons + 1e-9))
     moments = tags.get("MAGMOM", ())
     if tags.get("LNONCOLLINEAR") or tags.get("LSORBIT"):
         sums = [sum(moments[k::3]) for k in range(3)] if moments else [float(ions)]

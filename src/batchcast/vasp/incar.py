@@ -73,7 +73,8 @@ def parse_incar(text: str, path: str = "INCAR") -> Incar:
     Syntax (VASP manual, page INCAR, 2025): comments after # or !; statements parted by `;`; a backslash at the end of
     a line continues it; values in double quotes span lines; groups in braces (VASP 6) name their tags GROUP/TAG;
     Fortran numbers (1.D-5, .5), logicals (T, .TRUE., f) and repeat counts (3*0.5); any case; words after the value
-    are ignored (`ENCUT = 300 eV`). Of a tag given twice the first counts, as in VASP's reader, and a note says so.
+    are ignored (`ENCUT = 300 eV`). Of a tag given twice the first counts, as in VASP's reader (the page does not say
+    so), and a note tells.
     Raises InputError with file, line, tag and accepted forms. O(length).
 
     >>> parse_incar("encut = 400 eV ; ispin=2  # spin\\nMAGMOM = 2*1.5 \\\\\\n -1\\nLREAL = A").values

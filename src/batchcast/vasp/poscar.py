@@ -109,8 +109,12 @@ def _counts(lines: list[str], at: int, path: str) -> tuple[int, ...]:
 def _check_positions(lines: list[str], first: int, ions: int, path: str) -> None:
     """Every ion has a line, and about a hundred of them (all of a small cell's, the last always) hold three numbers."""
     block = lines[first : first + ions]
-    there = next((k for k, line in enumerate(block) if not line.strip()), len(block))
-    if there < ions:
+    if len(block) < ions or not all(map(str.strip, block)):
+        there = next((k for k, line in enumerate(block) if not line.strip()), len(block))
         raise truncated(path, first + there, f"after {there} of {ions} ion positions")
     for ion in {*range(0, ions, 1 + ions // 100), ions - 1}:
-        floats_at(lines, first + ion, path, f"position of ion {ion + 1}", at_least=3)
+        try:
+            x, y, z = block[ion].split()[:3]
+            float(x), float(y), float(z)
+        except ValueError:  # Fortran's 1.0D0, or an error to be told in full
+            floats_at(lines, first + ion, path, f"position of ion {ion + 1}", at_least=3)

@@ -40,19 +40,19 @@ def scan_potcar(
     """
     known = {} if lengths is None else lengths
     found: list[Potential] = []
-    buffer = bytearray(BLOCK)
-    start, is_near = 0, True
+    window = _Window(descriptor)
     key, zval_at = b"", -1
-    while (hit := _next_header(descriptor, buffer, start, is_near)) is not None:
+    while (hit := window.next_header()) is not None:
         header, at, position = hit
-        end = header.rfind(_END, 0, at)
+        titel = header.rfind(b"TITEL", 0, at)  # close before ZVAL; what ends the potential before it, close before that
+        end = header.rfind(_END, 0, max(titel, 0))
         if key and end >= 0:
             known[key] = position - at + end - zval_at
-        found.append(_potential(header, at, position, descriptor, path))
-        key, zval_at = header[header.rfind(b"TITEL", 0, at) : header.find(b"\n", header.find(b"ENMAX", at))], position
+        found.append(_potential(header, titel, at, position, descriptor, path))
+        key, zval_at = header[titel : header.find(b"\n", header.find(b"ENMAX", at))], position
         jump = known.get(key, 0)
-        is_near = jump > 0 and os.pread(descriptor, len(_END), position + jump) == _END
-        start = position + jump if is_near else position + 1
+        if jump > 0 and os.pread(descriptor, len(_END), position + jump) == _END:
+            window.jump(position + jump)
     _check_end(descriptor, path, found)
     return tuple(found)
 
@@ -70,33 +70,50 @@ def _check_end(descriptor: int, path: str, found: list[Potential]) -> None:
         )
 
 
-def _next_header(descriptor: int, buffer: bytearray, start: int, is_near: bool) -> tuple[bytes, int, int] | None:
-    """The bytes around the next ZVAL from `start` on, where in them it stands, and where in the file."""
-    window = memoryview(buffer)[: NEAR if is_near else len(buffer)]
-    while length := os.preadv(descriptor, [window], start):
-        at = buffer.find(b"Z", 0, length)
-        while at >= 0:
-            if REACH <= at <= length - REACH:
-                if buffer.startswith(b"ZVAL", at):
-                    return bytes(buffer[at - REACH : at + REACH]), REACH, start + at
+class _Window:
+    """A block of the file that moves on: every byte is read once, what a jump passes over not at all."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor, self.buffer = descriptor, bytearray(BLOCK)
+        self.start = self.length = self.at = 0  # of the block in the file, of what it holds, of the search in it
+        self.next_read = NEAR
+
+    def jump(self, position: int) -> None:
+        """Go on at `position`, where a header is near: in this block, or in a small one there."""
+        self.at = position - self.start
+        if self.at >= self.length:
+            self.start, self.length, self.at, self.next_read = position, 0, 0, NEAR
+
+    def next_header(self) -> tuple[bytes, int, int] | None:
+        """The bytes around the next ZVAL, where in them it stands, and where in the file."""
+        while True:
+            at = self.buffer.find(b"Z", self.at, self.length)
+            if at < 0:
+                if not self._read_on():
+                    return None
+                continue
+            self.at = at + 1
+            if REACH <= at <= self.length - REACH:
+                if self.buffer.startswith(b"ZVAL", at):
+                    return bytes(self.buffer[at - REACH : at + REACH]), REACH, self.start + at
             else:  # too near an edge of the block
-                first = max(0, start + at - REACH)
-                header = os.pread(descriptor, 2 * REACH, first)
-                if header.startswith(b"ZVAL", start + at - first):
-                    return header, start + at - first, start + at
-            at = buffer.find(b"Z", at + 1, length)
-        start += length
-        window = memoryview(buffer)
-    return None
+                first = max(0, self.start + at - REACH)
+                header = os.pread(self.descriptor, 2 * REACH, first)
+                if header.startswith(b"ZVAL", self.start + at - first):
+                    return header, self.start + at - first, self.start + at
+
+    def _read_on(self) -> int:
+        self.start += self.length
+        self.length = os.preadv(self.descriptor, [memoryview(self.buffer)[: self.next_read]], self.start)
+        self.at, self.next_read = 0, BLOCK
+        return self.length
 
 
-def _potential(header: bytes, at: int, position: int, descriptor: int, path: str) -> Potential:
+def _potential(header: bytes, titel: int, at: int, position: int, descriptor: int, path: str) -> Potential:
     """The values around the ZVAL at `at`: TITEL and LULTRA are the last before it, ENMAX the first after it."""
-    first = header.rfind(_END, 0, at) + 1
-    titel = header.rfind(b"TITEL", first, at)
-    if titel < 0:
+    if titel < 0 or header.find(_END, titel, at) >= 0:
         raise input_error(path, "a potential without TITEL", line=_line_of(descriptor, position))
-    ultrasoft = _text(header, header.rfind(b"LULTRA", first, at))
+    ultrasoft = _text(header, header.rfind(b"LULTRA", titel, at))
     zval, enmax = _text(header, at), _text(header, header.find(b"ENMAX", at))
     try:
         return Potential(

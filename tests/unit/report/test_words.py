@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from batchcast.evaluate.accuracy import Scores
-from batchcast.evaluate.evaluation import Evaluation, Outcome
+from batchcast.evaluate.evaluation import Evaluation, Outcome, evaluate
 from batchcast.evaluate.validity import Validity
 from batchcast.report.words import opening, validity_line
 from batchcast.table import LogInfo, Trace
@@ -67,6 +67,18 @@ def test_what_truth_does_not_gain_has_no_share() -> None:
     assert "% of what perfect knowledge" not in words
 
 
+def test_better_than_the_truth_is_explained_and_no_share() -> None:
+    words = text(found({**GOOD, ("easy", "last_2"): 200.0}))
+    assert "the forecast does better" in words
+    assert "% of what perfect knowledge" not in words
+
+
+def test_forecasts_that_change_nothing_are_said_to_change_nothing() -> None:
+    words = text(found({("easy", "requested"): 600.0, ("easy", "last_2"): 601.0, ("easy", "actual"): 540.0}))
+    assert "they wait as long; knowing every run time beforehand would give 9 min (10 % shorter) under EASY" in words
+    assert "harm" not in words
+
+
 def test_a_policy_that_needs_no_forecasts_is_preferred_where_it_is_better() -> None:
     waits = {("easy-sjbf", spec): wait for spec, wait in (("requested", 400.0), ("last_2", 420.0), ("actual", 380.0))}
     words = text(found({**GOOD, **waits}))
@@ -82,7 +94,7 @@ def test_longer_tails_are_named_as_the_price() -> None:
 def test_gains_in_doubt_are_no_advice() -> None:
     evaluation = found(GOOD, ratio=4.8)
     assert "Worth a trial" not in text(evaluation)
-    assert "Do not decide on these simulated waits" in text(evaluation)
+    assert text(evaluation).index("Do not decide on the simulated waits that follow") < text(evaluation).index("EASY")
     line = validity_line(evaluation)
     assert line.tone == "warning"
     assert "the recorded mean is 4.8 times the simulated one" in line.text
@@ -91,6 +103,7 @@ def test_gains_in_doubt_are_no_advice() -> None:
 
 def test_the_other_way_round_is_said_the_other_way_round() -> None:
     assert "the simulated mean is 4.0 times the recorded one" in validity_line(found(GOOD, ratio=0.25)).text
+    assert "recorded, nobody waited" in validity_line(found(GOOD, ratio=0.0)).text
 
 
 def test_a_close_simulation_may_compare_policies() -> None:
@@ -110,3 +123,10 @@ def test_where_nobody_waits_there_is_nothing_to_gain() -> None:
     words = text(found(dict.fromkeys(GOOD, 0.2), ratio=1000.0))
     assert "nothing for a forecast to gain" in words
     assert "Worth a trial" not in words
+
+
+def test_forecasts_without_their_fields_are_not_called_the_best() -> None:
+    log = Trace.from_arrays({"submit_time": [0.0, 9.0], "run_time": [5.0, 6.0], "req_time": [60.0, 60.0]})
+    words = text(evaluate(log))
+    assert "The log does not hold user_id and procs, so the forecasts tried here can only repeat the limits." in words
+    assert "best forecast" not in words

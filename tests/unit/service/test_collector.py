@@ -9,6 +9,7 @@ import pytest
 
 from batchcast.errors import Unreachable
 from batchcast.formats.sighting import Sighting, Site, Snapshot
+from batchcast.service.answers import staleness
 from batchcast.service.collector import Collector, Cycle
 from batchcast.service.settings import Settings, load
 from batchcast.store.database import Store
@@ -34,25 +35,26 @@ class Script:
     keeps: float = 300.0
     ctld: bool = True
     dbd: bool = True
+    ahead: float = 0.0
     asked: list[tuple[float, float]] = field(default_factory=list)
 
     def now(self) -> float:
-        return self.time
+        return self.time + self.ahead
 
     def snapshot(self) -> Snapshot:
         if not self.ctld:
             raise Unreachable("slurmctld is away")
         shown = [self._seen(j) for j in self.jobs if j.submit <= self.time < j.end + self.keeps]
-        return Snapshot(self.time, tuple(shown))
+        return Snapshot(self.now(), tuple(shown))
 
     def history(self, since: float, until: float) -> Snapshot:
         if not self.dbd:
             raise Unreachable("slurmdbd is away")
         self.asked.append((since, until))
-        return Snapshot(self.time, tuple(self._seen(j) for j in self.jobs if since <= j.end <= min(until, self.time)))
+        return Snapshot(self.now(), tuple(self._seen(j) for j in self.jobs if since <= j.end <= min(until, self.time)))
 
     def site(self) -> Site:
-        return Site("c", "22.05", self.keeps, False, 16.0, True, {})
+        return Site("c", "22.05", self.keeps, False, 16.0, True, {}, self.ahead)
 
     def _seen(self, j: Job) -> Sighting:
         common = {"user_id": "ada", "partition_id": "main", "req_procs": 1.0, "procs": 1.0, "req_time": 600.0}
@@ -98,7 +100,7 @@ def test_jobs_come_in_once_and_every_forecast_comes_out(settings: Settings) -> N
     step(script, collector, *range(1000, 1300, 30))
     assert stored(settings) == [("1", 1050, 1100, 0, 7), ("2", 1100, 1150, 0, 7), ("3", 1012, 1013, 0, 7)]
     outcomes = Reader(settings["store"]).rows(
-        "SELECT kind, outcome_s FROM forecasts WHERE moment = 'submit' ORDER BY row, kind"
+        "SELECT kind, outcome_s FROM forecast_outcomes WHERE moment = 'submit' ORDER BY row, kind"
     )
     assert [o["outcome_s"] for o in outcomes] == [50, 45, 50, 90, 1, 1]
 
@@ -108,13 +110,13 @@ def test_a_new_collector_goes_on_where_a_killed_one_was(settings: Settings, new_
     whole, pieces = Script(jobs), Script(jobs)
     step(whole, collect(whole, settings), *range(1000, 1700, 30))
     wanted = Reader(settings["store"]).rows(
-        "SELECT row, kind, point_s, basis, outcome_s FROM forecasts WHERE moment = 'submit' ORDER BY id"
+        "SELECT row, kind, point_s, basis, outcome_s FROM forecast_outcomes WHERE moment = 'submit' ORDER BY id"
     )
     other = load({**settings.values, "store": new_url()}, {})
     for time in range(1000, 1700, 30):
         step(pieces, collect(pieces, other), time)
     again = Reader(other["store"]).rows(
-        "SELECT row, kind, point_s, basis, outcome_s FROM forecasts WHERE moment = 'submit' ORDER BY id"
+        "SELECT row, kind, point_s, basis, outcome_s FROM forecast_outcomes WHERE moment = 'submit' ORDER BY id"
     )
     assert again == wanted
     assert len(wanted) == 40
@@ -209,9 +211,28 @@ def test_a_predictor_that_fails_costs_no_history(settings: Settings, monkeypatch
         assert len(stored(settings)) == 1
     step(script, collector, 1090, 1120)
     assert stored(settings) == [("1", 1050, 1100, 0, 7)]
-    assert (
-        len(
-            Reader(settings["store"]).rows("SELECT * FROM forecasts WHERE resolution IS NOT NULL AND moment = 'submit'")
-        )
-        == 2
+    came = Reader(settings["store"]).rows(
+        "SELECT resolution FROM forecast_outcomes WHERE resolution IS NOT NULL AND moment = 'submit'"
     )
+    assert len(came) == 2
+
+
+@pytest.mark.parametrize("ahead", [-40.0, 40.0])
+def test_a_clock_that_goes_wrong_makes_nothing_late_and_is_said(settings: Settings, ahead: float) -> None:
+    script = Script([Job(str(k), 1000 + 7 * k, 1004 + 9 * k, 1005 + 11 * k) for k in range(20)], ahead=ahead)
+    collector = collect(script, settings)
+    step(script, collector, *range(1000, 1400, 30))
+    memory = Reader(settings["store"]).memory("c")
+    assert memory["late"] == 0
+    assert [r[4] for r in stored(settings)] == [7] * 20
+    assert any("NTP" in said for said in staleness(memory, script.now()))
+
+
+def test_a_batch_system_that_was_never_seen_is_a_problem_not_an_end(settings: Settings) -> None:
+    script = Script([])
+    collector = collect(script, settings)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Script, "site", lambda _: (_ for _ in ()).throw(Unreachable("there is no scontrol")))
+        cycle = step(script, collector, 1000)
+    assert (cycle.problems, cycle.unreachable) == (["there is no scontrol"], True)
+    assert step(script, collector, 1030).problems == []

@@ -114,6 +114,15 @@ def test_under_conservative_who_comes_later_changes_nothing_for_who_came_before(
     assert part["start"].tolist() == whole["start"][:few].tolist()
 
 
+@given(st.lists(one_job, min_size=2, max_size=40), st.sampled_from([0.5, 2.0, 50.0]))
+def test_with_ageing_nobody_is_passed_for_ever(rows, ageing):
+    """Who comes later than planned / ageing after a waiting job, however short, does not start before it."""
+    jobs, _, _ = both(rows, Policy(f"sjf:ageing={ageing}", backfill="none"))
+    for waiting in jobs:
+        late = jobs["submit"] > waiting["submit"] + waiting["first"] / ageing
+        assert (jobs["start"][late] >= waiting["start"]).all()
+
+
 @given(
     st.lists(one_job, min_size=100, max_size=400),
     st.sampled_from(["fcfs", "sjf", "wfp"]),

@@ -165,3 +165,18 @@ def test_a_long_queue_does_not_turn_a_pass_quadratic(policy):
         looked_at.append(int(state.registers["looked_at"][0]) / passes / waiting)
     assert looked_at[1] < 12
     assert looked_at[1] < 1.5 * looked_at[0] + 0.5
+
+
+def test_f1_to_f4_are_the_authors_fits_divided_by_their_first_factors():
+    """The coefficients their simulator was published with; the paper prints the quotient with three digits, cut."""
+    fits = {  # of r's function, of n's function, of log10(s)
+        "f1": (-0.0155183403, -0.0005149209, 0.0069596182),
+        "f2": (0.0000342717, 0.0076562110, 0.0067364626),
+        "f3": (-0.2188093701, -0.0000000049, 0.0073580361),
+        "f4": (0.0056500287, 0.0000024814, 0.0074444355),
+    }
+    from batchcast.schedule.orders import NAMES, order_key
+
+    for name, (of_length, of_width, of_submission) in fits.items():
+        printed = order_key(NAMES[name], 0, 0.0, 0.0, 10.0, 0.0, 1.0, 0.0)  # s = 10, no processors: the factor alone
+        assert printed == pytest.approx(of_submission / (of_length * of_width), rel=0.005)

@@ -9,12 +9,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from batchcast.errors import BatchcastError, InputError, Unreachable
+from batchcast.errors import BatchcastError, InputError, NoStore, Unreachable
+from batchcast.events.live import live_events
 from batchcast.formats.sighting import Sighting
 from batchcast.predict.protocol import Prediction
+from batchcast.service.accuracy import accuracy
 from batchcast.store import history, told
-from batchcast.store.database import VERSION, Store, normal_url
+from batchcast.store.database import VERSION, Store
 from batchcast.store.export import to_trace
+from batchcast.store.place import normal_url, shown_url
 from batchcast.store.reader import Reader
 
 WILD = ["a|b", "quo\"te'", "new\nline", "😀 Straße", "nul\0byte", "x" * 500, "'; DROP TABLE jobs; --"]
@@ -127,17 +130,90 @@ def test_late_news_about_told_jobs_are_counted(store: Store) -> None:
     assert take(store, ended(end=170.0)).late == 1
 
 
-def test_a_forecast_gets_its_outcome_once(store: Store) -> None:
-    take(store, ended())
+def forecast(store: Store, kind: str, point: float = 5.0) -> None:
     with store.begin() as connection:
         row = connection.scalar(text("SELECT row FROM jobs"))
-        one = {"row": row, "kind": "wait", "moment": "submit", "method": "m", "as_of": 100.0, "issued_at": 101.0}
-        told.issue(connection, [{**one, "prediction": Prediction(5.0, (0.5, 0.9), (5.0, 9.0), "why")}])
-        told.resolve(connection, [{"row_": row, "kind_": "wait", "outcome": 10.0, "how": "started"}])
-        told.resolve(connection, [{"row_": row, "kind_": "wait", "outcome": 99.0, "how": "started"}])
-        assert connection.execute(text("SELECT outcome_s, resolution FROM forecasts")).all() == [(10.0, "started")]
-    with pytest.raises(BatchcastError), store.begin() as connection:
-        told.issue(connection, [{**one, "prediction": Prediction(5.0)}])
+        one = {"row": row, "kind": kind, "moment": "submit", "method": "m", "as_of": 100.0, "issued_at": 101.0}
+        told.issue(connection, [{**one, "prediction": Prediction(point, (0.5, 0.9), (5.0, 9.0), "why")}])
+
+
+def outcomes(store: Store) -> list[tuple]:
+    with store.begin() as connection:
+        query = text("SELECT kind, outcome_s, resolution FROM forecast_outcomes ORDER BY kind")
+        return [tuple(row) for row in connection.execute(query)]
+
+
+def test_a_forecast_has_its_outcome_as_soon_as_the_job_has_it(store: Store) -> None:
+    for seen, wanted in (
+        (job(), [("runtime", None, None), ("wait", None, None)]),
+        (running(), [("runtime", None, None), ("wait", 10.0, "started")]),
+        (ended(), [("runtime", 40.0, "ended"), ("wait", 10.0, "started")]),
+    ):
+        take(store, seen)
+        if seen.state == "PENDING":
+            forecast(store, "runtime")
+            forecast(store, "wait")
+        assert outcomes(store) == wanted
+    with pytest.raises(BatchcastError):
+        forecast(store, "wait")
+
+
+def test_what_accounting_corrects_later_corrects_the_outcome_and_the_track_record(store: Store, url: str) -> None:
+    take(store, ended(end=624.0))
+    forecast(store, "runtime", 41.0)
+    forecast(store, "wait", 5.0)
+    with store.begin() as connection:
+        connection.execute(text("UPDATE jobs SET told = 7"))
+    take(store, ended(start=104.0, end=145.0))
+    assert outcomes(store) == [("runtime", 41.0, "ended"), ("wait", 4.0, "started")]
+    scores = {s["kind"]: s["median_ae_s"] for s in accuracy(Reader(url), "c", 0.0, 1e9)}
+    assert scores == {"runtime": 0.0, "wait": 1.0}
+
+
+def test_what_was_told_is_told_again_whatever_accounting_says_later(store: Store) -> None:
+    """A finished run that is requeued: Slurm then lets it last until the requeue."""
+    take(store, ended())
+    with store.begin() as connection:
+        events = live_events(told.untold(connection, "c", 1e9), 1e9)
+        told.mark_told(connection, events)
+    take(store, ended(end=624.0, state="REQUEUED"))
+    with store.begin() as connection:
+        assert live_events(told.told(connection, "c"), math.inf, only=7) == events
+        corrected, as_told = to_trace(connection, "c"), to_trace(connection, "c", as_told=True)
+    assert (corrected.run_time.tolist(), as_told.run_time.tolist()) == ([514.0], [40.0])
+    assert as_told.nominal("status").decode() == ["completed"]
+    assert "1 jobs: accounting changed" in corrected.info.notes[0]
+
+
+def test_a_correction_between_start_and_end_leaves_the_start_as_told(store: Store) -> None:
+    take(store, running())
+    with store.begin() as connection:
+        told.mark_told(connection, live_events(told.untold(connection, "c", 1e9), 1e9))
+    take(store, ended(start=120.0))
+    with store.begin() as connection:
+        (end,) = live_events(told.untold(connection, "c", 1e9), 1e9)
+        told.mark_told(connection, [end])
+        again = live_events(told.told(connection, "c"), math.inf, only=7)
+    assert (end.time, end.run_time, end.wait_time) == (150.0, 40.0, 10.0)
+    assert again[-1] == end
+
+
+def test_a_withdrawn_job_and_a_lost_one_have_no_outcome(store: Store) -> None:
+    take(store, job())
+    forecast(store, "wait")
+    take(store, job(state="CANCELLED", end_time=130.0, never_ran=True))
+    assert outcomes(store) == [("wait", None, "withdrawn")]
+
+
+def test_how_long_a_lost_job_ran_is_nobodys_outcome(store: Store) -> None:
+    take(store, running())
+    forecast(store, "runtime")
+    forecast(store, "wait")
+    with store.begin() as connection:
+        row = connection.scalar(text("SELECT row FROM jobs"))
+        history.mark_vanished(connection, [row], 140.0)
+        history.give_up(connection, [row])
+    assert outcomes(store) == [("runtime", None, "lost"), ("wait", 10.0, "started")]
 
 
 def test_export_is_a_log_of_the_finished(store: Store, url: str) -> None:
@@ -159,15 +235,30 @@ def test_reading_needs_no_writer(store: Store, url: str) -> None:
 
 
 def test_an_older_schema_is_brought_up_to_date(url: str) -> None:
+    """From version 1, step by step; the outcomes that version 2 wrote down no longer count."""
     store = Store(url, create=True)
+    take(store, ended())
+    forecast(store, "runtime")
     with store.begin() as connection:
-        connection.execute(text("ALTER TABLE jobs DROP COLUMN req_gpus"))
-        connection.execute(text("ALTER TABLE jobs DROP COLUMN dependency"))
-        connection.execute(text("UPDATE meta SET value = '1' WHERE name = 'schema_version'"))
+        for change in (
+            "DROP VIEW forecast_outcomes",
+            "ALTER TABLE jobs DROP COLUMN req_gpus",
+            "ALTER TABLE jobs DROP COLUMN dependency",
+            "UPDATE jobs SET told = 7",
+            *(f"ALTER TABLE jobs DROP COLUMN {name}" for name in ("told_start", "told_end", "told_status")),
+            "ALTER TABLE forecasts ADD COLUMN outcome_s DOUBLE PRECISION",
+            "ALTER TABLE forecasts ADD COLUMN resolution TEXT",
+            "UPDATE forecasts SET outcome_s = 514, resolution = 'ended'",
+            "CREATE INDEX forecasts_unresolved ON forecasts (row) WHERE resolution IS NULL",
+            "UPDATE meta SET value = '1' WHERE name = 'schema_version'",
+        ):
+            connection.execute(text(change))
     store.close()
     newer = Store(url)
-    take(newer, job()._replace(req_gpus=2.0))
-    assert rows(newer, "req_gpus") == [(2.0,)]
+    take(newer, job("2", 200.0)._replace(req_gpus=2.0))
+    assert rows(newer, "req_gpus") == [(None,), (2.0,)]
+    assert outcomes(newer) == [("runtime", 40.0, "ended")]
+    assert rows(newer, "told_start, told_end, told_status") == [(110.0, 150.0, "completed"), (None, None, None)]
     assert Reader(url).rows("SELECT value FROM meta WHERE name = 'schema_version'") == [{"value": str(VERSION)}]
 
 
@@ -180,7 +271,7 @@ def test_a_newer_schema_is_left_alone(url: str) -> None:
 
 
 def test_a_store_that_is_none_is_said(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no store at"):
+    with pytest.raises(NoStore, match="no store at"):
         Reader(str(tmp_path / "nowhere.db"))
     (tmp_path / "junk.db").write_bytes(b"not a database at all, but long enough to be read as one" * 50)
     with pytest.raises(InputError, match="not a store"):
@@ -191,6 +282,4 @@ def test_a_store_that_is_none_is_said(tmp_path: Path) -> None:
 
 
 def test_a_password_is_never_shown() -> None:
-    from batchcast.store.database import _without_password
-
-    assert "secret" not in _without_password(normal_url("postgresql://bob:secret@db/batchcast"))
+    assert "secret" not in shown_url(normal_url("postgresql://bob:secret@db/batchcast"))

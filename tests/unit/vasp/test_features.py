@@ -13,7 +13,7 @@ def test_all_defaults(working_directory):
     found = read_features(working_directory(INCAR=""))
     assert dict(found.values) == {
         "kpoints": 8.0, "volume": 64.0, "prec": "normal", "ichg": 2.0, "isym": 2.0, "lreal": "false", "ispin": 1.0,
-        "istart": 0.0, "nelmin": 2.0, "nelm": 60.0, "ediff": 1e-4, "ediffg": 1e-3, "encut": 262.472, "nbands": 5.0,
+        "istart": 0.0, "nelmin": 2.0, "nelm": 60.0, "ediff": 1e-4, "ediffg": 1e-3, "encut": 262.472, "nbands": 8.0,
         "nions": 2.0, "nelect": 8.0,
     }  # fmt: skip
     assert set(found.defaulted) == set(found.values) - {"kpoints", "volume", "nions", "nelect"}
@@ -26,7 +26,7 @@ def test_defaults_follow_other_tags(working_directory, make_potential):
     assert given("LHFCALC = T\nISYM = 0")["isym"] == 0
     assert given("ISTART = 1")["ichg"] == 0
     assert given("PREC = High")["encut"] == pytest.approx(1.3 * 262.472)
-    assert given("NELECT = 10")["nbands"] == 6
+    assert given("NELECT = 10")["nbands"] == 9
     soft = make_potential("Na", 1.0, 80.0, ultrasoft=True) + make_potential("Cl", 7.0, 90.0)
     assert given("LHFCALC = T", POTCAR=soft)["isym"] == 1
 
@@ -48,14 +48,16 @@ def test_without_kpoints_the_spacing_counts(working_directory):
 @pytest.mark.parametrize(
     ("electrons", "ions", "tags", "bands"),
     [
-        (8.0, 2, {}, 5),
-        (9.0, 3, {}, 7),
+        (8.0, 2, {}, 8),  # at least three empty bands, whatever the number of ions
+        (9.0, 3, {}, 8),
+        (9.5, 3, {}, 9),
+        (40.0, 15, {}, 28),  # 21 + 7
+        (45.0, 1, {}, 27),  # 3/5 of 45, which 0.6 * 45 misses by a rounding
         (100.0, 4, {}, 60),
-        (5.0, 1, {}, 4),
-        (8.0, 2, {"ISPIN": 2}, 6),
-        (8.0, 2, {"ISPIN": 2, "MAGMOM": (3.0, 3.0)}, 8),
-        (8.0, 2, {"ISPIN": 2, "MAGMOM": (3.0, -3.0)}, 5),
-        (8.0, 2, {"LNONCOLLINEAR": True, "MAGMOM": (0, 0, 2, 0, 0, 2)}, 14),
+        (8.0, 2, {"ISPIN": 2}, 9),
+        (8.0, 2, {"ISPIN": 2, "MAGMOM": (3.0, 3.0)}, 11),
+        (8.0, 2, {"ISPIN": 2, "MAGMOM": (3.0, -3.0)}, 8),
+        (8.0, 2, {"LNONCOLLINEAR": True, "MAGMOM": (0, 0, 2, 0, 0, 2)}, 20),
     ],
 )
 def test_bands(electrons, ions, tags, bands):

@@ -129,5 +129,5 @@ def test_a_whole_directory(tmp_path):
     assert ours["encut"] == max(p.keywords["ENMAX"] for p in theirs)
     assert ours["nelect"] == 2 * sum(p.keywords["ZVAL"] for p in theirs)
     assert not any(p.keywords["LULTRA"] for p in theirs)
-    assert ours["nbands"] == 22 + 1  # 0.6 * 36 electrons, and half of the moment
+    assert ours["nbands"] == 22 + 1  # (36 + 2) / 2 and three empty ones, and half of the moment
     assert (ours["prec"], ours["isym"]) == ("accurate", 2)

@@ -18,7 +18,7 @@ class Asjs:
     give no common unit. The score moves with each placement (local update) and with
     each mapping event (global update). `compute` is b, and a = 1 - b; left out, it is the share of data jobs, as Hao et
     al. 2014 print in table 1. The urgent rule is theirs, "used in the experiments"; a resource that would miss the
-    deadline is passed over. The sweep in docs/grid.md chose load_unit. Where only a matrix is known a resource's speed
+    deadline is passed over. `reproduce grid --sweep` chose load_unit. Where only a matrix is known a resource's speed
     is the inverse of its mean time. Ties to the lowest resource. O(n^2 + nm), O(nm) with urgent=0.
 
     >>> Asjs().assign(Batch.of_times(np.array([[2.0, 3.0], [2.0, 3.0]]))).resource

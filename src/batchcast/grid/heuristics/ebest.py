@@ -32,7 +32,8 @@ class Ebest:
 
     def assign(self, batch: Batch) -> Plan:
         """The plan for the jobs waiting now."""
-        from ..kernels import LEAST_SLACK, jobs_by_key, pairs, resource_orders
+        from ..kernels import LEAST_SLACK, jobs_by_key, pairs
+        from ..orders import resource_orders
 
         limit = self.urgent * len(batch.free)
         if self.reading == "job":

@@ -26,7 +26,8 @@ class EminMin:
 
     def assign(self, batch: Batch) -> Plan:
         """The plan for the jobs waiting now."""
-        from ..kernels import pairs, resource_orders
+        from ..kernels import pairs
+        from ..orders import resource_orders
 
         orders = resource_orders(batch.times)
         by_slack = resource_orders(batch.times, batch.deadline) if self.urgent else orders

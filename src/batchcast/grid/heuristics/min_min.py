@@ -21,7 +21,8 @@ class MinMin:
 
     def assign(self, batch: Batch) -> Plan:
         """The plan for the jobs waiting now."""
-        from ..kernels import pairs, resource_orders
+        from ..kernels import pairs
+        from ..orders import resource_orders
 
         orders = resource_orders(batch.times)
         never = np.full(len(batch.times), np.inf)

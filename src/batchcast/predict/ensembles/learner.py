@@ -34,9 +34,10 @@ class Model(Protocol):
 
 
 class FeatureLearner:
-    """Predicts run times from feature columns by a model refitted every `refit_every_jobs` submissions.
+    """Predicts run times from feature columns by a model refitted after every `refit_every_jobs` ended jobs.
 
-    Learns from End events only, so from jobs finished before the instant of the refit; training rows are put in order
+    A young model is refitted sooner, whenever what it was taught has doubled since `min_jobs`: 50, 100, 200, 400, then
+    every 500 more. Learns from End events only, so from jobs finished before the refit; training rows are put in order
     of submission (the paper's order by job id), the last `window` of them. A job falls back to the history predictor
     (`recent_mean`), and its basis says why, when a feature is unknown (inputs missing or unreadable), when it
     continues a former run (`istart` above 0: the paper leaves these out, nothing in the inputs tells how much is
@@ -57,9 +58,11 @@ class FeatureLearner:
             raise ValueError("refit_every_jobs, window and min_jobs are at least 1")
         self.model = model
         self.uses = columns_of(features)
-        self.refit_every_jobs = refit_every_jobs
         self.window = window
         self.min_jobs = max(min_jobs, 5)
+        self.most_new = refit_every_jobs
+        self.refit_every_jobs = min(refit_every_jobs, self.min_jobs)  # how often the clock is to ask, in submissions
+        self.new = 0
         self.istart = features.index("istart") if "istart" in features else -1
         self.history = RecentMean()
         self.learnt: list[tuple[float, int, Row, float]] = []
@@ -95,11 +98,14 @@ class FeatureLearner:
                 if self.trained:
                     self.errors.append(log_run - self._log_run(row))
                 self.learnt.append((job.submit_time, job.row, row, log_run))
+                self.new += 1
 
     def refit(self, now: float) -> None:
-        """Trains on the last `window` jobs that have ended."""
-        if len(self.learnt) < self.min_jobs:
+        """Trains on the last `window` jobs that have ended, if there are enough new ones."""
+        taught = self.trained[-1]["training_jobs"] if self.trained else self.min_jobs
+        if len(self.learnt) < self.min_jobs or self.new < min(self.most_new, taught):
             return
+        self.new = 0
         self.learnt = sorted(self.learnt, key=lambda job: job[:2])[-self.window :]
         log_run = np.array([job[3] for job in self.learnt])
         self.model.fit([job[2] for job in self.learnt], log_run)

@@ -30,13 +30,15 @@ class BrbfModel:
         key_min: int,
         ranges: int,
         centres: int,
-        ridge: float,
+        ridge: float | None,
+        floor: float | None,
         seed: int,
         warm_start: bool,
     ) -> None:
         self.features = features
         self.encut: Encut = encut
-        self.key_min, self.ranges, self.centres, self.ridge = key_min, ranges, centres, ridge
+        self.key_min, self.ranges, self.centres = key_min, ranges, centres
+        self.ridge, self.floor = ridge, floor
         self.seed, self.warm_start = seed, warm_start
         self.key = [features.index(name) for name in KEY if name in features]
         self.encoder: Encoder | None = None
@@ -82,14 +84,15 @@ class BrbfModel:
         return tuple(row[k] for k in self.key)
 
     def _network(self, x: np.ndarray, y: np.ndarray, before: RbfNetwork | None) -> RbfNetwork:
-        return RbfNetwork.fit(x, y, self.centres, self.ridge, self.seed, before)
+        return RbfNetwork.fit(x, y, self.centres, self.ridge, self.floor, self.seed, before)
 
 
 def brbf(
     key_min: int = 3000,
     ranges: int = 56,
     centres: int = 56,
-    ridge: float = 0.1,
+    ridge: float | None = None,
+    floor: float | None = None,
     encut: Encut = "paper",
     features: tuple[str, ...] = VASP_FEATURES,
     also: tuple[str, ...] = (),
@@ -101,9 +104,11 @@ def brbf(
 ) -> FeatureLearner:
     """BRBF on a job's feature columns; Wu et al. 2019, section 3.2, see `BrbfModel` and `FeatureLearner`.
 
+    `ridge` and `floor` of the networks are found anew at every refit from the rows that teach, unless given.
+
     >>> brbf(key_min=500).model.name
     'brbf'
     """
     names = features + also
-    model = BrbfModel(names, encut, key_min, ranges, centres, ridge, seed, warm_start)
+    model = BrbfModel(names, encut, key_min, ranges, centres, ridge, floor, seed, warm_start)
     return FeatureLearner(model, names, refit_every_jobs, window, min_jobs)

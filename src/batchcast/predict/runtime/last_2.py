@@ -27,6 +27,8 @@ class Last2:
     50.0
     """
 
+    uses = ("user_id",)
+
     def __init__(self, need: int = 1, round: Literal["no", "down"] = "no") -> None:
         if need not in (1, 2):
             raise ValueError("need is 1 or 2 finished jobs")

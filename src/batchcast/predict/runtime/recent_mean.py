@@ -36,7 +36,7 @@ class RecentMean:
         if k < 1:
             raise ValueError("k is at least 1 job")
         self.k = k
-        self.fields = fields
+        self.fields = self.uses = fields
         # one C call instead of a Python loop; a single field would come back bare, not as a tuple
         several = len(fields) > 1 and all(name in JobRequest._fields for name in fields)
         self._plain = attrgetter(*fields) if several else None

@@ -19,6 +19,7 @@ from .recent_wait import size_class
 
 LONGEST_S = 1e8
 BINS = 128
+KEEP = {"text": 0, "tables": 1000}
 STEP = math.log(LONGEST_S) / BINS
 LEAST = [0.0 if b == 0 else math.exp(b * STEP) for b in range(BINS)]
 
@@ -29,8 +30,10 @@ class LogUniform:
     Source: Downey, "Predicting queue times on space-sharing parallel computers", 1997, section 3 (the cumulative
     distribution is linear in log time), applied to the waits themselves as in Kumar & Vadhiyar 2012. The line is the
     least-squares fit to the observed distribution at the edges of 128 log bins between the shortest and the longest
-    wait (floor 1 s), an edge weighing the jobs of its bin. The history is the last `keep` waits of all jobs, or, from
-    `need` waits on, of the job's queue (`by=queue`) or size class (`by=size`: 1, 2-4, 5-16, 17-64, more processors).
+    wait (floor 1 s), an edge weighing the jobs of its bin. The history is every wait of all jobs (`reading=text`), or
+    the last 1,000 (`reading=tables`: chosen among a few for nearness to the printed Table 3 on the jobs scored there,
+    so a table that uses it says so), or the last `keep` (0: all); or, from `need` waits on, of the job's queue
+    (`by=queue`) or size class (`by=size`: 1, 2-4, 5-16, 17-64, more processors).
     Queued jobs enter as censored (Kaplan & Meier): known only to wait at least so far. `cancelled`: whether a job
     cancelled in the queue teaches its wait. O(128) a prediction beside a look at the queue's submit times.
 
@@ -45,15 +48,17 @@ class LogUniform:
         self,
         level: float = 0.95,
         by: Literal["all", "queue", "size"] = "all",
-        keep: int = 1000,
+        reading: Literal["text", "tables"] = "text",
+        keep: int | None = None,
         need: int = 59,
         cancelled: Cancelled = "count",
     ) -> None:
         if not 0.5 <= level < 1:
             raise ValueError("level is between 0.5 and 1")
-        if keep < 1:
-            raise ValueError("keep is at least 1 wait")
-        self.level, self.by, self.keep, self.need = level, by, keep, need
+        if keep is not None and keep < 0:
+            raise ValueError("keep is at least 1 wait, or 0 for all")
+        self.level, self.by, self.need = level, by, need
+        self.keep = KEEP[reading] if keep is None else keep
         self.census = Census(cancelled)
         self.histories: dict[Hashable, deque[int]] = {None: deque()}
         self.counts: dict[Hashable, np.ndarray] = {None: np.zeros(BINS)}
@@ -88,7 +93,7 @@ class LogUniform:
         counts = self.counts.setdefault(group, np.zeros(BINS))
         counts[b] += 1
         history.append(b)
-        if len(history) > self.keep:
+        if 0 < self.keep < len(history):
             counts[history.popleft()] -= 1
 
     def _group(self, job: JobRequest) -> Hashable:

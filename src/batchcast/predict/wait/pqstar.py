@@ -14,6 +14,7 @@ from ...table import Trace
 from ..protocol import Prediction
 from ..registry import make, takes
 from . import pqstar_kernel as kernel
+from . import pqstar_memory as memory
 from .ledger import (
     RUN_PROCS,
     RUNNING,
@@ -99,7 +100,7 @@ class PQStar:
         if self.fallback is not None and hasattr(self.fallback, "refit"):
             self.refit, self.refit_every_jobs = self.fallback.refit, self.fallback.refit_every_jobs
         self.ledger = Ledger(cancelled)
-        self.seen, self.cells, self.classes = kernel.blank_seen(1024), kernel.blank_cells(64), kernel.blank_classes(64)
+        self.seen, self.cells, self.classes = memory.blank_seen(1024), memory.blank_cells(64), memory.blank_classes(64)
         self.cell_of: dict[tuple[float, float], int] = {}
         self.class_of: dict[float, int] = {}
         self.peak, self.large, self.large_now = 0.0, kernel.large_from(0.0, self.rules.strict_large), 0
@@ -132,7 +133,7 @@ class PQStar:
         if i >= 0:
             self.large_now += (int(jobs.status[i] == RUNNING) - int(ran)) * int(jobs.procs[i] >= self.large)
         if book.taught:
-            kernel.note_wait(jobs, self.seen, self.cells, i, self.rules.threshold)
+            memory.note_wait(jobs, self.seen, self.cells, i, self.rules.threshold)
         self._measure(at.total)
         if self.fallback is not None:
             self.fallback.observe(event, at)
@@ -148,7 +149,7 @@ class PQStar:
             self.cells = grown(self.cells, 2 * cell)
         if len(book) >= len(self.seen.cell):
             self.seen = grown(self.seen, 2 * len(book))
-        kernel.note_submission(
+        memory.note_submission(
             *(book.jobs, book.tally, self.seen, self.cells, self.classes, self.large_now, now, procs, limit),
             *(cell, klass),
         )
@@ -208,8 +209,8 @@ class PQStar:
         n = len(trace)
         return kernel.replay_log(
             *(plan.time, plan.kind, plan.index, sizes, limits, waits, cell.reshape(-1), klass.reshape(-1)),
-            *(blank_jobs(n + 1), blank_tally(size), kernel.blank_seen(n + 1), kernel.blank_cells(cells.shape[1] + 1)),
-            *(kernel.blank_classes(len(classes) + 1), np.ones(n, bool) if ask is None else ask, self.rules),
+            *(blank_jobs(n + 1), blank_tally(size), memory.blank_seen(n + 1), memory.blank_cells(cells.shape[1] + 1)),
+            *(memory.blank_classes(len(classes) + 1), np.ones(n, bool) if ask is None else ask, self.rules),
         )
 
 

@@ -6,10 +6,11 @@ import math
 from bisect import insort
 from collections import deque
 from functools import lru_cache
+from typing import Any, Literal
 
 import numpy as np
 
-from ...events.event import SUBMIT, Event
+from ...events.event import REQUEUE, SUBMIT, Event
 from ...events.state import SystemState
 from ...job import JobRequest
 from ..protocol import Prediction, at_least_a_second
@@ -27,12 +28,13 @@ def binomial_rank(n: int, q: float, c: float) -> int:
     """The smallest k with P(Bin(n, q) < k) >= c: the k-th smallest of n bounds the q-quantile with confidence c.
 
     n + 1 when no order statistic does. Source: Brevik, Nurmi & Wolski, "Predicting bounds on queuing delay", PPoPP
-    2006, section 3. O(n), remembered.
+    2006, section 3. Summed from the top to 12 standard deviations below the mean: O((1 - q) n), remembered.
 
     >>> binomial_rank(59, 0.95, 0.95), binomial_rank(58, 0.95, 0.95), binomial_rank(1000, 0.95, 0.95)
     (59, 59, 962)
     """
-    j = np.arange(n, 0, -1)  # log P(Bin = n), log P(Bin = n - 1), ...
+    least = max(int(n * q - 12.0 * math.sqrt(n * q * (1.0 - q))) - 2, 0)
+    j = np.arange(n, least, -1)  # log P(Bin = n), log P(Bin = n - 1), ...
     steps = np.log(j) - np.log(n - j + 1) + math.log1p(-q) - math.log(q)
     tail = np.logaddexp.accumulate(n * math.log(q) + np.concatenate([[0.0], np.cumsum(steps)]))
     return n + 1 - int(np.searchsorted(tail, math.log1p(-c) + 1e-12, side="right"))
@@ -48,42 +50,51 @@ def shortest_history(q: float, c: float) -> int:
     return math.ceil(math.log(1.0 - c) / math.log(q))
 
 
+class Learned:
+    """A wait with its job's place among the shapes; `kept` until a change point or the history's length forgets it."""
+
+    __slots__ = ("kept", "place", "wait", "x")
+
+    def __init__(self, place: tuple[float, ...], wait: float) -> None:
+        self.place, self.wait, self.kept = place, wait, True
+        self.x = math.log(max(wait, 1.0))
+
+
 class Group:
     """One cluster's waits in order of start, the same sorted, and the run of misses since the last hit."""
 
     __slots__ = ("misses", "ordered", "products", "recent", "squares", "sums")
 
     def __init__(self) -> None:
-        self.recent: deque[float] = deque()
+        self.recent: deque[Learned] = deque()
         self.ordered: list[float] = []
         self.misses = 0
         self.sums = self.squares = self.products = 0.0
 
-    def learn(self, wait: float, keep: int) -> None:
-        """Append a wait, forgetting the oldest beyond `keep`."""
-        x = math.log(max(wait, 1.0))
+    def learn(self, it: Learned, keep: int = 0, *, marks: bool = False) -> None:
+        """Append a wait, forgetting the oldest beyond `keep` (0: none)."""
         if self.recent:
-            self.products += x * math.log(max(self.recent[-1], 1.0))
-        self.sums += x
-        self.squares += x * x
-        self.recent.append(wait)
-        insort(self.ordered, wait)
-        if len(self.recent) > keep:
-            self._drop_oldest()
+            self.products += it.x * self.recent[-1].x
+        self.sums += it.x
+        self.squares += it.x * it.x
+        self.recent.append(it)
+        insort(self.ordered, it.wait)
+        if 0 < keep < len(self.recent):
+            self._drop_oldest(marks)
 
-    def _drop_oldest(self) -> None:
+    def _drop_oldest(self, marks: bool) -> None:
         old = self.recent.popleft()
-        forget(self.ordered, old)
-        x = math.log(max(old, 1.0))
-        self.sums -= x
-        self.squares -= x * x
+        old.kept = old.kept and not marks
+        forget(self.ordered, old.wait)
+        self.sums -= old.x
+        self.squares -= old.x * old.x
         if self.recent:
-            self.products -= x * math.log(max(self.recent[0], 1.0))
+            self.products -= old.x * self.recent[0].x
 
-    def trim(self, length: int) -> None:
-        """Keep only the latest `length` waits."""
+    def trim(self, length: int, *, marks: bool = False) -> None:
+        """Keep only the latest `length` waits; `marks`: the others are forgotten for good."""
         while len(self.recent) > length:
-            self._drop_oldest()
+            self._drop_oldest(marks)
         self.misses = 0
 
     def autocorrelation(self) -> float:
@@ -96,17 +107,29 @@ class Group:
         return min(max((self.products / (n - 1) - mean * mean) / variance, 0.0), 0.9)
 
 
+SETTINGS = {
+    "text": {"by": "product", "clusters": 9, "recluster": 1000, "keep": 0},
+    "tables": {"by": "shape", "clusters": 6, "recluster": 1000, "keep": 2000},
+}
+
+
 class Qbets:
-    """Upper bound on the `q` quantile of the wait with confidence `c`, from the history of jobs of similar shape.
+    """Upper bound on the `q` quantile of the wait with confidence `c`, from the history of similar jobs.
 
     Source: Nurmi, Brevik & Wolski, "QBETS: queue bounds estimation from time series", JSSPP 2007. The bound is the
     order statistic of `binomial_rank`. A run of consecutive misses longer than chance explains at the history's
     autocorrelation is a change point: the history is cut to the shortest that still supports a bound. Jobs are
-    grouped by shape: clusters of (log processors, log limit) found every `recluster` submissions on as many latest
-    shapes, the number of clusters by the Bayesian information criterion, at most `clusters`. Queued jobs that already
-    waited beyond the bound count as longer waits. Departures: a cluster with too short a history answers from all
-    jobs; the point is the history's median; histories keep `keep` waits; each reclustering refills the clusters from
-    the latest `keep` waits. Seconds; O(log n) a job.
+    clustered every `recluster` submissions, the number of clusters by the Bayesian information criterion, at most
+    `clusters`. Queued jobs that already waited beyond the bound count as longer waits. A cluster with too short a
+    history answers from all jobs.
+
+    `reading=text`: jobs are alike by the product of processors and limit (`by=product`; the authors' companion paper,
+    "Using model-based clustering to improve predictions for queueing delay on parallel machines", names it, or either
+    alone), up to nine clusters, as mclust tries by default, and a history is cut by change points only (`keep=0`).
+    `reading=tables`: clusters of (processors, limit), at most 6, the last 2,000 waits; chosen among a few for nearness
+    to the table that Kumar & Vadhiyar 2012 print, on the jobs scored there: a table that uses it says so. Any setting
+    may be given by itself.
+    Departures: k-means on log scales for the mixture; the point is the history's median. Seconds; O(log n) a job.
 
     >>> Qbets().predict(JobRequest(0, 1, 0.0, 1.0, 60.0, float("nan")), SystemState(4.0)).basis
     'no history: fits beside the queue'
@@ -118,24 +141,28 @@ class Qbets:
         self,
         q: float = 0.95,
         c: float = 0.95,
-        clusters: int = 6,
-        recluster: int = 1000,
-        keep: int = 2000,
+        reading: Literal["text", "tables"] = "text",
+        by: Literal["product", "shape"] | None = None,
+        clusters: int | None = None,
+        recluster: int | None = None,
+        keep: int | None = None,
         cancelled: Cancelled = "count",
     ) -> None:
         if not (0 < q < 1 and 0 < c < 1):
             raise ValueError("q and c lie between 0 and 1")
+        given = {"by": by, "clusters": clusters, "recluster": recluster, "keep": keep}
+        settings: dict[str, Any] = SETTINGS[reading] | {k: v for k, v in given.items() if v is not None}
         self.need = shortest_history(q, c)
-        if keep < self.need or clusters < 1 or recluster < 1:
-            raise ValueError(f"keep is at least {self.need} waits; clusters and recluster at least 1")
-        self.q, self.c, self.clusters, self.keep = q, c, clusters, keep
-        self.refit_every_jobs = recluster
+        if 0 < settings["keep"] < self.need or settings["clusters"] < 1 or settings["recluster"] < 1:
+            raise ValueError(f"keep is 0 (all) or at least {self.need} waits; clusters and recluster at least 1")
+        self.q, self.c, self.by, self.clusters, self.keep = q, c, settings["by"], settings["clusters"], settings["keep"]
+        self.refit_every_jobs = settings["recluster"]
         self.census = Census(cancelled)
-        self.centers = np.zeros((1, 2))
+        self.centers: list[list[float]] = [[0.0] if self.by == "product" else [0.0, 0.0]]
         self.groups = [Group()]
         self.everyone = Group()
-        self.shapes: deque[tuple[float, float]] = deque(maxlen=recluster)
-        self.learned: deque[tuple[tuple[float, float], float]] = deque(maxlen=keep)
+        self.places: deque[tuple[float, ...]] = deque(maxlen=self.refit_every_jobs)
+        self.learned: deque[Learned] = deque()
         self.issued: dict[int, float] = {}
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
@@ -152,33 +179,43 @@ class Qbets:
     def observe(self, event: Event, at: SystemState) -> None:
         """Submit: the bound issued; Start: the wait, and whether it missed."""
         job = getattr(event, "job", None)
-        wait = self.census.observe(event, at, nearest_center(self.centers, shape(job)) if job is not None else None)
+        joins = event.kind in (SUBMIT, REQUEUE)
+        wait = self.census.observe(event, at, self._cluster(self._place(job)) if joins else None)  # type: ignore[arg-type]
         if job is None:
             return
         if event.kind == SUBMIT:
-            self.shapes.append(shape(job))
+            self.places.append(self._place(job))
             group, _ = self._history(job)
             if group.ordered:
                 self.issued[job.row] = self._bound(group, event.time)
             return
         issued = self.issued.pop(job.row, math.inf)
         if wait is not None:
-            self.learned.append((shape(job), wait))
-            self._learn(self.groups[nearest_center(self.centers, shape(job))], wait, issued)
-            self._learn(self.everyone, wait, issued)
+            it = Learned(self._place(job), wait)
+            self.learned.append(it)
+            self._learn(self.groups[self._cluster(it.place)], it, issued)
+            self._learn(self.everyone, it, issued)
 
     def refit(self, now: float) -> None:
-        """Cluster the latest shapes anew and refill each cluster's history."""
-        self.centers = cluster_shapes(np.array(self.shapes), self.clusters)
+        """Cluster the latest shapes anew and refill each cluster's history with what no change point has cut off."""
+        self.centers = cluster_shapes(np.array(self.places), self.clusters).tolist()
         self.groups = [Group() for _ in self.centers]
-        self.census.regroup(lambda job: nearest_center(self.centers, shape(job)))
-        for place, wait in self.learned:
-            self.groups[nearest_center(self.centers, place)].learn(wait, self.keep)
+        self.census.regroup(lambda job: self._cluster(self._place(job)))
+        self.learned = deque((it for it in self.learned if it.kept), maxlen=self.keep or None)
+        for it in self.learned:
+            self.groups[self._cluster(it.place)].learn(it, self.keep)
+
+    def _place(self, job: JobRequest) -> tuple[float, ...]:
+        procs, limit = shape(job)
+        return (procs + limit,) if self.by == "product" else (procs, limit)
+
+    def _cluster(self, place: tuple[float, ...]) -> int:
+        return nearest_center(self.centers, place)
 
     def _history(self, job: JobRequest) -> tuple[Group, str]:
-        group = self.groups[nearest_center(self.centers, shape(job))]
+        group = self.groups[self._cluster(self._place(job))]
         if len(group.ordered) >= self.need:
-            return group, "similar shape"
+            return group, "similar processors x limit" if self.by == "product" else "similar shape"
         return self.everyone, "all jobs"
 
     def _bound(self, group: Group, now: float) -> float:
@@ -195,9 +232,10 @@ class Qbets:
     def _members(self, group: Group) -> list[int]:
         return [k for k, g in enumerate(self.groups) if g is group or group is self.everyone]
 
-    def _learn(self, group: Group, wait: float, issued: float) -> None:
-        group.misses = group.misses + 1 if wait > issued else 0
-        group.learn(wait, self.keep)
+    def _learn(self, group: Group, it: Learned, issued: float) -> None:
+        marks = group is not self.everyone
+        group.misses = group.misses + 1 if it.wait > issued else 0
+        group.learn(it, self.keep, marks=marks)
         suspect = group.misses >= RUNS[0] and len(group.recent) > self.need
         if suspect and group.misses >= RUNS[round(group.autocorrelation() * 10)]:
-            group.trim(self.need)
+            group.trim(self.need, marks=marks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -22,18 +23,24 @@ def shape(job: JobRequest) -> tuple[float, float]:
     return math.log2(procs), math.log2(limit)
 
 
-def nearest_center(centers: np.ndarray, place: tuple[float, float]) -> int:
-    """The index of the nearest center; the first among equals."""
+def nearest_center(centers: Sequence[Sequence[float]], place: Sequence[float]) -> int:
+    """The index of the nearest center; the first among equals.
+
+    >>> nearest_center([[0.0], [5.0]], (4.0,))
+    1
+    """
     best, at = math.inf, 0
-    for k, (x, y) in enumerate(centers.tolist()):
-        far = (x - place[0]) ** 2 + (y - place[1]) ** 2
+    for k, center in enumerate(centers):
+        far = 0.0
+        for x, y in zip(center, place):
+            far += (x - y) * (x - y)
         if far < best:
             best, at = far, k
     return at
 
 
 def cluster_shapes(places: np.ndarray, most: int) -> np.ndarray:
-    """Centers (k, 2) of at most `most` clusters of (n, 2) shapes: k-means, k by BIC (Pelleg & Moore 2000, section 3).
+    """Centers (k, d) of at most `most` clusters of (n, d) shapes: k-means, k by BIC (Pelleg & Moore 2000, section 3).
 
     Deterministic: the first center is the mean, each further one starts at the shape farthest from all before.
 
@@ -45,14 +52,14 @@ def cluster_shapes(places: np.ndarray, most: int) -> np.ndarray:
     distinct, counts = np.unique(places, axis=0, return_counts=True)
     best, best_score = distinct.mean(axis=0, keepdims=True), -math.inf
     for k in range(1, min(most, len(distinct)) + 1):
-        centers, spread = _k_means(distinct, counts, k)
-        score = _bic(counts.sum(), k, spread)
+        centers = _k_means(distinct, counts, k)
+        score = _bic(distinct, counts, centers)
         if score > best_score:
             best, best_score = centers, score
     return best
 
 
-def _k_means(places: np.ndarray, counts: np.ndarray, k: int) -> tuple[np.ndarray, float]:
+def _k_means(places: np.ndarray, counts: np.ndarray, k: int) -> np.ndarray:
     centers = np.average(places, axis=0, weights=counts)[None]
     for _ in range(1, k):
         centers = np.concatenate([centers, places[[_squared(places, centers).min(axis=1).argmax()]]])
@@ -67,13 +74,18 @@ def _k_means(places: np.ndarray, counts: np.ndarray, k: int) -> tuple[np.ndarray
         if np.array_equal(moved, centers):
             break
         centers = moved
-    return centers, float((_squared(places, centers).min(axis=1) * counts).sum())
+    return centers
 
 
 def _squared(places: np.ndarray, centers: np.ndarray) -> np.ndarray:
     return ((places[:, None, :] - centers[None]) ** 2).sum(axis=2)
 
 
-def _bic(n: int, k: int, spread: float) -> float:
-    variance = max(spread / max(2 * (n - k), 1), 1e-3)
-    return -n * math.log(variance) - spread / (2 * variance) - 0.5 * (3 * k) * math.log(n) * 2
+def _bic(places: np.ndarray, counts: np.ndarray, centers: np.ndarray) -> float:
+    """Twice the log likelihood of spherical normal clusters of one variance, less (d + 1) k numbers at log n each."""
+    apart, n, (k, d) = _squared(places, centers), counts.sum(), centers.shape
+    sizes = np.bincount(apart.argmin(axis=1), counts, k)
+    spread = (apart.min(axis=1) * counts).sum()
+    variance = max(spread / max(d * (n - k), 1), 1e-3)
+    shares = float(sizes[sizes > 0] @ np.log(sizes[sizes > 0] / n))
+    return 2.0 * shares - n * d * math.log(variance) - spread / variance - (d + 1) * k * math.log(n)

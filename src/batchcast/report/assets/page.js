@@ -2,9 +2,9 @@
   "use strict";
   const THEMES = {
     light: { ink: "#1b2430", soft: "#566273", grid: "#e6eaee", line: "#b9c3cd", card: "#ffffff",
-      colours: ["#5b6470", "#0072b2", "#d55e00", "#009e73", "#b5508a", "#a87900", "#2b9bd6", "#7a5195"] },
+      colours: ["#5b6470", "#0072b2", "#d55e00", "#009e73", "#b5508a", "#a87900", "#2b9bd6", "#7a5195", "#1b2430"] },
     dark: { ink: "#e4e9ef", soft: "#a3afbd", grid: "#27313b", line: "#4a5866", card: "#1f2731",
-      colours: ["#aab4c0", "#5ab0e8", "#ff8b3d", "#35c79b", "#e59bc4", "#e6b73a", "#9ad4f5", "#b89ad6"] },
+      colours: ["#aab4c0", "#5ab0e8", "#ff8b3d", "#35c79b", "#e59bc4", "#e6b73a", "#9ad4f5", "#b89ad6", "#e4e9ef"] },
   };
   const figures = JSON.parse(document.getElementById("figures").textContent);
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
@@ -28,6 +28,7 @@
       if (trace.type === "bar") {
         made.marker.pattern = Object.assign({ fgcolor: theme.card, bgcolor: colour }, trace.marker.pattern);
         made.textfont = { color: theme.ink };
+        if (made.marker.line) made.marker.line = Object.assign({ color: theme.card }, made.marker.line);
       } else {
         made.line = Object.assign({ color: colour, width: 2.2 }, trace.line);
       }
@@ -43,21 +44,77 @@
       hoverlabel: { bgcolor: theme.card, bordercolor: theme.line, font: { color: theme.ink }, namelength: -1 },
       modebar: { bgcolor: "rgba(0,0,0,0)", color: theme.soft, activecolor: theme.ink },
     });
+    const wide = figure.layout.xaxis || {};
+    if (narrow && data.some((trace) => trace.text)) figure.layout.xaxis = Object.assign({}, wide, { range: [0, 1.3 * wide.range[1]] });
     for (const name of ["xaxis", "yaxis"]) layout[name] = axis(figure.layout[name] || {}, theme, narrow);
+    if (narrow && !layout.xaxis.tickvals) Object.assign(layout.xaxis, { nticks: 4, tickangle: 0 });
     return { data, layout };
   }
 
-  function draw() {
-    const theme = dark.matches ? THEMES.dark : THEMES.light;
-    figures.forEach((figure, k) => {
-      const place = document.getElementById("figure-" + k);
-      const narrow = place.clientWidth < 560;
-      const { data, layout } = themed(figure, theme, narrow);
-      Plotly.react(place, data, layout, { responsive: true, displaylogo: false, displayModeBar: narrow ? false : "hover",
-        modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]] });
-    });
+  /* What is unticked, by kind; a trace, a row or a figure that names it is not shown. */
+  const off = { policy: new Set(), predictor: new Set() };
+  const picked = (k) => (document.querySelector(`select[data-figure="${k}"]`) || {}).value;
+
+  function wanted(figure, k) {
+    const variant = picked(k);
+    if (figure.policy && off.policy.has(figure.policy)) return [];
+    const data = [];
+    for (const trace of figure.data) {
+      const meta = trace.meta;
+      if (off.predictor.has(meta.predictor) || (variant && meta.variant !== variant)) continue;
+      if (!meta.points) { data.push(trace); continue; }
+      const kept = meta.points.map((name, at) => at).filter((at) => !off.policy.has(meta.points[at]));
+      const cut = Object.assign({}, trace);
+      for (const name of ["x", "y", "text", "customdata"]) cut[name] = kept.map((at) => trace[name][at]);
+      if (kept.length) data.push(cut);
+    }
+    return data;
   }
 
-  draw();
-  dark.addEventListener("change", draw);
+  function drawOne(figure, k) {
+    const place = document.getElementById("figure-" + k);
+    const data = wanted(figure, k);
+    place.closest("figure").hidden = !data.length;
+    if (!data.length) return undefined;
+    const narrow = place.clientWidth < 560;
+    if (data[0].meta.points) place.style.height = 130 + 26 * data.length * Math.max(...data.map((t) => t.y.length)) + "px";
+    const theme = dark.matches ? THEMES.dark : THEMES.light;
+    const made = themed({ data, layout: figure.layout }, theme, narrow);
+    return Plotly.react(place, made.data, made.layout, { responsive: true, displaylogo: false,
+      displayModeBar: narrow ? false : "hover", modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]] });
+  }
+
+  /* One figure per task: the page can be read and scrolled from the first one on. */
+  let latest = 0;
+  async function draw() {
+    const mine = ++latest;
+    for (let k = 0; k < figures.length && mine === latest; k++) {
+      await drawOne(figures[k], k);
+      await new Promise((next) => setTimeout(next));
+    }
+  }
+
+  function choose() {
+    for (const kind of ["policy", "predictor"]) {
+      const boxes = [...document.querySelectorAll(`.choices input[data-${kind}]`)];
+      off[kind] = new Set(boxes.filter((box) => !box.checked).map((box) => box.dataset[kind]));
+    }
+    for (const row of document.querySelectorAll("tr[data-policy], tr[data-predictor]"))
+      row.hidden = off.policy.has(row.dataset.policy) || off.predictor.has(row.dataset.predictor);
+    for (const box of document.querySelectorAll(".choices")) {
+      const all = [...box.querySelectorAll("input")];
+      const left = all.filter((one) => !one.checked).length;
+      box.hidden = all.length < 2;
+      box.querySelector("output").textContent = left ? `(${left} of ${all.length} hidden)` : "";
+    }
+  }
+
+  choose();
+  window.drawn = draw();
+  dark.addEventListener("change", () => { window.drawn = draw(); });
+  document.addEventListener("change", (event) => {
+    const from = event.target;
+    if (from.matches(".choices input")) { choose(); window.drawn = draw(); }
+    if (from.matches("select[data-figure]")) window.drawn = drawOne(figures[+from.dataset.figure], +from.dataset.figure);
+  });
 })();

@@ -10,7 +10,7 @@ from tests.naive import ensembles as naive
 
 from batchcast.predict.ensembles.mixed_bayes import MixedBayes
 from batchcast.predict.ensembles.packed_forest import PackedForest
-from batchcast.predict.ensembles.rbf import RbfNetwork
+from batchcast.predict.ensembles.rbf import FLOORS, RIDGES, RbfNetwork, settled
 from batchcast.predict.ensembles.regressors import fit_regressor
 
 
@@ -41,7 +41,7 @@ def test_mixed_bayes_is_the_papers_product(seed, discrete, continuous):
 @given(st.integers(0, 99), st.integers(1, 40))
 def test_network_is_the_papers_sum_and_fits_least_squares(seed, m):
     x, y = rows(seed)
-    network = RbfNetwork.fit(x, y, m, ridge=1e-9, seed=seed)
+    network = RbfNetwork.fit(x, y, m, ridge=1e-9, floor=1.0, seed=seed)
     assert len(network.centres) == m
     some = np.random.default_rng(seed).random((4, 5))
     expected = [naive.network(r, network.centres, network.spreads, network.weights, network.bias) for r in some]
@@ -49,6 +49,20 @@ def test_network_is_the_papers_sum_and_fits_least_squares(seed, m):
     residual = y - network.predict(x)
     assert abs(residual.mean()) < 1e-6  # least squares with a bias leaves no mean behind
     assert (residual**2).sum() <= ((y - y.mean()) ** 2).sum() + 1e-9
+
+
+def test_ridge_and_floor_are_those_that_forecast_the_last_quarter_best():
+    x, y = rows(5)
+    cut = len(x) - len(x) // 4
+    errors = {
+        (ridge, floor): np.abs(RbfNetwork.fit(x[:cut], y[:cut], 8, ridge, floor).predict(x[cut:]) - y[cut:]).mean()
+        for floor in FLOORS
+        for ridge in RIDGES
+    }
+    ridge, floor = settled(x, y, 8, RIDGES, FLOORS, 0, None)
+    assert errors[ridge, floor] == min(errors.values())
+    found, given_both = RbfNetwork.fit(x, y, 8), RbfNetwork.fit(x, y, 8, ridge, floor)
+    np.testing.assert_array_equal(found.predict(x), given_both.predict(x))
 
 
 def test_network_of_equal_rows_answers_their_mean():

@@ -15,10 +15,9 @@ from batchcast.predict.wait import ibl_kernel
 from batchcast.predict.wait.census import Census
 from batchcast.predict.wait.ibl import Ibl
 from batchcast.predict.wait.log_uniform import LogUniform
-from batchcast.predict.wait.qbets import Group, Qbets, binomial_rank, shortest_history
+from batchcast.predict.wait.qbets import Group, Learned, Qbets, binomial_rank, shortest_history
 from batchcast.predict.wait.recent_wait import RecentWait
 from batchcast.predict.wait.shapes import cluster_shapes
-from batchcast.schedule.forward import forward_start
 from batchcast.table import LogInfo, Trace
 
 NAN = float("nan")
@@ -54,11 +53,25 @@ def test_a_run_of_misses_cuts_the_history():
     method, group = Qbets(), Group()
     rng = np.random.default_rng(0)
     for wait in rng.permutation(300):
-        method._learn(group, float(wait), issued=1e9)
+        method._learn(group, Learned((0.0,), float(wait)), issued=1e9)
     for wait in (5000.0, 5100.0, 4900.0):
-        method._learn(group, wait, issued=290.0)
+        method._learn(group, Learned((0.0,), wait), issued=290.0)
     assert len(group.recent) == method.need == 59
-    assert group.ordered == sorted(group.recent)
+    assert group.ordered == sorted(it.wait for it in group.recent)
+
+
+def test_a_new_clustering_brings_no_history_back():
+    """What a change point cut off stays forgotten when the clusters are refilled."""
+    method = Qbets()
+    waits = [*np.random.default_rng(0).permutation(300).tolist(), 5000.0, 5100.0, 4900.0]
+    for count, wait in enumerate(waits):
+        it = Learned((float(count % 7),), float(wait))
+        method.places.append(it.place)
+        method.learned.append(it)
+        method._learn(method.groups[0], it, issued=1e9 if wait < 300 else 290.0)
+    method.refit(6000.0)
+    assert len(method.groups) > 1
+    assert sum(len(group.recent) for group in method.groups) == 59
 
 
 def test_qbets_bounds_most_waits_of_a_steady_queue():
@@ -139,18 +152,6 @@ def test_ibl_answers_with_the_wait_of_the_same_kind_of_job():
     tell(method, [5000.0] * 5, procs=32.0, start_row=10)
     state.now = 6000.0
     assert method.predict(JobRequest(50, 50, 6000.0, 32.0, 600.0, NAN), state).point == 5000.0
-
-
-running = st.lists(st.tuples(st.integers(1, 4), st.sampled_from([1.0, 5.0, 9.0, 30.0])), max_size=3)
-queued = st.lists(st.tuples(st.integers(1, 12), st.sampled_from([1.0, 5.0, 9.0, 30.0, 31.0])), min_size=1, max_size=8)
-
-
-@given(running, queued, st.booleans())
-def test_forward_start_as_by_brute_force(now, line, backfill):
-    parts = [np.array(column, float) for column in ([p for p, _ in now], [t for _, t in now])]
-    parts += [np.array(column, float) for column in ([p for p, _ in line], [t for _, t in line])]
-    told = forward_start(12, *parts, "easy" if backfill else "fcfs")
-    assert told == naive.forward_start(12, now, line, backfill)
 
 
 def test_scheduler_replay_waits_for_the_running_job():

@@ -1,4 +1,4 @@
-"""A synthetic workload of our own: users with habits, sessions, padded limits, a weekly rhythm, and real queues.
+"""A small workload by hand-made rules: users with habits, sessions, padded limits, a weekly rhythm, and real queues.
 
 Not fitted to any log. The parts (people, sessions, sizes, run times, limits, arrivals) are functions of their own, so
 that one can be exchanged for a published model.
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import UsageError
-from ..simulate.policy import Policy
-from ..simulate.simulate import simulate
-from ..table import LogInfo, Trace
+from ...errors import UsageError
+from ...simulate.policy import Policy
+from ...simulate.simulate import simulate
+from ...table import LogInfo, Trace
 
 HOUR, WEEK = 3600.0, 7 * 86400.0
 ROUND_LIMITS = tuple(60.0 * minutes for minutes in (5, 10, 15, 30)) + tuple(

@@ -1,0 +1,42 @@
+"""`batchcast serve`: the users' answers as JSON over HTTP, on this machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from .output import say
+from .signals import stop_on_signals
+from .site import site_options
+
+
+@click.command()
+@site_options
+@click.option("--listen", metavar="PATH|HOST:PORT", help="A unix socket, or a port on loopback.  [default: as set]")
+@click.option("-q", "--quiet", is_flag=True, help="No line for each request.")
+def command(listen: str | None, quiet: bool, **flags: Any) -> None:
+    """Answer start, walltime, report, accuracy and health over HTTP, from the store, until stopped.
+
+    GET /v1/start?job=42, /v1/walltime?name=relax*&risk=5%25, /v1/report, /v1/accuracy, /v1/health: the documents that
+    --json prints. On a unix socket the kernel says who asks, and the site's PrivateData holds as on the command line;
+    on loopback nobody knows, and private sites answer only with figures over several users. Read-only.
+    """
+    import threading
+
+    from ..service.server import Server
+    from ..service.settings import load
+
+    settings = load({**flags, "listen": listen})
+    stop = stop_on_signals()
+    server = Server(settings, settings["listen"], (lambda _: None) if quiet else say)
+    say(f"answering from {settings.shown('store')} on {server.shown}")
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        while not stop(3600.0):
+            pass
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,23 @@
+"""Waiting that SIGTERM and SIGINT end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+def stop_on_signals() -> Callable[[float], bool]:
+    """Waits so many seconds; true as soon as SIGTERM or SIGINT has come, also one that came between two waits."""
+    import select
+    import signal
+    import socket
+
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+
+    def stop(seconds: float, keep_open: socket.socket = theirs) -> bool:
+        return bool(select.select([ours], [], [], seconds)[0])
+
+    return stop

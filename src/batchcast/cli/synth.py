@@ -1,0 +1,104 @@
+"""`batchcast synth`: a synthetic log from published models, or how like a real log such a one is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .output import console, document, emit, say
+
+if TYPE_CHECKING:
+    from ..trace.synth import Recipe
+
+
+@click.command()
+@click.option("-o", "--output", metavar="OUT", help="Where the log goes: .swf (.gz, .xz), .csv or .parquet.")
+@click.option("--jobs", type=int, default=10_000, show_default=True, metavar="N", help="How many jobs.")
+@click.option("--procs", type=int, default=128, show_default=True, metavar="P", help="The machine's processors.")
+@click.option("--load", type=float, default=0.8, show_default=True, metavar="L", help="Work / (machine * span).")
+@click.option("--users", type=int, metavar="N", help="How many users there may be. Default: 2 * sqrt(jobs).")
+@click.option(
+    "--kinds", default="together", show_default=True, metavar="WORD", help="together, or interactive and batch apart."
+)
+@click.option("--longest", metavar="TIME", help="The longest request. Default: 2-00:00:00.")
+@click.option("--killed", type=float, default=0.1, show_default=True, metavar="X", help="Share killed at the request.")
+@click.option(
+    "--spread", type=float, default=0.6, show_default=True, metavar="X", help="Of ln run times in an application."
+)
+@click.option("--waits", default="easy", show_default=True, metavar="WORD", help="easy: those of EASY; or none.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="S", help="Same seed, same log."
+)
+@click.option("--compare", "logs", multiple=True, metavar="LOG", help="Make one like LOG and print how they differ.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def command(
+    logs: Sequence[str], as_json: bool, seed: int, output: str | None, longest: str | None, **given: Any
+) -> None:
+    """Write a synthetic log: sizes, run times and arrivals of Lublin & Feitelson (2003), requests with the habits of
+    Tsafrir, Etsion & Feitelson (2005), users who repeat applications in sessions.
+
+    With --compare, LOG's jobs, machine, load, number of users and longest common request are imitated (its `reference`
+    jobs, see --clean of other verbs), and nothing is written.
+
+    \b
+    batchcast synth -o year.swf.gz --jobs 100000 --procs 512 --load 0.75 --seed 7
+    batchcast synth --compare CTC-SP2-1996-3.1-cln.swf.gz
+    """
+    from ..errors import UsageError
+    from ..units import parse_duration
+
+    limit = parse_duration(longest) if longest else None
+    if logs and output:
+        raise UsageError("--compare writes nothing", hint="without --output, or without --compare")
+    if logs:
+        _compare(logs, seed, limit, as_json)
+    elif output:
+        from ..trace.synth import Recipe
+
+        recipe = Recipe(**given) if limit is None else Recipe(**given, longest=limit)
+        _write(recipe, seed, output, as_json)
+    else:
+        raise UsageError("nothing to do", hint="-o OUT.swf.gz, or --compare LOG")
+
+
+def _write(recipe: Recipe, seed: int, output: str, as_json: bool) -> None:
+    import numpy as np
+
+    from ..trace.synth import make_log
+    from ..trace.write import kind_of, write_by_ending
+    from .options import describe_log
+
+    kind_of(output)
+    log = make_log(np.random.default_rng(seed), recipe)
+    log = log.with_info(replace(log.info, header={**log.info.header, "Seed": str(seed)}))
+    kind = write_by_ending(log, output)
+    if not as_json:
+        say(f"{len(log):,} jobs to {output} ({kind}), seed {seed}")
+        return
+    settings = {**asdict(recipe), "users": recipe.people, "seed": seed, "output": output, "output_format": kind}
+    settings["longest_s"], settings["unix_start_s"] = settings.pop("longest"), settings.pop("unix_start")
+    emit(document("synth", describe_log(log), settings, [], [{"jobs": len(log)}]))
+
+
+def _compare(logs: Sequence[str], seed: int, limit: float | None, as_json: bool) -> None:
+    from ..evaluate.synthetic import compare
+    from ..trace.clean import clean
+    from ..trace.read import read_trace
+
+    results = [
+        {"log": log, **row}
+        for log in logs
+        for row in compare(clean(read_trace(log), ["reference"]), seed, longest=limit)
+    ]
+    settings = {"seed": seed, "longest_s": limit, "clean": ["reference"]}
+    if as_json:
+        emit(document("synth", {"source": list(logs)}, settings, [], results))
+        return
+    from ..report.synthetic import comparison_table
+
+    for real, made in zip(results[::2], results[1::2]):
+        console().print(comparison_table(real, made))
+    say(f"synthetic: seed {seed}; distance: the largest difference of the two cumulative distributions")

@@ -1,0 +1,131 @@
+"""Two evaluations side by side as words and tables for the terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from ..evaluate.comparison import Comparison
+from ..units import format_duration
+from .accuracy import named
+from .blocks import Block, Callout, Kind, Table, TableColumn, shown
+from .words import policy_words
+
+FORECAST: tuple[tuple[str, str, Kind], ...] = (
+    ("mae_s", "mean error", "seconds"),
+    ("apa", "accuracy", "ratio"),
+    ("underestimate_rate", "underestimates", "share"),
+)
+SCHEDULE: tuple[tuple[str, str, Kind], ...] = (
+    ("mean_wait_s", "mean wait", "seconds"),
+    ("mean_bounded_slowdown", "mean slowdown", "number"),
+    ("utilization", "utilization", "share"),
+)
+
+
+def comparison_blocks(found: Comparison, level: float) -> list[Block]:
+    """Whether the two are like for like, what differs in settings, forecasts, schedules and validity."""
+    made: list[Block] = [_verdict(found, level)]
+    if settings := found.part("setting"):
+        columns = [TableColumn("setting", "setting"), TableColumn("a", "A"), TableColumn("b", "B")]
+        rows = [{k: _plain(v) for k, v in row.items() if k != "part"} for row in settings]
+        made.append(Table("Settings that differ", columns, rows))
+    if forecasts := found.part("forecast"):
+        columns = [TableColumn("predictor", "predictor"), *_columns(FORECAST)]
+        made.append(Table("Forecasts (change: B - A)", columns, [_shown(row, FORECAST) for row in forecasts]))
+    if schedules := found.part("schedule"):
+        made.append(_schedules(schedules, level))
+    for row in found.part("validity"):
+        made.append(
+            "Validity, recorded over simulated mean wait: "
+            f"{_ratio(row['recorded_over_simulated_a'])} in A ({_trust(row['trusted_a'])}), "
+            f"{_ratio(row['recorded_over_simulated_b'])} in B ({_trust(row['trusted_b'])})."
+        )
+    return [*made, *(f"{text[0].upper()}{text[1:]}." for text in found.only)]
+
+
+def _verdict(found: Comparison, level: float) -> Callout:
+    if found.unlike:
+        text = f"{'; '.join(found.unlike)}. The differences below mix that with whatever else changed."
+        return Callout(text, "warning", "Not like for like:")
+    schedules = found.part("schedule")
+    changed = [row for row in found.rows if any(_is_change(k, v) for k, v in row.items())]
+    if not changed and not found.part("setting") and not found.only:
+        return Callout("The same log, settings and results.", "good", "Like for like:")
+    text = "the same log and selection."
+    known = [row for row in schedules if row["wait_change_low_s"] == row["wait_change_low_s"]]
+    if known:
+        beyond = [row for row in known if row["wait_change_low_s"] > 0 or row["wait_change_high_s"] < 0]
+        text += (
+            f" {len(beyond)} of {len(known)} schedules differ in mean wait by more than the {100 * level:g} % interval "
+            "puts down to which weeks were seen."
+        )
+    return Callout(text, "good", "Like for like:")
+
+
+def _schedules(rows: list[Mapping[str, Any]], level: float) -> Table:
+    columns = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with"), *_columns(SCHEDULE)]
+    columns.insert(5, TableColumn("interval", f"{100 * level:g} % interval", "text"))
+    made = []
+    for row in rows:
+        low, high = row["wait_change_low_s"], row["wait_change_high_s"]
+        same = "0" if not low and not high else f"{_signed(low, 'seconds')} to {_signed(high, 'seconds')}"
+        interval = same if low == low else "not available"
+        made.append({**_shown(row, SCHEDULE), "interval": interval, "policy": policy_words(row["policy"])})
+    reasons = dict.fromkeys(row["no_interval"] for row in rows if row.get("no_interval"))
+    blocks = dict.fromkeys(row["blocks"] for row in rows if row["blocks"])
+    note = [f"Interval of the change in mean wait: bootstrap over {', '.join(blocks)} of submission."] if blocks else []
+    note += [f"No interval where {reason}." for reason in reasons]
+    return Table("Simulated schedules (change: B - A)", columns, made, " ".join(note))
+
+
+def _columns(measures: tuple[tuple[str, str, Kind], ...]) -> list[TableColumn]:
+    return [
+        TableColumn(f"{key}_{side}", f"{title} {word}", kind if side != "change" else "text", minor=place > 0)
+        for place, (key, title, kind) in enumerate(measures)
+        for side, word in (("a", "A"), ("b", "B"), ("change", "change"))
+    ]
+
+
+def _shown(row: Mapping[str, Any], measures: tuple[tuple[str, str, Kind], ...]) -> dict[str, Any]:
+    changes = {f"{key}_change": _change(row, key, kind) for key, _, kind in measures}
+    return {**row, **changes, "predictor": named(row["predictor"])}
+
+
+def _change(row: Mapping[str, Any], key: str, kind: Kind) -> str:
+    """B - A with its share of A where that says something."""
+    change, base = row[f"{key}_change"], row[f"{key}_a"]
+    if change != change:
+        return "–"
+    if not change:
+        return "0"
+    part = f" ({100 * change / base:+.1f} %)" if base and kind in ("seconds", "number") else ""
+    return f"{_signed(change, kind)}{part}"
+
+
+def _signed(value: float, kind: Kind) -> str:
+    sign = "-" if value < 0 else "+"
+    if kind == "seconds":
+        return f"{sign}{format_duration(abs(value))}" if abs(value) >= 1 else f"{sign}{abs(value):.2g} s"
+    return (
+        f"{sign}{shown(abs(value), kind)}".replace(" %", " points")
+        if kind == "share"
+        else f"{sign}{shown(abs(value), kind)}"
+    )
+
+
+def _is_change(key: str, value: Any) -> bool:
+    return key.endswith("_change") and value == value and bool(value)
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _ratio(value: float) -> str:
+    return shown(value, "number")
+
+
+def _trust(trusted: Any) -> str:
+    return "trusted" if trusted else "not to be trusted"

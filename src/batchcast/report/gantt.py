@@ -1,0 +1,197 @@
+"""A Gantt excerpt: who held which processors where backfilling did most; one schedule at a time, few bars."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..evaluate.evaluation import Evaluation
+from ..evaluate.periods import calendar
+from ..events.recorded import outcome
+from ..metrics.curves import busy_share
+from ..simulate.placement import place
+from .axes import span
+from .blocks import Figure
+from .words import policy_words
+
+MOST_BARS = 600
+MOST_SCHEDULES = 10
+LENGTHS = tuple(3600.0 * hours for hours in (168, 72, 24, 12, 6, 3, 1))
+RECORDED = "as recorded"
+WAITED, PASSED, AT_ONCE = "waited", "passed a waiting job (backfilled)", "started at once"
+COLOURS = {AT_ONCE: 1, WAITED: 2, PASSED: 3}
+INSTANT = 1.0  # seconds: a batch system looks around about so often
+
+
+class Jobs(NamedTuple):
+    """What is drawn of one schedule: arrays (n,), seconds on the log's clock; `backfilled` where it is known."""
+
+    job_id: np.ndarray
+    submit: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    procs: np.ndarray
+    backfilled: np.ndarray
+
+    def within(self, low: float, high: float) -> Jobs:
+        """The jobs that run at some time between two instants."""
+        inside = (self.start < high) & (self.end > low) & (self.end > self.start) & (self.procs > 0)
+        return Jobs(*(column[inside] for column in self))
+
+
+def gantt(found: Evaluation) -> Figure | None:
+    """The excerpt, with every schedule to choose from (`MOST_SCHEDULES` at most); None where nothing was simulated.
+
+    The window is the week in which the first schedule gives most processor time to jobs that passed a waiting one
+    (where none does: in which most processors are waited for), or the log where it is shorter. Where more than
+    `MOST_BARS` bars would be drawn, it is the part of that week (3 days, a day, ... an hour) of which the same holds
+    and that has fewer. Of a schedule that has more even so, the pieces with the most processor time are drawn.
+    """
+    if not found.outcomes:
+        return None
+    drawn = _schedules(found)
+    first = next(jobs for name, jobs in drawn.items() if name != RECORDED)
+    if not (first.end > first.start).any():
+        return None
+    total = found.outcomes[0].schedule.total
+    low, high = window(first, total)
+    traces: list[dict[str, Any]] = []
+    left_out, shown = 0, 0
+    local = calendar(found.trace, low)
+    zero = local.replace(tzinfo=UTC).timestamp()  # plotly draws every instant as UTC
+    for name, jobs in drawn.items():
+        made, more = _bars(jobs.within(low, high), total, low, zero, name)
+        traces += made
+        left_out, shown = max(left_out, more), max(shown, sum(len(trace["x"]) for trace in made))
+    highest = [y + width / 2 for trace in traces for y, width in zip(trace["y"], trace["width"])]
+    top = max(total, int(max(highest, default=0)))
+    layout = {
+        "barmode": "overlay",
+        "bargap": 0,
+        "xaxis": {
+            "type": "date", "title": {"text": f"time ({found.trace.info.timezone})"},
+            "range": [zero * 1000, (zero + high - low) * 1000],
+        },
+        "yaxis": {"title": {"text": "processor"}, "range": [0, top], **({"dtick": 1} if total <= 12 else {})},
+        "hovermode": "closest",
+    }  # fmt: skip
+    return Figure(
+        f"A Gantt excerpt: {_length(high - low)} from {local:%Y-%m-%d %H:%M}",
+        traces,
+        layout,
+        f"Which jobs hold which of {total:,} processors for {_length(high - low)} from {local:%Y-%m-%d %H:%M}, under "
+        f"{', '.join(drawn)}; {shown:,} bars at most.",
+        _caption(high - low, bool(_passing(first).any()), left_out, len(found.outcomes) - MOST_SCHEDULES)
+        + _above(top, total),
+        480,
+        pick=tuple(drawn),
+    )
+
+
+def window(jobs: Jobs, total: int) -> tuple[float, float]:
+    """The part worth drawing, as two instants, see `gantt`; no more bars than `MOST_BARS`."""
+    low, high = float(jobs.submit.min()), float(jobs.end.max())
+    for length in LENGTHS:
+        if high - low > length:
+            edges = np.append(np.arange(low, high, length), high)
+            edges = edges[:-1] if len(edges) > 2 and edges[-1] - edges[-2] < length else edges
+            passed = busy_share(jobs.start, jobs.end, jobs.procs * _passing(jobs), edges, 1.0)
+            waiting = busy_share(jobs.submit, jobs.start, jobs.procs, edges, 1.0)
+            running = busy_share(jobs.start, jobs.end, jobs.procs, edges, 1.0)
+            low = float(edges[int(np.lexsort((running, waiting, passed))[-1])])
+            high = low + length
+        inside = jobs.within(low, high)
+        if len(pieces(inside, total)[0]) <= MOST_BARS:
+            break
+    return low, high
+
+
+def _passing(jobs: Jobs) -> np.ndarray:
+    """Which jobs waited and then passed another one."""
+    return jobs.backfilled & (jobs.start - jobs.submit >= INSTANT)
+
+
+def pieces(jobs: Jobs, total: int) -> np.ndarray:
+    """Blocks of neighbouring processors, (3, m) whole numbers: the place of the job, the first processor, how many.
+
+    A recorded log may hold more at once than the machine has; they are drawn above it.
+    """
+    time = np.concatenate([jobs.end, jobs.start])
+    order = np.lexsort((np.repeat([0, 1], len(jobs.start)), time))
+    most = np.cumsum(np.concatenate([-jobs.procs, jobs.procs])[order]).max(initial=0)
+    held = place(jobs.start, jobs.end, jobs.procs, max(total, int(most)))
+    rows = [(k, low, high - low + 1) for k, blocks in enumerate(held) for low, high in blocks]
+    return np.array(rows, dtype=np.int64).reshape(-1, 3).T
+
+
+def _schedules(found: Evaluation) -> dict[str, Jobs]:
+    """Every schedule by the name people read; as recorded comes last."""
+    made = {}
+    for each in found.outcomes[:MOST_SCHEDULES]:
+        it = each.schedule
+        name = f"{policy_words(each.policy)} planned with {each.predictor}"
+        made[name] = Jobs(it.job_id, it.submit_time, it.start_time, it.end_time, it.procs, it.backfilled)
+    submit, wait, run = outcome(found.trace)
+    procs = np.nan_to_num(found.trace.procs(found.procs)).astype(np.int64)
+    begun, known = submit + wait, ~np.isnan(run) & (found.trace.wait_time >= 0)
+    columns = (found.trace.job_id, submit, begun, begun + np.nan_to_num(run), procs, np.zeros(len(submit), bool))
+    if known.any():
+        made[RECORDED] = Jobs(*(column[known] for column in columns))
+    return made
+
+
+def _bars(jobs: Jobs, total: int, low: float, zero: float, variant: str) -> tuple[list[dict[str, Any]], int]:
+    """One trace per way of starting, and how many pieces were left out."""
+    held = pieces(jobs, total)
+    wait, length = jobs.start - jobs.submit, jobs.end - jobs.start
+    kept = np.sort(np.argsort(-held[2] * length[held[0]], kind="stable")[:MOST_BARS])
+    job, first, count = held[:, kept]
+    how = np.where(wait < INSTANT, AT_ONCE, np.where(jobs.backfilled, PASSED, WAITED))[job]
+    traces = []
+    for label, slot in COLOURS.items():
+        here = how == label
+        of = job[here]
+        traces.append(
+            {
+                "type": "bar", "orientation": "h", "name": label, "meta": {"slot": slot, "variant": variant},
+                "base": [round(1000 * v) for v in (zero + jobs.start[of] - low).tolist()],
+                "x": [round(1000 * v) for v in length[of].tolist()],
+                "y": (first[here] + count[here] / 2).tolist(),
+                "width": count[here].tolist(),
+                "customdata": [
+                    f"job {i}: {p:,} processors, waited {span(w)}, ran {span(r)}"
+                    for i, p, w, r in zip(*(v[of].tolist() for v in (jobs.job_id, jobs.procs, wait, length)))
+                ],
+                "hovertemplate": "%{customdata}",
+                "marker": {"line": {"width": 0.6}, "pattern": {"shape": "/" if slot == 3 else "", "solidity": 0.15}},
+            }
+        )  # fmt: skip
+    return traces, held.shape[1] - len(kept)
+
+
+def _length(seconds: float) -> str:
+    return {604800.0: "a week", 86400.0: "a day", 3600.0: "an hour"}.get(seconds, span(seconds))
+
+
+def _above(top: int, total: int) -> str:
+    more = f" The record has up to {top:,} processors in use at once, more than the {total:,} of the machine."
+    return more if top > total else ""
+
+
+def _caption(length: float, passing: bool, left_out: int, more: int) -> str:
+    where = (
+        "gives most processor time to jobs that passed a waiting one"
+        if passing
+        else "lets most processors be waited for"
+    )
+    text = "A bar is a job on processors it could have had, since the model only counts them. "
+    if length in LENGTHS:
+        part = "the week" if length == LENGTHS[0] else f"the part of a week, as long as {MOST_BARS} bars allow,"
+        text += f"Shown is {part} in which the first schedule {where}."
+    if left_out:
+        text += f" Up to {left_out:,} of the smallest bars of a schedule are not drawn."
+    if more > 0:
+        text += f" {more} more schedules are not offered here; --policy and --predictor choose."
+    return text

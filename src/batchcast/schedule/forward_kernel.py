@@ -1,0 +1,301 @@
+"""The compiled half of the forward simulation: no arrivals, no surprises, so each head is reserved for only once.
+
+With exact plans a backfilled job never moves the head's shadow time, and what it takes of the extra processors it keeps
+beyond it. So running jobs lie in two heaps: `near`, those that end until the shadow time, and `far`. Every pass leaves
+*openings* behind: what a job that comes last in the queue would find there. It starts at the first one that it fits;
+until then it changes nothing for those before it, so one simulation answers for every such job.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .compiled import inlined, kernel
+from .heap import pop, push
+from .state import GONE, HEAP
+
+FCFS, EASY, EASY_SJBF = range(3)
+SIZE, FREE, EXTRA, HEAD, JOBS, RUNNING, NEAR, FAR, OPENINGS, POLICY, RESERVED = range(11)
+NOW, SHADOW = range(2)
+BLOCK, WIDE = 16, 256
+OPENING = np.dtype(
+    [("time", "f8"), ("shadow", "f8"), ("shortest", "f8"), ("below", "f8"), ("free", "i8"), ("extra", "i8")]
+)
+
+
+class Forward(NamedTuple):
+    """The simulation's arrays: `tally` by SIZE..RESERVED, `time` by NOW and SHADOW; the queue by arrival.
+
+    `start` is when a queued job starts (infinity: not yet; before now: frozen, it runs; -infinity: it left, or never
+    fits). `order` and `place` map candidate places to jobs and back; `slot_*`, `block_*` and `wide_*` are processors
+    and planned run times by candidate place and their minima over 16 and 256 places.
+    """
+
+    tally: np.ndarray
+    time: np.ndarray
+    running_end: np.ndarray
+    running_procs: np.ndarray
+    procs: np.ndarray
+    planned: np.ndarray
+    start: np.ndarray
+    order: np.ndarray
+    place: np.ndarray
+    slot_procs: np.ndarray
+    slot_planned: np.ndarray
+    block_procs: np.ndarray
+    block_planned: np.ndarray
+    wide_procs: np.ndarray
+    wide_planned: np.ndarray
+    near: np.ndarray
+    far: np.ndarray
+    openings: np.ndarray
+
+
+def blank_forward(size: int, running: int, queued: int, policy: int) -> Forward:
+    """Room for so many running and queued jobs; every queued one may come to run."""
+    number, index = (lambda n: np.empty(n)), (lambda n: np.empty(n, np.int64))
+    blocks, wides = queued // BLOCK + 1, queued // WIDE + 1
+    count, time = np.zeros(11, np.int64), np.zeros(2)
+    count[SIZE], count[POLICY] = size, policy
+    run, ends = running + queued, running + queued + 1
+    return Forward(
+        *(count, time, number(run), index(run), index(queued), number(queued), number(queued)),
+        *(index(queued), index(queued), index(queued), number(queued)),
+        *(index(blocks), number(blocks), index(wides), number(wides)),
+        *(np.empty(ends, HEAP), np.empty(ends, HEAP), np.empty(run + queued + 2, OPENING)),
+    )
+
+
+@kernel
+def begin(f, now):
+    """The state at `now`: what started before stays so, all else waits; then the pass of that instant."""
+    count, far = f.tally, 0
+    free = count[SIZE]
+    for k in range(count[RUNNING]):
+        if f.running_end[k] > now:
+            far = push(f.far, far, f.running_end[k], k, f.running_procs[k])
+            free -= f.running_procs[k]
+    n = count[JOBS]
+    for q in range(n):
+        if f.start[q] >= now:
+            f.start[q] = np.inf
+        elif f.start[q] + f.planned[q] > now:
+            far = push(f.far, far, f.start[q] + f.planned[q], count[RUNNING] + q, f.procs[q])
+            free -= f.procs[q]
+    for place in range(n):
+        fill_slot(f, place)
+    opened = count[OPENINGS]
+    while opened > 0 and f.openings[opened - 1].time >= now:
+        opened -= 1
+    count[OPENINGS] = opened
+    count[FREE], count[FAR], count[NEAR], count[HEAD], count[RESERVED] = free, far, 0, 0, 0
+    f.time[NOW] = now
+    one_pass(f)
+
+
+@inlined
+def fill_slot(f, place):
+    """A candidate place as the start of its job says, and the minima above it (places are filled in order)."""
+    q = f.order[place]
+    f.place[q] = place
+    waits = f.start[q] == np.inf
+    procs, planned = (f.procs[q], f.planned[q]) if waits else (GONE, np.inf)
+    f.slot_procs[place], f.slot_planned[place] = procs, planned
+    b, w = place // BLOCK, place // WIDE
+    if place % BLOCK == 0:
+        f.block_procs[b], f.block_planned[b] = GONE, np.inf
+    if place % WIDE == 0:
+        f.wide_procs[w], f.wide_planned[w] = GONE, np.inf
+    f.block_procs[b], f.block_planned[b] = min(f.block_procs[b], procs), min(f.block_planned[b], planned)
+    f.wide_procs[w], f.wide_planned[w] = min(f.wide_procs[w], procs), min(f.wide_planned[w], planned)
+
+
+@inlined
+def empty_slot(f, place):
+    """A candidate is gone: its block's minima anew, and those of the wide block where it held one. O(16)."""
+    procs, planned = f.slot_procs[place], f.slot_planned[place]
+    f.slot_procs[place], f.slot_planned[place] = GONE, np.inf
+    b, w, n = place // BLOCK, place // WIDE, f.tally[JOBS]
+    if procs > f.block_procs[b] and planned > f.block_planned[b]:
+        return
+    least_procs, least_planned = GONE, np.inf
+    for other in range(b * BLOCK, min(b * BLOCK + BLOCK, n)):
+        least_procs, least_planned = min(least_procs, f.slot_procs[other]), min(least_planned, f.slot_planned[other])
+    f.block_procs[b], f.block_planned[b] = least_procs, least_planned
+    if procs > f.wide_procs[w] and planned > f.wide_planned[w]:
+        return
+    least_procs, least_planned = GONE, np.inf
+    for other in range(w * (WIDE // BLOCK), min((w + 1) * (WIDE // BLOCK), (n - 1) // BLOCK + 1)):
+        least_procs = min(least_procs, f.block_procs[other])
+        least_planned = min(least_planned, f.block_planned[other])
+    f.wide_procs[w], f.wide_planned[w] = least_procs, least_planned
+
+
+@kernel
+def one_pass(f):
+    """Start heads while they fit, reserve for the first that does not, backfill; note what is left open."""
+    count, now = f.tally, f.time[NOW]
+    head, n = count[HEAD], count[JOBS]
+    while True:
+        while head < n and f.start[head] != np.inf:
+            head += 1
+        if head == n or f.procs[head] > count[FREE]:
+            break
+        run_job(f, head, np.inf)
+        count[RESERVED] = 0
+    count[HEAD] = head
+    if head == n:
+        f.time[SHADOW] = np.inf
+        count[EXTRA] = count[FREE]
+        leave_open(f, -np.inf)
+        return
+    if count[POLICY] == FCFS:
+        return
+    if not count[RESERVED]:
+        reserve_once(f, f.procs[head])
+    shadow = f.time[SHADOW]
+    if count[POLICY] == EASY_SJBF:
+        leave_open(f, -np.inf)
+    place = next_place(f, 0)
+    while place >= 0:
+        q = f.order[place]
+        if now + f.planned[q] > shadow:
+            count[EXTRA] -= f.procs[q]
+        run_job(f, q, shadow)
+        if count[POLICY] == EASY_SJBF:  # a shorter job would have come before this one, all others after it
+            f.openings[count[OPENINGS] - 1].below = f.planned[q]
+            leave_open(f, f.planned[q])
+        place = next_place(f, place + 1)
+    if count[POLICY] == EASY:
+        leave_open(f, -np.inf)
+
+
+@inlined
+def run_job(f, q, shadow):
+    """Job q starts now; it ends among the near ones when it is planned to by the shadow time."""
+    count, now = f.tally, f.time[NOW]
+    end = now + f.planned[q]
+    f.start[q] = now
+    count[FREE] -= f.procs[q]
+    empty_slot(f, f.place[q])
+    if end <= shadow and shadow < np.inf:
+        count[NEAR] = push(f.near, count[NEAR], end, count[RUNNING] + q, f.procs[q])
+    else:
+        count[FAR] = push(f.far, count[FAR], end, count[RUNNING] + q, f.procs[q])
+
+
+@inlined
+def reserve_once(f, procs):
+    """The shadow time of a new head: move running jobs from far to near until it fits, equal ends included."""
+    count = f.tally
+    free, shadow = count[FREE], f.time[NOW]
+    while count[FAR] > 0 and (free < procs or f.far[0].key == shadow):
+        shadow = f.far[0].key
+        free += f.far[0].item
+        count[NEAR] = push(f.near, count[NEAR], shadow, f.far[0].tie, f.far[0].item)
+        count[FAR] = pop(f.far, count[FAR])
+    f.time[SHADOW] = shadow
+    count[EXTRA] = free - procs
+    count[RESERVED] = 1
+
+
+@inlined
+def next_place(f, first):
+    """The first candidate from a place on that fits and does not delay the head; -1: none."""
+    count, now, shadow = f.tally, f.time[NOW], f.time[SHADOW]
+    free, extra, n = count[FREE], count[EXTRA], count[JOBS]
+    place = first
+    while place < n:
+        b, w = place // BLOCK, place // WIDE
+        if place % WIDE == 0 and (
+            f.wide_procs[w] > free or (f.wide_procs[w] > extra and now + f.wide_planned[w] > shadow)
+        ):
+            place += WIDE
+        elif place % BLOCK == 0 and (
+            f.block_procs[b] > free or (f.block_procs[b] > extra and now + f.block_planned[b] > shadow)
+        ):
+            place += BLOCK
+        elif f.slot_procs[place] <= free and (f.slot_procs[place] <= extra or now + f.slot_planned[place] <= shadow):
+            return place
+        else:
+            place += 1
+    return -1
+
+
+@inlined
+def leave_open(f, shortest):
+    """Note what a job planned at `shortest` or longer finds at this point of the pass."""
+    count = f.tally
+    opening = f.openings[count[OPENINGS]]
+    opening.time, opening.shadow = f.time[NOW], f.time[SHADOW]
+    opening.shortest, opening.below = shortest, np.inf
+    opening.free, opening.extra = count[FREE], count[EXTRA]
+    count[OPENINGS] += 1
+
+
+@kernel
+def next_instant(f):
+    """Go on to the next planned end and make its pass; False when nothing runs any more."""
+    count = f.tally
+    if count[NEAR] > 0:
+        now = f.near[0].key
+        while count[NEAR] > 0 and f.near[0].key == now:
+            count[FREE] += f.near[0].item
+            count[NEAR] = pop(f.near, count[NEAR])
+    elif count[FAR] > 0:
+        now = f.far[0].key
+        while count[FAR] > 0 and f.far[0].key == now:
+            count[FREE] += f.far[0].item
+            count[FAR] = pop(f.far, count[FAR])
+    else:
+        return False
+    f.time[NOW] = now
+    one_pass(f)
+    return True
+
+
+@kernel
+def first_opening(f, procs, planned):
+    """The index of the first opening for a job that comes last, simulating as far as needed; -1: it never fits."""
+    i = 0
+    while True:
+        while i < f.tally[OPENINGS]:
+            o = f.openings[i]
+            if (
+                procs <= o.free
+                and (procs <= o.extra or o.time + planned <= o.shadow)
+                and o.shortest <= planned < o.below
+            ):
+                return i
+            i += 1
+        if not next_instant(f):
+            return -1
+
+
+@kernel
+def noticed(f, procs, planned):
+    """From when on those that come later notice a job that comes last: it starts, or is the head of the queue."""
+    i = first_opening(f, procs, planned)
+    while i > 0 and f.openings[i].shadow == np.inf and f.openings[i - 1].shadow == np.inf:
+        i -= 1
+    return f.openings[i].time
+
+
+@kernel
+def join_here(f, procs, planned):
+    """The last in the queue starts in the pass just made: it changes that pass's opening and nothing before it."""
+    count = f.tally
+    q = count[JOBS]
+    f.procs[q], f.planned[q], f.start[q], f.order[q] = procs, planned, np.inf, q
+    count[JOBS] = q + 1
+    fill_slot(f, q)
+    empty = count[HEAD] == q
+    if f.time[NOW] + planned > f.time[SHADOW]:
+        count[EXTRA] -= procs
+    run_job(f, q, f.time[SHADOW])
+    if empty:
+        count[HEAD], count[EXTRA] = q + 1, count[FREE]
+    opening = f.openings[count[OPENINGS] - 1]
+    opening.free, opening.extra = count[FREE], count[EXTRA]

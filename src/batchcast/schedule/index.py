@@ -1,0 +1,257 @@
+"""An index over a long queue: minima per class of width, 16 slots to a node, 16 nodes to the node above.
+
+What may be backfilled asks for no more than the free processors, and is short enough or narrow enough: minima of
+width and length apart cannot tell that, minima of the length per width can. Kept only while the queue is long; a pass
+then costs what it starts times the logarithm of the queue.
+
+A row of the index is a node: the smallest planned length of each class, the smallest candidate key of each class, the
+smallest head key. Row 0 holds the smallest width of each class. Rows of a level follow each other, the leaves first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .compiled import inlined, kernel
+from .heap import pop, push
+from .state import CLASSES, GONE, HEAD_KEY, KEYS, ROW
+
+LAST = 1.7e308  # stands for an infinite key: infinity says that a node holds nothing
+LEVEL = 1 << 40  # a node by one number: level * LEVEL + its place in the level
+
+
+@kernel
+def watch_length(r, slots, index):
+    """Build the index where the queue has become long, drop it where it is short again. O(queue), amortised O(1)."""
+    span = r.tail - r.head
+    if r.indexed:
+        r.indexed = 4 * span > r.long_queue
+    elif span > r.long_queue:
+        build(r, slots, index)
+
+
+@kernel
+def build(r, slots, index):
+    """Enter every slot anew."""
+    r.indexed = 1
+    for place in range(r.tail):
+        enter(r, slots, index, place)
+
+
+@inlined
+def width_class(index, procs):
+    """The class of a width: the last whose smallest width it reaches."""
+    number = 0
+    for k in range(1, CLASSES):
+        number += procs >= index[0, k]
+    return number
+
+
+@inlined
+def classes_within(index, procs):
+    """How many classes have a width of at most `procs`; in the last of them not every job needs to fit."""
+    count = 0
+    for k in range(CLASSES):
+        count += index[0, k] <= procs
+    return count
+
+
+@kernel
+def enter(r, slots, index, place):
+    """Lower the minima above a slot; a node is emptied when its first slot is entered. O(levels), mostly less."""
+    slot = slots[place]
+    live = slot.procs != GONE
+    number = width_class(index, slot.procs)
+    row, size, node, within = 1, r.leaves, place // 16, place % 16
+    while True:
+        entry = index[row + node]
+        lowered = within == 0
+        if lowered:
+            for k in range(ROW):
+                entry[k] = np.inf
+        if live:
+            if slot.planned < entry[number]:
+                entry[number] = slot.planned
+                lowered = True
+            if r.candidate_order != 0 and min(slot.candidate_key, LAST) < entry[KEYS + number]:
+                entry[KEYS + number] = min(slot.candidate_key, LAST)
+                lowered = True
+            if r.head_order != 0 and slot.head_key < entry[HEAD_KEY]:
+                entry[HEAD_KEY] = slot.head_key
+                lowered = True
+        if size == 1 or not lowered:
+            return
+        row += size
+        size = (size + 15) // 16
+        within += 16 * (node % 16) if within == 0 else 1
+        node //= 16
+
+
+@kernel
+def leave(r, slots, index, place, procs):
+    """Raise the minima above a slot that was emptied, of width `procs` before. O(16 levels), mostly less."""
+    number = width_class(index, procs)
+    length = key = head_key = np.inf
+    for other in range(place // 16 * 16, min(place // 16 * 16 + 16, r.tail)):
+        slot = slots[other]
+        if slot.procs == GONE:
+            continue
+        head_key = min(head_key, slot.head_key)
+        if width_class(index, slot.procs) == number:
+            length = min(length, slot.planned)
+            key = min(key, min(slot.candidate_key, LAST))
+    row, size, node, last = 1, r.leaves, place // 16, (r.tail - 1) // 16
+    while True:
+        entry = index[row + node]
+        same = entry[number] == length
+        entry[number] = length
+        if r.candidate_order != 0:
+            same = same and entry[KEYS + number] == key
+            entry[KEYS + number] = key
+        if r.head_order != 0:
+            same = same and entry[HEAD_KEY] == head_key
+            entry[HEAD_KEY] = head_key
+        if same or size == 1:
+            return
+        length = key = head_key = np.inf
+        for other in range(node // 16 * 16, min(node // 16 * 16 + 16, last + 1)):
+            below = index[row + other]
+            length = min(length, below[number])
+            key = min(key, below[KEYS + number])
+            head_key = min(head_key, below[HEAD_KEY])
+        row += size
+        size = (size + 15) // 16
+        node //= 16
+        last //= 16
+
+
+@inlined
+def may_pass(r, slot):
+    """Whether a waiting job may be backfilled now: it fits, and is short enough or narrow enough."""
+    if slot.procs > r.free:
+        return False
+    return slot.procs <= r.extra_procs or r.now + slot.planned <= r.shadow_time
+
+
+@inlined
+def least_key(r, index, row, node):
+    """The smallest candidate key below a node among classes that may hold a job to backfill; infinity where none may.
+
+    Without an order of candidates it is 0 where one may: the caller takes them as they came.
+    """
+    entry = index[row + node]
+    least = np.inf
+    for k in range(r.classes_free):
+        if k < r.classes_extra or r.now + entry[k] <= r.shadow_time:
+            if r.candidate_order != 0:
+                least = min(least, entry[KEYS + k])
+            elif entry[k] < np.inf:
+                return 0.0
+    return least
+
+
+@kernel
+def count_classes(r, index):
+    """Note how many classes reach into the free and the extra processors."""
+    r.classes_free = classes_within(index, r.free)
+    r.classes_extra = min(classes_within(index, r.extra_procs), r.classes_free)
+
+
+@kernel
+def next_by_arrival(r, slots, index, head, start):
+    """The first slot from `start` on, other than the head, that may be backfilled now; -1 when there is none."""
+    place = start
+    count_classes(r, index)
+    while place < r.tail:
+        if place % 16 == 0:
+            row, size, node = 1, r.leaves, place // 16
+            r.looked_at += 1
+            if least_key(r, index, row, node) == np.inf:
+                span = 16
+                while size > 1 and node % 16 == 0:
+                    row += size
+                    size = (size + 15) // 16
+                    node //= 16
+                    r.looked_at += 1
+                    if least_key(r, index, row, node) < np.inf:
+                        break
+                    span *= 16
+                place += span
+                continue
+        slot = slots[place]
+        r.looked_at += 1
+        if place != head and may_pass(r, slot):
+            return place
+        place += 1
+    return -1
+
+
+@inlined
+def push_root(r, index, choices):
+    """Begin a search by key: the topmost node; returns the size of the heap."""
+    row, size, level = 1, r.leaves, 0
+    while size > 1:
+        row += size
+        size = (size + 15) // 16
+        level += 1
+    return push(choices, 0, 0.0, 0, level * LEVEL)
+
+
+@kernel
+def next_by_key(r, slots, index, choices, count, head):
+    """Go on with a search by key: (size of the heap, the next slot by key and arrival that may be backfilled, or -1).
+
+    Nodes wait in the heap by the smallest key below them, slots by their own; equal keys by place. What has become of
+    a node since it was put there is seen when it is opened: in one pass less and less fits, so keys only rise.
+    """
+    count_classes(r, index)
+    while count > 0:
+        code, place = choices[0].item, choices[0].tie
+        count = pop(choices, count)
+        if code < 0:
+            if may_pass(r, slots[place]):
+                return count, place
+            continue
+        level, node = code // LEVEL, code % LEVEL
+        r.looked_at += 16
+        if level == 0:
+            for other in range(node * 16, min(node * 16 + 16, r.tail)):
+                if other != head and may_pass(r, slots[other]):
+                    count = push(choices, count, slots[other].candidate_key, other, -1)
+            continue
+        row, size, span = 1, r.leaves, 16
+        for _ in range(level - 1):
+            row += size
+            size = (size + 15) // 16
+            span *= 16
+        for child in range(node * 16, min(node * 16 + 16, (r.tail - 1) // span + 1)):
+            key = least_key(r, index, row, child)
+            if key < np.inf:
+                count = push(choices, count, key, child * span, (level - 1) * LEVEL + child)
+    return count, -1
+
+
+@kernel
+def head_by_key(r, slots, index):
+    """The slot with the smallest head key, the earliest of equal ones; the queue must not be empty. O(16 levels)."""
+    row, size, level = 1, r.leaves, 0
+    while size > 1:
+        row += size
+        size = (size + 15) // 16
+        level += 1
+    least, node = index[row][HEAD_KEY], 0
+    if least == np.inf:
+        return r.head
+    while level > 0:
+        level -= 1
+        row, size = 1, r.leaves
+        for _ in range(level):
+            row += size
+            size = (size + 15) // 16
+        node *= 16
+        while index[row + node][HEAD_KEY] != least:
+            node += 1
+    place = node * 16
+    while slots[place].procs == GONE or slots[place].head_key != least:
+        place += 1
+    return place

@@ -1,0 +1,126 @@
+"""The questions of `ask` as GET requests: path and parameters to a status and a JSON document. No sockets here."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+from ..errors import BatchcastError, NoAnswer, Refused, Unreachable, UsageError
+from . import ask
+from .ask import Asker
+from .document import Said, document, dumps
+from .settings import Settings
+from .when import parse_when
+
+JOB_ID = re.compile(r"\d+(?:[_+]\d+)?")
+STATUS = ((Refused, 403), (NoAnswer, 404), (UsageError, 400), (Unreachable, 503))
+LONGEST = 2000
+MOST_JOBS = 100
+
+
+class Reply(NamedTuple):
+    """An HTTP status and a JSON document."""
+
+    status: int
+    body: str
+
+
+def reply(settings: Settings, target: str, asker: Asker, now: float | None = None) -> Reply:
+    """The answer to GET `target` (path and query). Errors are documents too, with the next thing to try."""
+    try:
+        if len(target) > LONGEST:
+            raise UsageError(f"the request is longer than {LONGEST} characters")
+        parts = urlsplit(target)
+        name = parts.path.rstrip("/")
+        if name not in PLACES:
+            raise _NoPlace(f"no {parts.path} (accepted: {', '.join(PLACES)})")
+        verb, accepted, answer = PLACES[name]
+        given = parse_qs(parts.query, keep_blank_values=True)
+        if strange := sorted(set(given) - set(accepted)):
+            raise UsageError(f"no parameter {strange[0]!r} (accepted: {', '.join(accepted) or 'none'})")
+        said = answer(settings, given, asker, time.time() if now is None else now)
+    except BatchcastError as error:
+        status = next((code for kind, code in STATUS if isinstance(error, kind)), 500)
+        wrong = {"schema": "batchcast/error/1", "error": error.message, "try": error.hint, "exit_code": error.exit_code}
+        return Reply(status, dumps(wrong))
+    return Reply(200, dumps(document(verb, *said)))
+
+
+class _NoPlace(NoAnswer):
+    """Nothing is served there."""
+
+
+def _start(settings: Settings, given: Mapping[str, Sequence[str]], asker: Asker, now: float) -> Said:
+    ids = [word for value in given.get("job", ()) for word in value.split(",")]
+    for job_id in ids[: MOST_JOBS + 1]:
+        _check_id(job_id)
+    if len(ids) > MOST_JOBS:
+        raise UsageError(f"{len(ids)} jobs at once (accepted: up to {MOST_JOBS})")
+    user = _one(given, "user") or (None if ids else asker.name)
+    if not ids and user is None:
+        raise UsageError("whose jobs? (accepted: job=ID, user=NAME)")
+    return ask.start(settings, ids, user, asker, now)
+
+
+def _walltime(settings: Settings, given: Mapping[str, Sequence[str]], asker: Asker, now: float) -> Said:
+    job, glob = _one(given, "job"), _one(given, "name")
+    if (job is None) == (glob is None):
+        raise UsageError("give one of job=ID, name=GLOB")
+    if job is not None:
+        _check_id(job)
+    user = _one(given, "user") or asker.name
+    if user is None and glob is not None:
+        raise UsageError("whose jobs? (accepted: user=NAME)")
+    return ask.walltime(settings, job, glob, user or "", asker, ask.share(_one(given, "risk") or "5%"), now)
+
+
+def _report(settings: Settings, given: Mapping[str, Sequence[str]], asker: Asker, now: float) -> Said:
+    account, partition = _one(given, "account"), _one(given, "partition")
+    user = _one(given, "user") or (None if account or partition else asker.name)
+    if not (user or account or partition):
+        raise UsageError("whose jobs? (accepted: user=NAME, account=NAME, partition=NAME)")
+    return ask.report(settings, ask.Who(user, account, partition), *_span(given, now), asker, now)
+
+
+def _accuracy(settings: Settings, given: Mapping[str, Sequence[str]], asker: Asker, now: float) -> Said:
+    return ask.accuracy(settings, *_span(given, now), _one(given, "partition"), asker, now)
+
+
+def _health(settings: Settings, given: Mapping[str, Sequence[str]], asker: Asker, now: float) -> Said:
+    """The findings of `doctor` that need no daemon; the settings, with their places, are the operator's own."""
+    from .checkup import store_findings
+
+    return Said({}, {}, [], list(store_findings(settings)))
+
+
+Answer = Callable[[Settings, Mapping[str, Sequence[str]], Asker, float], Said]
+PLACES: dict[str, tuple[str, tuple[str, ...], Answer]] = {
+    "/v1/start": ("start", ("job", "user"), _start),
+    "/v1/walltime": ("walltime", ("job", "name", "user", "risk"), _walltime),
+    "/v1/report": ("report", ("user", "account", "partition", "starttime", "endtime"), _report),
+    "/v1/accuracy": ("accuracy", ("partition", "starttime", "endtime"), _accuracy),
+    "/v1/health": ("doctor", (), _health),
+}
+"""What is served: the verb whose document it is, the parameters, and who answers."""
+
+
+def _one(given: Mapping[str, Sequence[str]], name: str) -> str | None:
+    values: Any = given.get(name, ())
+    if len(values) > 1:
+        raise UsageError(f"{name} was given {len(values)} times (accepted: once)")
+    return values[0] if values and values[0] else None
+
+
+def _span(given: Mapping[str, Sequence[str]], now: float) -> tuple[float, float]:
+    end = _one(given, "endtime")
+    since = parse_when(_one(given, "starttime") or "now-30days", now)
+    return since, parse_when(end, now) if end else math.inf
+
+
+def _check_id(job_id: str) -> None:
+    if not JOB_ID.fullmatch(job_id):
+        raise UsageError(f"not a job id: {job_id[:40]!r} (accepted: 42, 42_7, 42+1)")

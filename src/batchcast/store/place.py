@@ -1,0 +1,108 @@
+"""Where a store lies and what may be wrong there, without the cost of loading an ORM."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from ..errors import BatchcastError, InputError, NoStore, Unreachable
+
+_ACCEPTED = "a path, sqlite:///path, postgresql://user@host/name"
+
+
+def normal_url(url: str) -> str:
+    """A path becomes an SQLite URL; `postgres://` and `postgresql://` name the psycopg driver.
+
+    Any other kind of URL, and one with a port that is no number, is an InputError.
+
+    >>> normal_url("/var/lib/batchcast/store.db"), normal_url("postgresql://h/db")
+    ('sqlite:////var/lib/batchcast/store.db', 'postgresql+psycopg://h/db')
+    """
+    if "://" not in url:
+        return f"sqlite:///{os.path.abspath(url)}"
+    scheme, rest = url.split("://", 1)
+    if scheme == "sqlite" and rest.startswith("/"):
+        return url
+    if scheme not in ("postgres", "postgresql", "postgresql+psycopg"):
+        raise InputError(f"no store of the kind {scheme}:// (accepted: {_ACCEPTED})")
+    try:
+        _ = urlsplit(url).port
+    except ValueError as error:
+        raise InputError(f"{shown_url(url)}: {error} (accepted: {_ACCEPTED})") from None
+    return f"postgresql+psycopg://{rest}"
+
+
+def sqlite_path(url: str) -> Path | None:
+    """The file of an SQLite store, None for any other."""
+    normal = normal_url(url)
+    return Path(normal.removeprefix("sqlite:///")) if normal.startswith("sqlite:///") else None
+
+
+def shown_url(url: str) -> str:
+    """The URL or path as it may be shown: without a password and without the driver's name."""
+    if url.startswith("sqlite:///") or "://" not in url:
+        return os.path.abspath(url.removeprefix("sqlite:///"))
+    scheme, _, rest = url.partition("://")
+    who, at, where = rest.rpartition("@")
+    return f"{scheme.partition('+')[0]}://{who.split(':')[0]}{at}{where}"
+
+
+def check_there(path: Path) -> None:
+    """NoStore when there is no such file; what else is wrong with the place, said."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        raise NoStore(
+            f"there is no store at {path}",
+            hint="batchcast collect makes it; batchcast doctor shows where it is looked for",
+        ) from None
+    except OSError as error:
+        raise Unreachable(
+            f"{path} cannot be looked at: {error.strerror}", hint="ask its owner for access, or name another --store"
+        ) from None
+    if path.is_dir():
+        raise InputError(f"{path} is a directory", hint=f"name the file in it: --store {path}/store.db")
+
+
+def make_room(path: Path) -> None:
+    """The directory of a store that is about to be made."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        taken = path.is_dir()
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be made: {error.strerror}",
+            hint="name a place this user may write to: --store PATH, or BATCHCAST_STORE",
+        ) from None
+    if taken:
+        raise InputError(f"{path} is a directory", hint=f"name the file in it: --store {path}/store.db")
+
+
+def trouble(shown: str, said: str, *, away: bool = False, full: bool = False) -> BatchcastError:
+    """A database's complaint as one of batchcast's errors, with what to do; `away`: it does not answer at all."""
+    if full or "database or disk is full" in said or "No space" in said:
+        return BatchcastError(
+            f"the disk of {shown} is full ({said}); nothing was written",
+            hint="make room; the collector goes on by itself",
+        )
+    if "malformed" in said or "not a database" in said:
+        return InputError(
+            f"{shown} is damaged, or not a store of batchcast: {said}",
+            hint="restore a backup, or move it away and start batchcast collect: history comes back from accounting",
+        )
+    if "no such table" in said or "no such column" in said or ("relation" in said and "does not exist" in said):
+        return InputError(
+            f"{shown} is not a store of batchcast, or not of this version: {said}",
+            hint="batchcast collect makes one and brings an older one up to date",
+        )
+    if "readonly" in said or "read-only" in said or "unable to open" in said or "permission denied" in said:
+        return Unreachable(
+            f"{shown}: {said}", hint="batchcast doctor shows its owner; run this as the owner, or name another --store"
+        )
+    if "authentication failed" in said or "no password" in said:
+        return Unreachable(
+            f"{shown}: {said}", hint="the user in the URL, and the password in ~/.pgpass, PGPASSWORD or the URL"
+        )
+    kind = Unreachable if away else BatchcastError
+    return kind(f"{shown}: {said}", hint="batchcast doctor checks the store")

@@ -1,0 +1,173 @@
+"""A log that can be shared: names replaced by tokens of a keyed hash, times kept or moved, the rest kept or dropped."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..columns import COLUMNS
+from ..errors import InputError, UsageError
+from ..table import LogInfo, Nominal, Trace, Values
+
+TOKENS = {
+    "user_id": "user", "group_id": "group", "account": "account", "app_id": "app", "queue_id": "queue",
+    "partition_id": "partition", "qos": "qos", "job_name": "name", "work_dir": "path",
+}  # fmt: skip
+"""How the token of a column begins."""
+WEEK = 7 * 86400.0
+_WEEKS = 52 * 8
+_DIGITS = 12
+_PLAIN_ID = re.compile(r"\d+([_+]\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Treatment:
+    """What became of one column: `replaced`, `kept`, `moved`, `renumbered` or `dropped`, and why or how."""
+
+    column: str
+    treatment: str
+    distinct: int
+    why: str
+
+
+def anonymize(
+    trace: Trace,
+    key: bytes,
+    *,
+    shift: float = 0.0,
+    ids: str = "keep",
+    keep: Sequence[str] = (),
+    whole: bool = False,
+) -> tuple[Trace, list[Treatment]]:
+    """The trace without names, and what became of each column. The same key gives the same tokens in every log.
+
+    A token is the column's word and 48 bits of HMAC-SHA256 (RFC 2104) of the column's name and the value; of a value
+    that is a number, and with `whole` (for SWF) of every value, those bits as a number. Numbers of batchcast's own
+    columns are measurements and stay; names of every column are replaced, the status excepted; extra columns of numbers
+    are dropped, since what they are is not known; a column in `keep` stays as it is. `shift` moves every instant by so
+    many seconds. With `ids="renumber"` job numbers count from 1 in log order (tasks of an array stay together); job
+    ids that hold text are replaced in any case. Header, notes, file name and checksum are left out. Raises UsageError
+    for a column in `keep` that is not there, InputError when two names get one token. O(rows).
+
+    >>> log = Trace.from_arrays({"submit_time": [0.0, 5.0], "user_id": ["ada", "bob"], "run_time": [1.0, 2.0]})
+    >>> made, _ = anonymize(log, b"0" * 32); made.nominal("user_id").decode(), made.run_time.tolist()
+    (['user_574cc7141791', 'user_aaf95e7aceb4'], [1.0, 2.0])
+    """
+    if ids not in ("keep", "renumber"):
+        raise UsageError(f"--ids: no {ids!r} (accepted: keep, renumber)")
+    for name in keep:
+        if name not in trace.names:
+            raise UsageError(f"--keep: the log has no column {name!r} (accepted: {', '.join(trace.names)})")
+    columns: dict[str, Values] = {}
+    told: list[Treatment] = []
+    for name in trace.names:
+        values, treatment, why = _treat(trace, name, key, shift, ids, name in keep, whole)
+        if values is not None:
+            columns[name] = values
+        told.append(Treatment(name, treatment, _distinct(trace.column(name)), why))
+    return Trace(columns, _info(trace.info, shift, keep)), told
+
+
+def token(key: bytes, column: str, value: int | str) -> int:
+    """48 bits of the keyed hash of a value of a column; a number and its text are one value.
+
+    >>> f"{token(b'k', 'user_id', 'ada'):012x}", token(b"k", "user_id", 7) == token(b"k", "user_id", "7")
+    ('da67dabc951f', True)
+    """
+    digest = hmac.new(key, f"{column}\0{value}".encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+    return int(digest[:_DIGITS], 16)
+
+
+def shift_of(key: bytes) -> float:
+    """The shift that goes with a key: one to eight years back, whole weeks, so that days and hours stay what they are.
+
+    >>> shift_of(b"k") % WEEK, -8 * 53 * WEEK < shift_of(b"k") < -51 * WEEK
+    (0.0, True)
+    """
+    return -(52 + token(key, "", "shift") % (_WEEKS - 52)) * WEEK
+
+
+def _treat(
+    trace: Trace, name: str, key: bytes, shift: float, ids: str, keep: bool, whole: bool
+) -> tuple[Values | None, str, str]:
+    """A column's new values, what was done, and why."""
+    values = trace.column(name)
+    if keep:
+        return values, "kept", "as told"
+    if name == "job_id":
+        return _job_ids(trace.job_id, key, ids)
+    if isinstance(values, Nominal):
+        if name == "status":
+            return values, "kept", "how the job ended"
+        return _replaced(values, name, key, whole), "replaced", "names: a keyed hash"
+    if name not in COLUMNS:
+        return None, "dropped", f"numbers of an unknown meaning (--keep {name} keeps them)"
+    if name == "prev_job_id" and ids == "renumber":
+        return None, "dropped", "job numbers, and those are new"
+    if name in ("submit_time", "eligible_time") and shift:
+        moved = values + shift if trace.info.unix_start == 0 else values  # else the clock's own start moves
+        return moved, "moved", f"instants, by {shift:.0f} s"
+    return values, "kept", COLUMNS[name].meaning
+
+
+def _replaced(values: Nominal, column: str, key: bytes, whole: bool) -> Nominal:
+    """Codes stay, categories become tokens, in sorted order; names nobody uses are gone."""
+    used = np.unique(values.codes)
+    used = used[used >= 0]
+    word = TOKENS.get(column, column)
+    tokens: list[int | str] = []
+    for code in used.tolist():
+        name = values.categories[code]
+        number = token(key, column, name)
+        tokens.append(number if whole or isinstance(name, int) else f"{word}_{number:0{_DIGITS}x}")
+    if len(set(tokens)) < len(tokens):
+        raise InputError(f"two names of {column} get the same token", hint="another key")
+    order = sorted(range(len(tokens)), key=lambda k: (isinstance(tokens[k], str), tokens[k]))
+    new = np.full(len(values.categories) + 1, -1, dtype=np.int32)
+    new[used[order]] = np.arange(len(order), dtype=np.int32)
+    return Nominal(new[values.codes], tuple(tokens[k] for k in order))
+
+
+def _job_ids(values: np.ndarray, key: bytes, ids: str) -> tuple[np.ndarray, str, str]:
+    if ids == "keep":
+        if values.dtype.kind in "iu" or all(_PLAIN_ID.fullmatch(text) for text in values.tolist()):
+            return values, "kept", "numbers (--ids renumber replaces them)"
+        texts = [
+            text if _PLAIN_ID.fullmatch(text) else f"job_{token(key, 'job_id', text):0{_DIGITS}x}"
+            for text in values.tolist()
+        ]
+        return np.array(texts), "replaced", "numbers kept, other ids: a keyed hash"
+    numbers: dict[str, int] = {}
+    made = []
+    for text in map(str, values.tolist()):
+        match = re.fullmatch(r"(\d+)([_+]\d+)?", text)
+        base, task = (match[1], match[2] or "") if match else (text, "")
+        made.append(f"{numbers.setdefault(base, len(numbers) + 1)}{task}")
+    is_whole = all(text.isdecimal() for text in made)
+    return np.array(made, dtype=np.int64 if is_whole else str), "renumbered", "from 1 in log order"
+
+
+def _info(info: LogInfo, shift: float, keep: Sequence[str]) -> LogInfo:
+    """Only what says how to read the numbers: clock, zone, machine, and names of columns that are kept."""
+    return LogInfo(
+        source="(anonymized)",
+        format=info.format,
+        unix_start=info.unix_start + shift if info.unix_start else 0.0,
+        timezone=info.timezone,
+        timezone_source=info.timezone_source if info.timezone_source in ("header TimeZone", "default") else "the log",
+        max_procs=info.max_procs,
+        max_procs_source=info.max_procs_source if info.max_procs_source in ("header", "peak") else "the log",
+        max_nodes=info.max_nodes,
+        names={column: names for column, names in info.names.items() if column in keep},
+    )
+
+
+def _distinct(values: Values) -> int:
+    if isinstance(values, Nominal):
+        return len(np.unique(values.codes[values.codes >= 0]))
+    return len(np.unique(values[~np.isnan(values)] if values.dtype.kind == "f" else values))

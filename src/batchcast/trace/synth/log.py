@@ -1,0 +1,210 @@
+"""A synthetic log: jobs of Lublin & Feitelson (2003), requests of Tsafrir et al. (2005), users with sessions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...errors import UsageError
+from ...simulate.policy import Policy
+from ...simulate.simulate import simulate
+from ...table import LogInfo, Nominal, Trace
+from .lublin import ALL, BATCH, INTERACTIVE, Kind, draw_points, draw_run_times, draw_sizes, to_clock
+from .requests import draw_habits, draw_requests
+from .users import draw_turns, draw_users, group_jobs
+
+KINDS = {"together": (ALL,), "apart": (INTERACTIVE, BATCH)}
+WAITS = ("easy", "none")
+GROUP_USERS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What is generated; UsageError where it makes no sense.
+
+    `load` is sum(procs * run) / (machine * time from the first to the last submission), above 1 for an overloaded
+    machine; `users` defaults to twice the square root of the jobs; `kinds` draws all jobs by the model of jobs of
+    unknown kind (`together`) or interactive and batch jobs by theirs (`apart`, as queues 0 and 1); `longest` is the
+    longest request (s), `killed` about the share of jobs that are killed at their request, `spread` by how much the ln
+    run times of one application differ; `waits` are those of EASY planning with the requests, or
+    unknown.
+    """
+
+    jobs: int = 10_000
+    procs: int = 128
+    load: float = 0.8
+    users: int | None = None
+    kinds: str = "together"
+    longest: float = 172800.0
+    killed: float = 0.1
+    spread: float = 0.6
+    waits: str = "easy"
+    unix_start: float = 1767571200.0  # Monday 2026-01-05 00:00 UTC
+
+    def __post_init__(self) -> None:
+        for name, value, ok, accepted in (
+            ("jobs", self.jobs, 2 <= self.jobs <= 100_000_000, "2 to 100,000,000"),
+            ("procs", self.procs, 1 <= self.procs <= 2**29, "1 to 2^29"),
+            ("load", self.load, 0 < self.load <= 100, "above 0, at most 100"),
+            ("users", self.users, self.users is None or self.users >= 1, "1 or more"),
+            ("kinds", self.kinds, self.kinds in KINDS, ", ".join(KINDS)),
+            ("longest", self.longest, 60 <= self.longest < math.inf, "a minute or more"),
+            ("killed", self.killed, 0 <= self.killed <= 0.5, "0 to 0.5"),
+            ("spread", self.spread, 0 <= self.spread <= 10, "0 to 10"),
+            ("waits", self.waits, self.waits in WAITS, ", ".join(WAITS)),
+        ):
+            if not ok:
+                raise UsageError(f"--{name}: not {value!r} (accepted: {accepted})")
+
+    @property
+    def people(self) -> int:
+        """How many users there may be."""
+        return self.users or max(round(2.0 * math.sqrt(self.jobs)), 1)
+
+
+def make_log(rng: np.random.Generator, recipe: Recipe = Recipe()) -> Trace:
+    """A log of `recipe.jobs` jobs, sorted by submission; the target load is met to the rounding of whole seconds.
+
+    Sizes, run times and gaps are drawn job by job from the published models, then put in an order in which users
+    repeat applications in sessions: no distribution changes by that, except that runs above their request are cut.
+    Arrivals are stretched on the clock without nights, so the daily cycle stays. The model has no weeks. O(n log n),
+    about 3 us a job.
+
+    >>> log = make_log(np.random.default_rng(1), Recipe(jobs=500, procs=64, load=0.7))
+    >>> span = float(log.submit_time[-1] - log.submit_time[0])
+    >>> len(log), round(float((log.run_time * log.procs()).sum()) / span / 64, 2)
+    (500, 0.7)
+    >>> bool((log.run_time <= log.req_time).all())
+    True
+    """
+    kinds = KINDS[recipe.kinds]
+    of, points = _arrivals(rng, kinds, recipe.jobs)
+    sizes, runs = np.empty(recipe.jobs, np.int64), np.empty(recipe.jobs)
+    for number, kind in enumerate(kinds):
+        mine = of == number
+        sizes[mine] = draw_sizes(rng, kind, int(mine.sum()), recipe.procs)
+        runs[mine] = draw_run_times(rng, kind, sizes[mine])
+    apps = group_jobs(rng, sizes, of, runs, recipe.spread, recipe.procs)
+    sizes, runs, kind_of_job = sizes[apps.order], runs[apps.order], of[apps.order]
+    requests = _requests(rng, apps.number, runs, recipe)[apps.number]
+    killed = runs > requests
+    runs = np.minimum(runs, requests)
+    users = draw_users(rng, int(apps.number[-1]) + 1, recipe.people)[apps.number]
+    submits = _scaled(kinds, of, points, float((sizes * runs).sum()) / (recipe.procs * recipe.load))
+    turns = draw_turns(rng, apps, sizes, runs, float(submits[-1] - submits[0]), recipe.procs)
+    rows = _rows(turns, kind_of_job, of)
+    return _log(recipe, submits, of, *(column[rows] for column in (sizes, runs, requests, killed, users, apps.number)))
+
+
+def _arrivals(rng: np.random.Generator, kinds: tuple[Kind, ...], jobs: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first arrivals of all kinds together: the kind of each and its instant on the clock without nights."""
+    points = [draw_points(rng, kind, jobs) for kind in kinds]
+    of = np.repeat(np.arange(len(kinds)), jobs)
+    first = np.argsort(np.concatenate([to_clock(k, p) for k, p in zip(kinds, points)]), kind="stable")[:jobs]
+    return of[first], np.concatenate(points)[first]
+
+
+def _scaled(kinds: tuple[Kind, ...], of: np.ndarray, points: np.ndarray, span: float) -> np.ndarray:
+    """Submissions in whole seconds, their points stretched until the last comes `span` after the first."""
+    ends = [(kinds[k], points[of == k][[0, -1]]) for k in np.unique(of)]
+
+    def reached(stretch: float) -> float:
+        firsts, lasts = zip(*(to_clock(kind, stretch * pair).tolist() for kind, pair in ends))
+        return float(max(lasts) - min(firsts))
+
+    low = high = 1.0
+    while reached(high) < span:
+        high *= 2.0
+    while reached(low) > span:
+        low /= 2.0
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if reached(middle) < span else (low, middle)
+    submits = np.empty(len(points))
+    for number, kind in enumerate(kinds):
+        submits[of == number] = np.floor(to_clock(kind, high * points[of == number]))
+    order = np.argsort(submits, kind="stable")
+    of[:] = of[order]
+    return submits[order]
+
+
+def _requests(rng: np.random.Generator, app: np.ndarray, runs: np.ndarray, recipe: Recipe) -> np.ndarray:
+    """The request of each application: enough for all its runs, or, of some, for about half of them only."""
+    ascending = np.lexsort((runs, app))
+    begins = np.flatnonzero(np.diff(app, prepend=-1))
+    counts = np.diff([*begins, len(app)])
+    short = rng.random(len(begins)) < 2.0 * recipe.killed
+    needed = runs[ascending][begins + np.where(short, (counts - 1) // 2, counts - 1)]
+    values, shares = draw_habits(rng, needed, counts, recipe.longest)
+    return draw_requests(rng, needed, counts, values, shares, short)
+
+
+def _rows(turns: np.ndarray, kind_of_job: np.ndarray, kind_of_arrival: np.ndarray) -> np.ndarray:
+    """Which job comes at each arrival: those of a kind, by turn, at the arrivals of that kind."""
+    by_turn = np.empty(len(turns), np.int64)
+    by_turn[turns] = np.arange(len(turns))
+    rows = np.empty(len(turns), np.int64)
+    for number in np.unique(kind_of_arrival):
+        rows[kind_of_arrival == number] = by_turn[kind_of_job[by_turn] == number]
+    return rows
+
+
+def _log(
+    recipe: Recipe,
+    submits: np.ndarray,
+    of: np.ndarray,
+    sizes: np.ndarray,
+    runs: np.ndarray,
+    requests: np.ndarray,
+    killed: np.ndarray,
+    users: np.ndarray,
+    apps: np.ndarray,
+) -> Trace:
+    """The columns as a trace; with waits by EASY where they are asked for."""
+    day = submits[0] // 86400.0 * 86400.0
+    columns = {
+        "submit_time": submits - day,
+        "run_time": runs,
+        "alloc_procs": sizes.astype(float),
+        "req_procs": sizes.astype(float),
+        "req_time": requests,
+        "status": Nominal(np.where(killed, 1, 0).astype(np.int32), ("completed", "timeout")),
+        "user_id": _numbered(users),
+        "group_id": _numbered((users - 1) // GROUP_USERS + 1),
+        "app_id": _numbered(apps + 1),
+    }
+    if recipe.kinds == "apart":
+        columns["queue_id"] = _numbered(of)
+    info = LogInfo(
+        source="(synthetic)",
+        format="synthetic",
+        unix_start=recipe.unix_start,
+        timezone="UTC",
+        max_procs=float(recipe.procs),
+        max_procs_source="header",
+        header=_header(recipe),
+        names={"queue_id": {0: "interactive", 1: "batch"}} if recipe.kinds == "apart" else {},
+    )
+    trace = Trace.from_arrays(columns, info)
+    if recipe.waits == "none":
+        return trace
+    wait = simulate(trace, Policy(), "requested", total=recipe.procs).wait_time
+    return trace.with_columns({"wait_time": wait})
+
+
+def _numbered(values: np.ndarray) -> Nominal:
+    categories, codes = np.unique(values, return_inverse=True)
+    return Nominal(codes.astype(np.int32), tuple(categories.tolist()))
+
+
+def _header(recipe: Recipe) -> dict[str, str]:
+    """What the file says about itself."""
+    asked = f"jobs {recipe.jobs}, procs {recipe.procs}, load {recipe.load:g}, at most {recipe.people} users"
+    more = f"kinds {recipe.kinds}, longest {recipe.longest:g} s, killed {recipe.killed:g}, spread {recipe.spread:g}"
+    return {
+        "Computer": "synthetic: no real machine, no real people",
+        "Model": "Lublin & Feitelson 2003 (sizes, run times, arrivals); Tsafrir, Etsion & Feitelson 2005 (requests)",
+        "Parameters": f"{asked}, {more}, waits {recipe.waits}",
+    }

@@ -1,0 +1,95 @@
+"""`batchcast anonymize`: the key, what is printed, and forecasts that come out the same before and after."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from batchcast.cli.main import cli
+from batchcast.errors import BatchcastError
+from batchcast.testing import small_log
+from batchcast.trace import read_trace, write_parquet
+
+
+def run(*words: str, **options) -> Result:
+    return CliRunner().invoke(cli, list(words), **options)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "log.parquet"
+    write_parquet(small_log(300), path)
+    return path
+
+
+@pytest.mark.parametrize("ending", [".swf", ".csv", ".parquet"])
+@pytest.mark.parametrize("ids", ["keep", "renumber"])
+def test_forecasts_are_the_same_before_and_after(log: Path, tmp_path: Path, ending: str, ids: str) -> None:
+    out = tmp_path / f"out{ending}"
+    if ending == ".swf":  # which has no job names: compared with what it can hold
+        assert run("convert", str(log), str(tmp_path / "log.swf")).exit_code == 0
+        log = tmp_path / "log.swf"
+    done = run("anonymize", str(log), "-o", str(out), "--key", str(tmp_path / "key"), "--ids", ids)
+    assert done.exit_code == 0, done.output
+    figures = []
+    for path in (log, out):
+        ran = run("runtime", str(path), "--predictor", "last_2,recent_mean", "--json")
+        assert ran.exit_code == 0, ran.output
+        rows = json.loads(ran.stdout)["results"]
+        figures.append([{k: v for k, v in row.items() if k != "seconds"} for row in rows])
+    assert figures[0] == figures[1]
+
+
+def test_the_key_is_made_once_for_its_owner_only_and_said(log: Path, tmp_path: Path) -> None:
+    key, outs = tmp_path / "site.key", [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    first = run("anonymize", str(log), "-o", str(outs[0]), "--key", str(key))
+    assert "a new key was made" in first.stderr
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    again = run("anonymize", str(log), "-o", str(outs[1]), "--key", str(key), "--json")
+    assert "a new key" not in again.stderr
+    one, other = (read_trace(out).nominal("user_id").decode() for out in outs)
+    assert one == other
+    assert key.read_text().strip() not in again.output + first.output
+    document = json.loads(again.stdout)
+    assert document["schema"] == "batchcast/anonymize/1"
+    treated = {row["column"]: row["treatment"] for row in document["results"]}
+    assert (treated["user_id"], treated["run_time"]) == ("replaced", "kept")
+    key.chmod(0o644)
+    assert "chmod 600" in run("anonymize", str(log), "-o", str(outs[1]), "--key", str(key)).stderr
+
+
+def test_a_key_from_the_environment_and_moved_times(log: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    words = ["anonymize", str(log), "-o", str(out), "--key-env", "SITE_KEY", "--shift-times", "-7d"]
+    done = run(*words, env={"SITE_KEY": "0123456789abcdef"})
+    assert done.exit_code == 0, done.output
+    assert (read_trace(out).submit_time - read_trace(log).submit_time == -7 * 86400.0).all()
+    assert [p.name for p in tmp_path.iterdir() if p.suffix == ".key"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--key-env", "NO_SUCH"], "NO_SUCH is a variable that is not set"),
+        (["--key", "k", "--key-env", "X"], "one of them alone"),
+        (["--shift-times", "soon"], r"--shift-times: 'soon' \(accepted: whole seconds"),
+        (["--keep", "nothing"], "no column 'nothing'"),
+    ],
+)
+def test_what_cannot_be_is_one_message(log: Path, tmp_path: Path, words, message, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BatchcastError, match=message):
+        CliRunner().invoke(
+            cli, ["anonymize", str(log), "-o", "out.csv", *words], standalone_mode=False, catch_exceptions=False
+        )
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_the_log_itself_is_never_written_over(log: Path) -> None:
+    before = log.read_bytes()
+    assert "is the log itself" in str(run("anonymize", str(log), "-o", str(log)).exception)
+    assert log.read_bytes() == before

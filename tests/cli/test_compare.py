@@ -1,0 +1,137 @@
+"""`batchcast compare`: like for like or not, what changed, and what is no report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from batchcast.cli.main import cli
+from batchcast.errors import BatchcastError
+from batchcast.trace.schedule import read_schedule
+
+
+def write_log(path: Path, jobs: int = 400, stretch: int = 3600) -> Path:
+    rng = np.random.default_rng(2)
+    lines = ["; MaxProcs: 8", "; UnixStartTime: 0"]
+    for k in range(jobs):
+        run = int(rng.integers(60, 9000))
+        lines.append(f"{k + 1} {k * stretch} 0 {run} 4 -1 -1 {1 + k % 8} 9000 -1 1 {k % 3} 1 -1 1 -1 -1 -1")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders: `a`, `b` (learned from the recorded ends), `other` (another log)."""
+    place = tmp_path_factory.mktemp("reports")
+    log, other = write_log(place / "log.swf"), write_log(place / "other.swf", 380)
+    for name, path, *options in (
+        ("a", log),
+        ("b", log, "--loop", "open"),
+        ("again", log),
+        ("half", log, "--score-from", "1970-01-08"),
+        ("other", other),
+    ):
+        done = CliRunner().invoke(
+            cli, ["evaluate", str(path), "-o", str(place / name), "--predictor", "last_2", "--policy", "easy", *options]
+        )
+        assert done.exit_code == 0, done.output
+    return place
+
+
+def compare(reports: Path, *given: str) -> Result:
+    return CliRunner().invoke(cli, ["compare", *(str(reports / g) if (reports / g).exists() else g for g in given)])
+
+
+def rows(reports: Path, *given: str) -> dict[str, list[dict[str, object]]]:
+    document = json.loads(compare(reports, *given, "--json").stdout)
+    assert document["schema"] == "batchcast/compare/1"
+    assert document["settings"]["seed"] == 0
+    parts: dict[str, list[dict[str, object]]] = {}
+    for row in document["results"]:
+        parts.setdefault(row["part"], []).append(row)
+    return {**parts, "warnings": document["warnings"]}
+
+
+def test_a_report_compared_with_its_like_differs_in_nothing(reports: Path) -> None:
+    result = compare(reports, "a", "again/result.json")
+    assert result.exit_code == 0, result.output
+    assert "The same log, settings and results." in result.stdout
+    assert "seed 0" in result.stdout
+    assert not rows(reports, "a", "again")["warnings"]
+
+
+def test_changes_are_b_minus_a_with_an_interval_around_them(reports: Path) -> None:
+    found = rows(reports, "a", "b")
+    assert [row["setting"] for row in found["setting"]] == ["loop"]
+    row = next(r for r in found["schedule"] if r["predictor"] == "last_2")
+    mean = {}
+    for side in "ab":
+        s = read_schedule(reports / side / "schedules" / "easy.last_2.csv")
+        mean[side] = (s["start_time"] - s["submit_time"]).mean()
+    assert row["mean_wait_s_change"] == pytest.approx(mean["b"] - mean["a"])
+    assert row["wait_change_low_s"] <= row["mean_wait_s_change"] <= row["wait_change_high_s"]
+    assert row["blocks"] == "17 days"
+    assert any("loop" in text for text in found["warnings"])
+
+
+def test_other_logs_and_selections_are_not_like_for_like(reports: Path) -> None:
+    told = " ".join(compare(reports, "a", "other").stdout.split())
+    assert "Not like for like: the logs differ" in told
+    assert "No interval where the schedules hold different jobs." in told
+    told = " ".join(compare(reports, "a", "half").stdout.split())
+    assert "score_from differ" in told
+    assert "No interval where the numbers are of a part of the jobs" in told
+
+
+def test_without_schedules_the_interval_is_not_available(reports: Path, tmp_path: Path) -> None:
+    alone = tmp_path / "result.json"
+    alone.write_text((reports / "a" / "result.json").read_text())
+    assert "No interval where a schedule's file is not there." in compare(reports, "a", str(alone)).stdout
+
+
+def test_what_only_one_has_is_said(reports: Path, tmp_path: Path) -> None:
+    document = json.loads((reports / "a" / "result.json").read_text())
+    document["results"] = [row for row in document["results"] if row["predictor"] != "last_2"]
+    (tmp_path / "result.json").write_text(json.dumps(document))
+    found = rows(reports, "a", str(tmp_path))
+    assert found["warnings"] == ["only A has forecast last_2", "only A has schedule easy last_2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "does not exist"),
+        ("folder", "without result.json"),
+        ("{", "is not JSON"),
+        ("[1]", "not a document of batchcast"),
+        ('{"schema": "batchcast/runtime/1"}', "what `batchcast runtime` printed"),
+        ('{"schema": "batchcast/evaluate/9"}', "another version"),
+        ('{"schema": "batchcast/evaluate/1", "results": []}', "lacks log, settings or results"),
+    ],
+)
+def test_what_is_no_report_is_told(reports: Path, tmp_path: Path, text: str | None, words: str) -> None:
+    path = tmp_path / "it"
+    if text == "folder":
+        path.mkdir()
+    elif text is not None:
+        path.write_text(text)
+    result = compare(reports, "a", str(path))
+    assert isinstance(result.exception, BatchcastError)
+    assert words in str(result.exception)
+    assert "evaluate" in str(result.exception)
+
+
+def test_a_broken_schedule_is_named(reports: Path, tmp_path: Path) -> None:
+    path = tmp_path / "s.csv"
+    path.write_text("job,wait\n1,2\n")
+    with pytest.raises(BatchcastError, match="is not a schedule"):
+        read_schedule(path)
+    whole = (reports / "a" / "schedules" / "easy.last_2.csv").read_text()
+    path.write_text(whole + "7,x,1,2,3,4,0\n")
+    with pytest.raises(BatchcastError, match=r"s\.csv"):
+        read_schedule(path)

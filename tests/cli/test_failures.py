@@ -1,0 +1,136 @@
+"""What the machine refuses is one message with a next step and the right exit code, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from batchcast.cli.compiled import prepare
+from batchcast.cli.main import cli
+from batchcast.errors import BatchcastError
+
+VERBS = [("start", "1"), ("walltime", "--name", "x"), ("report",), ("accuracy",), ("export", "-o", os.devnull)]
+
+
+@pytest.fixture(autouse=True)
+def _bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No settings of this machine, no clients on the path."""
+    for name in list(os.environ):
+        if name.startswith("BATCHCAST"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("BATCHCAST_CONFIG", os.devnull)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+
+
+def failure(*words: str, store: str) -> tuple[int, str]:
+    """Exit code and message."""
+    error = CliRunner().invoke(cli, [words[0], "--store", store, *words[1:]]).exception
+    assert isinstance(error, BatchcastError), error
+    assert error.hint or "accepted" in error.message
+    return error.exit_code, str(error)
+
+
+@pytest.mark.parametrize("verb", [*VERBS[3:], ("report", "-p", "main")])
+def test_no_store_is_nothing_to_answer_from(verb: tuple[str, ...], tmp_path: Path) -> None:
+    code, said = failure(*verb, store=str(tmp_path / "none.db"))
+    assert code == 3
+    assert "there is no store at" in said
+
+
+@pytest.mark.parametrize(("verb", "client"), [(VERBS[0], "squeue"), (VERBS[1], "sacct"), (VERBS[2], "sacct")])
+def test_no_store_and_no_scheduler_says_both(verb: tuple[str, ...], client: str, tmp_path: Path) -> None:
+    code, said = failure(*verb, store=str(tmp_path / "none.db"))
+    assert code == 4
+    assert "there is no store at" in said
+    assert f"there is no {client}" in said
+
+
+@pytest.mark.parametrize("verb", [*VERBS, ("collect", "--once")])
+def test_a_file_that_is_no_store(verb: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "junk.db").write_bytes(b"not a database at all, but long enough" * 200)
+    code, said = failure(*verb, store=str(tmp_path / "junk.db"))
+    assert code == 1
+    assert "move it away" in said
+
+
+def test_a_damaged_store_is_said_by_doctor(tmp_path: Path) -> None:
+    from batchcast.store.database import Store
+
+    path = tmp_path / "s.db"
+    Store(str(path), create=True).close()
+    with path.open("r+b") as file:
+        file.seek(3 * 4096)
+        file.write(os.urandom(path.stat().st_size - 3 * 4096))
+    done = CliRunner().invoke(cli, ["doctor", "--no-ask", "--store", str(path)])
+    assert "failed   store" in done.output
+    assert "restore a backup" in done.output
+
+
+def test_somebody_elses_database_is_left_alone(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "other.db")
+    connection.execute("CREATE TABLE bookmarks(url)")
+    connection.close()
+    assert "bookmarks" in failure("collect", "--once", store=str(tmp_path / "other.db"))[1]
+
+
+@pytest.mark.parametrize(
+    ("url", "code"),
+    [
+        ("postgresql://bob:secret@localhost:1/x", 4),
+        ("postgresql://bob:secret@host:port/x", 1),
+        ("mysql://bob:secret@host/x", 1),
+    ],
+)
+def test_a_database_that_cannot_be_had(url: str, code: int) -> None:
+    for verb in (("accuracy",), ("collect", "--once")):
+        found, said = failure(*verb, store=url)
+        assert found == code
+        assert "secret" not in said
+
+
+@pytest.mark.parametrize("place", ["/dev/null/s.db", "directory"])
+def test_a_store_that_cannot_be_made(place: str, tmp_path: Path) -> None:
+    code, said = failure("collect", "--once", store=place if place.startswith("/") else str(tmp_path))
+    assert code == 1
+    assert "--store" in said
+
+
+def test_collecting_where_there_are_no_clients_is_unreachable(tmp_path: Path) -> None:
+    code, said = failure("collect", "--once", store=str(tmp_path / "s.db"))
+    assert code == 4
+    assert "doctor" in said
+
+
+def test_a_home_that_cannot_be_used_costs_no_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernels then lie in the temporary folder, where nobody else can write, and it is said."""
+    (tmp_path / "file").touch()
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    prepare()
+    place = Path(os.environ["NUMBA_CACHE_DIR"])
+    assert place.is_relative_to(tmp_path)
+    assert place.parent.stat().st_mode & 0o077 == 0
+    place.parent.chmod(0o777)  # somebody else might have made it
+    monkeypatch.delenv("NUMBA_CACHE_DIR")
+    prepare()
+    assert Path(os.environ["NUMBA_CACHE_DIR"]).parent != place.parent
+
+
+def test_a_missing_part_of_the_installation_is_named(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['sqlalchemy'] = None\n"
+        "sys.argv = ['batchcast', 'collect', '--once', '--store', 's.db']\n"
+        "from batchcast.cli.main import entry; entry()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "sqlalchemy is not installed" in done.stderr
+    assert "batchcast[store]" in done.stderr

@@ -1,0 +1,28 @@
+"""The map on the page of formats is a map, and the maps that come with batchcast are named there."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+from batchcast.formats.csv_map import make_map, units_of
+from batchcast.trace.maps import ready_maps
+
+PAGE = (Path(__file__).parent.parent.parent / "docs" / "formats.md").read_text()
+
+
+def test_the_map_on_the_page_is_accepted() -> None:
+    (text,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    made = make_map(tomllib.loads(text), "site.toml")
+    assert (made.name, made.delimiter, made.procs_total) == ("site", ";", 4096.0)
+    assert [column.target for column in made.columns if column.is_extra] == ["case", "cutoff"]
+
+
+def test_every_unit_and_every_ready_made_map_is_named() -> None:
+    for target in ("submit_time", "req_time", "req_mem_kib", "req_gpus", "status", "user_id", "anything"):
+        assert all(f"`{unit}`" in PAGE for unit in units_of(target)), target
+    for each in ready_maps():
+        assert f"`--map {each.name}`" in PAGE
+        assert each.header
+        assert {column.source for column in each.columns} <= set(each.header)

@@ -1,0 +1,98 @@
+"""Our own CSV comes back as it was written, whatever the names and numbers; foreign hands may break single rows."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.trace.test_parquet import same
+
+from batchcast.columns import COLUMNS
+from batchcast.errors import InputError
+from batchcast.formats.csv_own import read_own_csv
+from batchcast.table import LogInfo, Nominal, Trace
+from batchcast.trace import read_trace
+from batchcast.trace.csv import write_csv
+
+TEXT = st.one_of(
+    st.text(max_size=5), st.sampled_from(["7", "007", "nan", "inf", "-1", "1e3", " x ", "a,b", 'a"b\n', "\r"])
+)
+NAME = st.one_of(st.none(), st.integers(-3, 99), TEXT)
+NUMBER = st.one_of(st.none(), st.floats(allow_nan=False), st.integers(-5, 10**9))
+COLUMN = st.one_of(
+    st.sampled_from([name for name, c in COLUMNS.items() if c.kind == "number" and name != "submit_time"]),
+    st.sampled_from([name for name, c in COLUMNS.items() if c.kind == "nominal"]),
+    st.sampled_from(["speed", "tag:text", "a:b", "Ü"]),
+)
+
+
+@st.composite
+def traces(draw) -> Trace:
+    rows = draw(st.integers(1, 6))
+
+    def column(values):
+        return draw(st.lists(values, min_size=rows, max_size=rows))
+
+    made = {"submit_time": column(st.integers(0, 2**40))}
+    if draw(st.booleans()):
+        made["job_id"] = np.array(column(st.one_of(TEXT.filter(lambda t: "\0" not in t), st.sampled_from(["12_3"]))))
+    for name in draw(st.sets(COLUMN, max_size=6)):
+        known = COLUMNS.get(name)
+        is_number = draw(st.booleans()) if known is None else known.kind == "number"
+        values = column(NUMBER if is_number else NAME)
+        made[name] = (
+            np.array([np.nan if v is None else v for v in values], float) if is_number else Nominal.encode(values)
+        )
+    return Trace.from_arrays(made, LogInfo(unix_start=draw(st.sampled_from([0.0, 1e9]))))
+
+
+@given(traces())
+def test_a_trace_comes_back_as_it_was(tmp_path_factory, trace: Trace) -> None:
+    path = tmp_path_factory.mktemp("csv") / "jobs.csv"
+    write_csv(trace, path)
+    back = read_own_csv([path.read_bytes()], strict=True)  # read_trace would also take absurd values out
+    start = trace.info.unix_start
+    moved = {name: trace.column(name) for name in trace.names}
+    moved |= {name: moved[name] + start for name in ("submit_time", "eligible_time") if name in moved}
+    assert same(Trace(moved, is_sorted=True), back)
+    assert [p.name for p in path.parent.iterdir()] == ["jobs.csv"]
+
+
+def test_it_is_told_by_its_header_and_other_tools_read_it(tmp_path: Path) -> None:
+    trace = Trace.from_arrays({"submit_time": [0.0, 60.0], "user_id": ["ada", None], "run_time": [1.5, None]})
+    write_csv(trace, tmp_path / "log")
+    assert same(read_trace(tmp_path / "log"), trace)
+    with (tmp_path / "log").open() as file:
+        rows = list(csv.DictReader(file))
+    assert rows == [
+        {"job_id": "1", "submit_time": "0", "user_id": "ada", "run_time": "1.5"},
+        {"job_id": "2", "submit_time": "60", "user_id": "", "run_time": ""},
+    ]
+
+
+def test_broken_rows_are_dropped_and_counted_other_values_unknown(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("job_id,submit_time,run_time\n1,10,5\n2,then,5\n3,20,long\n4,30\n")
+    trace = read_trace(path)
+    assert trace.job_id.tolist() == [1, 3]
+    assert np.array_equal(trace.run_time, [5.0, np.nan], equal_nan=True)
+    assert trace.info.dropped == {
+        "broken line: no submit_time (accepted: epoch seconds)": 1, "broken line: 2 cells instead of 3": 1
+    }  # fmt: skip
+    assert any("run_time: not a number, read as unknown" in note for note in trace.info.notes)
+    with pytest.raises(InputError, match=r"log\.csv:\d: "):
+        read_trace(path, strict=True)
+
+
+def test_a_file_without_a_job_says_why_and_what_next(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("job_id,submit_time\n1,2024-01-01 00:00:00\n")
+    with pytest.raises(InputError, match=r"no job record in it; 1 lines are broken(?s:.)*--map FILE\.toml"):
+        read_trace(path)
+    path.write_text("")
+    with pytest.raises(InputError, match="is empty"):
+        read_trace(path)

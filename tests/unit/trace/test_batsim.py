@@ -1,0 +1,45 @@
+"""Batsim's jobs.csv: its columns, what follows from what, and how jobs ended."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+from batchcast.simulate import Policy, simulate
+from batchcast.table import LogInfo, Trace
+from batchcast.trace.batsim import COLUMNS, write_batsim
+
+
+def test_a_line_a_job_with_its_processors_and_its_end(tmp_path: Path) -> None:
+    trace = Trace.from_arrays(
+        {
+            "submit_time": [0.0, 0.0, 10.0, 20.0],
+            "run_time": [100.0, 50.5, 30.0, 0.0],
+            "req_time": [60.0, 200.0, None, 100.0],
+            "req_procs": [3, 1, 4, 2],
+            "status": ["completed", "failed", "cancelled", None],
+        },
+        LogInfo(source="/some/where/site.swf.gz", max_procs=4.0),
+    )
+    schedule = simulate(trace, Policy(), "requested")
+    write_batsim(tmp_path / "jobs.csv", schedule, trace)
+    with (tmp_path / "jobs.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert tuple(rows[0]) == COLUMNS
+    assert [row["final_state"] for row in rows] == [
+        "COMPLETED_WALLTIME_REACHED", "COMPLETED_FAILED", "COMPLETED_KILLED", "COMPLETED_SUCCESSFULLY"
+    ]  # fmt: skip
+    assert [row["success"] for row in rows] == ["0", "0", "0", "1"]
+    assert [row["allocated_resources"] for row in rows[:3]] == ["0-2", "3", "0-3"]
+    assert [row["requested_time"] for row in rows] == ["60", "200", "-1", "100"]
+    assert {row["workload_name"] for row in rows} == {"site"}
+    assert rows[0]["profile"] == "delay_60"
+    for row in rows:
+        start, end, submit = (float(row[key]) for key in ("starting_time", "finish_time", "submission_time"))
+        assert float(row["execution_time"]) == end - start
+        assert float(row["waiting_time"]) == start - submit
+        assert float(row["turnaround_time"]) == end - submit
+        assert (row["stretch"] == "") == (end == start)
+        if row["stretch"]:
+            assert float(row["stretch"]) == (end - submit) / (end - start)
+    assert [p.name for p in tmp_path.iterdir()] == ["jobs.csv"]
