@@ -43,7 +43,7 @@ def command(
 ) -> None:
     """Print Tables 2 to 6 of Xu, Xiong & Xiao 2018 beside ours, under both protocols; write a page and JSON.
 
-    Everything takes about an hour on one idle core; `--set` and `--part` choose. What is done is kept in FOLDER/parts
+    Everything takes some 25 minutes on one idle core; `--set` and `--part` choose. What is done is kept in FOLDER/parts
     and found again by the next run with the same version, logs and settings. Training is seeded.
     """
     from ..evaluate.online_knn_ga import CORRECTIONS, chosen_sets
