@@ -1,4 +1,4 @@
-"""Size: 10^5, 10^6, 10^7 synthetic jobs (interactive and batch) at 80 % load, read and simulated with last_2 in the loop."""
+"""Size: 10^5 to 10^7 synthetic jobs at 80 % load, read and simulated with EASY and last_2 in the loop."""
 
 from __future__ import annotations
 
