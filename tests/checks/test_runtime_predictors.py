@@ -1,9 +1,10 @@
 """The public conformance suite over every registered run-time predictor, with settings small enough to be trained."""
 
+import numpy as np
 import pytest
 
 from batchcast.predict.registry import available, make
-from batchcast.testing.logs import small_log
+from batchcast.testing.logs import odd_logs, small_log
 from batchcast.testing.predictor import CHECKS, check_predictor, future_is_hidden
 
 LEARNERS = ("irpa", "brbf", "forest", "svr", "bayesian_ridge", "boosted")
@@ -70,3 +71,14 @@ def test_small_settings_do_reach_training(spec):
 def test_the_costly_variants_pass_on_a_short_log(spec):
     """A forest a prediction takes tens of milliseconds."""
     check_predictor(maker(spec), small_log(40))
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_every_answer_without_much_to_go_by_says_what_it_rests_on(spec):
+    """One job, nothing ever ends, nothing but times known: the basis names the fallback."""
+    from batchcast.events.recorded import replay
+
+    odd = odd_logs()
+    for name in ("one job", "no history: nothing ever ends", "missing fields"):
+        told = replay(odd[name], {"it": maker(spec)(odd[name])}, ask=np.ones(len(odd[name]), bool))["it"]
+        assert all(told.basis), f"{spec}, {name}: no word on what the forecast rests on"

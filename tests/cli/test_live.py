@@ -47,7 +47,7 @@ class Past:
             )
         for task in (2, 3, 4):
             self.jobs.append((f"500_{task}", now - 120, 9e9, 9e9, ME, "array"))
-        self.jobs.append(("600", now - 60, 9e9, 9e9, "bob", "other"))
+        self.jobs.append(("600", now - 20, 9e9, 9e9, "bob", "other"))
         self.jobs.append(("601", now - 60, 9e9, 9e9, ME, "held"))
 
     def now(self) -> float:

@@ -92,9 +92,8 @@ class LabTransport:
 
     def ask(self, command: object) -> Answer:
         words = [word.replace("{mark}", "~truth~") for word in command]  # type: ignore[attr-defined]
-        done = self.lab._run_raw(words, env={**self.lab.env, **self.extra})
-        assert done.returncode == 0, done.stderr.decode()
-        return Answer(done.stdout.decode(errors="replace"), "~truth~", self.lab.now())
+        text = self.lab.run(*words, env={**self.lab.env, **self.extra})
+        return Answer(text, "~truth~", self.lab.now())
 
 
 def truth(lab: Lab) -> dict[tuple[str, float, float], tuple[float | None, float, str]]:

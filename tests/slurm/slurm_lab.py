@@ -137,6 +137,9 @@ class Lab:
         if user is not None:
             argv = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *argv]
         done = self._run_raw(argv, **more)
+        for _ in range(3):  # a client that lost its daemon in the middle of a word, on an overloaded machine
+            if done.returncode == -signal.SIGPIPE:
+                done = self._run_raw(argv, **more)
         if check and done.returncode:
             raise RuntimeError(f"{' '.join(command)}: exit {done.returncode}: {done.stderr.decode(errors='replace')}")
         return done.stdout.decode(errors="replace")
@@ -288,12 +291,19 @@ class Lab:
         )
 
     def _seed_accounting(self) -> None:
-        for words in (
-            ("cluster", "lab"),
-            ("account", "physics", "chemistry", "Cluster=lab"),
-            ("user", "root", *USERS, "Account=physics,chemistry", "DefaultAccount=physics"),
+        for kind, names, more in (
+            ("cluster", ("lab",), ()),
+            ("account", ("physics", "chemistry"), ("Cluster=lab",)),
+            ("user", ("root", *USERS), ("Account=physics,chemistry", "DefaultAccount=physics")),
         ):
-            self.run("sacctmgr", "-iQ", "add", *words)
+            self.wait(lambda k=kind, n=names, m=more: self._added(k, n, m), f"{kind} in accounting")
+
+    def _added(self, kind: str, names: Sequence[str], more: Sequence[str]) -> bool:
+        """Whether accounting has them; else one more try to add them: sacctmgr may lose its connection under load."""
+        there = set(self.run("sacctmgr", "-nP", "show", kind, f"format={kind}").split())
+        if not there >= set(names):
+            self.run("sacctmgr", "-iQ", "add", kind, *names, *more, check=False)
+        return there >= set(names)
 
     # -- configuration ------------------------------------------------------------------------------------------
 

@@ -106,7 +106,7 @@ class Found:
         row = {"set": each.name, "log": each.log, "selection": _words(each), "jobs": len(trace)}
         self.rows["2"].append({**row, "printed_jobs": each.printed_jobs})
         said: dict[str, dict[str, np.ndarray]] = {}
-        for protocol in paper.PROTOCOLS if wanted & {"accuracy", "schedules", "sensitivity"} else ():
+        for protocol in paper.PROTOCOLS if wanted & {"accuracy", "baselines", "schedules", "sensitivity"} else ():
             said[protocol] = self._accuracy(each, trace, protocol)
         if said:
             self.pictures += shown.pictures(each.name, trace.req_time, trace.run_time, said)
@@ -116,7 +116,9 @@ class Found:
             part = self._part(each, "operator", {"specs": paper.OPERATORS}, partial(_kept_figures, scored))
             self._told(each, part["rows"], "honest", "operator's")
         if "baselines" in wanted:
-            made = self._part(each, "baselines", {}, partial(paper.baselines, each, whole, trace))
+            points = _untrained_too(trace, plain["paper"])
+            run = partial(paper.baselines, each, whole, trace, points)
+            made = self._part(each, "baselines", {"method": paper.METHOD, "protocol": "paper"}, run)
             self.rows["baselines"] += shown.with_printed_requests([{"set": each.name, **row} for row in made], each)
         if "schedules" in wanted:
             made = self._schedules(each, trace, plain, closed)
@@ -256,14 +258,25 @@ def findings(rows: Mapping[str, Sequence[Mapping[str, Any]]], sets: Sequence[Dat
                 f"{name}, EASY planned with requests: mean wait {base[0]['mean_wait_min']:.1f} min by our averages, "
                 f"{base[0]['pyss_mean_wait_min']:.1f} by pyss' own; printed {each.waits[0]:.1f}."
             )
+        honest = {r["predictor"]: r["mae_s"] for r in _honest(rows["3-4"], name)}
+        if "knn_ga" in honest:
+            words = ", ".join(f"{predictor} {error:,.0f} s" for predictor, error in honest.items())
+            told.append(f"{name}, honest protocol, mean absolute error: {words}.")
         best = {
             row["loop"] + " " + row["protocol"]: row["wait_gain"]
             for row in rows["5-6"]
             if row["set"] == name and row["policy"] == "easy" and row["correction"] in ("requested", "none needed")
         }
         gains = [
-            f"{setting.strip()} {gain:+.0%}" for setting, gain in best.items() if not setting.startswith("requests")
+            f"{setting.strip()} {round(100 * gain) + 0} %"
+            for setting, gain in best.items()
+            if not setting.startswith("requests")
         ]
         if gains:
             told.append(f"{name}, EASY, mean wait shorter than with requests by: {'; '.join(gains)}.")
     return told
+
+
+def _honest(rows: Sequence[Mapping[str, Any]], name: str) -> list[Mapping[str, Any]]:
+    """The rows of one set, honest protocol, the paper's selection."""
+    return [r for r in rows if (r["set"], r["protocol"], r["selection"]) == (name, "honest", "papers'")]

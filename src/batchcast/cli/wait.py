@@ -94,7 +94,13 @@ def command(
             search[spec] = max(run.search_s for _, run in runs)
             tick((k + 1) * last_needed(rows))
     irregular = {why: count for why, count in irregular_waits(trace, log.procs).items() if count}
-    warnings = [*log.warnings, *(f"{count:,} jobs teach nothing: {why}" for why, count in irregular.items())]
+    warnings = [
+        *log.warnings,
+        *(
+            f"{count:,} {'job teaches' if count == 1 else 'jobs teach'} nothing: {why}"
+            for why, count in irregular.items()
+        ),
+    ]
     if places and jobs and not jobs.endswith(":") and places[1] > len(trace):
         warnings.append(f"--jobs {jobs}: the log ends at its job {len(trace)}, so {places[0]}:{len(trace)} are scored")
     settings = {

@@ -163,11 +163,13 @@ def scheduled(trace: Trace, policy: str, plan: Plan, bar: Progress, label: str) 
     return words | averages(schedule, np.maximum(trace.req_time, trace.run_time))
 
 
-def baselines(each: DataSet, whole: Trace, trace: Trace) -> list[dict[str, Any]]:
-    """Where the printed waits with requests come from: other jobs, other machines, both policies.
+def baselines(each: DataSet, whole: Trace, trace: Trace, points: np.ndarray) -> list[dict[str, Any]]:
+    """Where the printed waits may come from: other jobs, other machines, run times cut at the forecast.
 
-    The paper's selection, and the same window with jobs of every status; the machine as large as the log says and
-    down to four fifths of it (jobs wider than it are left out).
+    Planned with the users' requests: the paper's selection, and the same window with jobs of every status; the machine
+    as large as the log says and down to four fifths of it (jobs wider than it are left out). For the selection also
+    what comes out if every job is made to end when its forecast of `points` (n,) does: `cut_mean_wait_s`,
+    `cut_mean_bounded_slowdown`. No scheduler may do that; a simulator that takes the shorter of the two times does.
     """
     jobs_of = {"papers' selection": trace}
     if each.selection.status:
@@ -176,12 +178,24 @@ def baselines(each: DataSet, whole: Trace, trace: Trace) -> list[dict[str, Any]]
     for words, log in jobs_of.items():
         for share in MACHINES:
             size = round(share * log.info.max_procs)
-            fitting = log.take(np.flatnonzero(~(log.procs("req") > size)))
+            fits = np.flatnonzero(~(log.procs("req") > size))
+            fitting = log.take(fits)
             for policy, used in POLICIES.items():
                 schedule = simulate(fitting, used, "requested", total=size)
                 found = averages(schedule, np.maximum(fitting.req_time, fitting.run_time))
+                if log is trace:
+                    found |= _cut(fitting, used, points[fits], size)
                 rows.append({"jobs_of": words, "processors": size, "policy": policy, **found})
     return rows
+
+
+def _cut(trace: Trace, policy: Policy, points: np.ndarray, size: int) -> dict[str, float]:
+    """Means when each job ends with its forecast, if not before."""
+    columns = {name: trace.column(name) for name in trace.names}
+    shortened = Trace({**columns, "run_time": np.fmin(trace.run_time, points)}, trace.info, is_sorted=True)
+    schedule = simulate(shortened, policy, Said(points), loop="open", total=size)
+    found = averages(schedule, points)
+    return {f"cut_{name}": found[name] for name in ("mean_wait_s", "mean_bounded_slowdown")}
 
 
 def averages(schedule: Schedule, estimate: np.ndarray) -> dict[str, float]:

@@ -129,13 +129,12 @@ def irregular_waits(trace: Trace, procs: str = "req", protocol: str = "honest") 
     """How many records teach no wait, by reason: what is said to people. Outages as in `ledger.note_gap`."""
     wait, sizes = trace.wait_time, trace.procs(procs)
     spoiled, outages = outage_waits(trace, procs, protocol)
+    which = "an outage" if outages == 1 else f"one of {outages} outages"
     return {
         "no recorded wait": int(np.isnan(wait).sum()),
         "start before submit": int((wait < 0).sum()),
         "larger than the machine": int((sizes > trace.info.max_procs).sum()),
-        f"waited through one of {outages} outages (a day without any event although a queued job had room)": int(
-            spoiled.sum()
-        ),
+        f"waited through {which} (a day without any event although a queued job had room)": int(spoiled.sum()),
     }
 
 

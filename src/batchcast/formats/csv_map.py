@@ -127,9 +127,10 @@ def places(mapped: ColumnMap, header: Sequence[str], source: str) -> list[int]:
 
 def unrecognised_header(source: str, header: Sequence[str], ready: Sequence[str]) -> InputError:
     """The error for a CSV file that no map fits."""
+    is_data = any(header) and all(re.fullmatch(r"[\d\s:.+-]*", name) for name in header)
     return input_error(
         source,
-        "a CSV table whose columns batchcast does not know",
+        "a CSV table without a header line" if is_data else "a CSV table whose columns batchcast does not know",
         line=1,
         value=",".join(header),
         accepted=f"batchcast's own (job_id, submit_time, ...), the files of the maps {', '.join(ready)}, or --map",

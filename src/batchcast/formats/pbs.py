@@ -51,7 +51,7 @@ def read_pbs(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool 
     times processors where there is no `mem`). The parent of an array is not a job, its subjobs are. A job that was run
     again has its last run, and `restarts` from run_count, start_count or its R records. All other record types are
     counted, and jobs deleted before they ran (D or A and no E), which the log does not describe. A record without an
-    id or a submission is dropped and counted. O(bytes), about a hundred thousand records a second.
+    id or a submission is dropped and counted. O(bytes), about 80,000 records a second.
 
     >>> line = "04/01/2024 00:00:01;E;7[2].srv;user=ada ctime=10 start=15 end=25 Resource_List.select=2:ncpus=4"
     >>> trace = read_pbs([line.encode()])

@@ -67,9 +67,12 @@ def gantt(jobs: Jobs, resources: Resources, outcome: Outcome, name: str) -> Figu
     layout = {
         "barmode": "overlay",
         "xaxis": {"title": {"text": "time"}},
-        "yaxis": {"type": "category"},
+        "yaxis": {
+            "type": "category", "categoryorder": "array",
+            "categoryarray": [str(resources.ids[k]) for k in sorted(set(outcome.resource[ran].tolist()), reverse=True)],
+        },
         "hovermode": "closest",
-    }
+    }  # fmt: skip
     used = len(set(outcome.resource[ran].tolist()))
     alt = f"{name}: the first {len(ran)} started jobs on {used} resources, {len(data[1]['x'])} of them too late."
     return Figure(f"Gantt · {name}", data, layout, alt, f"The first {len(ran)} jobs to start.", 140 + 14 * used)
@@ -114,7 +117,7 @@ def paper_tables(results: Rows) -> list[Table]:
         )
     ]
     rows = by_rate(results)
-    names = list(dict.fromkeys(row["heuristic"] for row in rows))
+    names = sorted(dict.fromkeys(row["heuristic"] for row in rows), key=lambda name: ":" in name)  # other readings last
     for key in ("mean_makespan", "mean_wait", "unfinished"):
         columns = [TableColumn("rate", "rate", "number")] + [
             TableColumn(n, n, "number" if key == "unfinished" else "ratio") for n in names
@@ -129,7 +132,7 @@ def paper_tables(results: Rows) -> list[Table]:
         TableColumn(f"grows_with_{k}", f"grows with {w}")
         for k, w in (("rate", "rate"), ("data_share", "p"), ("large_share", "q"))
     ]
-    tables.append(Table("Growth of the means with arrival rate, p and q", grown, growth(results)))
+    tables.append(Table("Growth of the means with arrival rate, p and q", grown, _worded(growth(results))))
     search = [
         TableColumn("rate", "rate", "number"), TableColumn("unfinished_change", "UFJ against emin_min", "share"),
         TableColumn("mean_makespan_change", "AMJ against emin_min", "share"),

@@ -64,8 +64,10 @@ def _write(path: Path, held: Mapping[str, Any]) -> None:
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(json.dumps(held), encoding="utf-8")
-        beside.replace(path)
+        try:
+            beside.write_text(json.dumps(held), encoding="utf-8")
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise BatchcastError(f"{path}: cannot be written: {error.strerror}", hint="another place after -o") from error

@@ -60,30 +60,41 @@ def tables_5_and_6(rows: Rows) -> Table:
 
 
 def with_printed_requests(rows: Rows, printed: Any) -> list[dict[str, Any]]:
-    """Rows in minutes beside what a data set prints for the users' requests under the same policy."""
-    at = {"easy": 0, "easy-sjbf": 2}
-    return [
-        {
-            **row,
+    """Rows in minutes beside what a data set prints under the same policy, for requests and for forecasts."""
+    made = []
+    for row in rows:
+        at = 2 * (row["policy"] == "easy-sjbf")
+        extra = {
             "mean_wait_min": row["mean_wait_s"] / 60,
-            "printed_wait_min": printed.waits[at[row["policy"]]],
-            "printed_bounded_slowdown": printed.slowdowns[at[row["policy"]]],
+            "printed_wait_min": printed.waits[at],
+            "printed_bounded_slowdown": printed.slowdowns[at],
+            "printed_wait_gain": 1 - printed.waits[at + 1] / printed.waits[at],
+            "printed_bounded_slowdown_gain": 1 - printed.slowdowns[at + 1] / printed.slowdowns[at],
         }
-        for row in rows
-    ]
+        if "cut_mean_wait_s" in row:
+            extra["cut_wait_gain"] = 1 - row["cut_mean_wait_s"] / row["mean_wait_s"]
+            extra["cut_bounded_slowdown_gain"] = 1 - row["cut_mean_bounded_slowdown"] / row["mean_bounded_slowdown"]
+        made.append({**row, **extra})
+    return made
 
 
 def baseline_table(rows: Rows) -> Table:
-    """The users' requests on other jobs and machines beside the printed ones."""
+    """The users' requests on other jobs and machines, and run times cut at the forecast, beside the printed figures."""
     columns = [
         TableColumn("set", "set"), TableColumn("jobs_of", "jobs of"), TableColumn("jobs", "jobs", "count"),
         TableColumn("processors", "processors", "count"), TableColumn("policy", "policy"),
         TableColumn("mean_wait_min", "wait, min", "number"), TableColumn("printed_wait_min", "printed", "number"),
         TableColumn("mean_bounded_slowdown", "bsld", "number"),
         TableColumn("printed_bounded_slowdown", "printed", "number"),
+        TableColumn("cut_wait_gain", "wait gain if cut", "share"), TableColumn("printed_wait_gain", "printed", "share"),
+        TableColumn("cut_bounded_slowdown_gain", "bsld gain if cut", "share"),
+        TableColumn("printed_bounded_slowdown_gain", "printed", "share"),
     ]  # fmt: skip
-    note = "Planned with the users' requests; jobs wider than the machine are left out; our averages."
-    return Table("Where the printed waits with requests come from", columns, rows, note)
+    note = (
+        "Waits planned with the users' requests; jobs wider than the machine are left out; our averages. 'If cut': "
+        "each job ends when its knn_ga forecast (paper protocol) does, if not before; no scheduler may do that."
+    )
+    return Table("Where the printed waits and gains may come from", columns, rows, note)
 
 
 def sensitivity_table(rows: Rows, name: str) -> Table:
@@ -171,4 +182,6 @@ READING = (
     "Tables 5 and 6 do not say what happens when a job outlives its estimate. pyss raises an estimate below the run "
     "time to the run time, that is, it is told the truth about every underestimated job: the rows 'open, raised'. "
     "Without that help a correction is needed; the rows with corrections show what is left of the gain.",
+    "The printed gains come out under none of these. Cutting every job's run time at its forecast gives gains of their "
+    "size on every set, and SDSC02's printed waits with requests are those of jobs of every status.",
 )

@@ -43,10 +43,10 @@ def accuracy(
     return [_scores(*key, found) for key, found in shown if _users(found) >= least_users]
 
 
-def _users(rows: Sequence[Row]) -> float:
-    """How many users' forecasts are scored; where none is yet there is nobody to hide."""
-    users = {row["user_id"] for row in _came(rows)}
-    return len(users) if users else math.inf
+def _users(rows: Sequence[Row]) -> int:
+    """How many users a group's figures are of: the fewer of those counted and those scored, if any is yet."""
+    counted, scored = ({row["user_id"] for row in found} for found in (rows, _came(rows)))
+    return min(len(counted), len(scored) or len(counted))
 
 
 def _came(rows: Sequence[Row]) -> list[Row]:

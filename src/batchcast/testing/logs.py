@@ -74,6 +74,10 @@ def odd_logs() -> Mapping[str, Trace]:
         "absurd values": changed(
             req_procs=huge, alloc_procs=huge, req_mem_kib=huge, req_time=np.where(huge > 1, 1e300, 1e-300)
         ),
+        "absurd run times": changed(run_time=np.where(np.arange(n) % 3 == 0, 1e300, base.run_time)),
+        "zero and negative requests": changed(
+            req_procs=np.where(huge > 1, 0.0, -1.0), req_mem_kib=-huge, req_time=np.where(huge > 1, 0.0, -60.0)
+        ),
         "long names, odd characters": changed(
             job_name=[("é|\"'\n" * (k % 40)) + "x" for k in range(n)], user_id=[f"u{k}\U0001f600" for k in range(n)]
         ),

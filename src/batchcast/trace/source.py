@@ -19,6 +19,8 @@ _REFUSED = {
     b"PK\x03\x04": ("a zip archive", "unpack it first"),
     b"BZh": ("bzip2", "bunzip2 it first, or pipe it: bzcat LOG | batchcast ... -"),
     b"\x28\xb5\x2f\xfd": ("zstandard", "pipe it: zstdcat LOG | batchcast ... -"),
+    b"\xff\xfe": ("UTF-16 text", "iconv -f UTF-16 -t UTF-8 LOG, or pipe that: ... | batchcast ... -"),
+    b"\xfe\xff": ("UTF-16 text", "iconv -f UTF-16 -t UTF-8 LOG, or pipe that: ... | batchcast ... -"),
     b"SQLite format 3": ("an SQLite database", "dump it as SWF or as a sacct dump"),
 }
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from batchcast.evaluate.online_knn_ga import POLICIES, SETS, averages, load, plans, pyss_counts, scheduled
-from batchcast.report.online_knn_ga import with_gains
+from batchcast.evaluate.online_knn_ga import POLICIES, SETS, averages, baselines, load, plans, pyss_counts, scheduled
+from batchcast.report.online_knn_ga import with_gains, with_printed_requests
 from batchcast.simulate import simulate
 from batchcast.table import LogInfo, Trace
 
@@ -56,3 +56,12 @@ def test_every_setting_of_tables_5_and_6_has_a_row_and_its_gain():
 @pytest.mark.shared
 def test_the_four_sets_have_the_jobs_the_paper_file_says(shared):
     assert [len(load(each, shared / "traces")[1]) for each in SETS] == [81934, 55389, 80756, 66744]
+
+
+def test_baselines_show_every_machine_and_what_cutting_at_the_forecast_gains():
+    log = crowded()
+    rows = baselines(SETS[0], log, log, log.run_time * 0.5)
+    assert {row["processors"] for row in rows} == {16, 15, 14, 13}
+    assert {row["policy"] for row in rows} == {"easy", "easy-sjbf"}
+    shown = with_printed_requests([{"set": "HPC2N04", **row} for row in rows], SETS[0])
+    assert all(row["cut_wait_gain"] > 0.5 for row in shown)  # half of the work is gone

@@ -122,6 +122,16 @@ def test_a_table_nobody_mapped_says_what_to_do(tmp_path: Path) -> None:
         read_trace(path)
 
 
+def test_a_file_without_a_header_or_in_utf_16_is_told_so(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text("1,2024-01-01 00:00:00,3\n")
+    with pytest.raises(InputError, match="a CSV table without a header line"):
+        read_trace(path)
+    path.write_bytes("job_id,submit_time\n1,2\n".encode("utf-16"))
+    with pytest.raises(InputError, match=r"UTF-16 text(?s:.)*iconv"):
+        read_trace(path)
+
+
 def test_a_map_says_zone_delimiter_and_machine(tmp_path: Path) -> None:
     path, mapped = tmp_path / "jobs.txt", tmp_path / "ours.toml"
     path.write_text("when;size\n2024-07-01 12:00:00;4\n")

@@ -37,7 +37,8 @@ class KnnGa:
     are invisible. The first h + t1 jobs get template {user}, K = 5. Departures: operators are ours (see knn.genetic),
     the paper prints none; `pu_weight` multiplies (1 - PU)^2; with `local_model=linear|svr` the estimate is a regression
     over the normalised numbers of the same neighbours, the parameters still being searched with the mean.
-    `warm_start=yes` begins a batch with the last population. Seeded by (seed, batch). Quantiles: order statistics of
+    `warm_start=yes` begins a batch with the last population; `generations=0` never searches: the windows move on, the
+    rule of the first jobs stays. Seeded by (seed, batch). Quantiles: order statistics of
     the neighbours. O(N) a prediction; a refit costs one neighbour order per template and distinct request, then
     about t1 * K steps an evaluation, and `trained` says what it found and how many evaluations it took.
 
@@ -65,8 +66,8 @@ class KnnGa:
         pu_weight: float = 1.0,
         seed: int = 0,
     ) -> None:
-        if generations < 1 or population < 3:
-            raise ValueError("generations is at least 1, population at least 3")
+        if generations < 0 or population < 3:
+            raise ValueError("generations is at least 0, population at least 3")
         if local_model not in LOCAL_MODELS:
             raise ValueError(f"local_model is one of {', '.join(LOCAL_MODELS)}")
         self.batches = Batches(h, t1, t2)
@@ -120,6 +121,8 @@ class KnnGa:
         if (batch := self.batch) == before:
             return
         self.low, self.span = scaling(self.store.window(*self.batches.history(batch))["values"])
+        if not self.generations:
+            return
         trial = self.trial()
         if not len(trial.actual):
             return

@@ -167,3 +167,19 @@ def test_the_genetic_search_finds_the_enumerated_optimum_on_a_small_log():
     found = minimise(genes, fitness, np.random.default_rng(0), population=50, generations=100)
     assert found.fitness == min(map(fitness, every))
     assert found.evaluations < len(every)
+
+
+def test_without_generations_the_windows_move_on_and_the_first_rule_stays():
+    log = Trace.from_arrays(
+        {
+            "submit_time": np.arange(40) * 100.0,
+            "wait_time": np.zeros(40),
+            "run_time": np.where(np.arange(40) < 2, 9.0, 50.0),
+            "user_id": ["ada"] * 2 + ["bob"] * 37 + ["ada"],
+        }
+    )
+    method = KnnGa(H, T1, T2, generations=0)
+    points = replay(log, {"it": method})["it"].points
+    assert not method.trained
+    assert points[39] == 50.0  # ada's two jobs lie before the HistSet: everybody's mean answers
+    assert replay(log, {"it": KnnGa(h=10**6)})["it"].points[39] == 9.0
