@@ -1,4 +1,4 @@
-"""Size: 10^5, 10^6, 10^7 synthetic jobs at 80 % load, read and simulated with EASY and last_2 in the loop."""
+"""Size: 10^5 to 10^7 synthetic jobs at 80 % load, read and simulated with EASY and last_2 in the loop."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _write(path: Path, jobs: int) -> float:
     code = (
         "import resource, sys; from batchcast.trace import write_trace; import numpy as np\n"
         "from batchcast.trace.synth import Recipe, make_log\n"
-        f"recipe = Recipe(jobs={jobs}, procs={PROCS}, load={LOAD}, waits='none')\n"
+        f"recipe = Recipe(jobs={jobs}, procs={PROCS}, load={LOAD}, kinds='apart', waits='none')\n"
         f"write_trace(make_log(np.random.default_rng({SEED}), recipe), sys.argv[1])\n"
         "print(sum(resource.getrusage(resource.RUSAGE_SELF)[:2]))"
     )
