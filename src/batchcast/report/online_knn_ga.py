@@ -34,8 +34,8 @@ def tables_3_and_4(rows: Rows) -> Table:
         TableColumn("coverage_90", "90 % bound held", "share"), TableColumn("seconds", "took, s", "number"),
     ]  # fmt: skip
     note = (
-        "Left out: the first h + t1 = 4500 jobs of each set, but not where history is the operator's (the whole log). MAE "
-        "in seconds; the paper's caption says minutes. Took: wall time."
+        "Left out: the first h + t1 = 4500 jobs of each set, but not where history is the operator's (the whole log). "
+        "MAE in seconds; the paper's caption says minutes. Took: wall time."
     )
     return Table("Tables 3 and 4: underestimate rate and mean absolute error", columns, rows, note)
 
