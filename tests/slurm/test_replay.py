@@ -285,7 +285,7 @@ def check_recorded_clock_agrees(followed: Follower, tmp_path: Path) -> None:
         write_parquet(to_trace(connection, "lab", as_told=True), tmp_path / "log.parquet")
     trace = read_parquet(tmp_path / "log.parquet")
     known = Reader(followed.store).memory("lab")
-    assert known["late"] == 0
+    assert known["late"] == 0, followed.log.read_text(errors="replace")[-20000:]
     assert (tuple(known["runtime_methods"]), tuple(known["wait_methods"])) == (RUNTIME, WAIT)
     said = replay(trace, methods(), total=known["total_procs"])
     row = {
