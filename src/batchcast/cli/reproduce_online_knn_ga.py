@@ -260,8 +260,8 @@ def findings(rows: Mapping[str, Sequence[Mapping[str, Any]]], sets: Sequence[Dat
             )
         honest = {r["predictor"]: r["mae_s"] for r in _honest(rows["3-4"], name)}
         if "knn_ga" in honest:
-            words = ", ".join(f"{predictor} {error:,.0f} s" for predictor, error in honest.items())
-            told.append(f"{name}, honest protocol, mean absolute error: {words}.")
+            errors = ", ".join(f"{predictor} {error:,.0f} s" for predictor, error in honest.items())
+            told.append(f"{name}, honest protocol, mean absolute error: {errors}.")
         best = {
             row["loop"] + " " + row["protocol"]: row["wait_gain"]
             for row in rows["5-6"]
