@@ -280,7 +280,8 @@ def check_recorded_clock_agrees(followed: Follower, tmp_path: Path, most_late: i
 
     With slurmctld and slurmdbd restarted under it the collector may learn of an event after its clock has passed that
     instant. It counts these (`doctor` shows them); forecasts made meanwhile could not know, so with any of them only
-    their number is held. As told: Slurm lets a run that had finished last until its requeue, which nobody could know when it was told.
+    their number is held. As told: Slurm lets a run that had finished last until its requeue, which nobody could know
+    when it was told.
     """
     store = Store(followed.store)
     with store.begin() as connection:
