@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from ..simulate.placement import interval_text, place
 from ..table import Trace
+from .csv import write_columns
 
 if TYPE_CHECKING:
     from ..simulate import Schedule
@@ -59,16 +59,7 @@ def write_batsim(path: str | Path, schedule: Schedule, trace: Trace) -> None:
         [""] * len(schedule),
         [""] * len(schedule),
     )
-    target = Path(path)
-    beside = target.with_name(f".{target.name}.part")
-    try:
-        with beside.open("w", newline="", encoding="utf-8") as out:
-            writer = csv.writer(out, lineterminator="\n")
-            writer.writerow(COLUMNS)
-            writer.writerows(zip(*columns))
-        beside.replace(target)
-    finally:
-        beside.unlink(missing_ok=True)
+    write_columns(path, COLUMNS, columns)
 
 
 def _final_states(trace: Trace, schedule: Schedule) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ..formats.csv_own import header_and_texts
@@ -16,9 +17,13 @@ def write_csv(trace: Trace, path: str | Path) -> None:
     `submit_time` and `eligible_time` are moved by the log's UnixStartTime, so that a date means the same everywhere.
     Written beside and renamed. O(rows). OSError as the system gives it.
     """
+    write_columns(path, *header_and_texts(trace))
+
+
+def write_columns(path: str | Path, names: Sequence[str], columns: Iterable[Iterable[object]]) -> None:
+    """Columns of equal length as CSV under a header, written beside and renamed. OSError as the system gives it."""
     target = Path(path)
     beside = target.with_name(f".{target.name}.{os.getpid()}")
-    names, columns = header_and_texts(trace)
     try:
         with beside.open("w", newline="", encoding="utf-8") as out:
             writer = csv.writer(out, lineterminator="\n")
