@@ -2,18 +2,32 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
 JOBS ?= 2
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: setup demo test test-lab test-all lint bench slurm-lab-experiments clean
-setup: $(STAMP)
+.PHONY: setup setup-run setup-docs demo test test-lab test-all lint bench docs reference lock wheel slurm-lab-experiments clean
+setup: $(VENV)/.dev
+setup-run: $(VENV)/.run
+setup-docs: $(VENV)/.docs
 
-$(STAMP): pyproject.toml constraints.txt
+$(VENV)/.python:
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	@touch $(STAMP)
+	@touch $@
 
-demo: setup
+# What the demo needs and no more; `.dev` holds it too, so it counts where that is there.
+$(VENV)/.run: pyproject.toml constraints.txt | $(VENV)/.python
+	@test -e $(VENV)/.dev || $(PIP) -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.python
+	@$(PIP) -e '.[dev]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.dev
+	@$(PIP) -e '.[dev,docs]'
+	@touch $@
+
+demo: setup-run
 	@$(BIN)/batchcast demo -o demo-report
 
 test: setup
@@ -35,9 +49,26 @@ lint: setup
 bench: setup
 	@$(BIN)/python -m benchmarks
 
+# The site in site/, from docs/ and the docstrings; every link inside is checked, nothing is fetched.
+docs: setup-docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir site
+
+# docs/reference/*.md from the registry and the command line; a test says when they are not current.
+reference: setup
+	@$(BIN)/python -m tools.reference
+
+# constraints.txt from pyproject.toml, for every Python we support: names and versions only.
+lock: setup
+	@$(BIN)/python -m uv pip compile --quiet --universal --python-version 3.11 --all-extras --no-header --no-annotate \
+		--no-emit-index-url --no-emit-find-links $(LOCK) -o constraints.txt pyproject.toml
+
+# A wheel and a source archive, the wheel installed in a venv of its own outside this checkout and tried there.
+wheel: setup
+	@bash tools/wheel.sh $(BIN)/python
+
 # Needs root and tests/slurm/install.sh; about twenty minutes.
 slurm-lab-experiments: setup
 	@$(BIN)/python tests/slurm/experiments.py
 
 clean:
-	rm -rf $(VENV) build dist demo-report report
+	rm -rf $(VENV) build dist site demo-report report

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from batchcast.simulate.policy import Policy
-from batchcast.simulate.simulate import simulate
+from batchcast.simulation.policy import Policy
+from batchcast.simulation.simulate import simulate
 from batchcast.table import Trace
 from batchcast.trace import demo_path, read_trace
 from batchcast.trace.csv import write_csv

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from batchcast.cli.shared_logs import shared_folder
 from batchcast.errors import InputError
-from batchcast.evaluate.accuracy import predictor
-from batchcast.evaluate.online_knn_ga import SETS, load
-from batchcast.events.event import SUBMIT
+from batchcast.evaluation.accuracy import predictor
+from batchcast.events.event import Submit
 from batchcast.events.recorded import Cadence, events, replay
 from batchcast.events.state import SystemState
+from batchcast.papers.online_knn_ga.study import SETS, load
+from batchcast.papers.shared_logs import shared_folder
 from batchcast.predict.registry import available
 from batchcast.table import Trace
 from batchcast.trace import read_trace
@@ -69,7 +69,7 @@ def asked(trace: Trace, spec: str, sizes: tuple[int, ...], times: int = 200) -> 
     cadence = Cadence(method) if hasattr(method, "refit") else None
     took: list[list[float]] = [[] for _ in sizes]
     for event in events(trace.take(np.arange(min(max(sizes), len(trace))))):
-        if event.kind == SUBMIT:
+        if isinstance(event, Submit):
             if cadence is not None:
                 cadence.submitted(event.time)
             row = event.job.row  # type: ignore[union-attr]

@@ -24,7 +24,7 @@ def run() -> None:
 
 
 def _logs() -> None:
-    from batchcast.simulate import Policy, simulate
+    from batchcast.simulation import Policy, simulate
     from batchcast.trace import read_trace
     from batchcast.trace.clean import clean
 
@@ -65,7 +65,7 @@ def _long_queue() -> None:
     """An overloaded machine: jobs arrive at twice the rate it can serve, so that half of them come to wait."""
     from batchcast.schedule.advance import advance
     from batchcast.schedule.state import GIVEN, make_jobs, make_state
-    from batchcast.simulate import Policy
+    from batchcast.simulation import Policy
 
     print("\noverloaded machine, microseconds of CPU per job")
     print(f"{'policy':24}{'jobs':>9}{'longest queue':>15}{'us per job':>12}")
@@ -73,9 +73,9 @@ def _long_queue() -> None:
     for policy in (Policy(), Policy(backfill_order="sjf"), Policy("sjf"), Policy(backfill_order="f1"), conservative):
         for count in (20_000, 200_000)[: 1 if policy.backfill == "conservative" else 2]:
             jobs: Any = make_jobs(*_overload(count))
-            state = make_state(jobs, 256, planner=GIVEN, **policy.registers())
+            state = make_state(jobs, 256, planner=GIVEN, **policy.rules())
             begun = time.thread_time()
-            advance(*state)
+            advance(state)
             took = time.thread_time() - begun
             waiting = np.arange(1, count + 1) - np.searchsorted(np.sort(jobs["start"]), jobs["submit"], "right")
             print(f"{policy.name:24}{count:9}{waiting.max():15}{took / count * 1e6:12.2f}", flush=True)

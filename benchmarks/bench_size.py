@@ -15,7 +15,7 @@ _MEASURE = """
 import json, resource, sys
 from batchcast.cli.compiled import prepare
 prepare()
-from batchcast.simulate import Policy, simulate
+from batchcast.simulation import Policy, simulate
 from batchcast.trace import read_trace
 from batchcast.trace.demo import demo_path
 cpu = lambda: sum(resource.getrusage(resource.RUSAGE_SELF)[:2])

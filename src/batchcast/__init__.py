@@ -2,40 +2,56 @@
 
 The Python API, each loaded when first used: `read_trace`, `Trace` (arrays in: `Trace.from_arrays`; out:
 `trace.number("run_time")`), `from_arrow` and `to_arrow` (traces; schedules and forecasts out), `replay` (the recorded
-clock), `simulate` and `Policy` (the simulated clock), `evaluate`, `Predictor` and `Prediction`, and
+clock), `simulate` and `Policy` (the simulated clock), `evaluate`, `Predictor` and `Prediction`, `SklearnRuntime`, and
 `testing.check_predictor`, `testing.check_order`, ... docs/tutorial.md walks through all of it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from . import testing as testing
+    from .evaluation.evaluation import evaluate as evaluate
+    from .evaluation.replay import replay as replay
+    from .predict.protocol import Prediction as Prediction
+    from .predict.protocol import Predictor as Predictor
+    from .predict.runtime.sklearn_runtime import SklearnRuntime as SklearnRuntime
+    from .simulation.policy import Policy as Policy
+    from .simulation.simulate import simulate as simulate
+    from .table import Trace as Trace
+    from .table.arrow import from_arrow as from_arrow
+    from .table.arrow import to_arrow as to_arrow
+    from .trace.demo import demo_path as demo_path
+    from .trace.read import read_trace as read_trace
 
 __version__ = "0.1.0"
 _PLACES = {
     "read_trace": "batchcast.trace.read:read_trace",
     "Trace": "batchcast.table:Trace",
-    "from_arrow": "batchcast.trace.parquet:from_arrow",
-    "to_arrow": "batchcast.trace.parquet:to_arrow",
-    "replay": "batchcast.evaluate.replay:replay",
-    "simulate": "batchcast.simulate:",
-    "Policy": "batchcast.simulate:Policy",
-    "evaluate": "batchcast.evaluate:",
+    "from_arrow": "batchcast.table.arrow:from_arrow",
+    "to_arrow": "batchcast.table.arrow:to_arrow",
+    "replay": "batchcast.evaluation.replay:replay",
+    "simulate": "batchcast.simulation.simulate:simulate",
+    "Policy": "batchcast.simulation.policy:Policy",
+    "evaluate": "batchcast.evaluation.evaluation:evaluate",
     "Predictor": "batchcast.predict.protocol:Predictor",
     "Prediction": "batchcast.predict.protocol:Prediction",
+    "SklearnRuntime": "batchcast.predict.runtime.sklearn_runtime:SklearnRuntime",
     "demo_path": "batchcast.trace.demo:demo_path",
     "testing": "batchcast.testing:",
 }
 
+if not TYPE_CHECKING:  # type checkers read the imports above and refuse what is not among them
 
-def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
-        raise AttributeError(f"module 'batchcast' has no attribute {name!r}")
-    from importlib import import_module
+    def __getattr__(name: str) -> object:
+        if name not in _PLACES:
+            raise AttributeError(f"module 'batchcast' has no attribute {name!r}")
+        from importlib import import_module
 
-    module, _, attribute = _PLACES[name].partition(":")
-    found = import_module(module)
-    return getattr(found, attribute) if attribute else found
+        module, _, attribute = _PLACES[name].partition(":")
+        place = import_module(module)
+        return getattr(place, attribute) if attribute else place
 
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_PLACES])
+    def __dir__() -> list[str]:
+        return sorted([*globals(), *_PLACES])

@@ -1,8 +1,17 @@
-"""`python -m batchcast`."""
+"""`python -m batchcast`, and what the command `batchcast` calls."""
 
-from __future__ import annotations
+import sys
 
-from .cli.main import entry
+
+def entry() -> None:
+    """Run the command line; Ctrl-C while it is still being loaded ends it as quietly as later."""
+    try:
+        from .cli.main import entry as run
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        sys.exit(130)
+    run()
+
 
 if __name__ == "__main__":
     entry()

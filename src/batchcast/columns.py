@@ -1,8 +1,8 @@
-"""The one table of columns: what a job's history holds, in which unit, and where SWF and sacct keep it.
+"""The one table of columns: what a job's history holds, its unit, when it is known, its names in SWF and sacct.
 
-Two kinds. A `number` is float64, unknown is NaN. A `nominal` is dictionary-coded: int32 codes into a tuple of
-categories, the code -1 meaning null as in Arrow. `at_submission` marks what is known when a job is submitted: only
-these reach a predictor (DESIGN: the future is hidden by type).
+Three kinds. A `number` is float64, unknown is NaN. A `nominal` is dictionary-coded: int32 codes into a tuple of
+categories, the code -1 meaning null as in Arrow. An `id` names the job. `known` says from which moment of a job's life
+its value can be told: only what is known at submission reaches a predictor (predict/gate.py).
 """
 
 from __future__ import annotations
@@ -10,54 +10,113 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+Moment = Literal["submission", "queue", "start", "end"]
+Kind = Literal["number", "nominal", "id"]
+MOMENT_WORDS: dict[Moment, str] = {
+    "submission": "when the job is submitted",
+    "queue": "only in the queue",
+    "start": "only when the job starts",
+    "end": "only when the job has ended",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: name, kind, unit, SWF field (from 1) and sacct field, and whether it is known at submission."""
+    """One column: name, kind, unit, the moment it is known from, and its place in SWF (field from 1) and sacct.
+
+    `squeue` and `pbs` name the field it is read from on a live cluster (squeue -O, an attribute of qstat -f). What
+    squeue shows the collector keeps, each in an SQL column of the same name: see `ASKED` and `HELD`.
+    """
 
     name: str
-    kind: Literal["number", "nominal", "id"]
+    kind: Kind
     unit: str
-    swf: int | None
-    sacct: str | None
-    at_submission: bool
+    known: Moment
     meaning: str
+    swf: int | None = None
+    sacct: str | None = None
+    squeue: str | None = None
+    pbs: str | None = None
 
 
+# fmt: off
 _ALL = (
-    Column("job_id", "id", "", 1, "JobID", True, "the batch system's name of the job; whole numbers or text"),
-    Column("submit_time", "number", "s", 2, "Submit", True, "seconds on the log's clock"),
     Column(
-        "wait_time", "number", "s", 3, None, False, "start - submit; of a job withdrawn from the queue: until it left"
+        "job_id", "id", "", "submission", "the batch system's name of the job; whole numbers or text", 1, sacct="JobID"
     ),
-    Column("run_time", "number", "s", 4, "ElapsedRaw", False, "end - start"),
-    Column("alloc_procs", "number", "processors", 5, "AllocCPUS", False, "processors held"),
-    Column("avg_cpu_time", "number", "s", 6, None, False, "CPU time used, mean over processors"),
-    Column("used_mem_kib", "number", "KiB", 7, None, False, "memory used, per processor"),
-    Column("req_procs", "number", "processors", 8, "ReqCPUS", True, "processors asked for"),
-    Column("req_time", "number", "s", 9, "TimelimitRaw", True, "the user's limit (wall time)"),
-    Column(
-        "req_mem_kib", "number", "KiB", 10, "ReqMem", True, "memory asked for, per processor in SWF, whole job in sacct"
-    ),
-    Column("status", "nominal", "", 11, "State", False, "how it ended, see formats.status"),
-    Column("user_id", "nominal", "", 12, "User", True, "who submitted"),
-    Column("group_id", "nominal", "", 13, "Group", True, "the user's group"),
-    Column("app_id", "nominal", "", 14, None, True, "the executable, where the log tells"),
-    Column("queue_id", "nominal", "", 15, None, True, "the queue"),
-    Column("partition_id", "nominal", "", 16, "Partition", True, "the part of the machine"),
-    Column("prev_job_id", "number", "", 17, None, False, "the job this one followed"),
-    Column("think_time", "number", "s", 18, None, False, "pause after the job this one followed"),
-    Column("eligible_time", "number", "s", None, "Eligible", False, "when nothing but the queue held it back"),
-    Column("account", "nominal", "", None, "Account", True, "the account charged"),
-    Column("qos", "nominal", "", None, "QOS", True, "quality of service asked for"),
-    Column("job_name", "nominal", "", None, "JobName", True, "the user's name for the job"),
-    Column("req_nodes", "number", "nodes", None, "ReqNodes", True, "nodes asked for"),
-    Column("alloc_nodes", "number", "nodes", None, "NNodes", False, "nodes held"),
-    Column("req_gpus", "number", "GPUs", None, None, True, "GPUs asked for"),
-    Column("work_dir", "nominal", "", None, "WorkDir", True, "working directory"),
-    Column("restarts", "number", "", None, "Restarts", False, "how often it was requeued before this run"),
+    Column("submit_time", "number", "s", "submission", "seconds on the log's clock", 2, sacct="Submit"),
+    Column("wait_time", "number", "s", "start", "start - submit; of a job withdrawn from the queue: until it left", 3),
+    Column("run_time", "number", "s", "end", "end - start", 4, sacct="ElapsedRaw"),
+    Column("alloc_procs", "number", "processors", "start", "processors held", 5,
+           sacct="AllocCPUS", squeue="NumCPUs", pbs="Resource_List.ncpus"),
+    Column("avg_cpu_time", "number", "s", "end", "CPU time used, mean over processors", 6),
+    Column("used_mem_kib", "number", "KiB", "end", "memory used, per processor", 7),
+    Column("req_procs", "number", "processors", "submission", "processors asked for", 8,
+           sacct="ReqCPUS", squeue="NumCPUs", pbs="Resource_List.ncpus"),
+    Column("req_time", "number", "s", "submission", "the user's limit (wall time)", 9,
+           sacct="TimelimitRaw", squeue="TimeLimit", pbs="Resource_List.walltime"),
+    Column("req_mem_kib", "number", "KiB", "submission", "memory asked for; per processor in SWF, else whole job", 10,
+           sacct="ReqMem", squeue="tres-alloc", pbs="Resource_List.mem"),
+    Column("status", "nominal", "", "end", "how it ended, see formats.status", 11, sacct="State"),
+    Column("user_id", "nominal", "", "submission", "who submitted", 12,
+           sacct="User", squeue="UserName", pbs="Job_Owner"),
+    Column("group_id", "nominal", "", "submission", "the user's group", 13,
+           sacct="Group", squeue="GroupName", pbs="egroup"),
+    Column("app_id", "nominal", "", "submission", "the executable, where the log tells", 14),
+    Column("queue_id", "nominal", "", "submission", "the queue", 15),
+    Column("partition_id", "nominal", "", "submission", "the part of the machine", 16,
+           sacct="Partition", squeue="Partition", pbs="queue"),
+    # SWF's two columns on dependencies are worked out from the finished log
+    Column("prev_job_id", "number", "", "end", "the job this one followed", 17),
+    Column("think_time", "number", "s", "end", "pause after the job this one followed", 18),
+    Column("eligible_time", "number", "s", "queue", "when nothing but the queue held it back", sacct="Eligible"),
+    Column("account", "nominal", "", "submission", "the account charged",
+           sacct="Account", squeue="Account", pbs="Account_Name"),
+    Column("qos", "nominal", "", "submission", "quality of service asked for", sacct="QOS", squeue="QOS"),
+    Column("job_name", "nominal", "", "submission", "the user's name for the job",
+           sacct="JobName", squeue="Name", pbs="Job_Name"),
+    Column("req_nodes", "number", "nodes", "submission", "nodes asked for",
+           sacct="ReqNodes", squeue="NumNodes", pbs="Resource_List.nodect"),
+    Column("alloc_nodes", "number", "nodes", "start", "nodes held",
+           sacct="AllocNodes", squeue="NumNodes", pbs="Resource_List.nodect"),
+    Column("req_gpus", "number", "GPUs", "submission", "GPUs asked for",
+           sacct="ReqTRES", squeue="tres-alloc", pbs="Resource_List.ngpus"),
+    Column("work_dir", "nominal", "", "submission", "working directory", sacct="WorkDir", squeue="WorkDir"),
+    Column("restarts", "number", "", "start", "how often it was requeued before this run", sacct="Restarts"),
+)
+# fmt: on
+
+# Read from a job's input files as they were before it started (`batchcast vasp collect`): extra columns of a log.
+_FROM_INPUTS = (
+    Column("kpoints", "number", "", "submission", "VASP: k-points before symmetry"),
+    Column("volume", "number", "cubic angstrom", "submission", "VASP: cell volume"),
+    Column("prec", "nominal", "", "submission", "VASP: precision"),
+    Column("ichg", "number", "", "submission", "VASP: initial charge density"),
+    Column("isym", "number", "", "submission", "VASP: use of symmetry"),
+    Column("lreal", "nominal", "", "submission", "VASP: projection in real space"),
+    Column("ispin", "number", "", "submission", "VASP: 2 is spin-polarised"),
+    Column("istart", "number", "", "submission", "VASP: above 0 continues from a WAVECAR"),
+    Column("nelmin", "number", "", "submission", "VASP: fewest electronic steps"),
+    Column("nelm", "number", "", "submission", "VASP: most electronic steps"),
+    Column("ediff", "number", "eV", "submission", "VASP: electronic convergence"),
+    Column("ediffg", "number", "eV", "submission", "VASP: ionic convergence"),
+    Column("encut", "number", "eV", "submission", "VASP: plane-wave cutoff"),
+    Column("nbands", "number", "", "submission", "VASP: bands"),
+    Column("nions", "number", "", "submission", "VASP: ions"),
+    Column("nelect", "number", "", "submission", "VASP: valence electrons"),
+    Column("vasp_inputs", "nominal", "", "submission", "how the job's VASP inputs were found"),
 )
 
 COLUMNS: dict[str, Column] = {column.name: column for column in _ALL}
+INPUT_COLUMNS: dict[str, Column] = {column.name: column for column in _FROM_INPUTS}
+DECLARED: dict[str, Column] = {**COLUMNS, **INPUT_COLUMNS}
+KNOWN_AT_SUBMISSION = frozenset(column.name for column in DECLARED.values() if column.known == "submission")
+# Words for sums of columns: a log that holds one of them under that name holds the future.
+SUMS: dict[str, Moment] = {"start_time": "start", "end_time": "end", "response_time": "end"}
 SWF_FIELDS: tuple[str, ...] = tuple(c.name for c in sorted((c for c in _ALL if c.swf), key=lambda c: c.swf or 0))
-AT_SUBMISSION: tuple[str, ...] = tuple(c.name for c in _ALL if c.at_submission)
+
+_LIVE = tuple(column for column in _ALL if column.squeue)
+ASKED: tuple[Column, ...] = tuple(column for column in _LIVE if column.known == "submission")
+"""What a live cluster shows of a request: written once, at first sight, since predictors were asked with it."""
+HELD: tuple[Column, ...] = tuple(column for column in _LIVE if column.known != "submission")
+"""What it shows beside that of a job that runs or ran."""

@@ -6,6 +6,39 @@ to try. Anything else that escapes is a defect of batchcast, not of its input.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_says_flags = False
+_FLAG = re.compile(r"(?<![\w-])--([a-z][a-z-]*[a-z])( (?=[A-Z0-9]))?")
+_ARGUMENTS = {"predictor": "predictors", "policy": "policies", "from": "since", "to": "until"}
+
+
+@contextmanager
+def flags_in_messages() -> Iterator[None]:
+    """Within the command line, messages name its flags; everywhere else the arguments they stand for."""
+    global _says_flags
+    before, _says_flags = _says_flags, True
+    try:
+        yield
+    finally:
+        _says_flags = before
+
+
+def as_arguments(text: str) -> str:
+    """A message with Python's arguments in place of the command line's flags.
+
+    >>> as_arguments("--default-request: not 'x'; try --procs-total N, or --procs-total peak")
+    "default_request: not 'x'; try procs_total=N, or procs_total peak"
+    """
+
+    def argument(match: re.Match[str]) -> str:
+        name = _ARGUMENTS.get(match[1], match[1].replace("-", "_"))
+        return f"{name}=" if match[2] else name
+
+    return _FLAG.sub(argument, text)
+
 
 class BatchcastError(Exception):
     """Something failed and the reason is known; exit code 1."""
@@ -13,6 +46,8 @@ class BatchcastError(Exception):
     exit_code = 1
 
     def __init__(self, message: str, *, hint: str = "") -> None:
+        if not _says_flags:
+            message, hint = as_arguments(message), as_arguments(hint)
         super().__init__(message if not hint else f"{message}\n  try: {hint}")
         self.message = message
         self.hint = hint

@@ -8,28 +8,34 @@ import re
 from .errors import UsageError
 
 DURATION_FORMS = (
-    "minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes, days-hours:minutes:seconds"
+    "Slurm's minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes, "
+    "days-hours:minutes:seconds; or 90s, 10m, 1.5h, 1h30m, 2 days"
 )
-SPAN_FORMS = "a number with s, m, h or d, e.g. 90s, 10m, 1.5h, 7d, or a Slurm time with a colon or dash"
+SPAN_FORMS = "90s, 10m, 1.5h, 1h30m, 2 days, or a Slurm time with a colon or dash, e.g. 6:00:00, 1-12"
 MEMORY_FORMS = "a number with K, M, G, T or P (Slurm's default unit is M), optionally n (per node) or c (per processor)"
 
 _UNLIMITED = {"unlimited", "infinite", "-1"}
 _UNKNOWN = {"", "unknown", "none", "n/a", "invalid", "partition_limit", "not_set"}
 _DURATION = re.compile(r"(?:(?P<days>\d+)-)?(?P<rest>\d+(?::\d+){0,2})(?P<fraction>\.\d+)?")
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d|w)", re.IGNORECASE)
-_SPAN_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_PART = r"(\d+(?:\.\d+)?)\s*(s|m|h|d|w|sec(?:ond)?s?|min(?:ute)?s?|hrs?|hours?|days?|weeks?)"
+_EVERYDAY = re.compile(rf"{_PART}(?:\s*{_PART})*", re.IGNORECASE)
+_EVERYDAY_PART = re.compile(_PART + r"(?![a-z])", re.IGNORECASE)
+_EVERYDAY_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGTPE]?)(?:i?B)?\s*([nc]?)", re.IGNORECASE)
 _MEMORY_UNITS = {"K": 1.0, "M": 1024.0, "G": 1024.0**2, "T": 1024.0**3, "P": 1024.0**4, "E": 1024.0**5}
 
 
 def parse_duration(text: str) -> float:
-    """Seconds from one of Slurm's six time forms; infinity for UNLIMITED, NaN for an unknown time.
+    """Seconds from one of Slurm's six time forms or an everyday one; infinity for UNLIMITED, NaN for an unknown time.
 
-    Forms (sbatch(1), --time): M, M:S, H:M:S, D-H, D-H:M, D-H:M:S; a fraction of a second may follow (sacct's CPU
-    times carry one). Raises UsageError for anything else. O(length).
+    Slurm's forms (sbatch(1), --time): M, M:S, H:M:S, D-H, D-H:M, D-H:M:S; a fraction of a second may follow (sacct's
+    CPU times carry one). Everyday forms: numbers with s, m, h, d or w or these words written out, largest unit first
+    (1h30m, 2 days). A bare number is minutes, as Slurm has it. Raises UsageError for anything else. O(length).
 
     >>> parse_duration("90"), parse_duration("1:30"), parse_duration("1:00:00"), parse_duration("1-12")
     (5400.0, 90.0, 3600.0, 129600.0)
+    >>> parse_duration("6h"), parse_duration("1h30m"), parse_duration("2 days"), parse_duration("1.5 min")
+    (21600.0, 5400.0, 172800.0, 90.0)
     """
     word = text.strip()
     lowered = word.lower()
@@ -39,7 +45,7 @@ def parse_duration(text: str) -> float:
         return math.nan
     match = _DURATION.fullmatch(word)
     if match is None:
-        raise UsageError(f"not a time: {text!r} (accepted: {DURATION_FORMS})")
+        return _everyday(word, text)
     parts = [int(part) for part in match["rest"].split(":")]
     if match["days"] is not None:  # D-H, D-H:M, D-H:M:S
         hours, minutes, seconds = (parts + [0, 0])[:3]
@@ -53,21 +59,45 @@ def parse_duration(text: str) -> float:
     return total + float(match["fraction"] or 0.0)
 
 
-def parse_span(text: str) -> float:
-    """Seconds from a short span such as 10m, 1.5h or 7d, or from one of Slurm's forms with a colon or a dash.
+def _everyday(word: str, text: str) -> float:
+    """Seconds from numbers with units, each unit smaller than the one before."""
+    parts = [(float(n), _EVERYDAY_UNITS[unit[0].lower()]) for n, unit in _EVERYDAY_PART.findall(word)]
+    sizes = [size for _, size in parts]
+    if not _EVERYDAY.fullmatch(word) or sizes != sorted(set(sizes), reverse=True):
+        raise UsageError(f"not a time: {text!r} (accepted: {DURATION_FORMS})")
+    return sum(n * size for n, size in parts)
 
-    A bare number is refused: it would be minutes to Slurm and seconds to most people.
+
+def parse_span(text: str) -> float:
+    """As `parse_duration`, where a bare number is refused: it is minutes to Slurm and seconds to most people.
 
     >>> parse_span("10m"), parse_span("1.5h"), parse_span("1-00")
     (600.0, 5400.0, 86400.0)
     """
+    bare = text.strip().replace(".", "", 1).isdecimal() or not text.strip()
+    try:
+        seconds = math.nan if bare else parse_duration(text)
+    except UsageError:
+        bare = True
+    if bare:
+        raise UsageError(f"not a span of time: {text!r} (accepted: {SPAN_FORMS})")
+    return seconds
+
+
+def parse_share(text: str) -> float:
+    """A share strictly between 0 and 1.
+
+    >>> parse_share("5%"), parse_share("0.1")
+    (0.05, 0.1)
+    """
     word = text.strip()
-    match = _SPAN.fullmatch(word)
-    if match:
-        return float(match[1]) * _SPAN_UNITS[match[2].lower()]
-    if ":" in word or "-" in word:
-        return parse_duration(word)
-    raise UsageError(f"not a span of time: {text!r} (accepted: {SPAN_FORMS})")
+    try:
+        value = float(word.removesuffix("%")) / (100 if word.endswith("%") else 1)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < 1:
+        raise UsageError(f"{text!r} is not a share (accepted: above 0 and below 1, e.g. 0.05 or 5%)")
+    return value
 
 
 def format_duration(seconds: float) -> str:

@@ -61,13 +61,14 @@ def test_an_unticked_forecast_and_policy_leave_the_page(tab: Any, report: Path) 
     tab.run(UNTICK.replace("KIND", "policy").replace("NAME", "easy"))
     after = tab.run(SEEN)
     assert set(before["names"]) - set(after["names"]) == {"last_2"}
-    assert after["rows"] == ["easy-sjbf requested", "easy-sjbf recent_mean", "easy-sjbf actual"]
+    kept = [f"easy-sjbf {name}" for name in ("requested", "kernel", "recent_mean", "actual")]
+    assert after["rows"] == 2 * kept  # the schedules, and what no burst owns of them
     assert set(before["figures"]) - set(after["figures"]) == {
         "Waits under EASY", "Queue under EASY", "Utilization under EASY",
     }  # fmt: skip
     bars = tab.run("[...document.querySelectorAll('.js-plotly-plot')].find(p => p.data[0].meta.points).data[0].y")
     assert bars == ["EASY-SJBF"]
-    assert "(2 of 6 hidden)" in tab.run("document.querySelector('.choices').textContent")
+    assert "(2 of 7 hidden)" in tab.run("document.querySelector('.choices').textContent")
     tab.run(UNTICK.replace("KIND", "policy").replace("NAME", "easy"))
     tab.run(UNTICK.replace("KIND", "predictor").replace("NAME", "last_2"))
     assert tab.run(SEEN) == before
@@ -80,5 +81,5 @@ def test_the_gantt_shows_the_schedule_that_is_picked(tab: Any, report: Path) -> 
     pick = """(async () => { const list = document.querySelector('.pick select'); list.selectedIndex = 1;
         list.dispatchEvent(new Event('change', {bubbles: true})); await window.drawn;
         return list.closest('figure').querySelector('.js-plotly-plot').data.map(t => t.meta.variant); })()"""
-    assert set(tab.run(pick)) == {"EASY planned with last_2"}
+    assert set(tab.run(pick)) == {"EASY planned with kernel"}
     assert tab.run("document.documentElement.scrollWidth") <= 390

@@ -19,6 +19,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     seconds = np.random.default_rng(7).lognormal(8, 2, 3000)
     blocks = [
         Callout("Careful.", "warning", "Validity."),
+        f"Try --predictor recent_mean:fields={'+'.join(['partition_id'] * 9)}.",
         figures.cdf("Times", {"actual": seconds, NASTY: seconds * 3}, x="time"),
         figures.lines("Arrivals", {"jobs": (["2004-01-01", "2004-01-08"], [3, 5])}, x="week", y="jobs"),
         figures.bars("Waits", ["EASY", NASTY], {"last_2": [3600.0, 60.0]}, value="mean wait", seconds=True),

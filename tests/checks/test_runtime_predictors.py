@@ -82,3 +82,4 @@ def test_every_answer_without_much_to_go_by_says_what_it_rests_on(spec):
     for name in ("one job", "no history: nothing ever ends", "missing fields"):
         told = replay(odd[name], {"it": maker(spec)(odd[name])}, ask=np.ones(len(odd[name]), bool))["it"]
         assert all(told.basis), f"{spec}, {name}: no word on what the forecast rests on"
+        assert "unstated" not in told.grounds, f"{spec}, {name}: no grounds that code may ask"

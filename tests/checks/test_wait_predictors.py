@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from batchcast.events.event import Start, Submit
 from batchcast.events.live import TOLD_GONE, TOLD_START, TOLD_SUBMIT, LiveClock, LiveJob, live_events
 from batchcast.events.recorded import replay
 from batchcast.predict.registry import available, make
@@ -19,6 +20,7 @@ MORE = (
     "pqstar:threshold=100,fallback=none,reading=tables,large=root,missing=fails,point=threshold,cancelled=skip",
     "pqstar:threshold=100",
     "ibl:search=no,cancelled=skip",
+    "ibl:reading=text,window=40,wide=10,k=7",
     "log_uniform:by=queue,need=5,keep=30",
     "log_uniform:by=size,need=5",
     "recent_wait:k=3,need=1,cancelled=skip",
@@ -69,7 +71,7 @@ def test_answers_on_the_live_clock_as_on_the_recorded_one(spec, odd):
             answers = clock.tell(event)
             if answers:
                 said[event.job.row] = answers["it"]
-            bit = {6: TOLD_SUBMIT, 7: TOLD_START}.get(event.kind, TOLD_GONE)
+            bit = {Submit: TOLD_SUBMIT, Start: TOLD_START}.get(type(event), TOLD_GONE)
             live[event.job.row] = live[event.job.row]._replace(told=live[event.job.row].told | bit)
         clock = LiveClock({"it": make("wait", spec)}, math.nan)
         for event in live_events(live, math.inf, only=7):
@@ -77,3 +79,6 @@ def test_answers_on_the_live_clock_as_on_the_recorded_one(spec, odd):
     wanted = replay(log, {"it": make("wait", spec)})["it"]
     assert [said[row].point for row in range(len(log))] == wanted.points.tolist()
     assert [said[row].basis for row in range(len(log))] == list(wanted.basis)
+    assert [said[row].grounds for row in range(len(log))] == list(wanted.grounds)
+    for answer in said.values():
+        assert (answer.grounds == "no_history") == answer.basis.startswith("no history")

@@ -38,7 +38,7 @@ def test_it_leaves_page_numbers_and_schedules(log: Path, tmp_path: Path) -> None
     document = json.loads((out / "result.json").read_text())
     assert document["schema"] == "batchcast/evaluate/1"
     parts = [row["part"] for row in document["results"]]
-    assert parts == ["forecast"] * 3 + ["schedule"] * 8 + ["validity"]
+    assert parts == ["forecast"] * 4 + ["schedule"] * 10 + ["validity"]
     for row in document["results"]:
         if row["part"] == "schedule":
             with (out / row["schedule_file"]).open() as file:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from batchcast.cli.compiled import prepare
 from batchcast.cli.main import cli
 from batchcast.errors import BatchcastError
 
@@ -105,23 +104,6 @@ def test_collecting_where_there_are_no_clients_is_unreachable(tmp_path: Path) ->
     code, said = failure("collect", "--once", store=str(tmp_path / "s.db"))
     assert code == 4
     assert "doctor" in said
-
-
-def test_a_home_that_cannot_be_used_costs_no_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernels then lie in the temporary folder, where nobody else can write, and it is said."""
-    (tmp_path / "file").touch()
-    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    prepare()
-    place = Path(os.environ["NUMBA_CACHE_DIR"])
-    assert place.is_relative_to(tmp_path)
-    assert place.parent.stat().st_mode & 0o077 == 0
-    place.parent.chmod(0o777)  # somebody else might have made it
-    monkeypatch.delenv("NUMBA_CACHE_DIR")
-    prepare()
-    assert Path(os.environ["NUMBA_CACHE_DIR"]).parent != place.parent
 
 
 def test_a_missing_part_of_the_installation_is_named(tmp_path: Path) -> None:

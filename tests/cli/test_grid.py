@@ -48,6 +48,62 @@ def test_map_writes_the_plan(tmp_path):
     assert (tmp_path / "plan.csv").read_text().splitlines()[1] == "0,0,0.000000,4.000000"
 
 
+@pytest.mark.parametrize("header", ["3 2", "3 2 0"])
+def test_a_header_of_two_words_or_three(tmp_path, header):
+    (tmp_path / "m").write_text(header + MATRIX[5:])
+    doc = json.loads(run("map", tmp_path / "m", "--heuristic", "min_min", "--json"))
+    assert doc["results"][0]["makespan"] == 6.0
+
+
+def test_all_and_exact_run_each_once(tmp_path):
+    doc = json.loads(run("map", files(tmp_path) / "m.etc", "--heuristic", "all,exact", "--seconds", "1", "--json"))
+    names = [row["heuristic"] for row in doc["results"]]
+    assert sorted(names) == sorted(set(names))
+    assert "exact" in names
+
+
+def test_a_matrix_too_large_for_exact_keeps_the_other_rows(tmp_path):
+    run("draw", "--jobs", 8000, "--resources", 8, "--kind", "c_lolo", "-o", tmp_path / "m")
+    doc = json.loads(run("map", tmp_path / "m", "--heuristic", "mct,exact", "--json"))
+    one, other = doc["results"]
+    assert one["makespan"] > 0
+    assert "60,000 columns" in other["note"]
+    assert any("exact left out" in words for words in doc["warnings"])
+
+
+def test_deadlines_and_files_from_a_file(tmp_path):
+    place = files(tmp_path)
+    (place / "d.csv").write_text("deadline,file_mb\n8,10\n4,0\n,0\n")
+    doc = json.loads(
+        run("map", place / "m.etc", "--jobs", place / "d.csv", "--bandwidth", "10,5", "--heuristic", "all", "--json")
+    )
+    rows = {row["heuristic"]: row for row in doc["results"]}
+    assert rows["emin_min"]["in_time"] == rows["ebest"]["in_time"] == rows["best_fit"]["in_time"] == 3
+    assert rows["best_fit"]["mean_finish"] > rows["emin_min"]["mean_finish"]
+    assert rows["met"]["makespan"] == 4 + 10 / 10 + 2  # both transfers and runs on the first
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "said"),
+    [("deadline\n1\n2\n", (), "2 rows"), ("deadline\n1\nx\n2\n", (), "deadline of job 1"),
+     ("deadline,file_mb\n1,1\n1,1\n1,1\n", (), "how fast"), ("due\n1\n1\n1\n", (), "deadline"),
+     ("deadline,file_mb\n1,1\n1,1\n1,1\n", ("--bandwidth", "1,2,3"), "3 values")],
+)  # fmt: skip
+def test_a_wrong_file_of_deadlines_is_one_message(tmp_path, text, words, said):
+    place = files(tmp_path)
+    (place / "d.csv").write_text(text)
+    with pytest.raises(BatchcastError, match=said):
+        run("map", place / "m.etc", "--jobs", place / "d.csv", "--heuristic", "mct", *words)
+
+
+def test_what_needs_deadlines_is_refused_without_them(tmp_path):
+    with pytest.raises(BatchcastError, match="latest end within the deadline"):
+        run("map", files(tmp_path) / "m.etc", "--heuristic", "ebest,best_fit")
+    doc = json.loads(run("map", tmp_path / "m.etc", "--heuristic", "all", "--json"))
+    refused = {row["heuristic"] for row in doc["results"] if "note" in row}
+    assert refused == {"ebest", "best_fit"}
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [("", "empty"), ("x y z", "not an expected-time matrix"), ("2 2 0\n1\n2\n3\n", "3 times"),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,10 +20,15 @@ from click.testing import CliRunner, Result
 
 from batchcast.cli.main import cli
 from batchcast.formats.sighting import Sighting, Site, Snapshot
+from batchcast.service import ask
+from batchcast.service.ask import Asker
 from batchcast.service.collector import Collector
 from batchcast.service.settings import load
+from batchcast.service.whatif import answer_script
+from batchcast.store import history, told
 from batchcast.store.database import Store
 
+AS_NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 ME = __import__("pwd").getpwuid(os.getuid()).pw_name
 FRESH = 30.0  # seconds: an answer about a queue last seen longer ago says so, rightly
 
@@ -53,6 +61,18 @@ class Past:
     def now(self) -> float:
         return self.time
 
+    def reservations(self) -> list[dict]:
+        return []
+
+    def hides_jobs(self) -> bool:
+        return self.private
+
+    def ticks(self) -> float:
+        return self.time
+
+    def ended(self, ids: Sequence[str], since: float) -> Snapshot:
+        return Snapshot(self.time, ())
+
     def snapshot(self) -> Snapshot:
         return Snapshot(self.time, tuple(self._seen(*j) for j in self.jobs if j[1] <= self.time))
 
@@ -67,9 +87,17 @@ class Past:
         state = "PENDING" if self.time < start else "RUNNING" if self.time < end else "COMPLETED"
         reason = {"held": "JobHeldUser", "array": "Priority"}.get(name, "Resources") if state == "PENDING" else ""
         nan = float("nan")
+        asked = {
+            "user_id": user,
+            "partition_id": "main",
+            "account": "physics",
+            "req_time": 7200.0,
+            "req_procs": 4.0,
+            "job_name": name,
+        }
         return Sighting(job_id, job_id, submit, state, start_time=nan if state == "PENDING" else start,
-                        end_time=end if state == "COMPLETED" else nan, reason=reason, user_id=user, partition_id="main",
-                        account="physics", req_time=7200.0, procs=4.0, req_procs=4.0, job_name=name)  # fmt: skip
+                        end_time=end if state == "COMPLETED" else nan, reason=reason, asked=asked,
+                        held={"alloc_procs": 4.0})  # fmt: skip
 
 
 made_at: dict[str, float] = {}
@@ -253,6 +281,8 @@ def test_at_a_private_site_a_user_sees_own_jobs_and_figures_of_several(
     monkeypatch.setattr(os, "getuid", lambda: 65534)  # nobody, who has no job here
     monkeypatch.setenv("BATCHCAST_STORE", stores[True])
     monkeypatch.setenv("BATCHCAST_CONFIG", os.devnull)
+    tomorrow = time.time() + 86400  # figures are of days that are over
+    monkeypatch.setattr(time, "time", lambda: tomorrow)
 
     def asked(*words: str) -> Result:
         return CliRunner().invoke(cli, words)
@@ -266,6 +296,33 @@ def test_at_a_private_site_a_user_sees_own_jobs_and_figures_of_several(
     assert ME not in shown
     assert "user1" not in shown
     assert "WITHIN 90%" in asked("accuracy").output
+
+
+OPEN_STORE = 0o644
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
+@pytest.mark.parametrize("word", ["true", '"Yes"', '"on"', "1", '"yes"', '"maybe"'])
+def test_another_unix_user_sees_nobodys_jobs_however_private_is_written(
+    stores: dict[bool, str], tmp_path: Path, word: str
+) -> None:
+    """The store lies open and Slurm hides nothing: the setting alone holds, as a second user here meets it."""
+    with tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        config, store = Path(place) / "b.toml", Path(place) / "s.db"
+        config.write_text(f"private = {word}\n")
+        with contextlib.closing(sqlite3.connect(stores[False])) as kept:
+            kept.execute("VACUUM INTO ?", (str(store),))
+        for path in (config, store):
+            path.chmod(OPEN_STORE)
+        for words in (("start", "-u", ME), ("start", "601"), ("report", "-u", ME), ("walltime", "101")):
+            done = subprocess.run(
+                [*AS_NOBODY, sys.executable, "-c", "from batchcast.cli.main import entry; entry()", *words],
+                env={"PATH": os.environ["PATH"], "BATCHCAST_STORE": str(store), "BATCHCAST_CONFIG": str(config)},
+                capture_output=True, text=True, check=False, cwd="/")  # fmt: skip
+            assert done.returncode in (1, 3), done.stdout
+            assert done.stdout == ""
+            assert ("private" if word != '"maybe"' else "accepted: yes") in done.stderr or "not waiting" in done.stderr
 
 
 def status_for(uid: int, where: Path, target: str) -> int:
@@ -293,15 +350,45 @@ def test_the_service_knows_by_the_socket_who_asks_and_ends_on_a_signal(stores: d
         command = [sys.executable, "-c", "from batchcast.cli.main import entry; entry()", "serve"]
         env = {**os.environ, "BATCHCAST_STORE": stores[True], "BATCHCAST_CONFIG": os.devnull}
         with subprocess.Popen([*command, "--listen", str(where)], env=env, stderr=subprocess.PIPE, text=True) as server:
-            assert server.stderr is not None
-            assert f"on {where}" in server.stderr.readline()
-            assert status_for(os.getuid(), where, "/v1/start?user=bob") == 200  # whoever runs it sees everything
-            if os.geteuid() == 0:
-                assert status_for(65534, where, "/v1/start?user=bob") == 400  # 403, in tens
-                assert status_for(65534, where, "/v1/accuracy") == 200
-            server.terminate()
+            try:
+                assert server.stderr is not None
+                assert f"on {where}" in server.stderr.readline()
+                assert status_for(os.getuid(), where, "/v1/start?user=bob") == 200  # whoever runs it sees everything
+                if os.geteuid() == 0:
+                    assert status_for(65534, where, "/v1/start?user=bob") == 400  # 403, in tens
+                    assert status_for(65534, where, "/v1/health") == 200
+            finally:
+                server.terminate()
             assert server.wait(10) == 0
         assert not where.exists()
+
+
+def test_a_script_gets_the_answer_its_job_would_get(tmp_path: Path) -> None:
+    """Of equal jobs at one instant: one submitted, asked about by id; one not submitted, asked about by --test."""
+    now = time.time() - 60
+    answers = []
+    for submitted in (True, False):
+        past = Past(now)
+        past.jobs = [job for job in past.jobs if job[1] <= now - 30]
+        if submitted:
+            past.jobs.append(("700", now - 2, 9e9, 9e9, "bob", "other"))
+        path = str(tmp_path / f"{submitted}.db")
+        settings = load({"store": path, "history_days": 0.01, "wait": "recent_wait", "settle_s": 0}, {})
+        collector = Collector(past, Store(path, create=True), settings)
+        for ago in (7000, 6000, 5000, 4000, 3000, 2000, 1000, 40, -2):
+            past.time = now - ago
+            assert not collector.cycle().problems
+        script = tmp_path / "job.sh"
+        script.write_text("#!/bin/sh\n#SBATCH -n 4 -t 2:00:00 -A physics -J other\n")
+        bob = Asker("bob")
+        if submitted:
+            (answer,) = ask.start(settings, ["700"], None, bob, now - 2).results
+        else:
+            (answer,) = answer_script(settings, str(script), {}, now - 2, bob).results
+        answers.append(answer)
+    same = [name for name in answers[0] if name not in ("job_id", "reason", "reason_in_words")]
+    assert {name: answers[0][name] for name in same} == {name: answers[1][name] for name in same}
+    assert answers[0]["likely_wait_s"] > 0
 
 
 @pytest.mark.parametrize("words", [("start", "600"), ("walltime", "--name", "rel*"), ("report",), ("accuracy",)])
@@ -315,3 +402,50 @@ def test_an_answer_loads_neither_numpy_nor_an_orm(words: tuple[str, ...], stores
     env = {**os.environ, "BATCHCAST_STORE": stores[False], "BATCHCAST_CONFIG": os.devnull}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=env)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
+def test_the_home_of_another_user_is_no_obstacle(tmp_path: Path) -> None:
+    """sudo -u keeps HOME: a settings file there that this user may not look at is somebody else's."""
+    with tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o700)
+        env = {"PATH": "/nowhere", "HOME": place}
+        command = [*AS_NOBODY[1:], sys.executable, "-c", "from batchcast.cli.main import entry; entry()", "start", "1"]
+        done = subprocess.run(["/usr/bin/setpriv", *command], env=env, capture_output=True, text=True, check=False,
+                              cwd="/")  # fmt: skip
+    assert "batchcast.toml" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_suspended_job_is_not_said_to_have_run(tmp_path: Path) -> None:
+    now = time.time()
+    path = str(tmp_path / "s.db")
+    with Store(path, create=True).begin() as connection:
+        seen = Sighting("5", "5", now - 500, "SUSPENDED", start_time=now - 400, asked={"user_id": ME})
+        history.take_in(connection, "c", [seen], now)
+        told.write_meta(connection, "c", cycle_at=now, told_until=now)
+    said = run("start", "5", store=path, code=3).stderr
+    assert "is suspended now" in said
+    assert "it has run for" not in said
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("start",),
+        ("walltime", "--name", "x"),
+        ("report",),
+        ("accuracy",),
+        ("doctor", "--no-ask"),
+        ("export", "-o", "x.parquet"),
+        ("collect", "--once"),
+    ],
+)
+def test_a_store_of_a_newer_version_is_refused_by_every_verb(words: tuple[str, ...], tmp_path: Path) -> None:
+    path = str(tmp_path / "s.db")
+    Store(path, create=True).close()
+    with contextlib.closing(sqlite3.connect(path)) as kept:
+        kept.execute("UPDATE meta SET value = '99' WHERE name = 'schema_version'")
+        kept.commit()
+    done = run(*words, store=path, code=1)
+    assert "has schema version 99, this batchcast knows up to" in done.stdout + done.stderr

@@ -37,7 +37,7 @@ def test_one_flat_row_per_predictor(log: Path) -> None:
     document = run(str(log), "--predictor", "last_2:need=2,round=down,recent_mean")
     assert document["schema"] == "batchcast/runtime/1"
     assert [row["predictor"] for row in document["results"]] == ["last_2:need=2,round=down", "recent_mean"]
-    assert set(document["results"][0]) == KEYS
+    assert set(document["results"][0]) >= KEYS
     assert document["results"][0]["jobs"] == 39
     assert document["settings"]["protocol"] == "honest"
     assert document["settings"]["seed"] == 0
@@ -79,3 +79,13 @@ def test_a_wrong_predictor_names_the_right_ones(log: Path) -> None:
     result = CliRunner().invoke(cli, ["runtime", str(log), "--predictor", "last_3"])
     assert result.exit_code != 0
     assert "last_2" in str(result.exception)
+
+
+def test_a_method_answered_by_another_says_so_with_the_share(log: Path) -> None:
+    done = CliRunner().invoke(cli, ["runtime", str(log), "--predictor", "recent_mean,boosted", "--json"])
+    rows = {row["predictor"]: row for row in json.loads(done.stdout)["results"]}
+    assert (rows["boosted"]["answered_by"], rows["boosted"]["answered_by_share"]) == ("recent_mean", 1.0)
+    assert rows["boosted"]["mae_s"] == rows["recent_mean"]["mae_s"]
+    assert "answered_by" not in rows["recent_mean"]
+    table = CliRunner().invoke(cli, ["runtime", str(log), "--predictor", "boosted"]).output
+    assert "boosted: 100 % answered by recent_mean" in " ".join(table.split())

@@ -45,7 +45,7 @@ def test_json_names_every_measure_and_every_default(demo):
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert document["schema"] == "batchcast/simulate/1"
-    assert [r["runtime"] for r in document["results"]] == ["last_2:need=2,round=down", "actual"]
+    assert [r["predictor"] for r in document["results"]] == ["last_2:need=2,round=down", "actual"]
     for result in document["results"]:
         assert set(KEYS) <= set(result)
         assert result["policy"] == "easy"
@@ -57,6 +57,33 @@ def test_json_names_every_measure_and_every_default(demo):
         "incremental",
     )
     assert document["results"][1]["corrections"] == 0
+
+
+def test_the_older_names_mean_the_same_and_are_not_in_the_help(demo):
+    new = run(
+        "simulate", demo, "--first", 800, "--policy", "easy:order=saf,head_after=6h", "--predictor", "last_2", "--json"
+    )
+    old = run(
+        "simulate", demo, "--first", 800, "--order", "saf", "--head-after", "6:00:00", "--runtime", "last_2", "--json"
+    )
+    ours, theirs = (json.loads(done.stdout)["results"][0] for done in (new, old))
+    same = [key for key in KEYS if key != "kernel_s"]
+    assert [ours[key] for key in same] == [theirs[key] for key in same]
+    said = run("simulate", "--help").stdout
+    assert "--predictor" in said
+    for hidden in ("--runtime", "--order", "--backfill-order"):
+        assert hidden not in said
+
+
+def test_evaluate_takes_what_simulate_takes(demo, tmp_path):
+    words = ["--first", 300, "--policy", "easy", "--predictor", "last_2", "--no-kill", "--plan-level", "90%"]
+    words += ["--head-after", "90m", "--json"]
+    simulated = json.loads(run("simulate", demo, *words).stdout)
+    evaluated = json.loads(run("evaluate", demo, *words, "-o", tmp_path / "r").stdout)
+    row = next(r for r in evaluated["results"] if (r["part"], r["predictor"]) == ("schedule", "last_2"))
+    assert row["mean_wait_s"] == simulated["results"][0]["mean_wait_s"]
+    assert evaluated["settings"]["kill"] is False
+    assert evaluated["settings"]["head_after"] == "01:30:00"
 
 
 def test_the_schedule_file_holds_every_simulated_job(demo, tmp_path):
@@ -95,6 +122,10 @@ def test_the_table_goes_to_stdout_and_notes_to_stderr(demo):
         (["--wide", "shrink"], 2, "accepted: drop, widen, cut"),
         (["--loop", "half"], 2, "accepted: closed, open"),
         (["--default-request", "soon"], 2, "days-hours"),
+        (["--plan-level", "2"], 2, "above 0 and below 1"),
+        (["--plan-level", "0"], 2, "above 0 and below 1"),
+        (["--head-after", "6 moons"], 2, "1h30m, 2 days"),
+        (["--policy", "easy:haste=1"], 2, "no parameter 'haste'"),
         (["--nonsense"], 2, "No such option"),
     ],
 )
@@ -129,3 +160,24 @@ def test_a_missing_file_and_an_unknown_verb_are_told_apart(tmp_path):
     verb = run("simulte")
     assert verb.returncode == 2
     assert "simulate" in verb.stderr
+
+
+PARTED = """; MaxProcs: 8
+1 0 0 100 4 -1 -1 4 200 -1 1 1 1 -1 1 1 -1 -1
+2 5 0 100 4 -1 -1 4 200 -1 1 1 1 -1 1 1 -1 -1
+3 1000 0 100 8 -1 -1 8 -1 -1 1 1 1 -1 1 2 -1 -1
+4 1001 0 -1 -1 -1 -1 -1 -1 -1 5 1 1 -1 1 3 -1 -1
+"""
+
+
+@pytest.mark.parametrize("verb", ["simulate", "evaluate"])
+def test_partitions_apart_say_when_they_are_more_than_the_machine(verb, tmp_path):
+    """Partition 2 has no request and followed partition 1 on the same processors; of partition 3 nothing ran."""
+    out = ["-o", tmp_path / "r"] if verb == "evaluate" else []
+    done = run(verb, "-", "--partitions", "split", *out, "--json", text=PARTED)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    told = " ".join(document["warnings"])
+    assert "the partitions have 16 processors together, the machine 8" in told
+    assert "1 jobs not simulated (in a partition of which no job is known to run)" in told or "1 job not" in told
+    assert document["settings"]["partitions"] == "split"

@@ -59,7 +59,7 @@ def test_a_log_and_one_like_it_side_by_side() -> None:
         ([], "nothing to do"),
         (["-o", "a.xls"], "ending names no format"),
         (["-o", "a.swf", "--compare", "b.swf"], "writes nothing"),
-        (["-o", "a.swf", "--load", "0"], "--load"),
+        (["-o", "a.swf", "--load", "0"], "load: not 0"),
         (["-o", "a.swf", "--longest", "long"], "long"),
     ],
 )

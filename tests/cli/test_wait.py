@@ -72,7 +72,7 @@ def test_the_table_names_clocks(log):
     [
         (["--jobs", "5"], 2, "FIRST:LAST"),
         (["--jobs", "900:999"], 3, "wider --jobs"),
-        (["--quick", "soon"], 2, "span of time"),
+        (["--quick", "soon"], 2, "not a span of time"),
         (["--predictor", "pqstars"], 2, "did you mean pqstar"),
     ],
 )

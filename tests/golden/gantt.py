@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from batchcast.simulate import Policy, simulate
+from batchcast.simulation import Policy, simulate
 from batchcast.table import Trace
 
 UNIT = 10.0

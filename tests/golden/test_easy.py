@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from batchcast.simulate import Policy
+from batchcast.simulation import Policy
 from tests.golden.gantt import agrees
 
 EASY, SJBF, NONE = Policy(), Policy(backfill_order="sjf"), Policy(backfill="none")

@@ -176,11 +176,15 @@ class NaiveMachine:
         instants = sorted({self.now, *(end for end in ends if end >= self.now)})
         shadow = next(t for t in instants if self.total - self.held(t, old) >= head.procs)
         self.promises.append((head.row, shadow))
+        # a job that passes by its forecast holds nothing at the shadow time in this pass; with running ends taken from
+        # requests it does from the next one on
+        free_then = self.total - self.held(shadow, old)
         for job in sorted((j for j in self.queue if j is not head), key=lambda j: self.key(j, self.candidates)):
             fits_now = self.total - self.held(self.now) >= job.procs
             past = job.procs if self.now + (job.request if old else job.planned) > shadow else 0
-            if fits_now and self.total - self.held(shadow, old) - past >= head.procs:
+            if fits_now and free_then - past >= head.procs:
                 self.start(job, True)
+                free_then -= past
 
     def conservative(self) -> None:
         """A reservation for everybody; after an end each is placed again in arrival order against all others'."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.conftest import SHARED
 
-from batchcast.simulate import Policy, simulate
+from batchcast.simulation import Policy, simulate
 from batchcast.trace import read_trace
 from batchcast.trace.clean import clean
 

@@ -18,7 +18,6 @@ import test_replay
 from follow import Follower, stored
 from slurm_lab import Lab, missing
 
-from batchcast.cli.compiled import prepare
 from batchcast.store.reader import Reader
 
 JOBS, KILLS = 200, 30
@@ -31,7 +30,6 @@ def main() -> int:
     if reason:
         print(f"experiments: {reason}", file=sys.stderr)
         return 1
-    prepare()  # the collector's kernels are this process's
     numbers = [int(word) for word in sys.argv[1:] if word.isdigit()]
     jobs = numbers[0] if numbers else JOBS
     chosen = [word for word in sys.argv[1:] if not word.isdigit()] or ["calm", "faults", "queue"]

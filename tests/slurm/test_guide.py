@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import shutil
 import subprocess
 
 import pytest
 from follow import BATCHCAST, Follower, LabTransport, stored
-from slurm_lab import Lab
+from slurm_lab import PLACES, Lab
 
 from batchcast.pbs.client import Pbs
 from batchcast.slurm.client import Slurm
+from conftest import absent
 
 pytestmark = [pytest.mark.slurm, pytest.mark.usefixtures("lab_possible")]
 HURTING = ["a|b", "quo\"te '", "new\nline", "Straße 😀", "-n", "x" * 400]
@@ -37,7 +39,6 @@ def test_the_guide_from_nothing_to_an_answer() -> None:
         assert waiting in follower.run("start", waiting)
         assert "#SBATCH --time=" in follower.run("walltime", "--name", "*", "-u", "daemon")
         assert "failed" not in follower.run("doctor")
-        qstat_says_the_same(lab)
 
 
 def without_a_store(lab: Lab, follower: Follower) -> None:
@@ -62,16 +63,28 @@ def asks_accounting_once(lab: Lab) -> None:
         lab.wait(lambda w=words, s=said: s in alone.run(*w), f"answer to {words[0]} from accounting")
 
 
-def qstat_says_the_same(lab: Lab) -> None:
+def test_qstat_says_the_same() -> None:
     """A smoke test of the PBS reader on the only qstat there is here: Slurm's own wrapper."""
+    if shutil.which("qstat", path=PLACES) is None:
+        absent("no qstat on this machine (Debian package slurm-wlm-torque)")
+    with Lab(nodes=2, cpus=2) as lab:
+        for name in ("short", "blocker", "waits"):
+            lab.submit("-N2", "--exclusive", "-t", "60", seconds=0.5 if name == "short" else 600, name=name)
+        lab.wait(lambda: started(lab, 1), "an ended job")
+        lab.wait(lambda: lab.run("squeue", "-h", "-t", "R", "-o", "%i").strip(), "a running job")
+        compare_qstat(lab)
+
+
+def compare_qstat(lab: Lab) -> None:
     transport = LabTransport(lab)
     transport.extra["TZ"] = "UTC"
     ours = {s.job_id: s for s in Slurm(transport).snapshot().jobs}
     theirs = {s.job_id: s for s in Pbs(transport, as_text=True).snapshot().jobs}
     assert set(theirs) == set(ours)
+    assert len(ours) == 3
     for job_id, s in theirs.items():
         o = ours[job_id]
-        assert (s.submit_time, s.state, s.req_time) == (o.submit_time, o.state, o.req_time)
+        assert (s.submit_time, s.state, s.asked["req_time"]) == (o.submit_time, o.state, o.asked["req_time"])
         assert s.start_time == o.start_time or math.isnan(s.start_time) == math.isnan(o.start_time)
 
 

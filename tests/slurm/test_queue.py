@@ -14,6 +14,7 @@ from batchcast.store.reader import Reader
 
 pytestmark = [pytest.mark.slurm, pytest.mark.usefixtures("lab_possible")]
 WAITING = 2000
+METHODS = 4  # kernel, last_2 and recent_mean of the run time, one of the wait
 
 
 class Cost(NamedTuple):
@@ -48,7 +49,7 @@ def cycle_cost(lab: Lab, waiting: int, alone: int) -> Cost:
         rows = Reader(follower.store).rows("SELECT count(*) AS n FROM forecasts f JOIN jobs j ON j.row = f.row"
                                            " WHERE f.moment = 'submit' AND j.start_time IS NULL")  # fmt: skip
         forecasts = rows[0]["n"]
-        return forecasts >= 2 * waiting
+        return forecasts >= METHODS * waiting
 
     lab.wait(cycle_issues_all, "a forecast of run time and wait for every job", seconds=120.0)
     memory = Reader(follower.store).memory("lab")
@@ -67,5 +68,5 @@ def test_one_cycle_over_two_thousand_jobs_costs_slurmctld_less_than_a_second() -
         nodes=4, cpus=2, conf={"MaxArraySize": "3000", "SchedulerParameters": "bf_interval=3600,sched_interval=3600"}
     ) as lab:
         cost = cycle_cost(lab, WAITING, alone=20)
-    assert cost.forecasts == 2 * WAITING  # one of the run time, one of the wait
+    assert cost.forecasts == METHODS * WAITING
     assert cost.slurmctld_cpu_s < 1.0

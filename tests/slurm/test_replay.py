@@ -119,7 +119,7 @@ class Trouble:
                     continue
         seen = self.words()
         self.follower.start()
-        self.follower.lab.wait(lambda: self.words() > seen, f"word of the full disk\n{self.follower.tail()}")
+        self.follower.lab.wait(lambda: self.words() > seen, f"word of the full disk\n{self.follower.tail()}", 120)
 
     def empty(self) -> None:
         """Room again; a collector that could not even start is started, as systemd would."""

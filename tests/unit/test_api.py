@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import batchcast
-from batchcast.simulate.policy import Policy
+from batchcast.simulation.policy import Policy
+from batchcast.simulation.simulate import simulate
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
@@ -34,7 +37,7 @@ def test_rooms_are_callable_whatever_was_imported_before():
         {"submit_time": [0, 0], "run_time": [9, 9], "req_time": [9, 9], "req_procs": [2, 2]}
     )
     assert batchcast.simulate(log, Policy(), total=2).start_time.tolist() == [0.0, 9.0]
-    assert batchcast.simulate.Policy is Policy
+    assert batchcast.simulate is simulate
     assert batchcast.evaluate(log, predictors=["requested"]).why_not  # the machine's size is unknown
 
 
@@ -108,3 +111,45 @@ def test_an_example_is_short_and_runs(name, capsys):
     waits = [float(line.split()[0]) for line in capsys.readouterr().out.splitlines()[1:]]
     assert len(waits) >= 2
     assert min(waits[1:]) < waits[0]
+
+
+def demo_evaluation() -> Any:
+    log = batchcast.read_trace(batchcast.demo_path())[:400]
+    return batchcast.evaluate(log, predictors="last_2", policies="easy")
+
+
+def test_one_name_is_enough_and_a_notebook_shows_the_tables():
+    evaluation = demo_evaluation()
+    assert [row["predictor"] for row in evaluation.schedule_rows()] == ["requested", "last_2", "actual"]
+    assert evaluation._repr_html_().count("<table>") == 2
+    schedule = evaluation.outcomes[0].schedule
+    assert "mean_wait_s" in schedule._repr_html_()
+
+
+def test_results_become_data_frames_and_arrow():
+    pytest.importorskip("pandas")
+    pyarrow = pytest.importorskip("pyarrow")
+    evaluation = demo_evaluation()
+    frame = evaluation.to_pandas()
+    assert frame[frame["part"] == "schedule"]["predictor"].tolist() == ["requested", "last_2", "actual"]
+    schedule = evaluation.outcomes[0].schedule
+    assert schedule.to_pandas()["start_time"].tolist() == schedule.start_time.tolist()
+    assert pyarrow.table(schedule)["start_time"].to_pylist() == schedule.start_time.tolist()
+
+
+def test_an_evaluation_writes_the_report_of_the_command_line(tmp_path):
+    page = demo_evaluation().write_report(tmp_path / "report")
+    assert page == tmp_path / "report" / "index.html"
+    assert sorted(path.name for path in (tmp_path / "report").iterdir()) == ["index.html", "result.json", "schedules"]
+    document = json.loads((tmp_path / "report" / "result.json").read_text())
+    assert document["schema"] == "batchcast/evaluate/1"
+    assert document["settings"]["loop"] == "closed"
+    assert (tmp_path / "report" / document["results"][3]["schedule_file"]).exists()
+
+
+def test_a_scikit_learn_regressor_is_an_example_that_runs_and_beats_the_requests(capsys):
+    path = EXAMPLES / "my_sklearn.py"
+    assert len(path.read_text().splitlines()) <= 25
+    runpy.run_path(str(path), run_name="__main__")
+    wrong = {line.split()[0]: float(line.split()[3]) for line in capsys.readouterr().out.splitlines()}
+    assert wrong["boosted"] < wrong["requested"] / 2

@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchcast.events.event import END, SUBMIT
+from batchcast.events.event import End, Submit
 from batchcast.predict.protocol import Prediction
 from batchcast.predict.runtime.recent_mean import RecentMean
 from batchcast.predict.runtime.requested import Requested
@@ -51,7 +51,7 @@ class NoHistory(RecentMean):
         return Prediction(self.last)
 
     def observe(self, event, at):
-        if event.kind == END:
+        if isinstance(event, End):
             self.last = max(event.run_time, 1.0)
 
 
@@ -59,7 +59,7 @@ class KeepsALambda(Requested):
     """Cannot be stored."""
 
     def observe(self, event, at):
-        if event.kind == SUBMIT:
+        if isinstance(event, Submit):
             self.note = lambda: None
 
 

@@ -27,10 +27,19 @@ def command(
 ) -> None:
     """How right our forecasts were: coverage and error, beside squeue --start as recorded at the same moments."""
     from ..service import ask
+    from ..service.over_socket import answered
     from ..service.settings import load
 
     since, until = parse_when(starttime), parse_when(endtime) if endtime else math.inf
-    said = ask.accuracy(load(flags), since, until, partition, myself(), time.time())
+    settings = load(flags)
+    asked_for = {"partition": partition, "starttime": f"uts{since:.0f}"}
+    asked_for |= {"endtime": f"uts{until:.0f}"} if math.isfinite(until) else {}
+    said = answered(
+        settings,
+        "accuracy",
+        asked_for,
+        lambda: ask.accuracy(settings, since, until, partition, myself(), time.time()),
+    )
     if as_json:
         emit(document("accuracy", *said))
         return

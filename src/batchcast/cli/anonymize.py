@@ -10,15 +10,22 @@ from .options import describe_log, log_options, split_words, take_log
 from .output import console, document, emit, say
 
 KEY = "batchcast-anonymize.key"
-STILL_THERE = "sizes, lengths and their order are as they were: who knows enough of one job may still find it"
 
 
 @click.command()
 @log_options
 @click.option(
-    "-o", "--output", "out", required=True, metavar="OUT", help="By its ending: .swf (.gz, .xz), .csv, .parquet."
+    "-o",
+    "--output",
+    "out",
+    required=True,
+    type=click.Path(),
+    metavar="OUT",
+    help="By its ending: .swf (.gz, .xz), .csv, .parquet.",
 )
-@click.option("--key", "key_file", metavar="FILE", help=f"Made when it is not there. Default: {KEY}.")
+@click.option(
+    "--key", "key_file", type=click.Path(), metavar="FILE", help=f"Made when it is not there. Default: {KEY}."
+)
 @click.option("--key-env", metavar="NAME", help="The environment variable that holds the key, instead of a file.")
 @click.option("--shift-times", metavar="SECONDS|random", help="Move every date; random: by weeks that go with the key.")
 @click.option("--ids", type=click.Choice(["keep", "renumber"]), default="keep", show_default=True, help="Job numbers.")
@@ -48,20 +55,20 @@ def command(
 
     kind = kind_of(out)
     _refuse_same(given["log"], out)
-    key, said = _key(key_file, key_env)
+    key, notes = _key(key_file, key_env)
     shift = _shift(shift_times, key)
     log = take_log(given, tell=not as_json)
-    made, told = anonymize(log.trace, key, shift=shift, ids=ids, keep=split_words(keep), whole=kind == "swf")
-    write_by_ending(made, out)
-    rows = [{"column": t.column, "treatment": t.treatment, "distinct": t.distinct, "why": t.why} for t in told]
+    shared, treated = anonymize(log.trace, key, shift=shift, ids=ids, keep=split_words(keep), whole=kind == "swf")
+    write_by_ending(shared, out)
+    rows = [{"column": t.column, "treatment": t.treatment, "distinct": t.distinct, "why": t.why} for t in treated]
     info = log.trace.info
     rows += [
         {"column": "(header, file name, checksum, notes)", "treatment": "dropped", "distinct": None, "why": ""},
         {"column": "(time zone)", "treatment": "kept", "distinct": None, "why": info.timezone},
         {"column": "(machine size)", "treatment": "kept", "distinct": None, "why": _size(info.max_procs)},
     ]
-    said += not_carried(made, kind)
-    said.append(
+    notes += not_carried(shared, kind)
+    notes.append(
         "who knows when somebody ran a job of some size may still find that job: times and sizes are as they were"
     )
     if as_json:
@@ -74,10 +81,10 @@ def command(
             "ids": ids,
             "keep": split_words(keep) or None,
         }
-        emit(document("anonymize", describe_log(log.trace), settings, [*log.warnings, *said], rows))
+        emit(document("anonymize", describe_log(log.trace), settings, [*log.warnings, *notes], rows))
         return
-    console().print(_table(rows, f"{len(made)} jobs to {out} ({kind})"))
-    for line in said:
+    console().print(_table(rows, f"{len(shared)} jobs to {out} ({kind})"))
+    for line in notes:
         say(f"note: {line}")
 
 

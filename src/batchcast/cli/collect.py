@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
 
-from .output import say
+from .complete import specs
+from .output import document, emit, say
 from .signals import stop_on_signals
 from .site import site_options
 
@@ -16,11 +18,22 @@ from .site import site_options
 @click.option("--once", is_flag=True, help="One cycle (and all history that is missing), then stop.")
 @click.option("--interval", "interval_s", metavar="TIME", help="Between two looks at the queue.  [default: 30 s]")
 @click.option("--history-days", "history_days", metavar="DAYS", help="History read at the first start.  [default: 30]")
-@click.option("--runtime", metavar="SPEC", help="Run-time predictor, NAME:key=value,...  [default: recent_mean]")
-@click.option("--wait", metavar="SPEC", help="Wait predictor, NAME:key=value,...  [default: recent_wait]")
+@click.option(
+    "--runtime",
+    metavar="SPEC",
+    shell_complete=specs("runtime"),
+    help="Run-time predictor, NAME:key=value,...  [default: kernel,recent_mean,last_2]",
+)
+@click.option(
+    "--wait",
+    metavar="SPEC",
+    shell_complete=specs("wait"),
+    help="Wait predictor, NAME:key=value,...  [default: recent_wait]",
+)
 @click.option("--record", type=click.Path(dir_okay=False), help="Also write every question and answer to this file.")
 @click.option("-q", "--quiet", is_flag=True, help="Say only what goes wrong.")
-def command(once: bool, record: str | None, quiet: bool, **flags: Any) -> None:
+@click.option("--json", "as_json", is_flag=True, help="One JSON document for each cycle, on stdout.")
+def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags: Any) -> None:
     """Keep history and forecasts of a cluster in a store, until stopped.
 
     Reads sacct in overlapping windows (resumable), then squeue every interval. Never changes a job. Stop it with
@@ -29,11 +42,14 @@ def command(once: bool, record: str | None, quiet: bool, **flags: Any) -> None:
     from ..errors import BatchcastError, Unreachable
     from ..service.clock import predictors
     from ..service.collector import Collector, Cycle, run
-    from ..service.connect import open_scheduler, single_writer
+    from ..service.connect import open_scheduler
     from ..service.settings import load
     from ..store.database import Store
+    from ..store.writer import single_writer
 
     settings = load(flags)
+    shown = {"store": settings.shown("store"), "once": once, "interval_s": settings["interval_s"],
+             "runtime": settings["runtime"], "wait": settings["wait"]}  # fmt: skip
     predictors(settings["runtime"], settings["wait"])  # a wrong name is told now, not every cycle
     stop = stop_on_signals()
     store = Store(settings["store"], create=True)
@@ -42,7 +58,10 @@ def command(once: bool, record: str | None, quiet: bool, **flags: Any) -> None:
     def report(cycle: Cycle) -> None:
         for problem in cycle.problems:
             say(f"batchcast collect: {problem}")
-        if not quiet:
+        if as_json:
+            emit(document("collect", {"cluster": settings["cluster"]}, shown, cycle.problems, [_row(cycle)]))
+            sys.stdout.flush()
+        elif not quiet:
             say(_line(cycle))
 
     with single_writer(store):
@@ -52,6 +71,17 @@ def command(once: bool, record: str | None, quiet: bool, **flags: Any) -> None:
     if once and last.problems:
         kind = Unreachable if last.unreachable else BatchcastError
         raise kind("not everything could be collected", hint="batchcast doctor checks every part")
+
+
+def _row(cycle: Any) -> dict[str, Any]:
+    """A cycle as one flat object."""
+    return {
+        "jobs_shown": cycle.jobs,
+        "jobs_new": cycle.seen.new + cycle.ended.new,
+        "ends": cycle.ended.changed,
+        "forecasts_issued": cycle.step.issued,
+        "behind_s": cycle.behind_s,
+    }
 
 
 def _line(cycle: Any) -> str:

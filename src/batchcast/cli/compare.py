@@ -13,55 +13,59 @@ from .output import console, document, emit
 if TYPE_CHECKING:
     import numpy as np
 
-LEVEL = 0.95
+LEVEL = 0.9
 
 
 @click.command("compare")
-@click.argument("a", metavar="A")
-@click.argument("b", metavar="B")
+@click.argument("a", type=click.Path(), metavar="A")
+@click.argument("b", type=click.Path(), metavar="B")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For the bootstrap's draws.")
 @click.option(
-    "--resamples", type=click.IntRange(100, 100_000), default=2000, show_default=True, help="Draws of the bootstrap."
+    "--resamples", type=click.IntRange(100, 100_000), default=1000, show_default=True, help="Draws of the bootstrap."
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def command(a: str, b: str, seed: int, resamples: int, as_json: bool) -> None:
     """Compare two reports of `evaluate`: folders, or their result.json.
 
     Says whether they are like for like, which settings differ, and per forecast and schedule what changed from A to B.
-    Where both folders hold their schedules/*.csv, the change of the mean wait has a 95 % interval: whole weeks of
-    submissions are drawn again and again, so it says how much hangs on which weeks the log has.
+    Where both folders hold their schedules/*.csv, the change of the mean wait has a 90 % interval: groups of one
+    user's submissions of one week are drawn again and again, so it says how much hangs on a few bursts.
 
     \b
     batchcast compare report/ report-new/
     """
-    from ..evaluate.comparison import compare
+    from ..evaluation.comparison import compare
     from ..report.comparison import comparison_blocks
     from ..report.terminal import show
     from ..trace.result import read_result
 
     (ours, place_a), (theirs, place_b) = read_result(a), read_result(b)
-    found = compare(ours, theirs, _schedules(place_a), _schedules(place_b), seed=seed, level=LEVEL, resamples=resamples)
+    comparison = compare(
+        ours, theirs, _schedules(place_a), _schedules(place_b), seed=seed, level=LEVEL, resamples=resamples
+    )
     settings = {"a": a, "b": b, "seed": seed, "resamples": resamples, "level": LEVEL}
     if as_json:
-        warnings = [f"not like for like: {reason}" for reason in found.unlike] + list(found.only)
-        emit(document("compare", {"a": ours["log"], "b": theirs["log"]}, settings, warnings, found.rows))
+        warnings = [f"not like for like: {reason}" for reason in comparison.unlike] + list(comparison.only)
+        emit(document("compare", {"a": ours["log"], "b": theirs["log"]}, settings, warnings, comparison.rows))
         return
     out = console()
     for side, path, doc in (("A", a, ours), ("B", b, theirs)):
         out.print(f"{side}: {path}, {_log(doc['log'])}", markup=False, soft_wrap=True)
     out.print(f"seed {seed}, {resamples} resamples", markup=False)
-    show(out, comparison_blocks(found, LEVEL))
+    show(out, comparison_blocks(comparison, LEVEL))
 
 
 def _schedules(place: Path) -> Any:
     """Reads a row's schedule from a report's own folder; None where it is not there."""
-    from ..trace.schedule import read_schedule
+    from ..trace.schedule import GROUPS, read_groups, read_schedule
 
     def read(row: Mapping[str, Any]) -> Mapping[str, np.ndarray] | None:
         name = Path(str(row.get("schedule_file", "")))
         if name.parts[:1] != ("schedules",) or len(name.parts) != 2 or not (place / name).is_file():
             return None
-        return read_schedule(place / name)
+        schedule = read_schedule(place / name)
+        group = read_groups(place / GROUPS, schedule)
+        return schedule if group is None else {**schedule, "group": group}
 
     return read
 

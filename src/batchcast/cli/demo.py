@@ -12,7 +12,13 @@ from .output import say
 
 @click.command("demo")
 @click.option(
-    "-o", "--output", default="demo-report", show_default=True, metavar="FOLDER", help="Where the report goes."
+    "-o",
+    "--output",
+    default="demo-report",
+    show_default=True,
+    type=click.Path(),
+    metavar="FOLDER",
+    help="Where the report goes.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print result.json as well, instead of tables.")
 def command(output: str, as_json: bool) -> None:
@@ -23,7 +29,9 @@ def command(output: str, as_json: bool) -> None:
     import numpy as np
 
     from ..trace import demo_path, read_trace
+    from .evaluate import command as evaluate
     from .evaluate import run
+    from .plan import take_plan
 
     trace = read_trace(str(demo_path()))
     say(f"note: a synthetic workload of {len(trace):,} jobs; your own: batchcast evaluate LOG -o report/")
@@ -34,19 +42,12 @@ def command(output: str, as_json: bool) -> None:
         "machine_procs": info.max_procs,
         "machine_procs_source": info.max_procs_source,
     }
-    given: dict[str, Any] = {
-        "output": output,
-        "as_json": as_json,
-        "predictors": "last_2,recent_mean",
-        "policies": "easy,easy-sjbf",
-        "protocol": "honest",
-        "loop": "closed",
-        "wide": "drop",
-        "default_request": None,
-        "seed": 0,
-    }
-    log = Log(trace, settings, [*info.notes, SYNTHETIC])
-    run(log, np.ones(len(trace), bool), given, "Demo: how forecasts would serve a synthetic cluster", SYNTHETIC)
+    given: dict[str, Any] = {"output": output, "as_json": as_json, "seed": 0}
+    usual = evaluate.make_context("evaluate", [str(demo_path())]).params
+    plan, chosen = take_plan({name: value for name, value in usual.items() if name not in given})
+    log = Log(trace, {**settings, **chosen}, [*info.notes, SYNTHETIC])
+    title = "Demo: how forecasts would serve a synthetic cluster"
+    run(log, np.ones(len(trace), bool), plan, given, title, SYNTHETIC)
 
 
 SYNTHETIC = (

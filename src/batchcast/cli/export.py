@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 import click
 
 from .output import document, emit, say
-from .site import parse_when, site_options
+from .site import myself, parse_when, site_options
 
 
 @click.command()
@@ -23,36 +24,38 @@ def command(
 ) -> None:
     """Write the store's finished jobs as Parquet: the site's own log, kept beyond the scheduler's purge.
 
-    Times are accounting's last word. With --as-told they are those the collector went by: over them `runtime` and
-    `wait` say what it said.
+    Where jobs are private it holds your own alone (root and the collector's user: everybody's), and the file is never
+    readable by more people than the store. Times are accounting's last word. With --as-told they are those the
+    collector went by: over them `runtime` and `wait` say what it said.
     """
-    from ..service.answers import choose_cluster
+    from ..service.exported import exported
     from ..service.settings import load
-    from ..store.database import Store
-    from ..store.export import to_trace
-    from ..store.reader import Reader
+    from ..store.place import mode_of
     from ..trace.parquet import write_parquet
 
     settings = load(flags)
-    cluster = choose_cluster(Reader(settings["store"]), settings["cluster"] or None)
     since = parse_when(starttime) if starttime else -math.inf
     until = parse_when(endtime) if endtime else math.inf
-    with Store(settings["store"], read_only=True).begin() as connection:
-        trace = to_trace(connection, cluster, since, until, as_told=as_told)
+    trace, cluster, of = exported(settings, myself(), since, until, as_told=as_told)
+    os.umask(os.umask(0o077) | (0o777 & ~mode_of(settings["store"])))  # never more open than the store
     write_parquet(trace, output)
     left = trace.info.dropped["still open at export"]
     if as_json:
         shown = {
-            "store": settings["store"],
+            "store": settings.shown("store"),
             "output": output,
             "starttime_s": since,
             "endtime_s": until,
             "as_told": as_told,
+            "user": of,
         }
         emit(document("export", {"cluster": cluster}, shown,
                       trace.info.notes, [{"jobs": len(trace), "still_open": left}]))  # fmt: skip
     else:
-        say(f"{len(trace)} finished jobs of {cluster} to {output}; {left} still waiting or running were left out")
+        whose = f" of {of} (jobs are private here)" if of else ""
+        say(
+            f"{len(trace)} finished jobs{whose} of {cluster} to {output}; {left} still waiting or running were left out"
+        )
         for note in trace.info.notes:
             say(f"note: {note}")
         say(f"next: batchcast evaluate {output} -o report/")

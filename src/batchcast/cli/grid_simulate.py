@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..errors import UsageError
 from .output import console, document, emit, progress, say, write_text
+from .workers import workers
 
 if TYPE_CHECKING:
     from ..grid.clock import Outcome
@@ -71,7 +73,7 @@ def command(**given: Any) -> None:
     run = _drawn if given["jobs"].isdigit() else _given
     warnings, results, log, shown = run(given, specs, shape, settings)
     if given["page"] is not None or given["outcomes"] is not None:
-        from ..report.grid import run_page
+        from .grid_page import run_page
 
         jobs, resources, made = shown()
         if given["outcomes"] is not None:
@@ -98,8 +100,8 @@ def _drawn(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings:
     """The published experiment's jobs, drawn: every rate, p and q."""
     import numpy as np
 
-    from ..evaluate.grid_study import Study, one_run, run_study
     from ..grid.model import Units
+    from ..grid.study import Study, one_run, run_study
     from ..grid.workload import Setting, draw
 
     if given["platform"] is not None:
@@ -118,21 +120,21 @@ def _drawn(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings:
     settings |= {"jobs": count, "resources": given["resources"], "runs": given["runs"], "rate": rates}
     settings |= {"data_share": shares[0], "large_share": shares[1]}
     settings |= {"compute_unit": units.compute, "transfer_unit": units.transfer}
-    with progress("simulating", len(cells) * study.runs) as tick:
-        results = run_study(study, workers=given["workers"] or os.cpu_count() or 1, tick=tick)
+    with workers(given["workers"]) as each, progress("simulating", len(cells) * study.runs) as tick:
+        results = run_study(study, watch=perf_counter, each=each, tick=tick)
 
     def shown() -> tuple[Any, Any, dict[str, Any]]:
         jobs, grid = draw(cells[-1], np.random.default_rng([study.seed, 0]), jobs=count, resources=study.resources)
-        made = {spec: one_run(jobs, grid, spec, shape, units, cells[-1].data_share)[0] for spec in specs}
-        return jobs, grid, made
+        run = partial(one_run, jobs, grid, watch=perf_counter, study_mapping=shape, units=units)
+        return jobs, grid, {spec: run(spec=spec, data_share=cells[-1].data_share)[0] for spec in specs}
 
     return [], results, {"source": "drawn", "jobs": count}, shown
 
 
 def _given(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings: dict[str, Any]) -> Found:
     """Jobs and resources from files: one run a heuristic."""
-    from ..evaluate.grid_study import one_run
     from ..grid.measures import over_runs
+    from ..grid.study import one_run
 
     jobs, resources, units, warnings = _read(given)
     settings |= {"compute_unit": units.compute, "transfer_unit": units.transfer, "jobs": len(jobs)}
@@ -144,8 +146,8 @@ def _given(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings:
     results, outcomes = [], {}
     with progress("simulating", len(specs)) as tick:
         for done, spec in enumerate(specs, start=1):
-            one_run(jobs.first(1), resources, spec, shape, units)  # compiles, outside the watch
-            outcomes[spec], row = one_run(jobs, resources, spec, shape, units)
+            one_run(jobs.first(1), resources, spec, shape, units, watch=perf_counter)  # compiles, outside the watch
+            outcomes[spec], row = one_run(jobs, resources, spec, shape, units, watch=perf_counter)
             results.append({"heuristic": spec, **over_runs([row])})
             tick(done)
     why = outcomes[specs[0]].why
@@ -210,11 +212,11 @@ def simulated_tables(results: Sequence[Mapping[str, Any]]) -> list[Table]:
     columns = [
         *drawn,
         TableColumn("heuristic", "heuristic"),
-        TableColumn("assigned", "assigned", "number", "finished in time", minor=True),
+        TableColumn("assigned", "assigned", "number", "finished in time"),
         TableColumn("unfinished_text", "unfinished"),
         TableColumn("mean_wait_text", "mean wait"),
         TableColumn("mean_makespan_text", "mean makespan"),
-        TableColumn("decision_ms_per_job", "decided in, ms a job", "ratio", minor=True),
+        TableColumn("decision_ms_per_job", "decided in, ms a job", "ratio"),
     ]
     return [Table("Grid: unfinished jobs, mean wait and mean makespan (response time)", columns, rows)]
 
@@ -266,11 +268,13 @@ def numbers(option: str, text: str, *, above: float = -1.0, most: float = float(
 
 
 def heuristics_named(text: str, left_out: Sequence[str]) -> list[str]:
-    """The heuristics asked for; `all` leaves out those that take too long a mapping, which can be named."""
+    """The heuristics asked for, each once; `all` leaves out those that take too long a mapping, which can be named."""
     from ..predict.registry import available, load, parse_spec, split_specs
 
     every = [name for name in available("heuristic") if name not in left_out]
-    specs = list(every) if text.strip() == "all" else split_specs(text, "heuristic")
+    pieces = [piece.strip() for piece in text.split(",")]
+    named = split_specs(",".join(piece for piece in pieces if piece != "all"), "heuristic")
+    specs = list(dict.fromkeys([*(every if "all" in pieces else ()), *named]))
     if not specs:
         raise UsageError("--heuristic names none", hint="--heuristic all")
     for spec in specs:

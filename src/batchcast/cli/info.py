@@ -105,9 +105,9 @@ def _machine(about: Mapping[str, Any], whole: Mapping[str, Any]) -> str:
         advice = "; --procs-total N says it, --procs-total peak takes that" if peak == peak else ""
         return f"size unknown (no MaxProcs in a header); {seen}{advice}"
     wide = whole["jobs_wider_than_machine"]
-    said = {"header": "from the header", "peak": "inferred: the peak of what ran"}.get(source, f"from {source}")
+    source_words = {"header": "from the header", "peak": "inferred: the peak of what ran"}.get(source, f"from {source}")
     lies = ", more than it has" if peak > size else ""
-    return f"{_plain(size)} processors ({said}); {seen}{lies}" + (f"; {wide:,} jobs are wider" if wide else "")
+    return f"{_plain(size)} processors ({source_words}); {seen}{lies}" + (f"; {wide:,} jobs are wider" if wide else "")
 
 
 def _requests(whole: Mapping[str, Any]) -> dict[str, str]:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import warnings
 from typing import Any
 
 import click
 
 from .. import __version__
-from ..errors import BatchcastError
+from ..errors import BatchcastError, flags_in_messages
+from .interrupt import end, end_on_interrupt
+from .output import speak_any_encoding
+from .plugins import commands, summary
 
 VERBS: dict[str, str] = {
     "evaluate": "How wrong are limits, how good are forecasts, how much sooner would jobs start: table and page.",
@@ -19,57 +23,70 @@ VERBS: dict[str, str] = {
     "info": "What a log holds: counts, dates, machine, known fields, users' accuracy, what cleaning would drop.",
     "runtime": "Predict run times on the recorded clock and score them.",
     "simulate": "Let a scheduler decide the starts, with predictors in the loop.",
+    "limits": "Which limits to ask for: what calibrated advice, the usual rule and the users' own cost.",
+    "machine": "The cluster as Slurm describes it: capture, show; prove a simulated Slurm against a recorded one.",
     "convert": "A log in one format as a log in another: SWF, CSV, Parquet.",
     "anonymize": "A log that can be shared: names replaced by a keyed hash, times kept or moved.",
     "synth": "A synthetic log from published models of jobs, requests and users; or how like a real one it is.",
     "wait": "Predict queue waits on the recorded clock and score them.",
     "reproduce": "The papers' tables on the shared logs.",
-    "vasp": "Features of VASP jobs from their input files, and their run time.",
     "start": "When will my waiting job start: likely, by 90 %, and how right such answers were.",
     "walltime": "One #SBATCH --time line from similar finished jobs, and why.",
     "report": "What jobs asked for and used, how long they waited, and which flag to change.",
     "accuracy": "How right our own past forecasts were, beside squeue --start.",
-    "grid": "Map jobs with files and deadlines onto a grid's resources: heuristics, search, simulation.",
     "collect": "Beside a running cluster: keep its history and issue forecasts, read-only.",
     "serve": "The answers to users as JSON over HTTP, on this machine only, read-only.",
     "doctor": "Settings and where each came from; is everything there and does it answer; what to do.",
     "export": "The cluster's own history as a log for evaluate and simulate.",
+    "completion": "What makes bash, zsh or fish complete verbs, methods, policies and files.",
 }
-WITHOUT_KERNELS = {"compare", "start", "walltime", "report", "accuracy", "doctor", "export", "serve"}
-SUBVERBS: dict[str, str] = {}
 
 
 class LazyGroup(click.Group):
     """A group whose commands are modules of this package, imported only when one is asked for by name."""
 
+    def main(self, *given: Any, **named: Any) -> Any:
+        """As click does; errors name flags, which in Python are arguments."""
+        with flags_in_messages():
+            return super().main(*given, **named)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The verbs, in the order a newcomer meets them."""
-        return list(VERBS)
+        """The verbs, in the order a newcomer meets them; last those that entry points bring."""
+        return [*VERBS, *commands()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the verb's module and return its `command`."""
-        if cmd_name not in VERBS:
+        """Import the verb's module and return its command."""
+        if cmd_name not in VERBS and cmd_name not in commands():
             return None
         from importlib import import_module
 
-        from .compiled import prepare
+        if cmd_name not in VERBS:
+            command: click.Command = commands()[cmd_name].load()
+        else:
+            command = import_module(f"batchcast.cli.{cmd_name}").command
+        return command
 
-        if cmd_name not in WITHOUT_KERNELS and not {"-h", "--help"} & set(sys.argv):
-            prepare()
-        return import_module(f"batchcast.cli.{cmd_name}").command
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        """Verbs and options at the cursor; no verb is imported to name it."""
+        from click.shell_completion import CompletionItem
+
+        fitting = [verb for verb in self.list_commands(ctx) if verb.startswith(incomplete)]
+        return [CompletionItem(verb, help=VERBS.get(verb)) for verb in fitting] + click.Command.shell_complete(
+            self, ctx, incomplete
+        )
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """One line a verb, without importing any."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(VERBS.items()))
+            formatter.write_dl([*VERBS.items(), *((name, summary(point)) for name, point in commands().items())])
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """As click does, with the nearest verbs named when there is none of that name."""
-        if args and not args[0].startswith("-") and args[0] not in VERBS:
+        if args and not args[0].startswith("-") and args[0] not in (verbs := self.list_commands(ctx)):
             from difflib import get_close_matches
 
-            near = get_close_matches(args[0], VERBS, n=2)
-            hint = f" Did you mean {' or '.join(near)}?" if near else f" Accepted: {', '.join(VERBS)}."
+            near = get_close_matches(args[0], verbs, n=2)
+            hint = f" Did you mean {' or '.join(near)}?" if near else f" Accepted: {', '.join(verbs)}."
             raise click.UsageError(f"No command {args[0]!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)
 
@@ -87,6 +104,7 @@ def cli(ctx: click.Context, debug: bool, color: str) -> None:
     ctx.obj = {"debug": debug, "color": color}
 
 
+COMPLETING = "_BATCHCAST_COMPLETE"
 PARTS = {"sqlalchemy": "store", "psycopg": "store", "pyarrow": "parquet", "sklearn": "learn", "lightgbm": "learn",
          "scipy": "learn", "rapidfuzz": "learn"}  # fmt: skip
 """Which optional part of the installation brings a package."""
@@ -108,6 +126,12 @@ def entry() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # 0.1 s of start-up for threads nobody uses
     gc.set_threshold(100_000, 20, 50)  # start-up makes a million objects, and they stay
     debug = "--debug" in sys.argv
+    speak_any_encoding()
+    if not debug and not sys.warnoptions:
+        warnings.simplefilter("ignore")  # a library's, with a path of this machine; --debug shows them
+    end_on_interrupt()
+    if COMPLETING in os.environ:
+        from . import complete  # noqa: F401  (registers our bash)
     try:
         code = cli.main(standalone_mode=False, prog_name="batchcast")
         sys.stdout.flush()
@@ -117,8 +141,7 @@ def entry() -> None:
         error.show()
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted; nothing was left half written", err=True)
-        code = 130
+        end()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ..errors import NoAnswer, UsageError
-from .compiled import without_blas
+from .complete import STATUS, clean_rules, words, words_or_file
 from .output import say
 
 if TYPE_CHECKING:
@@ -31,16 +31,26 @@ class Log(NamedTuple):
 
 
 _LOG = (
-    click.argument("log", metavar="LOG"),
+    click.argument("log", type=click.Path(allow_dash=True), metavar="LOG"),
     click.option("--from", "since", metavar="DATE", help="Jobs submitted at or after this date, in the log's zone."),
     click.option("--to", "until", metavar="DATE", help="Jobs submitted before this date."),
-    click.option("--status", multiple=True, metavar="WORDS", help="completed, failed, cancelled, ... or SWF numbers."),
+    click.option(
+        "--status",
+        multiple=True,
+        metavar="WORDS",
+        shell_complete=words(STATUS),
+        help="completed, failed, cancelled, ... or SWF numbers.",
+    ),
     click.option("--partition", multiple=True, metavar="NAMES", help="Partitions, by id or name; `unknown` for none."),
     click.option("--queue", multiple=True, metavar="NAMES", help="Queues, by id or name."),
     click.option("--user", multiple=True, metavar="NAMES", help="Users."),
     click.option("--first", type=click.IntRange(min=1), metavar="N", help="Then the first N of these jobs."),
     click.option(
-        "--clean", multiple=True, metavar="RULES", help="Cleaning rules (see `batchcast info`): reference, ..."
+        "--clean",
+        multiple=True,
+        metavar="RULES",
+        shell_complete=clean_rules,
+        help="Cleaning rules (see `batchcast info`): reference, ...",
     ),
     click.option("--timezone", metavar="ZONE", help="Europe/Stockholm or +01:00. Default: the log's own, else UTC."),
     click.option("--procs", type=click.Choice(["alloc", "req"]), help="A job's processors: first choice. Default req."),
@@ -51,19 +61,43 @@ _LOG = (
         type=click.Choice(["swf", "sacct", "pbs", "csv", "parquet"]),
         help="Default: told by content.",
     ),
-    click.option("--map", metavar="FILE.toml|NAME", help="Which column of a CSV is which: nrel, graham, or your own."),
+    click.option(
+        "--map",
+        metavar="FILE.toml|NAME",
+        shell_complete=words_or_file(("nrel", "graham")),
+        help="Which column of a CSV is which: nrel, graham, or your own.",
+    ),
     click.option("--strict", is_flag=True, help="Stop at the first broken line."),
+)
+_VOUCHED = (
+    click.option(
+        "--known-at-submit",
+        multiple=True,
+        metavar="NAMES",
+        help="Columns of LOG beyond batchcast's own that are known when a job is submitted: predictors may use them.",
+    ),
 )
 _SCORE = (
     click.option("--score-from", metavar="DATE", help="Score jobs submitted at or after; learn from all."),
     click.option("--score-to", metavar="DATE", help="Score jobs submitted before."),
-    click.option("--score-status", multiple=True, metavar="WORDS", help="Score jobs that ended this way."),
+    click.option(
+        "--score-status",
+        multiple=True,
+        metavar="WORDS",
+        shell_complete=words(STATUS),
+        help="Score jobs that ended this way.",
+    ),
 )
 
 
 def log_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds LOG and the options that read, clean and select it; hand what they gave to `take_log`."""
     return _with(_LOG, command)
+
+
+def predictor_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds what predictors may be told beside batchcast's own columns; `take_log` takes it."""
+    return _with(_VOUCHED, command)
 
 
 def score_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -84,8 +118,10 @@ def take_log(given: dict[str, Any], *, tell: bool = True) -> Log:
     from ..trace.read import read_trace
     from ..trace.select import Selection, select
 
-    without_blas()
     options = {key: given.pop(key) for key in _LOG_KEYS}
+    if "known_at_submit" in given:
+        find_modules_here()
+    vouched = split_words(given.pop("known_at_submit", ()))
     rules = split_words(options["clean"])
     procs = _procs_rule(options["procs"], rules)
     total = _total(options["procs_total"])
@@ -100,7 +136,7 @@ def take_log(given: dict[str, Any], *, tell: bool = True) -> Log:
     if total == "peak":
         peak = peak_procs(trace, procs)
         trace = trace.with_info(replace(trace.info, max_procs=peak, max_procs_source="peak"))
-    trace = clean(trace, rules)
+    trace = clean(trace.knowing(vouched), rules)
     selection = Selection(
         options["since"], options["until"], *(split_words(options[k]) for k in ("status", "partition", "queue", "user"))
     )
@@ -109,7 +145,17 @@ def take_log(given: dict[str, Any], *, tell: bool = True) -> Log:
     if tell:
         for warning in warnings:
             say(f"note: {warning}")
-    return Log(trace, _settings(options, trace, procs, rules), warnings)
+    settings = _settings(options, trace, procs, rules)
+    return Log(trace, settings | ({"known_at_submit": vouched} if vouched else {}), warnings)
+
+
+def find_modules_here() -> None:
+    """For MODULE:CLASS and MODULE:FUNCTION: the path of the console script starts at its own folder."""
+    import os
+    import sys
+
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
 
 
 def take_score(given: dict[str, Any], log: Log) -> np.ndarray:
@@ -126,28 +172,10 @@ def take_score(given: dict[str, Any], log: Log) -> np.ndarray:
 
 
 def describe_log(trace: Trace) -> dict[str, Any]:
-    """The `log` part of a JSON document: where the jobs came from, when, on what, and what was left out."""
-    from ..trace.zone import format_date, zone
+    """The `log` part of a JSON document (`trace.about`, which brings numpy, is loaded only then)."""
+    from ..trace.about import describe_log as describe
 
-    info = trace.info
-    where = zone(info.timezone)
-    submits = trace.submit_time[[0, -1]] + info.unix_start if len(trace) else [float("nan")] * 2
-    first, last = (format_date(float(t), where) for t in submits)
-    return {
-        "source": info.source,
-        "format": info.format,
-        "sha256": info.sha256,
-        "jobs": len(trace),
-        "first_submit": first,
-        "last_submit": last,
-        "timezone": info.timezone,
-        "timezone_source": info.timezone_source,
-        "unix_start_s": info.unix_start,
-        "machine_procs": info.max_procs,
-        "machine_procs_source": info.max_procs_source,
-        "machine_nodes": info.max_nodes,
-        "dropped": dict(info.dropped),
-    }
+    return describe(trace)
 
 
 def split_words(values: Sequence[str]) -> list[str]:

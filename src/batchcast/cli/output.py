@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import os
+import codecs
+import io
+import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,14 +13,48 @@ from typing import Any
 
 import click
 
-from ..service.document import document, dumps, plain
+from ..document import document, dumps, plain
 
 __all__ = ["console", "document", "dumps", "emit", "plain", "print_columns", "print_parsable", "progress", "say"]
 
 
+IN_A_PIPE = 2000  # no row of a table is folded for a program that reads it
+
+
 def emit(doc: Mapping[str, Any]) -> None:
     """Print the document on stdout."""
-    click.echo(dumps(doc))
+    text = dumps(doc)
+    if not _is_unicode(sys.stdout):
+        text = "".join(each if each.isascii() else json.dumps(each)[1:-1] for each in text)
+    click.echo(text)
+
+
+PLAIN = {"\u2500": "-", "\u2501": "-", "\u2502": "|", "\u2503": "|", "\u2026": "...", "\u2013": "-", "\u2192": "->"}
+"""What stands for a character that the terminal's encoding does not have."""
+
+
+def speak_any_encoding() -> None:
+    """Let stdout take every text: what its encoding lacks is written as a likeness, else as \\xNN or \\uNNNN.
+
+    A name in a log may hold any character (or, from a file system, no character at all), and LANG=C or latin-1 are
+    common beside schedulers: no answer is lost to a UnicodeEncodeError. In JSON such characters are escapes anyway.
+    """
+    codecs.register_error("batchcast", _likeness)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace" if _is_unicode(sys.stdout) else "batchcast")
+
+
+def _likeness(error: UnicodeError) -> tuple[str | bytes, int]:
+    """A codec's error handler: one character at a time."""
+    if isinstance(error, UnicodeEncodeError):
+        if plain_text := PLAIN.get(error.object[error.start]):
+            return plain_text, error.start + 1
+        error.end = error.start + 1
+    return codecs.backslashreplace_errors(error)
+
+
+def _is_unicode(stream: Any) -> bool:
+    return (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "").startswith("utf")
 
 
 def print_parsable(results: Sequence[Mapping[str, Any]]) -> None:
@@ -50,10 +86,11 @@ def say(text: str) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write beside, then rename: a reader never meets half a file."""
-    beside = path.with_name(path.name + ".part")
-    beside.write_text(text, encoding="utf-8")
-    os.replace(beside, path)
+    """The whole text or none of it: a reader never meets half a file."""
+    from ..trace.whole_file import whole_file
+
+    with whole_file(path) as beside:
+        beside.write_text(text, encoding="utf-8")
 
 
 def console(stderr: bool = False) -> Any:
@@ -64,7 +101,7 @@ def console(stderr: bool = False) -> Any:
     color = (context.find_root().obj or {}).get("color", "auto") if context else "auto"
     stream = sys.stderr if stderr else sys.stdout
     forced = {"always": True, "never": False, "auto": None}[color]
-    width = None if stream.isatty() else 160
+    width = None if stream.isatty() else IN_A_PIPE  # COLUMNS is no wish: readline exports it from any parent
     return Console(file=stream, force_terminal=forced, no_color=color == "never" or None, width=width, highlight=False)
 
 

@@ -40,13 +40,16 @@ def command(
     """
     from ..errors import NoStore
     from ..service import ask
+    from ..service.over_socket import answered
     from ..service.settings import load
 
     who = ask.Who(user or (None if account or partition else whoami()), account, partition)
     since, until = parse_when(starttime), parse_when(endtime) if endtime else math.inf
     asked = (load(flags), who, since, until, myself(), time.time())
+    asked_for = {**who._asdict(), "starttime": f"uts{since:.0f}"}
+    asked_for |= {"endtime": f"uts{until:.0f}"} if math.isfinite(until) else {}
     try:
-        said = ask.report(*asked)
+        said = answered(asked[0], "report", asked_for, lambda: ask.report(*asked))
     except NoStore as error:
         from ..service import without_store
 

@@ -26,12 +26,12 @@ class Papers(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The papers, in the order of the table."""
-        return list(PAPERS)
+        return [*PAPERS, "all"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the paper's command."""
         if cmd_name not in PAPERS:
-            return None
+            return super().get_command(ctx, cmd_name)
         module, _, name = PAPERS[cmd_name][0].partition(":")
         found: click.Command = getattr(import_module(module), name)
         return found
@@ -39,7 +39,7 @@ class Papers(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """One line a paper, without importing any."""
         with formatter.section("Papers"):
-            formatter.write_dl([(name, words) for name, (_, words) in PAPERS.items()])
+            formatter.write_dl([*((name, words) for name, (_, words) in PAPERS.items()), ("all", "All of them.")])
 
 
 @click.group(cls=Papers)
@@ -48,3 +48,60 @@ def command() -> None:
 
     Logs are looked for in a folder `shared/traces` beside the project, or where BATCHCAST_SHARED points.
     """
+
+
+@command.command("all")
+@click.option("--quick", is_flag=True, help="Every paper on a small part of its data: minutes, not hours.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(),
+    metavar="FOLDER",
+    default="papers",
+    show_default=True,
+    help="Pages and results.",
+)
+@click.option(
+    "--log",
+    "logs",
+    multiple=True,
+    type=click.Path(),
+    metavar="FILE",
+    help="A log of one's own in the tables that take one.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document: every paper's rows, each with its name.")
+@click.pass_context
+def everything(ctx: click.Context, quick: bool, output: str, logs: tuple[str, ...], as_json: bool) -> None:
+    """Run the five reproductions one after the other; a page of each in FOLDER."""
+    import json
+    from contextlib import nullcontext, redirect_stdout
+    from io import StringIO
+    from pathlib import Path
+    from time import process_time
+
+    from .output import document, emit, say
+
+    place = Path(output)
+    place.mkdir(parents=True, exist_ok=True)
+    words = {
+        "grid": ["--page", str(place / "grid.html")],
+        "vasp": ["--page", str(place / "vasp.html")],
+        "pqstar": ["--page", str(place / "pqstar.html"), *(word for log in logs for word in ("--log", log))],
+        "su": ["-o", str(place / "su")],
+        "online-knn-ga": ["-o", str(place / "online-knn-ga")],
+    }
+    rows: list[dict[str, object]] = []
+    for name, more in words.items():
+        begun = process_time()
+        say(f"reproduce {name}{' --quick' if quick else ''}")
+        paper = command.get_command(ctx, name)
+        assert paper is not None
+        printed = StringIO()
+        options = [*more, *["--quick"] * quick, *["--json"] * as_json]
+        with redirect_stdout(printed) if as_json else nullcontext():
+            paper.main(options, prog_name=f"batchcast reproduce {name}", standalone_mode=False, parent=ctx, obj=ctx.obj)
+        if as_json:
+            rows += [{"paper": name, **row} for row in json.loads(printed.getvalue())["results"]]
+        say(f"reproduce {name}: {process_time() - begun:,.0f} s of CPU in this process")
+    if as_json:
+        emit(document("reproduce all", {"source": "the papers' logs"}, {"quick": quick, "output": output}, [], rows))

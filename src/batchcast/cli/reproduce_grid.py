@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import click
 
+from .grid_simulate import numbers
 from .output import console, document, emit, progress, say, write_text
+from .workers import workers as processes
 
 
 @click.command("grid")
@@ -26,6 +28,10 @@ from .output import console, document, emit, progress, say, write_text
     is_flag=True,
     help="Also the sweeps that chose units, T, late jobs and asjs, on other seeds (10 min CPU).",
 )
+@click.option(
+    "--rates", default="20,22,24,26,28,30", show_default=True, metavar="LIST", help="Arrival rates; the paper's."
+)
+@click.option("--quick", is_flag=True, help="2,000 jobs a run, two runs.")
 @click.option("--workers", type=click.IntRange(min=1), help="Processes. Default: the processors at hand.")
 @click.option("--page", type=click.Path(path_type=Path), help="Also write the page with figures and tables here.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
@@ -35,6 +41,8 @@ def command(
     seed: int,
     only_paper: bool,
     with_sweep: bool,
+    rates: str,
+    quick: bool,
     workers: int | None,
     page: Path | None,
     as_json: bool,
@@ -45,20 +53,27 @@ def command(
     """
     import dataclasses
 
-    from ..evaluate import grid_paper, grid_sweep
-    from ..evaluate.grid_study import run_study
-    from ..report.grid import paper_page, paper_tables, sweep_tables
+    from ..grid.study import run_study
+    from ..papers.grid import study as grid_paper
+    from ..papers.grid import sweep as grid_sweep
+    from ..papers.grid.page import paper_page, paper_tables, sweep_tables
     from ..report.terminal import show
 
-    count = workers or os.cpu_count() or 1
-    study = grid_paper.paper_study(jobs=jobs, runs=runs, seed=seed, **({"extra": ()} if only_paper else {}))
-    with progress("simulating", len(study.settings) * runs) as tick:
-        results = run_study(study, workers=count, tick=tick)
-    units = grid_sweep.unit_sweep(seed=seed, workers=count) if with_sweep else []
-    asjs = grid_sweep.asjs_sweep(seed=seed, workers=count) if with_sweep else []
+    if quick:
+        jobs, runs = min(jobs, 2_000), min(runs, 2)
+    wanted = numbers("--rates", rates, above=0.0)
+    study = grid_paper.paper_study(
+        jobs=jobs, runs=runs, seed=seed, rates=wanted, **({"extra": ()} if only_paper else {})
+    )
+    with processes(workers) as each:
+        with progress("simulating", len(study.settings) * runs) as tick:
+            results = run_study(study, watch=perf_counter, each=each, tick=tick)
+        units = grid_sweep.unit_sweep(perf_counter, seed=seed, each=each) if with_sweep else []
+        asjs = grid_sweep.asjs_sweep(perf_counter, seed=seed, each=each) if with_sweep else []
     swept = sweep_tables(units, asjs) if with_sweep else []
     settings: dict[str, Any] = {
-        "jobs": jobs, "runs": runs, "seed": seed, "heuristic": list(study.heuristics), "resources": study.resources,
+        "rates": wanted, "jobs": jobs, "runs": runs, "seed": seed, "heuristic": list(study.heuristics),
+        "resources": study.resources,
         **dataclasses.asdict(study.mapping), "compute_unit": study.units.compute, "transfer_unit": study.units.transfer,
     }  # fmt: skip
     log = {"source": "drawn (Hao et al. 2014, section 4.1)", "settings": len(study.settings)}
@@ -69,6 +84,7 @@ def command(
         say(f"page: {page}")
     if as_json:
         rows = [{"table": "settings", **row} for row in results] + relations
+        rows += [{"table": "floor", **row} for row in grid_paper.floors(results)]
         rows += [{"table": "growth", **row} for row in grid_paper.growth(results)]
         rows += [{"table": "deadline_search", **row} for row in grid_paper.against_emin_min(results)]
         rows += [{"table": "sweep", **row} for row in units] + [{"table": "sweep_asjs", **row} for row in asjs]

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
+from ..papers.shared_logs import provenance, shared_folder
 from .output import console, document, emit, progress, say, write_text
-from .shared_logs import provenance, shared_folder
 
 LOGS = {
     "CTC": "CTC-SP2-1996-3.1-cln.swf.gz",
@@ -23,32 +23,55 @@ LOGS = {
 
 @click.command("pqstar")
 @click.option("--logs", default=",".join(LOGS), show_default=True, metavar="NAMES", help="Which of the logs.")
+@click.option(
+    "--log",
+    "own",
+    multiple=True,
+    type=click.Path(),
+    metavar="FILE",
+    help="A log of one's own in every table (repeatable); LANL, ANL, Paragon, DAS2-fs0 have printed rows.",
+)
+@click.option("--quick", is_flag=True, help="KTH and CTC alone, jobs 10,001 to 16,000.")
 @click.option("--page", type=click.Path(path_type=Path), help="Also write the page with tables and pictures here.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
-def command(logs: str, page: Path | None, as_json: bool) -> None:
-    """Quick starters found by log_uniform, qbets and pqstar, each under two readings, and by ibl. A minute a log."""
+def command(logs: str, own: tuple[str, ...], quick: bool, page: Path | None, as_json: bool) -> None:
+    """Quick starters found by log_uniform, qbets, ibl and pqstar, each under two readings. A minute a log."""
     from ..errors import UsageError
-    from ..evaluate.pqstar_study import JOBS, METHODS, THRESHOLD_LOG, study_log, table_rows, threshold_rows
-    from ..report.pqstar import discussion, pqstar_sections, pqstar_tables
+    from ..papers.pqstar.page import discussion, pqstar_sections, pqstar_tables
+    from ..papers.pqstar.study import (
+        JOBS,
+        METHODS,
+        QUICK_JOBS,
+        THRESHOLD_LOG,
+        name_of,
+        study_log,
+        table_rows,
+        threshold_rows,
+    )
     from ..report.terminal import show
     from ..trace.read import read_trace
     from .options import describe_log
 
+    if quick:
+        logs = "KTH,CTC"
     names = [name.strip() for name in logs.split(",") if name.strip()]
     for name in names:
         if name not in LOGS:
             raise UsageError(f"--logs: no {name!r} (accepted: {', '.join(LOGS)})")
+    places = {name: shared_folder() / "traces" / LOGS[name] for name in names}
+    places |= {name_of(Path(path)): Path(path) for path in own}
+    jobs = QUICK_JOBS if quick else JOBS
     studies, rows, thresholds, described = [], [], [], {}
-    with progress("replaying logs", len(names) * len(METHODS)) as tick:
-        for k, name in enumerate(names):
-            trace = read_trace(shared_folder() / "traces" / LOGS[name])
+    with progress("replaying logs", len(places) * len(METHODS)) as tick:
+        for k, (name, place) in enumerate(places.items()):
+            trace = read_trace(place)
             described[name] = describe_log(trace)
-            studies.append(study_log(name, trace, partial(_tick, tick, k * len(METHODS))))
+            studies.append(study_log(name, trace, partial(_tick, tick, k * len(METHODS)), jobs))
             rows += table_rows(studies[-1])
-            if name == THRESHOLD_LOG:
+            if name == THRESHOLD_LOG and not quick:
                 thresholds = threshold_rows(studies[-1])
     settings: dict[str, Any] = {
-        "logs": names, "jobs": f"{JOBS[0]}:{JOBS[1]}", "quick_s": 3600.0, "predictor": list(METHODS.values()),
+        "logs": list(places), "jobs": f"{jobs[0]}:{jobs[1]}", "quick_s": 3600.0, "predictor": list(METHODS.values()),
         "cancelled": "count", "protocol": "own",
     }  # fmt: skip
     if page is not None:

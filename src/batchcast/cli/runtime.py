@@ -6,17 +6,20 @@ from typing import Any
 
 import click
 
-from .options import describe_log, log_options, score_options, take_log, take_score
+from .complete import specs
+from .options import describe_log, log_options, predictor_options, score_options, take_log, take_score
 from .output import console, document, emit, progress, say
 
 
 @click.command("runtime")
 @log_options
+@predictor_options
 @score_options
 @click.option(
     "--predictor",
     "predictors",
-    default="requested,last_2,recent_mean",
+    shell_complete=specs("runtime"),
+    default="requested,kernel,last_2,recent_mean",
     show_default=True,
     metavar="NAMES",
     help="Methods, NAME:key=value,key=value; `all` for every one.",
@@ -29,11 +32,24 @@ from .output import console, document, emit, progress, say
     help="paper: a job's end is told right after its submission, as some papers do.",
 )
 @click.option("--by", type=click.Choice(["user", "queue", "size", "month"]), help="Figures by group as well.")
-@click.option("--seed", type=int, default=0, show_default=True, help="For methods that draw at random.")
-@click.option("--trace-parameters", metavar="FILE", help="Write what each refit of a trained method found, as CSV.")
+@click.option("--against", metavar="NAME", help="Compare with this method. Default recent_mean, else the request.")
+@click.option("--seed", type=int, default=0, show_default=True, help="For methods and intervals that draw at random.")
+@click.option(
+    "--trace-parameters",
+    type=click.Path(),
+    metavar="FILE",
+    help="Write what each refit of a trained method found, as CSV.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def command(
-    predictors: str, protocol: str, by: str | None, seed: int, trace_parameters: str | None, as_json: bool, **given: Any
+    predictors: str,
+    protocol: str,
+    by: str | None,
+    against: str | None,
+    seed: int,
+    trace_parameters: str | None,
+    as_json: bool,
+    **given: Any,
 ) -> None:
     """Predict the run time of every job at its submission, replaying LOG as it happened, and score the forecasts.
 
@@ -41,18 +57,20 @@ def command(
     by then (honest protocol). Jobs that never ran are not scored, and counted.
     """
     from ..errors import NoAnswer
-    from ..evaluate.accuracy import figures, score
+    from ..evaluation.accuracy import figures, score
     from ..predict.registry import split_specs
     from ..report.accuracy import accuracy_table
+    from ..report.blocks import Block, TableColumn
+    from ..report.difference import FORECAST, difference_blocks
 
     specs = split_specs(predictors)
     log = take_log(given)
     mask = take_score(given, log)
-    settings = {**log.settings, "predictor": specs, "protocol": protocol, "by": by, "seed": seed}
+    settings = {**log.settings, "predictor": specs, "protocol": protocol, "by": by, "against": against, "seed": seed}
     results: list[dict[str, Any]] = []
-    tables = []
+    tables: list[Block] = []
     never_ran = 0
-    found: list[dict[str, Any]] = []
+    refits: list[dict[str, Any]] = []
     for each in ("honest", "paper") if protocol == "both" else (protocol,):
         with progress(f"predicting, {each} protocol", len(log.trace)) as tick:
             scores = score(
@@ -63,10 +81,13 @@ def command(
                 total=log.trace.info.max_procs,
                 mask=mask,
                 seed=seed,
+                against=against,
                 tick=tick,
             )
         never_ran = scores.never_ran
-        found += [{"predictor": spec, "protocol": each, **row} for spec, rows in scores.trained.items() for row in rows]
+        refits += [
+            {"predictor": spec, "protocol": each, **row} for spec, rows in scores.trained.items() for row in rows
+        ]
         named = {"protocol": each} if protocol == "both" else {}
         overall, grouped = figures(scores), figures(scores, by) if by else []
         if not any(row["jobs"] for row in overall):
@@ -74,13 +95,14 @@ def command(
             raise NoAnswer(why, hint="`batchcast info LOG` shows how jobs ended")
         results += [{**row, **named} for row in overall + grouped]
         tables.append(accuracy_table(overall, each, settings))
+        tables += difference_blocks(overall, FORECAST, [TableColumn("predictor", "predictor")])
         if grouped:
             tables.append(accuracy_table(grouped, each, settings, by=by))
     if trace_parameters is not None:
         from ..report.parameters import write_parameters
 
-        write_parameters(trace_parameters, found)
-        say(f"parameters of {len(found)} refits: {trace_parameters}")
+        write_parameters(trace_parameters, refits)
+        say(f"parameters of {len(refits)} refits: {trace_parameters}")
     warnings = [*log.warnings]
     if never_ran:
         warnings.append(f"{never_ran} jobs never ran and are not scored")

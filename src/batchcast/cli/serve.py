@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from .output import say
+from .output import document, emit, say
 from .signals import stop_on_signals
 from .site import site_options
 
@@ -15,13 +15,15 @@ from .site import site_options
 @site_options
 @click.option("--listen", metavar="PATH|HOST:PORT", help="A unix socket, or a port on loopback.  [default: as set]")
 @click.option("-q", "--quiet", is_flag=True, help="No line for each request.")
-def command(listen: str | None, quiet: bool, **flags: Any) -> None:
+@click.option("--json", "as_json", is_flag=True, help="One JSON document once it answers: where, from what.")
+def command(listen: str | None, quiet: bool, as_json: bool, **flags: Any) -> None:
     """Answer start, walltime, report, accuracy and health over HTTP, from the store, until stopped.
 
     GET /v1/start?job=42, /v1/walltime?name=relax*&risk=5%25, /v1/report, /v1/accuracy, /v1/health: the documents that
     --json prints. On a unix socket the kernel says who asks, and the site's PrivateData holds as on the command line;
     on loopback nobody knows, and private sites answer only with figures over several users. Read-only.
     """
+    import sys
     import threading
 
     from ..service.server import Server
@@ -33,6 +35,10 @@ def command(listen: str | None, quiet: bool, **flags: Any) -> None:
     say(f"answering from {settings.shown('store')} on {server.shown}")
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
+    if as_json:
+        settings_shown = {"store": settings.shown("store"), "quiet": quiet}
+        emit(document("serve", {}, settings_shown, [], [{"listening_on": server.shown}]))
+        sys.stdout.flush()
     try:
         while not stop(3600.0):
             pass

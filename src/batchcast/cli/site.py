@@ -19,7 +19,9 @@ def site_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("-M", "--cluster", metavar="NAME", help="The cluster.  [default: the store's only one]"),
         click.option("--scheduler", type=click.Choice(["slurm", "pbs"]), help="The batch system.  [default: slurm]"),
-        click.option("--store", metavar="PATH|URL", help="The store.  [default: as batchcast doctor shows]"),
+        click.option(
+            "--store", type=click.Path(), metavar="PATH|URL", help="The store.  [default: as batchcast doctor shows]"
+        ),
     ):
         command = option(command)
     return command

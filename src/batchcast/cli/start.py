@@ -54,6 +54,7 @@ def command(
     """
     from ..errors import NoStore
     from ..service import ask
+    from ..service.over_socket import answered
     from ..service.settings import load
 
     settings = load({"store": store, "scheduler": scheduler, "cluster": cluster})
@@ -65,7 +66,8 @@ def command(
     else:
         user = user or (None if job_ids and not me else whoami())
         try:
-            said = ask.start(settings, job_ids, user, myself(), now)
+            asked_for = {"job": ",".join(job_ids) or None, "user": user}
+            said = answered(settings, "start", asked_for, lambda: ask.start(settings, job_ids, user, myself(), now))
         except NoStore as error:
             from ..service.without_store import start
 

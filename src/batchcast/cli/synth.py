@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..errors import UsageError
 from .output import console, document, emit, say
 
 if TYPE_CHECKING:
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("-o", "--output", metavar="OUT", help="Where the log goes: .swf (.gz, .xz), .csv or .parquet.")
+@click.option(
+    "-o", "--output", type=click.Path(), metavar="OUT", help="Where the log goes: .swf (.gz, .xz), .csv or .parquet."
+)
 @click.option("--jobs", type=int, default=10_000, show_default=True, metavar="N", help="How many jobs.")
 @click.option("--procs", type=int, default=128, show_default=True, metavar="P", help="The machine's processors.")
 @click.option("--load", type=float, default=0.8, show_default=True, metavar="L", help="Work / (machine * span).")
@@ -32,10 +35,28 @@ if TYPE_CHECKING:
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="S", help="Same seed, same log."
 )
-@click.option("--compare", "logs", multiple=True, metavar="LOG", help="Make one like LOG and print how they differ.")
+@click.option(
+    "--vasp",
+    type=click.Choice(["first", "second"]),
+    help="VASP jobs with the features of their inputs instead, run times as in a set of Wu et al. 2019.",
+)
+@click.option(
+    "--compare",
+    "logs",
+    multiple=True,
+    type=click.Path(),
+    metavar="LOG",
+    help="Make one like LOG and print how they differ.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(
-    logs: Sequence[str], as_json: bool, seed: int, output: str | None, longest: str | None, **given: Any
+    logs: Sequence[str],
+    as_json: bool,
+    seed: int,
+    output: str | None,
+    longest: str | None,
+    vasp: str | None,
+    **given: Any,
 ) -> None:
     """Write a synthetic log: sizes, run times and arrivals of Lublin & Feitelson (2003), requests with the habits of
     Tsafrir, Etsion & Feitelson (2005), users who repeat applications in sessions.
@@ -47,7 +68,6 @@ def command(
     batchcast synth -o year.swf.gz --jobs 100000 --procs 512 --load 0.75 --seed 7
     batchcast synth --compare CTC-SP2-1996-3.1-cln.swf.gz
     """
-    from ..errors import UsageError
     from ..units import parse_duration
 
     limit = parse_duration(longest) if longest else None
@@ -55,6 +75,8 @@ def command(
         raise UsageError("--compare writes nothing", hint="without --output, or without --compare")
     if logs:
         _compare(logs, seed, limit, as_json)
+    elif output and vasp:
+        _write_vasp(vasp, given["jobs"], given["users"], seed, output, as_json)
     elif output:
         from ..trace.synth import Recipe
 
@@ -83,8 +105,26 @@ def _write(recipe: Recipe, seed: int, output: str, as_json: bool) -> None:
     emit(document("synth", describe_log(log), settings, [], [{"jobs": len(log)}]))
 
 
+def _write_vasp(shares: str, jobs: int, users: int | None, seed: int, output: str, as_json: bool) -> None:
+    import numpy as np
+
+    from ..trace.write import kind_of, write_by_ending
+    from ..vasp.synth import draw_vasp_log
+    from .options import describe_log
+
+    if kind_of(output) == "swf":
+        raise UsageError(f"{output}: SWF has no room for features", hint="-o OUT.csv or OUT.parquet")
+    log = draw_vasp_log(np.random.default_rng(seed), jobs, users=users or 120, shares=shares)
+    kind = write_by_ending(log, output)
+    if as_json:
+        settings = {"vasp": shares, "jobs": jobs, "users": users or 120, "seed": seed, "output": output}
+        emit(document("synth", describe_log(log), settings, [], [{"jobs": len(log)}]))
+        return
+    say(f"{len(log):,} VASP jobs to {output} ({kind}), seed {seed}")
+
+
 def _compare(logs: Sequence[str], seed: int, limit: float | None, as_json: bool) -> None:
-    from ..evaluate.synthetic import compare
+    from ..evaluation.synthetic import compare
     from ..trace.clean import clean
     from ..trace.read import read_trace
 
@@ -99,6 +139,6 @@ def _compare(logs: Sequence[str], seed: int, limit: float | None, as_json: bool)
         return
     from ..report.synthetic import comparison_table
 
-    for real, made in zip(results[::2], results[1::2]):
-        console().print(comparison_table(real, made))
+    for real, synthetic in zip(results[::2], results[1::2]):
+        console().print(comparison_table(real, synthetic))
     say(f"synthetic: seed {seed}; distance: the largest difference of the two cumulative distributions")

@@ -46,7 +46,13 @@ def features(directory: Path, wavecar: bool, as_json: bool) -> None:
 
 
 @command.command()
-@click.option("--jobs", required=True, metavar="LOG", help="The job log; its jobs must name their working directory.")
+@click.option(
+    "--jobs",
+    required=True,
+    type=click.Path(),
+    metavar="LOG",
+    help="The job log; its jobs must name their working directory.",
+)
 @click.option("--root", required=True, type=click.Path(path_type=Path), help="Where the directories lie on this host.")
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="The Parquet log to write.")
 @click.option("--strip", default="", metavar="PREFIX", help="Cut this off the front of the log's directories.")
@@ -60,7 +66,7 @@ def features(directory: Path, wavecar: bool, as_json: bool) -> None:
 @click.option(
     "--format", type=click.Choice(["swf", "sacct", "pbs", "csv", "parquet"]), help="Default: told by content."
 )
-@click.option("--map", metavar="FILE.toml|NAME", help="Which column of a CSV is which.")
+@click.option("--map", type=click.Path(), metavar="FILE.toml|NAME", help="Which column of a CSV is which.")
 @click.option("--timezone", metavar="ZONE", help="Of the log's dates. Default: the log's own, else UTC.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def collect(
@@ -82,8 +88,8 @@ def collect(
     from typing import cast
 
     from ..errors import UsageError
+    from ..table.arrow import arrow
     from ..trace import read_trace, write_parquet
-    from ..trace.parquet import arrow
     from ..vasp.collect import Changed
     from ..vasp.collect import collect as run
 

@@ -6,19 +6,27 @@ from typing import Any
 
 import click
 
-from .options import describe_log, log_options, take_log
+from .complete import specs
+from .options import describe_log, log_options, predictor_options, take_log
 from .output import console, document, emit, progress
 
 
 @click.command("wait")
 @log_options
+@predictor_options
 @click.option(
     "--predictor",
     "predictors",
+    shell_complete=specs("wait"),
     default="recent_wait,log_uniform,qbets,ibl,pqstar",
     show_default=True,
     metavar="NAMES",
     help="Methods, NAME:key=value,key=value; `all` for every one.",
+)
+@click.option(
+    "--new",
+    metavar="JOB",
+    help="The wait of one job not in LOG, by every method: procs=64,request=2h[,at=DATE,user=NAME,queue=NAME].",
 )
 @click.option("--jobs", metavar="FIRST:LAST", help="Score these places of the log, from 1; history is all before.")
 @click.option(
@@ -42,9 +50,20 @@ from .output import console, document, emit, progress
     show_default=True,
     help="The recorded clock. own: starts_first for pqstar, as in its paper; honest for the others.",
 )
+@click.option("--against", metavar="NAME", help="Compare with this method. Default recent_wait, else the first.")
+@click.option("--seed", type=int, default=0, show_default=True, help="For the intervals' draws.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def command(
-    predictors: str, jobs: str | None, quick: str, cancelled: str, protocol: str, as_json: bool, **given: Any
+    predictors: str,
+    new: str | None,
+    jobs: str | None,
+    quick: str,
+    cancelled: str,
+    protocol: str,
+    against: str | None,
+    seed: int,
+    as_json: bool,
+    **given: Any,
 ) -> None:
     """Predict the wait of every job at its submission, replaying LOG as it happened, and score the forecasts.
 
@@ -52,7 +71,8 @@ def command(
     jobs, and the waits of jobs that have started; of those still queued only that they wait. Waits that an outage,
     a negative or unknown record or a job larger than the machine would spoil are counted and not learned from.
     """
-    from ..evaluate.wait import (
+    from ..evaluation.differences import WAIT, reference_of, wait_differences
+    from ..evaluation.wait import (
         compare,
         figures,
         irregular_waits,
@@ -63,6 +83,9 @@ def command(
         scored_rows,
     )
     from ..predict.registry import load, parse_spec, split_specs
+    from ..report.blocks import TableColumn
+    from ..report.difference import WAIT as WAITS
+    from ..report.difference import difference_blocks
     from ..report.terminal import show
     from ..report.waits import wait_table
 
@@ -70,12 +93,16 @@ def command(
     specs = split_specs(predictors, "wait")
     for spec in specs:
         load("wait", parse_spec(spec)[0])
+    if new is not None:
+        _answer_new(new, specs, cancelled, as_json, given)
+        return
     log = take_log(given)
     trace = log.trace
     rows = scored_rows(trace, places, cancelled)
     size = trace.info.max_procs
     results: list[dict[str, Any]] = []
     search: dict[str, float] = {}
+    points: dict[str, Any] = {}
     with progress("predicting waits", len(specs) * last_needed(rows)) as tick:
         for k, spec in enumerate(specs):
             runs = compare(
@@ -89,10 +116,14 @@ def command(
                 total=size,
                 tick=lambda done, k=k: tick(k * last_needed(rows) + done),
             )
+            points[spec] = runs[0][1].forecasts.points
             head = trace.take(_head(rows))
             results += [figures(run, head, rows[: len(head)], threshold) for threshold, run in runs]
             search[spec] = max(run.search_s for _, run in runs)
             tick((k + 1) * last_needed(rows))
+    reference = reference_of(specs, against, WAIT)
+    keys = wait_differences(trace, points, rows, reference, procs=log.procs, seed=seed)
+    results = [{**row, **keys[row["predictor"]]} for row in results]
     irregular = {why: count for why, count in irregular_waits(trace, log.procs).items() if count}
     warnings = [
         *log.warnings,
@@ -110,6 +141,8 @@ def command(
         "quick_s": thresholds,
         "cancelled": cancelled,
         "protocol": protocol,
+        "against": reference,
+        "seed": seed,
         "search_s": {spec: cost for spec, cost in search.items() if cost},
     }
     wait = recorded_wait(trace)
@@ -120,7 +153,31 @@ def command(
     title = f"Wait forecasts · {'all jobs' if jobs is None else f'jobs {jobs}'} · {trace.info.source}"
     costs = [f"{spec}: {cost:.1f} s of searching settings beforehand, on the first jobs." for spec, cost in
              settings["search_s"].items()]  # fmt: skip
-    show(console(), [wait_table(results, title), *costs, *(f"note: {w}" for w in warnings[len(log.warnings) :])])
+    once = list({row["predictor"]: row for row in results}.values())
+    real = difference_blocks(once, WAITS, [TableColumn("predictor", "predictor")])
+    show(console(), [wait_table(results, title), *real, *costs, *(f"note: {w}" for w in warnings[len(log.warnings) :])])
+
+
+def _answer_new(new: str, specs: list[str], cancelled: str, as_json: bool, given: dict[str, Any]) -> None:
+    """One new job's wait by every method, history the whole log up to its submission."""
+    from ..report.blocks import Table, TableColumn
+    from ..report.terminal import show
+    from .wait_new import forecasts, parse_new
+
+    job = parse_new(new)
+    log = take_log(given)
+    rows = forecasts(log.trace, job, specs, log.trace.info.max_procs, cancelled)
+    if as_json:
+        settings = {**log.settings, "predictor": specs, "new": new, "cancelled": cancelled}
+        emit(document("wait-new", describe_log(log.trace), settings, log.warnings, rows))
+        return
+    columns = [
+        TableColumn("predictor", "predictor"), TableColumn("wait_s", "wait", "seconds"),
+        TableColumn("bound_s", "bound", "seconds"), TableColumn("level", "level", "share"),
+        TableColumn("basis", "from"),
+    ]  # fmt: skip
+    title = f"A new job of {job.procs:g} processors for at most {job.request:g} s · {log.trace.info.source}"
+    show(console(), [Table(title, columns, rows), *(f"note: {w}" for w in log.warnings)])
 
 
 def _head(rows: Any) -> Any:

@@ -14,9 +14,9 @@ RECENT = 10
 
 
 def _risk(_: click.Context, __: click.Parameter, text: str) -> float:
-    from ..service.ask import share
+    from ..units import parse_share
 
-    return share(text)
+    return parse_share(text)
 
 
 @click.command()
@@ -44,15 +44,17 @@ def command(
     take, under the site's rules (floor, rounding up, maximum).
     """
     from ..errors import NoStore, UsageError
-    from ..service import ask
+    from ..service import ask, limits
+    from ..service.over_socket import answered
     from ..service.settings import load
 
     if (what is None) == (glob is None):
         raise UsageError("give one of JOBID, SCRIPT or --name GLOB")
     settings = load({"store": store, "scheduler": scheduler, "cluster": cluster})
     asked = (settings, what, glob, user or whoami(), myself(), risk, time.time())
+    asked_for = {**limits.in_words(what, glob), "user": user, "risk": risk}
     try:
-        said = ask.walltime(*asked)
+        said = answered(settings, "walltime", asked_for, lambda: ask.walltime(*asked))
     except NoStore as error:
         from ..service import without_store
 

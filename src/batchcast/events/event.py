@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from ..job import JobRequest, Name
 
-OVERDUE, END, WITHDRAW, REQUEUE, CHANGE, CAPACITY, SUBMIT, START = range(8)
+OVERDUE, END, WITHDRAW, REQUEUE, CHANGE, CAPACITY, SUBMIT, START = range(8)  # ranks within one instant and round
+PLAN = 8  # the clock's scheduler holds a job until an instant: noted among the events, none of the log's
 
 
 class Overdue(NamedTuple):
@@ -21,7 +22,6 @@ class Overdue(NamedTuple):
     time: float
     job: JobRequest
     elapsed: float
-    kind: int = OVERDUE
 
 
 class End(NamedTuple):
@@ -32,7 +32,6 @@ class End(NamedTuple):
     run_time: float
     wait_time: float
     status: Name = None
-    kind: int = END
 
 
 class Withdraw(NamedTuple):
@@ -41,7 +40,6 @@ class Withdraw(NamedTuple):
     time: float
     job: JobRequest
     wait_time: float
-    kind: int = WITHDRAW
 
 
 class Requeue(NamedTuple):
@@ -49,7 +47,6 @@ class Requeue(NamedTuple):
 
     time: float
     job: JobRequest
-    kind: int = REQUEUE
 
 
 class Change(NamedTuple):
@@ -58,7 +55,6 @@ class Change(NamedTuple):
     time: float
     job: JobRequest
     changed: Mapping[str, Any]
-    kind: int = CHANGE
 
 
 class Capacity(NamedTuple):
@@ -66,7 +62,6 @@ class Capacity(NamedTuple):
 
     time: float
     procs: float
-    kind: int = CAPACITY
 
 
 class Submit(NamedTuple):
@@ -74,7 +69,6 @@ class Submit(NamedTuple):
 
     time: float
     job: JobRequest
-    kind: int = SUBMIT
 
 
 class Start(NamedTuple):
@@ -83,12 +77,18 @@ class Start(NamedTuple):
     time: float
     job: JobRequest
     wait_time: float
-    kind: int = START
 
 
-Event = Overdue | End | Withdraw | Requeue | Change | Capacity | Submit | Start
+JobEvent = Overdue | End | Withdraw | Requeue | Change | Submit | Start
+Event = JobEvent | Capacity
 
 
-def event_key(time: float, round_: int, kind: int, index: int) -> tuple[float, int, int, int]:
-    """The sort key of every clock: instant, round within it, kind, log order."""
-    return (time, round_, kind, index)
+RANK: Mapping[type, int] = {
+    **{Overdue: OVERDUE, End: END, Withdraw: WITHDRAW, Requeue: REQUEUE},
+    **{Change: CHANGE, Capacity: CAPACITY, Submit: SUBMIT, Start: START},
+}
+
+
+def event_key(time: float, round_: int, rank: int, index: int) -> tuple[float, int, int, int]:
+    """The sort key of every clock: instant, round within it, rank of the kind, log order."""
+    return (time, round_, rank, index)

@@ -15,11 +15,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ..job import JobRequest, Name
-from .event import END, START, SUBMIT, WITHDRAW, End, Event, Start, Submit, Withdraw, event_key
+from .event import RANK, End, Event, Start, Submit, Withdraw, event_key
 from .recorded import Cadence
 from .state import SystemState
 
 TOLD_SUBMIT, TOLD_START, TOLD_GONE = 1, 2, 4
+BITS: Mapping[type, int] = {Submit: TOLD_SUBMIT, Start: TOLD_START, End: TOLD_GONE, Withdraw: TOLD_GONE}
 
 
 class LiveJob(NamedTuple):
@@ -44,10 +45,10 @@ def live_events(jobs: Iterable[LiveJob], until: float, only: int | None = None) 
         if job.told & (TOLD_START | TOLD_GONE) == TOLD_GONE:  # was told as withdrawn, whatever became known later
             job = job._replace(start_time=math.nan)
         for round_, event in _history(job):
-            bit = _bit(event.kind)
+            bit = BITS[type(event)]
             wanted = job.told & bit if only is not None else not job.told & bit
             if wanted and event.time <= until:
-                found.append((event_key(event.time, round_, event.kind, 0), place, event))
+                found.append((event_key(event.time, round_, RANK[type(event)], 0), place, event))
     found.sort(key=lambda item: item[:2])
     return [event for _, _, event in found]
 
@@ -77,10 +78,6 @@ def _history(job: LiveJob) -> Iterable[tuple[int, Event]]:
         yield int(left == submit), Withdraw(left, request, left - submit)
 
 
-def _bit(kind: int) -> int:
-    return {SUBMIT: TOLD_SUBMIT, START: TOLD_START, END: TOLD_GONE, WITHDRAW: TOLD_GONE}[kind]
-
-
 class LiveClock:
     """Drives predictors with live events exactly as `recorded.replay` does with a log's.
 
@@ -99,13 +96,12 @@ class LiveClock:
     def tell(self, event: Event, ask: bool = True) -> dict[str, Any]:
         """Take an event in; at a submission the predictors' answers for that job, else nothing."""
         answers: dict[str, Any] = {}
-        if event.kind == SUBMIT:
+        if isinstance(event, Submit):
             self.state.now = event.time
             for cadence in self._cadences:
                 cadence.submitted(event.time)
             if ask:
-                job: JobRequest = event.job  # type: ignore[union-attr]
-                answers = {name: p.predict(job, self.state) for name, p in self.predictors.items()}
+                answers = {name: p.predict(event.job, self.state) for name, p in self.predictors.items()}
         self.state.apply(event)
         for predictor in self.predictors.values():
             predictor.observe(event, self.state)

@@ -16,6 +16,7 @@ from ..errors import UsageError
 from ..job import JobRequest
 from ..table import Trace
 from .event import END, START, SUBMIT, WITHDRAW, End, Event, Start, Submit, Withdraw
+from .record import EVENT, Columns, requests_of
 from .state import SystemState
 
 PROTOCOLS = ("honest", "paper", "starts_first")
@@ -64,6 +65,26 @@ def timeline(trace: Trace, protocol: str = "honest") -> Timeline:
     return Timeline(time[order], kind[order], index[order])
 
 
+def told_events(trace: Trace, plan: Timeline) -> np.ndarray:
+    """A timeline as a kernel is told it (EVENT); an unknown wait teaches no predictor."""
+    told = np.zeros(len(plan.time), EVENT)
+    told["time"], told["rank"], told["entry"] = plan.time, plan.kind, plan.index
+    told["value"] = np.where(trace.wait_time >= 0, trace.wait_time, np.nan)[plan.index]
+    return told
+
+
+def after_the_log(trace: Trace, protocol: str = "honest", procs: str = "req", *, total: float) -> Columns:
+    """The state when the whole log was told: what every job's wait taught, and how many outages there were."""
+    from .kernel import tell_all
+
+    requests, codes = requests_of(trace, procs)
+    columns = Columns(total, len(trace))
+    columns.make_room(len(trace), len(codes["user_id"]) + 1)
+    told = told_events(trace, timeline(trace, protocol))
+    tell_all(columns.record, requests, told, 0, len(told))
+    return columns
+
+
 def outcome(trace: Trace) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Submit, wait and run as the recorded clock tells them: waits known and not negative, run NaN = never ran."""
     wait = np.nan_to_num(np.maximum(trace.wait_time, 0.0), nan=0.0)
@@ -82,8 +103,10 @@ def irregular(trace: Trace) -> dict[str, int]:
 
 def events(trace: Trace, protocol: str = "honest", procs: str = "req") -> Iterator[Event]:
     """Every event of a log, in the order they are told; about 2 microseconds each."""
-    plan = timeline(trace, protocol)
-    jobs: list[JobRequest] = list(trace.requests(procs))
+    return _events(trace, timeline(trace, protocol), list(trace.requests(procs)))
+
+
+def _events(trace: Trace, plan: Timeline, jobs: Sequence[JobRequest]) -> Iterator[Event]:
     _, wait, run = (column.tolist() for column in outcome(trace))
     told = np.where(trace.wait_time >= 0, trace.wait_time, np.nan).tolist()  # an unknown wait teaches no predictor
     status = trace.nominal("status").decode()
@@ -91,23 +114,27 @@ def events(trace: Trace, protocol: str = "honest", procs: str = "req") -> Iterat
     for time, kind, i in zip(plan.time.tolist(), plan.kind.tolist(), plan.index.tolist()):
         job = jobs[i]
         if kind == SUBMIT:
-            yield new(Submit, (time, job, SUBMIT))
+            yield new(Submit, (time, job))
         elif kind == START:
-            yield new(Start, (time, job, told[i], START))
+            yield new(Start, (time, job, told[i]))
         elif kind == END:
-            yield new(End, (time, job, run[i], wait[i], status[i], END))
+            yield new(End, (time, job, run[i], wait[i], status[i]))
         else:
-            yield new(Withdraw, (time, job, told[i], WITHDRAW))
+            yield new(Withdraw, (time, job, told[i]))
 
 
 @dataclass(frozen=True, slots=True)
 class Forecasts:
-    """What one predictor said of a log: points (n,), quantiles (n, levels) and bases, NaN and "" where not asked."""
+    """What one predictor said of a log: points (n,), quantiles (n, levels), bases, grounds; NaN and "" where not asked.
+
+    `grounds` may be empty where a batch path does not tell them.
+    """
 
     points: np.ndarray
     levels: tuple[float, ...]
     quantiles: np.ndarray
     basis: Sequence[str]
+    grounds: Sequence[str] = ()
 
     def columns(self) -> dict[str, Any]:
         """Columns (n,) by name: point, one `q` per level (q0.9), and basis.
@@ -139,11 +166,14 @@ def replay(
     cadences = [Cadence(p) for p in predictors.values() if hasattr(p, "refit")]
     asked = [(p.predict, answers[name]) for name, p in predictors.items()]
     observers = [p.observe for p in predictors.values()]
-    state = SystemState(total)
+    jobs: list[JobRequest] = list(trace.requests(procs))
+    plan = timeline(trace, protocol)
+    story = lambda: told_events(trace, plan)  # noqa: E731
+    state = SystemState(total, jobs, lambda: requests_of(trace, procs), story)
     told = 0
-    for event in events(trace, protocol, procs):
-        if event.kind == SUBMIT:
-            job = event.job  # type: ignore[union-attr]
+    for event in _events(trace, plan, jobs):
+        if isinstance(event, Submit):
+            job = event.job
             state.now = event.time
             for cadence in cadences:
                 cadence.submitted(event.time)
@@ -192,4 +222,5 @@ def collect(given: Sequence[Any]) -> Forecasts:
         for row, p in enumerate(given):
             if p is not None and p.levels == levels:
                 quantiles[row] = p.quantiles
-    return Forecasts(points, levels, quantiles, ["" if p is None else p.basis for p in given])
+    words = [("", "") if p is None else (p.basis, p.grounds) for p in given]
+    return Forecasts(points, levels, quantiles, [basis for basis, _ in words], [grounds for _, grounds in words])

@@ -130,12 +130,12 @@ class Batch:
 
     def gpus(self, nodes: np.ndarray | None) -> np.ndarray | None:
         """GPUs of the whole job: ReqTRES, else AllocTRES, else ReqGRES (which counts per node)."""
-        found = either(self.number("tres_gpu", "reqtres"), self.number("tres_gpu", "alloctres"))
+        gpus = either(self.number("tres_gpu", "reqtres"), self.number("tres_gpu", "alloctres"))
         each = self.number("gres_gpu", "reqgres", "reqtresgpu")
         if each is not None:
             count = np.ones(len(each)) if nodes is None else np.where(nodes > 0, nodes, 1.0)
-            found = either(found, each * count)
-        return found
+            gpus = either(gpus, each * count)
+        return gpus
 
     def codes(self, words: Codes, *names: str) -> np.ndarray:
         """Codes of a column of names; all null where it is not there."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..columns import COLUMNS
 from ..table import Nominal, Values
+from .text import unix_text
 
 
 class GrowingColumn:
@@ -108,7 +109,7 @@ def sorted_nominal(codes: np.ndarray, names: Mapping[str, int]) -> Nominal:
 def whole_texts(blocks: Iterable[bytes]) -> Iterator[str]:
     """The text in pieces of whole lines, each without its last newline."""
     rest: list[bytes] = []
-    for block in blocks:
+    for block in unix_text(blocks):
         cut = block.rfind(b"\n")
         if cut < 0:
             rest.append(block)

@@ -53,7 +53,8 @@ def read_mapped_csv(
     rows = CsvRows(blocks, source, problems, delimiter=mapped.delimiter, encoding=mapped.encoding)
     order = places(mapped, rows.header, source)
     table = _Table(mapped, problems, LocalClock(zone))
-    for lines, columns in rows.batches(order):
+    submit = rows.header.index(next(c.source for c in mapped.columns if c.target == "submit_time"))
+    for lines, columns in rows.batches(order, lambda cells: table.is_submit(cells[submit])):
         table.add(lines, columns)
     if not table.jobs:
         raise no_rows(source, problems, f"check the map {mapped.name} against the file")
@@ -87,7 +88,7 @@ class _Table:
             if good:
                 self.add([lines[k] for k in good], [[column[k] for k in good] for column in columns])
             return
-        found: dict[str, np.ndarray] = {}
+        measured: dict[str, np.ndarray] = {}
         times: dict[str, Stamps] = {"submit_time": stamps}
         for column, values in zip(self._mapped.columns, columns):
             if column.target in ("eligible_time", "start_time", "end_time"):
@@ -97,18 +98,23 @@ class _Table:
                 codes = np.fromiter(map(known.__getitem__, values), dtype=np.int32, count=len(values))
                 self._grow(self._codes, column.target, -1, codes)
             elif column.target not in ("submit_time", "job_id"):
-                found[column.target] = self._measure(column, values, lines)
-        found |= self._outcome(stamps[0], times, found, texts, lines)
-        found["submit_time"] = stamps[0]
+                measured[column.target] = self._measure(column, values, lines)
+        measured |= self._outcome(stamps[0], times, measured, texts, lines)
+        measured["submit_time"] = stamps[0]
         if "eligible_time" in times:
-            found["eligible_time"] = times["eligible_time"][0]
-        for name, numbers in found.items():
-            self._grow(self._numbers, name, np.nan, numbers)
+            measured["eligible_time"] = times["eligible_time"][0]
+        for name, column_values in measured.items():
+            self._grow(self._numbers, name, np.nan, column_values)
         ids = texts.get("job_id")
         if ids is not None and not all(ids):
             ids = [text or f"row{line}" for text, line in zip(ids, lines)]
         self._ids.append(np.arange(self.jobs + 1, self.jobs + len(lines) + 1) if ids is None else as_ids(ids))
         self.jobs += len(lines)
+
+    def is_submit(self, text: str) -> bool:
+        """Whether a cell is a submit time."""
+        column = next(column for column in self._mapped.columns if column.target == "submit_time")
+        return bool(np.isfinite(self._stamps(column, [text])[0]).all())
 
     def _stamps(self, column: MappedColumn, texts: Sequence[str], lines: Sequence[int] = ()) -> Stamps:
         """Epoch seconds; without `lines` what cannot be read is left to the caller."""
@@ -139,7 +145,7 @@ class _Table:
         self,
         submit: np.ndarray,
         times: dict[str, Stamps],
-        found: dict[str, np.ndarray],
+        measured: dict[str, np.ndarray],
         texts: dict[str, Sequence[str]],
         lines: Sequence[int],
     ) -> dict[str, np.ndarray]:
@@ -150,24 +156,24 @@ class _Table:
                 status = np.fromiter(map(words.__getitem__, texts["status"]), dtype=np.int32, count=len(submit))
                 names = words.names
         self.unfinished += int(are(status, names, UNFINISHED).sum())
-        start, end, elapsed = times.get("start_time"), times.get("end_time"), found.get("run_time")
+        start, end, elapsed = times.get("start_time"), times.get("end_time"), measured.get("run_time")
         if start is None and (end is None or elapsed is None):
             return {}
-        held = found.get("alloc_procs", found.get("alloc_nodes"))
+        held = measured.get("alloc_procs", measured.get("alloc_nodes"))
         run, wait = run_and_wait(
             submit, start, end, elapsed, status, names, np.zeros(len(submit), bool) if held is None else held > 0
         )
-        made = {"run_time": run} if end is not None or elapsed is not None else {}
-        made |= {} if "wait_time" in found else {"wait_time": wait}
+        outcome = {"run_time": run} if end is not None or elapsed is not None else {}
+        outcome |= {} if "wait_time" in measured else {"wait_time": wait}
         for name, what in (
             ("run_time", "run time (end before start)"),
             ("wait_time", "wait (start before submission)"),
         ):
-            if name in made:
-                for k in np.flatnonzero(made[name] < 0).tolist():
-                    self._problems.unknown(lines[k], f"{what}: negative, read as unknown", f"{made[name][k]:.0f} s")
-                made[name] = np.where(made[name] < 0, np.nan, made[name])
-        return made
+            if name in outcome:
+                for k in np.flatnonzero(outcome[name] < 0).tolist():
+                    self._problems.unknown(lines[k], f"{what}: negative, read as unknown", f"{outcome[name][k]:.0f} s")
+                outcome[name] = np.where(outcome[name] < 0, np.nan, outcome[name])
+        return outcome
 
     def _grow(self, columns: dict[str, GrowingColumn], name: str, unknown: float, values: np.ndarray) -> None:
         columns.setdefault(name, GrowingColumn(unknown)).add(values)

@@ -108,7 +108,7 @@ def make_map(plain: Mapping[str, Any], source: str) -> ColumnMap:
 
 def places(mapped: ColumnMap, header: Sequence[str], source: str) -> list[int]:
     """The place of each mapped column in a file's header; InputError for one that is not there."""
-    found = []
+    indices = []
     for column in mapped.columns:
         if column.source not in header:
             near = get_close_matches(column.source, header, n=3, cutoff=0.6)
@@ -121,8 +121,8 @@ def places(mapped: ColumnMap, header: Sequence[str], source: str) -> list[int]:
                 accepted=", ".join(header[:12]) + (", ..." if len(header) > 12 else ""),
                 hint=hint,
             )
-        found.append(header.index(column.source))
-    return found
+        indices.append(header.index(column.source))
+    return indices
 
 
 def unrecognised_header(source: str, header: Sequence[str], ready: Sequence[str]) -> InputError:

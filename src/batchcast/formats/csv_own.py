@@ -1,5 +1,7 @@
 """batchcast's own CSV: our column names in the header, one line a job; what is written is read back as it was.
 
+What a table program made of it is read too: cells parted by `;`, tab or `|`, numbers with a decimal comma.
+
 A header name stands alone where the values tell what they are: our own columns by name, an extra column as numbers
 where every value is one, else as text; names that are all whole numbers as whole numbers. Where that would be wrong the
 header says it after a colon: `:text`, `:whole` (names that are numbers), `:number`, `:json` (each value a JSON word,
@@ -18,7 +20,7 @@ from ..columns import COLUMNS
 from ..table import LogInfo, Nominal, Trace, Values
 from .batch import Codes
 from .chunks import GrowingColumn, as_ids, count_duplicates
-from .csv_rows import CsvRows, no_rows
+from .csv_rows import CsvRows, check_header, no_rows
 from .problems import Problems
 
 INSTANTS = ("submit_time", "eligible_time")
@@ -73,16 +75,19 @@ def read_own_csv(blocks: Iterable[bytes], source: str = "(memory)", *, strict: b
     ([7], [nan], [2.5])
     """
     problems = Problems(source, strict)
-    rows = CsvRows(blocks, source, problems, delimiter=",")
+    rows = CsvRows(blocks, source, problems)
     named = [_unmarked(name) for name in rows.header]
-    place = [name for name, _ in named].index("submit_time")
+    names = [name for name, _ in named]
+    check_header(names, source)
+    place, id_place = names.index("submit_time"), names.index("job_id")
     codes = {k: (Codes(_as_is), GrowingColumn(-1)) for k, (name, mark) in enumerate(named) if _is_text(name, mark)}
     numbers = {k: GrowingColumn(np.nan) for k in range(len(named)) if k not in codes}
     jobs, ids = 0, list[str]()
-    id_place = [name for name, _ in named].index("job_id")
-    for lines, columns in rows.batches(range(len(named))):
+    for lines, columns in rows.batches(
+        range(len(named)), lambda cells: math.isfinite(_float(cells[place]) or math.nan)
+    ):
         submit = _numbers(columns[place], None, lines, problems)
-        keep = np.flatnonzero(~np.isnan(submit)).tolist()
+        keep = np.flatnonzero(np.isfinite(submit)).tolist()
         if len(keep) < len(lines):
             for k in sorted(set(range(len(lines))) - set(keep)):
                 problems.drop(lines[k], "no submit_time (accepted: epoch seconds)", columns[place][k])
@@ -92,26 +97,28 @@ def read_own_csv(blocks: Iterable[bytes], source: str = "(memory)", *, strict: b
             if k != id_place:
                 growing.add(np.fromiter(map(known.__getitem__, columns[k]), dtype=np.int32, count=len(lines)))
         for k, growing in numbers.items():
-            growing.add(_numbers(columns[k], named[k][0], lines, problems))
+            name = named[k][0]
+            values = _numbers(columns[k], name, lines, problems)
+            growing.add(_sound(values, name, columns[k], lines, problems))
         ids += columns[id_place]
         jobs += len(lines)
     if not jobs:
         raise no_rows(source, problems, "--map FILE.toml where this is not batchcast's own CSV")
-    made: dict[str, Values] = {}
+    by_name: dict[str, Values] = {}
     for k, (name, mark) in enumerate(named):
         if k == id_place:
-            made[name] = _ids(ids, mark)
+            by_name[name] = _ids(ids, mark)
         elif k in numbers:
-            values = numbers[k].join()
-            made[name] = np.full(jobs, np.nan) if values is None else values
+            whole = numbers[k].join()
+            by_name[name] = np.full(jobs, np.nan) if whole is None else whole
         else:
             known, growing = codes[k]
             joined = growing.join()
-            made[name] = _typed(np.full(jobs, -1, np.int32) if joined is None else joined, known.names, name, mark)
+            by_name[name] = _typed(np.full(jobs, -1, np.int32) if joined is None else joined, known.names, name, mark)
     notes = list(problems.notes())
-    if repeats := count_duplicates(np.asarray(made["job_id"])):
+    if repeats := count_duplicates(np.asarray(by_name["job_id"])):
         notes.append(f"{repeats} records repeat a job number that an earlier one has: all are kept")
-    return Trace(made, LogInfo(source=source, format="csv", dropped=problems.counts(), notes=tuple(notes)))
+    return Trace(by_name, LogInfo(source=source, format="csv", dropped=problems.counts(), notes=tuple(notes)))
 
 
 def _unmarked(name: str) -> tuple[str, str]:
@@ -142,9 +149,21 @@ def _numbers(texts: Sequence[str], name: str | None, lines: Sequence[int], probl
     return np.array([math.nan if value is None else value for value in values])
 
 
+def _sound(values: np.ndarray, name: str, texts: Sequence[str], lines: Sequence[int], problems: Problems) -> np.ndarray:
+    """Numbers with what no job can have unknown (`table.sound`); -1 is how many logs write unknown."""
+    known = COLUMNS.get(name)
+    if known is None or name in (*INSTANTS, "wait_time"):
+        return values
+    bad = (values < 0) | np.isinf(values)
+    for k in np.flatnonzero(bad & (values != -1)).tolist():
+        problems.unknown(lines[k], f"{name}: {'negative' if values[k] < 0 else 'endless'}, read as unknown", texts[k])
+    return np.where(bad, math.nan, values)
+
+
 def _float(text: str) -> float | None:
+    """A number, also with a decimal comma (a table program of many countries writes those); None for what is none."""
     try:
-        return float(text) if text else math.nan
+        return float(text.replace(",", ".", 1)) if text else math.nan
     except ValueError:
         return None
 
@@ -160,8 +179,8 @@ def _typed(codes: np.ndarray, names: dict[str, int], name: str, mark: str) -> Va
     elif name in COLUMNS or mark == "whole":
         values = [int(text) for text in texts] if all(map(_is_whole, texts)) else list(texts)
     elif all(_float(text) is not None for text in texts):
-        floats = np.array([*(float(text) for text in texts), math.nan])
-        return floats[codes]
+        floats = np.array([*(_float(text) for text in texts), math.nan], dtype=float)
+        return np.asarray(floats[codes])
     else:
         values = list(texts)
     ordered = sorted(range(len(values)), key=lambda k: (isinstance(values[k], str), values[k]))
@@ -213,8 +232,8 @@ def _json_texts(values: Nominal) -> list[str]:
 
 
 def _is_awkward(text: str) -> bool:
-    """Whether a text may not come back from a CSV cell as it was."""
-    return not text or any(c in "\r\0\ufeff" or "\ud800" <= c <= "\udfff" for c in text)
+    """Whether a text may not come back from a CSV cell as it was, or may be taken for a record of its own."""
+    return not text or any(c in "\n\r\0\ufeff" or "\ud800" <= c <= "\udfff" for c in text)
 
 
 def _is_whole(text: str) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ..errors import InputError, UsageError, input_error
 from .problems import Problems
+from .text import unix_text
 
 DELIMITERS = (",", ";", "\t", "|")
 _LONGEST_ROW = 1000
@@ -37,6 +38,7 @@ class CsvRows:
         encoding: str = "utf-8",
     ) -> None:
         self._problems = problems
+        self._is_record: Callable[[Sequence[str]], bool] | None = None
         self._feed = _Feed(blocks, _known(encoding), problems, source)
         first = self._feed.peek()
         self.delimiter = delimiter or delimiter_of(first)
@@ -48,10 +50,17 @@ class CsvRows:
                 source, f"no readable header line ({error})", line=1, value=first[:60], accepted="column names"
             ) from None
         self._feed.row_done()
-        _check_header(self.header, source)
+        check_header(self.header, source)
 
-    def batches(self, places: Sequence[int]) -> Iterator[tuple[list[int], list[tuple[str, ...]]]]:
-        """Line numbers, and the cells of the columns at `places`, one tuple a column; some ten thousand rows each."""
+    def batches(
+        self, places: Sequence[int], is_record: Callable[[Sequence[str]], bool] | None = None
+    ) -> Iterator[tuple[list[int], list[tuple[str, ...]]]]:
+        """Line numbers, and the cells of the columns at `places`, one tuple a column; some ten thousand rows each.
+
+        `is_record` says of the cells of one line whether they are a record by themselves: a row over several lines that
+        holds such a line was opened by a stray quote, and costs its first line instead of all of them.
+        """
+        self._is_record = is_record
         lines: list[int] = []
         rows: list[list[str]] = []
         for line, row in self._rows():
@@ -77,6 +86,11 @@ class CsvRows:
                 feed.retry()
                 continue
             if len(row) == width and not feed.has_nul:
+                if self._is_record and self._swallowed(feed.others):
+                    what = "a quote that is opened and takes whole records in"
+                    self._problems.drop(feed.first, what, feed.text)
+                    feed.retry()
+                    continue
                 yield feed.first, row
                 feed.row_done()
             elif not row or (len(row) > width and not any(row[width:]) and not feed.has_nul):
@@ -87,6 +101,13 @@ class CsvRows:
                 what = "a NUL byte" if feed.has_nul else f"{len(row)} cells instead of {width}"
                 self._problems.drop(feed.first, what, feed.text)
                 feed.retry()
+
+    def _swallowed(self, lines: Sequence[str]) -> bool:
+        """Whether one of the lines a row goes on over is a record by itself."""
+        return any(
+            len(cells) == len(self.header) and self._is_record is not None and self._is_record(cells)
+            for cells in csv.reader([line for line in lines if "\0" not in line], delimiter=self.delimiter)
+        )
 
 
 def delimiter_of(line: str) -> str:
@@ -129,14 +150,14 @@ class _Feed:
     def __next__(self) -> str:
         if len(self._taken) >= _LONGEST_ROW:
             raise StopIteration
-        found = self._again.pop() if self._again else next(self._lines, None)
-        if found is None:
+        numbered = self._again.pop() if self._again else next(self._lines, None)
+        if numbered is None:
             self.is_over = not self._taken
             raise StopIteration
-        self._taken.append(found)
-        if "\0" in found[1]:
+        self._taken.append(numbered)
+        if "\0" in numbered[1]:
             self.has_nul = True
-        return found[1]
+        return numbered[1]
 
     @property
     def first(self) -> int:
@@ -148,13 +169,18 @@ class _Feed:
         """Its first line."""
         return self._taken[0][1].rstrip("\r\n") if self._taken else ""
 
+    @property
+    def others(self) -> list[str]:
+        """The lines it goes on over, after its first."""
+        return [text for _, text in self._taken[1:]]
+
     def peek(self) -> str:
         """The first line, not taken."""
-        found = next(self._lines, None)
-        if found is None:
+        numbered = next(self._lines, None)
+        if numbered is None:
             return ""
-        self._again.append(found)
-        return found[1]
+        self._again.append(numbered)
+        return numbered[1]
 
     def row_done(self) -> None:
         """What was taken is used up."""
@@ -172,7 +198,6 @@ class _Feed:
                 raise input_error(
                     source, "is UTF-16 text", line=1, accepted="UTF-8, or a map's encoding", hint="iconv -f UTF-16"
                 )
-            raw = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
             try:
                 text = raw.decode(encoding)
             except UnicodeDecodeError:
@@ -184,7 +209,7 @@ class _Feed:
 
 def _raw_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
     rest = b""
-    for block in blocks:
+    for block in unix_text(blocks):
         lines = (rest + block).split(b"\n")
         rest = lines.pop()
         yield from lines
@@ -196,7 +221,8 @@ def _columns(rows: list[list[str]], places: Sequence[int]) -> list[tuple[str, ..
     return list(zip(*([row[place] for place in places] for row in rows)))
 
 
-def _check_header(header: Sequence[str], source: str) -> None:
+def check_header(header: Sequence[str], source: str) -> None:
+    """Raises InputError for a header without a name, or with one that stands twice."""
     if not any(header):
         raise input_error(source, "no header line", line=1, accepted="a first line of column names")
     for name in header:

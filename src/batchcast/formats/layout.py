@@ -12,7 +12,7 @@ COMMAND = (
     "ElapsedRaw,TimelimitRaw,ReqCPUS,AllocCPUS,ReqNodes,NNodes,ReqMem,ReqTRES,WorkDir"
 )
 _UNKNOWN = r"|Unknown|None|N/A|INVALID"
-_TIME = rf"\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?\S*|\d{{1,12}}{_UNKNOWN}"
+_TIME = rf"\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?\S*|\d{{1,12}}(\.\d*)?{_UNKNOWN}"
 _DURATION = rf"(\d+-)?\d+(:\d+){{0,2}}(\.\d+)?|UNLIMITED|Partition_Limit|INVALID{_UNKNOWN}"
 _NUMBER = r"\d*\.?\d*"
 _TRES = r"([\w./:-]+=[\w.]+(,[\w./:-]+=[\w.]+)*)?"
@@ -106,12 +106,12 @@ class Layout:
         """
         if not self.width < len(fields) <= self.width + MOST_PIECES:
             return None
-        found = [made for made in self._ways(fields) if self.fits(made)]
-        if not found:
+        fitting = [way for way in self._ways(fields) if self.fits(way)]
+        if not fitting:
             return None
         text = {self.place[name] for name in _FREE_TEXT if name in self.place}
-        sure = {tuple(field for k, field in enumerate(made) if k not in text) for made in found}
-        return found[0] if len(sure) == 1 else None
+        sure = {tuple(field for k, field in enumerate(way) if k not in text) for way in fitting}
+        return fitting[0] if len(sure) == 1 else None
 
     @property
     def ends_in_text(self) -> bool:
@@ -121,12 +121,12 @@ class Layout:
     def _ways(self, fields: Sequence[str]) -> Iterator[list[str]]:
         text = sorted(self.place[name] for name in _FREE_TEXT if name in self.place)
         for gifts in _shares(len(fields) - self.width, len(text)):
-            made, at = [], 0
+            way, at = [], 0
             for k in range(self.width):
                 take = 1 + (gifts[text.index(k)] if k in text else 0)
-                made.append(self.delimiter.join(fields[at : at + take]))
+                way.append(self.delimiter.join(fields[at : at + take]))
                 at += take
-            yield made
+            yield way
 
 
 def _shares(total: int, among: int) -> Iterator[tuple[int, ...]]:

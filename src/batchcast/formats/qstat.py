@@ -13,9 +13,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from ..columns import ASKED, HELD
 from ..errors import BatchcastError, InputError
 from ..units import parse_duration
-from .sighting import Sighting
+from .live_fields import read_fields
+from .ran import never_ran
+from .sighting import Field, Sighting
 
 _STATES = {
     "Q": "PENDING",
@@ -95,36 +98,39 @@ def sighting(job_id: str, a: Mapping[str, str]) -> Sighting | None:
     start = utc(a.get("stime", ""))
     used = parse_duration(a.get("resources_used.walltime", ""))
     end = start + used if not math.isnan(start + used) else utc(a.get("mtime", ""))
-    never_ran = ended and math.isnan(start)
+    withdrawn = ended and never_ran(start, False)
     pending = _STATES.get(letter) == "PENDING"
-    procs = _count(a.get("Resource_List.ncpus", "")) or _count(a.get("Resource_List.nodect", ""))
+    own = _own(a)
     return Sighting(
         job_id=short_id(job_id),
         raw_id=job_id,
         submit_time=submit,
-        state=ended_state(a.get("Exit_status", ""), never_ran) if ended else _STATES.get(letter, "COMPLETING"),
+        state=ended_state(a.get("Exit_status", ""), withdrawn) if ended else _STATES.get(letter, "COMPLETING"),
         certain=ended or _STATES.get(letter, "COMPLETING") != "COMPLETING",
-        start_time=math.nan if pending or never_ran else start,
+        start_time=math.nan if pending or withdrawn else start,
         end_time=end if ended else math.nan,
-        never_ran=never_ran,
+        never_ran=withdrawn,
         expected_start=utc(a.get("estimated.start_time", "")) if pending else math.nan,
         eligible_time=utc(a.get("Execution_Time", a.get("etime", ""))),
         reason=_REASONS.get(
             letter, "Dependency" if "depend" in a and letter == "H" else ("Priority" if pending else "")
         ),
-        req_time=parse_duration(a.get("Resource_List.walltime", "")),
-        procs=procs or math.nan,
-        nodes=_count(a.get("Resource_List.nodect", "")) or math.nan,
-        req_mem_kib=size_kib(a.get("Resource_List.mem", "")),
-        user_id=a.get("Job_Owner", "").partition("@")[0] or None,
-        group_id=a.get("egroup") or None,
-        account=a.get("Account_Name") or a.get("project") or None,
-        partition_id=a.get("queue") or None,
         priority=float(a["Priority"]) if re.fullmatch(r"-?\d+", a.get("Priority", "")) else math.nan,
         dependency=a.get("depend", ""),
-        job_name=a.get("Job_Name") or None,
-        req_procs=procs or math.nan,
+        asked=read_fields(ASKED, a, "pbs", own),
+        held={} if pending or withdrawn else read_fields(HELD, a, "pbs", {"alloc_procs": own["req_procs"]}),
     )
+
+
+def _own(a: Mapping[str, str]) -> dict[str, Field]:
+    """What PBS means in its own way: the owner at a host, sizes in words, an account or a project."""
+    procs = _count(a.get("Resource_List.ncpus", "")) or _count(a.get("Resource_List.nodect", ""))
+    return {
+        "req_procs": procs or math.nan,
+        "req_mem_kib": size_kib(a.get("Resource_List.mem", "")),
+        "user_id": a.get("Job_Owner", "").partition("@")[0] or None,
+        "account": a.get("Account_Name") or a.get("project") or None,
+    }
 
 
 def _is_wrapper(a: Mapping[str, str]) -> bool:
@@ -157,9 +163,9 @@ def utc(text: str) -> float:
         return math.nan
 
 
-def ended_state(status: str, never_ran: bool) -> str:
+def ended_state(status: str, withdrawn: bool) -> str:
     """PBS adds 256 to the signal that killed a job; walltime exceeded is -29."""
-    if never_ran:
+    if withdrawn:
         return "CANCELLED"
     if status in ("0", ""):
         return "COMPLETED"

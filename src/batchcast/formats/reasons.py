@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 WORDS: dict[str, str] = {
     "Resources": "next in line; waiting until enough of the machine is free",
     "Priority": "jobs with higher priority are ahead in the queue",
@@ -40,11 +42,84 @@ NEVER = frozenset(
         "BadConstraints",
         "InvalidAccount",
         "InvalidQOS",
+        "PartitionConfig",
     }
 )
-HELD = frozenset({"JobHeldUser", "JobHeldAdmin"})
-NOT_ELIGIBLE = HELD | {"Dependency", "BeginTime", "JobArrayTaskLimit"}
-"""Not waiting for the machine: a forecast counts from the moment this is over."""
+HELD = frozenset({"JobHeldUser"})
+_ADMIN = frozenset(
+    {
+        "JobHeldAdmin", "NodeDown", "PartitionDown", "PartitionInactive", "JobLaunchFailure", "FrontEndDown",
+        "ReservationDeleted", "AccountNotAllowed", "QOSNotAllowed", "SystemFailure",
+    }
+)  # fmt: skip
+
+
+class Rule(StrEnum):
+    """What ends a reason, and so how long a job with it still waits."""
+
+    MACHINE = "machine"
+    """The queue: the forecast issued at submission."""
+    NEVER = "never"
+    """Nothing: it cannot start as it is."""
+    ADMIN = "administrator"
+    """An administrator: nobody can say when."""
+    ELIGIBLE = "eligible"
+    """Its owner, a time, another job: the forecast counts from then."""
+    RESERVATION = "reservation"
+    """The beginning of its reservation, or the end of one that keeps its nodes."""
+    LIMIT = "limit"
+    """The end of jobs that hold what a limit gives: the limit's own queue."""
+
+
+def rule(reason: str) -> Rule:
+    """The rule of one of Slurm's reasons, 22.05 to 24.11; an unknown word is the queue's.
+
+    >>> rule("ReqNodeNotAvail, UnavailableNodes:n2").value, rule("QOSMaxJobsPerUserLimit").value, rule("Priority").value
+    ('administrator', 'limit', 'machine')
+    """
+    name = word(reason)
+    if name == "ReqNodeNotAvail":
+        return Rule.ADMIN if _unavailable(reason) else Rule.RESERVATION
+    if name in NEVER or "PerJob" in name:
+        return Rule.NEVER
+    if name in _ADMIN or ("Minutes" in name and "RunMinutes" not in name):
+        return Rule.ADMIN
+    if name in HELD | {"Dependency", "BeginTime"}:
+        return Rule.ELIGIBLE
+    if name in ("Reservation", "Reserved_for_maintenance"):
+        return Rule.RESERVATION
+    if name in ("JobArrayTaskLimit", "Licenses") or limit_of(name):
+        return Rule.LIMIT
+    return Rule.MACHINE
+
+
+def word(reason: str) -> str:
+    """The name of a reason, without what Slurm adds to it.
+
+    >>> word("(ReqNodeNotAvail, UnavailableNodes:n2)"), word("None")
+    ('ReqNodeNotAvail', '')
+    """
+    name = reason.strip("()").split(",")[0].split(":")[0].strip()
+    return "" if name == "None" else name
+
+
+def _unavailable(reason: str) -> str:
+    """The nodes that are down or drained, as ReqNodeNotAvail names them."""
+    return reason.partition("UnavailableNodes:")[2].strip(" )")
+
+
+def limit_of(name: str) -> str:
+    """Whose limit a reason names: `user`, `account`, `qos`, empty for none.
+
+    >>> limit_of("QOSMaxJobsPerUserLimit"), limit_of("AssocGrpCpuLimit"), limit_of("QOSGrpNodeLimit")
+    ('user', 'account', 'qos')
+    """
+    if not name.startswith(("Assoc", "QOS", "Max")) or not ("Limit" in name or "Grp" in name or "Max" in name):
+        return ""
+    if "Grp" in name:
+        return "account" if name.startswith("Assoc") else "qos"
+    return "account" if "PerAccount" in name or "PerAcct" in name else "user"
+
 
 _LIMIT_OF = {"Assoc": "the account or association", "QOS": "the QOS", "Job": "one job"}
 _LIMIT_ON = {
@@ -67,9 +142,11 @@ def plain_reason(reason: str) -> str:
     >>> plain_reason("Priority"), plain_reason("QOSMaxCpuPerUserLimit")
     ('jobs with higher priority are ahead in the queue', 'a limit of the QOS on processors per user is reached')
     """
-    name = reason.strip("()").split(",")[0].split(":")[0].strip()
-    if name in ("", "None"):
+    name = word(reason)
+    if not name:
         return "not looked at by the scheduler yet"
+    if name == "ReqNodeNotAvail" and rule(reason) is Rule.ADMIN:
+        return f"nodes it needs are drained or down: {_unavailable(reason)}"
     if name in WORDS:
         return WORDS[name]
     whose = next((words for key, words in _LIMIT_OF.items() if name.startswith(key)), "")

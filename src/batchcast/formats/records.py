@@ -83,10 +83,10 @@ class Records:
 
     def _odd(self, line: str, good: list[str]) -> list[list[str]]:
         """A line that is not plainly a record: a blank, a header, a torn line; the records it completes, if any."""
-        layout, found = self.layout, Layout.of(line)
-        if found is not None:
+        layout, new_layout = self.layout, Layout.of(line)
+        if new_layout is not None:
             self._give_up(len(self._torn))
-            self.layout = found
+            self.layout = new_layout
             self.headers += 1
             return []
         if layout is None:

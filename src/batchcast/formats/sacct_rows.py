@@ -10,18 +10,19 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 
+from ..columns import ASKED, HELD
 from ..errors import BatchcastError
 from ..units import parse_duration, parse_memory
-from .sighting import Sighting
-from .squeue import epoch, first, number
-from .tres import tres_gpus
+from .live_fields import number, read_fields
+from .ran import never_ran
+from .sighting import Field, Sighting
+from .squeue import epoch, first
 
-FIELDS = (
-    "JobID", "JobIDRaw", "Submit", "Eligible", "Start", "End", "State", "TimelimitRaw", "AllocCPUS", "ReqCPUS",
-    "AllocNodes", "ReqNodes", "ReqMem", "ReqTRES", "User", "Group", "Account", "Partition", "QOS", "Priority",
-    "AdminComment", "WorkDir", "JobName",
+_LIFE = (
+    "JobID", "JobIDRaw", "Submit", "Eligible", "Start", "End", "State", "Priority", "AllocNodes", "AdminComment",
 )  # fmt: skip
-"""What is asked of sacct(1), Slurm 22.05 and newer."""
+FIELDS = tuple(dict.fromkeys([*_LIFE, *(c.sacct for c in (*ASKED, *HELD) if c.sacct)]))
+"""What is asked of sacct(1), Slurm 22.05 and newer: a job's life, and every declared column."""
 
 _TASKS = re.compile(r"(\d+)_\[([\d,\-:]+)(?:%\d+)?\]")
 _USER_LIMIT = re.compile(r"(?:^|;)user_tl=(\d+)")
@@ -30,8 +31,8 @@ _USER_LIMIT = re.compile(r"(?:^|;)user_tl=(\d+)")
 def ended(record: Mapping[str, str]) -> Iterator[Sighting]:
     """The jobs a record says have ended: none of a job still open, several of array tasks withdrawn together.
 
-    `req_time` is the user's own limit where a submit plug-in noted it (`user_tl=MINUTES` in AdminComment), else the
-    last limit sacct knows. Raises BatchcastError for a record without an id or a submit time.
+    The limit is the user's own where a submit plug-in noted it (`user_tl=MINUTES` in AdminComment), else the last one
+    sacct knows. Raises BatchcastError for a record without an id or a submit time.
     """
     end, submit = epoch(record["End"]), epoch(record["Submit"])
     if not record["JobID"] or math.isnan(submit):
@@ -40,34 +41,35 @@ def ended(record: Mapping[str, str]) -> Iterator[Sighting]:
     if math.isnan(end) or state in ("PENDING", "RUNNING", "SUSPENDED"):
         return
     start = epoch(record["Start"])
-    never_ran = math.isnan(start) or number(record["AllocNodes"]) == 0
-    noted = _USER_LIMIT.search(record["AdminComment"])
-    nodes, procs = number(record["ReqNodes"]), number(record["ReqCPUS"])
+    withdrawn = never_ran(start, number(record["AllocNodes"]) == 0)
+    asked = read_fields(ASKED, record, "sacct", _own(record))
+    held = {} if withdrawn else read_fields(HELD, record, "sacct")
     for job_id in _task_ids(record["JobID"]):
         yield Sighting(
             job_id=job_id,
             raw_id=record["JobIDRaw"],
             submit_time=submit,
             state=state,
-            start_time=math.nan if never_ran else start,
+            start_time=math.nan if withdrawn else start,
             end_time=end,
-            never_ran=never_ran,
+            never_ran=withdrawn,
             eligible_time=epoch(record["Eligible"]),
-            req_time=parse_duration(noted[1] if noted else record["TimelimitRaw"]),
-            procs=number(record["AllocCPUS"]),
-            nodes=number(record["AllocNodes"]) or nodes,
-            req_mem_kib=parse_memory(record["ReqMem"], nodes=nodes, procs=procs),
-            req_gpus=tres_gpus(record["ReqTRES"]),
-            user_id=record["User"] or None,
-            group_id=record["Group"] or None,
-            account=record["Account"] or None,
-            partition_id=first(record["Partition"]),
-            qos=first(record["QOS"]),
             priority=number(record["Priority"]),
-            work_dir=record["WorkDir"] or None,
-            job_name=record["JobName"] or None,
-            req_procs=procs,
+            asked=asked,
+            held=held,
         )
+
+
+def _own(record: Mapping[str, str]) -> dict[str, Field]:
+    """What sacct means in its own way: minutes for limits, memory per node or processor, the first of several names."""
+    noted = _USER_LIMIT.search(record["AdminComment"])
+    nodes, procs = number(record["ReqNodes"]), number(record["ReqCPUS"])
+    return {
+        "req_time": parse_duration(noted[1] if noted else record["TimelimitRaw"]),
+        "req_mem_kib": parse_memory(record["ReqMem"], nodes=nodes, procs=procs),
+        "partition_id": first(record["Partition"]),
+        "qos": first(record["QOS"]),
+    }
 
 
 def _task_ids(job_id: str) -> Iterator[str]:

@@ -6,6 +6,8 @@ import re
 import shlex
 from collections.abc import Mapping
 
+from .tres import gres_gpus
+
 _LONG = {
     "p": "partition",
     "A": "account",
@@ -71,6 +73,24 @@ def processors(options: Mapping[str, str]) -> tuple[float, float]:
     per_node = options.get("ntasks-per-node")
     tasks = _count(options["ntasks"]) if "ntasks" in options else nodes * _count(per_node or "1")
     return tasks * _count(options.get("cpus-per-task", "1")), nodes
+
+
+def gpus(options: Mapping[str, str]) -> float:
+    """GPUs of a script: --gpus, or per node or per task times these, or of --gres; 0 where none are asked for.
+
+    >>> gpus({"gpus": "a100:2"}), gpus({"gpus-per-node": "4", "nodes": "2"}), gpus({"gres": "gpu:a100:2"}), gpus({})
+    (2.0, 8.0, 2.0, 0.0)
+    """
+    nodes = _count(options.get("nodes", "1"))
+    if "gpus" in options:
+        return gres_gpus(f"gpu:{options['gpus']}")
+    if "gpus-per-node" in options:
+        return nodes * gres_gpus(f"gpu:{options['gpus-per-node']}")
+    if "gpus-per-task" in options:
+        per_node = _count(options.get("ntasks-per-node", "1"))
+        tasks = _count(options["ntasks"]) if "ntasks" in options else nodes * per_node
+        return tasks * gres_gpus(f"gpu:{options['gpus-per-task']}")
+    return nodes * gres_gpus(options.get("gres", ""))
 
 
 def _count(text: str) -> float:

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-import numba
 import numpy as np
+
+from ..compiled import kernel
 
 _TEN = 10.0 ** np.arange(16)
 _NEWLINE, _SPACE, _TAB, _RETURN, _SEMICOLON, _MINUS, _DOT, _ZERO, _NINE = 10, 32, 9, 13, 59, 45, 46, 48, 57
 
 
-_OPTIONS: dict[str, Any] = {"nogil": True, "_nrt": False}
-
-
-def _compiled(function: Callable[..., Any]) -> Any:
-    """Compiled and cached on disk; where no cache can be written, compiled at every start (as `schedule.compiled`)."""
-    try:
-        return numba.njit(function, cache=True, **_OPTIONS)
-    except RuntimeError:  # numba: no locator available for the cache
-        return numba.njit(function, **_OPTIONS)
-
-
-@_compiled
+@kernel
 def scan_lines(
     data: np.ndarray, start: int, place: np.ndarray, numbers: np.ndarray, names: np.ndarray, odd: np.ndarray
 ) -> tuple[int, int, int, int]:

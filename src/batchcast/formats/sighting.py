@@ -16,12 +16,18 @@ FINISHED_STATES = frozenset(
 another: Slurm 22.05 shows a requeued job with times of neither run meanwhile, so such a sighting is not believed."""
 
 
+Field = float | str | None
+"""What a column of one job holds: a number (NaN unknown), or a name (None unknown)."""
+NOTHING: Mapping[str, Field] = {}
+
+
 class Sighting(NamedTuple):
     """One job as a batch system showed it. Seconds since the epoch, NaN unknown; limits in seconds, infinity unlimited.
 
     `start_time` is of a job that runs or ran, `expected_start` the system's own forecast of a waiting one. `state` is
     Slurm's long name, `certain` false while the job passes from one state to another. `never_ran`: it left the queue
-    without having had a node. Of an array task waiting together with others `raw_id` is the array's.
+    without having had a node. Of an array task waiting together with others `raw_id` is the array's. `asked` and
+    `held` are the columns declared in `columns.ASKED` and `columns.HELD`, by name.
     """
 
     job_id: str
@@ -35,21 +41,12 @@ class Sighting(NamedTuple):
     expected_start: float = math.nan
     eligible_time: float = math.nan
     reason: str = ""
-    req_time: float = math.nan
-    procs: float = math.nan
-    nodes: float = math.nan
-    req_mem_kib: float = math.nan
-    req_gpus: float = math.nan
-    user_id: str | None = None
-    group_id: str | None = None
-    account: str | None = None
-    partition_id: str | None = None
-    qos: str | None = None
     priority: float = math.nan
     dependency: str = ""
-    work_dir: str | None = None
-    job_name: str | None = None
-    req_procs: float = math.nan
+    reservation: str = ""
+    licenses: str = ""
+    asked: Mapping[str, Field] = NOTHING
+    held: Mapping[str, Field] = NOTHING
 
     @property
     def is_open(self) -> bool:

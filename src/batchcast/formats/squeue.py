@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from ..columns import ASKED, HELD
 from ..errors import BatchcastError
-from ..units import parse_duration, parse_memory
-from .sighting import FINISHED_STATES, OPEN_STATES, Sighting
-from .tres import parse_tres, tres_gpus
+from .live_fields import number, read_fields
+from .ran import never_ran
+from .sighting import FINISHED_STATES, OPEN_STATES, Field, Sighting
+from .tres import parse_tres
 
-FIELDS = (
-    "JobID", "JobArrayID", "SubmitTime", "StartTime", "EndTime", "EligibleTime", "RestartCnt", "State", "Reason",
-    "TimeLimit", "NumCPUs", "NumNodes", "tres-alloc", "UserName", "GroupName", "Account", "Partition", "QOS",
-    "PriorityLong", "Dependency", "NodeList", "WorkDir", "Name",
+_LIFE = (
+    "JobID", "JobArrayID", "SubmitTime", "StartTime", "EndTime", "EligibleTime", "State", "Reason", "PriorityLong",
+    "Dependency", "NodeList", "Reservation", "Licenses",
 )  # fmt: skip
-"""What is asked of squeue(1) -O, Slurm 22.05 and newer; names compare without case."""
+FIELDS = tuple(dict.fromkeys([*_LIFE, *(c.squeue for c in (*ASKED, *HELD) if c.squeue)]))
+"""What is asked of squeue(1) -O, Slurm 22.05 and newer: a job's life, and every declared column."""
 
 
 WAITING = ("PENDING", "CONFIGURING", "POWER_UP_NODE", "RESV_DEL_HOLD")
@@ -24,10 +26,11 @@ WAITING = ("PENDING", "CONFIGURING", "POWER_UP_NODE", "RESV_DEL_HOLD")
 def sighting(record: Mapping[str, str]) -> Sighting:
     """One squeue record. Raises BatchcastError for a job without an id or a submit time, and for a form not Slurm's.
 
-    >>> sighting({"JobID": "7", "SubmitTime": "100", "State": "PENDING", "TimeLimit": "10:00"}).req_time
+    >>> sighting({"JobID": "7", "SubmitTime": "100", "State": "PENDING", "TimeLimit": "10:00"}).asked["req_time"]
     600.0
     """
-    get = {k: ("" if v in ("N/A", "(null)") else v) for k, v in record.items()}.get
+    clean = {k: ("" if v in ("N/A", "(null)") else v) for k, v in record.items()}
+    get = clean.get
     state = get("State", "").split(" ")[0]
     submit = epoch(get("SubmitTime", ""))
     job_id = get("JobArrayID", "") or get("JobID", "")
@@ -36,42 +39,40 @@ def sighting(record: Mapping[str, str]) -> Sighting:
     start, end, nodes = epoch(get("StartTime", "")), epoch(get("EndTime", "")), get("NodeList", "")
     pending = state in WAITING and not nodes
     finished = state in FINISHED_STATES
-    never_ran = finished and not nodes
-    tres = parse_tres(get("tres-alloc", ""))
+    withdrawn = finished and never_ran(start, not nodes)
     return Sighting(
         job_id=job_id,
         raw_id=get("JobID", "") or job_id,
         submit_time=submit,
         state="PENDING" if pending else state,
         certain=pending or finished or state in OPEN_STATES,
-        start_time=math.nan if pending or never_ran else start,
+        start_time=math.nan if pending or withdrawn else start,
         end_time=end if finished else math.nan,
-        never_ran=never_ran,
+        never_ran=withdrawn,
         expected_start=start if pending else math.nan,
         eligible_time=epoch(get("EligibleTime", "")),
         reason="" if get("Reason", "") == "None" else get("Reason", ""),
-        req_time=parse_duration(get("TimeLimit", "")),
-        procs=number(get("NumCPUs", "")),
-        nodes=number(get("NumNodes", "")),
-        req_mem_kib=parse_memory(tres.get("mem", "")),
-        req_gpus=tres_gpus(get("tres-alloc", "")),
-        user_id=get("UserName") or None,
-        group_id=get("GroupName") or None,
-        account=get("Account") or None,
-        partition_id=first(get("Partition", "")),
-        qos=first(get("QOS", "")),
         priority=number(get("PriorityLong", "")),
         dependency=get("Dependency", ""),
-        work_dir=get("WorkDir") or None,
-        job_name=get("Name") or None,
-        req_procs=_asked(tres, get("NumCPUs", ""), pending or never_ran),
+        reservation=get("Reservation", ""),
+        licenses=get("Licenses", ""),
+        asked=read_fields(ASKED, clean, "squeue", _own(clean, pending or withdrawn)),
+        held={} if pending or withdrawn else read_fields(HELD, clean, "squeue"),
     )
 
 
-def _asked(tres: Mapping[str, str], cpus: str, no_nodes: bool) -> float:
-    """Processors asked for: TRES says it while a job has no nodes; afterwards it tells what the job holds."""
-    told = number(tres.get("cpu", "")) if no_nodes else math.nan
-    return told if told == told else number(cpus)
+def _own(record: Mapping[str, str], no_nodes: bool) -> dict[str, Field]:
+    """What squeue means in its own way: names of several partitions or QOS, and processors.
+
+    Processors asked for: TRES says it while a job has no nodes; afterwards it tells what the job holds.
+    """
+    cpus = record.get("NumCPUs", "")
+    from_tres = number(parse_tres(record.get("tres-alloc", "")).get("cpu", "")) if no_nodes else math.nan
+    return {
+        "partition_id": first(record.get("Partition", "")),
+        "qos": first(record.get("QOS", "")),
+        "req_procs": number(cpus) if math.isnan(from_tres) else from_tres,
+    }
 
 
 def first(names: str) -> str | None:
@@ -90,15 +91,3 @@ def epoch(text: str) -> float:
     (1795229481.0, nan)
     """
     return float(text) if text.isascii() and text.isdigit() and 0 < int(text) < 2**32 - 2 else math.nan
-
-
-def number(text: str) -> float:
-    """A count, with Slurm's K and M thousands (squeue shortens large ones); NaN when it is none.
-
-    >>> number("16"), number("2K"), number("1-4")
-    (16.0, 2000.0, 1.0)
-    """
-    word = text.strip().partition("-")[0]  # NumNodes of a waiting job may be a range: at least the first
-    scale = {"K": 1e3, "M": 1e6}.get(word[-1:].upper(), 1.0)
-    digits = word[:-1] if scale != 1 else word
-    return float(digits) * scale if digits.replace(".", "", 1).isdigit() and digits.isascii() else math.nan

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 
@@ -9,6 +11,8 @@ import numpy as np
 
 STAMP_FORMS = "2024-01-31T14:00:00 (local to --timezone), the same with +01:00 or Z, or seconds since 1970"
 _UNKNOWN = {"", "unknown", "none", "n/a", "invalid"}
+_EPOCH_SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]*)?|[0-9](\.[0-9]*)?[eE]\+?[0-9]{1,2}")
+"""Whole seconds, those of a column that pandas made real, and those it shortened (1.7e+09)."""
 _QUARTER = 900  # every zone's clock changes on a quarter of an hour
 _EPOCH = datetime(1970, 1, 1)
 
@@ -106,8 +110,10 @@ def _wall_seconds(texts: list[str]) -> np.ndarray | None:
     if not texts:
         return np.empty(0, dtype=np.int64)
     try:
-        return np.array(texts, dtype="datetime64[s]").astype(np.int64)
-    except ValueError:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # numpy reads a zone, and warns: such a time is no local one
+            return np.array(texts, dtype="datetime64[s]").astype(np.int64)
+    except (ValueError, Warning):
         return None
 
 
@@ -116,7 +122,7 @@ def _one(text: str) -> float | datetime | None:
     word = text.strip()
     if word.lower() in _UNKNOWN:
         return float("nan")
-    if word.isascii() and word.isdigit() and len(word) <= 12:
+    if _EPOCH_SECONDS.fullmatch(word):
         return float(word)
     try:
         stamp = datetime.fromisoformat(word)

@@ -179,20 +179,20 @@ def _as_trace(kept: dict[str, np.ndarray], header: SwfHeader, problems: Problems
     order = log_order(kept["submit_time"], ids)
     is_sorted = bool((order[1:] > order[:-1]).all())
     info = replace(header.info(), dropped=problems.counts())
-    made: dict[str, Values] = {}
+    columns: dict[str, Values] = {}
     for name in list(kept):
         values = kept.pop(name)
         values = values if is_sorted else values[order]
         if name == "status":
-            made[name] = _status_words(encode_whole(values))
+            columns[name] = _status_words(encode_whole(values))
         else:
-            made[name] = encode_whole(values) if name in NAMED and name != "job_id" else values
+            columns[name] = encode_whole(values) if name in NAMED and name != "job_id" else values
     notes = [*header.notes(rows + problems.dropped), *problems.notes()]
     if not is_sorted:
         notes.append("the records were not in order of submit time and job number: sorted")
     if repeats := count_duplicates(ids):
         notes.append(f"{repeats} records repeat a job number that an earlier one has: all are kept")
-    return Trace(made, replace(info, notes=tuple(notes)), is_sorted=True)
+    return Trace(columns, replace(info, notes=tuple(notes)), is_sorted=True)
 
 
 def _status_words(numbers: Nominal) -> Nominal:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from .ran import never_ran
+
 UNFINISHED = (
     "pending", "running", "suspended", "configuring", "completing", "resizing", "signaling", "stage_out"
 )  # fmt: skip
@@ -39,8 +41,8 @@ def run_and_wait(
     if no_start:
         begin = stop - length
     unfinished, withdrawn, pending = (are(status, words, which) for which in (UNFINISHED, WITHDRAWN, ("pending",)))
-    never = np.zeros(len(submit), dtype=bool) if no_start else np.isnan(begin)
-    never |= (withdrawn & (length == 0) & ~held) | pending
+    known = np.zeros(len(submit)) if no_start else begin  # no start recorded at all says nothing of any job
+    never = never_ran(known, withdrawn & (length == 0) & ~held) | pending
     run = np.where(never | unfinished, np.nan, length)
     wait = np.where(never, np.where(unfinished, np.nan, stop - submit), begin - submit)
     return run, wait
@@ -54,7 +56,7 @@ def are(codes: np.ndarray, words: Mapping[str, int], which: Sequence[str]) -> np
     """
     meant = np.zeros(len(words) + 1, dtype=bool)  # the last place is that of code -1
     meant[[words[word] for word in which if word in words]] = True
-    return meant[codes]
+    return np.asarray(meant[codes])
 
 
 def settle(

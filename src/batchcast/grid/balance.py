@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
 import numpy as np
-from numba import njit
+
+from ..compiled import allocating
+
+BEYOND_ROUNDING = 1e-9  # a step must lower the fullest resource by this share: rounding never looks like progress
+LOOKED_AT = 10_000_000  # pairs of jobs, or of job and resource, between two looks at a clock: some ten milliseconds
 
 
-@njit(cache=True)
-def prices(times, free, steps):  # pragma: no cover - compiled
+@allocating
+def prices(times: Any, free: Any, steps: Any) -> Any:  # pragma: no cover - compiled
     """Lower bound on the makespan and the resource prices that give it: (bound, prices (m,) summing to 1).
 
     For any prices w >= 0 of sum 1, sum_r w_r load_r is at most the makespan, and it is least when each job sits where
     w_r times[i, r] is least (the Lagrangian dual of the linear relaxation; its best value is the relaxation's
     optimum). Multiplicative weights: a resource that would be overloaded becomes dearer. O(steps n m).
     """
-    n, m = times.shape
+    m = times.shape[1]
     price = np.full(m, 1.0 / m)
+    best = price.copy()
+    return dearer(times, free, price, best, 0.0, 0, steps, steps), best
+
+
+@allocating
+def dearer(
+    times: Any, free: Any, price: Any, best: Any, bound: Any, begin: Any, end: Any, steps: Any
+) -> Any:  # pragma: no cover - compiled
+    """Steps `begin` to `end` of the `steps` of `prices`: the bound; `price` and `best` (m,) change in place."""
+    n, m = times.shape
     load = np.empty(m)
-    bound, best = 0.0, price.copy()
-    for step in range(steps):
+    for step in range(begin, end):
         load[:] = free
         value = 0.0
         for r in range(m):
@@ -32,113 +48,205 @@ def prices(times, free, steps):  # pragma: no cover - compiled
             load[column] += times[i, column]
             value += least
         if value > bound:
-            bound, best = value, price.copy()
+            bound = value
+            best[:] = price
         if value <= 0.0:
             break
         rate = 0.1 * 0.01 ** (step / steps)
         for r in range(m):
             price[r] *= np.exp(rate * min(load[r] / value - 1.0, 20.0))
         price /= price.sum()
+    return bound
+
+
+def priced(
+    times: np.ndarray, free: np.ndarray, steps: int, stop: Callable[[], bool] = lambda: False
+) -> tuple[float, np.ndarray]:
+    """The bound and prices of `prices`, with `stop` asked between its steps: they hold whenever it ends."""
+    price = np.full(times.shape[1], 1.0 / times.shape[1])
+    best, bound, at = price.copy(), 0.0, 0
+    stride = max(1, min(steps, LOOKED_AT // times.size))
+    while at < steps and not (at and stop()):
+        bound = dearer(times, free, price, best, bound, at, min(at + stride, steps), steps)
+        at += stride
     return bound, best
 
 
-@njit(cache=True)
-def _shift(member, count, place, where, load, times, i, r):  # pragma: no cover - compiled
+def settle(problem: Problem, standing: Standing, stop: Callable[[], bool] = lambda: False) -> float:
+    """`descend` to its end, or until `stop` says so: the makespan."""
+    left = 0
+    while left == 0:
+        value, left = descend(problem, standing, LOOKED_AT)
+        if stop():
+            break
+    return float(value)
+
+
+class Problem(NamedTuple):
+    """What does not change: times (n, m), when resources are free (m,), their prices (m,), and where a job may go.
+
+    `near` (n, c) lists each job's resources by price times time, cheapest first; `is_near` (n, m) tells the same, for
+    finite times only.
+    """
+
+    times: np.ndarray
+    free: np.ndarray
+    price: np.ndarray
+    near: np.ndarray
+    is_near: np.ndarray
+
+    @classmethod
+    def of(cls, times: np.ndarray, free: np.ndarray, price: np.ndarray, near: int) -> Problem:
+        """With each job's `near` cheapest resources by price times time."""
+        dear = price * times
+        count = min(near, times.shape[1])
+        cheapest = np.argsort(dear, axis=1, kind="stable")[:, :count]
+        is_near = np.zeros(times.shape, dtype=np.bool_)
+        np.put_along_axis(is_near, cheapest, True, axis=1)
+        return cls(times, free, price, np.ascontiguousarray(cheapest), is_near & np.isfinite(times))
+
+
+class Standing(NamedTuple):
+    """A mapping that moves change in place: where each job is (n,), loads (m,), and each resource's jobs as a list.
+
+    `member[r, :held[r]]` are the jobs on r in no order; `place[i]` is job i's position there.
+    """
+
+    where: np.ndarray
+    load: np.ndarray
+    member: np.ndarray
+    held: np.ndarray
+    place: np.ndarray
+
+    @classmethod
+    def of(cls, problem: Problem, where: np.ndarray) -> Standing:
+        """Of a mapping (n,)."""
+        n, m = problem.times.shape
+        count = np.bincount(where, minlength=m)
+        member = np.empty((m, n), dtype=np.int32)
+        order = np.argsort(where, kind="stable")
+        first = np.cumsum(count) - count
+        place = np.empty(n, dtype=np.int64)
+        place[order] = np.arange(n) - first[where[order]]
+        member[where, place] = np.arange(n)
+        return cls(where.copy(), loads(problem.times, problem.free, where), member, count, place)
+
+
+@allocating
+def _shift(problem: Any, standing: Any, i: Any, r: Any) -> Any:  # pragma: no cover - compiled
     """Job i to resource r: its load, its list, its place."""
+    where, load, member, count, place = standing
     old = where[i]
     last = member[old, count[old] - 1]
     member[old, place[i]], place[last] = last, place[i]
     count[old] -= 1
-    load[old] -= times[i, old]
+    load[old] -= problem.times[i, old]
     member[r, count[r]], place[i] = i, count[r]
     count[r] += 1
-    load[r] += times[i, r]
+    load[r] += problem.times[i, r]
     where[i] = r
 
 
-@njit(cache=True)
-def descend(times, near, is_near, price, where, load, member, count, place):  # pragma: no cover - compiled
-    """Moves and swaps off the fullest resource until none lowers it; of those that do, the least dear one.
+@allocating
+def descend(problem: Any, standing: Any, work: Any) -> Any:  # pragma: no cover - compiled
+    """Moves and swaps off the fullest resource while one lowers it: (makespan, work left; 0: not at the end yet).
 
-    Dear is the change of sum price load: it keeps jobs where the bound wants them. Jobs go to resources near them
-    only. Everything from `where` on changes in place. O(jobs on the fullest, times near, times jobs on each) a step.
+    Every step lowers the fullest resource by more than rounding could, and leaves the other one below it by as much,
+    so the makespan never rises and no step repeats. Of the steps that do, the least dear one is taken: dear is the
+    change of sum price load, which keeps jobs where the bound wants them. Jobs go to resources near them only. `work`
+    bounds the looked-at pairs of jobs; a call with more goes on where this one stopped.
     """
+    times, _, price, near, is_near = problem
+    _, load, member, count, _ = standing
     m = times.shape[1]
-    while True:
+    while work > 0:
         full = 0
         for r in range(1, m):
             if load[r] > load[full]:
                 full = r
         top = load[full]
+        least = BEYOND_ROUNDING * top
         best, job, column, other = np.inf, -1, -1, -1
         for at in range(count[full]):
             i = member[full, at]
             relief = times[i, full]
+            if relief <= least:
+                continue
             for r in near[i]:
-                if r == full:
+                if r == full or not is_near[i, r]:
                     continue
                 moved = price[r] * times[i, r] - price[full] * relief
-                if load[r] + times[i, r] < top and moved < best:
+                room = top - least - load[r] - times[i, r]
+                if room > 0.0 and moved < best:
                     best, job, column, other = moved, i, r, -1
-                room = top - load[r] - times[i, r]
+                work -= count[r]
                 for back in range(count[r]):
                     k = member[r, back]
-                    if is_near[k, full] and times[k, full] < relief and -times[k, r] < room:
+                    if is_near[k, full] and times[k, full] < relief - least and -times[k, r] < room:
                         dear = moved - price[r] * times[k, r] + price[full] * times[k, full]
                         if dear < best:
                             best, job, column, other = dear, i, r, k
         if job < 0:
-            return top
-        _shift(member, count, place, where, load, times, job, column)
+            return top, max(work, 1)
+        _shift(problem, standing, job, column)
         if other >= 0:
-            _shift(member, count, place, where, load, times, other, full)
+            _shift(problem, standing, other, full)
+        work -= m
+    return load.max(), 0
 
 
-@njit(cache=True)
-def kicked(times, free, where, price, near, kicks, jobs_a_kick, slack, target, rng):  # pragma: no cover - compiled
+@allocating
+def kicked(
+    problem: Any,
+    standing: Any,
+    best_where: Any,
+    kicks: Any,
+    jobs_a_kick: Any,
+    slack: Any,
+    target: Any,
+    work: Any,
+    rng: Any,
+) -> Any:  # pragma: no cover - compiled
     """Iterated descent: move a few random jobs to one of their nearest resources, descend, keep what is not worse.
 
-    `near` (n, c) lists each job's resources by price times time, cheapest first. `slack` is the relative loss that is
-    still accepted. Returns (makespan, where); stops after `kicks`, or at a makespan of at most `target`.
+    `standing` ends as the last mapping kept, `best_where` (n,) as the best one met. `slack` is the relative loss that
+    is still accepted. Returns (least makespan, kicks done); stops after `kicks`, at a makespan of at most `target`, or
+    when `work` looked-at pairs are used up.
     """
-    n, m = times.shape
-    is_near = np.zeros((n, m), dtype=np.bool_)
-    member = np.empty((m, n), dtype=np.int64)
-    count = np.zeros(m, dtype=np.int64)
-    place = np.empty(n, dtype=np.int64)
-    where = where.copy()
-    for i in range(n):
-        r = where[i]
-        member[r, count[r]], place[i] = i, count[r]
-        count[r] += 1
-        for r in near[i]:
-            is_near[i, r] = times[i, r] < np.inf
-    load = loads(times, free, where)
-    current = descend(times, near, is_near, price, where, load, member, count, place)
-    best, best_where, kept = current, where.copy(), where.copy()
-    for _ in range(kicks):
-        if best <= target:
-            break
-        for _ in range(jobs_a_kick):
+    times, _, _, near, is_near = problem
+    n = len(times)
+    where = standing.where
+    standing.load[:] = loads(times, problem.free, where)  # sums of many steps drift
+    best = current = standing.load.max()
+    best_where[:] = where
+    kept = where.copy()
+    done = 0
+    while done < kicks and best > target and work > 0:
+        for nth in range(jobs_a_kick):
             i = rng.integers(0, n)
+            full = standing.load.argmax()
+            if nth == 0 and standing.held[full] > 0:  # one of the jobs that hold the makespan up
+                i = standing.member[full, rng.integers(0, standing.held[full])]
             r = near[i, rng.integers(0, near.shape[1])]
             if is_near[i, r] and r != where[i]:
-                _shift(member, count, place, where, load, times, i, r)
-        made = descend(times, near, is_near, price, where, load, member, count, place)
-        if made <= current * (1.0 + slack):
-            if made < best:
-                best, best_where = made, where.copy()
-            current = made
+                _shift(problem, standing, i, r)
+        found, work = descend(problem, standing, work)
+        if found <= current * (1.0 + slack):
+            if found < best:
+                best = found
+                best_where[:] = where
+            current = found
             kept[:] = where
         else:
             for i in range(n):
                 if where[i] != kept[i]:
-                    _shift(member, count, place, where, load, times, i, kept[i])
-    return best, best_where
+                    _shift(problem, standing, i, kept[i])
+        done += 1
+    return loads(times, problem.free, best_where).max(), done
 
 
-@njit(cache=True)
-def loads(times, free, where):  # pragma: no cover - compiled
+@allocating
+def loads(times: Any, free: Any, where: Any) -> Any:  # pragma: no cover - compiled
     """When each resource ends its jobs, (m,). O(n)."""
     load = free.copy()
     for i in range(len(where)):

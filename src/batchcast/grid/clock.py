@@ -6,11 +6,11 @@ Order at one instant as everywhere (DESIGN, Events): ends, then submits, then on
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
-from numba import njit
 
+from ..compiled import allocating
 from ..errors import UsageError
 from .model import Jobs, Resources
 from .protocol import Batch, Heuristic
@@ -197,8 +197,8 @@ class _Run:
         )  # fmt: skip
 
 
-@njit(cache=True)
-def _all_fit(times):  # pragma: no cover - compiled
+@allocating
+def _all_fit(times: Any) -> Any:  # pragma: no cover - compiled
     """Every job has a resource that can hold it."""
     for i in range(times.shape[0]):
         r = 0
@@ -209,8 +209,8 @@ def _all_fit(times):  # pragma: no cover - compiled
     return True
 
 
-@njit(cache=True)
-def _best_ends(times, free, arrival):  # pragma: no cover - compiled
+@allocating
+def _best_ends(times: Any, free: Any, arrival: Any) -> Any:  # pragma: no cover - compiled
     """Earliest end of each job after the work resources are bound to, and on an idle grid at its arrival."""
     n, m = times.shape
     best, alone = np.full(n, np.inf), np.full(n, np.inf)
@@ -221,10 +221,23 @@ def _best_ends(times, free, arrival):  # pragma: no cover - compiled
     return best, alone
 
 
-@njit(cache=True)
+@allocating
 def _commit(
-    order, column, rows, times, free, deadline, now, keep, late, resource, start, finish, outcome, instant
-):  # pragma: no cover - compiled
+    order: Any,
+    column: Any,
+    rows: Any,
+    times: Any,
+    free: Any,
+    deadline: Any,
+    now: Any,
+    keep: Any,
+    late: Any,
+    resource: Any,
+    start: Any,
+    finish: Any,
+    outcome: Any,
+    instant: Any,
+) -> Any:  # pragma: no cover - compiled
     """Run a plan on the clock, resource by resource in plan order; jobs that would start at `keep` or later stay.
 
     `free` moves in place. True (k,) for the jobs that are settled: run, stopped or dropped.

@@ -8,16 +8,20 @@ late stays too late: that is what makes the first two incremental. Ties go to th
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
+from typing import Any
 
 import numpy as np
-from numba import njit
+
+from ..compiled import allocating, kernel
 
 MCT, MET, OLB, FAST_FIT, BEST_FIT = range(5)
 LARGEST_FIRST, SUFFERAGE, LONE_LAST, LEAST_SLACK = range(4)
 
 
-@njit(cache=True)
-def pairs(times, free, deadline, orders, by_slack, latest, urgent):  # pragma: no cover - compiled
+@allocating
+def pairs(
+    times: Any, free: Any, deadline: Any, orders: Any, by_slack: Any, latest: Any, urgent: Any
+) -> Any:  # pragma: no cover - compiled
     """Place, again and again, the feasible pair of least completion (`latest`: of least slack).
 
     `orders` (m, n) sorts the jobs of each resource by that key without its free time, which is the same for all of
@@ -90,8 +94,8 @@ def pairs(times, free, deadline, orders, by_slack, latest, urgent):  # pragma: n
     return placed[:done], resource
 
 
-@njit(cache=True)
-def _best_two(row, free, deadline):  # pragma: no cover - compiled
+@kernel
+def _best_two(row: Any, free: Any, deadline: Any) -> Any:  # pragma: no cover - compiled
     """First resource, its completion, the second one and its completion; a completion past the deadline is infinite."""
     first, second = -1, -1
     c_first, c_second = np.inf, np.inf
@@ -109,8 +113,10 @@ def _best_two(row, free, deadline):  # pragma: no cover - compiled
     return first, c_first, second, c_second
 
 
-@njit(cache=True)
-def jobs_by_key(times, by_resource, free, deadline, rule, urgent):  # pragma: no cover - compiled
+@allocating
+def jobs_by_key(
+    times: Any, by_resource: Any, free: Any, deadline: Any, rule: Any, urgent: Any
+) -> Any:  # pragma: no cover - compiled
     """Place, again and again, the job of largest key on its best resource: its best completion, or its sufferage.
 
     `by_resource` is the transposed matrix, read along a resource when its free time moved. A job is looked at afresh
@@ -186,8 +192,8 @@ def jobs_by_key(times, by_resource, free, deadline, rule, urgent):  # pragma: no
     return placed[:done], resource
 
 
-@njit(cache=True)
-def one_by_one(times, free, now, deadline, rule):  # pragma: no cover - compiled
+@allocating
+def one_by_one(times: Any, free: Any, now: Any, deadline: Any, rule: Any) -> Any:  # pragma: no cover - compiled
     """Each job in index order to the resource its rule names; unplaced where nothing qualifies. O(nm)."""
     n, m = times.shape
     free = free.copy()
@@ -229,8 +235,8 @@ def one_by_one(times, free, now, deadline, rule):  # pragma: no cover - compiled
     return placed[:done], resource
 
 
-@njit(cache=True)
-def sufferage_passes(times, free):  # pragma: no cover - compiled
+@allocating
+def sufferage_passes(times: Any, free: Any) -> Any:  # pragma: no cover - compiled
     """Maheswaran et al. 1999: passes in which a machine's holder gives way to a job of larger sufferage.
 
     Free times move after a pass, so a pass places at most one job a machine. O(passes n m).
@@ -266,8 +272,10 @@ def sufferage_passes(times, free):  # pragma: no cover - compiled
     return placed[:done], resource
 
 
-@njit(cache=True)
-def by_score(times, free, now, deadline, power, link, load_unit, urgent):  # pragma: no cover - compiled
+@allocating
+def by_score(
+    times: Any, free: Any, now: Any, deadline: Any, power: Any, link: Any, load_unit: Any, urgent: Any
+) -> Any:  # pragma: no cover - compiled
     """Jobs as they come, each on the feasible resource of largest `power (1 - load) + link`; pressing jobs first.
 
     `load` is the work a resource is bound to, in `load_unit`s. O(n^2 + nm) with the urgent rule, O(nm) without.

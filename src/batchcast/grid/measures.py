@@ -12,6 +12,8 @@ import numpy as np
 from .clock import REASONS, Outcome
 
 MEASURES = ("unfinished", "mean_wait", "mean_makespan")
+SHORT = {"unfinished": "UFJ", "mean_wait": "AWT", "mean_makespan": "AMJ"}
+"""The measures as Hao et al. 2014 abbreviate them."""
 
 
 def measure(outcome: Outcome) -> dict[str, float]:
@@ -68,7 +70,7 @@ def t_975(freedom: int) -> float:
         return (12.706, 4.303, 3.182, 2.776)[freedom - 1]
     z = NormalDist().inv_cdf(0.975)
     terms = (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
-    return z + sum(term / freedom ** (k + 1) for k, term in enumerate(terms))
+    return float(z + sum(term / freedom ** (k + 1) for k, term in enumerate(terms)))
 
 
 def load_and_unfinished(outcome: Outcome, resources: int, points: int = 200) -> dict[str, np.ndarray]:

@@ -126,7 +126,7 @@ class Model:
         for name, demand in self.jobs.demands.items():
             has = self.resources.attributes.get(name, np.zeros(len(self.resources)))
             times[np.greater.outer(np.nan_to_num(demand[jobs], nan=-np.inf), has)] = np.inf
-        return times
+        return np.asarray(times)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class Matrix:
 
     def rows(self, jobs: np.ndarray) -> np.ndarray:
         """The rows of the given jobs."""
-        return self.times[jobs]
+        return np.asarray(self.times[jobs])
 
 
 def duplicates(ids: Sequence[str]) -> np.ndarray:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import njit
+
+from ..compiled import allocating
 
 HANDFUL = 64
 
@@ -16,7 +19,7 @@ def resource_orders(keys: np.ndarray, less: np.ndarray | None = None) -> np.ndar
     """
     n, m = keys.shape
     if n <= HANDFUL:
-        return _small_orders(keys, np.zeros(n) if less is None else less, less is not None)
+        return np.asarray(_small_orders(keys, np.zeros(n) if less is None else less, less is not None))
     orders = np.empty((m, n), dtype=np.int32)
     for first in range(0, m, 32):
         block = keys[:, first : first + 32].T.copy(order="C")
@@ -27,8 +30,8 @@ def resource_orders(keys: np.ndarray, less: np.ndarray | None = None) -> np.ndar
     return orders
 
 
-@njit(cache=True)
-def _small_orders(keys, less, negate):  # pragma: no cover - compiled
+@allocating
+def _small_orders(keys: Any, less: Any, negate: Any) -> Any:  # pragma: no cover - compiled
     """`resource_orders` by insertion; NaN last, as numpy sorts it."""
     n, m = keys.shape
     orders = np.empty((m, n), dtype=np.int32)

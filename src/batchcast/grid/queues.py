@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import njit
+
+from ..compiled import allocating, kernel
 
 
-@njit(cache=True)
-def _chain(row, length, times, deadline, free, r, skip, job, at, worth, price):  # pragma: no cover - compiled
+@kernel
+def _chain(
+    row: Any,
+    length: Any,
+    times: Any,
+    deadline: Any,
+    free: Any,
+    r: Any,
+    skip: Any,
+    job: Any,
+    at: Any,
+    worth: Any,
+    price: Any,
+) -> Any:  # pragma: no cover - compiled
     """Cost of resource r's queue with entry `skip` out (-1: none) and `job` put in before entry `at` (-1: none).
 
     The sum of completions, less what each job is worth, plus the price of the time it takes; infinite when
@@ -29,8 +44,10 @@ def _chain(row, length, times, deadline, free, r, skip, job, at, worth, price): 
     return cost
 
 
-@njit(cache=True)
-def _best_place(queue, length, times, deadline, free, cost, job, worth, price):  # pragma: no cover - compiled
+@kernel
+def _best_place(
+    queue: Any, length: Any, times: Any, deadline: Any, free: Any, cost: Any, job: Any, worth: Any, price: Any
+) -> Any:  # pragma: no cover - compiled
     """The cheapest insertion of a job: (change of cost, resource, entry, tries)."""
     best, column, at, tries = np.inf, -1, -1, 0
     for r in range(len(free)):
@@ -44,8 +61,8 @@ def _best_place(queue, length, times, deadline, free, cost, job, worth, price): 
     return best, column, at, tries
 
 
-@njit(cache=True)
-def _put(queue, length, where, r, at, job):  # pragma: no cover - compiled
+@kernel
+def _put(queue: Any, length: Any, where: Any, r: Any, at: Any, job: Any) -> Any:  # pragma: no cover - compiled
     for k in range(length[r], at, -1):
         queue[r, k] = queue[r, k - 1]
     queue[r, at] = job
@@ -53,8 +70,8 @@ def _put(queue, length, where, r, at, job):  # pragma: no cover - compiled
     where[job] = r
 
 
-@njit(cache=True)
-def _take(queue, length, where, job):  # pragma: no cover - compiled
+@kernel
+def _take(queue: Any, length: Any, where: Any, job: Any) -> Any:  # pragma: no cover - compiled
     r = where[job]
     k = 0
     while queue[r, k] != job:
@@ -66,8 +83,10 @@ def _take(queue, length, where, job):  # pragma: no cover - compiled
     return k
 
 
-@njit(cache=True)
-def improve_queues(order, column, times, free, deadline, worth, price, budget):  # pragma: no cover - compiled
+@allocating
+def improve_queues(
+    order: Any, column: Any, times: Any, free: Any, deadline: Any, worth: Any, price: Any, budget: Any
+) -> Any:  # pragma: no cover - compiled
     """From a plan by descent: insert unplaced jobs, move, swap, and give up a job for a better one.
 
     Lowers the sum of completions less worth over placed jobs and never ends a job late. Stops at a local
@@ -113,8 +132,20 @@ def improve_queues(order, column, times, free, deadline, worth, price, budget): 
     return queue, length, where
 
 
-@njit(cache=True)
-def _swap(queue, length, where, times, free, deadline, worth, price, cost, job, allowed):  # pragma: no cover - compiled
+@kernel
+def _swap(
+    queue: Any,
+    length: Any,
+    where: Any,
+    times: Any,
+    free: Any,
+    deadline: Any,
+    worth: Any,
+    price: Any,
+    cost: Any,
+    job: Any,
+    allowed: Any,
+) -> Any:  # pragma: no cover - compiled
     """Put `job` in another's entry; the other takes job's entry, or its cheapest place, or is given up.
 
     First gain: (whether, tries).
@@ -176,8 +207,8 @@ def _swap(queue, length, where, times, free, deadline, worth, price, cost, job, 
     return False, tries
 
 
-@njit(cache=True)
-def as_plan(queue, length, times, free, until, now):  # pragma: no cover - compiled
+@allocating
+def as_plan(queue: Any, length: Any, times: Any, free: Any, until: Any, now: Any) -> Any:  # pragma: no cover - compiled
     """The jobs of each queue that start before `until` (or right now), in queue order; later ones stay waiting."""
     n = times.shape[0]
     order = np.empty(n, dtype=np.int64)

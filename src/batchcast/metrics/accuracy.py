@@ -6,9 +6,12 @@ Pairs with an unknown member (NaN: the job never ran, or nobody was asked) are l
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 import numpy as np
 
 SIZE_EDGES = np.array([2.0, 5.0, 17.0, 65.0])
+_EDGES = SIZE_EDGES.tolist()
 SIZE_CLASSES = ("1", "2-4", "5-16", "17-64", "65+")
 
 
@@ -49,14 +52,23 @@ def relative_accuracy(predicted: np.ndarray, actual: np.ndarray) -> np.ndarray:
     """
     high = np.maximum(predicted, actual)
     low = np.minimum(predicted, actual)
-    return np.divide(low, high, out=np.ones(np.shape(high)), where=high != 0)
+    return np.asarray(np.divide(low, high, out=np.ones(np.shape(high)), where=high != 0))
 
 
 def size_class(procs: np.ndarray) -> np.ndarray:
-    """Index into `SIZE_CLASSES` of each processor count, -1 where it is unknown.
+    """Index into `SIZE_CLASSES` of each processor count, -1 where it is unknown; of one count, see `size_class_of`.
 
     >>> [SIZE_CLASSES[k] for k in size_class(np.array([1.0, 4.0, 5.0, 64.0, 65.0]))]
     ['1', '2-4', '5-16', '17-64', '65+']
     """
     procs = np.asarray(procs, float)
     return np.where(np.isnan(procs), -1, np.searchsorted(SIZE_EDGES, procs, side="right"))
+
+
+def size_class_of(procs: float) -> int:
+    """`size_class` of one processor count.
+
+    >>> size_class_of(1), size_class_of(5), size_class_of(1000), size_class_of(float("nan"))
+    (0, 2, 4, -1)
+    """
+    return -1 if procs != procs else bisect_right(_EDGES, procs)

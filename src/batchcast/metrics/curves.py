@@ -52,7 +52,7 @@ def busy_share(start: np.ndarray, end: np.ndarray, procs: np.ndarray, edges: np.
     known = ~(np.isnan(start) | np.isnan(end) | np.isnan(procs))
     start, end, procs = start[known], end[known], procs[known]
     done = _work_before(start, procs, edges) - _work_before(end, procs, edges)
-    return np.diff(done) / (np.diff(edges) * total)
+    return np.asarray(np.diff(done) / (np.diff(edges) * total))
 
 
 def mean_count(since: np.ndarray, until: np.ndarray, edges: np.ndarray) -> np.ndarray:
@@ -64,7 +64,7 @@ def mean_count(since: np.ndarray, until: np.ndarray, edges: np.ndarray) -> np.nd
     [1.5, 0.0]
     """
     with np.errstate(invalid="ignore"):
-        return np.maximum(busy_share(since, until, np.ones(len(since)), edges, 1.0), 0.0)
+        return np.asarray(np.maximum(busy_share(since, until, np.ones(len(since)), edges, 1.0), 0.0))
 
 
 def _work_before(time: np.ndarray, procs: np.ndarray, edges: np.ndarray) -> np.ndarray:
@@ -74,7 +74,7 @@ def _work_before(time: np.ndarray, procs: np.ndarray, edges: np.ndarray) -> np.n
     count = np.searchsorted(time, edges)
     width = np.concatenate([[0.0], np.cumsum(procs)])[count]
     moment = np.concatenate([[0.0], np.cumsum(procs * time)])[count]
-    return width * edges - moment
+    return np.asarray(width * edges - moment)
 
 
 def cdf_distance(one: np.ndarray, other: np.ndarray) -> float:

@@ -13,14 +13,14 @@ def bounded_slowdown(wait: np.ndarray, run: np.ndarray, tau: float = TAU) -> np.
     >>> bounded_slowdown(np.array([90.0, 0.0]), np.array([1.0, 50.0])).tolist()
     [9.1, 1.0]
     """
-    return np.maximum(1.0, (wait + run) / np.maximum(run, tau))
+    return np.asarray(np.maximum(1.0, (wait + run) / np.maximum(run, tau)))
 
 
 def per_processor_bounded_slowdown(
     wait: np.ndarray, run: np.ndarray, procs: np.ndarray, tau: float = TAU
 ) -> np.ndarray:
     """max(1, (wait + run)/(procs*max(run, tau))) per job. Zotkin & Keleher (HPDC 1999)."""
-    return np.maximum(1.0, (wait + run) / (procs * np.maximum(run, tau)))
+    return np.asarray(np.maximum(1.0, (wait + run) / (procs * np.maximum(run, tau))))
 
 
 def measures(

@@ -16,11 +16,14 @@ def precision_recall(
     >>> precision_recall(np.array([10.0, 20.0, 90.0]), np.array([15.0, 70.0, 30.0]), 0.0, 60.0)
     (0.5, 0.5)
     """
-    said = (predicted >= low) & (predicted < high)
+    within = (predicted >= low) & (predicted < high)
     true = (actual >= low) & (actual < high)
-    both = int((said & true).sum())
+    both = int((within & true).sum())
     nothing = float("nan")
-    return (both / int(said.sum()) if said.any() else nothing, both / int(true.sum()) if true.any() else nothing)
+    return (
+        both / int(within.sum()) if within.any() else nothing,
+        both / int(true.sum()) if true.any() else nothing,
+    )
 
 
 def best_relative_error(predicted: np.ndarray, actual: np.ndarray, under: float = 3600.0, share: float = 0.9) -> float:

@@ -93,7 +93,7 @@ def ppert(point: np.ndarray, wait: np.ndarray, run: np.ndarray) -> np.ndarray:
     >>> ppert(np.array([120.0]), np.array([60.0]), np.array([60.0])).tolist()
     [0.5]
     """
-    return np.abs(point - wait) / np.maximum(wait + np.nan_to_num(run), 1.0)
+    return np.asarray(np.abs(point - wait) / np.maximum(wait + np.nan_to_num(run), 1.0))
 
 
 def rounded(wait: np.ndarray) -> np.ndarray:
@@ -103,7 +103,7 @@ def rounded(wait: np.ndarray) -> np.ndarray:
     [2700.0, 5400.0]
     """
     interval = np.array(INTERVALS_S)[np.searchsorted(BINS_S, wait, side="left")]
-    return np.ceil(wait / interval) * interval
+    return np.asarray(np.ceil(wait / interval) * interval)
 
 
 def bin_of(wait: np.ndarray) -> np.ndarray:
@@ -117,7 +117,7 @@ def bin_of(wait: np.ndarray) -> np.ndarray:
 
 def good(point: np.ndarray, wait: np.ndarray, run: np.ndarray) -> np.ndarray:
     """Whether a forecast is good: both rounded values in one bin, or PPErt at most 0.10."""
-    return (bin_of(rounded(point)) == bin_of(rounded(wait))) | (ppert(point, wait, run) <= 0.10)
+    return np.asarray((bin_of(rounded(point)) == bin_of(rounded(wait))) | (ppert(point, wait, run) <= 0.10))
 
 
 def ratio(point: np.ndarray, wait: np.ndarray) -> np.ndarray:
@@ -127,7 +127,7 @@ def ratio(point: np.ndarray, wait: np.ndarray) -> np.ndarray:
     [3.0, 1.0]
     """
     p, w = np.maximum(point, 1.0), np.maximum(wait, 1.0)
-    return np.maximum(p / w, w / p)
+    return np.asarray(np.maximum(p / w, w / p))
 
 
 def rms(error: np.ndarray) -> float:

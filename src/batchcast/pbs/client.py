@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,23 @@ class Pbs:
         """The transport's clock."""
         return float(self.transport.now())
 
+    def ticks(self) -> float:
+        """The transport's clock that nobody sets."""
+        return float(self.transport.ticks())
+
+    def ended(self, ids: Sequence[str], since: float) -> Snapshot:
+        """These jobs, as far as the server still knows how they ended."""
+        whole = self.history(since, math.inf)
+        return whole._replace(jobs=tuple(s for s in whole.jobs if s.job_id in ids))
+
+    def reservations(self) -> list[dict[str, Any]]:
+        """None that is known of: PBS gives no such reason."""
+        return []
+
+    def hides_jobs(self) -> bool:
+        """Whether the server hides jobs from other users now."""
+        return not self.as_text and self.site().private
+
     def snapshot(self) -> Snapshot:
         """Every job the server knows, subjobs one by one, finished ones as long as it keeps them."""
         return self._ask(JOBS_AS_TEXT if self.as_text else JOBS)
@@ -44,12 +62,12 @@ class Pbs:
     def jobs_of(self, user: str) -> Snapshot:
         """A user's jobs, likewise."""
         whole = self.snapshot()
-        return whole._replace(jobs=tuple(s for s in whole.jobs if s.user_id == user))
+        return whole._replace(jobs=tuple(s for s in whole.jobs if s.asked["user_id"] == user))
 
     def history_of(self, user: str, since: float, until: float) -> Snapshot:
         """The jobs of one user within the span."""
         whole = self.history(since, until)
-        return whole._replace(jobs=tuple(s for s in whole.jobs if s.user_id == user))
+        return whole._replace(jobs=tuple(s for s in whole.jobs if s.asked["user_id"] == user))
 
     def history(self, since: float, until: float) -> Snapshot:
         """The server's own history within the span; its accounting logs can be read with `read_trace` instead."""
@@ -89,21 +107,21 @@ class Pbs:
         broken = 0
         for job_id, attributes in parse_qstat(answer.text):
             try:
-                found = sighting(job_id, attributes)
+                job = sighting(job_id, attributes)
             except (BatchcastError, ValueError):
                 broken += 1
                 continue
-            if found is not None:
-                jobs.append(found)
+            if job is not None:
+                jobs.append(job)
         return Snapshot(answer.asked_at, tuple(jobs), broken)
 
 
 def _blocks(text: str, kind: str) -> list[tuple[str, dict[str, str]]]:
     """`Server: name` or `Queue: name` blocks with their attributes."""
-    found: list[tuple[str, dict[str, str]]] = []
+    blocks: list[tuple[str, dict[str, str]]] = []
     for line in text.splitlines():
         if match := re.match(rf"{kind}:?\s+(\S+)", line):
-            found.append((match[1], {}))
-        elif found and (match := re.match(r"\s+([A-Za-z_][\w.]*) = (.*)", line)):
-            found[-1][1][match[1]] = match[2]
-    return found
+            blocks.append((match[1], {}))
+        elif blocks and (match := re.match(r"\s+([A-Za-z_][\w.]*) = (.*)", line)):
+            blocks[-1][1][match[1]] = match[2]
+    return blocks

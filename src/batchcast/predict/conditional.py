@@ -6,6 +6,8 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from .protocol import Prediction
 
 
@@ -24,11 +26,11 @@ def given_waited(issued: Prediction, waited: float, levels: Sequence[float] = (0
     """
     if not issued.levels:
         point = issued.point if waited < issued.point else math.inf
-        return Prediction(point, (), (), issued.basis)
+        return replace(issued, point=point)
     xs, fs = _curve(issued)
     below = _cdf(xs, fs, max(waited, 0.0))
     answers = tuple(max(_inverse(xs, fs, below + level * (1 - below)), waited) for level in levels)
-    return Prediction(answers[0], tuple(levels), answers, issued.basis)
+    return replace(issued, point=answers[0], levels=tuple(levels), quantiles=answers)
 
 
 def _curve(issued: Prediction) -> tuple[list[float], list[float]]:

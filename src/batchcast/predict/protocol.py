@@ -2,19 +2,66 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from ..events.event import Event
-from ..events.state import SystemState
-from ..job import JobRequest
+import msgspec
+
+if TYPE_CHECKING:  # an answer from a store takes a Prediction, and neither events nor numpy
+    from ..events.event import Event
+    from ..events.state import SystemState
+    from ..job import JobRequest
 
 SHORTEST = 1.0
 
 
-class Prediction(NamedTuple):
-    """A forecast in seconds (at least 1): a point, quantiles at nominal `levels` (monotone), and the basis in words.
+class Grounds(StrEnum):
+    """What a forecast rests on, for code to ask; a text, so that it can be stored as it is.
 
-    >>> Prediction(600.0, (0.5, 0.9), (600.0, 1500.0), "two jobs of this user").quantiles[1]
+    >>> Grounds("class") is Grounds.CLASS
+    True
+    """
+
+    UNSTATED = "unstated"
+    NO_HISTORY = "no_history"
+    """Nothing to go by: the number is a placeholder, and no answer for a user."""
+    LIMIT = "limit"
+    """The user's limit, or what stands in for one."""
+    OWN_HISTORY = "own_history"
+    """Finished jobs of the same user."""
+    CLASS = "class"
+    """Finished jobs that look the same on some columns."""
+    EVERYONE = "everyone"
+    """All finished jobs together."""
+    MODEL = "model"
+    """A model or a distribution fitted to finished jobs."""
+    SIMULATION = "simulation"
+    """The schedule simulated forward."""
+    FALLBACK = "fallback"
+    """Another method answered in this one's place; the predictor's `falls_back_to` says which."""
+    SCHEDULER = "scheduler"
+    """The batch system's own estimate."""
+    ORACLE = "oracle"
+    """The answer itself."""
+
+
+class Prediction(msgspec.Struct, frozen=True, gc=False):
+    """A forecast: a point, quantiles, and what it rests on. Frozen; `msgspec.structs.replace` makes a changed one.
+
+    Parameters
+    ----------
+    point
+        Seconds, finite, at least 1.
+    levels
+        Nominal levels of the quantiles, in (0, 1), ascending.
+    quantiles
+        Seconds, one a level, at least 1, not descending.
+    basis
+        What it rests on in words, for people; nothing may be steered by it.
+    grounds
+        The same as one of a few kinds, for code.
+
+    >>> Prediction(600.0, (0.5, 0.9), (600.0, 1500.0), "two jobs of this user", Grounds.OWN_HISTORY).quantiles[1]
     1500.0
     """
 
@@ -22,6 +69,18 @@ class Prediction(NamedTuple):
     levels: tuple[float, ...] = ()
     quantiles: tuple[float, ...] = ()
     basis: str = ""
+    grounds: Grounds = Grounds.UNSTATED
+
+
+@runtime_checkable
+class Distribution(Protocol):
+    """All that a method knows of one job's value, for callers that need more than a few quantiles."""
+
+    def chance(self, span: float) -> float:
+        """The chance that the value is above `span` seconds, in [0, 1]; NaN where nothing is known."""
+
+    def given(self, elapsed: float) -> Distribution:
+        """The same for a job of which it is known that the value is above `elapsed` seconds."""
 
 
 @runtime_checkable
@@ -30,10 +89,16 @@ class Predictor(Protocol):
 
     `predict` is pure: it changes nothing and may be skipped for jobs nobody scores; at that moment the job itself is
     not yet in the state, earlier jobs of the same instant are. `observe` receives every event right after the state
-    took it in. Optional members: `refit(now)` with `refit_every_jobs` (submissions) or `refit_every_s` (seconds of the
-    log's clock), called by the clock before the submission at which it falls due; `revise(job, elapsed, at)` for a new
-    plan when a running job outlived its own; `predict_trace(trace, protocol, procs)` for a batch path that gives the
-    very numbers of the one-by-one path.
+    took it in.
+
+    Notes
+    -----
+    Optional members: `uses`, the columns it reads, which the gate checks (predict/gate.py); `target`, the column it
+    forecasts (`run_time` where it says nothing, or `wait_time`); `refit(now)` with `refit_every_jobs` (submissions) or
+    `refit_every_s` (seconds of the log's clock), called by the clock before the submission at which it falls due;
+    `revise(job, elapsed, at)` for a new plan when a running job outlived its own; `distribution(job, at)` for a
+    `Distribution`; `falls_back_to`, the method that answers where `grounds` is `Grounds.FALLBACK`;
+    `predict_trace(trace, protocol, procs)` for a batch path that gives the very numbers of the one-by-one path.
 
     >>> class Hour:
     ...     def predict(self, job, at):

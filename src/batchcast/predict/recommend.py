@@ -52,7 +52,7 @@ def recommend_limit(
     limit = math.ceil(limit / step - 1e-9) * step if step > 0 else limit
     if limit > most:
         limit, shaped = most, "the longest limit there is"
-    return Advice(limit, quantile, k, n, sum(was_cut), reached, shaped, ordered[-1][0])
+    return Advice(float(limit), quantile, k, n, sum(was_cut), reached, shaped, ordered[-1][0])
 
 
 def rule_of_thumb(run_times: Sequence[float], step: float = 300.0) -> float:

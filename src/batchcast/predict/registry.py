@@ -1,16 +1,18 @@
-"""Predictors by name: found as entry points, made from one syntax, `NAME:key=value,key=value`."""
+"""Predictors by name: found as entry points, or one's own as MODULE:CLASS; one syntax, `NAME:key=value,key=value`."""
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from ..errors import UsageError
+from .gate import check_predictor
 
 GROUPS = {
     "runtime": "batchcast.runtime_predictors",
@@ -27,19 +29,30 @@ def available(kind: str) -> Mapping[str, EntryPoint]:
 
 
 def parse_spec(spec: str) -> tuple[str, dict[str, str]]:
-    """`NAME:key=value,key=value` as a name and its parameters in text.
+    """`NAME:key=value,key=value` as a name and its parameters in text; NAME is registered, or MODULE:CLASS.
 
-    >>> parse_spec("last_2:need=2,round=down")
-    ('last_2', {'need': '2', 'round': 'down'})
+    >>> parse_spec("last_2:need=2,round=down"), parse_spec("my.methods:Mine:k=3")
+    (('last_2', {'need': '2', 'round': 'down'}), ('my.methods:Mine', {'k': '3'}))
     """
-    name, _, rest = spec.strip().partition(":")
+    name, rest = _name_and_rest(spec.strip())
     parameters: dict[str, str] = {}
     for item in filter(None, rest.split(",")):
         key, equals, value = item.partition("=")
         if not equals:
-            raise UsageError(f"not a parameter: {item!r} in {spec!r} (accepted: NAME:key=value,key=value)")
+            raise UsageError(
+                f"not a parameter: {item!r} in {spec!r} (accepted: NAME:key=value,key=value or MODULE:CLASS:key=value)"
+            )
         parameters[key.strip()] = value.strip()
     return name, parameters
+
+
+def _name_and_rest(spec: str) -> tuple[str, str]:
+    """The name, with its class where it is a module's, and what follows."""
+    name, _, rest = spec.partition(":")
+    attribute, _, parameters = rest.partition(":")
+    if attribute.isidentifier() and all(part.isidentifier() for part in name.split(".")):
+        return f"{name}:{attribute}", parameters
+    return name, rest
 
 
 def split_specs(text: str, kind: str = "runtime") -> list[str]:
@@ -47,38 +60,55 @@ def split_specs(text: str, kind: str = "runtime") -> list[str]:
 
     `all` stands for every registered method of the kind.
 
-    >>> split_specs("last_2:need=2,round=down,requested")
-    ['last_2:need=2,round=down', 'requested']
+    >>> split_specs("last_2:need=2,round=down,requested,mine:Own,k=3")
+    ['last_2:need=2,round=down', 'requested', 'mine:Own:k=3']
     """
     specs: list[str] = []
     for piece in filter(None, (p.strip() for p in text.split(","))):
         if specs and "=" in piece and ":" not in piece.split("=")[0]:
-            specs[-1] += ("," if ":" in specs[-1] else ":") + piece
+            specs[-1] += ("," if _name_and_rest(specs[-1])[1] else ":") + piece
         else:
             specs.append(piece)
     return [name for spec in specs for name in (available(kind) if spec == "all" else (spec,))]
 
 
 def load(kind: str, name: str) -> Any:
-    """The class behind a name; UsageError names the nearest ones."""
+    """The class behind a name, or any maker as MODULE:CLASS; UsageError names the nearest registered ones."""
+    if ":" in name:
+        return _imported(*name.split(":"))
     methods = available(kind)
     if name not in methods:
         near = get_close_matches(name, methods, n=3, cutoff=0.4)
         hint = f"did you mean {' or '.join(near)}?" if near else ""
-        raise UsageError(f"no {kind} method {name!r} (accepted: {', '.join(methods)})", hint=hint)
+        raise UsageError(f"no {kind} method {name!r} (accepted: {', '.join(methods)}, or MODULE:CLASS)", hint=hint)
     return methods[name].load()
 
 
-def make(kind: str, spec: str, **given: Any) -> Any:
+def _imported(module: str, name: str) -> Any:
+    try:
+        maker = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(
+            f"no predictor {module}:{name}: {error} (accepted: MODULE:CLASS of a module that Python finds)",
+            hint=f"run where {module.split('.')[0]}.py is, or put its folder on PYTHONPATH",
+        ) from None
+    if not callable(maker):
+        raise UsageError(f"{module}:{name} is neither a class nor a function (accepted: what makes a predictor)")
+    return maker
+
+
+def make(kind: str, spec: str, *, known_at_submit: Collection[str] | None = (), **given: Any) -> Any:
     """A method from its spec; `given` passes objects that text cannot name (answers, a generator), where asked for.
 
     Parameters are converted by the constructor's annotations: int, float, bool (yes/no), str, and tuples of text
-    parted by `+`. Raises UsageError for an unknown parameter, naming the accepted ones.
+    parted by `+`. Raises UsageError for an unknown parameter, naming the accepted ones, and for columns that are not
+    known at submission: those the table does not declare must be in `known_at_submit` (None leaves the check to the
+    caller).
     """
     name, text = parse_spec(spec)
     factory = load(kind, name)
     signature = inspect.signature(factory)
-    hints = typing.get_type_hints(factory.__init__) if inspect.isclass(factory) else typing.get_type_hints(factory)
+    hints = typing.get_type_hints(_function(factory))
     public = [p for p in signature.parameters if p not in OBJECTS]
     arguments: dict[str, Any] = {k: v for k, v in given.items() if k in signature.parameters}
     for key, value in text.items():
@@ -86,9 +116,15 @@ def make(kind: str, spec: str, **given: Any) -> Any:
             raise UsageError(f"{name} has no parameter {key!r} (accepted: {', '.join(public) or 'none'})")
         arguments[key] = _convert(name, key, value, hints.get(key, str))
     try:
-        return factory(**arguments)
+        method = factory(**arguments)
     except ValueError as error:
         raise UsageError(f"{spec}: {error}") from error
+    missing = [member for member in NEEDED.get(kind, ()) if not callable(getattr(method, member, None))]
+    if missing:
+        raise UsageError(f"{spec}: {type(method).__name__} has no {' and no '.join(missing)} (accepted: a predictor)")
+    if known_at_submit is not None:
+        check_predictor(method, known_at_submit, spec)
+    return method
 
 
 def takes(kind: str, name: str, parameter: str) -> bool:
@@ -96,6 +132,14 @@ def takes(kind: str, name: str, parameter: str) -> bool:
     return parameter in inspect.signature(load(kind, name)).parameters
 
 
+def _function(factory: Any) -> Any:
+    """Whose annotations say how text becomes parameters."""
+    if isinstance(factory, partial):
+        return factory.func
+    return factory.__init__ if inspect.isclass(factory) else factory
+
+
+NEEDED = {"runtime": ("predict", "observe"), "wait": ("predict", "observe")}
 OBJECTS = frozenset({"answers", "rng", "trace", "max_procs"})
 
 

@@ -13,18 +13,14 @@ COLUMNS = (
     TableColumn("jobs", "jobs", "count", "jobs scored: they ran, and the selection scores them"),
     TableColumn("mae_s", "mean error", "seconds", "mean absolute error, |predicted - actual|"),
     TableColumn("median_ae_s", "median error", "seconds", "half of the forecasts are off by no more"),
-    TableColumn("p95_ae_s", "95 % within", "seconds", "95th percentile of the absolute error", minor=True),
+    TableColumn("p95_ae_s", "95 % within", "seconds", "95th percentile of the absolute error"),
     TableColumn(
         "apa", "accuracy (apa)", "ratio", "mean of min(predicted, actual) / max(predicted, actual); 1 is perfect"
     ),
     TableColumn("underestimate_rate", "underestimates", "share", "jobs that ran longer than predicted"),
-    TableColumn(
-        "mean_shortfall_s", "mean shortfall", "seconds", "by how much those ran longer, on average", minor=True
-    ),
+    TableColumn("mean_shortfall_s", "mean shortfall", "seconds", "by how much those ran longer, on average"),
     TableColumn("coverage_90", "90 % bound held", "share", "jobs that ended within the forecast's own 90 % bound"),
-    TableColumn(
-        "seconds", "took, s", "number", "time spent inside the predictor, without the replay's own", minor=True
-    ),
+    TableColumn("seconds", "took, s", "number", "time spent inside the predictor, without the replay's own"),
 )
 GROUPS_SHOWN = 20
 PROTOCOLS = {
@@ -45,7 +41,7 @@ def accuracy_table(
         rows, note = _largest(rows)
         columns[1:1] = [TableColumn("group", {"size": "processors"}.get(by, by))]
         columns.pop()
-    note = " ".join(filter(None, (note, lacking)))
+    note = " ".join(filter(None, (note, lacking, stand_ins(rows))))
     heading = f"Run-time forecasts{f' by {by}' if by else ''} · {PROTOCOLS[protocol]} · {selection_words(settings)}"
     return Table(heading, columns, [{**row, "predictor": named(row["predictor"])} for row in rows], note)
 
@@ -67,6 +63,20 @@ def _marked(rows: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]],
     for predictor, fields in lacking.items():
         by_fields.setdefault(fields.replace(" ", ", "), []).append(predictor)
     return marked, " ".join(f"* {', '.join(who)}: nothing known of {fields}." for fields, who in by_fields.items())
+
+
+def stand_ins(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Who answered in whose place, for how much of the jobs.
+
+    >>> stand_ins([{"predictor": "irpa", "answered_by": "recent_mean", "answered_by_share": 1.0}])
+    'irpa: 100 % answered by recent_mean.'
+    """
+    answered: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        if row.get("answered_by"):
+            share = f"{100 * row['answered_by_share']:.{0 if row['answered_by_share'] == 1.0 else 1}f} %"
+            answered.setdefault((share, row["answered_by"]), []).append(str(row["predictor"]).removesuffix(" *"))
+    return " ".join(f"{', '.join(who)}: {share} answered by {name}." for (share, name), who in answered.items())
 
 
 def _largest(rows: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mapping[str, Any]], str]:

@@ -23,16 +23,12 @@ class Callout:
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """One column of a table: the key in its rows, the heading, how values print, and what the heading means.
-
-    A `minor` column is left out where a terminal is too narrow; the page has it always.
-    """
+    """One column of a table: the key in its rows, the heading, how values print, and what the heading means."""
 
     key: str
     title: str
     kind: Kind = "text"
     meaning: str = ""
-    minor: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..evaluate.evaluation import ORACLE, YARDSTICK, Evaluation
+from ..evaluation.evaluation import ORACLE, YARDSTICK, Evaluation
 from .accuracy import named
 from .blocks import Choices, Figure
 from .words import policy_words
@@ -16,19 +16,19 @@ FIXED = {YARDSTICK: 0, ORACLE: 3, "recorded": RECORDED_SLOT}
 FREE = (1, 2, 4, 5, 6, 7)
 
 
-def slots_of(found: Evaluation) -> dict[str, int]:
+def slots_of(evaluation: Evaluation) -> dict[str, int]:
     """A place in the page's palette for every predictor: the yardstick, the oracle and the record keep theirs.
 
     More than six forecasts share colours (and differ in nothing else but their names): the boxes help.
     """
-    others = [name for name in found.scores.points if name not in FIXED]
+    others = [name for name in evaluation.scores.points if name not in FIXED]
     return {**FIXED, **{name: FREE[place % len(FREE)] for place, name in enumerate(others)}}
 
 
-def choices(found: Evaluation) -> Choices:
+def choices(evaluation: Evaluation) -> Choices:
     """The boxes of a page: its policies and its predictors, by the words that stand on them."""
-    policies = list(dict.fromkeys(each.policy for each in found.outcomes))
-    specs = list(dict.fromkeys([*found.scores.points, *(each.predictor for each in found.outcomes)]))
+    policies = list(dict.fromkeys(each.policy for each in evaluation.outcomes))
+    specs = list(dict.fromkeys([*evaluation.scores.points, *(each.predictor for each in evaluation.outcomes)]))
     return Choices({name: policy_words(name) for name in policies}, {name: named(name) for name in specs})
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ..evaluate.comparison import Comparison
+from ..evaluation.comparison import Comparison
 from ..units import format_duration
 from .accuracy import named
 from .blocks import Block, Callout, Kind, Table, TableColumn, shown
@@ -24,34 +24,34 @@ SCHEDULE: tuple[tuple[str, str, Kind], ...] = (
 )
 
 
-def comparison_blocks(found: Comparison, level: float) -> list[Block]:
+def comparison_blocks(comparison: Comparison, level: float) -> list[Block]:
     """Whether the two are like for like, what differs in settings, forecasts, schedules and validity."""
-    made: list[Block] = [_verdict(found, level)]
-    if settings := found.part("setting"):
+    blocks: list[Block] = [_verdict(comparison, level)]
+    if settings := comparison.part("setting"):
         columns = [TableColumn("setting", "setting"), TableColumn("a", "A"), TableColumn("b", "B")]
         rows = [{k: _plain(v) for k, v in row.items() if k != "part"} for row in settings]
-        made.append(Table("Settings that differ", columns, rows))
-    if forecasts := found.part("forecast"):
+        blocks.append(Table("Settings that differ", columns, rows))
+    if forecasts := comparison.part("forecast"):
         columns = [TableColumn("predictor", "predictor"), *_columns(FORECAST)]
-        made.append(Table("Forecasts (change: B - A)", columns, [_shown(row, FORECAST) for row in forecasts]))
-    if schedules := found.part("schedule"):
-        made.append(_schedules(schedules, level))
-    for row in found.part("validity"):
-        made.append(
+        blocks.append(Table("Forecasts (change: B - A)", columns, [_shown(row, FORECAST) for row in forecasts]))
+    if schedules := comparison.part("schedule"):
+        blocks.append(_schedules(schedules, level))
+    for row in comparison.part("validity"):
+        blocks.append(
             "Validity, recorded over simulated mean wait: "
             f"{_ratio(row['recorded_over_simulated_a'])} in A ({_trust(row['trusted_a'])}), "
             f"{_ratio(row['recorded_over_simulated_b'])} in B ({_trust(row['trusted_b'])})."
         )
-    return [*made, *(f"{text[0].upper()}{text[1:]}." for text in found.only)]
+    return [*blocks, *(f"{text[0].upper()}{text[1:]}." for text in comparison.only)]
 
 
-def _verdict(found: Comparison, level: float) -> Callout:
-    if found.unlike:
-        text = f"{'; '.join(found.unlike)}. The differences below mix that with whatever else changed."
+def _verdict(comparison: Comparison, level: float) -> Callout:
+    if comparison.unlike:
+        text = f"{'; '.join(comparison.unlike)}. The differences below mix that with whatever else changed."
         return Callout(text, "warning", "Not like for like:")
-    schedules = found.part("schedule")
-    changed = [row for row in found.rows if any(_is_change(k, v) for k, v in row.items())]
-    if not changed and not found.part("setting") and not found.only:
+    schedules = comparison.part("schedule")
+    changed = [row for row in comparison.rows if any(_is_change(k, v) for k, v in row.items())]
+    if not changed and not comparison.part("setting") and not comparison.only:
         return Callout("The same log, settings and results.", "good", "Like for like:")
     text = "the same log and selection."
     known = [row for row in schedules if row["wait_change_low_s"] == row["wait_change_low_s"]]
@@ -59,7 +59,7 @@ def _verdict(found: Comparison, level: float) -> Callout:
         beyond = [row for row in known if row["wait_change_low_s"] > 0 or row["wait_change_high_s"] < 0]
         text += (
             f" {len(beyond)} of {len(known)} schedules differ in mean wait by more than the {100 * level:g} % interval "
-            "puts down to which weeks were seen."
+            "puts down to a few bursts."
         )
     return Callout(text, "good", "Like for like:")
 
@@ -67,23 +67,23 @@ def _verdict(found: Comparison, level: float) -> Callout:
 def _schedules(rows: list[Mapping[str, Any]], level: float) -> Table:
     columns = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with"), *_columns(SCHEDULE)]
     columns.insert(5, TableColumn("interval", f"{100 * level:g} % interval", "text"))
-    made = []
+    shown_rows = []
     for row in rows:
         low, high = row["wait_change_low_s"], row["wait_change_high_s"]
         same = "0" if not low and not high else f"{_signed(low, 'seconds')} to {_signed(high, 'seconds')}"
         interval = same if low == low else "not available"
-        made.append({**_shown(row, SCHEDULE), "interval": interval, "policy": policy_words(row["policy"])})
+        shown_rows.append({**_shown(row, SCHEDULE), "interval": interval, "policy": policy_words(row["policy"])})
     reasons = dict.fromkeys(row["no_interval"] for row in rows if row.get("no_interval"))
     blocks = dict.fromkeys(row["blocks"] for row in rows if row["blocks"])
-    note = [f"Interval of the change in mean wait: bootstrap over {', '.join(blocks)} of submission."] if blocks else []
+    note = [f"Interval of the change in mean wait: bootstrap over {', '.join(blocks)}."] if blocks else []
     note += [f"No interval where {reason}." for reason in reasons]
-    return Table("Simulated schedules (change: B - A)", columns, made, " ".join(note))
+    return Table("Simulated schedules (change: B - A)", columns, shown_rows, " ".join(note))
 
 
 def _columns(measures: tuple[tuple[str, str, Kind], ...]) -> list[TableColumn]:
     return [
-        TableColumn(f"{key}_{side}", f"{title} {word}", kind if side != "change" else "text", minor=place > 0)
-        for place, (key, title, kind) in enumerate(measures)
+        TableColumn(f"{key}_{side}", f"{title} {word}", kind if side != "change" else "text")
+        for key, title, kind in measures
         for side, word in (("a", "A"), ("b", "B"), ("change", "change"))
     ]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..evaluate.evaluation import ORACLE, YARDSTICK, Evaluation
-from ..evaluate.periods import periods
+from ..evaluation.evaluation import ORACLE, YARDSTICK, Evaluation
+from ..evaluation.periods import periods
 from ..events.recorded import outcome
 from ..metrics.curves import busy_share, running_mean
 from . import figures
@@ -16,9 +16,12 @@ from .accuracy import accuracy_table
 from .axes import span
 from .blocks import Block, Callout, Figure, Section, Table, TableColumn
 from .choose import choices, chosen, row_marks, slots_of
+from .difference import FORECAST, SCHEDULE, difference_blocks
 from .glance import LEAST_PERIODS, glance_table
+from .interval_figures import interval_figures
 from .machine import machine_blocks
-from .words import opening, policy_notes, policy_words, validity_line
+from .validity import validity_line
+from .words import opening, policy_notes, policy_words
 
 SCHEDULE_COLUMNS = (
     TableColumn("policy", "policy", "text", "who goes first and what may pass it, see below"),
@@ -32,46 +35,68 @@ SCHEDULE_COLUMNS = (
         "better than knowing the truth",
     ),
     TableColumn("median_wait_s", "median wait", "seconds", "half of the jobs wait no longer"),
-    TableColumn("p95_wait_s", "95 % wait", "seconds", "95th percentile of the wait", minor=True),
+    TableColumn("p95_wait_s", "95 % wait", "seconds", "95th percentile of the wait"),
     TableColumn(
         "mean_bounded_slowdown", "mean slowdown", "number", "bounded: max(1, (wait + run) / max(run, 10 s)), tau = 10 s"
     ),
-    TableColumn("median_bounded_slowdown", "median slowdown", "number", "the same, median", minor=True),
-    TableColumn(
-        "utilization", "utilization", "share", "processor time used / (machine x first submit to last end)", minor=True
-    ),
-    TableColumn("backfilled_share", "backfilled", "share", "jobs started past a waiting head job", minor=True),
-    TableColumn("corrections", "corrections", "count", "plans replaced because a job outlived them", minor=True),
+    TableColumn("median_bounded_slowdown", "median slowdown", "number", "the same, median"),
+    TableColumn("utilization", "utilization", "share", "processor time used / (machine x first submit to last end)"),
+    TableColumn("backfilled_share", "backfilled", "share", "jobs started past a waiting head job"),
+    TableColumn("corrections", "corrections", "count", "plans replaced because a job outlived them"),
 )
 
 
-def sections(found: Evaluation, settings: Mapping[str, Any], preface: str = "") -> list[Section]:
+def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str = "") -> list[Section]:
     """The page's sections: in short (after a `preface`), the log at a glance, limits, forecasts, schedules, machine."""
     head: list[Block] = [Callout(preface)] if preface else []
-    slots = slots_of(found)
-    made = [
-        Section("In short", [*head, *opening(found), validity_line(found), choices(found)]),
-        Section("The log at a glance", [glance_table(found), *_glance_figures(found)]),
-        Section("How wrong are the limits", [_limits_sentence(found), _limits_figure(found, slots)]),
-        Section("How good are the forecasts", [_accuracy(found, settings), *_error_figures(found, slots)]),
-        Section("How much sooner would jobs start", _schedule_blocks(found, slots)),
+    slots = slots_of(evaluation)
+    parts = [
+        Section("In short", [*head, *opening(evaluation), validity_line(evaluation), choices(evaluation)]),
+        Section("The log at a glance", [glance_table(evaluation), *_glance_figures(evaluation)]),
+        Section("How wrong are the limits", [_limits_sentence(evaluation), _limits_figure(evaluation, slots)]),
+        Section(
+            "How good are the forecasts",
+            [_accuracy(evaluation, settings), *_forecast_differences(evaluation), *_error_figures(evaluation, slots)],
+        ),
+        Section("How much sooner would jobs start", _schedule_blocks(evaluation, slots)),
     ]
-    return [*made, Section("The machine over time", machine_blocks(found, slots))] if found.outcomes else made
+    return (
+        [*parts, Section("The machine over time", machine_blocks(evaluation, slots))] if evaluation.outcomes else parts
+    )
 
 
-def _accuracy(found: Evaluation, settings: Mapping[str, Any]) -> Table:
-    rows = [row_marks(row) for row in found.accuracy_rows()]
-    return accuracy_table(rows, found.scores.protocol, settings)
+def _accuracy(evaluation: Evaluation, settings: Mapping[str, Any]) -> Table:
+    rows = [row_marks(row) for row in evaluation.accuracy_rows()]
+    return accuracy_table(rows, evaluation.scores.protocol, settings)
 
 
-def _glance_figures(found: Evaluation) -> list[Figure]:
-    trace = found.trace
+def _forecast_differences(evaluation: Evaluation) -> list[Block]:
+    rows = [row_marks(row) for row in evaluation.accuracy_rows()]
+    blocks = difference_blocks(rows, FORECAST, [TableColumn("predictor", "predictor")])
+    return [*blocks, *interval_figures(rows, FORECAST, ["predictor"])]
+
+
+def _schedule_differences(evaluation: Evaluation) -> list[Block]:
+    rows = [{**row_marks(row), "policy": policy_words(row["policy"])} for row in evaluation.schedule_rows()]
+    naming = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with")]
+    blocks = difference_blocks(rows, SCHEDULE, naming)
+    return [*blocks, OF_ONE_RUN, *interval_figures(rows, SCHEDULE, ["policy", "predictor"])] if blocks else []
+
+
+OF_ONE_RUN = (
+    "The intervals of schedules are of pairs of waits and slowdowns of one run each: how the rest of a schedule moves "
+    "when a few jobs change is left out (`batchcast simulate --replicates N` runs the log again with jobs left out)."
+)
+
+
+def _glance_figures(evaluation: Evaluation) -> list[Figure]:
+    trace = evaluation.trace
     edges, starts, unit = periods(trace)
     if len(starts) < LEAST_PERIODS:
         return []
     which = np.searchsorted(edges, trace.submit_time, side="right") - 1
     count = np.bincount(which, minlength=len(starts))
-    made = [
+    drawn = [
         figures.lines(
             f"Arrivals per {unit}",
             {"jobs": (starts, count)},
@@ -86,8 +111,8 @@ def _glance_figures(found: Evaluation) -> list[Figure]:
         begun = submit + wait
         inside = np.clip(edges, submit[0], submit[-1])  # not the days before the log or after its last submission
         with np.errstate(invalid="ignore"):
-            busy = busy_share(begun, begun + run, trace.procs(found.procs), inside, total)
-        made.append(
+            busy = busy_share(begun, begun + run, trace.procs(evaluation.procs), inside, total)
+        drawn.append(
             figures.lines(
                 f"Utilization per {unit}, as recorded",
                 {"busy": (starts, busy)},
@@ -101,7 +126,7 @@ def _glance_figures(found: Evaluation) -> list[Figure]:
         waits = [np.maximum(trace.wait_time[known & (which == k)], 0) for k in range(len(starts))]
         mean = np.array([w.mean() if len(w) else np.nan for w in waits])
         half = np.array([np.median(w) if len(w) else np.nan for w in waits])
-        made.append(
+        drawn.append(
             figures.lines(
                 f"Waits by {unit} of submission, as recorded",
                 {"mean": (starts, mean), "median": (starts, half)},
@@ -110,11 +135,11 @@ def _glance_figures(found: Evaluation) -> list[Figure]:
                 seconds=True,
             )
         )
-    return made
+    return drawn
 
 
-def _limits_sentence(found: Evaluation) -> str:
-    limit, run = (v[found.scores.scored] for v in (found.trace.req_time, found.trace.run_time))
+def _limits_sentence(evaluation: Evaluation) -> str:
+    limit, run = (v[evaluation.scores.scored] for v in (evaluation.trace.req_time, evaluation.trace.run_time))
     limit = limit[np.isfinite(limit)]
     if not len(limit) or not len(run):
         return "The log does not say what users asked for."
@@ -124,9 +149,9 @@ def _limits_sentence(found: Evaluation) -> str:
     )
 
 
-def _limits_figure(found: Evaluation, slots: Mapping[str, int]) -> Figure:
-    scored = found.scores.scored
-    times = {YARDSTICK: found.trace.req_time[scored], ORACLE: found.trace.run_time[scored]}
+def _limits_figure(evaluation: Evaluation, slots: Mapping[str, int]) -> Figure:
+    scored = evaluation.scores.scored
+    times = {YARDSTICK: evaluation.trace.req_time[scored], ORACLE: evaluation.trace.run_time[scored]}
     return figures.cdf(
         "Requested and actual run time",
         times,
@@ -137,9 +162,9 @@ def _limits_figure(found: Evaluation, slots: Mapping[str, int]) -> Figure:
     )
 
 
-def _error_figures(found: Evaluation, slots: Mapping[str, int]) -> list[Figure]:
-    scores = found.scores
-    run = found.trace.run_time[scores.scored]
+def _error_figures(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Figure]:
+    scores = evaluation.scores
+    run = evaluation.trace.run_time[scores.scored]
     errors = {name: np.abs(points[scores.scored] - run) for name, points in scores.points.items()}
     drawn = [
         figures.cdf(
@@ -170,18 +195,18 @@ def _settled(count: np.ndarray, mean: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return count[kept], mean[kept]
 
 
-def _schedule_blocks(found: Evaluation, slots: Mapping[str, int]) -> list[Block]:
-    if not found.outcomes:
-        return [found.why_not]
-    rows = found.schedule_rows()
+def _schedule_blocks(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Block]:
+    if not evaluation.outcomes:
+        return [evaluation.why_not]
+    rows = evaluation.schedule_rows()
     policies = list(dict.fromkeys(row["policy"] for row in rows))
     specs = list(dict.fromkeys(row["predictor"] for row in rows))
     by = {(row["policy"], row["predictor"]): row for row in rows}
     table = Table(
-        f"Simulated schedules of {rows[0]['jobs']:,} jobs on {found.outcomes[0].schedule.total:,} processors",
+        f"Simulated schedules of {rows[0]['jobs']:,} jobs on {evaluation.outcomes[0].schedule.total:,} processors",
         SCHEDULE_COLUMNS,
         [{**row_marks(row), "policy": policy_words(row["policy"])} for row in rows],
-        "; ".join(found.notes) + "." if found.notes else "",
+        "; ".join(evaluation.notes) + "." if evaluation.notes else "",
     )
     drawn = [
         chosen(
@@ -201,15 +226,18 @@ def _schedule_blocks(found: Evaluation, slots: Mapping[str, int]) -> list[Block]
             ("Mean bounded slowdown (tau = 10 s)", "mean_bounded_slowdown", "mean bounded slowdown", False),
         )
     ]
-    return [table, *policy_notes(policies), *drawn, *_wait_curves(found, slots)]
+    curves = _wait_curves(evaluation, slots)
+    return [table, *_schedule_differences(evaluation), *policy_notes(policies), *drawn, *curves]
 
 
-def _wait_curves(found: Evaluation, slots: Mapping[str, int]) -> list[Figure]:
+def _wait_curves(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Figure]:
     """The distribution of waits under each policy, every predictor against the oracle."""
-    made = []
-    for policy in dict.fromkeys(o.policy for o in found.outcomes):
+    drawn = []
+    for policy in dict.fromkeys(o.policy for o in evaluation.outcomes):
         waits = {
-            o.predictor: o.schedule.wait_time[found.mask[o.schedule.rows]] for o in found.outcomes if o.policy == policy
+            o.predictor: o.schedule.wait_time[evaluation.mask[o.schedule.rows]]
+            for o in evaluation.outcomes
+            if o.policy == policy
         }
         figure = figures.cdf(
             f"Waits under {policy_words(policy)}",
@@ -218,5 +246,5 @@ def _wait_curves(found: Evaluation, slots: Mapping[str, int]) -> list[Figure]:
             slots=slots,
             caption="Share of jobs that wait at most so long; higher is better. Less than 1 s is drawn at 1 s.",
         )
-        made.append(chosen(figure, list(waits), policy=policy))
-    return made
+        drawn.append(chosen(figure, list(waits), policy=policy))
+    return drawn

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import BatchcastError
+from ..trace.whole_file import beside
 
 
 @contextmanager
@@ -23,27 +22,25 @@ def folder(target: str | Path) -> Iterator[Path]:
     place = Path(target).resolve()
     if place.exists() and not place.is_dir():
         raise BatchcastError(f"{target}: is a file, not a folder for a report", hint="another name after -o")
-    beside = place.with_name(f".{place.name}.part-{os.getpid()}")
-    try:
-        beside.mkdir(parents=True)
-    except OSError as error:
-        raise BatchcastError(f"{target}: cannot be written: {error.strerror}", hint="another place after -o") from error
-    try:
-        yield beside
-        _move(beside, place)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+    with beside(place) as path:
+        try:
+            path.mkdir(parents=True)
+        except OSError as error:
+            why = f"{target}: cannot be written: {error.strerror}"
+            raise BatchcastError(why, hint="another place after -o") from error
+        yield path
+        _move(path, place)
 
 
-def _move(beside: Path, place: Path) -> None:
+def _move(path: Path, place: Path) -> None:
     if not place.exists():
-        beside.rename(place)
+        path.rename(place)
         return
     earlier = _schedules(place)
-    new = sorted(path.relative_to(beside) for path in beside.rglob("*") if path.is_file())
+    new = sorted(file.relative_to(path) for file in path.rglob("*") if file.is_file())
     for name in new:
         (place / name).parent.mkdir(parents=True, exist_ok=True)
-        (beside / name).replace(place / name)
+        (path / name).replace(place / name)
     for stale in earlier - {str(name) for name in new}:
         (place / stale).unlink(missing_ok=True)
 

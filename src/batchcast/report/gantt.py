@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..evaluate.evaluation import Evaluation
-from ..evaluate.periods import calendar
+from ..evaluation.evaluation import Evaluation
+from ..evaluation.periods import calendar
 from ..events.recorded import outcome
 from ..metrics.curves import busy_share
-from ..simulate.placement import place
+from ..simulation.placement import place
 from .axes import span
 from .blocks import Figure
 from .words import policy_words
@@ -41,7 +41,7 @@ class Jobs(NamedTuple):
         return Jobs(*(column[inside] for column in self))
 
 
-def gantt(found: Evaluation) -> Figure | None:
+def gantt(evaluation: Evaluation) -> Figure | None:
     """The excerpt, with every schedule to choose from (`MOST_SCHEDULES` at most); None where nothing was simulated.
 
     The window is the week in which the first schedule gives most processor time to jobs that passed a waiting one
@@ -49,29 +49,29 @@ def gantt(found: Evaluation) -> Figure | None:
     `MOST_BARS` bars would be drawn, it is the part of that week (3 days, a day, ... an hour) of which the same holds
     and that has fewer. Of a schedule that has more even so, the pieces with the most processor time are drawn.
     """
-    if not found.outcomes:
+    if not evaluation.outcomes:
         return None
-    drawn = _schedules(found)
+    drawn = _schedules(evaluation)
     first = next(jobs for name, jobs in drawn.items() if name != RECORDED)
     if not (first.end > first.start).any():
         return None
-    total = found.outcomes[0].schedule.total
+    total = evaluation.outcomes[0].schedule.total
     low, high = window(first, total)
     traces: list[dict[str, Any]] = []
     left_out, shown = 0, 0
-    local = calendar(found.trace, low)
+    local = calendar(evaluation.trace, low)
     zero = local.replace(tzinfo=UTC).timestamp()  # plotly draws every instant as UTC
     for name, jobs in drawn.items():
-        made, more = _bars(jobs.within(low, high), total, low, zero, name)
-        traces += made
-        left_out, shown = max(left_out, more), max(shown, sum(len(trace["x"]) for trace in made))
+        bars, more = _bars(jobs.within(low, high), total, low, zero, name)
+        traces += bars
+        left_out, shown = max(left_out, more), max(shown, sum(len(trace["x"]) for trace in bars))
     highest = [y + width / 2 for trace in traces for y, width in zip(trace["y"], trace["width"])]
     top = max(total, int(max(highest, default=0)))
     layout = {
         "barmode": "overlay",
         "bargap": 0,
         "xaxis": {
-            "type": "date", "title": {"text": f"time ({found.trace.info.timezone})"},
+            "type": "date", "title": {"text": f"time ({evaluation.trace.info.timezone})"},
             "range": [zero * 1000, (zero + high - low) * 1000],
         },
         "yaxis": {"title": {"text": "processor"}, "range": [0, top], **({"dtick": 1} if total <= 12 else {})},
@@ -83,7 +83,7 @@ def gantt(found: Evaluation) -> Figure | None:
         layout,
         f"Which jobs hold which of {total:,} processors for {_length(high - low)} from {local:%Y-%m-%d %H:%M}, under "
         f"{', '.join(drawn)}; {shown:,} bars at most.",
-        _caption(high - low, bool(_passing(first).any()), left_out, len(found.outcomes) - MOST_SCHEDULES)
+        _caption(high - low, bool(_passing(first).any()), left_out, len(evaluation.outcomes) - MOST_SCHEDULES)
         + _above(top, total),
         480,
         pick=tuple(drawn),
@@ -110,7 +110,7 @@ def window(jobs: Jobs, total: int) -> tuple[float, float]:
 
 def _passing(jobs: Jobs) -> np.ndarray:
     """Which jobs waited and then passed another one."""
-    return jobs.backfilled & (jobs.start - jobs.submit >= INSTANT)
+    return np.asarray(jobs.backfilled & (jobs.start - jobs.submit >= INSTANT))
 
 
 def pieces(jobs: Jobs, total: int) -> np.ndarray:
@@ -126,20 +126,27 @@ def pieces(jobs: Jobs, total: int) -> np.ndarray:
     return np.array(rows, dtype=np.int64).reshape(-1, 3).T
 
 
-def _schedules(found: Evaluation) -> dict[str, Jobs]:
+def _schedules(evaluation: Evaluation) -> dict[str, Jobs]:
     """Every schedule by the name people read; as recorded comes last."""
-    made = {}
-    for each in found.outcomes[:MOST_SCHEDULES]:
-        it = each.schedule
+    schedules = {}
+    for each in evaluation.outcomes[:MOST_SCHEDULES]:
+        schedule = each.schedule
         name = f"{policy_words(each.policy)} planned with {each.predictor}"
-        made[name] = Jobs(it.job_id, it.submit_time, it.start_time, it.end_time, it.procs, it.backfilled)
-    submit, wait, run = outcome(found.trace)
-    procs = np.nan_to_num(found.trace.procs(found.procs)).astype(np.int64)
-    begun, known = submit + wait, ~np.isnan(run) & (found.trace.wait_time >= 0)
-    columns = (found.trace.job_id, submit, begun, begun + np.nan_to_num(run), procs, np.zeros(len(submit), bool))
+        schedules[name] = Jobs(
+            schedule.job_id,
+            schedule.submit_time,
+            schedule.start_time,
+            schedule.end_time,
+            schedule.procs,
+            schedule.backfilled,
+        )
+    submit, wait, run = outcome(evaluation.trace)
+    procs = np.nan_to_num(evaluation.trace.procs(evaluation.procs)).astype(np.int64)
+    begun, known = submit + wait, ~np.isnan(run) & (evaluation.trace.wait_time >= 0)
+    columns = (evaluation.trace.job_id, submit, begun, begun + np.nan_to_num(run), procs, np.zeros(len(submit), bool))
     if known.any():
-        made[RECORDED] = Jobs(*(column[known] for column in columns))
-    return made
+        schedules[RECORDED] = Jobs(*(column[known] for column in columns))
+    return schedules
 
 
 def _bars(jobs: Jobs, total: int, low: float, zero: float, variant: str) -> tuple[list[dict[str, Any]], int]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..evaluate.evaluation import Evaluation
-from ..evaluate.periods import calendar
+from ..evaluation.evaluation import Evaluation
+from ..evaluation.periods import calendar
 from ..events.recorded import outcome
 from ..metrics.accuracy import relative_accuracy
 from .axes import span
@@ -14,20 +14,20 @@ from .blocks import Table, TableColumn, shown
 LEAST_PERIODS = 3  # fewer points over time are no picture
 
 
-def glance_table(found: Evaluation) -> Table:
+def glance_table(evaluation: Evaluation) -> Table:
     """What the log holds: counts, dates, machine, load, waits, sizes and the users' accuracy."""
-    trace = found.trace
+    trace = evaluation.trace
     submit, wait, run = outcome(trace)
     ran = ~np.isnan(run)
     first, last = calendar(trace, float(submit[0])), calendar(trace, float(submit[-1]))
     users = len(np.unique(trace.nominal("user_id").codes[trace.nominal("user_id").is_known()]))
-    procs = trace.procs(found.procs)
+    procs = trace.procs(evaluation.procs)
     rows = [
         ("jobs", f"{len(trace):,}, of which {int((~ran).sum()):,} never ran"),
-        ("scored", f"{int(found.scores.scored.sum()):,} jobs"),
+        ("scored", f"{int(evaluation.scores.scored.sum()):,} jobs"),
         ("users", f"{users:,}" if users else "unknown"),
         ("submitted", f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} ({trace.info.timezone})"),
-        ("machine", _machine(found)),
+        ("machine", _machine(evaluation)),
         ("utilization, as recorded", _utilization(submit + wait, run, procs, trace.info.max_procs)),
         ("wait, as recorded", _quantiles(np.maximum(trace.wait_time[ran], 0))),
         ("run time", _quantiles(run)),
@@ -42,8 +42,8 @@ def glance_table(found: Evaluation) -> Table:
     )
 
 
-def _machine(found: Evaluation) -> str:
-    info = found.trace.info
+def _machine(evaluation: Evaluation) -> str:
+    info = evaluation.trace.info
     if not info.max_procs > 0:
         return "size unknown"
     return f"{info.max_procs:,.0f} processors (from {info.max_procs_source})"

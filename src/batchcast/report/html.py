@@ -70,7 +70,8 @@ def plotly_js() -> str:
     """The script of the installed plotly package."""
     from plotly.offline import get_plotlyjs
 
-    return get_plotlyjs()
+    script: str = get_plotlyjs()
+    return script
 
 
 def _asset(name: str) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..evaluate.evaluation import Evaluation
-from ..evaluate.periods import periods
+from ..evaluation.evaluation import Evaluation
+from ..evaluation.periods import periods
 from ..events.recorded import outcome
 from ..metrics.curves import busy_share, mean_count
 from . import figures
@@ -20,36 +20,38 @@ from .words import policy_words
 RECORDED = "recorded"
 
 
-def machine_blocks(found: Evaluation, slots: Mapping[str, int]) -> list[Block]:
+def machine_blocks(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Block]:
     """Per policy, queue length and utilization over time, a line per predictor beside the record; a Gantt excerpt."""
-    if not found.outcomes:
-        return [found.why_not]
-    excerpt = gantt(found)
+    if not evaluation.outcomes:
+        return [evaluation.why_not]
+    excerpt = gantt(evaluation)
     drawn: list[Block] = [excerpt] if excerpt is not None else []
-    edges, starts, unit = periods(found.trace)
+    edges, starts, unit = periods(evaluation.trace)
     if len(starts) < LEAST_PERIODS:
         return drawn or [SHORT]
-    last = max(float(each.schedule.submit_time[-1]) for each in found.outcomes if len(each.schedule))
-    edges = np.clip(edges, float(found.trace.submit_time[0]), max(last, float(found.trace.submit_time[-1])))
-    total = found.outcomes[0].schedule.total
-    submit, wait, run = outcome(found.trace)
-    procs = found.trace.procs(found.procs)
-    waited = np.where(found.trace.wait_time >= 0, submit + wait, np.nan)  # an unknown wait has no length
+    last = max(float(each.schedule.submit_time[-1]) for each in evaluation.outcomes if len(each.schedule))
+    edges = np.clip(edges, float(evaluation.trace.submit_time[0]), max(last, float(evaluation.trace.submit_time[-1])))
+    total = evaluation.outcomes[0].schedule.total
+    submit, wait, run = outcome(evaluation.trace)
+    procs = evaluation.trace.procs(evaluation.procs)
+    waited = np.where(evaluation.trace.wait_time >= 0, submit + wait, np.nan)  # an unknown wait has no length
     busy = {RECORDED: busy_share(submit + wait, submit + wait + run, procs, edges, total)}
     queue = {RECORDED: mean_count(submit, waited, edges)} if not np.isnan(waited).all() else {}
-    made: list[Block] = []
-    for policy in dict.fromkeys(each.policy for each in found.outcomes):
+    blocks: list[Block] = []
+    for policy in dict.fromkeys(each.policy for each in evaluation.outcomes):
         busy_here, queue_here = dict(busy), dict(queue)
-        for each in found.outcomes:
+        for each in evaluation.outcomes:
             if each.policy == policy:
-                it = each.schedule
-                busy_here[each.predictor] = busy_share(it.start_time, it.end_time, it.procs, edges, total)
-                queue_here[each.predictor] = mean_count(it.submit_time, it.start_time, edges)
-        made += [
+                schedule = each.schedule
+                busy_here[each.predictor] = busy_share(
+                    schedule.start_time, schedule.end_time, schedule.procs, edges, total
+                )
+                queue_here[each.predictor] = mean_count(schedule.submit_time, schedule.start_time, edges)
+        blocks += [
             _over_time(f"Queue under {policy_words(policy)}", policy, queue_here, starts, unit, slots, QUEUE),
             _over_time(f"Utilization under {policy_words(policy)}", policy, busy_here, starts, unit, slots, BUSY),
         ]
-    return [*made, *drawn]
+    return [*blocks, *drawn]
 
 
 SHORT = "The log is too short to show anything over time."

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..errors import BatchcastError
+from ..trace.whole_file import whole_file
 
 
 def write_parameters(target: str | Path, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -17,14 +17,10 @@ def write_parameters(target: str | Path, rows: Sequence[Mapping[str, Any]]) -> N
     `now` is seconds on the log's clock. Raises BatchcastError where the file cannot be written.
     """
     columns = list(dict.fromkeys(key for row in rows for key in row)) or ["predictor", "protocol", "now"]
-    place = Path(target)
-    beside = place.with_name(f".{place.name}.part-{os.getpid()}")
     try:
-        with beside.open("w", newline="", encoding="utf-8") as file:
+        with whole_file(target) as beside, beside.open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
             writer.writeheader()
             writer.writerows(rows)
-        beside.replace(place)
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise BatchcastError(f"{target}: cannot be written: {error.strerror}", hint="another place") from error

@@ -29,7 +29,7 @@ _SINGLE = (
 )
 
 
-def comparison_table(real: Mapping[str, Any], made: Mapping[str, Any]) -> Any:
+def comparison_table(real: Mapping[str, Any], synthetic: Mapping[str, Any]) -> Any:
     """A rich table: quantities down, the log, the synthetic one and the distance of their distributions across."""
     from rich.table import Table
 
@@ -38,10 +38,10 @@ def comparison_table(real: Mapping[str, Any], made: Mapping[str, Any]) -> Any:
         table.add_column(name, justify="left" if not name else "right")
     for key, label, digits in _SINGLE:
         distance = {"apa": "distance_accuracy", "like_last_run": "distance_last_run_ratio"}.get(key, "")
-        table.add_row(label, *(f"{row[key]:,.{digits}f}" for row in (real, made)), _shown(made.get(distance)))
+        table.add_row(label, *(f"{row[key]:,.{digits}f}" for row in (real, synthetic)), _shown(synthetic.get(distance)))
     for key, label, unit in _SPREADS:
-        values = (" ".join(f"{row[f'{key}_{q}{unit}']:,.0f}" for q in _QUANTILES) for row in (real, made))
-        table.add_row(f"{label}: {' '.join(_QUANTILES)}", *values, _shown(made[f"distance_{key}"]))
+        values = (" ".join(f"{row[f'{key}_{q}{unit}']:,.0f}" for q in _QUANTILES) for row in (real, synthetic))
+        table.add_row(f"{label}: {' '.join(_QUANTILES)}", *values, _shown(synthetic[f"distance_{key}"]))
     return table
 
 

@@ -1,56 +1,110 @@
-"""The tables and callouts of a page, on a terminal."""
+"""The tables and callouts of a page, on a terminal or in a pipe: at no width is a column or a figure lost."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .blocks import Block, Callout, Choices, Figure, Table, shown
+from .blocks import Block, Callout, Choices, Figure, Table, TableColumn, shown
 
 _TONES = {"good": "green", "note": "cyan", "warning": "bold yellow"}
+FOLDED = 24
+"""Text wider than this may fold where room is short."""
 
 
-def rich_table(table: Table, minor: int = 99) -> Any:
-    """A rich table of the same rows and columns, minor ones up to a number; text from logs is never read as markup."""
+def rich_table(
+    table: Table, columns: Sequence[TableColumn] | None = None, *, broken: bool = False, first: bool = True,
+    last: bool = True, folded: int = FOLDED,
+) -> Any:  # fmt: skip
+    """A rich table of some of the columns (default: all); text from logs is never read as markup.
+
+    `broken` titles stand on a line a word; `first` and `last` say whether the caption and the note are printed; text
+    wider than `folded` may fold.
+    """
     from rich import box
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    made = RichTable(
-        title=Text(table.caption),
+    grid = RichTable(
+        title=Text(table.caption) if first else None,
         title_justify="left",
         title_style="bold",
         show_header=any(column.title for column in table.columns),
         box=box.SIMPLE_HEAD,
         pad_edge=False,
-        caption=Text(table.note) if table.note else None,
+        caption=Text(table.note) if last and table.note else None,
         caption_justify="left",
     )
-    places = [place for place, column in enumerate(table.columns) if column.minor][minor:]
-    columns = [column for place, column in enumerate(table.columns) if place not in places]
-    for column in columns:
-        text = column.kind == "text"
-        whole = not text or _short(table, column.key)  # a cut value shows that it is cut; long names fold
-        title = column.title if text else column.title.replace(" ", "\n")
-        justify: Any = "left" if text else "right"
-        made.add_column(Text(title), justify=justify, overflow="ellipsis" if whole else "fold", no_wrap=whole)
+    for column in table.columns if columns is None else columns:
+        cells = [shown(row.get(column.key), column.kind) for row in table.rows]
+        widest = max(map(len, cells), default=0)
+        whole = column.kind != "text" or widest <= folded
+        title = re.sub(r" (?!%)", "\n", column.title) if broken else column.title
+        justify: Any = "left" if column.kind == "text" else "right"
+        least = None if whole else folded
+        grid.add_column(Text(title), justify=justify, overflow="fold", no_wrap=whole, min_width=least)
+    chosen = table.columns if columns is None else columns
     for row in table.rows:
-        made.add_row(*(Text(shown(row.get(column.key), column.kind)) for column in columns))
-    return made
+        grid.add_row(*(Text(shown(row.get(column.key), column.kind)) for column in chosen))
+    return grid
 
 
-def fitted(console: Any, table: Table) -> Any:
-    """The table with as many of its minor columns as the terminal has room for."""
-    for minor in range(sum(column.minor for column in table.columns), 0, -1):
-        made = rich_table(table, minor)
-        if console.measure(made, options=console.options.update(width=999)).maximum <= console.width:
-            return made
-    return rich_table(table, 0)
+def fitted(console: Any, table: Table) -> list[Any]:
+    """The table as it fits: whole, with broken titles, or in blocks of columns that repeat the first ones."""
+    for broken in (False, True):
+        grid = rich_table(table, broken=broken)
+        if _fits(console, grid):
+            return [grid]
+    names = console.width // 2  # names stay whole where half the width holds them
+    blocks = _blocks(console, table, names)
+    if blocks is None:
+        names, blocks = FOLDED, _blocks(console, table, FOLDED)
+    if blocks is None:
+        return [_records(table)]
+    ends = (0, len(blocks) - 1)
+    return [
+        rich_table(table, columns, broken=True, first=place == ends[0], last=place == ends[1], folded=names)
+        for place, columns in enumerate(blocks)
+    ]
 
 
-def _short(table: Table, key: str) -> bool:
-    """Whether a text column is better cut than folded."""
-    return max((len(str(row.get(key))) for row in table.rows), default=0) <= 24
+def _fits(console: Any, grid: Any) -> bool:
+    """Whether no cell has to be cut. The caption and the note may fold, so they do not count."""
+    caption, title, grid.caption, grid.title = grid.caption, grid.title, None, None
+    least = console.measure(grid, options=console.options.update(width=9999)).minimum
+    grid.caption, grid.title = caption, title
+    return bool(least <= console.width)
+
+
+def _blocks(console: Any, table: Table, folded: int) -> list[list[TableColumn]] | None:
+    """Columns in groups that fit, each behind those that name a row; None when not even one fits."""
+    keys = _naming(table.columns)
+    groups: list[list[TableColumn]] = []
+    for column in table.columns[len(keys) :]:
+        if groups and _fits(console, rich_table(table, [*groups[-1], column], broken=True, folded=folded)):
+            groups[-1].append(column)
+            continue
+        groups.append([*keys, column])
+        if not _fits(console, rich_table(table, groups[-1], broken=True, folded=folded)):
+            return None
+    return groups or None
+
+
+def _naming(columns: Sequence[TableColumn]) -> list[TableColumn]:
+    """The columns that say what a row is about: text at the left; the first one where all is text."""
+    count = next((place for place, column in enumerate(columns) if column.kind != "text"), 1)
+    return list(columns[: max(count, 1)])
+
+
+def _records(table: Table) -> Any:
+    """A line a value, for a terminal too narrow for a row's name and one figure."""
+    from rich.text import Text
+
+    lines = [table.caption]
+    for row in table.rows:
+        lines += ["", *(f"{c.title or c.key}: {shown(row.get(c.key), c.kind)}" for c in table.columns)]
+    return Text("\n".join([*lines, "", table.note] if table.note else lines), overflow="fold")
 
 
 def show(console: Any, blocks: Iterable[Block]) -> None:
@@ -59,7 +113,8 @@ def show(console: Any, blocks: Iterable[Block]) -> None:
 
     for block in blocks:
         if isinstance(block, Table):
-            console.print(fitted(console, block))
+            for grid in fitted(console, block):
+                console.print(grid)
         elif isinstance(block, Callout):
             label = f"{block.label} " if block.label else ""
             console.print(Text(label + block.text, style=_TONES[block.tone]), soft_wrap=False)

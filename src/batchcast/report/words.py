@@ -8,32 +8,42 @@ from typing import Any
 
 import numpy as np
 
-from ..evaluate.evaluation import ORACLE, YARDSTICK, Evaluation
-from ..evaluate.validity import Validity
+from ..evaluation.differences import more_history
+from ..evaluation.evaluation import LEAST_GAIN_S, ORACLE, YARDSTICK, Evaluation
+from ..evaluation.periods import calendar
+from ..evaluation.validity import Verdict
 from ..metrics.accuracy import relative_accuracy
 from .axes import span
-from .blocks import Callout, shown
+from .blocks import shown
+from .difference import difference_words
 
 SAME = 0.02
 LEAST = 0.005
 FEW = 100
 NO_HELP = "No forecast tried here shortens the waits; the least harmful is"
+LEVEL_WITH_LIMITS = "No forecast tried here shortens the waits by more than chance could; the shortest come with"
+MOST_HISTORY = 50.0
+"""Beyond so many times the log's length there is no use in waiting."""
 
 
-def opening(found: Evaluation) -> list[str]:
+def opening(evaluation: Evaluation) -> list[str]:
     """A few sentences: limits, forecasts, what planning with them would do against the oracle, what to do."""
-    return [text for text in (_few(found), _limits(found), _forecasts(found), *_schedules(found)) if text]
+    return [
+        text
+        for text in (_few(evaluation), _limits(evaluation), _forecasts(evaluation), *_schedules(evaluation))
+        if text
+    ]
 
 
-def _few(found: Evaluation) -> str:
+def _few(evaluation: Evaluation) -> str:
     """A caution where there is hardly anything to average."""
-    jobs = int(found.scores.scored.sum())
+    jobs = int(evaluation.scores.scored.sum())
     few = f"Only {jobs} job{'' if jobs == 1 else 's'} scored: too few to conclude anything from."
     return few if jobs < FEW else ""
 
 
-def _limits(found: Evaluation) -> str:
-    trace, scored = found.trace, found.scores.scored
+def _limits(evaluation: Evaluation) -> str:
+    trace, scored = evaluation.trace, evaluation.scores.scored
     run, limit = trace.run_time[scored], trace.req_time[scored]
     known = ~np.isnan(limit) & np.isfinite(limit)
     if not known.any():
@@ -52,33 +62,107 @@ def _limits(found: Evaluation) -> str:
     return f"{text}{past} (users' accuracy {accurate:.2f}, where 1 is perfect)."
 
 
-def _forecasts(found: Evaluation) -> str:
-    rows = {row["predictor"]: row for row in found.accuracy_rows()}
+def _forecasts(evaluation: Evaluation) -> str:
+    rows = {row["predictor"]: row for row in evaluation.accuracy_rows()}
     others = [row for name, row in rows.items() if name != YARDSTICK and row["jobs"]]
     if not others:
         return ""
     best = min(others, key=lambda row: row["mae_s"])
-    limit = rows[YARDSTICK]
-    laxer = "" if found.scores.protocol == "honest" else " under the paper protocol, which knows runs before they end"
-    if all(row.get("lacking") and row["mae_s"] == limit["mae_s"] for row in others):
-        lacking = dict.fromkeys(field for row in others for field in str(row["lacking"]).split())
-        return f"The log does not hold {' and '.join(lacking)}, so the forecasts tried here can only repeat the limits."
-    asked = np.isfinite(found.trace.req_time[found.scores.scored]).any()
-    against = f", {_closer(best['mae_s'], limit['mae_s'])}" if asked else ""
-    return (
-        f"The best forecast by mean error{laxer}, {best['predictor']}, is off by {span(best['mae_s'])} on average "
-        f"(half of its forecasts by at most {span(best['median_ae_s'])}){against}; but "
-        f"{_longer(best['underestimate_rate'])} longer than it says, so it can plan a schedule but must not replace "
-        "the limit that ends a job."
+    laxer = (
+        "" if evaluation.scores.protocol == "honest" else " under the paper protocol, which knows runs before they end"
     )
+    if all(row.get("lacking") and _repeats(evaluation, row["predictor"]) for row in others):
+        lacking = dict.fromkeys(field for row in others for field in str(row["lacking"]).split())
+        only = f"The log does not hold {' and '.join(lacking)}, so the forecasts tried here can only repeat the limits."
+        return " ".join(filter(None, (only, _advised(evaluation))))
+    limit = rows.get(YARDSTICK)
+    against = f", {_beside_limits(best, limit)}" if limit else ""
+    least = f"(half of its forecasts by at most {span(best['median_ae_s'])}){against}"
+    who = f"The best forecast by mean error{laxer}, {best['predictor']},"
+    if doubt := _undecided(best, others):
+        who = f"No forecast stands out{laxer}: {doubt}. {best['predictor']}"
+    return (
+        f"{who} is off by {span(best['mae_s'])} on average {least}; but {_longer(best['underestimate_rate'])} longer "
+        "than it says, so it can plan a schedule but must not replace the limit that ends a job."
+        + (f" {advised}" if (advised := _advised(evaluation)) else "")
+    )
+
+
+def _repeats(evaluation: Evaluation, predictor: str) -> bool:
+    """Whether a forecast says what the user's limit says, wherever there is one."""
+    points = evaluation.scores.points
+    limit = points[YARDSTICK][evaluation.scores.scored]
+    asked = ~np.isnan(limit)
+    return bool(asked.any()) and np.array_equal(points[predictor][evaluation.scores.scored][asked], limit[asked])
+
+
+def _advised(evaluation: Evaluation) -> str:
+    """Columns that would help, and how far: chosen on one part of the log, measured on another."""
+    advice = evaluation.advice
+    if advice is None:
+        return ""
+    trace = evaluation.trace
+    since = calendar(trace, float(trace.submit_time[advice.since]))
+    ends = (advice.difference.high, advice.difference.low)
+    low, high = (shown(-end / advice.against_mae_s, "share") for end in ends)
+    head = (
+        f"What helps is {' and '.join(advice.columns)}" if advice.columns else "What helps is to look at like requests"
+    )
+    return (
+        f"{head}, which the log holds: {advice.predictor}, its columns chosen on {advice.past_jobs:,} jobs before "
+        f"{since:%Y-%m-%d}, is off by {span(advice.mae_s)} on the {advice.jobs:,} since, where {advice.against} is off "
+        f"by {span(advice.against_mae_s)} ({low} to {high} closer, 90 % interval over users' weeks). Try --predictor "
+        f"{advice.predictor}."
+    )
+
+
+def _undecided(best: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> str:
+    """Why the forecast with the smallest mean error is not called the best; empty where it may be."""
+    if "against" in best:
+        rival, row = best["against"], best
+        if best["mae_s_verdict"] == "ahead":
+            return ""
+    else:  # it is the one that the others are compared with
+        near = [row for row in others if row.get("mae_s_verdict") in ("level", "unknown")]
+        if not near:
+            return ""
+        row = min(near, key=lambda each: each["mae_s"])
+        rival = row["predictor"]
+    if row["mae_s_verdict"] == "unknown":
+        return f"too few groups of one user's submissions of one week to tell methods apart ({row['mae_s_groups']})"
+    return (
+        f"the smallest mean error is {best['predictor']}'s, but this log cannot tell it from {rival} "
+        f"(difference {difference_words(row, 'mae_s', 'seconds')}){_needed(row, 'mae_s')}"
+    )
+
+
+def _needed(row: Mapping[str, Any], metric: str) -> str:
+    """How much more history would tell a difference of this size from none."""
+    times = more_history(row, metric)
+    if math.isnan(times) or times <= 1 or times > MOST_HISTORY:
+        return ""
+    return f"; about {max(times, 1.1):.1f} times as much history would be needed, should it stay as large"
+
+
+def _beside_limits(best: Mapping[str, Any], limit: Mapping[str, Any]) -> str:
+    """How a forecast stands beside the limits; a difference that the log cannot tell from none is called that."""
+    verdict = best.get("mae_s_limits_verdict", limit.get("mae_s_verdict") and _turned(limit["mae_s_verdict"]))
+    if verdict in ("level", "unknown"):
+        return f"which this log cannot tell from the limits' {span(limit['mae_s'])}"
+    return _closer(best["mae_s"], limit["mae_s"])
+
+
+def _turned(verdict: str) -> str:
+    """A verdict seen from the other side."""
+    return {"ahead": "behind", "behind": "ahead"}.get(verdict, verdict)
 
 
 def _longer(share: float) -> str:
     return f"{100 * share:.0f} % of the jobs run" if share >= LEAST else "some job may well run"
 
 
-def _closer(it: float, limits: float) -> str:
-    ratio = limits / it if it else math.inf
+def _closer(error: float, limits: float) -> str:
+    ratio = limits / error if error else math.inf
     theirs = f"the limits' {span(limits)}"
     if ratio >= 1.5:
         return f"{ratio:.1f} times closer than {theirs}"
@@ -90,16 +174,17 @@ def _closer(it: float, limits: float) -> str:
 Rows = Mapping[tuple[str, str], Mapping[str, Any]]
 
 
-def _schedules(found: Evaluation) -> list[str]:
-    rows = found.schedule_rows()
+def _schedules(evaluation: Evaluation) -> list[str]:
+    rows = evaluation.schedule_rows()
     if not rows or not rows[0]["jobs"]:
-        return [found.why_not]
+        return [evaluation.why_not]
     by = {(row["policy"], row["predictor"]): row for row in rows}
     tried = [row for row in rows if row["predictor"] not in (YARDSTICK, ORACLE)]
     today = by[rows[0]["policy"], YARDSTICK]
-    trusted = found.validity is not None and found.validity.trusted
-    doubt = [] if trusted else [DOUBTED]
-    if today["mean_wait_s"] < 1:
+    verdict = Verdict.UNCHECKED if evaluation.validity is None else evaluation.validity.verdict
+    trusted = verdict is Verdict.CLOSE
+    doubt = [] if trusted else [HINT if verdict is Verdict.ROUGH else DOUBTED]
+    if today["mean_wait_s"] < LEAST_GAIN_S:
         return [
             *doubt,
             f"Simulated under {policy_words(today['policy'])} with the users' limits, jobs hardly wait "
@@ -113,12 +198,16 @@ def _schedules(found: Evaluation) -> list[str]:
             f"{_against(oracle, today['mean_wait_s'])} under {policy_words(today['policy'])}."
         )
     elif tried:
-        helpful = [row for row in tried if _change(by, row) < -LEAST]
+        helpful = [row for row in tried if _change(by, row) < -LEAST and _helps(row)]
         best = min(helpful or tried, key=lambda row: row["mean_wait_s"])
         advice += [_best(by, tried, best, bool(helpful))]
     return [*advice, _advice(by, today)] if trusted else advice
 
 
+HINT = (
+    "Take the simulated waits that follow as a hint: on average they are what this log records, in other respects the "
+    "simulation is not (see Validity)."
+)
 DOUBTED = (
     "Do not decide on the simulated waits that follow: the simulation does not come near what this log records (see "
     "Validity). What is said above of limits and forecasts holds, for it comes from the log itself."
@@ -133,7 +222,8 @@ def _order(by: Rows, today: Mapping[str, Any]) -> str:
     )
     rest = [row for (_, spec), row in by.items() if spec == YARDSTICK and row is not today]
     others = [
-        f"{_against(row['mean_wait_s'], today['mean_wait_s'])} under {policy_words(row['policy'])}" for row in rest
+        f"{_against(row['mean_wait_s'], today['mean_wait_s'], sure=_stands(row))} under {policy_words(row['policy'])}"
+        for row in rest
     ]
     return ", and ".join([text, *others]) + "."
 
@@ -142,15 +232,17 @@ def _best(by: Rows, tried: Sequence[Mapping[str, Any]], best: Mapping[str, Any],
     """What the best forecast does under its policy, against the limits there and against the oracle."""
     limits, oracle = by[best["policy"], YARDSTICK], by[best["policy"], ORACLE]
     head = "Planned with forecasts, the shortest waits come with" if helps else NO_HELP
+    if not helps and _change(by, best) < -LEAST:
+        head = LEVEL_WITH_LIMITS
     text = (
         f"{head} {best['predictor']} under {policy_words(best['policy'])}: "
-        f"{_against(best['mean_wait_s'], limits['mean_wait_s'], ' than with the limits there')}. "
-        f"{_perfect(best['share_of_perfect'], oracle['mean_wait_s'])}"
+        f"{_against(best['mean_wait_s'], limits['mean_wait_s'], ' than with the limits there', sure=_helps(best))}. "
+        f"{_perfect(best['share_of_perfect'], oracle['mean_wait_s'], limits['mean_wait_s'])}"
     )
     plain = min((row for (_, spec), row in by.items() if spec == YARDSTICK), key=lambda row: row["mean_wait_s"])
     if helps and plain["mean_wait_s"] < best["mean_wait_s"]:
         text += f" The limits alone give {span(plain['mean_wait_s'])} under {policy_words(plain['policy'])}."
-    worse = [row for row in tried if _change(by, row) > SAME]
+    worse = [row for row in tried if _change(by, row) > SAME and _harms(row)]
     if worse and helps:
         named = " and ".join(f"{row['predictor']} under {policy_words(row['policy'])}" for row in worse)
         text += f" Forecasts can also do harm: {named} would make the mean wait longer than the limits do."
@@ -163,21 +255,51 @@ def _change(by: Rows, row: Mapping[str, Any]) -> float:
     return row["mean_wait_s"] / limits - 1 if limits > 0 else 0.0
 
 
-def _perfect(share: float, oracle: float) -> str:
+def _perfect(share: float, oracle: float, limits: float) -> str:
+    """What the oracle gives and the forecast's share of it; no share of next to nothing."""
     known = f"Knowing every run time beforehand would give {span(oracle)}"
     if math.isnan(share):
-        return f"{known}, which is no better than the limits."
+        return f"{known}, which is {'hardly' if oracle < limits else 'no'} better than the limits."
     if share > 1:
         return f"{known}; the forecast does better, for plans that are too short let more jobs slip ahead."
     return f"{known}; the forecast has {100 * share:.0f} % of what perfect knowledge would give."
 
 
+def _stands(row: Mapping[str, Any]) -> bool:
+    """Whether a schedule's mean wait stands clear of today's (a row made by hand has no interval, and is taken so)."""
+    return row.get("mean_wait_s_verdict", "ahead") in ("ahead", "behind")
+
+
+def _helps(row: Mapping[str, Any]) -> bool:
+    """Whether its mean wait is clearly below that of the limits under the same policy."""
+    return bool(row.get("mean_wait_s_limits_verdict", row.get("mean_wait_s_verdict", "ahead")) == "ahead")
+
+
+def _harms(row: Mapping[str, Any]) -> bool:
+    """Whether it is clearly above it."""
+    return bool(row.get("mean_wait_s_limits_verdict", row.get("mean_wait_s_verdict", "behind")) == "behind")
+
+
 def _advice(by: Rows, today: Mapping[str, Any]) -> str:
-    """The step a manager could take, where the simulation may be trusted."""
-    within_reach = [row for (_, spec), row in by.items() if spec != ORACLE]
-    best = min(within_reach, key=lambda row: row["mean_wait_s"])
-    if best["mean_wait_s"] > (1 - SAME) * today["mean_wait_s"]:
-        return f"Nothing tried here makes jobs wait noticeably less than {policy_words(today['policy'])} with limits."
+    """The step a manager could take, where the simulation may be trusted and an interval stands clear of zero."""
+    shorter = sorted(
+        (
+            row
+            for (_, spec), row in by.items()
+            if spec != ORACLE and row["mean_wait_s"] <= (1 - SAME) * today["mean_wait_s"]
+        ),
+        key=lambda row: row["mean_wait_s"],
+    )
+    sure = [
+        row
+        for row in shorter
+        if row.get("mean_wait_s_verdict", "ahead") == "ahead" and (row["predictor"] == YARDSTICK or _helps(row))
+    ]
+    if not sure:
+        nothing = "Nothing tried here makes jobs wait noticeably less"
+        unclear = f" that this log could tell from chance{_needed(shorter[0], 'mean_wait_s')}," if shorter else ""
+        return f"{nothing}{unclear} than {policy_words(today['policy'])} with limits."
+    best = sure[0]
     how = f"{policy_words(best['policy'])} planned with {best['predictor']}, the users' limits still ending jobs"
     if best["predictor"] == YARDSTICK:
         how = f"{policy_words(best['policy'])} with the limits users give today, which needs no forecasts"
@@ -190,11 +312,13 @@ def _advice(by: Rows, today: Mapping[str, Any]) -> str:
     )
 
 
-def _against(it: float, base: float, than: str = "") -> str:
-    change = it / base - 1 if base > 0 else 0.0
+def _against(wait: float, base: float, than: str = "", *, sure: bool = True) -> str:
+    """A wait beside another; a change that the log cannot tell from none is called that."""
+    change = wait / base - 1 if base > 0 else 0.0
     if abs(change) < LEAST:
-        return f"{span(it)} (no change)"
-    return f"{span(it)} ({100 * abs(change):.0f} % {'longer' if change > 0 else 'shorter'}{than})"
+        return f"{span(wait)} (no change)"
+    unsure = "" if sure else ", which this log cannot tell from no change"
+    return f"{span(wait)} ({100 * abs(change):.0f} % {'longer' if change > 0 else 'shorter'}{than}{unsure})"
 
 
 def policy_words(policy: str) -> str:
@@ -220,72 +344,9 @@ _NOTES = {
 
 def policy_notes(policies: Sequence[str]) -> list[str]:
     """What the policies of a table do and what plans them, in one paragraph."""
-    told = dict.fromkeys(_NOTES[name] for name in (p.partition(":")[0] for p in policies) if name in _NOTES)
+    notes = dict.fromkeys(_NOTES[name] for name in (p.partition(":")[0] for p in policies) if name in _NOTES)
     plans = (
         "Planned with: requested = the users' limits; actual = the true run times, which nobody can have (the oracle); "
         "the others are forecasts made at submission from what had ended by then."
     )
-    return [" ".join([*told, plans])]
-
-
-def validity_line(found: Evaluation) -> Callout:
-    """Recorded against simulated waits, what the model does not cover, and whether the gains may be trusted."""
-    checked = found.validity
-    if checked is None:
-        reason = "" if found.trace.info.max_procs > 0 else "The machine's size is unknown. "
-        return Callout(
-            f"{reason}No schedule was simulated: this report cannot say how much sooner jobs would start, and any such "
-            "gain is not to be trusted.",
-            "warning",
-            "Validity.",
-        )
-    if not checked.jobs:
-        text = "The log records no waits, so the simulation cannot be checked against what happened."
-    else:
-        text = (
-            f"Recorded, these {checked.jobs:,} jobs waited {span(checked.recorded_mean_wait_s)} on average (median "
-            f"{span(checked.recorded_median_wait_s)}); simulated under EASY with the users' limits, "
-            f"{span(checked.simulated_mean_wait_s)} (median {span(checked.simulated_median_wait_s)}): "
-            f"{_factor(checked.ratio)}."
-        )
-    text = f"{text} {_coverage(checked)}"
-    if checked.trusted:
-        return Callout(f"{text} The simulation is close enough to compare policies by.", "good", "Validity.")
-    reason = "" if not checked.jobs else " The real scheduler did something the model does not know."
-    return Callout(
-        f"{text}{reason} The simulated gains in this report are not to be trusted for this machine.",
-        "warning",
-        "Validity.",
-    )
-
-
-def _factor(ratio: float) -> str:
-    if math.isnan(ratio):
-        return "they cannot be compared"
-    if math.isinf(ratio):
-        return "the simulation lets nobody wait"
-    if not ratio:
-        return "recorded, nobody waited"
-    times = max(ratio, 1 / ratio)
-    longer, shorter = ("recorded", "simulated") if ratio >= 1 else ("simulated", "recorded")
-    return f"the {longer} mean is {times:.1f} times the {shorter} one" if times < 100 else f"the {longer} is far longer"
-
-
-_GAPS = {
-    "memory": "asked for memory, which the model does not place",
-    "GPUs": "asked for GPUs",
-    "partitions": "were in another partition than the largest, while the model has one pool",
-}
-
-
-def _coverage(checked: Validity) -> str:
-    if not checked.uncovered_jobs:
-        return "The log names no requests for memory or GPUs and no second partition."
-    share = _part(checked.uncovered_jobs, checked.all_jobs)
-    parts = [f"{_part(count, checked.all_jobs)} {_GAPS[name]}" for name, count in checked.uncovered.items() if count]
-    return f"The model counts processors only and does not cover {share} of the jobs ({'; '.join(parts)})."
-
-
-def _part(count: int, jobs: int) -> str:
-    """A share, or the count itself where a share would read 0.0 %."""
-    return shown(count / jobs, "share") if count >= 0.001 * jobs else f"{count:,} of {jobs:,}"
+    return [" ".join([*notes, plans])]

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiled import inlined, kernel
+from ..compiled import inlined, kernel
+from ..compiled.arrays import Record
 from .conservative import give_back, schedule_conservatively
 from .corrections import corrected
 from .heap import pop
@@ -25,6 +26,7 @@ from .state import (
     CONSERVATIVE,
     DONE,
     ENDS,
+    GIVEN,
     INSTANT,
     JOB_OVERDUE,
     LOG_END,
@@ -38,163 +40,189 @@ from .state import (
     PYSS,
     RECENT,
     SUBMITS,
+    KernelState,
+    endings_of,
+    instant_of,
+    jobs_of,
+    log_of,
+    plan_of,
 )
 
 
-@kernel
-def advance(registers, jobs, slots, blocks, index, plan, endings, instant, choices, profile, ring, ring_count, log):
-    """Go on from where it stopped (arguments: a `KernelState`); returns why it stopped again.
+def advance(state: KernelState) -> int:
+    """Go on from where the state stopped; returns why it stopped again: DONE, NEEDS_PREDICTION, JOB_OVERDUE, LOG_FULL.
 
-    The job concerned is in the register `job`. NEEDS_PREDICTION: set its `planned` and call again. JOB_OVERDUE: the
+    The job concerned is in the record's `job`. NEEDS_PREDICTION: set its `planned` and call again. JOB_OVERDUE: the
     same with its new planned length. LOG_FULL: empty the log (a larger one where it was not enough) and call again.
     Amortised per job: O(log running) for its end, O(running + blocks) per pass.
     """
-    r = registers[0]
+    return go_on(state.record, state.rules)
+
+
+@kernel
+def go_on(record: np.ndarray, settings: np.ndarray) -> int:
+    """The compiled half of `advance`."""
+    s, rules = record[0], settings[0]
+    jobs, endings, instant, log = jobs_of(s), endings_of(s), instant_of(s), log_of(s)
     while True:
-        if r.phase == NEXT:
-            if log.size > 0 and r.logged > 0 and r.logged + 4 * (r.running + r.waiting) + 64 > log.size:
+        if s.phase == NEXT:
+            if log.size > 0 and s.logged > 0 and s.logged + 4 * (s.running + s.waiting) + 64 > log.size:
                 return LOG_FULL
-            r.now = next_instant(r, jobs, plan, endings)
-            if r.now == np.inf:
+            s.now = next_instant(s)
+            if s.now == np.inf:
                 return DONE
-            r.phase = OVERDUES
-        if r.phase == OVERDUES:
-            if tell_overdue(r, jobs, plan, log):
+            s.phase = OVERDUES
+        if s.phase == OVERDUES:
+            if tell_overdue(s, rules):
                 return JOB_OVERDUE
-            r.phase = SUBMITS if r.event_order == PYSS else ENDS
-        if r.phase == ENDS:
-            while r.ending > 0 and endings[0].key <= r.now:
+            s.phase = SUBMITS if rules.event_order == PYSS else ENDS
+        if s.phase == ENDS:
+            while s.ending > 0 and endings[0].key <= s.now:
                 job = endings[0].item
-                r.ending = pop(endings, r.ending)
-                end_job(r, jobs, plan, profile, ring, ring_count, log, job)
-                if r.event_order == PYSS:
-                    one_pass(r, jobs, slots, blocks, index, plan, endings, instant, choices, profile, log)
-            r.phase = PASS if r.event_order == PYSS else SUBMITS
-        if r.phase == PREDICTED:
-            arrive(r, jobs, slots, blocks, index, r.job)
-            if r.event_order == PYSS:
-                one_pass(r, jobs, slots, blocks, index, plan, endings, instant, choices, profile, log)
-            r.phase = SUBMITS
-        if r.phase == SUBMITS:
-            while r.next_submit < jobs.size and jobs[r.next_submit].submit <= r.now:
-                r.job = r.next_submit
-                r.next_submit += 1
-                if r.planner == ASKED:
-                    r.phase = PREDICTED
+                s.ending = pop(endings, s.ending)
+                end_job(s, rules, job)
+                if rules.event_order == PYSS:
+                    one_pass(s, rules)
+            s.phase = PASS if rules.event_order == PYSS else SUBMITS
+        if s.phase == PREDICTED:
+            arrive(s, rules, s.job)
+            if rules.event_order == PYSS:
+                one_pass(s, rules)
+            s.phase = SUBMITS
+        if s.phase == SUBMITS:
+            while s.next_submit < jobs.size and jobs[s.next_submit].submit <= s.now:
+                s.job = s.next_submit
+                s.next_submit += 1
+                if rules.planner == ASKED:
+                    s.phase = PREDICTED
                     return NEEDS_PREDICTION
-                if r.planner == RECENT:
-                    jobs[r.job].planned = plan_natively(r, ring, ring_count, jobs[r.job])
-                arrive(r, jobs, slots, blocks, index, r.job)
-                if r.event_order == PYSS:
-                    one_pass(r, jobs, slots, blocks, index, plan, endings, instant, choices, profile, log)
-            r.phase = ENDS if r.event_order == PYSS else PASS
-        if r.phase == PASS:
-            if r.event_order == INSTANT:
-                if r.backfill == CONSERVATIVE:
-                    schedule_conservatively(r, jobs, slots, blocks, index, plan, endings, instant, profile, log)
+                if rules.planner != GIVEN:
+                    jobs[s.job].planned = plan_natively(s, rules, jobs[s.job])
+                arrive(s, rules, s.job)
+                if rules.event_order == PYSS:
+                    one_pass(s, rules)
+            s.phase = ENDS if rules.event_order == PYSS else PASS
+        if s.phase == PASS:
+            if rules.event_order == INSTANT:
+                if rules.backfill == CONSERVATIVE:
+                    schedule_conservatively(s, rules)
                 else:
-                    schedule(r, jobs, slots, blocks, index, plan, endings, instant, choices, log)
+                    schedule(s, rules)
             else:
-                if r.next_start <= r.now or r.rebuild:
-                    one_pass(r, jobs, slots, blocks, index, plan, endings, instant, choices, profile, log)
-                while r.instant_first < r.instant_end:
-                    r.instant_first += 1
-                    end_job(r, jobs, plan, profile, ring, ring_count, log, instant[r.instant_first - 1])
-                    one_pass(r, jobs, slots, blocks, index, plan, endings, instant, choices, profile, log)
-            r.phase = ENDS if further_round(r, endings, instant) else NEXT
+                if s.next_start <= s.now or s.rebuild:
+                    one_pass(s, rules)
+                while s.instant_first < s.instant_end:
+                    s.instant_first += 1
+                    end_job(s, rules, instant[s.instant_first - 1])
+                    one_pass(s, rules)
+            s.phase = ENDS if further_round(s) else NEXT
 
 
-@inlined
-def one_pass(r, jobs, slots, blocks, index, plan, endings, instant, choices, profile, log):
+@kernel
+def one_pass(s: Record, rules: Record) -> None:
     """One scheduling pass of whichever kind the policy is (pyss makes it in four places)."""
-    if r.backfill == CONSERVATIVE:
-        schedule_conservatively(r, jobs, slots, blocks, index, plan, endings, instant, profile, log)
+    if rules.backfill == CONSERVATIVE:
+        schedule_conservatively(s, rules)
     else:
-        schedule(r, jobs, slots, blocks, index, plan, endings, instant, choices, log)
+        schedule(s, rules)
 
 
 @inlined
-def next_instant(r, jobs, plan, endings):
+def next_instant(s: Record) -> float:
     """The next time at which anything happens: a submission, an end, planned or true, a reservation; infinity: done."""
+    jobs = jobs_of(s)
+    plan = plan_of(s)
+    endings = endings_of(s)
     time = np.inf
-    if r.next_submit < jobs.size:
-        time = jobs[r.next_submit].submit
-    if r.ending > 0:
+    if s.next_submit < jobs.size:
+        time = jobs[s.next_submit].submit
+    if s.ending > 0:
         time = min(time, endings[0].key)
-    if r.running > 0:
+    if s.running > 0:
         time = min(time, plan[0].end)
-    return min(time, r.next_start)
+    return min(time, s.next_start)
 
 
-@inlined
-def tell_overdue(r, jobs, plan, log):
+@kernel
+def tell_overdue(s: Record, rules: Record) -> bool:
     """Correct the plans that ran out at this instant; true when a predictor must be asked about register `job`."""
+    jobs = jobs_of(s)
+    plan = plan_of(s)
     place = 0
-    while place < r.running and plan[place].end <= r.now:
+    while place < s.running and plan[place].end <= s.now:
         job = plan[place].job
         it = jobs[job]
-        if it.start + it.run > r.now:
-            if not (r.answered and r.job == job):
+        if it.start + it.run > s.now:
+            if not (s.answered and s.job == job):
                 it.step += 1
-                r.corrections += 1
-                note(r, log, LOG_OVERDUE, job)
-                it.planned = corrected(r.correction, r.now - it.start, it.first, it.request, it.step - 1)
-                if r.ask_overdue:
-                    r.job = job
-                    r.answered = 1
+                s.corrections += 1
+                note(s, LOG_OVERDUE, job)
+                it.planned = corrected(
+                    rules.correction,
+                    s.now - it.start,
+                    it.first,
+                    it.request,
+                    it.step - 1,
+                )
+                if rules.ask_overdue:
+                    s.job = job
+                    s.answered = 1
                     return True
-            r.answered = 0
-            replan(r, plan, it, job, plan[place].end)
-        elif r.event_order == PYSS:
-            drop_plan(r, plan, job, plan[place].end)
+            s.answered = 0
+            replan(s, rules, it, job, plan[place].end)
+        elif rules.event_order == PYSS:
+            drop_plan(s, job, plan[place].end)
             it.released = 1
-            r.free += it.procs
-            r.dirty = 1
+            s.free += it.procs
+            s.dirty = 1
         else:
             place += 1
     return False
 
 
-@inlined
-def replan(r, plan, it, job, old_end):
+@kernel
+def replan(s: Record, rules: Record, it: Record, job: int, old_end: float) -> None:
     """Move a running job to its new planned end (always later than now: a plan in the past would stand still)."""
-    drop_plan(r, plan, job, old_end)
-    if not it.start + it.planned > r.now:
+    drop_plan(s, job, old_end)
+    if not it.start + it.planned > s.now:
         it.planned = max(it.request, it.run)
-    add_plan(r, plan, job, it.procs, it.start + it.planned)
-    r.dirty = 1
-    r.rebuild = r.backfill == CONSERVATIVE
+    add_plan(s, job, it.procs, it.start + it.planned)
+    s.dirty = 1
+    s.rebuild = rules.backfill == CONSERVATIVE
 
 
 @inlined
-def end_job(r, jobs, plan, profile, ring, ring_count, log, job):
+def end_job(s: Record, rules: Record, job: int) -> None:
     """A job leaves the machine, and the native planner learns."""
+    jobs = jobs_of(s)
     it = jobs[job]
     if not it.released:
-        drop_plan(r, plan, job, it.start + it.planned)
-        r.free += it.procs
-    r.dirty = 1
-    if r.backfill == CONSERVATIVE:
-        give_back(r, it, profile)
-    if r.planner == RECENT:
-        learn_natively(ring, ring_count, it)
-    note(r, log, LOG_END, job)
+        drop_plan(s, job, it.start + it.planned)
+        s.free += it.procs
+    s.dirty = 1
+    if rules.backfill == CONSERVATIVE:
+        give_back(s, it)
+    if rules.planner >= RECENT:
+        learn_natively(s, rules, it)
+    note(s, LOG_END, job)
 
 
 @inlined
-def arrive(r, jobs, slots, blocks, index, job):
+def arrive(s: Record, rules: Record, job: int) -> None:
     """A planned job joins the queue."""
+    jobs = jobs_of(s)
     jobs[job].first = jobs[job].planned
-    enqueue(r, jobs, slots, blocks, index, job)
-    r.arrived += 1
+    enqueue(s, rules, job)
+    s.arrived += 1
 
 
 @inlined
-def further_round(r, endings, instant):
+def further_round(s: Record) -> bool:
     """Whether zero-length jobs started at this instant are still to end; they become the ends of the next round."""
-    again = r.instant_first < r.instant_end
-    for place in range(r.instant_first, r.instant_end):
-        push_end(r, endings, r.now, np.int64(instant[place]), instant[place])
-    r.instant_first = 0
-    r.instant_end = 0
+    instant = instant_of(s)
+    again = s.instant_first < s.instant_end
+    for place in range(s.instant_first, s.instant_end):
+        push_end(s, s.now, np.int64(instant[place]), instant[place])
+    s.instant_first = 0
+    s.instant_end = 0
     return again

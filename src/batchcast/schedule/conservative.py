@@ -9,116 +9,134 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiled import kernel
-from .profile import clear_profile, earlier_fit, earliest_fit, forget_past, hold, most_free
+from ..compiled import kernel
+from ..compiled.arrays import Record
+from .profile import (
+    clear_profile,
+    earlier_fit,
+    earliest_fit,
+    forget_past,
+    hold,
+    most_free,
+)
 from .start import start_job
-from .state import GONE
+from .state import GONE, jobs_of, plan_of, profile_of, slots_of
 
 
 @kernel
-def schedule_conservatively(r, jobs, slots, blocks, index, plan, endings, instant, profile, log):
+def schedule_conservatively(s: Record, rules: Record) -> None:
     """One pass at `now`: move reservations up where something was freed, place the arrivals, start whose time it is."""
-    if r.waiting > 0:
-        forget_past(r, profile)
-        fresh = r.tail - r.arrived
-        if r.rebuild:
-            place_anew(r, jobs, slots, plan, profile)
+    jobs = jobs_of(s)
+    slots = slots_of(s)
+    if s.waiting > 0:
+        forget_past(s)
+        fresh = s.tail - s.arrived
+        if s.rebuild:
+            place_anew(s)
         else:
-            if r.ended and r.freed_until > r.now:
-                move_up(r, jobs, slots, profile, fresh)
-            for place in range(max(fresh, r.head), r.tail):
-                reserve_for(r, jobs[slots[place].job], profile)
-        if r.next_start <= r.now:
-            start_due(r, jobs, slots, blocks, index, plan, endings, instant, log)
-    elif r.rebuild:
-        place_anew(r, jobs, slots, plan, profile)
-    r.rebuild = 0
-    r.ended = 0
-    r.arrived = 0
+            if s.ended and s.freed_until > s.now:
+                move_up(s, fresh)
+            for place in range(max(fresh, s.head), s.tail):
+                reserve_for(s, jobs[slots[place].job])
+        if s.next_start <= s.now:
+            start_due(s, rules)
+    elif s.rebuild:
+        place_anew(s)
+    s.rebuild = 0
+    s.ended = 0
+    s.arrived = 0
 
 
 @kernel
-def reserve_for(r, it, profile):
+def reserve_for(s: Record, it: Record) -> None:
     """Give a job its first or its new reservation, noted as its start."""
-    it.start = earliest_fit(r, profile, it.procs, it.planned)
-    hold(r, profile, it.start, it.start + it.planned, it.procs)
-    r.next_start = min(r.next_start, it.start)
+    it.start = earliest_fit(s, it.procs, it.planned)
+    hold(s, it.start, it.start + it.planned, it.procs)
+    s.next_start = min(s.next_start, it.start)
 
 
 @kernel
-def move_up(r, jobs, slots, profile, end):
+def move_up(s: Record, end: int) -> None:
     """Place waiting jobs again in arrival order.
 
     A job that stayed where it was last time can only gain where processors were freed since then: until the latest
     freed instant, and only if somewhere before it enough are free. What moved jobs leave behind counts for all jobs
     after them now, and for those before them next time.
     """
-    freed, left_behind = r.freed_until, -np.inf
-    most = most_free(r, profile, freed)
-    for place in range(r.head, end):
+    jobs = jobs_of(s)
+    slots = slots_of(s)
+    freed, left_behind = s.freed_until, -np.inf
+    most = most_free(s, freed)
+    for place in range(s.head, end):
         slot = slots[place]
         if slot.procs > most:  # an empty slot too
             continue
         it = jobs[slot.job]
-        start = earlier_fit(r, profile, it.procs, it.planned, it.start, freed)
+        start = earlier_fit(s, it.procs, it.planned, it.start, freed)
         if start < it.start:
-            hold(r, profile, it.start, it.start + it.planned, -it.procs)
-            hold(r, profile, start, start + it.planned, it.procs)
+            hold(s, it.start, it.start + it.planned, -it.procs)
+            hold(s, start, start + it.planned, it.procs)
             left_behind = max(left_behind, it.start + it.planned)
             freed = max(freed, left_behind)
             it.start = start
-            r.next_start = min(r.next_start, start)
-            most = most_free(r, profile, freed)
-    r.freed_until = left_behind
+            s.next_start = min(s.next_start, start)
+            most = most_free(s, freed)
+    s.freed_until = left_behind
 
 
 @kernel
-def place_anew(r, jobs, slots, plan, profile):
+def place_anew(s: Record) -> None:
     """Forget all reservations; running jobs hold what they planned, waiting ones are placed in arrival order."""
-    clear_profile(r, profile)
-    for place in range(r.running):
-        profile_hold_running(r, plan[place], profile)
-    r.next_start = np.inf
-    r.freed_until = -np.inf
-    for place in range(r.head, r.tail):
+    jobs = jobs_of(s)
+    slots = slots_of(s)
+    plan = plan_of(s)
+    clear_profile(s)
+    for place in range(s.running):
+        profile_hold_running(s, plan[place])
+    s.next_start = np.inf
+    s.freed_until = -np.inf
+    for place in range(s.head, s.tail):
         if slots[place].procs != GONE:
-            reserve_for(r, jobs[slots[place].job], profile)
+            reserve_for(s, jobs[slots[place].job])
 
 
 @kernel
-def profile_hold_running(r, entry, profile):
+def profile_hold_running(s: Record, entry: Record) -> None:
     """Until its planned end a running job's processors are not free: the profile rises there."""
-    profile[r.steps].time = entry.end
-    profile[r.steps].free = profile[r.steps - 1].free + entry.procs
-    if profile[r.steps - 1].time == entry.end:
-        profile[r.steps - 1].free += entry.procs
+    profile = profile_of(s)
+    profile[s.steps].time = entry.end
+    profile[s.steps].free = profile[s.steps - 1].free + entry.procs
+    if profile[s.steps - 1].time == entry.end:
+        profile[s.steps - 1].free += entry.procs
     else:
-        r.steps += 1
+        s.steps += 1
 
 
 @kernel
-def give_back(r, it, profile):
+def give_back(s: Record, it: Record) -> None:
     """A job ended: what it still held is free from now on, and waiting jobs may be placed again."""
-    r.ended = 1
+    s.ended = 1
     end = it.start + it.planned
-    if end > r.now:
-        forget_past(r, profile)
-        hold(r, profile, r.now, end, -it.procs)
-        r.freed_until = max(r.freed_until, end)
+    if end > s.now:
+        forget_past(s)
+        hold(s, s.now, end, -it.procs)
+        s.freed_until = max(s.freed_until, end)
 
 
 @kernel
-def start_due(r, jobs, slots, blocks, index, plan, endings, instant, log):
+def start_due(s: Record, rules: Record) -> None:
     """Start the jobs whose reservation has come, in arrival order; O(waiting)."""
-    r.next_start = np.inf
-    head = r.head
-    for place in range(head, r.tail):
+    jobs = jobs_of(s)
+    slots = slots_of(s)
+    s.next_start = np.inf
+    head = s.head
+    for place in range(head, s.tail):
         if slots[place].procs == GONE:
             continue
         start = jobs[slots[place].job].start
-        if start > r.now:
-            r.next_start = min(r.next_start, start)
+        if start > s.now:
+            s.next_start = min(s.next_start, start)
             continue
-        start_job(r, jobs, slots, blocks, index, plan, endings, instant, log, place, 1 if place != r.head else 0)
-        if r.waiting == 0:
+        start_job(s, rules, place, 1 if place != s.head else 0)
+        if s.waiting == 0:
             return

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiled import inlined
+from ..compiled import inlined
 
 TO_REQUEST, INCREMENTAL, DOUBLING = range(3)
 NAMES = {"requested": TO_REQUEST, "incremental": INCREMENTAL, "doubling": DOUBLING}
@@ -16,7 +16,7 @@ STEPS = np.array([1, 5, 15, 30, 60, 120, 300, 600, 1200, 3000, 6000], np.float64
 
 
 @inlined
-def corrected(correction, elapsed, first, request, step):
+def corrected(correction: int, elapsed: float, first: float, request: float, step: int) -> float:
     """The planned length after the `step`-th correction (from 0) of a job running for `elapsed` seconds.
 
     requested: the request. incremental: first prediction + STEPS[step], the request when they are used up. doubling:

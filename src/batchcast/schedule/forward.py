@@ -128,6 +128,9 @@ class ForwardPlan:
         self.arrays = f = kernel.blank_forward(self.size, running, 2 * n + SPARE, int(old.tally[kernel.POLICY]))
         for name in ("procs", "planned", "start", "order"):
             getattr(f, name)[:n] = getattr(old, name)[:n]
-        f.running_end[:running], f.running_procs[:running] = old.running_end[:running], old.running_procs[:running]
+        f.running_end[:running], f.running_procs[:running] = (
+            old.running_end[:running],
+            old.running_procs[:running],
+        )
         f.tally[JOBS], f.tally[RUNNING] = n, running
         kernel.begin(f, self.now)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .compiled import inlined, kernel
+from ..compiled import inlined, kernel
 from .heap import pop, push
 from .state import GONE, HEAP
 
@@ -21,7 +21,14 @@ SIZE, FREE, EXTRA, HEAD, JOBS, RUNNING, NEAR, FAR, OPENINGS, POLICY, RESERVED = 
 NOW, SHADOW = range(2)
 BLOCK, WIDE = 16, 256
 OPENING = np.dtype(
-    [("time", "f8"), ("shadow", "f8"), ("shortest", "f8"), ("below", "f8"), ("free", "i8"), ("extra", "i8")]
+    [
+        ("time", "f8"),
+        ("shadow", "f8"),
+        ("shortest", "f8"),
+        ("below", "f8"),
+        ("free", "i8"),
+        ("extra", "i8"),
+    ]
 )
 
 
@@ -61,15 +68,27 @@ def blank_forward(size: int, running: int, queued: int, policy: int) -> Forward:
     count[SIZE], count[POLICY] = size, policy
     run, ends = running + queued, running + queued + 1
     return Forward(
-        *(count, time, number(run), index(run), index(queued), number(queued), number(queued)),
+        *(
+            count,
+            time,
+            number(run),
+            index(run),
+            index(queued),
+            number(queued),
+            number(queued),
+        ),
         *(index(queued), index(queued), index(queued), number(queued)),
         *(index(blocks), number(blocks), index(wides), number(wides)),
-        *(np.empty(ends, HEAP), np.empty(ends, HEAP), np.empty(run + queued + 2, OPENING)),
+        *(
+            np.empty(ends, HEAP),
+            np.empty(ends, HEAP),
+            np.empty(run + queued + 2, OPENING),
+        ),
     )
 
 
 @kernel
-def begin(f, now):
+def begin(f: Forward, now: float) -> None:
     """The state at `now`: what started before stays so, all else waits; then the pass of that instant."""
     count, far = f.tally, 0
     free = count[SIZE]
@@ -90,13 +109,19 @@ def begin(f, now):
     while opened > 0 and f.openings[opened - 1].time >= now:
         opened -= 1
     count[OPENINGS] = opened
-    count[FREE], count[FAR], count[NEAR], count[HEAD], count[RESERVED] = free, far, 0, 0, 0
+    count[FREE], count[FAR], count[NEAR], count[HEAD], count[RESERVED] = (
+        free,
+        far,
+        0,
+        0,
+        0,
+    )
     f.time[NOW] = now
     one_pass(f)
 
 
 @inlined
-def fill_slot(f, place):
+def fill_slot(f: Forward, place: int) -> None:
     """A candidate place as the start of its job says, and the minima above it (places are filled in order)."""
     q = f.order[place]
     f.place[q] = place
@@ -108,12 +133,18 @@ def fill_slot(f, place):
         f.block_procs[b], f.block_planned[b] = GONE, np.inf
     if place % WIDE == 0:
         f.wide_procs[w], f.wide_planned[w] = GONE, np.inf
-    f.block_procs[b], f.block_planned[b] = min(f.block_procs[b], procs), min(f.block_planned[b], planned)
-    f.wide_procs[w], f.wide_planned[w] = min(f.wide_procs[w], procs), min(f.wide_planned[w], planned)
+    f.block_procs[b], f.block_planned[b] = (
+        min(f.block_procs[b], procs),
+        min(f.block_planned[b], planned),
+    )
+    f.wide_procs[w], f.wide_planned[w] = (
+        min(f.wide_procs[w], procs),
+        min(f.wide_planned[w], planned),
+    )
 
 
 @inlined
-def empty_slot(f, place):
+def empty_slot(f: Forward, place: int) -> None:
     """A candidate is gone: its block's minima anew, and those of the wide block where it held one. O(16)."""
     procs, planned = f.slot_procs[place], f.slot_planned[place]
     f.slot_procs[place], f.slot_planned[place] = GONE, np.inf
@@ -122,7 +153,10 @@ def empty_slot(f, place):
         return
     least_procs, least_planned = GONE, np.inf
     for other in range(b * BLOCK, min(b * BLOCK + BLOCK, n)):
-        least_procs, least_planned = min(least_procs, f.slot_procs[other]), min(least_planned, f.slot_planned[other])
+        least_procs, least_planned = (
+            min(least_procs, f.slot_procs[other]),
+            min(least_planned, f.slot_planned[other]),
+        )
     f.block_procs[b], f.block_planned[b] = least_procs, least_planned
     if procs > f.wide_procs[w] and planned > f.wide_planned[w]:
         return
@@ -134,7 +168,7 @@ def empty_slot(f, place):
 
 
 @kernel
-def one_pass(f):
+def one_pass(f: Forward) -> None:
     """Start heads while they fit, reserve for the first that does not, backfill; note what is left open."""
     count, now = f.tally, f.time[NOW]
     head, n = count[HEAD], count[JOBS]
@@ -173,7 +207,7 @@ def one_pass(f):
 
 
 @inlined
-def run_job(f, q, shadow):
+def run_job(f: Forward, q: int, shadow: float) -> None:
     """Job q starts now; it ends among the near ones when it is planned to by the shadow time."""
     count, now = f.tally, f.time[NOW]
     end = now + f.planned[q]
@@ -187,7 +221,7 @@ def run_job(f, q, shadow):
 
 
 @inlined
-def reserve_once(f, procs):
+def reserve_once(f: Forward, procs: int) -> None:
     """The shadow time of a new head: move running jobs from far to near until it fits, equal ends included."""
     count = f.tally
     free, shadow = count[FREE], f.time[NOW]
@@ -202,7 +236,7 @@ def reserve_once(f, procs):
 
 
 @inlined
-def next_place(f, first):
+def next_place(f: Forward, first: int) -> int:
     """The first candidate from a place on that fits and does not delay the head; -1: none."""
     count, now, shadow = f.tally, f.time[NOW], f.time[SHADOW]
     free, extra, n = count[FREE], count[EXTRA], count[JOBS]
@@ -225,7 +259,7 @@ def next_place(f, first):
 
 
 @inlined
-def leave_open(f, shortest):
+def leave_open(f: Forward, shortest: float) -> None:
     """Note what a job planned at `shortest` or longer finds at this point of the pass."""
     count = f.tally
     opening = f.openings[count[OPENINGS]]
@@ -236,7 +270,7 @@ def leave_open(f, shortest):
 
 
 @kernel
-def next_instant(f):
+def next_instant(f: Forward) -> bool:
     """Go on to the next planned end and make its pass; False when nothing runs any more."""
     count = f.tally
     if count[NEAR] > 0:
@@ -257,7 +291,7 @@ def next_instant(f):
 
 
 @kernel
-def first_opening(f, procs, planned):
+def first_opening(f: Forward, procs: int, planned: float) -> int:
     """The index of the first opening for a job that comes last, simulating as far as needed; -1: it never fits."""
     i = 0
     while True:
@@ -275,7 +309,7 @@ def first_opening(f, procs, planned):
 
 
 @kernel
-def noticed(f, procs, planned):
+def noticed(f: Forward, procs: int, planned: float) -> float:
     """From when on those that come later notice a job that comes last: it starts, or is the head of the queue."""
     i = first_opening(f, procs, planned)
     while i > 0 and f.openings[i].shadow == np.inf and f.openings[i - 1].shadow == np.inf:
@@ -284,7 +318,7 @@ def noticed(f, procs, planned):
 
 
 @kernel
-def join_here(f, procs, planned):
+def join_here(f: Forward, procs: int, planned: float) -> None:
     """The last in the queue starts in the pass just made: it changes that pass's opening and nothing before it."""
     count = f.tally
     q = count[JOBS]

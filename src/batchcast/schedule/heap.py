@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from .compiled import inlined
+import numpy as np
+
+from ..compiled import inlined
+from ..compiled.arrays import Record
 
 
 @inlined
-def push(heap, count, key, tie, item):
+def push(heap: Record, count: int, key: float, tie: int | np.int64, item: int) -> int:
     """Add an entry to a heap of `count`, the smallest (key, tie) first; returns the new count. O(log count)."""
     place = count
     while place > 0:
@@ -22,7 +25,7 @@ def push(heap, count, key, tie, item):
 
 
 @inlined
-def pop(heap, count):
+def pop(heap: Record, count: int) -> int:
     """Drop the first entry of a heap of `count`; returns the new count. O(log count)."""
     last = count - 1
     moved = heap[last]
@@ -42,6 +45,6 @@ def pop(heap, count):
 
 
 @inlined
-def before(one, other):
+def before(one: Record, other: Record) -> bool:
     """Whether one entry comes before another."""
     return one.key < other.key or (one.key == other.key and one.tie < other.tie)

@@ -12,35 +12,37 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiled import inlined, kernel
+from ..compiled import inlined, kernel
+from ..compiled.arrays import Record
 from .heap import pop, push
-from .state import CLASSES, GONE, HEAD_KEY, KEYS, ROW
+from .state import CLASSES, GONE, HEAD_KEY, KEYS, ROW, choices_of, nodes_of, slots_of
 
 LAST = 1.7e308  # stands for an infinite key: infinity says that a node holds nothing
 LEVEL = 1 << 40  # a node by one number: level * LEVEL + its place in the level
 
 
 @kernel
-def watch_length(r, slots, index):
+def watch_length(s: Record, rules: Record) -> None:
     """Build the index where the queue has become long, drop it where it is short again. O(queue), amortised O(1)."""
-    span = r.tail - r.head
-    if r.indexed:
-        r.indexed = 4 * span > r.long_queue
-    elif span > r.long_queue:
-        build(r, slots, index)
+    span = s.tail - s.head
+    if s.indexed:
+        s.indexed = 4 * span > rules.long_queue
+    elif span > rules.long_queue:
+        build(s, rules)
 
 
 @kernel
-def build(r, slots, index):
+def build(s: Record, rules: Record) -> None:
     """Enter every slot anew."""
-    r.indexed = 1
-    for place in range(r.tail):
-        enter(r, slots, index, place)
+    s.indexed = 1
+    for place in range(s.tail):
+        enter(s, rules, place)
 
 
 @inlined
-def width_class(index, procs):
+def width_class(s: Record, procs: int | np.int64) -> int:
     """The class of a width: the last whose smallest width it reaches."""
+    index = nodes_of(s)
     number = 0
     for k in range(1, CLASSES):
         number += procs >= index[0, k]
@@ -48,8 +50,9 @@ def width_class(index, procs):
 
 
 @inlined
-def classes_within(index, procs):
+def classes_within(s: Record, procs: int) -> int:
     """How many classes have a width of at most `procs`; in the last of them not every job needs to fit."""
+    index = nodes_of(s)
     count = 0
     for k in range(CLASSES):
         count += index[0, k] <= procs
@@ -57,12 +60,14 @@ def classes_within(index, procs):
 
 
 @kernel
-def enter(r, slots, index, place):
+def enter(s: Record, rules: Record, place: int) -> None:
     """Lower the minima above a slot; a node is emptied when its first slot is entered. O(levels), mostly less."""
+    slots = slots_of(s)
+    index = nodes_of(s)
     slot = slots[place]
     live = slot.procs != GONE
-    number = width_class(index, slot.procs)
-    row, size, node, within = 1, r.leaves, place // 16, place % 16
+    number = width_class(s, slot.procs)
+    row, size, node, within = 1, s.leaves, place // 16, place % 16
     while True:
         entry = index[row + node]
         lowered = within == 0
@@ -73,10 +78,10 @@ def enter(r, slots, index, place):
             if slot.planned < entry[number]:
                 entry[number] = slot.planned
                 lowered = True
-            if r.candidate_order != 0 and min(slot.candidate_key, LAST) < entry[KEYS + number]:
+            if rules.candidate_order != 0 and min(slot.candidate_key, LAST) < entry[KEYS + number]:
                 entry[KEYS + number] = min(slot.candidate_key, LAST)
                 lowered = True
-            if r.head_order != 0 and slot.head_key < entry[HEAD_KEY]:
+            if rules.head_order != 0 and slot.head_key < entry[HEAD_KEY]:
                 entry[HEAD_KEY] = slot.head_key
                 lowered = True
         if size == 1 or not lowered:
@@ -88,27 +93,29 @@ def enter(r, slots, index, place):
 
 
 @kernel
-def leave(r, slots, index, place, procs):
+def leave(s: Record, rules: Record, place: int, procs: np.int64) -> None:
     """Raise the minima above a slot that was emptied, of width `procs` before. O(16 levels), mostly less."""
-    number = width_class(index, procs)
+    slots = slots_of(s)
+    index = nodes_of(s)
+    number = width_class(s, procs)
     length = key = head_key = np.inf
-    for other in range(place // 16 * 16, min(place // 16 * 16 + 16, r.tail)):
+    for other in range(place // 16 * 16, min(place // 16 * 16 + 16, s.tail)):
         slot = slots[other]
         if slot.procs == GONE:
             continue
         head_key = min(head_key, slot.head_key)
-        if width_class(index, slot.procs) == number:
+        if width_class(s, slot.procs) == number:
             length = min(length, slot.planned)
             key = min(key, min(slot.candidate_key, LAST))
-    row, size, node, last = 1, r.leaves, place // 16, (r.tail - 1) // 16
+    row, size, node, last = 1, s.leaves, place // 16, (s.tail - 1) // 16
     while True:
         entry = index[row + node]
         same = entry[number] == length
         entry[number] = length
-        if r.candidate_order != 0:
+        if rules.candidate_order != 0:
             same = same and entry[KEYS + number] == key
             entry[KEYS + number] = key
-        if r.head_order != 0:
+        if rules.head_order != 0:
             same = same and entry[HEAD_KEY] == head_key
             entry[HEAD_KEY] = head_key
         if same or size == 1:
@@ -126,24 +133,25 @@ def leave(r, slots, index, place, procs):
 
 
 @inlined
-def may_pass(r, slot):
+def may_pass(s: Record, slot: Record) -> bool:
     """Whether a waiting job may be backfilled now: it fits, and is short enough or narrow enough."""
-    if slot.procs > r.free:
+    if slot.procs > s.free:
         return False
-    return slot.procs <= r.extra_procs or r.now + slot.planned <= r.shadow_time
+    return slot.procs <= s.extra_procs or s.now + slot.planned <= s.shadow_time
 
 
 @inlined
-def least_key(r, index, row, node):
+def least_key(s: Record, rules: Record, row: int, node: int) -> float:
     """The smallest candidate key below a node among classes that may hold a job to backfill; infinity where none may.
 
     Without an order of candidates it is 0 where one may: the caller takes them as they came.
     """
+    index = nodes_of(s)
     entry = index[row + node]
     least = np.inf
-    for k in range(r.classes_free):
-        if k < r.classes_extra or r.now + entry[k] <= r.shadow_time:
-            if r.candidate_order != 0:
+    for k in range(s.classes_free):
+        if k < s.classes_extra or s.now + entry[k] <= s.shadow_time:
+            if rules.candidate_order != 0:
                 least = min(least, entry[KEYS + k])
             elif entry[k] < np.inf:
                 return 0.0
@@ -151,45 +159,47 @@ def least_key(r, index, row, node):
 
 
 @kernel
-def count_classes(r, index):
+def count_classes(s: Record) -> None:
     """Note how many classes reach into the free and the extra processors."""
-    r.classes_free = classes_within(index, r.free)
-    r.classes_extra = min(classes_within(index, r.extra_procs), r.classes_free)
+    s.classes_free = classes_within(s, s.free)
+    s.classes_extra = min(classes_within(s, s.extra_procs), s.classes_free)
 
 
 @kernel
-def next_by_arrival(r, slots, index, head, start):
+def next_by_arrival(s: Record, rules: Record, head: int, start: int) -> int:
     """The first slot from `start` on, other than the head, that may be backfilled now; -1 when there is none."""
+    slots = slots_of(s)
     place = start
-    count_classes(r, index)
-    while place < r.tail:
+    count_classes(s)
+    while place < s.tail:
         if place % 16 == 0:
-            row, size, node = 1, r.leaves, place // 16
-            r.looked_at += 1
-            if least_key(r, index, row, node) == np.inf:
+            row, size, node = 1, s.leaves, place // 16
+            s.looked_at += 1
+            if least_key(s, rules, row, node) == np.inf:
                 span = 16
                 while size > 1 and node % 16 == 0:
                     row += size
                     size = (size + 15) // 16
                     node //= 16
-                    r.looked_at += 1
-                    if least_key(r, index, row, node) < np.inf:
+                    s.looked_at += 1
+                    if least_key(s, rules, row, node) < np.inf:
                         break
                     span *= 16
                 place += span
                 continue
         slot = slots[place]
-        r.looked_at += 1
-        if place != head and may_pass(r, slot):
+        s.looked_at += 1
+        if place != head and may_pass(s, slot):
             return place
         place += 1
     return -1
 
 
 @inlined
-def push_root(r, index, choices):
+def push_root(s: Record) -> int:
     """Begin a search by key: the topmost node; returns the size of the heap."""
-    row, size, level = 1, r.leaves, 0
+    choices = choices_of(s)
+    row, size, level = 1, s.leaves, 0
     while size > 1:
         row += size
         size = (size + 15) // 16
@@ -198,53 +208,57 @@ def push_root(r, index, choices):
 
 
 @kernel
-def next_by_key(r, slots, index, choices, count, head):
+def next_by_key(s: Record, rules: Record, count: int, head: int) -> tuple[int, int]:
     """Go on with a search by key: (size of the heap, the next slot by key and arrival that may be backfilled, or -1).
 
     Nodes wait in the heap by the smallest key below them, slots by their own; equal keys by place. What has become of
     a node since it was put there is seen when it is opened: in one pass less and less fits, so keys only rise.
     """
-    count_classes(r, index)
+    slots = slots_of(s)
+    choices = choices_of(s)
+    count_classes(s)
     while count > 0:
         code, place = choices[0].item, choices[0].tie
         count = pop(choices, count)
         if code < 0:
-            if may_pass(r, slots[place]):
+            if may_pass(s, slots[place]):
                 return count, place
             continue
         level, node = code // LEVEL, code % LEVEL
-        r.looked_at += 16
+        s.looked_at += 16
         if level == 0:
-            for other in range(node * 16, min(node * 16 + 16, r.tail)):
-                if other != head and may_pass(r, slots[other]):
+            for other in range(node * 16, min(node * 16 + 16, s.tail)):
+                if other != head and may_pass(s, slots[other]):
                     count = push(choices, count, slots[other].candidate_key, other, -1)
             continue
-        row, size, span = 1, r.leaves, 16
+        row, size, span = 1, s.leaves, 16
         for _ in range(level - 1):
             row += size
             size = (size + 15) // 16
             span *= 16
-        for child in range(node * 16, min(node * 16 + 16, (r.tail - 1) // span + 1)):
-            key = least_key(r, index, row, child)
+        for child in range(node * 16, min(node * 16 + 16, (s.tail - 1) // span + 1)):
+            key = least_key(s, rules, row, child)
             if key < np.inf:
                 count = push(choices, count, key, child * span, (level - 1) * LEVEL + child)
     return count, -1
 
 
 @kernel
-def head_by_key(r, slots, index):
+def head_by_key(s: Record) -> int:
     """The slot with the smallest head key, the earliest of equal ones; the queue must not be empty. O(16 levels)."""
-    row, size, level = 1, r.leaves, 0
+    slots = slots_of(s)
+    index = nodes_of(s)
+    row, size, level = 1, s.leaves, 0
     while size > 1:
         row += size
         size = (size + 15) // 16
         level += 1
     least, node = index[row][HEAD_KEY], 0
     if least == np.inf:
-        return r.head
+        return s.head
     while level > 0:
         level -= 1
-        row, size = 1, r.leaves
+        row, size = 1, s.leaves
         for _ in range(level):
             row += size
             size = (size + 15) // 16

@@ -1,38 +1,83 @@
-"""The native planner: `last_2` and `recent_mean` as one branch of the kernel, equal to their Python twins."""
+"""Planners built into the kernel: `last_2` and `recent_mean` as one branch, equal to their Python twins.
+
+A further planner is a code in `state`, a branch here and in `simulation.native`, and a record of its own (settings and
+memory), which the state points to as `memory`; nothing else of the kernel knows it.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .compiled import inlined
+from ..compiled import inlined, kernel
+from ..compiled.arrays import Record, array_in
+from ..records import array_fields
+from .state import RECENT, Memory, memory_as
+
+RECENT_MEMORY = np.dtype(
+    [
+        ("need", "i8"),  # finished jobs wanted
+        ("whole_seconds", "i8"),  # round the mean down
+        ("length", "i8"),  # run times a ring remembers
+        *array_fields("rings", "counts"),
+    ]
+)
+rings_of = array_in("rings", np.float64)  # the last run times, ring after ring
+counts_of = array_in("counts", np.int64)  # finished jobs seen, by ring
+recent_memory_of = memory_as(RECENT_MEMORY)
+
+
+def recent_memory(rings: int, length: int, **settings: float) -> Memory:
+    """The memory of `rings` rings of `length` run times each, empty."""
+    rings, length = max(rings, 1), max(length, 1)
+    return Memory(
+        RECENT_MEMORY,
+        {"length": length, **settings},
+        rings=np.empty(rings * length),
+        counts=np.zeros(rings, np.int64),
+    )
+
+
+@kernel
+def plan_natively(s: Record, rules: Record, it: Record) -> float:
+    """The planned run time of a job submitted now, by the planner built in."""
+    return recent_plan(recent_memory_of(s)[0], it)
+
+
+@kernel
+def learn_natively(s: Record, rules: Record, it: Record) -> None:
+    """A job finished: the planner built in learns."""
+    if rules.planner == RECENT:
+        learn_recent(recent_memory_of(s)[0], it)
 
 
 @inlined
-def plan_natively(r, ring, ring_count, it):
-    """The planned run time of a job submitted now: the mean of recent ones, else the request; within [1, request].
+def recent_plan(memory: Record, it: Record) -> float:
+    """The mean of recent run times, else the request; within [1, request].
 
     Jobs that look the same come first, then the user's. Means are summed from the oldest, as the Python twins do.
     """
+    rings, counts = rings_of(memory), counts_of(memory)
     number = it.alike_ring
-    if number < 0 or ring_count[number] == 0:
+    if number < 0 or counts[number] == 0:
         number = it.user_ring
     point = it.request
-    if number >= 0 and ring_count[number] >= r.need:
-        count, k = ring_count[number], ring.shape[1]
+    if number >= 0 and counts[number] >= memory.need:
+        count, k = counts[number], memory.length
         kept = min(count, k)
         total = 0.0
         for back in range(kept, 0, -1):
-            total += ring[number, (count - back) % k]
+            total += rings[number * k + (count - back) % k]
         point = total / kept
-        if r.whole_seconds:
+        if memory.whole_seconds:
             point = np.floor(point)
     return max(min(point, it.request), 1.0)
 
 
 @inlined
-def learn_natively(ring, ring_count, it):
+def learn_recent(memory: Record, it: Record) -> None:
     """A job finished: its run time overwrites the oldest of its rings."""
+    rings, counts = rings_of(memory), counts_of(memory)
     for number in (it.alike_ring, it.user_ring):
         if number >= 0:
-            ring[number, ring_count[number] % ring.shape[1]] = it.run
-            ring_count[number] += 1
+            rings[number * memory.length + counts[number] % memory.length] = it.run
+            counts[number] += 1

@@ -8,15 +8,28 @@ from __future__ import annotations
 
 import math
 
-from .compiled import call_address, inlined
+from ..compiled import call_address, inlined
+from ..compiled.arrays import Record
 
 FCFS, SJF, LJF, SAF, WFP, F1, F2, F3, F4, USER = range(10)
-NAMES = {"fcfs": FCFS, "sjf": SJF, "ljf": LJF, "saf": SAF, "wfp": WFP, "f1": F1, "f2": F2, "f3": F3, "f4": F4}
+NAMES = {
+    "fcfs": FCFS,
+    "sjf": SJF,
+    "ljf": LJF,
+    "saf": SAF,
+    "wfp": WFP,
+    "f1": F1,
+    "f2": F2,
+    "f3": F3,
+    "f4": F4,
+}
 VARYING = frozenset({WFP})
 
 
 @inlined
-def order_key(order, address, origin, now, submit, procs, planned, wait):
+def order_key(
+    order: int, address: int, origin: float, now: float, submit: float, procs: float, planned: float, wait: float
+) -> float:
     """The key of a queued job. `origin` is the log's first submission, times are seconds.
 
     sjf, ljf: planned run time, ascending and descending. saf: procs * planned. wfp: -procs * (wait / planned)^3 (Tang,
@@ -49,18 +62,36 @@ def order_key(order, address, origin, now, submit, procs, planned, wait):
 
 
 @inlined
-def head_key(r, it):
+def head_key(s: Record, rules: Record, it: Record) -> float:
     """The key that decides the head. Ageing adds weight * submit: always the same order as key - weight * wait."""
-    planned = it.request if r.head_on else it.planned
-    wait = r.now - it.submit
-    key = order_key(r.head_order, r.head_address, r.origin, r.now, it.submit, float(it.procs), planned, wait)
-    return key + r.head_ageing * (it.submit - r.origin)
+    planned = it.request if rules.head_on else it.planned
+    wait = s.now - it.submit
+    key = order_key(
+        rules.head_order,
+        rules.head_address,
+        s.origin,
+        s.now,
+        it.submit,
+        float(it.procs),
+        planned,
+        wait,
+    )
+    return key + rules.head_ageing * (it.submit - s.origin)
 
 
 @inlined
-def candidate_key(r, it):
+def candidate_key(s: Record, rules: Record, it: Record) -> float:
     """The key among candidates; see `head_key`."""
-    planned = it.request if r.candidate_on else it.planned
-    wait = r.now - it.submit
-    key = order_key(r.candidate_order, r.candidate_address, r.origin, r.now, it.submit, float(it.procs), planned, wait)
-    return key + r.candidate_ageing * (it.submit - r.origin)
+    planned = it.request if rules.candidate_on else it.planned
+    wait = s.now - it.submit
+    key = order_key(
+        rules.candidate_order,
+        rules.candidate_address,
+        s.origin,
+        s.now,
+        it.submit,
+        float(it.procs),
+        planned,
+        wait,
+    )
+    return key + rules.candidate_ageing * (it.submit - s.origin)

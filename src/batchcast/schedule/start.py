@@ -4,46 +4,66 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiled import inlined
+from ..compiled import inlined, kernel
+from ..compiled.arrays import Record
 from .heap import push
 from .queue import dequeue
 from .running import add_plan
-from .state import LOG_START, PYSS, REQUESTED
+from .state import (
+    LOG_START,
+    PYSS,
+    REQUESTED,
+    endings_of,
+    instant_of,
+    jobs_of,
+    log_of,
+    slots_of,
+)
 
 
-@inlined
-def start_job(r, jobs, slots, blocks, index, plan, endings, instant, log, place, backfilled):
+@kernel
+def start_job(s: Record, rules: Record, place: int, backfilled: int) -> None:
     """The job of a slot runs from now on. Ends tie by log order, under pyss by order of start."""
+    jobs = jobs_of(s)
+    slots = slots_of(s)
+    instant = instant_of(s)
     job = slots[place].job
     it = jobs[job]
-    it.start = r.now
+    it.start = s.now
     it.backfilled = backfilled
-    r.free -= it.procs
-    r.sequence += 1
-    dequeue(r, slots, blocks, index, place)
-    if r.running_ends == REQUESTED:
+    s.free -= it.procs
+    s.sequence += 1
+    dequeue(s, rules, place)
+    if rules.running_ends == REQUESTED:
         it.planned = max(it.request, it.run)
-    add_plan(r, plan, job, it.procs, r.now + it.planned)
-    note(r, log, LOG_START, job)
+    add_plan(s, job, it.procs, s.now + it.planned)
+    note(s, LOG_START, job)
     if it.run <= 0.0:
-        instant[r.instant_end] = job
-        r.instant_end += 1
+        instant[s.instant_end] = job
+        s.instant_end += 1
     else:
-        push_end(r, endings, r.now + it.run, r.sequence if r.event_order == PYSS else np.int64(job), job)
+        push_end(
+            s,
+            s.now + it.run,
+            s.sequence if rules.event_order == PYSS else np.int64(job),
+            job,
+        )
 
 
 @inlined
-def push_end(r, endings, time, tie, job):
+def push_end(s: Record, time: float, tie: np.int64, job: int) -> None:
     """Note when a job will truly end."""
-    r.ending = push(endings, r.ending, time, tie, job)
+    endings = endings_of(s)
+    s.ending = push(endings, s.ending, time, tie, job)
 
 
 @inlined
-def note(r, log, kind, job):
+def note(s: Record, kind: int, job: int) -> None:
     """Note a decision for predictors outside the kernel, where there are any."""
+    log = log_of(s)
     if log.size > 0:
-        entry = log[r.logged]
+        entry = log[s.logged]
         entry.kind = kind
         entry.job = job
-        entry.time = r.now
-        r.logged += 1
+        entry.time = s.now
+        s.logged += 1

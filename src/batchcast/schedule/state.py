@@ -1,14 +1,22 @@
-"""The state record of the scheduling kernel: arrays of named fields, so that one compiled loop can stop and go on."""
+"""The scheduling kernel's two records: what it goes by (`RULES`) and where it stands (`STATE`), its arrays included."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..compiled.arrays import Record, array_in
+from ..records import array_fields, point_to
+
 BLOCK = 16  # slots per block of the queue: one entry of minima stands for 16 jobs
 CLASSES = 8  # of width, in the index of a long queue
-KEYS, HEAD_KEY, ROW = CLASSES, 2 * CLASSES, 2 * CLASSES + 1  # where a row of it has its candidate keys and head key
+KEYS, HEAD_KEY, ROW = (
+    CLASSES,
+    2 * CLASSES,
+    2 * CLASSES + 1,
+)  # where a row of it has its candidate keys and head key
 LONG_QUEUE = 1024  # slots from which on the queue is indexed
 GONE = np.int64(1 << 30)  # processors of an empty slot: never fits
 
@@ -16,8 +24,8 @@ GONE = np.int64(1 << 30)  # processors of an empty slot: never fits
 NEXT, OVERDUES, ENDS, SUBMITS, PREDICTED, PASS = range(6)
 # why `advance` came back
 DONE, NEEDS_PREDICTION, JOB_OVERDUE, LOG_FULL = range(4)
-# who plans: the caller beforehand, the mean of recent jobs (last_2, recent_mean), or a predictor outside
-GIVEN, RECENT, ASKED = range(3)
+# who plans: the caller beforehand, a predictor outside, or one built in: the mean of recent jobs (last_2, recent_mean)
+GIVEN, ASKED, RECENT = range(3)
 # who decides
 NO_BACKFILL, EASY, CONSERVATIVE = range(3)
 # which length counts: the planned one or the requested one (of an order's key; of a running job)
@@ -27,9 +35,8 @@ INSTANT, PYSS = range(2)
 # what the log of decisions holds
 LOG_OVERDUE, LOG_END, LOG_START = range(3)
 
-REGISTERS = np.dtype(
-    [
-        # settings: codes that select branches of the one kernel, and the parameters of the native planner
+RULES = np.dtype(
+    [  # codes that select branches of the one kernel
         ("backfill", "i8"),
         ("event_order", "i8"),
         ("head_order", "i8"),
@@ -42,15 +49,41 @@ REGISTERS = np.dtype(
         ("candidate_ageing", "f8"),
         ("head_address", "i8"),  # compiled order of the user, see orders.USER
         ("candidate_address", "i8"),
-        ("head_varying", "i8"),  # keys change while jobs wait: computed anew in every pass
+        (
+            "head_varying",
+            "i8",
+        ),  # keys change while jobs wait: computed anew in every pass
         ("candidate_varying", "i8"),
-        ("running_ends", "i8"),  # what ends a running job in the plan: planned or requested
-        ("head_after", "f8"),  # a head that waited longer is reserved for by requests; infinity: never
-        ("need", "i8"),  # finished jobs the native planner wants
-        ("whole_seconds", "i8"),  # round its mean down
+        (
+            "running_ends",
+            "i8",
+        ),  # what ends a running job in the plan: planned or requested
+        (
+            "head_after",
+            "f8",
+        ),  # a head that waited longer is reserved for by requests; infinity: never
         ("ask_overdue", "i8"),  # a predictor outside revises the plan of an overdue job
         ("long_queue", "i8"),  # slots from which on the queue is indexed
-        # state
+    ]
+)
+
+ARRAYS = (
+    "jobs",
+    "slots",
+    "blocks",
+    "nodes",
+    "plan",
+    "endings",
+    "instant",
+    "choices",
+    "profile",
+    "log",
+    "memory",
+)
+
+STATE = np.dtype(
+    [
+        *array_fields(*ARRAYS),
         ("origin", "f8"),  # first submission
         ("now", "f8"),
         ("free", "i8"),
@@ -63,7 +96,10 @@ REGISTERS = np.dtype(
         ("waiting", "i8"),
         ("indexed", "i8"),  # queue: the index is kept
         ("leaves", "i8"),  # index: nodes of the lowest level
-        ("classes_free", "i8"),  # index: classes of width that reach into the free processors ...
+        (
+            "classes_free",
+            "i8",
+        ),  # index: classes of width that reach into the free processors ...
         ("classes_extra", "i8"),  # ... and into the extra ones
         ("newest", "i8"),  # slot of the last arrival
         ("running", "i8"),
@@ -74,14 +110,26 @@ REGISTERS = np.dtype(
         ("reserved", "i8"),  # shadow_time and extra_procs are those of the present head
         ("shadow_time", "f8"),
         ("extra_procs", "i8"),
-        ("looked_at", "i8"),  # slots and blocks read in search of heads and candidates: what a pass costs
+        (
+            "looked_at",
+            "i8",
+        ),  # slots and blocks read in search of heads and candidates: what a pass costs
         ("next_start", "f8"),  # conservative: the earliest reservation of a waiting job
-        ("freed_until", "f8"),  # conservative: nothing was freed after this instant since jobs were last placed again
+        (
+            "freed_until",
+            "f8",
+        ),  # conservative: nothing was freed after this instant since jobs were last placed again
         ("ended", "i8"),  # conservative: a job ended since the last pass
-        ("rebuild", "i8"),  # conservative: a running job's plan grew, all reservations are made anew
+        (
+            "rebuild",
+            "i8",
+        ),  # conservative: a running job's plan grew, all reservations are made anew
         ("first_step", "i8"),  # profile: the step in which now lies
         ("steps", "i8"),  # profile: steps used
-        ("instant_first", "i8"),  # zero-length jobs started at this instant: first and end of the list
+        (
+            "instant_first",
+            "i8",
+        ),  # zero-length jobs started at this instant: first and end of the list
         ("instant_end", "i8"),
         ("logged", "i8"),
         ("corrections", "i8"),
@@ -108,7 +156,15 @@ JOBS = np.dtype(
     align=True,
 )
 
-SLOTS = np.dtype([("procs", "i4"), ("job", "i4"), ("planned", "f8"), ("head_key", "f8"), ("candidate_key", "f8")])
+SLOTS = np.dtype(
+    [
+        ("procs", "i4"),
+        ("job", "i4"),
+        ("planned", "f8"),
+        ("head_key", "f8"),
+        ("candidate_key", "f8"),
+    ]
+)
 BLOCKS = np.dtype([("procs", "i8"), ("planned", "f8"), ("head_key", "f8")])
 STEPS = np.dtype([("time", "f8"), ("free", "i8")])
 PLAN = np.dtype([("end", "f8"), ("job", "i4"), ("procs", "i4")])
@@ -116,63 +172,103 @@ HEAP = np.dtype([("key", "f8"), ("tie", "i8"), ("item", "i8")])
 LOG = np.dtype([("time", "f8"), ("job", "i4"), ("kind", "i4")])
 
 
-class KernelState(NamedTuple):
-    """Everything the kernel knows, as the arguments of `advance`. Jobs are in log order; times are seconds."""
+jobs_of = array_in("jobs", JOBS)  # in log order
+slots_of = array_in("slots", SLOTS)  # the queue in arrival order, with gaps
+blocks_of = array_in("blocks", BLOCKS)  # minima over 16 slots each
+nodes_of = array_in("nodes", np.float64, ROW)  # the index, minima per class of width, while the queue is long
+plan_of = array_in("plan", PLAN)  # running jobs by planned end
+endings_of = array_in("endings", HEAP)  # jobs by true end
+instant_of = array_in("instant", np.int32)  # zero-length jobs of this instant
+choices_of = array_in("choices", HEAP)  # of one pass: candidates by key, running jobs by requested end
+profile_of = array_in("profile", STEPS)  # conservative: free processors over time
+log_of = array_in("log", LOG)  # decisions told to predictors outside
 
-    registers: np.ndarray  # REGISTERS, one record
-    jobs: np.ndarray  # JOBS (n,)
-    slots: np.ndarray  # SLOTS: the queue in arrival order, with gaps
-    blocks: np.ndarray  # BLOCKS: minima over 16 slots each
-    nodes: np.ndarray  # (nodes + 1, ROW): the index, minima per class of width, while the queue is long
-    plan: np.ndarray  # PLAN: running jobs by planned end
-    endings: np.ndarray  # HEAP: jobs by true end
-    instant: np.ndarray  # int32: zero-length jobs of this instant
-    choices: np.ndarray  # HEAP of one pass: candidates by key, running jobs by requested end
-    profile: np.ndarray  # STEPS: conservative: free processors over time
-    ring: np.ndarray  # (rings, k): last run times
-    ring_count: np.ndarray  # finished jobs seen, per ring
-    log: np.ndarray  # LOG: decisions told to predictors outside
+
+def memory_as(dtype: np.dtype) -> Callable[[Record], Any]:
+    """How a planner built into the kernel gets its own record (1,) of this dtype out of the state."""
+    return array_in("memory", dtype)
+
+
+class Memory:
+    """A built-in planner's record, settings and memory, and the arrays that it points to."""
+
+    def __init__(self, dtype: np.dtype, settings: Mapping[str, float], **arrays: np.ndarray) -> None:
+        self.record = np.zeros(1, dtype)
+        self.arrays = arrays
+        for name, value in settings.items():
+            self.record[name] = value
+        point_to(self.record, **arrays)
+
+
+class KernelState(NamedTuple):
+    """Everything the kernel knows: `advance(state)`. Jobs are in log order; times are seconds."""
+
+    record: np.ndarray  # STATE (1,)
+    rules: np.ndarray  # RULES (1,)
+    arrays: dict[str, np.ndarray]  # what the record points to
+    memory: Memory | None  # of the built-in planner
+
+    @property
+    def jobs(self) -> np.ndarray:
+        """JOBS (n,)."""
+        return self.arrays["jobs"]
+
+    @property
+    def log(self) -> np.ndarray:
+        """LOG: decisions told to predictors outside."""
+        return self.arrays["log"]
+
+    def enlarge_log(self) -> None:
+        """Room for twice the decisions; those noted are forgotten."""
+        self.arrays["log"] = np.empty(2 * len(self.log), LOG)
+        point_to(self.record, log=self.log)
 
 
 def make_state(
-    jobs: np.ndarray, total: int, *, rings: int = 0, memory: int = 1, log_size: int = 0, **settings: Any
+    jobs: np.ndarray,
+    total: int,
+    *,
+    memory: Memory | None = None,
+    log_size: int = 0,
+    **rules: Any,
 ) -> KernelState:
     """A machine of `total` processors, empty, before the first submission; `jobs` in log order, each fitting it.
 
-    `settings` are the first registers by name. O(n) memory: about 150 bytes a job, 64 more for `conservative`.
+    `rules` are those of RULES by name; `memory` is that of a planner built in. O(n) memory: about 150 bytes a job, 64
+    more for `conservative`.
     """
     n = len(jobs)
     blocks = n // BLOCK + 2
     most_running = min(n, int(total)) + 1
-    registers = np.zeros(1, REGISTERS)
-    registers["free"] = total
-    registers["now"] = -np.inf
-    registers["origin"] = jobs["submit"][0] if n else 0.0
-    registers["head_after"] = registers["next_start"] = np.inf
-    registers["freed_until"] = -np.inf
-    registers["long_queue"] = LONG_QUEUE
-    registers["leaves"] = blocks
-    for name, value in settings.items():
-        registers[name] = value
-    conservative = int(registers["backfill"][0]) == CONSERVATIVE
+    record, codes = np.zeros(1, STATE), np.zeros(1, RULES)
+    record["free"] = total
+    record["now"] = -np.inf
+    record["origin"] = jobs["submit"][0] if n else 0.0
+    codes["head_after"] = record["next_start"] = np.inf
+    record["freed_until"] = -np.inf
+    codes["long_queue"] = LONG_QUEUE
+    record["leaves"] = blocks
+    for name, value in rules.items():
+        codes[name] = value
+    conservative = int(codes["backfill"][0]) == CONSERVATIVE
     profile = np.empty(4 * n + 4 if conservative else 1, STEPS)
     profile[0] = (-np.inf, total)
-    registers["steps"] = 1
-    return KernelState(
-        registers=registers,
-        jobs=jobs,
-        slots=np.empty(blocks * BLOCK, SLOTS),
-        blocks=np.empty(blocks, BLOCKS),
-        nodes=_make_index(jobs["procs"], blocks),
-        plan=np.empty(most_running, PLAN),
-        endings=np.empty(2 * most_running, HEAP),  # pyss: ends told late overlap new starts
-        instant=np.empty(n, np.int32),
-        choices=np.empty(n + n // 8 + 64, HEAP),
-        profile=profile,
-        ring=np.empty((max(rings, 1), max(memory, 1)), np.float64),
-        ring_count=np.zeros(max(rings, 1), np.int64),
-        log=np.empty(log_size, LOG),
-    )
+    record["steps"] = 1
+    arrays = {
+        "jobs": jobs,
+        "slots": np.empty(blocks * BLOCK, SLOTS),
+        "blocks": np.empty(blocks, BLOCKS),
+        "nodes": _make_index(jobs["procs"], blocks),
+        "plan": np.empty(most_running, PLAN),
+        "endings": np.empty(2 * most_running, HEAP),  # pyss: ends told late overlap new starts
+        "instant": np.empty(n, np.int32),
+        "choices": np.empty(n + n // 8 + 64, HEAP),
+        "profile": profile,
+        "log": np.empty(log_size, LOG),
+        "memory": np.zeros(1, np.int64) if memory is None else memory.record,
+    }
+    point_to(record, **arrays)
+    return KernelState(record, codes, arrays, memory)
 
 
 def _make_index(procs: np.ndarray, leaves: int) -> np.ndarray:
@@ -191,11 +287,20 @@ def _make_index(procs: np.ndarray, leaves: int) -> np.ndarray:
 
 
 def make_jobs(
-    submit: np.ndarray, procs: np.ndarray, run: np.ndarray, request: np.ndarray, planned: np.ndarray
+    submit: np.ndarray,
+    procs: np.ndarray,
+    run: np.ndarray,
+    request: np.ndarray,
+    planned: np.ndarray,
 ) -> np.ndarray:
     """Job records from arrays (n,), not yet started, without native memory."""
     jobs = np.zeros(len(submit), JOBS)
-    jobs["submit"], jobs["procs"], jobs["run"], jobs["request"] = submit, procs, run, request
+    jobs["submit"], jobs["procs"], jobs["run"], jobs["request"] = (
+        submit,
+        procs,
+        run,
+        request,
+    )
     jobs["first"] = jobs["planned"] = planned
     jobs["start"] = np.nan
     jobs["user_ring"] = jobs["alike_ring"] = -1

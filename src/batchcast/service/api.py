@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from ..errors import BatchcastError, NoAnswer, Refused, Unreachable, UsageError
+from ..units import parse_share
 from . import ask
 from .ask import Asker
 from .document import Said, document, dumps
@@ -75,7 +76,7 @@ def _walltime(settings: Settings, given: Mapping[str, Sequence[str]], asker: Ask
     user = _one(given, "user") or asker.name
     if user is None and glob is not None:
         raise UsageError("whose jobs? (accepted: user=NAME)")
-    return ask.walltime(settings, job, glob, user or "", asker, ask.share(_one(given, "risk") or "5%"), now)
+    return ask.walltime(settings, job, glob, user or "", asker, parse_share(_one(given, "risk") or "5%"), now)
 
 
 def _report(settings: Settings, given: Mapping[str, Sequence[str]], asker: Asker, now: float) -> Said:

@@ -11,12 +11,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from ..errors import NoAnswer, Refused, UsageError
+from ..errors import NoAnswer, Refused
+from ..store.issued import NOTHING
 from ..store.reader import Reader
-from ..units import format_duration, parse_duration
+from ..units import format_duration
 from . import answers
 from .accuracy import accuracy as scores
 from .document import Said
+from .hidden import days_of_several, rounded, whole_days
+from .release import release
 from .settings import Settings
 
 
@@ -61,24 +64,8 @@ def open_site(settings: Settings, asker: Asker, site: Site | None = None) -> Ite
 
 def is_private(settings: Settings, memory: dict[str, Any]) -> bool:
     """Whether users must not see each other's jobs: as set, else as the site's PrivateData says."""
-    if settings["private"] in ("yes", "no"):
-        return bool(settings["private"] == "yes")
-    return bool(memory.get("site", {}).get("private"))
-
-
-def share(text: str) -> float:
-    """A share of jobs: 5% or 0.05.
-
-    >>> share("5%"), share("0.1")
-    (0.05, 0.1)
-    """
-    try:
-        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        value = -1.0
-    if not 0 < value < 1:
-        raise UsageError(f"{text!r} is not a share (accepted: 5%, 0.05)")
-    return value
+    word = settings["private"]
+    return bool(memory.get("site", {}).get("private")) if word == "auto" else bool(word != "no")
 
 
 def check_may_see(site: Site, asker: Asker, user: str | None) -> None:
@@ -95,7 +82,7 @@ def start(settings: Settings, ids: Sequence[str], user: str | None, asker: Asker
         if user is not None or asker.name is None:
             check_may_see(site, asker, user)
         method = answers.answering_method(site.memory)
-        rows = answers.waiting_jobs(site.reader, site.cluster, ids, user, method)
+        rows = site.reader.waiting(site.cluster, method, ids, user)
         if site.private:
             rows = [row for row in rows if row["user_id"] == asker.name]
         if not rows:
@@ -103,16 +90,22 @@ def start(settings: Settings, ids: Sequence[str], user: str | None, asker: Asker
         least = settings["least_users"] if site.private else 1
         since = now - answers.TRACK_RECORD_S
         records = {
-            partition: answers.track_record(site.reader, site.cluster, partition, method, since, least)
+            partition: answers.track_record(site.reader, site.cluster, partition, method, since, least, now)
             for partition in {row["partition_id"] for row in rows}
         }
-        results = [{**answers.start_answer(row, now), **answers.shown(records[row["partition_id"]])} for row in rows]
+        results = [
+            {
+                **answers.start_answer(row, now, release(site.reader, site.cluster, site.memory, row, now)),
+                **answers.shown(records[row["partition_id"]]),
+            }
+            for row in rows
+        ]
         stale = answers.staleness(site.memory, now)
         if all(r["method"] is None for r in results):
             raise NoAnswer(f"no forecast has been issued for {', '.join(r['job_id'] for r in results[:5])} yet",
                            hint="the collector issues one within an interval; "
                            + "; ".join(stale or ["it is up to date"]))  # fmt: skip
-        if all(math.isnan(r["likely_wait_s"]) and r["basis"].startswith(answers.NO_HISTORY) for r in results):
+        if all(math.isnan(r["likely_wait_s"]) and r["grounds"] == NOTHING for r in results):
             raise NoAnswer(
                 f"too little history on {site.cluster}: no job like {results[0]['job_id']} has started yet",
                 hint="ask again when some jobs have started; batchcast start --start shows Slurm's own estimate",
@@ -137,7 +130,10 @@ def _not_waiting(site: Site, ids: Sequence[str], user: str | None, asker: Asker,
             continue
         if row["open"]:
             ago = format_duration(max(now - row["start_time"], 0.0))
-            return NoAnswer(f"job {row['job_id']} is not waiting: it has run for {ago}", hint="squeue shows it")
+            doing = f"it started {ago} ago and is {row['state']} now"
+            if row["state"] == "running":
+                doing = f"it has run for {ago}"
+            return NoAnswer(f"job {row['job_id']} is not waiting: {doing}", hint="squeue shows it")
         ago = format_duration(max(now - row["end_time"], 0.0))
         return NoAnswer(f"job {row['job_id']} is not waiting: it is over ({row['status']}) since {ago}",
                         hint="batchcast report shows what it used")  # fmt: skip
@@ -164,9 +160,9 @@ def walltime(
         answer = advise(settings, site, what, glob, user, asker, risk, now)
         shown = {
             "risk": risk,
-            "limit_floor": settings["limit_floor"],
-            "limit_step": settings["limit_step"],
-            "limit_most": settings["limit_most"] or "the partition's",
+            "limit_floor": format_duration(settings["limit_floor"]),
+            "limit_step": format_duration(settings["limit_step"]),
+            "limit_most": format_duration(settings["limit_most"]),
             "similar_within_days": 180,
         }
         return Said({"cluster": site.cluster}, shown, answers.staleness(site.memory, now), [answer])
@@ -176,7 +172,9 @@ def accuracy(settings: Settings, since: float, until: float, partition: str | No
     """Our own forecasts as of [since, until), epoch seconds, against what happened."""
     with open_site(settings, asker) as site:
         least = settings["least_users"] if site.private else 1
-        results = scores(site.reader, site.cluster, since, until, partition, least)
+        if site.private:
+            since, until = whole_days(since, until)
+        results = scores(site.reader, site.cluster, since, until, partition, least, now)
         if not results:
             raise NoAnswer(
                 f"no forecast of {site.cluster} in that time" + (f" by {least} users or more" if least > 1 else ""),
@@ -196,28 +194,34 @@ def report(
     settings: Settings, who: Who, since: float, until: float, asker: Asker, now: float, site: Site | None = None
 ) -> Said:
     """What finished jobs asked for and used; the advice is under `advice` of the settings."""
-    from .usage import advice, summary, usage
+    from .usage import advice, summary
 
     with open_site(settings, asker, site) as site:
         own = site.private and who.user == asker.name and asker.name is not None
         hidden = site.private and not own
+        if hidden:
+            since, until = whole_days(since, until)
         if who.user is not None and hidden:
             check_may_see(site, asker, who.user)
-        rows = usage(site.reader, site.cluster, since, until, **who._asdict())
+        rows = site.reader.ask("finished", cluster=site.cluster, since=since, until=until, **who._asdict())
         least = settings["least_users"]
+        if hidden:
+            rows = [dict(row) for row in days_of_several(rows, "end_time", least, now)]
         by = "partition_id" if hidden else "job_name" if who.user else "user_id"
         if hidden and len({row["user_id"] for row in rows}) < least:
             raise NoAnswer(
-                f"jobs are private here, and these are of fewer than {least} users",
-                hint="a longer time, or your own jobs",
+                f"jobs are private here, and no day of that time that is over has jobs of {least} users",
+                hint="an earlier -S, or your own jobs",
             )
         if not rows:
             raise NoAnswer(
                 f"no finished job of {who.user or who.account or who.partition} in that time",
                 hint="an earlier -S, e.g. -S now-90days",
             )
-        results = [r for r in summary(rows, by) if not hidden or r["users"] >= least]
-        floor, step = parse_duration(settings["limit_floor"]), parse_duration(settings["limit_step"])
+        results = summary(rows, by)
+        if hidden:
+            results = [rounded(r) for r in results if r["users"] >= least]
+        floor, step = settings["limit_floor"], settings["limit_step"]
         shown = {
             "store": settings.shown("store"),
             **who._asdict(),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
+import pwd
 import shutil
 import time
 from collections.abc import Iterator
@@ -12,8 +14,17 @@ from typing import Any
 
 from .. import __version__
 from ..errors import BatchcastError, NoAnswer, UsageError
-from .answers import CLOCKS_APART_S, choose_cluster, staleness
-from .settings import SETTINGS, Settings
+from .answers import (
+    CLOCKS_APART_S,
+    LEAST_RECORD,
+    TRACK_RECORD_S,
+    answering_method,
+    choose_cluster,
+    staleness,
+    track_record,
+)
+from .ask import is_private
+from .settings import NAMES, Settings, meaning
 
 CLIENTS = {"slurm": ("squeue", "sacct", "scontrol"), "pbs": ("qstat",)}
 
@@ -21,8 +32,8 @@ CLIENTS = {"slurm": ("squeue", "sacct", "scontrol"), "pbs": ("qstat",)}
 def settings_in_force(settings: Settings) -> list[dict[str, Any]]:
     """Every setting, its value, where it came from, and what it means."""
     return [
-        {"setting": name, "value": settings.shown(name), "from": settings.source[name], "meaning": setting.meaning}
-        for name, setting in SETTINGS.items()
+        {"setting": name, "value": settings.shown(name), "from": settings.source[name], "meaning": meaning(name)}
+        for name in NAMES
     ]
 
 
@@ -37,9 +48,23 @@ def check(settings: Settings, ask: bool = True) -> Iterator[dict[str, Any]]:
             path or "not on PATH",
             "" if path else f"install {settings['scheduler']}'s clients, or run where they are",
         )
+    yield from _overruled(settings)
     if ask:
         yield from _daemons(settings)
-    yield from store_findings(settings)
+    yield from store_findings(settings, ask)
+
+
+def _overruled(settings: Settings) -> Iterator[dict[str, Any]]:
+    """Settings that two places give differently: the collector and its users may end up with different ones."""
+    for one in settings.overruled:
+        now = f"{settings.shown(one.name)} ({settings.source[one.name]})"
+        was = settings.replaced(**{one.name: one.value}).shown(one.name)
+        yield _finding(
+            f"setting {one.name}",
+            "failed" if one.name == "store" and not settings.source[one.name].startswith("--") else "warning",
+            f"{now} overrules {was} ({one.place})",
+            "let one place decide: the collector and everybody who asks must read the same",
+        )
 
 
 def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
@@ -64,9 +89,7 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
         yield _finding("finished jobs stay visible", *(("ok", f"{site.keeps_s:.0f} s", "") if enough
                        else ("warning", f"{site.keeps_s:.0f} s", "raise MinJobAge or look more often: ends "
                                                                  "between two looks would be missed")))  # fmt: skip
-        yield _finding(
-            "jobs are private", "ok", "yes: users see their own and figures of several" if site.private else "no", ""
-        )
+        yield _privacy(settings, {"site": {"private": site.private}}, "PrivateData now")
     except BatchcastError as error:
         yield _finding(
             "batch system", "failed", error.message, error.hint or "is the daemon up? can this machine reach it?"
@@ -91,6 +114,14 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
                 error.message,
                 "slurmdbd gives history and the ends the queue no longer shows; forecasts go on without it",
             )
+
+
+def _privacy(settings: Settings, memory: dict[str, Any], source: str) -> dict[str, Any]:
+    """What is in force, and by which word."""
+    by = source if settings["private"] == "auto" else f"private = {settings['private']} ({settings.source['private']})"
+    hidden = is_private(settings, memory)
+    words = "yes: users see their own and figures of several" if hidden else "no: everybody sees everything"
+    return _finding("jobs are private", "ok", f"{words}, by {by}", "")
 
 
 def _queue(scheduler: Any) -> dict[str, Any]:
@@ -121,18 +152,18 @@ def _slurm_clock(scheduler: Any) -> dict[str, Any]:
     )
 
 
-def store_findings(settings: Settings) -> Iterator[dict[str, Any]]:
+def store_findings(settings: Settings, ask: bool = False) -> Iterator[dict[str, Any]]:
     """The store, its place and its collector, without a call to any daemon of the batch system."""
     from ..store.reader import Reader
 
     path = Path(settings["store"])
     try:
         reader = Reader(settings["store"])
-        version = int(reader.rows("SELECT value FROM meta WHERE name = 'schema_version'")[0]["value"])
+        version = reader.schema_version()
     except BatchcastError as error:
         yield _finding("store", "failed", error.message, error.hint or "start batchcast collect")
         return
-    from ..store.database import VERSION as SCHEMA
+    from ..store.place import VERSION as SCHEMA
 
     yield _finding(
         "store",
@@ -158,17 +189,14 @@ def store_findings(settings: Settings) -> Iterator[dict[str, Any]]:
         )
         yield _pages(reader)
     try:
-        yield from _collector(reader, settings)
+        yield from _collector(reader, settings, ask)
     except BatchcastError as error:
         yield _finding("collector", "failed", error.message, error.hint)
 
 
 def _pages(reader: Any) -> dict[str, Any]:
     """SQLite's own look at its file."""
-    try:
-        said = str(next(iter(reader.rows("PRAGMA quick_check")[0].values())))
-    except BatchcastError as error:
-        said = error.message
+    said = reader.pages()
     return _finding(
         "store's pages",
         "ok" if said == "ok" else "failed",
@@ -177,27 +205,27 @@ def _pages(reader: Any) -> dict[str, Any]:
     )
 
 
-def _collector(reader: Any, settings: Settings) -> Iterator[dict[str, Any]]:
+def _collector(reader: Any, settings: Settings, ask: bool) -> Iterator[dict[str, Any]]:
     """Is it running and up to date, and what has it kept."""
     try:
         cluster = choose_cluster(reader, settings["cluster"] or None)
     except (NoAnswer, UsageError) as error:
         yield _finding("collector", "failed", error.message, error.hint)
         return
-    said = staleness(reader.memory(cluster), time.time())
+    memory, now = reader.memory(cluster), time.time()
+    notes = staleness(memory, now)
     yield _finding(
         "collector",
-        "warning" if said else "ok",
-        "; ".join(said) or "up to date",
-        "systemctl status batchcast-collect, journalctl -u batchcast-collect" if said else "",
+        ("failed" if is_long_gone(memory, now) else "warning") if notes else "ok",
+        "; ".join(notes) or "up to date",
+        "systemctl status batchcast-collect, journalctl -u batchcast-collect" if notes else "",
     )
-    jobs = reader.rows("SELECT count(*) AS jobs, min(submit_time) AS first FROM jobs WHERE cluster = :c", c=cluster)[0]
-    late = reader.memory(cluster).get("late", 0)
-    changed = reader.rows(
-        "SELECT count(*) AS n FROM jobs WHERE cluster = :c AND told_end IS NOT NULL"
-        " AND (told_end <> end_time OR told_start <> start_time)",
-        c=cluster,
-    )[0]["n"]
+    yield _privacy(settings, memory, f"PrivateData at the last look, {_when(memory.get('cycle_at'))}")
+    if ask and settings["scheduler"] == "slurm":
+        yield from _sight(reader, cluster, memory, settings)
+    yield from _promises(reader, cluster, memory, now)
+    jobs = reader.ask("counts", cluster=cluster)[0]
+    late, changed = reader.memory(cluster).get("late", 0), jobs["corrected"]
     since = time.strftime("%Y-%m-%d", time.localtime(jobs["first"])) if jobs["first"] else "-"
     yield _finding(
         "history",
@@ -205,6 +233,65 @@ def _collector(reader: Any, settings: Settings) -> Iterator[dict[str, Any]]:
         f"{jobs['jobs']} jobs since {since}; {late} events came late, accounting changed {changed} told ones",
         "" if not late else "raise settle_s",
     )
+
+
+def is_long_gone(memory: dict[str, Any], now: float) -> bool:
+    """Whether nothing was seen for so long that answers are worth nothing: twenty intervals, ten minutes at least."""
+    long = max(600.0, 20 * float(memory.get("interval_s") or 30.0))
+    seen = memory.get("snapshot_at")
+    return seen is None or now - seen > long or now - (memory.get("told_until") or now) > long + 3600
+
+
+def _sight(reader: Any, cluster: str, memory: dict[str, Any], settings: Settings) -> Iterator[dict[str, Any]]:
+    """Does the collector's user see everybody's jobs? Where it does not, nothing looks wrong but the answers."""
+    from .connect import open_scheduler
+
+    scheduler = open_scheduler(settings)[0]
+    who = memory.get("collected_by") or pwd.getpwuid(os.getuid()).pw_name
+    try:
+        hides, level, busy = scheduler.hides_jobs(), scheduler.admin_level(who), scheduler.busy_nodes()
+    except BatchcastError as error:
+        yield _finding("sight", "warning", error.message, error.hint or "can sacctmgr and sinfo be run here?")
+        return
+    if hides and who != "root":
+        may = level.lower() in ("operator", "administrator")
+        yield _finding(
+            "sight by right",
+            "ok" if may else "failed",
+            f"Slurm hides jobs, and {who}, who collects, "
+            + (f"is {level}" if may else f"has the level {level}" if level else "is in no association"),
+            f"sacctmgr modify user {who} set adminlevel=operator" if level
+            else f"sacctmgr add user {who} account=ACCOUNT adminlevel=operator (modify adds nobody)",
+        )  # fmt: skip
+    seen = reader.ask("running", cluster=cluster, user=who)[0]
+    blind = busy > 0 and not seen["others"] and busy > (seen["own_nodes"] or 0)
+    yield _finding(
+        "sight",
+        "failed" if blind else "ok",
+        f"{seen['others']} running jobs of others seen; sinfo shows {busy} nodes busy",
+        f"what does squeue --all show as {who}? PrivateData may hide it" if blind else "",
+    )
+
+
+def _promises(reader: Any, cluster: str, memory: dict[str, Any], now: float) -> Iterator[dict[str, Any]]:
+    """Is what was promised for 90 % kept, as far as chance allows?"""
+    method = answering_method(memory)
+    record = track_record(reader, cluster, None, method, now - TRACK_RECORD_S)
+    if not record or record["coverage_90"] != record["coverage_90"]:
+        yield _finding("track record", "ok", f"fewer than {LEAST_RECORD} forecasts of {method} have come out yet", "")
+        return
+    n, kept = record["forecasts"], record["coverage_90"]
+    below = kept + 3 * math.sqrt(0.9 * 0.1 / n) < 0.9
+    yield _finding(
+        "track record",
+        "failed" if below else "ok",
+        f"{kept:.0%} of {n} jobs of the last 30 days started by the 90 % time of {method}",
+        "another first method in `wait`: batchcast accuracy compares those that run beside it" if below else "",
+    )
+
+
+def _when(epoch: float | None) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(epoch)) if epoch else "never"
 
 
 def _finding(name: str, state: str, found: str, do: str) -> dict[str, Any]:

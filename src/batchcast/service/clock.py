@@ -4,18 +4,35 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection
+from msgspec.structs import replace
 
-from ..events.event import SUBMIT
-from ..events.live import LiveClock, live_events
+from ..events.event import Submit
+from ..events.live import LiveClock, LiveJob, live_events
 from ..predict.conditional import given_waited
-from ..predict.protocol import Prediction
+from ..predict.protocol import Grounds, Prediction
 from ..predict.registry import make, split_specs
 from ..store import told
+from ..store.database import Connection
+from ..store.issued import as_prediction
+
+
+def taught(
+    jobs: Iterable[LiveJob], predictors: Mapping[str, Any], memory: Mapping[str, Any], until: float = -math.inf
+) -> LiveClock:
+    """A clock that has heard again all that was told of these jobs, and then what is known of them up to `until`.
+
+    The one way to such a clock: a collector's after a start, and the one that answers for a job not submitted.
+    """
+    total = memory.get("total_procs")
+    clock = LiveClock(predictors, math.nan if total is None else total)
+    known = list(jobs)
+    for event in [*live_events(known, math.inf, only=7), *live_events(known, until)]:
+        clock.tell(event, ask=False)
+    return clock
 
 
 def predictors(runtime: str, wait: str) -> dict[tuple[str, str], Any]:
@@ -36,21 +53,28 @@ class Step:
 class StoredClock:
     """The live clock of one cluster: its memory is the store, so that nothing is lost with the process."""
 
-    def __init__(self, cluster: str, make_predictors: Callable[[], Mapping[tuple[str, str], Any]]) -> None:
-        self.cluster = cluster
+    def __init__(
+        self,
+        cluster: str,
+        make_predictors: Callable[[], Mapping[tuple[str, str], Any]],
+        memory_s: float = math.inf,
+    ) -> None:
+        self.cluster, self.memory_s = cluster, memory_s
         self._make = make_predictors
         self._clock: LiveClock | None = None
+        self._since = -math.inf
 
-    def rebuild(self, connection: Connection) -> int:
-        """Hear again everything that was told; returns how many events. Linear in the stored history."""
+    def rebuild(self, connection: Connection, since: float = -math.inf) -> None:
+        """Hear again what was told of the jobs that were not gone before `since`. Linear in that history."""
         memory = told.read_meta(connection, self.cluster)
-        total = memory.get("total_procs")
-        clock = LiveClock({json.dumps(k): p for k, p in self._make().items()}, math.nan if total is None else total)
-        again = live_events(told.told(connection, self.cluster), math.inf, only=7)
-        for event in again:
-            clock.tell(event, ask=False)
-        self._clock = clock
-        return len(again)
+        jobs = told.told(connection, self.cluster, since)
+        self._clock = taught(jobs, {json.dumps(k): p for k, p in self._make().items()}, memory)
+        self._since = since
+        told.write_meta(connection, self.cluster, heard_since=since if math.isfinite(since) else None)
+
+    def _slack(self) -> float:
+        """How far the oldest that was heard may lie behind what is to be remembered before all is heard anew."""
+        return max(86400.0, self.memory_s / 10)
 
     def advance(self, connection: Connection, until: float, issued_at: float, live_since: float) -> Step:
         """Tell everything at or before `until`; issue forecasts for jobs that had not begun at `live_since`.
@@ -58,8 +82,8 @@ class StoredClock:
         Runs inside the caller's transaction. If that fails, `forget` must be called: this clock has heard more than
         the store remembers.
         """
-        if self._clock is None:
-            self.rebuild(connection)
+        if self._clock is None or until - self.memory_s > self._since + self._slack():
+            self.rebuild(connection, until - self.memory_s)
         assert self._clock is not None
         memory = told.read_meta(connection, self.cluster)
         before = memory.get("told_until", -math.inf) or -math.inf
@@ -69,8 +93,8 @@ class StoredClock:
         events = live_events(waiting, until)
         for event in events:
             step.late += event.time <= before
-            row = event.job.row if event.kind == SUBMIT else -1  # type: ignore[union-attr]
-            ask = event.kind == SUBMIT and begun[row] > live_since
+            row = event.job.row if isinstance(event, Submit) else -1
+            ask = isinstance(event, Submit) and begun[row] > live_since
             for key, prediction in self._clock.tell(event, ask).items():
                 kind, method = json.loads(key)
                 issue.append(
@@ -101,10 +125,7 @@ def compare_with_slurm(connection: Connection, cluster: str, at: float) -> int:
     seen: set[int] = set()
     for one in told.newly_estimated(connection, cluster):
         waited = max(at - one["submit_time"], 0.0)
-        ours = Prediction(
-            one["point_s"], tuple(json.loads(one["levels"])), tuple(json.loads(one["quantiles_s"])), one["basis"]
-        )
-        now = given_waited(ours, waited, (0.5, 0.9))
+        now = given_waited(as_prediction(one), waited, (0.5, 0.9))
         shared = {"row": one["row"], "kind": "wait", "moment": "slurm", "as_of": at, "issued_at": at}
         finite = (
             now
@@ -112,13 +133,12 @@ def compare_with_slurm(connection: Connection, cluster: str, at: float) -> int:
             else Prediction(waited * 1.5 + 1, (), (), "longer than the forecast reached")
         )
         kept = tuple((level, q) for level, q in zip(finite.levels, finite.quantiles) if math.isfinite(q))
-        finite = finite._replace(levels=tuple(level for level, _ in kept), quantiles=tuple(q for _, q in kept))
+        finite = replace(finite, levels=tuple(level for level, _ in kept), quantiles=tuple(q for _, q in kept))
         issue.append({**shared, "method": one["method"], "prediction": finite})
         if one["row"] not in seen:
             estimate = max(one["expected_start"] - one["submit_time"], 0.0)
-            issue.append(
-                {**shared, "method": "squeue --start", "prediction": Prediction(estimate, basis="Slurm's own estimate")}
-            )
+            theirs = Prediction(estimate, basis="Slurm's own estimate", grounds=Grounds.SCHEDULER)
+            issue.append({**shared, "method": "squeue --start", "prediction": theirs})
             seen.add(one["row"])
     told.issue(connection, issue)
     return len(seen)

@@ -7,11 +7,14 @@ doubles nothing. It asks, it never changes a job.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import os
+import pwd
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from ..errors import BatchcastError, Unreachable
+from ..formats.reasons import Rule, rule
 from ..formats.sighting import Site, Snapshot
 from ..predict.registry import split_specs
 from ..store import history, told
@@ -20,6 +23,11 @@ from .clock import Step, StoredClock, compare_with_slurm, predictors
 from .settings import Settings
 
 SITE_EVERY_S = 3600.0
+JUMP_S = 60.0
+"""This machine's clock went that far from its own monotonic one between two cycles: it was set."""
+
+
+MOST_BY_ID = 200
 
 
 class Scheduler(Protocol):
@@ -28,14 +36,26 @@ class Scheduler(Protocol):
     def now(self) -> float:
         """Seconds since the epoch."""
 
+    def ticks(self) -> float:
+        """Seconds of a clock that nobody sets."""
+
     def snapshot(self) -> Snapshot:
         """Every job it knows."""
 
     def history(self, since: float, until: float) -> Snapshot:
         """Every job that ended between two instants."""
 
+    def ended(self, ids: Sequence[str], since: float) -> Snapshot:
+        """Jobs by id, of those that ended from an instant on."""
+
     def site(self) -> Site:
         """What holds for the machine."""
+
+    def reservations(self) -> list[dict[str, Any]]:
+        """Name, start, end, whether for maintenance, of every reservation."""
+
+    def hides_jobs(self) -> bool:
+        """Whether users may not see each other's jobs, now."""
 
 
 @dataclass(slots=True)
@@ -65,6 +85,8 @@ class Collector:
         self._site_at = -math.inf
         self._clock: StoredClock | None = None
         self._history_at = -math.inf
+        self._ticks: tuple[float, float] | None = None
+        self._shown: frozenset[tuple[str, float]] = frozenset()
 
     @property
     def cluster(self) -> str:
@@ -92,15 +114,19 @@ class Collector:
     # -- look: one snapshot -------------------------------------------------------------------------------------
 
     def _look(self, done: Cycle) -> None:
-        if self.site is None or done.at - self._site_at > SITE_EVERY_S:
+        if self.site is None or not 0 <= done.at - self._site_at <= SITE_EVERY_S or self._clock_was_set(done.at):
             self._learn_site(done.at)
+        else:
+            self._learn_privacy()
         snapshot = self.scheduler.snapshot()
         done.jobs, done.broken = len(snapshot.jobs), snapshot.broken
         assert self.site is not None
         with self.store.begin() as connection:
             memory = told.read_meta(connection, self.cluster)
             last = memory.get("snapshot_at")
-            done.seen = history.take_in(connection, self.cluster, snapshot.jobs, snapshot.asked_at)
+            if last is not None and last > snapshot.asked_at:  # the clock was ahead, and is set right
+                last = None
+            seen = history.take_in(connection, self.cluster, snapshot.jobs, snapshot.asked_at)
             shown = {(s.job_id, s.submit_time) for s in snapshot.jobs if s.certain}
             gone = [
                 row
@@ -109,10 +135,36 @@ class Collector:
             ]
             history.mark_vanished(connection, gone, snapshot.asked_at if last is None else last)
             unbroken = last is not None and snapshot.asked_at - last < 0.8 * self.site.keeps_s
-            since = memory["unbroken_since"] if unbroken else snapshot.asked_at
+            since = min(memory["unbroken_since"], snapshot.asked_at) if unbroken else snapshot.asked_at
             told.write_meta(connection, self.cluster, snapshot_at=snapshot.asked_at, unbroken_since=since)
             if "live_since" not in memory:
                 told.write_meta(connection, self.cluster, live_since=snapshot.asked_at)
+        self._learn_reservations(snapshot)
+        done.seen = seen  # now that it is written
+        self._shown = frozenset((s.job_id, s.submit_time) for s in snapshot.jobs)
+
+    def _learn_reservations(self, snapshot: Snapshot) -> None:
+        """When reservations begin and end, where a job waits for one."""
+        if any(rule(s.reason) is Rule.RESERVATION for s in snapshot.jobs if s.state == "PENDING"):
+            reservations = self.scheduler.reservations()
+            with self.store.begin() as connection:
+                told.write_meta(connection, self.cluster, reservations=reservations)
+
+    def _clock_was_set(self, now: float) -> bool:
+        """Whether the two clocks of this machine went apart since the last cycle."""
+        ticks = self.scheduler.ticks()
+        before, self._ticks = self._ticks, (now, ticks)
+        return before is not None and abs((now - before[0]) - (ticks - before[1])) > JUMP_S
+
+    def _learn_privacy(self) -> None:
+        """Jobs that are hidden from now on are hidden at the next answer, not at the next hourly look."""
+        assert self.site is not None
+        private = self.scheduler.hides_jobs()
+        if private != self.site.private:
+            self.site = self.site._replace(private=private)
+            with self.store.begin() as connection:
+                memory = told.read_meta(connection, self.cluster)
+                told.write_meta(connection, self.cluster, site={**memory["site"], "private": private})
 
     def _learn_site(self, now: float) -> None:
         """What holds for the machine; after a restart the store's memory does until the batch system answers."""
@@ -120,7 +172,7 @@ class Collector:
         self._site_at = now
         if self._clock is None:
             specs = self.settings["runtime"], self.settings["wait"]
-            self._clock = StoredClock(self.cluster, lambda: predictors(*specs))
+            self._clock = StoredClock(self.cluster, lambda: predictors(*specs), self.settings["memory_days"] * 86400.0)
         with self.store.begin() as connection:
             memory = told.read_meta(connection, self.cluster)
             total = self.site.total_procs if math.isfinite(self.site.total_procs) else None
@@ -151,16 +203,28 @@ class Collector:
                 return
             answer = self.scheduler.history(*window)
             with self.store.begin() as connection:
-                done.ended += history.take_in(connection, self.cluster, answer.jobs, answer.asked_at)
-                done.broken += answer.broken
-                reached = min(window[1], answer.asked_at)
-                told.write_meta(connection, self.cluster, history_until=reached)
-                if window[1] >= now:
-                    self._history_at = now
-                    self._give_up(connection, now)
+                ended = history.take_in(connection, self.cluster, answer.jobs, answer.asked_at)
+                told.write_meta(connection, self.cluster, history_until=min(window[1], answer.asked_at))
+            done.ended, done.broken = done.ended + ended, done.broken + answer.broken
+            if window[1] >= now:
+                self._history_at = now
+                self._ask_by_id(done, now)
             done.windows += 1
             if window[1] >= now:
                 return
+
+    def _ask_by_id(self, done: Cycle, now: float) -> None:
+        """What accounting has not told of a span it may tell of a job: one cancelled before it was ever eligible."""
+        with self.store.begin() as connection:
+            missing = [(i, v) for _, i, _, v in history.open_keys(connection, self.cluster) if v is not None]
+        if missing:
+            since = min(v for _, v in missing) - self.settings["overlap_s"]
+            answer = self.scheduler.ended([job_id for job_id, _ in missing[:MOST_BY_ID]], since)
+            with self.store.begin() as connection:
+                ended = history.take_in(connection, self.cluster, answer.jobs, answer.asked_at)
+            done.ended += ended
+        with self.store.begin() as connection:
+            self._give_up(connection, now)
 
     def _next_window(self, connection: Any, now: float) -> tuple[float, float] | None:
         memory = told.read_meta(connection, self.cluster)
@@ -172,7 +236,8 @@ class Collector:
             return since, min(since + length, now)
         vanished = [v for *_, v in history.open_keys(connection, self.cluster) if v is not None]
         behind = reached < memory.get("unbroken_since", now) or now - reached > length
-        due = now - self._history_at >= self.settings["history_every_s"]
+        reached = min(reached, now)  # the clock was ahead for a while: what is to come was not read
+        due = not 0 <= now - self._history_at < self.settings["history_every_s"]
         if not (vanished or behind or due):
             return None
         since = min([reached, *vanished]) - overlap
@@ -182,7 +247,9 @@ class Collector:
         """Accounting has answered up to now (or there is none), and still nobody knows how these jobs ended."""
         patience = self.settings["patience_s"]
         lost = [
-            row for row, *_, v in history.open_keys(connection, self.cluster) if v is not None and v < now - patience
+            row
+            for row, job_id, submit, v in history.open_keys(connection, self.cluster)
+            if v is not None and v < now - patience and (job_id, submit) not in self._shown
         ]
         history.give_up(connection, lost)
 
@@ -209,15 +276,19 @@ class Collector:
     def _surely_complete(self, connection: Any) -> float | None:
         """The last whole second before which every event is in the store; None while history is still being fetched."""
         memory = told.read_meta(connection, self.cluster)
-        last = memory.get("snapshot_at")
+        last, patience = memory.get("snapshot_at"), self.settings["patience_s"]
         assert self.site is not None
         if last is None or (
             self.site.accounting and (memory.get("history_until") or -math.inf) < memory["unbroken_since"]
         ):
             return None
-        vanished = [v for *_, v in history.open_keys(connection, self.cluster) if v is not None]
+        vanished = [
+            v
+            for _, job_id, submit, v in history.open_keys(connection, self.cluster)
+            if v is not None and ((job_id, submit) not in self._shown or v > self.scheduler.now() - patience)
+        ]
         ahead = max(self.site.clock_ahead_s, 0.0)  # our clock runs ahead: what it shows as past may still happen
-        return math.floor(min([last, *vanished]) - ahead) - 1 - self.settings["settle_s"]
+        return float(math.floor(min([last, *vanished]) - ahead) - 1 - self.settings["settle_s"])
 
     def _note(self, done: Cycle) -> None:
         """What `doctor` and the answers say about the collector's own state."""
@@ -228,6 +299,8 @@ class Collector:
                 connection,
                 self.cluster,
                 cycle_at=done.at,
+                interval_s=self.settings["interval_s"],
+                collected_by=_own_name(),
                 cycle_s=self.scheduler.now() - done.at,
                 problems=done.problems,
                 health=self.health(),
@@ -253,3 +326,11 @@ def run(
         left = collector.settings["interval_s"] - (collector.scheduler.now() - began)
         if stop(max(left, 0.0)):
             return cycle
+
+
+def _own_name() -> str:
+    """The user who collects."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())

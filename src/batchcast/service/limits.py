@@ -12,7 +12,7 @@ from ..errors import NoAnswer, Refused
 from ..formats.sbatch import parse_script, processors
 from ..predict.recommend import Advice, recommend_limit, rule_of_thumb
 from ..store.reader import Reader, Row
-from ..units import format_duration, parse_duration
+from ..units import format_duration
 from .ask import Asker, Site, check_may_see
 from .settings import Settings
 
@@ -20,7 +20,7 @@ WITHIN_S = 180 * 86400.0
 LEAST_JOBS = 5
 MOST_JOBS = 1000
 RECENT = 10
-ENDED_BY_ITSELF = ("completed", "failed", "timeout", "out_of_memory")
+MOST_FINISHED = 20_000
 
 
 def advise(
@@ -46,16 +46,15 @@ def advise(
         )
     partition = wanted.get("partition") or similar[0]["partition_id"]
     most = memory.get("site", {}).get("partitions", {}).get(partition, {}).get("max_time_s") or math.inf
-    if settings["limit_most"]:
-        most = min(most, parse_duration(settings["limit_most"]))
+    most = min(most, settings["limit_most"])
     runs = [row["end_time"] - row["start_time"] for row in similar]
     cut = [row["status"] == "timeout" for row in similar]
     advice = recommend_limit(
         runs,
         cut,
         risk,
-        floor=parse_duration(settings["limit_floor"]),
-        step=parse_duration(settings["limit_step"]),
+        floor=settings["limit_floor"],
+        step=settings["limit_step"],
         most=most,
     )
     thumb = rule_of_thumb(runs[:RECENT])
@@ -95,19 +94,29 @@ def _sentence(advice: Advice, alike: str, risk: float, thumb: float) -> str:
     return f"{why}{shaped} (the rule of thumb, 1.25 x the longest of the last {RECENT}, says {format_duration(thumb)})."
 
 
+def in_words(what: str | None, glob: str | None) -> dict[str, str]:
+    """What is asked about as the service takes it: a job, or a name; of a script, its job's name."""
+    if what is None or glob is not None:
+        return {"name": glob or ""}
+    if _is_job(what):
+        return {"job": what}
+    from .whatif import read_script
+
+    name = parse_script(read_script(what)).get("job-name", Path(what).name)
+    return {"name": re.sub(r"([*?[])", r"[\1]", name)}
+
+
+def _is_job(what: str) -> bool:
+    return re.fullmatch(r"\d+(?:[_+]\d+)?", what) is not None and not Path(what).exists()
+
+
 def _wanted(site: Site, what: str | None, glob: str | None, user: str, asker: Asker) -> dict[str, Any]:
     """What is asked about: owner, name pattern, processors, partition, as far as known."""
     if glob is not None:
         return {"user": user, "name": glob, "procs": None, "exact": False}
     assert what is not None
-    if re.fullmatch(r"\d+(?:[_+]\d+)?", what) and not Path(what).exists():
-        rows = site.reader.rows(
-            "SELECT user_id, job_name, req_procs, partition_id FROM jobs WHERE cluster = :cluster AND (job_id = "
-            ":id OR raw_id = :id)"
-            " ORDER BY submit_time DESC LIMIT 1",
-            cluster=site.cluster,
-            id=what,
-        )
+    if _is_job(what):
+        rows = site.reader.ask("latest", cluster=site.cluster, job_id=what)
         if site.private and not any(row["user_id"] == asker.name for row in rows):
             raise Refused(f"jobs are private here, and job {what} is none of {asker.name or 'a known user'}'s",
                           hint="your own jobs")  # fmt: skip
@@ -137,15 +146,8 @@ def _wanted(site: Site, what: str | None, glob: str | None, user: str, asker: As
 
 def _finished(reader: Reader, cluster: str, user: str, now: float) -> list[Row]:
     """The user's finished jobs, the latest first."""
-    states = ", ".join(f"'{word}'" for word in ENDED_BY_ITSELF)
-    return reader.rows(
-        "SELECT job_name, req_procs, partition_id, start_time, end_time, status, req_time FROM jobs WHERE "
-        "cluster = :cluster AND"
-        f" user_id = :user AND end_time >= :since AND start_time IS NOT NULL AND status IN ({states}) ORDER BY "
-        f"end_time DESC LIMIT 20000",
-        cluster=cluster,
-        user=user,
-        since=now - WITHIN_S,
+    return reader.ask(
+        "ran_by_itself", cluster=cluster, user=user, since=now - WITHIN_S, until=math.inf, most=MOST_FINISHED
     )
 
 

@@ -1,119 +1,169 @@
-"""The service's settings and where each came from: built in, /etc, the user's file, the environment, a flag."""
+"""The service's settings and where each came from: built in, /etc, the user's file, the environment, a flag.
+
+Typed by msgspec: a value of the wrong kind, an unknown word or an unknown name is an error that names the place and
+what is accepted. Nothing falls back: a site that means to be private is never open because of a word.
+"""
 
 from __future__ import annotations
 
+import math
 import os
-import re
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
+
+import msgspec
+from msgspec import Meta, Struct
 
 from ..errors import InputError, UsageError
-from ..units import parse_duration, parse_span
+from ..units import SPAN_FORMS, parse_duration, parse_span
+
+YES, NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
 
 
-class Setting(NamedTuple):
-    """One setting: its built-in value, how its text is read, and what it means."""
-
-    default: Any
-    read: Callable[[str], Any]
-    meaning: str
+def _words(meaning: str, accepted: str) -> Meta:
+    return Meta(description=meaning, extra={"accepted": accepted})
 
 
-def _seconds(text: str) -> float:
-    """Seconds from a plain number, or from a span or Slurm time."""
-    try:
-        return float(text)
-    except ValueError:
-        return parse_span(text)
+def _seconds(meaning: str, least: float = 0.0) -> Meta:
+    return Meta(description=meaning, ge=least, extra={"accepted": f"seconds, {SPAN_FORMS}", "unit": "s"})
 
 
-def _limit(text: str) -> float:
-    return parse_duration(text) if text else float("nan")
+def _limit(meaning: str) -> Meta:
+    return Meta(description=meaning, gt=0, extra={"accepted": "a time limit as Slurm takes it", "unit": "limit"})
 
 
-SETTINGS: dict[str, Setting] = {
-    "store": Setting("", str, "path of an SQLite file, or postgresql://user@host/name"),
-    "scheduler": Setting("slurm", str, "the batch system: slurm or pbs"),
-    "cluster": Setting("", str, "the cluster's name; empty: as the batch system says"),
-    "runtime": Setting("recent_mean", str, "the run-time predictor, NAME:key=value,..."),
-    "wait": Setting("recent_wait", str, "the wait predictor, NAME:key=value,..."),
-    "interval_s": Setting(30.0, _seconds, "between two looks at the queue"),
-    "floor_s": Setting(1.0, _seconds, "least time between two calls to one daemon"),
-    "timeout_s": Setting(30.0, _seconds, "an answer that takes longer is none"),
-    "back_off_s": Setting(15.0, _seconds, "pause after a failed call, doubled at each further one"),
-    "longest_back_off_s": Setting(600.0, _seconds, "the longest such pause"),
-    "settle_s": Setting(2.0, _seconds, "how far behind a look the clock stays, so that nothing arrives late"),
-    "history_days": Setting(30.0, float, "how much history the first start reads from accounting"),
-    "window_s": Setting(86400.0, _seconds, "length of one question to accounting"),
-    "overlap_s": Setting(3600.0, _seconds, "how far each window reaches into the one before"),
-    "history_every_s": Setting(300.0, _seconds, "between two questions to accounting when nothing is missing"),
-    "patience_s": Setting(3600.0, _seconds, "how long the clock waits for the end of a job nobody shows any more"),
-    "limit_floor": Setting("0:05:00", str, "the shortest limit that `walltime` advises"),
-    "limit_step": Setting("0:05:00", str, "limits are rounded up to a multiple of this"),
-    "limit_most": Setting("", str, "the longest limit; empty: the partition's"),
-    "listen": Setting("/run/batchcast/api.sock", str, "where `serve` answers: a path, or 127.0.0.1:PORT"),
-    "least_users": Setting(5, int, "where jobs are private, figures cover at least so many users"),
-    "private": Setting("auto", str, "may users see each other's jobs: yes, no, auto (as the site's PrivateData says)"),
-}
+def _count(meaning: str, least: float) -> Meta:
+    return Meta(description=meaning, ge=least, extra={"accepted": f"a number from {least:g} on"})
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Every setting's value, and the place each came from."""
+class Values(Struct, frozen=True, kw_only=True):
+    """Every setting with its type, its built-in value and what it means. Times are seconds."""
 
-    values: Mapping[str, Any]
+    store: Annotated[str, _words("path of an SQLite file, or postgresql://user@host/name", "text")] = ""
+    scheduler: Annotated[Literal["slurm", "pbs"], _words("the batch system", "slurm, pbs")] = "slurm"
+    cluster: Annotated[str, _words("the cluster's name; empty: as the batch system says", "text")] = ""
+    runtime: Annotated[str, _words("run-time predictors, NAME:key=value,...", "text")] = "kernel,recent_mean,last_2"
+    wait: Annotated[str, _words("wait predictors, NAME:key=value,...; the first answers", "text")] = "recent_wait"
+    interval_s: Annotated[float, _seconds("between two looks at the queue", 0.1)] = 30.0
+    floor_s: Annotated[float, _seconds("least time between two calls to one daemon")] = 1.0
+    timeout_s: Annotated[float, _seconds("an answer that takes longer is none", 0.1)] = 30.0
+    back_off_s: Annotated[float, _seconds("pause after a failed call, doubled at each further one")] = 15.0
+    longest_back_off_s: Annotated[float, _seconds("the longest such pause")] = 600.0
+    settle_s: Annotated[float, _seconds("how far behind a look the clock stays, so that nothing arrives late")] = 2.0
+    history_days: Annotated[float, _count("history read from accounting at the first start, days", 0)] = 30.0
+    memory_days: Annotated[float, _count("how far back the predictors are taught at a start, days", 0.01)] = 90.0
+    window_s: Annotated[float, _seconds("length of one question to accounting", 1.0)] = 86400.0
+    overlap_s: Annotated[float, _seconds("how far each window reaches into the one before")] = 3600.0
+    history_every_s: Annotated[float, _seconds("between questions to accounting when nothing is missing")] = 300.0
+    patience_s: Annotated[float, _seconds("how long the clock waits for the end of a job nobody shows")] = 300.0
+    limit_floor: Annotated[float, _limit("the shortest limit that `walltime` advises")] = 300.0
+    limit_step: Annotated[float, _limit("limits are rounded up to a multiple of this")] = 300.0
+    limit_most: Annotated[float, _limit("the longest limit; unlimited: as the partition says")] = math.inf
+    listen: Annotated[str, _words("where `serve` answers: a path, or 127.0.0.1:PORT", "text")] = (
+        "/run/batchcast/api.sock"
+    )
+    least_users: Annotated[int, _count("where jobs are private, figures cover at least so many users", 1)] = 5
+    private: Annotated[
+        Literal["yes", "no", "auto"],
+        _words(
+            "are jobs hidden from other users: yes hides them, no shows them, auto does as Slurm's PrivateData says",
+            f"{', '.join(YES)}; {', '.join(NO)}; auto",
+        ),
+    ] = "auto"
+
+
+class Overruled(NamedTuple):
+    """A value that a stronger place took away: what it was and where it stood."""
+
+    name: str
+    value: Any
+    place: str
+
+
+class Settings(Struct, frozen=True):
+    """Every setting's value, the place each came from, and what was overruled on the way."""
+
+    values: Values
     source: Mapping[str, str]
+    overruled: tuple[Overruled, ...] = ()
 
     def __getitem__(self, name: str) -> Any:
-        return self.values[name]
+        return getattr(self.values, name)
 
     def shown(self, name: str) -> Any:
-        """The value as it may be shown: without the password a database URL may carry."""
-        value = self.values[name]
-        return re.sub(r"(://[^:/@]+):[^@]*@", r"\1:***@", value) if isinstance(value, str) else value
+        """The value as it may be shown: without what a database URL may hold of users and secrets."""
+        from ..store.place import shown_url
+
+        value = self[name]
+        return shown_url(value) if name == "store" and value else value
+
+    def replaced(self, **values: Any) -> Settings:
+        """The same with other values."""
+        return Settings(msgspec.structs.replace(self.values, **values), self.source, self.overruled)
+
+
+_HINTS = get_type_hints(Values, include_extras=True)
+_METAS: dict[str, Meta] = {name: hint.__metadata__[0] for name, hint in _HINTS.items()}
+NAMES = tuple(_HINTS)
+
+
+def meaning(name: str) -> str:
+    """What a setting means, in words."""
+    return str(_METAS[name].description)
 
 
 def load(flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None) -> Settings:
     """The settings in force; a later place wins: built in, files in order, BATCHCAST_NAME, flags that are not None."""
     env = os.environ if environment is None else environment
-    values: dict[str, Any] = {name: setting.default for name, setting in SETTINGS.items()}
-    source = dict.fromkeys(SETTINGS, "built in")
-    values["store"] = str(default_store(env))
-    for path in files(env):
-        for name, value in _read(path).items():
-            _set(values, source, name, value, str(path))
-    for name in SETTINGS:
-        key = f"BATCHCAST_{name.upper()}"
-        if key in env:
-            _set(values, source, name, env[key], f"${key}")
-    for name, value in (flags or {}).items():
-        if value is not None:
-            _set(values, source, name, value, f"--{name.replace('_', '-')}")
-    if values["interval_s"] < values["floor_s"]:
+    values: dict[str, Any] = {"store": str(default_store(env))}
+    source = dict.fromkeys(NAMES, "built in")
+    overruled: list[Overruled] = []
+    for place, given in _places(flags or {}, env):
+        for name, value in given.items():
+            read = _read_value(name, value, place)
+            if source[name] != "built in" and values[name] != read:
+                overruled.append(Overruled(name, values[name], source[name]))
+            values[name], source[name] = read, place if not place.startswith("--") else f"--{name.replace('_', '-')}"
+    whole = Values(**values)
+    if whole.interval_s < whole.floor_s:
         raise UsageError(
             "interval_s is below floor_s: the queue cannot be looked at more often than a daemon is called"
         )
-    return Settings(values, source)
+    return Settings(whole, source, tuple(overruled))
+
+
+def _places(flags: Mapping[str, Any], env: Mapping[str, str]) -> list[tuple[str, dict[str, Any]]]:
+    """What each place gives, the weakest first."""
+    places = [(str(path), _read(path)) for path in files(env)]
+    keys = {name: f"BATCHCAST_{name.upper()}" for name in NAMES}
+    places += [(f"${key}", {name: env[key]}) for name, key in keys.items() if key in env]
+    return [*places, ("--", {name: value for name, value in flags.items() if value is not None})]
 
 
 def files(env: Mapping[str, str]) -> list[Path]:
-    """The files that are read if they are there, the weakest first; BATCHCAST_CONFIG stands for all of them."""
+    """The files that are read if they are there, the weakest first; BATCHCAST_CONFIG stands for all of them.
+
+    A personal file in a home that this user may not look into is another user's, and not read.
+    """
     if env.get("BATCHCAST_CONFIG"):
         return [Path(env["BATCHCAST_CONFIG"])]
     home = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME", "/")) / ".config")
-    return [
-        path for path in (Path("/etc/batchcast/batchcast.toml"), home / "batchcast" / "batchcast.toml") if path.exists()
-    ]
+    own = home / "batchcast" / "batchcast.toml"
+    site = Path("/etc/batchcast/batchcast.toml")
+    return [path for path, there in ((site, site.exists()), (own, os.access(own, os.R_OK))) if there]
 
 
 def default_store(env: Mapping[str, str]) -> Path:
     """The site's store where there is one, else the user's own."""
     shared = Path("/var/lib/batchcast/store.db")
+    try:
+        there = shared.exists() or os.access(shared.parent, os.W_OK)  # made by the collector's unit
+    except PermissionError:  # closed to this user, and there: whoever runs the service answers
+        there = True
     home = Path(env.get("XDG_DATA_HOME") or Path(env.get("HOME", "/")) / ".local" / "share")
-    return shared if shared.exists() else home / "batchcast" / "store.db"
+    return shared if there else home / "batchcast" / "store.db"
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -126,13 +176,33 @@ def _read(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: not TOML: {error}") from None
 
 
-def _set(values: dict[str, Any], source: dict[str, str], name: str, value: Any, place: str) -> None:
-    if name not in SETTINGS:
-        raise InputError(f"{place}: no setting {name!r} (accepted: {', '.join(SETTINGS)})")
+def _read_value(name: str, value: Any, place: str) -> Any:
+    """One value in its type; a wrong one is an InputError that says what is accepted."""
+    if name not in NAMES:
+        raise InputError(f"{place}: no setting {name!r} (accepted: {', '.join(NAMES)})")
+    extra = _METAS[name].extra or {}
     try:
-        values[name] = SETTINGS[name].read(str(value))
+        plain = _plain(name, value, extra.get("unit"))
+        if isinstance(plain, float) and plain != plain:
+            raise msgspec.ValidationError("not a number")
+        return msgspec.convert(plain, _HINTS[name], strict=False)
+    except (msgspec.ValidationError, UsageError, ValueError):
+        accepted = extra.get("accepted", "text")
+        raise InputError(f"{place}: {name} = {value!r} is none of what it may be (accepted: {accepted})") from None
+
+
+def _plain(name: str, value: Any, unit: str | None) -> Any:
+    """A value as msgspec takes it: words in lower case, times in seconds."""
+    if name == "private":
+        word = str(value).strip().lower()
+        return "yes" if word in YES else "no" if word in NO else word
+    if isinstance(value, bool) and unit is not None:
+        raise ValueError("a truth value is no time")
+    if unit is None or not isinstance(value, str):
+        return value.strip().lower() if name == "scheduler" and isinstance(value, str) else value
+    if unit == "limit":
+        return parse_duration(value) if value.strip() else math.inf
+    try:
+        return float(value)
     except ValueError:
-        raise InputError(f"{place}: {name} = {value!r} is not a number") from None
-    except UsageError as error:
-        raise InputError(f"{place}: {name}: {error.message}") from None
-    source[name] = place
+        return parse_span(value)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..predict.recommend import recommend_limit
-from ..store.reader import Reader, Row
 from ..units import format_duration
 from .answers import median
 
@@ -17,44 +16,16 @@ LEAST_WASTED_H = 1.0
 RISK = 0.05
 
 
-def usage(
-    reader: Reader,
-    cluster: str,
-    since: float,
-    until: float,
-    *,
-    user: str | None,
-    account: str | None,
-    partition: str | None,
-) -> list[Row]:
-    """The finished jobs of a choice that ended in [since, until), epoch seconds."""
-    return reader.rows(
-        "SELECT user_id, account, partition_id, job_name, submit_time, eligible_time, start_time, end_time, "
-        "status, req_time,"
-        " req_procs, alloc_procs FROM jobs WHERE cluster = :cluster AND open = 0 AND end_time >= :since AND "
-        "end_time < :until"
-        " AND (CAST(:user AS TEXT) IS NULL OR user_id = :user) AND (CAST(:account AS TEXT) IS NULL OR account = "
-        ":account)"
-        " AND (CAST(:partition AS TEXT) IS NULL OR partition_id = :partition)",
-        cluster=cluster,
-        since=since,
-        until=until,
-        user=user,
-        account=account,
-        partition=partition,
-    )
-
-
-def summary(rows: Sequence[Row], by: str) -> list[dict[str, Any]]:
+def summary(rows: Sequence[Mapping[str, Any]], by: str) -> list[dict[str, Any]]:
     """One flat object per value of a column, the largest user of processor hours first."""
-    groups: dict[str, list[Row]] = {}
+    groups: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         groups.setdefault(row[by] or "-", []).append(row)
-    found = [{by: name, **_figures(group)} for name, group in groups.items()]
-    return sorted(found, key=lambda f: (-f["processor_hours"], f[by]))
+    figures = [{by: name, **_figures(group)} for name, group in groups.items()]
+    return sorted(figures, key=lambda f: (-f["processor_hours"], f[by]))
 
 
-def _figures(rows: Sequence[Row]) -> dict[str, Any]:
+def _figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     ran = [row for row in rows if row["start_time"] is not None]
     runs = [row["end_time"] - row["start_time"] for row in ran]
     waits = sorted(row["start_time"] - row["submit_time"] for row in ran)
@@ -77,28 +48,28 @@ def _figures(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def advice(rows: Sequence[Row], floor: float, step: float) -> list[dict[str, Any]]:
+def advice(rows: Sequence[Mapping[str, Any]], floor: float, step: float) -> list[dict[str, Any]]:
     """What a user could change, per user and job name, the greatest waste first; silent below a least waste.
 
     `--time`: limits at least twice what 95 % of such jobs need (and an hour of the machine a job in all), or at least a
     fifth of them cut off. `-n/-N/--exclusive`: at least twice the processors asked for are held.
     """
-    groups: dict[tuple[str, str], list[Row]] = {}
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in rows:
         if row["start_time"] is not None and row["status"] in ("completed", "timeout", "failed", "out_of_memory"):
             groups.setdefault((row["user_id"] or "-", row["job_name"] or "-"), []).append(row)
-    found: list[dict[str, Any]] = []
+    advised: list[dict[str, Any]] = []
     for (user, name), group in groups.items():
         if len(group) >= LEAST_JOBS:
-            found += [
+            advised += [
                 {"user": user, "job_name": name, "jobs": len(group), **one}
                 for one in (_on_time(group, floor, step), _on_size(group))
                 if one
             ]
-    return sorted(found, key=lambda a: -a["wasted_processor_hours"])
+    return sorted(advised, key=lambda a: -a["wasted_processor_hours"])
 
 
-def _on_time(rows: Sequence[Row], floor: float, step: float) -> dict[str, Any] | None:
+def _on_time(rows: Sequence[Mapping[str, Any]], floor: float, step: float) -> dict[str, Any] | None:
     limited = [row for row in rows if _finite(row["req_time"])]
     if not limited:
         return None
@@ -126,7 +97,7 @@ def _on_time(rows: Sequence[Row], floor: float, step: float) -> dict[str, Any] |
     }
 
 
-def _on_size(rows: Sequence[Row]) -> dict[str, Any] | None:
+def _on_size(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     sized = [row for row in rows if row["req_procs"] and row["alloc_procs"]]
     if not sized or median(row["alloc_procs"] / row["req_procs"] for row in sized) < LEAST_WASTE:
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Mapping
@@ -10,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, NoAnswer, UsageError
-from ..formats.sbatch import parse_script, processors
-from ..job import JobRequest
-from ..store.reader import Reader, Row
+from ..formats.sbatch import gpus, parse_script, processors
+from ..job import JobRequest, as_submitted
+from ..predict.protocol import Prediction
+from ..store.issued import as_values
+from ..store.reader import Reader
 from ..units import parse_duration, parse_memory
 from . import answers
 from .ask import Asker, Site, open_site, start_settings
 from .document import Said
 from .settings import Settings
 from .when import parse_when
-
-LATEST = 2000
 
 
 def answer_script(settings: Settings, script: str, asked: dict[str, Any], now: float, asker: Asker) -> Said:
@@ -33,9 +32,9 @@ def answer_script(settings: Settings, script: str, asked: dict[str, Any], now: f
 
 
 def _answer(settings: Settings, site: Site, options: Mapping[str, str], script: str, asker: Asker, now: float) -> Said:
-    job = request(options, site.memory, asker.name or "", now, Path(script).name)
-    prediction, learned = _predict(site.reader, site.cluster, site.memory, job, now)
-    if not learned:
+    job = request(options, site, asker.name or "", now, Path(script).name)
+    prediction = _predict(site.reader, site.cluster, site.memory, job, now)
+    if prediction is None:
         raise NoAnswer(
             f"no job has started in {site.cluster} since the collector began", hint="ask again when some have"
         )
@@ -49,17 +48,14 @@ def _answer(settings: Settings, site: Site, options: Mapping[str, str], script: 
         "eligible_time": begin,
         "expected_start": None,
         "reason": reason,
-        "point_s": prediction.point,
-        "levels": json.dumps(list(map(float, prediction.levels))),
-        "quantiles_s": json.dumps(list(map(float, prediction.quantiles))),
-        "basis": prediction.basis,
+        **as_values(prediction),
         "method": method,
     }
     answer = answers.start_answer(row, now)
     answer["reason_in_words"] = f"if submitted: {answer['reason_in_words']}" if reason else "not submitted"
     least = settings["least_users"] if site.private else 1
     since = now - answers.TRACK_RECORD_S
-    record = answers.track_record(site.reader, site.cluster, str(job.partition_id), method, since, least)
+    record = answers.track_record(site.reader, site.cluster, str(job.partition_id), method, since, least, now)
     notes = answers.staleness(site.memory, now)
     notes.append(
         f"if submitted now to {job.partition_id}: {job.procs:g} processors, limit "
@@ -91,58 +87,53 @@ def read_script(path: str) -> str:
         ) from None
 
 
-def request(options: Mapping[str, str], memory: dict[str, Any], user: str, now: float, script: str) -> JobRequest:
-    """What the script would ask for, with the site's defaults."""
-    partitions = memory.get("site", {}).get("partitions", {})
+def request(options: Mapping[str, str], site: Site, user: str, now: float, script: str) -> JobRequest:
+    """What the script would ask for, with the site's defaults; account, QOS and group as the user's last job had them.
+
+    Slurm knows a user's default account and QOS, a store only what came of them.
+    """
+    partitions = site.memory.get("site", {}).get("partitions", {})
     name = options.get("partition") or next((p for p, v in partitions.items() if v.get("is_default")), None)
     if partitions and name not in partitions:
         raise UsageError(f"no partition {name!r} (accepted: {', '.join(partitions)})")
     limits = partitions.get(name, {})
     limit = parse_duration(options["time"]) if "time" in options else (limits.get("default_time_s") or math.nan)
     procs, nodes = processors(options)
-    memory_kib = parse_memory(options.get("mem", "")) * nodes
-    return JobRequest(-1, "(test)", now, procs, limit, memory_kib, user_id=user, queue_id=name, partition_id=name,
-                      account=options.get("account"), qos=options.get("qos"),
-                      job_name=options.get("job-name", script))  # fmt: skip
+    last = next(iter(site.reader.ask("latest_of", cluster=site.cluster, user=user)), {})
+    values = {
+        **{key: last.get(key) for key in ("group_id", "account", "qos")},
+        "job_id": "(test)",
+        "submit_time": now,
+        "req_time": limit,
+        "req_procs": procs,
+        "req_nodes": nodes,
+        "req_mem_kib": parse_memory(options.get("mem", "")) * nodes,
+        "req_gpus": gpus(options),
+        "user_id": user,
+        "queue_id": name,
+        "partition_id": name,
+        "job_name": options.get("job-name", script),
+        "work_dir": options.get("chdir"),
+        **{key: options[key] for key in ("account", "qos") if key in options},
+    }
+    return as_submitted(-1, values, procs=procs)
 
 
-def _predict(reader: Reader, cluster: str, memory: dict[str, Any], job: JobRequest, now: float) -> Any:
-    """The wait predictor's answer, having heard the latest started jobs and everything that is in the system now."""
-    from ..events.live import LiveClock, LiveJob, live_events
+def _predict(reader: Reader, cluster: str, memory: dict[str, Any], job: JobRequest, now: float) -> Prediction | None:
+    """What the collector's clock would say of this job: taught as that one was, with all that is known up to now.
+
+    None where no job has started yet.
+    """
     from ..predict.registry import make
+    from ..store.live_rows import live_job
+    from .clock import taught
 
-    columns = (
-        "row, job_id, submit_time, req_procs, alloc_procs, req_time, req_mem_kib, user_id, group_id, "
-        "partition_id, account,"
-        " qos, job_name, start_time, end_time, status"
-    )
-    found: dict[int, Row] = {}
-    for where, limit in (("open = 1", 100_000), ("open = 0 AND start_time IS NOT NULL", LATEST)):
-        sql = f"SELECT {columns} FROM jobs WHERE cluster = :cluster AND {where} ORDER BY submit_time DESC LIMIT {limit}"
-        found |= {row["row"]: row for row in reader.rows(sql, cluster=cluster)}
-    jobs = []
-    for row in found.values():
-        value = {k: math.nan if v is None else v for k, v in row.items()}
-        known = JobRequest(
-            row["row"],
-            row["job_id"],
-            row["submit_time"],
-            row["req_procs"] or row["alloc_procs"] or math.nan,
-            value["req_time"],
-            value["req_mem_kib"],
-            row["user_id"],
-            row["group_id"],
-            None,
-            row["partition_id"],
-            row["partition_id"],
-            row["account"],
-            row["qos"],
-            row["job_name"],
-        )
-        jobs.append(LiveJob(known, value["start_time"], value["end_time"], row["status"]))
-    total = memory.get("total_procs")
-    clock = LiveClock({"wait": make("wait", answers.answering_method(memory))}, math.nan if total is None else total)
-    for event in live_events(jobs, now):
-        clock.tell(event, ask=False)
+    since = memory.get("heard_since")
+    rows = reader.ask("clock_jobs", cluster=cluster, until=now, since=-1e300 if since is None else since)
+    if not any(row["start_time"] is not None for row in rows):
+        return None
+    method = answers.answering_method(memory)
+    clock = taught(map(live_job, rows), {method: make("wait", method)}, memory, now)
     clock.state.now = now
-    return clock.predictors["wait"].predict(job, clock.state), any(j.start_time == j.start_time for j in jobs)
+    answer: Prediction = clock.predictors[method].predict(job, clock.state)
+    return answer

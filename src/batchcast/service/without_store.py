@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from ..errors import NoAnswer, NoStore, Unreachable
 from . import answers, ask
@@ -29,10 +30,9 @@ def start(settings: Settings, ids: Sequence[str], user: str | None, why: str, no
             f"{why}, and the scheduler itself gives no start for {', '.join(ids) or user}",
             hint="try again in a minute, or ask for a collector (docs/live.md)",
         )
-    blank = {"point_s": None, "dependency": None, "basis": "the scheduler's own estimate; no history is kept here"}
-    results = [
-        {**answers.start_answer({**j._asdict(), **blank, "method": None}, now), **answers.shown({})} for j in waiting
-    ]
+    blank: dict[str, Any] = {"point_s": None, "method": None, "grounds": None}
+    blank["basis"] = "the scheduler's own estimate; no history is kept here"
+    results = [{**answers.start_answer({**j._asdict(), **j.asked, **blank}, now), **answers.shown({})} for j in waiting]
     return Said({}, start_settings(settings, now), [why + ": asked the scheduler once instead"], results)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ..errors import BatchcastError, Unreachable
 from ..formats import sacct_rows, squeue
+from ..formats.live_fields import number as count
 from ..formats.marked import Record, parse_marked
 from ..formats.scontrol import parse_config, parse_records
 from ..formats.sighting import Sighting, Site, Snapshot
@@ -32,6 +34,10 @@ class Slurm:
         """The transport's clock."""
         return self.transport.now()
 
+    def ticks(self) -> float:
+        """The transport's clock that nobody sets."""
+        return self.transport.ticks()
+
     def snapshot(self) -> Snapshot:
         """Every job slurmctld knows, array tasks one by one, in one call."""
         return self._shown(SNAPSHOT)
@@ -54,12 +60,28 @@ class Slurm:
         """The jobs of one user that ended between two instants (epoch, s), for an answer without a store."""
         return self.history(since, until, f"--user={user}")
 
+    def ended(self, ids: Sequence[str], since: float) -> Snapshot:
+        """These jobs, as far as they ended from `since` on."""
+        whole = {re.split(r"[_+]", job_id)[0] for job_id in ids}
+        return self._accounted(since, self.now(), f"--jobs={','.join(sorted(whole))}")
+
     def history(self, since: float, until: float, whose: str = "--allusers") -> Snapshot:
-        """Every job that ended and was in the system between two instants (epoch, s); requeued runs one by one."""
+        """Every job that ended and was in the system between two instants (epoch, s); requeued runs one by one.
+
+        Two questions: of a span sacct shows no job that was cancelled before it was ever eligible (held, --begin),
+        except where cancelled ones are asked for by state.
+        """
+        shown = self._accounted(since, until, whose)
+        cancelled = self._accounted(since, until, whose, "--state=CANCELLED")
+        known = {(s.job_id, s.submit_time, s.end_time) for s in shown.jobs}
+        more = tuple(s for s in cancelled.jobs if (s.job_id, s.submit_time, s.end_time) not in known)
+        return Snapshot(shown.asked_at, shown.jobs + more, shown.broken + cancelled.broken)
+
+    def _accounted(self, since: float, until: float, *which: str) -> Snapshot:
         answer = self.transport.ask(
             (
                 "sacct",
-                whose,
+                *which,
                 "--allocations",
                 "--duplicates",
                 "--parsable",
@@ -74,6 +96,34 @@ class Slurm:
         jobs, bad = _each(records, sacct_rows.ended)
         return Snapshot(answer.asked_at, tuple(jobs), broken + bad)
 
+    def reservations(self) -> list[dict[str, Any]]:
+        """Every reservation: name, start and end (epoch, s), whether it is for maintenance."""
+        text = self.transport.ask(("scontrol", "--oneliner", "show", "reservation")).text
+        return [
+            {
+                "name": r["ReservationName"],
+                "start": squeue.epoch(r.get("StartTime", "")),
+                "end": squeue.epoch(r.get("EndTime", "")),
+                "maintenance": "MAINT" in r.get("Flags", ""),
+            }
+            for r in parse_records(text, "ReservationName")
+        ]
+
+    def admin_level(self, user: str) -> str:
+        """The user's level in accounting (None, Operator, Administrator); empty for one who is in no association."""
+        answer = self.transport.ask(("sacctmgr", "-nP", "show", "user", user, "format=user,adminlevel"))
+        rows = [line.split("|") for line in answer.text.splitlines()]
+        return next((row[1] for row in rows if row[0] == user and len(row) > 1), "")
+
+    def busy_nodes(self) -> int:
+        """How many nodes run something, whosever it is."""
+        text = self.transport.ask(("sinfo", "--noheader", "--Node", "--states=alloc,mix", "--format=%N")).text
+        return len(set(text.split()))
+
+    def hides_jobs(self) -> bool:
+        """Whether Slurm hides jobs from other users now: one cheap call."""
+        return _hides_jobs(parse_config(self.transport.ask(CONFIG).text))
+
     def site(self) -> Site:
         """Cluster name, version, how long finished jobs stay visible, privacy, partitions with their limits."""
         config = parse_config(self.transport.ask(CONFIG).text)
@@ -87,7 +137,7 @@ class Slurm:
             cluster=config.get("ClusterName", "cluster"),
             version=config.get("SLURM_VERSION", ""),
             keeps_s=float(keeps[0]) if keeps else 0.0,
-            private="jobs" in config.get("PrivateData", "").lower(),
+            private=_hides_jobs(config),
             total_procs=max((sum(nodes.values()) if _apart(nodes) else max(nodes.values(), default=0.0)), 0.0)
             or float("nan"),
             accounting=config.get("AccountingStorageType", "").endswith("slurmdbd"),  # else none, or (null) since 23.11
@@ -111,13 +161,16 @@ class Slurm:
         return ahead if ahead > 0 else -behind if behind > 0 else 0.0
 
 
+def _hides_jobs(config: Mapping[str, str]) -> bool:
+    return "jobs" in config.get("PrivateData", "").lower().split(",")
+
+
 def _partition(record: Mapping[str, str]) -> dict[str, float]:
-    number = squeue.number(record.get("TotalCPUs", ""))
     default, longest = parse_duration(record.get("DefaultTime", "")), parse_duration(record.get("MaxTime", ""))
     return {
         "default_time_s": default if default == default else longest,
         "max_time_s": longest,
-        "procs": number,
+        "procs": count(record.get("TotalCPUs", "")),
         "is_default": float(record.get("Default", "NO") == "YES"),
     }
 

@@ -6,9 +6,11 @@ everything above runs the same without a batch system.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -46,6 +48,9 @@ class Transport(Protocol):
     def now(self) -> float:
         """Seconds since the epoch."""
 
+    def ticks(self) -> float:
+        """Seconds of a clock that nobody sets."""
+
 
 @dataclass(slots=True)
 class Counter:
@@ -78,11 +83,16 @@ class Commands:
     environment: Mapping[str, str] = field(default_factory=dict)
     sleep: Callable[[float], object] = time.sleep
     clock: Callable[[], float] = time.time
+    monotonic: Callable[[], float] = time.monotonic
     counters: dict[str, Counter] = field(default_factory=dict)
 
     def now(self) -> float:
         """Seconds since the epoch."""
         return self.clock()
+
+    def ticks(self) -> float:
+        """The machine's monotonic clock."""
+        return self.monotonic()
 
     def ask(self, command: Sequence[str]) -> Answer:
         """Run the command with a fresh mark; Unreachable when it fails, is missing, or its daemon is left alone."""
@@ -113,12 +123,11 @@ class Commands:
 
     def _run(self, argv: Sequence[str]) -> str:
         environment = {**os.environ, "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8", **self.environment}
+        environment["SLURM_BITSTR_LEN"] = "0"  # sacct shortens lists of array tasks beyond it
         for name in ("SQUEUE_FORMAT", "SQUEUE_FORMAT2", "SACCT_FORMAT", "SQUEUE_STATES", "SQUEUE_SORT", "SQUEUE_USERS"):
             environment.pop(name, None)
         try:
-            done = subprocess.run(
-                argv, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=self.timeout_s
-            )
+            code, out, complaint = _run_whole(argv, environment, self.timeout_s)
         except FileNotFoundError:
             raise Unreachable(
                 f"there is no {argv[0]} on this machine", hint="run this where the batch system's clients are"
@@ -127,10 +136,10 @@ class Commands:
             raise Unreachable(f"{argv[0]} gave no answer within {self.timeout_s:g} s") from None
         except OSError as error:
             raise Unreachable(f"{argv[0]} cannot be run: {error}") from None
-        if done.returncode:
-            why = done.stderr.decode(errors="replace").strip().splitlines()
-            raise Unreachable(f"{argv[0]}: exit {done.returncode}: {why[-1] if why else 'no message'}")
-        return done.stdout.decode(errors="replace")
+        if code:
+            why = complaint.decode(errors="replace").strip().splitlines()
+            raise Unreachable(f"{argv[0]}: exit {code}: {why[-1] if why else 'no message'}")
+        return out.decode(errors="replace")
 
     def _failed(self, counter: Counter, error: Unreachable) -> None:
         counter.failures += 1
@@ -145,6 +154,21 @@ class Commands:
         return {name: asdict(counter) for name, counter in self.counters.items()}
 
 
+def _run_whole(argv: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> tuple[int, bytes, bytes]:
+    """Exit code, stdout and stderr of a program in a session of its own; one that hangs goes with all it started."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        argv, env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True
+    ) as process:
+        try:
+            out, complaint = process.communicate(timeout=timeout_s)
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+        return process.returncode, out, complaint
+
+
 class Recording:
     """Passes every question on and writes question and answer down, one JSON object a line."""
 
@@ -155,6 +179,10 @@ class Recording:
     def now(self) -> float:
         """The inner transport's clock."""
         return self.inner.now()
+
+    def ticks(self) -> float:
+        """The inner transport's monotonic clock."""
+        return self.inner.ticks()
 
     def ask(self, command: Sequence[str]) -> Answer:
         """The inner transport's answer."""
@@ -200,6 +228,10 @@ class Recorded:
 
     def now(self) -> float:
         """When the last given answer was recorded."""
+        return self._now
+
+    def ticks(self) -> float:
+        """The same: a recording's clock was not set."""
         return self._now
 
     def ask(self, command: Sequence[str]) -> Answer:

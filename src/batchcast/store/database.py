@@ -8,14 +8,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, select, text
+from sqlalchemy import Connection, Engine, case, create_engine, event, inspect, select, text
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
 from ..errors import BatchcastError, InputError
-from .place import check_there, make_room, normal_url, shown_url, sqlite_path, trouble
-from .schema import FORECAST_OUTCOMES, meta, metadata
+from .issued import NOTHING, UNSTATED
+from .place import (
+    VERSION,
+    check_there,
+    make_room,
+    normal_url,
+    refuse_newer,
+    shown_url,
+    sqlite_path,
+    trouble,
+    without_secrets,
+)
+from .schema import FORECAST_OUTCOMES, forecasts, meta, metadata
 
-VERSION = 3
+__all__ = ["Connection", "Store", "schema_version"]
 MIGRATIONS: dict[int, Callable[[Connection], None]] = {}
 """Version n: how a store of version n becomes one of n + 1, each in a transaction of its own."""
 
@@ -41,11 +52,28 @@ def _add_gpus(connection: Connection) -> None:
 def _derive_outcomes(connection: Connection) -> None:
     """Version 2 wrote outcomes down, which did not follow corrections, and not what the clock had told."""
     connection.execute(text("DROP INDEX IF EXISTS forecasts_unresolved"))
-    connection.execute(text(FORECAST_OUTCOMES))  # its two columns stay, unread: old SQLite drops none
+    # its two columns stay, unread: old SQLite drops none; the view itself is made by the last step that changes it
     for name, kind in (("told_start", "DOUBLE PRECISION"), ("told_end", "DOUBLE PRECISION"), ("told_status", "TEXT")):
         connection.execute(text(f"ALTER TABLE jobs ADD COLUMN {name} {kind}"))
     for bit, what in ((2, "told_start = start_time"), (4, "told_end = end_time, told_status = status")):
         connection.execute(text(f"UPDATE jobs SET {what} WHERE (told & {bit}) <> 0"))
+
+
+@migration(3)
+def _add_grounds(connection: Connection) -> None:
+    """Version 3 let words say what a forecast rested on; its `basis` is read for the last time here."""
+    connection.execute(text("DROP VIEW IF EXISTS forecast_outcomes"))
+    connection.execute(text("ALTER TABLE forecasts ADD COLUMN grounds TEXT"))
+    connection.execute(text(FORECAST_OUTCOMES))
+    rested = case((forecasts.c.basis.like("no history%"), NOTHING), else_=UNSTATED)
+    connection.execute(forecasts.update().values(grounds=rested))
+
+
+@migration(4)
+def _add_waits(connection: Connection) -> None:
+    """Version 4 did not keep which reservation and which licences a job waits for."""
+    for name in ("reservation", "licenses"):
+        connection.execute(text(f"ALTER TABLE jobs ADD COLUMN {name} TEXT"))
 
 
 class Store:
@@ -116,11 +144,7 @@ class Store:
                 connection.execute(meta.insert().values(cluster="", name="schema_version", value=str(VERSION)))
                 return
             version = schema_version(connection)
-        if version > VERSION:
-            raise BatchcastError(
-                f"{self.shown} has schema version {version}, this batchcast knows up to {VERSION}",
-                hint="use the batchcast that wrote it, or a newer one",
-            )
+        refuse_newer(self.shown, version)
         for step in range(version, VERSION):
             with self.begin() as connection:
                 MIGRATIONS[step](connection)
@@ -134,10 +158,10 @@ class Store:
 
     def explained(self, error: SQLAlchemyError) -> BatchcastError:
         """What a failure of the database means, in words."""
-        said = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        complaint = without_secrets(str(getattr(error, "orig", None) or error).strip().splitlines()[0], self.url)
         lost = isinstance(error, DBAPIError) and error.connection_invalidated
-        full = "I/O error" in said and self._no_room()
-        return trouble(self.shown, said, away=lost or isinstance(error, OperationalError), full=full)
+        full = "I/O error" in complaint and self._no_room()
+        return trouble(self.shown, complaint, away=lost or isinstance(error, OperationalError), full=full)
 
 
 def schema_version(connection: Connection) -> int:

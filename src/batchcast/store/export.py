@@ -8,35 +8,39 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
+from .. import columns as declared
 from ..events.live import TOLD_GONE
 from ..table import LogInfo, Trace
 from .schema import jobs
+from .statements import JOB
 from .told import read_meta
 
-_COLUMNS = (
-    "job_id", "submit_time", "eligible_time", "start_time", "end_time", "req_procs", "alloc_procs", "req_nodes",
-    "alloc_nodes", "req_mem_kib", "req_gpus", "req_time", "user_id", "group_id", "account", "partition_id", "qos",
-    "job_name", "work_dir", "status", "restarts",
-)  # fmt: skip
-
-
-_TOLD = ("told", "told_start", "told_end", "told_status")
+_LIFE = ("job_id", "submit_time", "eligible_time", "status", "restarts")
+_COLUMNS = (*_LIFE, *(column.name for column in (*declared.ASKED, *declared.HELD)))
 
 
 def to_trace(
-    connection: Connection, cluster: str, since: float = -math.inf, until: float = math.inf, *, as_told: bool = False
+    connection: Connection,
+    cluster: str,
+    since: float = -math.inf,
+    until: float = math.inf,
+    *,
+    as_told: bool = False,
+    user: str | None = None,
 ) -> Trace:
     """The finished jobs submitted in [since, until), epoch seconds, in log order; those still open are counted out.
 
     A job that left the queue without running has no run time and waits until it left: the recorded clock withdraws
     it then. `queue_id` repeats the partition. Times stay epoch seconds: the live clock's own. They are accounting's
     last word; a note counts the jobs it changed after the clock had told them. `as_told` gives the times the clock
-    told: over those a recorded clock tells the same story and predictors say the same. O(n log n).
+    told: over those a recorded clock tells the same story and predictors say the same. With `user`, only
+    that one's. O(n log n).
     """
-    query = select(*(jobs.c[name] for name in _COLUMNS), *(jobs.c[name] for name in _TOLD), jobs.c.open)
-    query = query.where(jobs.c.cluster == cluster)
+    query = select(*JOB).where(jobs.c.cluster == cluster)
     if since > -math.inf:
         query = query.where(jobs.c.submit_time >= since)
+    if user is not None:
+        query = query.where(jobs.c.user_id == user)
     if until < math.inf:
         query = query.where(jobs.c.submit_time < until)
     rows = [dict(row) for row in connection.execute(query.order_by(jobs.c.submit_time, jobs.c.row)).mappings()]
@@ -46,27 +50,14 @@ def to_trace(
             row |= {"start_time": row["told_start"], "end_time": row["told_end"], "open": not row["told"] & TOLD_GONE}
             row["status"] = row["told_status"] or row["status"]
     ended = [row for row in rows if not row["open"] and row["end_time"] is not None]
-    columns: dict[str, Any] = {
-        name: [row[name] for row in ended] for name in _COLUMNS if name not in ("start_time", "end_time")
-    }
+    columns: dict[str, Any] = {name: [row[name] for row in ended] for name in _COLUMNS}
     columns["wait_time"] = [_or(row["start_time"], row["end_time"]) - row["submit_time"] for row in ended]
     columns["run_time"] = [row["end_time"] - _or(row["start_time"], math.nan) for row in ended]
     columns["queue_id"] = columns["partition_id"]
     columns["job_id"] = _ids(columns["job_id"])
-    numbers = (
-        "submit_time",
-        "eligible_time",
-        "req_procs",
-        "alloc_procs",
-        "req_nodes",
-        "alloc_nodes",
-        "req_mem_kib",
-        "req_gpus",
-        "req_time",
-        "restarts",
-    )
-    for name in numbers:
-        columns[name] = [math.nan if value is None else float(value) for value in columns[name]]
+    for name in _COLUMNS:
+        if declared.COLUMNS[name].kind == "number":
+            columns[name] = [math.nan if value is None else float(value) for value in columns[name]]
     memory = read_meta(connection, cluster)
     total = memory.get("total_procs")
     info = LogInfo(

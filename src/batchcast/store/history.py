@@ -8,22 +8,36 @@ another submit time. Two runs of one submit second are told apart by `restarts`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select, tuple_, update
+from sqlalchemy import Connection, bindparam, insert, or_, select, tuple_, update
 
+from .. import columns as declared
 from ..formats.sighting import Sighting
 from ..formats.status import status_from_sacct
-from .schema import REQUEST_COLUMNS, jobs
+from .schema import jobs
 
 AGAIN = frozenset({"requeued", "preempted", "node_fail", "boot_fail"})
 """How a run ends that is followed by another of the same job."""
+LOST = "lost"
+"""The status of a job that nobody shows any more and nobody knows the end of."""
 _CHUNK = 400
 _KEY = (jobs.c.job_id, jobs.c.submit_time)
-_FOLLOWED = ("state", "reason", "dependency", "priority", "limit_now", "eligible_time", "expected_start", "raw_id")
-_OUTCOME = ("start_time", "end_time", "status", "alloc_procs", "alloc_nodes", "open")
+_FOLLOWED = (
+    "state",
+    "reason",
+    "dependency",
+    "reservation",
+    "licenses",
+    "priority",
+    "limit_now",
+    "eligible_time",
+    "expected_start",
+    "raw_id",
+)
+_OUTCOME = ("start_time", "end_time", "status", "open", *(column.name for column in declared.HELD))
 
 
 @dataclass(slots=True)
@@ -55,6 +69,7 @@ def take_in(connection: Connection, cluster: str, seen: Sequence[Sighting], at: 
 
 def _take_chunk(connection: Connection, cluster: str, seen: Sequence[Sighting], at: float) -> Taken:
     known = _known(connection, cluster, {(s.job_id, s.submit_time) for s in seen})
+    first = _first_requests(connection, cluster, [s for s in seen if (s.job_id, s.submit_time) not in known])
     result, inserts, updates = Taken(), [], []
     runs: dict[tuple[str, float], int] = {}
     for s in seen:
@@ -63,14 +78,16 @@ def _take_chunk(connection: Connection, cluster: str, seen: Sequence[Sighting], 
         rows = known.get(key, [])
         row = _matching(rows, s, nth)
         if row is None:
-            values = _new_row(cluster, s, at, len(rows))
+            values = _new_row(cluster, s, at, len(rows)) | first.get((s.job_id, s.submit_time), {})
+            if rows:  # another run of the same second
+                values |= {column.name: rows[0][column.name] for column in declared.ASKED}
             inserts.append(values)
             known.setdefault(key, []).append({**values, "row": None, "told": 0})
             result.new += 1
             continue
         if row["row"] is None:
             continue
-        if not row["open"] and s.is_open:
+        if not row["open"] and s.is_open and row["status"] != LOST:
             result.contradicting += 1
             continue
         values = _changes(row, s)
@@ -97,13 +114,33 @@ def _known(
         jobs.c.restarts,
         jobs.c.told,
         jobs.c.vanished,
+        *(jobs.c[column.name] for column in declared.ASKED),
         *(jobs.c[n] for n in (*_FOLLOWED, *_OUTCOME)),
     ]
     query = select(*columns).where(jobs.c.cluster == cluster, tuple_(*_KEY).in_(list(keys))).order_by(jobs.c.restarts)
-    found: dict[tuple[str, float], list[dict[str, Any]]] = {}
+    known: dict[tuple[str, float], list[dict[str, Any]]] = {}
     for row in connection.execute(query).mappings():
-        found.setdefault((row["job_id"], row["submit_time"]), []).append(dict(row))
-    return found
+        known.setdefault((row["job_id"], row["submit_time"]), []).append(dict(row))
+    return known
+
+
+def _first_requests(
+    connection: Connection, cluster: str, seen: Sequence[Sighting]
+) -> dict[tuple[str, float], dict[str, Any]]:
+    """What a requeued job asked for at its first submission, by the key of its new run: Slurm shows what was changed.
+
+    The run before it ended in a way that is followed by another, or is believed to be in the system still.
+    """
+    earlier = select(jobs).where(jobs.c.cluster == cluster, jobs.c.job_id.in_({s.job_id for s in seen}))
+    earlier = earlier.where(or_(jobs.c.open == 1, jobs.c.status.in_((*AGAIN, LOST)))).order_by(jobs.c.submit_time)
+    runs: dict[str, list[Mapping[str, Any]]] = {}
+    for row in connection.execute(earlier).mappings() if seen else ():
+        runs.setdefault(row["job_id"], []).append(dict(row))
+    return {
+        (s.job_id, s.submit_time): {column.name: before[-1][column.name] for column in declared.ASKED}
+        for s in seen
+        if (before := [row for row in runs.get(s.job_id, ()) if row["submit_time"] < s.submit_time])
+    }
 
 
 def _matching(rows: list[dict[str, Any]], s: Sighting, nth: int) -> dict[str, Any] | None:
@@ -132,10 +169,8 @@ def _matching(rows: list[dict[str, Any]], s: Sighting, nth: int) -> dict[str, An
 
 
 def _new_row(cluster: str, s: Sighting, at: float, restarts: int) -> dict[str, Any]:
-    values = {name: _sql(getattr(s, name)) for name in REQUEST_COLUMNS if hasattr(s, name)}
     return {
-        **values,
-        "req_nodes": _sql(s.nodes),
+        **{column.name: _sql(s.asked.get(column.name)) for column in declared.ASKED},
         "cluster": cluster,
         "job_id": s.job_id,
         "submit_time": s.submit_time,
@@ -147,26 +182,27 @@ def _new_row(cluster: str, s: Sighting, at: float, restarts: int) -> dict[str, A
 
 
 def _followed(s: Sighting) -> dict[str, Any]:
-    told = {"limit_now": s.req_time, "state": s.state.lower()}
-    return {name: _sql(told.get(name, getattr(s, name, None))) for name in _FOLLOWED}
+    now = {"limit_now": s.asked.get("req_time"), "state": s.state.lower()}
+    return {name: _sql(now.get(name, getattr(s, name, None))) for name in _FOLLOWED}
 
 
 def _outcome(s: Sighting) -> dict[str, Any]:
-    ran = not math.isnan(s.start_time)
     return {
         "start_time": _sql(s.start_time),
         "end_time": _sql(s.end_time),
         "status": None if s.is_open else status_from_sacct(s.state),
-        "alloc_procs": _sql(s.procs) if ran else None,
-        "alloc_nodes": _sql(s.nodes) if ran else None,
         "open": int(s.is_open),
+        **{column.name: _sql(s.held.get(column.name)) for column in declared.HELD},
     }
 
 
 def _changes(row: dict[str, Any], s: Sighting) -> dict[str, Any]:
     """What differs: of an open job all that is followed, of a finished one its outcome; unknown overwrites nothing."""
-    fresh = _outcome(s) | (_followed(s) if row["open"] else {})
+    again = row["status"] == LOST and s.is_open  # given up, and there it is
+    fresh = _outcome(s) | (_followed(s) if row["open"] or again else {})
     changed = {k: v for k, v in fresh.items() if row[k] != v and (v is not None or k in ("reason", "expected_start"))}
+    if again:
+        changed |= {"status": None, "end_time": None, "open": 1}
     if row["vanished"] is not None and (s.is_open or changed):
         changed["vanished"] = None
     return changed
@@ -200,9 +236,7 @@ def give_up(connection: Connection, rows: Sequence[int]) -> None:
     """Nobody can say any more how these ended: they left when they were last seen, status `lost`."""
     statement = update(jobs).where(jobs.c.row == bindparam("row_"))
     if rows:
-        connection.execute(
-            statement.values(open=0, status="lost", end_time=jobs.c.vanished), [{"row_": r} for r in rows]
-        )
+        connection.execute(statement.values(open=0, status=LOST, end_time=jobs.c.vanished), [{"row_": r} for r in rows])
 
 
 def _start(s: Sighting) -> float:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ..errors import BatchcastError, InputError, NoStore, Unreachable
 
+VERSION = 5
+"""Of the tables; `database.py` holds the steps from one to the next."""
+OPEN_PARAMETERS = frozenset({"host", "hostaddr", "port", "dbname", "connect_timeout", "application_name", "sslmode"})
 _ACCEPTED = "a path, sqlite:///path, postgresql://user@host/name"
 
 
@@ -40,12 +44,40 @@ def sqlite_path(url: str) -> Path | None:
 
 
 def shown_url(url: str) -> str:
-    """The URL or path as it may be shown: without a password and without the driver's name."""
+    """The URL or path as it may be shown to anybody: only machine, port and database, whatever else it holds.
+
+    >>> shown_url("postgresql://ada:secret@db:5433/jobs?password=secret&sslkey=/k&connect_timeout=5")
+    'postgresql://db:5433/jobs'
+    """
     if url.startswith("sqlite:///") or "://" not in url:
         return os.path.abspath(url.removeprefix("sqlite:///"))
     scheme, _, rest = url.partition("://")
-    who, at, where = rest.rpartition("@")
-    return f"{scheme.partition('+')[0]}://{who.split(':')[0]}{at}{where}"
+    where = rest.partition("?")[0].partition("#")[0].rpartition("@")[2]
+    host = dict(parse_qsl(rest.partition("?")[2])).get("host", "")  # a place like any other, often a socket's folder
+    return f"{scheme.partition('+')[0]}://{where}" + (f"?host={host}" if host and "@" not in host else "")
+
+
+def without_secrets(text: str, url: str) -> str:
+    """A database's complaint without what the URL alone may hold: its user, its password, its secret parameters."""
+    if "://" not in url or url.startswith("sqlite:"):
+        return text
+    rest = url.partition("://")[2]
+    who = rest.partition("?")[0].rpartition("@")[0]
+    user, _, password = who.partition(":")
+    given = [v for k, v in parse_qsl(rest.partition("?")[2]) if k not in OPEN_PARAMETERS]
+    secrets = {unquote(word) for word in (password, user)} | {password, user, *given}
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "***", text)
+    return text
+
+
+def refuse_newer(shown: str, version: int) -> None:
+    """BatchcastError for a store that a newer batchcast wrote: nobody reads or writes it with this one."""
+    if version > VERSION:
+        raise BatchcastError(
+            f"{shown} has schema version {version}, this batchcast knows up to {VERSION}",
+            hint="use the batchcast that wrote it, or a newer one",
+        )
 
 
 def check_there(path: Path) -> None:
@@ -63,6 +95,12 @@ def check_there(path: Path) -> None:
         ) from None
     if path.is_dir():
         raise InputError(f"{path} is a directory", hint=f"name the file in it: --store {path}/store.db")
+
+
+def mode_of(url: str) -> int:
+    """The permission bits of a store's file; of a database without a file its owner's alone."""
+    path = sqlite_path(url)
+    return 0o600 if path is None else path.stat().st_mode & 0o777
 
 
 def make_room(path: Path) -> None:

@@ -1,7 +1,7 @@
-"""Reads a store for an answer: plain SQL, without the cost of loading an ORM.
+"""Reads a store for an answer, without the cost of loading SQLAlchemy. Read-only by construction.
 
 `batchcast start` has half a second of CPU in all; importing SQLAlchemy takes most of that. So an SQLite store is read
-with the standard library and PostgreSQL with its driver, through the same statements. Read-only by construction.
+with the standard library and PostgreSQL with its driver, through the texts of `statements.py` in `compiled.py`.
 """
 
 from __future__ import annotations
@@ -10,21 +10,31 @@ import json
 import os
 import re
 import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from .place import check_there, normal_url, shown_url, sqlite_path, trouble
+from ..errors import BatchcastError
+from .compiled import TEXTS
+from .place import check_there, normal_url, refuse_newer, shown_url, sqlite_path, trouble, without_secrets
 
 Row = dict[str, Any]
 _NAMED = re.compile(r"(?<!:):([a-z_]\w*)")
 
 
 class Reader:
-    """An open store for reading. `rows(sql, name=value)` with `:name` in the text."""
+    """An open store for reading: `ask(question, name=value)`, the questions being those of `statements.py`.
+
+    A value that is not given is NULL: no restriction, where the question leaves it open.
+    """
 
     def __init__(self, url: str) -> None:
-        self.shown = shown_url(url)
-        path = sqlite_path(url)
+        self.url, self.shown = url, shown_url(url)
+        self._open(sqlite_path(url))
+        refuse_newer(self.shown, self.schema_version())
+
+    def _open(self, path: Path | None) -> None:
         if path is not None:
             check_there(path)
             self._connection: Any = _open_sqlite(str(path))
@@ -35,7 +45,7 @@ class Reader:
         from psycopg.rows import dict_row
 
         self._wrong, self._away = psycopg.Error, psycopg.OperationalError
-        where = normal_url(url).replace("+psycopg", "", 1)
+        where = normal_url(self.url).replace("+psycopg", "", 1)
         if "connect_timeout=" not in where:
             where += f"{'&' if '?' in where else '?'}connect_timeout=10"
         reading = "-c default_transaction_read_only=on"
@@ -44,34 +54,60 @@ class Reader:
         except psycopg.Error as error:
             raise self._explained(error) from None
 
-    def rows(self, sql: str, **values: Any) -> list[Row]:
-        """Every row of a query."""
+    def ask(self, question: str, **values: Any) -> list[Row]:
+        """Every row that answers a question, by column name."""
+        text = TEXTS[question]
+        return self.rows(text, **{**dict.fromkeys(_NAMED.findall(text)), **values})
+
+    def rows(self, text: str, **values: Any) -> list[Row]:
+        """Every row of an SQL text with `:name` for each value."""
         try:
             if isinstance(self._connection, sqlite3.Connection):
-                cursor = self._connection.execute(sql, values)
+                cursor = self._connection.execute(text, values)
                 names = [d[0] for d in cursor.description]
                 return [dict(zip(names, row)) for row in cursor]
-            return list(self._connection.execute(_NAMED.sub(r"%(\1)s", sql.replace("%", "%%")), values))
+            return list(self._connection.execute(_NAMED.sub(r"%(\1)s", text.replace("%", "%%")), values))
         except self._wrong as error:
             raise self._explained(error) from None
 
     def memory(self, cluster: str) -> dict[str, Any]:
         """What the collector remembers of a cluster."""
-        found = self.rows("SELECT name, value FROM meta WHERE cluster = :cluster", cluster=cluster)
-        return {row["name"]: json.loads(row["value"]) for row in found}
+        return {row["name"]: json.loads(row["value"]) for row in self.ask("memory", cluster=cluster)}
 
     def clusters(self) -> list[str]:
         """The clusters in this store."""
-        found = self.rows("SELECT DISTINCT cluster FROM meta WHERE cluster <> '' ORDER BY cluster")
-        return [row["cluster"] for row in found]
+        return [row["cluster"] for row in self.ask("clusters")]
+
+    def waiting(self, cluster: str, method: str, ids: Sequence[str] = (), user: str | None = None) -> list[Row]:
+        """Waiting jobs by id (an array's id means its tasks) or of a user, with the wait forecast issued for each."""
+        if not ids:
+            return self.ask("waiting", cluster=cluster, method=method, user=user)
+        rows: dict[int, Row] = {}
+        for job_id in ids:
+            tasks = re.sub(r"([!%_])", r"!\1", job_id) + "!_%"
+            for row in self.ask("waiting", cluster=cluster, method=method, user=user, job_id=job_id, tasks=tasks):
+                rows[row["row"]] = row
+        return sorted(rows.values(), key=lambda row: (row["submit_time"], row["row"]))
+
+    def schema_version(self) -> int:
+        """The version of the tables."""
+        rows = self.ask("schema_version")
+        return int(rows[0]["value"]) if rows else 1
+
+    def pages(self) -> str:
+        """What SQLite says of its own file: `ok`, or what is broken."""
+        try:
+            return str(next(iter(self.rows("PRAGMA quick_check")[0].values())))
+        except BatchcastError as error:
+            return error.message
 
     def close(self) -> None:
         """Give the store back."""
         self._connection.close()
 
-    def _explained(self, error: Exception) -> Exception:
-        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        return trouble(self.shown, said, away=isinstance(error, self._away))
+    def _explained(self, error: Exception) -> BatchcastError:
+        complaint = without_secrets((str(error).strip().splitlines() or [type(error).__name__])[0], self.url)
+        return trouble(self.shown, complaint, away=isinstance(error, self._away))
 
 
 def _open_sqlite(path: str) -> sqlite3.Connection:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from sqlalchemy import (
-    DDL,
     BigInteger,
     Column,
+    Connection,
     Float,
     ForeignKey,
     Index,
@@ -15,10 +18,19 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     event,
+    text,
 )
+
+from .. import columns as declared
 
 metadata = MetaData()
 _Row = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows by itself only for INTEGER
+
+
+def _columns(declared_ones: Iterable[declared.Column]) -> list[Column[Any]]:
+    """The SQL columns of declared ones: a name is text, a number double precision."""
+    return [Column(one.name, Float(53) if one.kind == "number" else Text()) for one in declared_ones]
+
 
 meta = Table(
     "meta",
@@ -38,22 +50,13 @@ jobs = Table(
     Column("submit_time", Float(53), nullable=False),
     Column("restarts", Integer, nullable=False, server_default="0"),
     # As submitted: written once, at first sight, never changed again, since predictors were asked with it.
-    Column("user_id", Text),
-    Column("group_id", Text),
-    Column("account", Text),
-    Column("partition_id", Text),
-    Column("qos", Text),
-    Column("job_name", Text),
-    Column("work_dir", Text),
-    Column("req_procs", Float(53)),
-    Column("req_nodes", Float(53)),
-    Column("req_mem_kib", Float(53)),
-    Column("req_gpus", Float(53)),
-    Column("req_time", Float(53)),
+    *_columns(declared.ASKED),
     # As it goes.
     Column("state", Text, nullable=False),
     Column("reason", Text),
     Column("dependency", Text),
+    Column("reservation", Text),
+    Column("licenses", Text),
     Column("priority", Float(53)),
     Column("limit_now", Float(53)),
     Column("eligible_time", Float(53)),
@@ -61,8 +64,7 @@ jobs = Table(
     Column("start_time", Float(53)),
     Column("end_time", Float(53)),
     Column("status", Text),
-    Column("alloc_procs", Float(53)),
-    Column("alloc_nodes", Float(53)),
+    *_columns(declared.HELD),
     # Bookkeeping: is it open; since when unseen while open; which of its events the clock told; when first seen.
     Column("open", Integer, nullable=False),
     Column("vanished", Float(53)),
@@ -93,12 +95,14 @@ forecasts = Table(
     Column("point_s", Float(53), nullable=False),
     Column("levels", Text, nullable=False),
     Column("quantiles_s", Text, nullable=False),
-    Column("basis", Text, nullable=False),
+    Column("basis", Text, nullable=False),  # words for people; what code asks is in `grounds`
+    Column("grounds", Text),
     UniqueConstraint("row", "kind", "moment", "method", name="forecasts_key"),
 )
 
 FORECAST_OUTCOMES = """CREATE VIEW forecast_outcomes AS
-SELECT f.id, f.row, f.kind, f.moment, f.method, f.as_of, f.issued_at, f.point_s, f.levels, f.quantiles_s, f.basis,
+SELECT f.id, f.row, f.kind, f.moment, f.method, f.as_of, f.issued_at, f.point_s, f.levels, f.quantiles_s,
+  f.basis, f.grounds,
   CASE WHEN j.start_time IS NULL THEN NULL
        WHEN f.kind = 'wait' THEN CASE WHEN j.start_time > j.submit_time THEN j.start_time - j.submit_time ELSE 0 END
        WHEN j.end_time IS NULL OR j.status = 'lost' THEN NULL
@@ -113,9 +117,17 @@ FROM forecasts f JOIN jobs j ON j.row = f.row"""
 `resolution`: started (waits), ended (run times), withdrawn, lost (nobody knows how it ended), NULL while open.
 `outcome_s` is the actual wait or run in seconds, NULL where there is none.
 """
-event.listen(metadata, "after_create", DDL(FORECAST_OUTCOMES))
 
-REQUEST_COLUMNS = (
-    "user_id", "group_id", "account", "partition_id", "qos", "job_name", "work_dir",
-    "req_procs", "req_nodes", "req_mem_kib", "req_gpus", "req_time",
-)  # fmt: skip
+
+@event.listens_for(metadata, "after_create")
+def _make_view(_: MetaData, connection: Connection, **__: Any) -> None:
+    connection.execute(text(FORECAST_OUTCOMES))
+
+
+forecast_outcomes = Table(
+    "forecast_outcomes",
+    MetaData(),  # a view: named here to be asked, made above
+    *(Column(one.name, one.type) for one in forecasts.columns),
+    Column("outcome_s", Float(53)),
+    Column("resolution", Text),
+)

@@ -40,6 +40,12 @@ def small_log(jobs: int = 160, seed: int = 0) -> Trace:
             "queue_id": rng.integers(0, 2, jobs),
             "partition_id": rng.integers(0, 2, jobs),
             "job_name": [f"case_{a}" for a in app],
+            "account": [f"project{u % 3}" for u in user],
+            "req_gpus": rng.choice([0.0, 1.0, 4.0, np.nan], jobs),
+            "work_dir": [f"/home/{u}" for u in user],
+            # what a log of one's own may hold: the outcome under other names
+            "elapsed": run,
+            "outcome": [f"ran {r // 60}" for r in run],
         }
     )
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..schedule.advance import advance
 from ..schedule.state import GIVEN, make_jobs, make_state
-from ..simulate import Policy
+from ..simulation import Policy
 
 Order = str | Callable[..., float]
 
@@ -80,7 +80,7 @@ def _schedule(policy: Policy, count: int = 300, seed: int = 5) -> np.ndarray:
     run = np.round(rng.lognormal(4.0, 1.2, count)) * rng.choice([0.0, 1.0], count, p=[0.05, 0.95])
     request = np.maximum(run * rng.choice([1.0, 2.0, 10.0], count), 60.0)
     jobs = make_jobs(submit, 2 ** rng.integers(0, 5, count), run, request, np.maximum(run, request / 2))
-    advance(*make_state(jobs, TOTAL, planner=GIVEN, **policy.registers()))
+    advance(make_state(jobs, TOTAL, planner=GIVEN, **policy.rules()))
     return jobs
 
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ..events.event import SUBMIT, Capacity, Change, End, Overdue, Requeue, Start, Submit, Withdraw
+from ..events.event import Capacity, Change, End, Overdue, Requeue, Start, Submit, Withdraw
 from ..events.recorded import Cadence, events, outcome, replay
 from ..events.state import SystemState
 from ..job import JobRequest
-from ..predict.protocol import SHORTEST, Prediction
-from ..table import Trace
+from ..predict.protocol import SHORTEST, Grounds, Prediction
+from ..table import Nominal, Trace, Values
 from .logs import odd_logs, small_log
 
 Maker = Callable[[Trace], Any]
@@ -73,7 +73,10 @@ def future_is_hidden(make: Maker, log: Trace) -> None:
 
 
 def poison(log: Trace, instant: float) -> Trace:
-    """The log with everything changed that nobody can know at `instant`: later ends, waits and submissions."""
+    """The log with everything changed that nobody can know at `instant`: later ends, waits and submissions.
+
+    Of jobs that have not ended by then every column but those known at submission changes, undeclared ones too.
+    """
     submit, wait, run = outcome(log)
     later = submit > instant
     start, end = submit + wait, submit + wait + np.nan_to_num(run, nan=0.0)
@@ -82,12 +85,22 @@ def poison(log: Trace, instant: float) -> Trace:
     unseen = (end > instant) | (start > instant)
     longer = np.where(np.isnan(run), 5.0, run * 7.0 + 1013.0)
     columns["run_time"] = np.where(unseen, longer, run)
-    for name in ("req_procs", "alloc_procs", "req_time", "req_mem_kib"):
-        columns[name] = np.where(later, log.number(name) * 3.0 + 1.0, log.number(name))
-    for name in ("user_id", "app_id", "queue_id", "status"):
-        values = log.nominal(name)
-        columns[name] = type(values)(np.where(later, 0, values.codes).astype(np.int32), values.categories or ("x",))
+    visible = {name for name in log.at_submission() if name != "procs"}
+    for name, values in columns.items():
+        if name in ("job_id", "submit_time", "wait_time", "run_time"):
+            continue
+        # allocated processors stand in for unknown requested ones, and are then what was asked for
+        shown = name in visible or name == "alloc_procs"
+        columns[name] = _changed(values, later if shown else unseen | later)
     return Trace(columns, log.info, is_sorted=True)
+
+
+def _changed(values: Values, where: np.ndarray) -> Values:
+    """The column with other values in some rows; unknown ones stay."""
+    if not isinstance(values, Nominal):
+        return np.where(where, values * 3.0 + 1.0, values)
+    shifted = np.where(values.codes >= 0, (values.codes + 1) % max(len(values.categories), 1), -1)
+    return Nominal(np.where(where, shifted, values.codes).astype(np.int32), values.categories)
 
 
 def survives_pickling(make: Maker, log: Trace) -> None:
@@ -166,8 +179,8 @@ def _told(
     """Drive one predictor as the recorded clock does; its answers with their jobs, in log order."""
     state, cadence, told = SystemState(64.0), Cadence(predictor), []
     for event in events(log, protocol):
-        if event.kind == SUBMIT:
-            job: JobRequest = event.job  # type: ignore[union-attr]
+        if isinstance(event, Submit):
+            job: JobRequest = event.job
             state.now = event.time
             if job.row == pickle_at:
                 predictor = cadence.predictor = pickle.loads(pickle.dumps(predictor))
@@ -196,3 +209,4 @@ def _in_range(answer: Prediction, where: str) -> None:
     assert list(answer.levels) == sorted(set(answer.levels)), f"{where}: levels {answer.levels} do not ascend"
     assert all(math.isfinite(q) and q >= SHORTEST for q in answer.quantiles), f"{where}: quantiles {answer.quantiles}"
     assert list(answer.quantiles) == sorted(answer.quantiles), f"{where}: quantiles {answer.quantiles} cross"
+    assert isinstance(answer.grounds, Grounds), f"{where}: grounds {answer.grounds!r} (accepted: a Grounds)"

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from ..events.event import SUBMIT, Capacity, Start, Submit
+from ..events.event import Capacity, Start, Submit
 from ..events.recorded import Cadence, events, replay
 from ..events.state import SystemState
 from ..job import JobRequest
@@ -51,13 +51,11 @@ def bound_is_not_below_the_point(make: Maker, log: Trace) -> None:
     """The highest quantile, at a level of a half or more, is at least the point."""
     predictor, state = make(log), SystemState(total=64.0)
     for event in events(log):
-        if event.kind == SUBMIT:
+        if isinstance(event, Submit):
             state.now = event.time
-            answer = predictor.predict(cast(Submit, event).job, state)
+            answer = predictor.predict(event.job, state)
             if answer.levels and answer.levels[-1] >= 0.5:
-                assert answer.quantiles[-1] >= answer.point, (
-                    f"job {cast(Submit, event).job.row}: bound below the point: {answer}"
-                )
+                assert answer.quantiles[-1] >= answer.point, f"job {event.job.row}: bound below the point: {answer}"
         state.apply(event)
         predictor.observe(event, state)
 
@@ -78,13 +76,13 @@ def survives_a_shrinking_machine(make: Maker, log: Trace) -> None:
             shrunk = Capacity(event.time, (0.0, 3.0, 64.0)[count // 20 % 3])
             state.apply(shrunk)
             predictor.observe(shrunk, state)
-        if event.kind == SUBMIT:
+        if isinstance(event, Submit):
             state.now = event.time
             if cadence is not None:
                 cadence.submitted(event.time)
             _in_range(
-                predictor.predict(cast(Submit, event).job, state),
-                f"job {cast(Submit, event).job.row}, {state.total} processors left",
+                predictor.predict(event.job, state),
+                f"job {event.job.row}, {state.total} processors left",
             )
         state.apply(event)
         predictor.observe(event, state)
@@ -120,11 +118,9 @@ def goes_on_when_attached_late(make: Maker, log: Trace) -> None:
     predictor, state = make(log), SystemState(total=64.0)
     told = list(events(log))
     for count, event in enumerate(told):
-        if event.kind == SUBMIT and count >= len(told) // 2:
+        if isinstance(event, Submit) and count >= len(told) // 2:
             state.now = event.time
-            _in_range(
-                predictor.predict(cast(Submit, event).job, state), f"job {cast(Submit, event).job.row}, attached late"
-            )
+            _in_range(predictor.predict(event.job, state), f"job {event.job.row}, attached late")
         state.apply(event)
         if count >= len(told) // 2:
             predictor.observe(event, state)

@@ -10,12 +10,14 @@ from ..table import Trace
 
 CENTURY = 100 * 365.25 * 86400.0  # no job ran or waited so long, and no log spans it
 MOST_PROCS = 1e9
+MOST_REQUEST = 3 * 365.25 * 86400.0  # no site lets a job run so long: INT_MAX seconds, 23 years are slips of the pen
 _LIMITS = {"s": (CENTURY, "more than 100 years"), "processors": (MOST_PROCS, "more than 1e9 processors")}
+_OWN_LIMITS = {"req_time": (MOST_REQUEST, "more than 3 years")}
 
 
 def without_absurd(trace: Trace, *, strict: bool = False) -> Trace:
-    """The trace with durations beyond a century and counts beyond 1e9 processors unknown, and without records whose
-    submission lies more than a century from the median one.
+    """The trace with durations beyond a century, requests beyond three years and counts beyond 1e9 processors unknown,
+    and without records whose submission lies more than a century from the median one.
 
     A single such value would otherwise set the scale of every mean, axis and simulated clock. What was changed is in
     `info.notes` and `info.dropped`; with `strict` the first raises InputError. O(values); nothing is copied from a
@@ -30,7 +32,7 @@ def without_absurd(trace: Trace, *, strict: bool = False) -> Trace:
         column = COLUMNS.get(name)
         if column is None or column.unit not in _LIMITS or name in ("submit_time", "eligible_time"):
             continue
-        limit, words = _LIMITS[column.unit]
+        limit, words = _OWN_LIMITS.get(name, _LIMITS[column.unit])
         values = trace.number(name)
         beyond = values > limit
         if not beyond.any():

@@ -64,13 +64,13 @@ def anonymize(
         if name not in trace.names:
             raise UsageError(f"--keep: the log has no column {name!r} (accepted: {', '.join(trace.names)})")
     columns: dict[str, Values] = {}
-    told: list[Treatment] = []
+    treatments: list[Treatment] = []
     for name in trace.names:
         values, treatment, why = _treat(trace, name, key, shift, ids, name in keep, whole)
         if values is not None:
             columns[name] = values
-        told.append(Treatment(name, treatment, _distinct(trace.column(name)), why))
-    return Trace(columns, _info(trace.info, shift, keep)), told
+        treatments.append(Treatment(name, treatment, _distinct(trace.column(name)), why))
+    return Trace(columns, _info(trace.info, shift, keep)), treatments
 
 
 def token(key: bytes, column: str, value: int | str) -> int:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..simulate.placement import interval_text, place
+from ..simulation.placement import interval_text, place
 from ..table import Trace
 from .csv import write_columns
 
 if TYPE_CHECKING:
-    from ..simulate import Schedule
+    from ..simulation import Schedule
 
 COLUMNS = (
     "job_id", "workload_name", "profile", "submission_time", "requested_number_of_resources", "requested_time",

@@ -23,14 +23,14 @@ def not_carried(trace: Trace, kind: str) -> list[str]:
         lost += ["the header"] if info.header else []
         lost += [f"the names of {column}" for column in info.names]
         return [f"CSV has no place for: {', '.join(lost)}"] if lost else []
-    said = []
+    sentences = []
     lost = [name for name in trace.names if (name not in COLUMNS or not COLUMNS[name].swf) and _is_known(trace, name)]
     if lost:
-        said.append(f"SWF has no field for: {', '.join(lost)}")
+        sentences.append(f"SWF has no field for: {', '.join(lost)}")
     named = [name for name in trace.names if name not in lost and name != "status" and _has_text(trace, name)]
     if named:
-        said.append(f"SWF has numbers for names: {', '.join(named)}")
-    return said
+        sentences.append(f"SWF has numbers for names: {', '.join(named)}")
+    return sentences
 
 
 def _is_known(trace: Trace, name: str) -> bool:

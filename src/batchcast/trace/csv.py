@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ..formats.csv_own import header_and_texts
 from ..table import Trace
+from .whole_file import whole_file
 
 
 def write_csv(trace: Trace, path: str | Path) -> None:
@@ -22,13 +22,7 @@ def write_csv(trace: Trace, path: str | Path) -> None:
 
 def write_columns(path: str | Path, names: Sequence[str], columns: Iterable[Iterable[object]]) -> None:
     """Columns of equal length as CSV under a header, written beside and renamed. OSError as the system gives it."""
-    target = Path(path)
-    beside = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        with beside.open("w", newline="", encoding="utf-8") as out:
-            writer = csv.writer(out, lineterminator="\n")
-            writer.writerow(names)
-            writer.writerows(zip(*columns))
-        beside.replace(target)
-    finally:
-        beside.unlink(missing_ok=True)
+    with whole_file(path) as beside, beside.open("w", newline="", encoding="utf-8") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows(zip(*columns))

@@ -17,12 +17,16 @@ from .source import Source
 
 JOB_COLUMNS = ("id", "instructions", "file_mb", "arrival", "deadline")
 RESOURCE_COLUMNS = ("id", "speed", "bandwidth")
-MATRIX_FORM = "a first line 'jobs resources 0', then jobs x resources times, job by job; gzip is told by content"
+MATRIX_FORM = (
+    "a first line 'jobs resources' (a third number there is skipped), then jobs x resources times, job by job; gzip is "
+    "told by content"
+)
 
 
 def read_matrix(path: str | Path) -> np.ndarray:
     """An expected-time matrix (n, m) in the form of Braun et al.; raises InputError with the place of a bad value."""
-    words = _text(path).split()
+    first, _, rest = _text(path).lstrip().partition("\n")
+    words = first.split()
     try:
         n, m = int(words[0]), int(words[1])
     except (IndexError, ValueError):
@@ -33,7 +37,7 @@ def read_matrix(path: str | Path) -> np.ndarray:
         raise input_error(
             str(path), "an empty grid", line=1, value=f"{n} x {m}", accepted="at least one job and resource"
         )
-    values = words[3:]
+    values = words[3:] + rest.split()
     if len(values) != n * m:
         raise input_error(str(path), f"{len(values)} times, not {n} x {m} = {n * m}", accepted=MATRIX_FORM)
     try:
@@ -71,6 +75,34 @@ def read_jobs(path: str | Path) -> Jobs:
     ids = [row[header.index("id")] for row in rows]
     fsize = _numbers(rows, header, "file_mb", 0.0)
     return Jobs(ids, _numbers(rows, header, "instructions", np.nan), fsize, arrival, deadline, demands)
+
+
+def read_map_jobs(path: str | Path, jobs: int) -> tuple[np.ndarray, np.ndarray]:
+    """Deadlines and file sizes (MB), both (jobs,), from CSV: columns `deadline` (empty: none) and, if any, `file_mb`.
+
+    One row a job of the matrix, in its order; other columns are ignored. Raises InputError with the line of a value
+    that is no number, or where the rows are not as many as the jobs.
+    """
+    header, rows = _table(path, ("deadline",), ("deadline", "file_mb"))
+    if len(rows) != jobs:
+        raise input_error(
+            str(path), f"{len(rows)} rows, the matrix has {jobs} jobs", hint="one row a job, in its order"
+        )
+    found = []
+    for name, absent in (("deadline", np.inf), ("file_mb", 0.0)):
+        values = _numbers(rows, header, name, absent)
+        wrong = np.flatnonzero(~(values >= 0.0) | ((name == "file_mb") & ~np.isfinite(values)))
+        if len(wrong):
+            line = int(wrong[0])
+            raise input_error(
+                str(path),
+                f"{name} of job {line}",
+                line=line + 2,
+                value=rows[line][header.index(name)],
+                accepted="a number of at least 0, or nothing",
+            )
+        found.append(values)
+    return found[0], found[1]
 
 
 def read_platform(path: str | Path) -> tuple[Resources, Units | None]:

@@ -20,16 +20,33 @@ def peak_procs(trace: Trace, rule: str = "alloc") -> float:
     >>> peak_procs(log)
     6.0
     """
+    _, held = _held(trace, rule)
+    return float(held.max()) if len(held) else float("nan")
+
+
+def over_size(trace: Trace, size: float, rule: str = "alloc") -> float:
+    """The share of the recorded jobs' processor time that they held beyond a machine's size; 0 where nothing is known.
+
+    >>> log = Trace.from_arrays({"submit_time": [0, 5, 10], "run_time": [10, 10, 5], "alloc_procs": [4, 2, 4]})
+    >>> over_size(log, 4.0), over_size(log, 6.0)
+    (0.25, 0.0)
+    """
+    time, held = _held(trace, rule)
+    length = np.diff(time)
+    whole = float((held[:-1] * length).sum()) if len(time) else 0.0
+    return float((np.maximum(held[:-1] - size, 0.0) * length).sum()) / whole if whole > 0 else 0.0
+
+
+def _held(trace: Trace, rule: str) -> tuple[np.ndarray, np.ndarray]:
+    """Instants at which jobs start or end, in order, and the processors held from each on."""
     submit, wait, run = outcome(trace)
     procs = trace.procs(rule)
     ran = (run > 0) & (procs > 0)
-    if not ran.any():
-        return float("nan")
     start = (submit + wait)[ran]
     time = np.concatenate([start, start + run[ran]])
     change = np.concatenate([procs[ran], -procs[ran]])
     order = np.lexsort((change, time))
-    return float(np.cumsum(change[order]).max())
+    return time[order], np.cumsum(change[order])
 
 
 def partition_sizes(trace: Trace, rule: str = "req") -> dict[int | str, tuple[float, str]]:
@@ -44,9 +61,9 @@ def partition_sizes(trace: Trace, rule: str = "req") -> dict[int | str, tuple[fl
     """
     partition, width = trace.nominal("partition_id"), np.nan_to_num(trace.procs(rule))
     listed = re.search(r"\(([\d,\s]+)\)", trace.info.header.get("MaxProcs", ""))
-    told = [float(word) for word in listed[1].split(",") if word.strip()] if listed else []
+    listed_sizes = [float(word) for word in listed[1].split(",") if word.strip()] if listed else []
     named = list(trace.info.names.get("partition_id", {}))
-    header = dict(zip(named, told)) if len(named) == len(told) else {}
+    header = dict(zip(named, listed_sizes)) if len(named) == len(listed_sizes) else {}
     sizes: dict[int | str, tuple[float, str]] = {}
     for code, name in enumerate(partition.categories):
         rows = np.flatnonzero(partition.codes == code)

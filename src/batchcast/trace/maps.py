@@ -20,8 +20,8 @@ def ready_maps() -> tuple[ColumnMap, ...]:
     ['graham', 'nrel']
     """
     folder = files("batchcast") / "data" / "maps"
-    found = sorted((item for item in folder.iterdir() if item.name.endswith(".toml")), key=lambda item: item.name)
-    return tuple(make_map(tomllib.loads(item.read_text(encoding="utf-8")), item.name) for item in found)
+    items = sorted((item for item in folder.iterdir() if item.name.endswith(".toml")), key=lambda item: item.name)
+    return tuple(make_map(tomllib.loads(item.read_text(encoding="utf-8")), item.name) for item in items)
 
 
 def map_of(name: str) -> ColumnMap:

@@ -10,6 +10,7 @@ from pathlib import Path
 from ..errors import UsageError, input_error
 from ..formats.csv_map import ColumnMap, unrecognised_header
 from ..formats.csv_rows import header_of
+from ..formats.text import unix_text
 from ..table import LogInfo, Trace
 from .absurd import without_absurd
 from .maps import fitting_map, map_of, ready_maps
@@ -66,6 +67,9 @@ def read_trace(
 def _parse(source: Source, format: str | None, strict: bool, timezone: str | None, chosen: ColumnMap | None) -> Trace:
     blocks = source.blocks()
     first = next(blocks, b"")
+    if not first.startswith(b"PAR1"):
+        blocks = unix_text(chain([first], blocks))
+        first = next(blocks, b"")
     format = "csv" if chosen else format or sniff(first) or _unrecognised(source, first)
     whole: Iterator[bytes] = chain([first], blocks)
     if format == "csv":

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError, input_error
+from .whole_file import whole_file
 
 if TYPE_CHECKING:
-    from ..simulate import Schedule
+    from ..simulation import Schedule
 
+GROUPS = "schedules/groups.csv"
+"""Where a report keeps which simulated jobs are one user's submissions of one week."""
 COLUMNS = ("job_id", "submit_time", "start_time", "end_time", "procs", "planned_run_time", "backfilled")
 
 
@@ -24,15 +27,9 @@ def write_schedule(path: str | Path, schedule: Schedule) -> None:
         _plain(schedule.planned_run_time),
         schedule.backfilled.astype(np.int8).tolist(),
     ]
-    target = Path(path)
-    beside = target.with_name(f".{target.name}.part")
-    try:
-        with beside.open("w") as out:
-            out.write(",".join(COLUMNS) + "\n")
-            out.writelines(f"{i},{a},{b},{e},{p},{r},{f}\n" for i, a, b, e, p, r, f in zip(*columns))
-        beside.replace(target)
-    finally:
-        beside.unlink(missing_ok=True)
+    with whole_file(path) as beside, beside.open("w") as out:
+        out.write(",".join(COLUMNS) + "\n")
+        out.writelines(f"{i},{a},{b},{e},{p},{r},{f}\n" for i, a, b, e, p, r, f in zip(*columns))
 
 
 def read_schedule(path: str | Path) -> dict[str, np.ndarray]:
@@ -54,8 +51,20 @@ def read_schedule(path: str | Path) -> dict[str, np.ndarray]:
     return {name: table[name] for name in COLUMNS}
 
 
+def read_groups(path: str | Path, schedule: dict[str, np.ndarray]) -> np.ndarray | None:
+    """The group of each job of a schedule that was read, whole numbers from 0; None where the file is not its own."""
+    try:
+        kinds = np.dtype([("job_id", "U40"), ("group", "i8")])
+        table = np.loadtxt(path, delimiter=",", dtype=kinds, comments=None, skiprows=1, ndmin=1)
+    except (ValueError, OSError):
+        return None
+    if not np.array_equal(table["job_id"], schedule["job_id"]):
+        return None
+    return np.unique(table["group"], return_inverse=True)[1]
+
+
 def _plain(values: np.ndarray) -> list[Any]:
     """Whole seconds as whole numbers, others as they are."""
     if (values == np.floor(values)).all():
-        return values.astype(np.int64).tolist()
+        return list(values.astype(np.int64).tolist())
     return [int(v) if v.is_integer() else v for v in values.tolist()]

@@ -112,7 +112,7 @@ def _member(values: Nominal, codes: Sequence[int], null_too: bool) -> np.ndarray
     wanted = np.zeros(len(values.categories) + 1, dtype=bool)
     wanted[list(codes)] = True
     wanted[-1] = null_too  # code -1 is the last place
-    return wanted[values.codes]
+    return np.asarray(wanted[values.codes])
 
 
 def _list(words: Sequence[str]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import lzma
-import os
 from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, Any
@@ -14,6 +13,7 @@ from ..formats.swf_write import write_chunks
 from ..table import Trace
 from .csv import write_csv
 from .parquet import write_parquet
+from .whole_file import whole_file
 
 ENDINGS = ".swf, .swf.gz, .swf.xz, .csv, .parquet"
 
@@ -47,15 +47,9 @@ def write_trace(trace: Trace, path: str | Path) -> None:
 
     Written beside and renamed, so that nobody sees half a log. OSError as the system gives it.
     """
-    target = Path(path)
-    beside = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        with beside.open("wb") as plain, _packed(plain, target.suffix) as out:
-            for text in write_chunks(trace):
-                out.write(text.encode())
-        beside.replace(target)
-    finally:
-        beside.unlink(missing_ok=True)
+    with whole_file(path) as beside, beside.open("wb") as plain, _packed(plain, Path(path).suffix) as out:
+        for text in write_chunks(trace):
+            out.write(text.encode())
 
 
 def _packed(plain: IO[bytes], suffix: str) -> Any:

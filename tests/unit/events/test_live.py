@@ -8,6 +8,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from batchcast.events.event import Start, Submit
 from batchcast.events.live import TOLD_GONE, TOLD_START, TOLD_SUBMIT, LiveClock, LiveJob, live_events
 from batchcast.events.recorded import events, replay
 from batchcast.job import JobRequest
@@ -62,7 +63,7 @@ def test_events_come_in_the_recorded_order_wherever_the_looks_fall(rows: list[tu
     for until in [*sorted(looks), 100]:
         fresh = live_events([job._replace(told=m) for job, m in zip(live, marks)], float(until))
         for event in fresh:
-            marks[event.job.row] |= {6: TOLD_SUBMIT, 7: TOLD_START}.get(event.kind, TOLD_GONE)
+            marks[event.job.row] |= {Submit: TOLD_SUBMIT, Start: TOLD_START}.get(type(event), TOLD_GONE)
         told += fresh
     assert [tuple(map(str, e)) for e in told] == [tuple(map(str, e)) for e in events(trace)]
 
@@ -82,7 +83,7 @@ def test_predictions_are_those_of_the_recorded_clock_also_after_restarts(
                 clock.tell(event, ask=False)
         for event in live_events(known, float(until)):
             row = event.job.row
-            marks[row] |= {6: TOLD_SUBMIT, 7: TOLD_START}.get(event.kind, TOLD_GONE)
+            marks[row] |= {Submit: TOLD_SUBMIT, Start: TOLD_START}.get(type(event), TOLD_GONE)
             for name, prediction in clock.tell(event).items():
                 said[name, row] = prediction
     wanted = replay(trace, {name: make(name, spec) for name, spec in METHODS.items()}, total=8.0)

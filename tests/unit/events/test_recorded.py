@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchcast.errors import UsageError
-from batchcast.events.event import END, START, SUBMIT, WITHDRAW, Capacity, Change, End, Requeue, Start, Submit
+from batchcast.events.event import END, RANK, START, SUBMIT, WITHDRAW, Capacity, Change, End, Requeue, Start, Submit
 from batchcast.events.recorded import events, irregular, replay, timeline
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
@@ -94,7 +94,7 @@ def test_every_job_is_told_once_and_the_state_ends_empty(jobs):
     told = []
     for event in events(trace):
         state.apply(event)
-        told.append((event.kind, event.job.row))
+        told.append((RANK[type(event)], event.job.row))
         assert state.running_procs == len(state.running)
         assert state.queued_procs == len(state.queued)
         assert state.free == max(0.0, 4.0 - len(state.running))

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchcast.events.event import END, START, SUBMIT, WITHDRAW
+from batchcast.events.event import END, RANK, START, SUBMIT, WITHDRAW, Submit
 from batchcast.events.recorded import events
 from batchcast.events.state import SystemState
 from batchcast.table import Trace
@@ -27,14 +27,14 @@ def test_state_at_a_submission_is_that_of_the_record(jobs):
     log = Trace.from_arrays({"submit_time": submit, "wait_time": wait, "run_time": run})
     state, told = SystemState(8.0), []
     for event in events(log, "starts_first"):
-        if event.kind == SUBMIT:
+        if isinstance(event, Submit):
             i, now = event.job.row, event.time
             left = {j for j in range(i) if submit[j] + wait[j] <= now}
             runs = {j for j in left if run[j] is not None and submit[j] + wait[j] + run[j] > now}
             assert set(state.queued) == set(range(i)) - left
             assert set(state.running) == runs
         state.apply(event)
-        told.append((event.time, event.kind, event.job.row))
+        told.append((event.time, RANK[type(event)], event.job.row))
     assert [t for t, _, _ in told] == sorted(t for t, _, _ in told)
     ran = sum(r is not None for r in run)
     assert [sum(k == kind for _, k, _ in told) for kind in (SUBMIT, START, END, WITHDRAW)] == [

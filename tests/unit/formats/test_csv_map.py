@@ -111,14 +111,14 @@ def test_a_map_that_cannot_be_read_is_one_message(tmp_path: Path) -> None:
     for name, message in (("nowhere", "accepted: graham, nrel"), (str(bad), "is not TOML"), ("no.toml", "no such")):
         with pytest.raises(BatchcastError, match=message):
             read_trace(log, map=name)
-    with pytest.raises(UsageError, match="--map is for CSV"):
+    with pytest.raises(UsageError, match="map is for CSV"):
         read_trace(log, map="nrel", format="swf")
 
 
 def test_a_table_nobody_mapped_says_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     path.write_text(TABLE)
-    with pytest.raises(InputError, match=r"table\.csv:1: a CSV table .*graham, nrel(?s:.)*--map FILE\.toml"):
+    with pytest.raises(InputError, match=r"table\.csv:1: a CSV table .*graham, nrel(?s:.)*map=FILE\.toml"):
         read_trace(path)
 
 

@@ -91,8 +91,36 @@ def test_broken_rows_are_dropped_and_counted_other_values_unknown(tmp_path: Path
 def test_a_file_without_a_job_says_why_and_what_next(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("job_id,submit_time\n1,2024-01-01 00:00:00\n")
-    with pytest.raises(InputError, match=r"no job record in it; 1 lines are broken(?s:.)*--map FILE\.toml"):
+    with pytest.raises(InputError, match=r"no job record in it; 1 lines are broken(?s:.)*map=FILE\.toml"):
         read_trace(path)
     path.write_text("")
     with pytest.raises(InputError, match="is empty"):
         read_trace(path)
+
+
+@pytest.mark.parametrize("mark", [";", "\t", "|"])
+def test_what_a_table_program_made_of_it_is_read(tmp_path: Path, mark: str) -> None:
+    path = tmp_path / "log.csv"
+    rows = [["job_id", "submit_time", "run_time", "user_id"], ["1", "10,5", "5", "ada"], ["2", "20", "-1", "bob"]]
+    path.write_text("\r\n".join(mark.join(row) for row in rows), encoding="utf-8-sig")
+    trace = read_trace(path, strict=True)
+    assert trace.submit_time.tolist() == [10.5, 20.0]
+    assert np.array_equal(trace.run_time, [5.0, np.nan], equal_nan=True)
+    assert trace["user_id"].tolist() == ["ada", "bob"]
+
+
+def test_negative_lengths_are_unknown_and_a_stray_quote_loses_one_row(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text('job_id,submit_time,job_name,run_time\n1,10,"x,5\n2,20,y,-5\n3,30,z",-1\n4,40,w,8\n')
+    trace = read_trace(path)
+    assert trace.job_id.tolist() == [2, 3, 4]
+    assert np.array_equal(trace.run_time, [np.nan, np.nan, 8.0], equal_nan=True)
+    assert trace.info.dropped == {"broken line: a quote that is opened and takes whole records in": 1}
+    assert any(note.startswith("1 values of run_time: negative") for note in trace.info.notes)
+    with pytest.raises(InputError, match=r"log\.csv:2: a quote"):
+        read_trace(path, strict=True)
+
+
+def test_a_column_that_stands_twice_under_its_marks_is_said() -> None:
+    with pytest.raises(InputError, match=r"stands twice.*'tag'"):
+        read_own_csv([b"job_id,submit_time,tag,tag:text\n1,2,3,4\n"])

@@ -91,3 +91,15 @@ def test_strict_stops_at_the_line() -> None:
     rows = CsvRows([b"a,b\n1,2\n3\n"], "x.csv", Problems("x.csv", strict=True))
     with pytest.raises(InputError, match=r"x\.csv:3: 1 cells instead of 2"):
         list(rows.batches([0]))
+
+
+def test_a_stray_quote_takes_no_whole_records_in() -> None:
+    text = b'a,b,c\n1,"open,10\n2,x,20\n3,y",30\n4,"two\nlines",40\n'
+    problems = Problems("x.csv")
+    rows = CsvRows([text], "x.csv", problems)
+    found = [row for _, columns in rows.batches(range(3), lambda cells: cells[2].isdigit()) for row in zip(*columns)]
+    assert found == [("2", "x", "20"), ("3", 'y"', "30"), ("4", "two\nlines", "40")]
+    assert problems.counts() == {"broken line: a quote that is opened and takes whole records in": 1}
+    strict = CsvRows([text], "x.csv", Problems("x.csv", strict=True))
+    with pytest.raises(InputError, match=r"x\.csv:2: a quote that is opened"):
+        list(strict.batches(range(3), lambda cells: cells[2].isdigit()))

@@ -26,7 +26,13 @@ PENDING = {
 
 def test_a_waiting_array_task() -> None:
     job = squeue.sighting(PENDING)
-    assert (job.job_id, job.raw_id, job.req_time, job.req_procs, job.req_mem_kib) == ("2_3", "2", 600.0, 2.0, 8192000.0)
+    assert (job.job_id, job.raw_id, job.asked["req_time"], job.asked["req_procs"], job.asked["req_mem_kib"]) == (
+        "2_3",
+        "2",
+        600.0,
+        2.0,
+        8192000.0,
+    )
     assert job.is_open
     assert math.isnan(job.start_time)
     assert job.dependency == ""
@@ -107,7 +113,7 @@ ENDED = {
 
 def test_a_requeued_run_is_a_job_of_its_own() -> None:
     (job,) = sacct_rows.ended(ENDED)
-    assert (job.state, job.start_time, job.end_time, job.req_gpus, job.partition_id) == (
+    assert (job.state, job.start_time, job.end_time, job.asked["req_gpus"], job.asked["partition_id"]) == (
         "REQUEUED", 1795229482, 1795229484, 2.0, "main")  # fmt: skip
 
 
@@ -119,7 +125,7 @@ def test_array_tasks_withdrawn_together_are_told_one_by_one() -> None:
 
 def test_the_users_own_limit_is_read_where_a_plugin_noted_it() -> None:
     (job,) = sacct_rows.ended({**ENDED, "AdminComment": "v=1;user_tl=60;pred_tl=2;src=model"})
-    assert job.req_time == 3600.0
+    assert job.asked["req_time"] == 3600.0
 
 
 @pytest.mark.parametrize("state", ["PENDING", "RUNNING", "SUSPENDED"])

@@ -8,8 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.naive import grid as naive
 
+from batchcast.errors import UsageError
+from batchcast.grid.balance import Problem, Standing, descend, loads, priced
 from batchcast.grid.heuristics.exact import Exact
 from batchcast.grid.heuristics.search import Search
+from batchcast.grid.matrix import draw_times
 from batchcast.grid.protocol import Batch, makespan, timed
 from batchcast.predict.registry import make
 from batchcast.trace.grid_files import read_matrix
@@ -82,6 +85,47 @@ def test_exact_finds_what_trying_everything_finds(n, m, seed):
     best = naive.best_makespan(times)
     assert makespan(batch, plan) == pytest.approx(best, rel=2e-5)
     assert bound <= best * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("ranges", ["braun", "ali"])
+@pytest.mark.parametrize(("n", "m"), [(512, 16), (1024, 32), (2048, 64), (4096, 128)])
+@pytest.mark.parametrize("kind", ["c_lolo", "s_lohi", "s_lolo"])
+def test_descent_ends_and_the_makespan_never_rises(kind, n, m, ranges, whole):
+    times = draw_times(np.random.default_rng(n), n, m, kind, ranges=ranges, whole=whole)
+    free = np.zeros(m)
+    price = priced(times, free, 300)[1]
+    problem = Problem.of(times, free, price, m // 4)
+    standing = Standing.of(problem, problem.near[:, 0])
+    before, left, calls = loads(times, free, standing.where).max(), 0, 0
+    while left == 0:
+        _, left = descend(problem, standing, n * m)
+        now = loads(times, free, standing.where).max()
+        assert now <= before
+        before, calls = now, calls + 1
+        assert calls < 10_000
+    assert standing.load.max() == pytest.approx(now, rel=1e-9)
+    assert sorted(np.concatenate([standing.member[r, : standing.held[r]] for r in range(m)]).tolist()) == list(range(n))
+
+
+def test_search_asks_its_box_inside_the_descent():
+    """A box that is used up at the first look ends everything at once, with a whole plan."""
+    times = draw_times(np.random.default_rng(3), 4096, 128, "c_lolo", whole=True)
+    search = Search(kicks=10**9)
+    looks = iter(range(10**9))
+    search.stop = lambda: next(looks) >= 3
+    plan, bound = search.solve(Batch.of_times(times))
+    assert next(looks) < 20
+    assert len(plan.order) == 4096
+    assert bound > 0
+
+
+def test_exact_is_never_worse_than_search_and_gives_up_with_a_reason():
+    batch = Batch.of_times(draw_times(np.random.default_rng(2), 60, 6, "i_hihi"))
+    plan, bound = Exact(seconds=2, kicks=300, blocks=3).solve(batch)
+    assert bound <= makespan(batch, plan) <= makespan(batch, Search(kicks=300).assign(batch))
+    with pytest.raises(UsageError, match="60,000 columns"):
+        Exact().solve(Batch.of_times(np.ones((10_000, 8))))
 
 
 def test_search_repeats_with_its_seed_and_its_bound_holds():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import batchcast
 
 SOURCE = Path(batchcast.__file__).parent
-PURE = ("cluster", "metrics", "formats", "schedule", "events", "predict", "simulate", "grid")
+PURE = ("cluster", "metrics", "formats", "schedule", "events", "predict", "simulation", "grid")
 CORE = [p for room in PURE for p in sorted((SOURCE / room).rglob("*.py"))] + sorted(SOURCE.glob("*.py"))
 IMPURE_MODULES = {
     "os",
@@ -27,7 +28,6 @@ IMPURE_MODULES = {
     "urllib",
 }
 IMPURE_CALLS = {"open", "print", "input", "exec", "eval"}
-NUMBA_ROOMS = {"schedule", "grid", "formats", "predict"}
 HEAVY = {"sklearn", "lightgbm", "scipy", "pyarrow", "sqlalchemy", "rapidfuzz", "plotly", "jinja2", "rich"}
 
 
@@ -52,16 +52,38 @@ def test_the_core_opens_prints_and_reads_nothing(path: Path) -> None:
         n for n in names if n.startswith("np.random.") and n not in ("np.random.Generator", "np.random.default_rng")
     }
     assert not drawn, "randomness comes from a Generator passed in"
-    if "numba" in imports(tree):
-        assert path.relative_to(SOURCE).parts[0] in NUMBA_ROOMS
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_one_room_decorates_all_compiled_code(path: Path) -> None:
+    """Only so is every kernel cached, and none answered by a stale one or refused where nothing can be written."""
+    if "numba" in imports(ast.parse(path.read_text())):
+        assert path.relative_to(SOURCE).parts[0] == "compiled"
 
 
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
 def test_heavy_libraries_are_imported_where_they_are_used(path: Path) -> None:
     top = ast.Module([n for n in ast.parse(path.read_text()).body if not isinstance(n, ast.If)], [])
     direct = {n for n in top.body if isinstance(n, (ast.Import, ast.ImportFrom))}
-    its_own = {"sqlalchemy"} if path.relative_to(SOURCE).parts[0] in ("store", "service") else set()
+    its_own = {"sqlalchemy"} if path.relative_to(SOURCE).parts[0] == "store" else set()
     assert not imports(ast.Module(list(direct), [])) & (HEAVY - its_own)
+
+
+SQL = re.compile(r"\b(SELECT\s.+\sFROM|INSERT\s+INTO|UPDATE\s.+\sSET|DELETE\s+FROM|ALTER\s+TABLE|PRAGMA)\b", re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [p for p in sorted(SOURCE.rglob("*.py")) if p.relative_to(SOURCE).parts[0] != "store"],
+    ids=lambda p: str(p.relative_to(SOURCE)),
+)
+def test_sql_lives_in_the_store(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    imported = {n.name for node in ast.walk(tree) if isinstance(node, ast.Import) for n in node.names}
+    imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert not {name for name in imported if name.split(".")[0] in ("sqlalchemy", "sqlite3", "psycopg")}
+    texts = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    assert not [text for text in texts if SQL.search(text)]
 
 
 def test_help_loads_no_numpy() -> None:
@@ -74,3 +96,15 @@ def test_help_loads_no_numpy() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "simulate" in done.stdout
+
+
+def test_nothing_imports_the_papers_but_the_verb_reproduce() -> None:
+    importers = {
+        path.relative_to(SOURCE)
+        for path in SOURCE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and "papers" in (node.module or "").split(".")[:2]
+    }
+    outside = {str(path) for path in importers if path.parts[0] != "papers" and not path.match("cli/reproduce*.py")}
+    assert importers
+    assert not outside

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from batchcast.evaluate.evaluation import Evaluation, evaluate
+from batchcast.evaluation.evaluation import Evaluation, evaluate
 from batchcast.report.blocks import Figure
 from batchcast.report.choose import choices, slots_of
 from batchcast.report.evaluation import sections

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 
+import pytest
+
 from batchcast.report import Callout, Table, TableColumn
 from batchcast.report.terminal import show
 
@@ -21,21 +23,50 @@ def test_names_are_not_markup() -> None:
     assert "Validity. Beware [of] this." in text
 
 
-def test_eighty_columns_hold_the_main_figures_whole() -> None:
+ROW = {"predictor": "recent_mean", "jobs": 202871, "mae_s": 8e4, "median_ae_s": 5e4, "p95_ae_s": 2e5, "apa": 0.5,
+       "underestimate_rate": 0.489, "mean_shortfall_s": 81234.0, "coverage_90": 0.91, "seconds": 2.53}  # fmt: skip
+VALUES = ("202,871", "22:13:20", "13:53:20", "2-07:33:20", "0.500", "48.9 %", "22:33:54", "91.0 %", "2.53")
+SCHEDULED = {"mean_wait_s": 8e4, "share_of_perfect": 0.443, "median_wait_s": 7.0, "p95_wait_s": 9e6,
+             "mean_bounded_slowdown": 12345.0, "median_bounded_slowdown": 1.25, "utilization": 0.613,
+             "backfilled_share": 0.377, "corrections": 13322}  # fmt: skip
+
+
+def printed(tables: list[Table], width: int) -> str:
     from rich.console import Console
 
+    out = io.StringIO()
+    show(Console(file=out, width=width), tables)
+    assert max(map(len, out.getvalue().splitlines())) <= width
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 2000])
+def test_no_width_loses_a_figure(width: int) -> None:
     from batchcast.report.accuracy import accuracy_table
     from batchcast.report.evaluation import SCHEDULE_COLUMNS
 
-    row = {"predictor": "recent_mean", "jobs": 202871, "mae_s": 8e4, "median_ae_s": 5e4, "p95_ae_s": 2e5, "apa": 0.5}
-    row |= {"underestimate_rate": 0.489, "mean_shortfall_s": 8e4, "seconds": 2.5}
-    numbers = {column.key: 0.5 for column in SCHEDULE_COLUMNS}
-    schedule = {**numbers, "policy": "EASY-SJBF", "predictor": "recent_mean", "mean_wait_s": 8e4, "median_wait_s": 8e4}
-    out = io.StringIO()
-    tables = [accuracy_table([row], "honest", {}), Table("Schedules", SCHEDULE_COLUMNS, [schedule])]
-    show(Console(file=out, width=80), tables)
-    text = out.getvalue()
+    schedule = {**SCHEDULED, "policy": "EASY-SJBF", "predictor": "recent_mean"}
+    text = printed([accuracy_table([ROW], "honest", {}), Table("Schedules", SCHEDULE_COLUMNS, [schedule])], width)
     assert "…" not in text
-    for value in ("202,871", "22:13:20", "13:53:20", "0.500", "48.9 %", "EASY-SJBF", "recent_mean"):
-        assert value in text
-    assert max(map(len, text.splitlines())) <= 80
+    for value in (*VALUES, "44.3 %", "00:00:07", "104-04:00:00", "12,345", "1.25", "61.3 %", "37.7 %", "13,322"):
+        assert value in text, value
+    for name in ("EASY-SJBF", "recent_mean"):
+        assert name in text
+
+
+def test_a_block_repeats_what_its_rows_are_about() -> None:
+    columns = [TableColumn("who", "user"), *(TableColumn(f"t{k}", f"time {k}", "seconds") for k in range(12))]
+    rows = [{"who": who, **{f"t{k}": 1e6 + k for k in range(12)}} for who in ("ada", "bob")]
+    text = printed([Table("Times", columns, rows, "A note.")], 80)
+    blocks = text.count("user")
+    assert blocks > 1
+    assert text.count("ada") == text.count("bob") == blocks
+    assert text.count("Times") == text.count("A note.") == 1
+
+
+def test_long_names_fold_and_figures_do_not() -> None:
+    name = "recent_mean:fields=account+req_time+procs,k=10"
+    text = printed([Table("", [TableColumn("p", "predictor"), TableColumn("s", "error", "seconds")],
+                          [{"p": name, "s": 8733.2}])], 40)  # fmt: skip
+    assert "02:25:33" in text
+    assert name in "".join(line.split("  ")[0].strip() for line in text.splitlines())

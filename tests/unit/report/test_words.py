@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from batchcast.evaluate.accuracy import Scores
-from batchcast.evaluate.evaluation import Evaluation, Outcome, evaluate
-from batchcast.evaluate.validity import Validity
-from batchcast.report.words import opening, validity_line
+from batchcast.evaluation.accuracy import Scores
+from batchcast.evaluation.evaluation import Evaluation, Outcome, evaluate
+from batchcast.evaluation.validity import Validity
+from batchcast.report.validity import validity_line
+from batchcast.report.words import opening
 from batchcast.table import LogInfo, Trace
 
 
 def found(
-    waits: dict[tuple[str, str], float], ratio: float = 1.0, points: float = 110.0, tail: float = 900.0, **gaps: int
+    waits: dict[tuple[str, str], float],
+    ratio: float = 1.0,
+    points: float = 110.0,
+    tail: float = 900.0,
+    more: dict[str, float] | None = None,
+    **gaps: int,
 ) -> Evaluation:
     """An evaluation of four jobs of 100 s with limits of 1000 s, and mean waits as given."""
     trace = Trace.from_arrays(
@@ -26,7 +32,17 @@ def found(
         Outcome(p, s, None, {"jobs": 4, "mean_wait_s": w, "p95_wait_s": 900.0 if s == "requested" else tail})
         for (p, s), w in waits.items()
     ]  # type: ignore[arg-type]
-    checked = Validity(4, 600.0 * ratio, 600.0, 60.0, 60.0, gaps, max(gaps.values(), default=0), 4)
+    checked = Validity(
+        jobs=4,
+        all_jobs=4,
+        recorded_mean_wait_s=600.0 * ratio,
+        simulated_mean_wait_s=600.0,
+        recorded_median_wait_s=60.0,
+        simulated_median_wait_s=60.0,
+        uncovered=gaps,
+        uncovered_jobs=max(gaps.values(), default=0),
+        **(more or {}),
+    )
     return Evaluation(
         trace, everyone, "req", scores, outcomes, checked if waits else None, "" if waits else "No size.", ()
     )
@@ -65,6 +81,17 @@ def test_what_truth_does_not_gain_has_no_share() -> None:
     words = text(found(waits))
     assert "no better than the limits" in words
     assert "% of what perfect knowledge" not in words
+
+
+def test_next_to_nothing_to_gain_has_no_share() -> None:
+    waits = {("easy", "requested"): 900.0, ("easy", "last_2"): 870.0, ("easy", "actual"): 890.0}
+    evaluation = found(waits)
+    assert "% of what perfect knowledge" not in text(evaluation)
+    assert "hardly better than the limits" in text(evaluation)
+    assert all(row["share_of_perfect"] != row["share_of_perfect"] for row in evaluation.schedule_rows())
+    few = found({("easy", "requested"): 8.0, ("easy", "last_2"): 3.0, ("easy", "actual"): 6.5})
+    assert "nothing for a forecast to gain" in text(few)
+    assert all(row["share_of_perfect"] != row["share_of_perfect"] for row in few.schedule_rows())
 
 
 def test_better_than_the_truth_is_explained_and_no_share() -> None:
@@ -107,10 +134,17 @@ def test_the_other_way_round_is_said_the_other_way_round() -> None:
 
 
 def test_a_close_simulation_may_compare_policies() -> None:
-    line = validity_line(found(GOOD, ratio=1.2, memory=3))
+    line = validity_line(found(GOOD, ratio=1.2))
     assert line.tone == "good"
-    assert "does not cover 75.0 % of the jobs (75.0 % asked for memory" in line.text
     assert "not to be trusted" not in line.text
+
+
+def test_waits_that_agree_where_the_model_covers_hardly_a_job_are_no_proof() -> None:
+    line = validity_line(found(GOOD, ratio=1.2, memory=3))
+    assert line.tone == "note"
+    assert "does not cover 75.0 % of the jobs (75.0 % asked for memory" in line.text
+    assert "close enough" not in line.text
+    assert "by chance" in line.text
 
 
 def test_without_a_machine_nothing_is_claimed() -> None:
@@ -127,6 +161,6 @@ def test_where_nobody_waits_there_is_nothing_to_gain() -> None:
 
 def test_forecasts_without_their_fields_are_not_called_the_best() -> None:
     log = Trace.from_arrays({"submit_time": [0.0, 9.0], "run_time": [5.0, 6.0], "req_time": [60.0, 60.0]})
-    words = text(evaluate(log))
+    words = text(evaluate(log, predictors=["last_2", "recent_mean"]))
     assert "The log does not hold user_id and procs, so the forecasts tried here can only repeat the limits." in words
     assert "best forecast" not in words

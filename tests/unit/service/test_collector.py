@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pytest
+from msgspec.structs import asdict
 
-from batchcast.errors import Unreachable
+from batchcast.errors import BatchcastError, Unreachable
 from batchcast.formats.sighting import Sighting, Site, Snapshot
 from batchcast.service.answers import staleness
-from batchcast.service.collector import Collector, Cycle
+from batchcast.service.ask import is_private
+from batchcast.service.collector import Collector, Cycle, run
 from batchcast.service.settings import Settings, load
-from batchcast.store.database import Store
+from batchcast.store.database import Connection, Store
 from batchcast.store.reader import Reader
 
 
@@ -36,10 +39,25 @@ class Script:
     ctld: bool = True
     dbd: bool = True
     ahead: float = 0.0
+    private: bool = False
+    by_id: tuple[Sighting, ...] = ()
     asked: list[tuple[float, float]] = field(default_factory=list)
 
     def now(self) -> float:
         return self.time + self.ahead
+
+    def ticks(self) -> float:
+        return self.time
+
+    def reservations(self) -> list[dict]:
+        return []
+
+    def hides_jobs(self) -> bool:
+        return self.private
+
+    def ended(self, ids: Sequence[str], since: float) -> Snapshot:
+        whole = self.history(since, self.now())
+        return whole._replace(jobs=tuple(s for s in whole.jobs if s.job_id in ids) + self.by_id)
 
     def snapshot(self) -> Snapshot:
         if not self.ctld:
@@ -54,10 +72,11 @@ class Script:
         return Snapshot(self.now(), tuple(self._seen(j) for j in self.jobs if since <= j.end <= min(until, self.time)))
 
     def site(self) -> Site:
-        return Site("c", "22.05", self.keeps, False, 16.0, True, {}, self.ahead)
+        return Site("c", "22.05", self.keeps, self.private, 16.0, True, {}, self.ahead)
 
     def _seen(self, j: Job) -> Sighting:
-        common = {"user_id": "ada", "partition_id": "main", "req_procs": 1.0, "procs": 1.0, "req_time": 600.0}
+        asked = {"user_id": "ada", "partition_id": "main", "req_procs": 1.0, "req_time": 600.0}
+        common = {"asked": asked, "held": {"alloc_procs": 1.0}}
         if self.time < j.start:
             return Sighting(j.job_id, j.job_id, j.submit, "PENDING", **common)  # type: ignore[arg-type]
         if self.time < j.end:
@@ -112,7 +131,7 @@ def test_a_new_collector_goes_on_where_a_killed_one_was(settings: Settings, new_
     wanted = Reader(settings["store"]).rows(
         "SELECT row, kind, point_s, basis, outcome_s FROM forecast_outcomes WHERE moment = 'submit' ORDER BY id"
     )
-    other = load({**settings.values, "store": new_url()}, {})
+    other = load({**asdict(settings.values), "store": new_url()}, {})
     for time in range(1000, 1700, 30):
         step(pieces, collect(pieces, other), time)
     again = Reader(other["store"]).rows(
@@ -186,7 +205,7 @@ def test_what_nobody_can_tell_is_given_up_after_a_while_and_marked(settings: Set
 
 
 def test_history_is_read_in_overlapping_windows_and_resumed(settings: Settings) -> None:
-    long = load({**settings.values, "history_days": 3, "window_s": 86400, "overlap_s": 3600}, {})
+    long = load({**asdict(settings.values), "history_days": 3, "window_s": 86400, "overlap_s": 3600}, {})
     old = [Job(str(k), 1_000_000 - 3600 * k, 1_000_001 - 3600 * k, 1_000_060 - 3600 * k) for k in range(1, 60)]
     script = Script(old, time=1_000_000.0)
     collector = collect(script, long)
@@ -236,3 +255,151 @@ def test_a_batch_system_that_was_never_seen_is_a_problem_not_an_end(settings: Se
         cycle = step(script, collector, 1000)
     assert (cycle.problems, cycle.unreachable) == (["there is no scontrol"], True)
     assert step(script, collector, 1030).problems == []
+
+
+def test_privacy_switched_on_is_in_force_at_the_next_look(settings: Settings) -> None:
+    script = Script([])
+    collector = collect(script, settings)
+    step(script, collector, 1000, 1030)
+    assert not is_private(settings, Reader(settings["store"]).memory("c"))
+    script.private = True
+    step(script, collector, 1060)
+    assert is_private(settings, Reader(settings["store"]).memory("c"))
+
+
+def test_a_job_given_up_and_seen_again_is_open_again_and_ends_as_it_did(settings: Settings) -> None:
+    jobs = [Job("1", 1005, 1010, 5000)]
+    script = Script(jobs)
+    collector = collect(script, settings)
+    step(script, collector, 1000, 1030)
+    (hidden,) = jobs
+    jobs.clear()
+    step(script, collector, *range(1060, 2000, 60))
+    assert stored(settings, "status, open") == [("lost", 0)]
+    jobs.append(hidden)
+    step(script, collector, 2030)
+    assert stored(settings, "status, open, start_time, end_time, vanished") == [(None, 1, 1010, None, None)]
+    step(script, collector, 5030, 5060)
+    assert stored(settings, "status, open, end_time") == [("completed", 0, 5000)]
+
+
+def test_what_is_shown_is_never_lost_however_long_it_passes_from_state_to_state(settings: Settings) -> None:
+    script = Script([Job("1", 1005, 1010, 9e9)])
+    collector = collect(script, settings)
+    step(script, collector, 1000, 1030)
+    seen = Script._seen
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Script, "_seen", lambda s, j: seen(s, j)._replace(state="COMPLETING", certain=False))
+        cycle = step(script, collector, *range(1060, 5000, 100))
+    assert stored(settings, "status, open") == [(None, 1)]
+    assert cycle.behind_s < 400, "and it does not hold up the others for ever"
+
+
+def test_a_job_that_only_a_question_by_id_explains_holds_nobody_up(settings: Settings) -> None:
+    """Cancelled before it was ever eligible: sacct does not show it among the jobs of a span."""
+    jobs = [Job("1", 1005, 9e9, 9e9), Job("2", 1006, 1100, 1200)]
+    script = Script(jobs)
+    collector = collect(script, settings)
+    step(script, collector, 1000, 1030)
+    script.by_id = (Sighting("1", "1", 1005, "CANCELLED", end_time=1045.0, never_ran=True),)
+    del jobs[0]
+    cycle = step(script, collector, 1060, 1090)
+    assert stored(settings, "job_id, status, end_time")[0] == ("1", "cancelled", 1045.0)
+    assert cycle.behind_s < 60
+
+
+def test_a_job_that_nothing_explains_holds_the_others_five_minutes_at_most(settings: Settings) -> None:
+    jobs = [Job("1", 1005, 9e9, 9e9), Job("2", 1006, 1100, 1200)]
+    script = Script(jobs)
+    collector = collect(script, settings)
+    step(script, collector, 1000, 1030)
+    del jobs[0]
+    cycle = step(script, collector, *range(1060, 1500, 30))
+    assert cycle.behind_s < 60
+
+
+@pytest.mark.parametrize("ahead", [86400.0, 600.0])
+def test_a_clock_ahead_for_one_reading_leaves_nothing_ahead(settings: Settings, ahead: float) -> None:
+    script = Script([Job(str(k), 1000 + 30 * k, 1010 + 30 * k, 1040 + 30 * k) for k in range(20)])
+    collector = collect(script, settings)
+    step(script, collector, 1000, 1030, 1060)
+    script.ahead = ahead
+    step(script, collector, 1090)
+    script.ahead = 0.0
+    cycle = step(script, collector, 1120, 1150)
+    memory = Reader(settings["store"]).memory("c")
+    assert memory["history_until"] <= 1150
+    assert memory["told_until"] <= 1150
+    assert cycle.behind_s < 60
+    step(script, collector, *range(1180, 1800, 30))
+    assert [r[4] for r in stored(settings)] == [7] * 20
+    assert Reader(settings["store"]).memory("c")["late"] == 0
+
+
+def test_once_ends_though_the_clock_was_ahead_when_it_began(settings: Settings) -> None:
+    script = Script([Job("1", 1005, 1010, 1020)], ahead=600.0)
+    step(script, collect(script, settings), 1000)
+    script.ahead, script.time = 0.0, 1030.0
+    cycles: list[Cycle] = []
+
+    def stop(_: float) -> bool:
+        return len(cycles) > 5
+
+    run(collect(script, settings), stop, cycles.append, once=True)
+    assert len(cycles) <= 3
+
+
+def test_a_requeued_run_asks_for_what_was_asked_for_at_first(settings: Settings) -> None:
+    """An administrator's later limit is no request of the user's; Slurm shows it for every run that follows."""
+    first = Job("1", 1005, 1010, 1100)
+    script = Script([first])
+    collector = collect(script, settings)
+    step(script, collector, 1000, 1030)
+    seen = Script._seen
+    with pytest.MonkeyPatch.context() as patch:
+        changed = {"user_id": "ada", "partition_id": "main", "req_procs": 1.0, "req_time": 9999.0}
+        patch.setattr(Script, "_seen", lambda s, j: seen(s, j)._replace(asked=changed))
+        script.jobs = [Job("1", 1101, 1230, 1300)]
+        step(script, collector, 1130, 1160)
+    assert stored(settings, "submit_time, req_time, limit_now") == [(1005, 600.0, 600.0), (1101, 600.0, 9999.0)]
+
+
+def test_what_was_not_written_is_not_counted(settings: Settings) -> None:
+    script = Script([Job("1", 1005, 1050, 1100)])
+    collector = collect(script, settings)
+    step(script, collector, 1000)
+    begin = Store.begin
+
+    @contextmanager
+    def full(store: Store) -> Iterator[Connection]:
+        with begin(store) as connection:
+            yield connection
+            raise BatchcastError("the disk is full")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Store, "begin", full)
+        cycle = step(script, collector, 1030)
+    assert cycle.problems
+    assert cycle.seen.new + cycle.ended.new == 0
+    assert stored(settings) == []
+
+
+def test_the_clock_remembers_a_window_and_what_if_hears_the_same(settings: Settings) -> None:
+    """Jobs that were gone before the window are not heard again: memory follows the window, not the whole history."""
+    day = 86400.0
+    short = load({**asdict(settings.values), "memory_days": 2, "history_days": 30}, {})
+    old = [Job(str(k), 40 * day - k * day, 40 * day - k * day + 10, 40 * day - k * day + 60) for k in range(1, 30)]
+    script = Script(old, time=40 * day)
+    collector = collect(script, short)
+    while collector.cycle().behind_s != collector.cycle().behind_s:
+        pass
+    again = collect(script, short)
+    step(script, again, 40 * day + 30)
+    memory = Reader(short["store"]).memory("c")
+    assert memory["heard_since"] == pytest.approx(38 * day, abs=100)
+    clock = again._clock
+    assert clock is not None
+    recent = clock._clock.predictors['["runtime", "recent_mean"]']  # type: ignore[union-attr]
+    assert sum(len(v) for v in recent.__dict__.values() if isinstance(v, dict)) <= 3
+    step(script, again, *(40 * day + 3600 * h for h in range(1, 24 * 4, 6)))
+    assert Reader(short["store"]).memory("c")["heard_since"] > 40 * day, "and the window moves on"

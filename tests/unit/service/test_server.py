@@ -8,7 +8,7 @@ import os
 import socket
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,18 @@ class Past:
     def now(self) -> float:
         return self.time
 
+    def reservations(self) -> list[dict]:
+        return []
+
+    def hides_jobs(self) -> bool:
+        return self.private
+
+    def ticks(self) -> float:
+        return self.time
+
+    def ended(self, ids: Sequence[str], since: float) -> Snapshot:
+        return Snapshot(self.time, ())
+
     def snapshot(self) -> Snapshot:
         jobs = [(str(100 + k), 1010.0 + 10 * k, 50.0, USERS[k % 6]) for k in range(60)]
         jobs += [(str(200 + k), 2600.0, 9e9, USERS[k]) for k in range(6)]
@@ -44,9 +56,10 @@ class Past:
     def _seen(self, job_id: str, submit: float, wait: float, user: str) -> Sighting:
         start, end, nan = submit + wait, submit + wait + 100, float("nan")
         state = "PENDING" if self.time < start else "RUNNING" if self.time < end else "COMPLETED"
+        asked = {"user_id": user, "partition_id": "main", "req_time": 7200.0, "req_procs": 4.0, "job_name": "relax"}
         return Sighting(job_id, job_id, submit, state, start_time=nan if state == "PENDING" else start,
-                        end_time=end if state == "COMPLETED" else nan, reason="Resources", user_id=user,
-                        job_name="relax", partition_id="main", req_time=7200.0, procs=4.0, req_procs=4.0)  # fmt: skip
+                        end_time=end if state == "COMPLETED" else nan, reason="Resources", asked=asked,
+                        held={"alloc_procs": 4.0})  # fmt: skip
 
     def history(self, since: float, until: float) -> Snapshot:
         return Snapshot(self.time, ())
@@ -137,7 +150,7 @@ def test_the_socket_says_who_asks_and_goes_with_the_server(made: Callable[[bool]
 
 
 def asked(settings: Settings, target: str, who: Asker) -> tuple[int, Any]:
-    found = api.reply(settings, target, who, now=2710.0)
+    found = api.reply(settings, target, who, now=2710.0 + 86400)  # the day of the jobs is over
     return found.status, json.loads(found.body)
 
 
@@ -167,7 +180,7 @@ def test_a_private_site(made: Callable[[bool], Settings], target: str, own: int,
 
 
 def test_figures_over_too_few_users_stay_hidden(made: Callable[[bool], Settings]) -> None:
-    few = Settings({**made(True).values, "least_users": 7}, {})
+    few = made(True).replaced(least_users=7)
     assert asked(few, "/v1/accuracy?starttime=uts0", Asker("eve"))[0] == 404
     assert asked(few, "/v1/report?partition=main&starttime=uts0", Asker("eve"))[0] == 404
 
@@ -214,6 +227,6 @@ def test_only_this_machine_may_ask(made: Callable[[bool], Settings], listen: str
 def test_a_place_that_cannot_be_had(made: Callable[[bool], Settings], tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for place in ("file", "no/such/api.sock"):
-        with pytest.raises(InputError, match="--listen"):
+        with pytest.raises(InputError, match="listen"):
             Server(made(False), str(tmp_path / place), print)
     assert (tmp_path / "file").exists()

@@ -11,7 +11,7 @@ from tests.naive.schedule import Job, NaiveMachine
 from batchcast.schedule.advance import advance
 from batchcast.schedule.orders import NAMES
 from batchcast.schedule.state import GIVEN, make_jobs, make_state
-from batchcast.simulate import Policy
+from batchcast.simulation import Policy
 
 TOTAL = 8
 
@@ -54,8 +54,8 @@ def columns(rows, exact=False):
 def both(rows, policy, exact=False):
     submit, procs, run, request, planned = columns(rows, exact)
     jobs = make_jobs(submit, procs, run, request, planned)
-    state = make_state(jobs, TOTAL, planner=GIVEN, **policy.registers())
-    advance(*state)
+    state = make_state(jobs, TOTAL, planner=GIVEN, **policy.rules())
+    advance(state)
     twin = NaiveMachine(
         [
             Job(k, *map(float, row[:1]), int(row[1]), *map(float, row[2:]))
@@ -80,7 +80,7 @@ def test_every_start_is_that_of_brute_force(rows, policy):
     jobs, state, twin = both(rows, policy)
     assert jobs["start"].tolist() == [j.start for j in twin.jobs]
     assert jobs["backfilled"].astype(bool).tolist() == [j.backfilled for j in twin.jobs]
-    assert int(state.registers["corrections"][0]) == twin.corrections
+    assert int(state.record["corrections"][0]) == twin.corrections
 
 
 @given(st.lists(one_job, min_size=1, max_size=40), policies)
@@ -143,13 +143,13 @@ def test_a_stopped_kernel_goes_on_where_it_stopped(order):
     rows = [tuple(int(v) for v in rng.integers([0, 1, 0, 1, 1], [41, TOTAL + 1, 301, 401, 401])) for _ in range(200)]
     submit, procs, run, request, planned = columns(rows)
     whole, asked = make_jobs(submit, procs, run, request, planned), make_jobs(submit, procs, run, request, request)
-    advance(*make_state(whole, TOTAL, planner=GIVEN, **Policy(backfill_order=order).registers()))
-    state = make_state(asked, TOTAL, planner=ASKED, log_size=64, **Policy(backfill_order=order).registers())
+    advance(make_state(whole, TOTAL, planner=GIVEN, **Policy(backfill_order=order).rules()))
+    state = make_state(asked, TOTAL, planner=ASKED, log_size=64, **Policy(backfill_order=order).rules())
     questions = 0
-    while (reason := advance(*state)) != DONE:
-        state.registers["logged"] = 0
+    while (reason := advance(state)) != DONE:
+        state.record["logged"] = 0
         if reason == NEEDS_PREDICTION:
-            row = int(state.registers["job"][0])
+            row = int(state.record["job"][0])
             asked["planned"][row] = planned[row]
             questions += 1
     assert questions == len(rows)

@@ -7,7 +7,7 @@ import pytest
 
 from batchcast.schedule.advance import advance
 from batchcast.schedule.state import GIVEN, make_jobs, make_state
-from batchcast.simulate import Policy
+from batchcast.simulation import Policy
 
 NEVER = 1 << 60
 POLICIES = (
@@ -39,9 +39,9 @@ def overload(rng: np.random.Generator, count: int, widths: int, rate: float = 2.
 
 def starts(jobs: np.ndarray, policy: Policy, long_queue: int) -> tuple[np.ndarray, int]:
     jobs = jobs.copy()
-    state = make_state(jobs, 64, planner=GIVEN, long_queue=long_queue, **policy.registers())
-    advance(*state)
-    return np.stack([jobs["start"], jobs["backfilled"]]), int(state.registers["looked_at"][0])
+    state = make_state(jobs, 64, planner=GIVEN, long_queue=long_queue, **policy.rules())
+    advance(state)
+    return np.stack([jobs["start"], jobs["backfilled"]]), int(state.record["looked_at"][0])
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)

@@ -11,7 +11,7 @@ from tests.naive.orders import odd
 from batchcast.errors import UsageError
 from batchcast.schedule.advance import advance
 from batchcast.schedule.state import GIVEN, make_jobs, make_state
-from batchcast.simulate import Policy, simulate, simulate_split
+from batchcast.simulation import Policy, simulate, simulate_split
 from batchcast.table import LogInfo, Trace
 from batchcast.trace.machine import partition_sizes
 
@@ -89,7 +89,7 @@ def test_a_function_that_does_not_compile_says_why_and_what_would():
 
 
 def test_conservative_refuses_what_it_cannot_heed():
-    with pytest.raises(UsageError, match="--order and --head-after cannot apply"):
+    with pytest.raises(UsageError, match="order and head_after cannot apply"):
         Policy("sjf", "conservative", head_after=60.0)
 
 
@@ -159,10 +159,10 @@ def test_a_long_queue_does_not_turn_a_pass_quadratic(policy):
         run = np.concatenate([[1000.0, 10.0], rng.integers(5000, 9000, waiting).astype(float)])
         run[2::2] = 900.0  # half of all fit before the shadow time, scattered over every block
         jobs = make_jobs(submit, procs, run, run, run)
-        state = make_state(jobs, 1024, planner=GIVEN, **policy.registers())
-        advance(*state)
+        state = make_state(jobs, 1024, planner=GIVEN, **policy.rules())
+        advance(state)
         passes = len(np.unique(np.concatenate([jobs["submit"], jobs["start"] + jobs["run"]])))
-        looked_at.append(int(state.registers["looked_at"][0]) / passes / waiting)
+        looked_at.append(int(state.record["looked_at"][0]) / passes / waiting)
     assert looked_at[1] < 12
     assert looked_at[1] < 1.5 * looked_at[0] + 0.5
 

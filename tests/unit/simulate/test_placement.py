@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchcast.errors import InputError
-from batchcast.simulate import Policy, simulate
-from batchcast.simulate.placement import place
+from batchcast.simulation import Policy, simulate
+from batchcast.simulation.placement import place
 from batchcast.testing import small_log
 
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batchcast.errors import InputError, UsageError
-from batchcast.events.event import END, OVERDUE, START, SUBMIT
+from batchcast.events.event import END, OVERDUE, RANK, START, SUBMIT
 from batchcast.predict.protocol import Prediction
 from batchcast.predict.registry import make
-from batchcast.simulate import Policy, make_workload, simulate
+from batchcast.simulation import Policy, make_workload, simulate
 from batchcast.table import Trace
 
 NAN = float("nan")
@@ -76,7 +76,7 @@ class Recorder:
 
     def observe(self, event, at):
         assert at.now == event.time
-        self.told.append((event.kind, event.time, event.job.row, at.free))
+        self.told.append((RANK[type(event)], event.time, event.job.row, at.free))
 
 
 def test_a_predictor_in_the_loop_sees_the_simulated_ends_in_order():
@@ -177,7 +177,7 @@ def test_bad_questions_name_the_accepted_forms():
     trace = log([(0, 1, 5, NAN, 1)])
     with pytest.raises(InputError, match="machine's size is unknown"):
         simulate(trace)
-    with pytest.raises(InputError, match="default-request"):
+    with pytest.raises(InputError, match="default_request"):
         simulate(trace, total=8)
     with pytest.raises(UsageError, match="none, easy"):
         Policy(backfill="lazy")

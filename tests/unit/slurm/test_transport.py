@@ -99,3 +99,19 @@ def test_the_recorded_twin_gives_what_was_recorded_and_invents_nothing(tmp_path:
         twin.ask(FAIL)
     with pytest.raises(Unreachable, match="nothing"):
         twin.ask(ECHO)
+
+
+def test_a_client_that_hangs_goes_with_what_it_started(tmp_path: Path) -> None:
+    """A wrapper in shell, as sites have them: its child must not be left behind."""
+    note = tmp_path / "pid"
+    wrapper = ("sh", "-c", f"sleep 300 & echo $! > {note}; wait")
+    commands, _ = transport(timeout_s=1.0)
+    with pytest.raises(Unreachable, match="no answer within 1 s"):
+        commands.ask(wrapper)
+    state = Path(f"/proc/{note.read_text().strip()}/stat")
+    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+def test_lists_of_array_tasks_are_asked_for_unshortened() -> None:
+    commands, _ = transport()
+    assert commands.ask(("sh", "-c", "echo $SLURM_BITSTR_LEN")).text.strip() == "0"

@@ -14,18 +14,24 @@ from batchcast.events.live import live_events
 from batchcast.formats.sighting import Sighting
 from batchcast.predict.protocol import Prediction
 from batchcast.service.accuracy import accuracy
+from batchcast.service.settings import load
 from batchcast.store import history, told
 from batchcast.store.database import VERSION, Store
 from batchcast.store.export import to_trace
-from batchcast.store.place import normal_url, shown_url
+from batchcast.store.place import normal_url, shown_url, without_secrets
 from batchcast.store.reader import Reader
 
 WILD = ["a|b", "quo\"te'", "new\nline", "😀 Straße", "nul\0byte", "x" * 500, "'; DROP TABLE jobs; --"]
 
 
 def job(job_id: str = "1", submit: float = 100.0, state: str = "PENDING", **more: object) -> Sighting:
-    return Sighting(job_id, job_id, submit, state, user_id="ada", partition_id="main", req_procs=4.0, procs=4.0,
-                    req_time=600.0, **more)  # type: ignore[arg-type]  # fmt: skip
+    asked = {"user_id": "ada", "partition_id": "main", "req_procs": 4.0, "req_time": 600.0}
+    return Sighting(job_id, job_id, submit, state, asked=asked, held={"alloc_procs": 4.0}, **more)  # type: ignore[arg-type]
+
+
+def asks(seen: Sighting, **changed: object) -> Sighting:
+    """The same job with another request."""
+    return seen._replace(asked={**seen.asked, **changed})  # type: ignore[dict-item]
 
 
 def running(job_id: str = "1", submit: float = 100.0, start: float = 110.0) -> Sighting:
@@ -97,18 +103,18 @@ def test_both_nights_of_a_clock_change(store: Store) -> None:
 
 def test_the_request_stays_as_first_seen(store: Store) -> None:
     take(store, job())
-    take(store, ended()._replace(req_time=120.0, req_procs=16.0, job_name="renamed"))
+    take(store, asks(ended(), req_time=120.0, req_procs=16.0, job_name="renamed"))
     assert rows(store, "req_time, req_procs, job_name") == [(600.0, 4.0, None)]
 
 
 @pytest.mark.parametrize("name", WILD)
 def test_names_come_back_as_they_were(store: Store, name: str) -> None:
-    take(store, job()._replace(job_name=name))
+    take(store, asks(job(), job_name=name))
     assert rows(store, "job_name") == [(name.replace("\0", "\ufffd"),)]
 
 
 def test_unlimited_and_unknown_limits(store: Store) -> None:
-    take(store, job("1")._replace(req_time=math.inf), job("2")._replace(req_time=math.nan))
+    take(store, asks(job("1"), req_time=math.inf), asks(job("2"), req_time=math.nan))
     assert rows(store, "req_time") == [(math.inf,), (None,)]
 
 
@@ -243,21 +249,24 @@ def test_an_older_schema_is_brought_up_to_date(url: str) -> None:
         for change in (
             "DROP VIEW forecast_outcomes",
             "ALTER TABLE jobs DROP COLUMN req_gpus",
-            "ALTER TABLE jobs DROP COLUMN dependency",
+            *(f"ALTER TABLE jobs DROP COLUMN {name}" for name in ("dependency", "reservation", "licenses")),
             "UPDATE jobs SET told = 7",
             *(f"ALTER TABLE jobs DROP COLUMN {name}" for name in ("told_start", "told_end", "told_status")),
             "ALTER TABLE forecasts ADD COLUMN outcome_s DOUBLE PRECISION",
             "ALTER TABLE forecasts ADD COLUMN resolution TEXT",
             "UPDATE forecasts SET outcome_s = 514, resolution = 'ended'",
             "CREATE INDEX forecasts_unresolved ON forecasts (row) WHERE resolution IS NULL",
+            "ALTER TABLE forecasts DROP COLUMN grounds",
+            "UPDATE forecasts SET basis = 'no history: an hour'",
             "UPDATE meta SET value = '1' WHERE name = 'schema_version'",
         ):
             connection.execute(text(change))
     store.close()
     newer = Store(url)
-    take(newer, job("2", 200.0)._replace(req_gpus=2.0))
+    take(newer, asks(job("2", 200.0), req_gpus=2.0))
     assert rows(newer, "req_gpus") == [(None,), (2.0,)]
     assert outcomes(newer) == [("runtime", 40.0, "ended")]
+    assert Reader(url).rows("SELECT grounds FROM forecasts") == [{"grounds": "no_history"}]
     assert rows(newer, "told_start, told_end, told_status") == [(110.0, 150.0, "completed"), (None, None, None)]
     assert Reader(url).rows("SELECT value FROM meta WHERE name = 'schema_version'") == [{"value": str(VERSION)}]
 
@@ -279,6 +288,22 @@ def test_a_store_that_is_none_is_said(tmp_path: Path) -> None:
     sqlite3.connect(tmp_path / "empty.db").close()
     with pytest.raises((InputError, Unreachable)):
         Reader(str(tmp_path / "empty.db"))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://bob:secret@db/batchcast",
+        "postgresql://db/batchcast?password=secret&user=bob",
+        "postgresql://bob@db/batchcast?sslpassword=secret",
+        "postgresql://bob:s%40ecret@db/batchcast?passfile=/home/secret",
+    ],
+)
+def test_neither_users_nor_secrets_are_shown(url: str) -> None:
+    shown = [shown_url(normal_url(url)), load({"store": url}, {}).shown("store")]
+    shown.append(without_secrets('FATAL: password "secret" of user "bob" failed: s@ecret', url))
+    assert not [text for text in shown[:2] if "secret" in text or "ecret" in text or "bob" in text]
+    assert "bob" not in shown[2]
 
 
 def test_a_password_is_never_shown() -> None:

@@ -115,7 +115,7 @@ def test_job_numbers_are_renumbered_with_the_tasks_of_an_array_together() -> Non
 
 
 def test_an_unknown_column_to_keep_is_said() -> None:
-    with pytest.raises(UsageError, match=r"--keep: the log has no column 'usr' .*user_id"):
+    with pytest.raises(UsageError, match=r"^keep: the log has no column 'usr' .*user_id"):
         anonymize(log({"user_id": ["a"]}, 1), KEY, keep=["usr"])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from batchcast.simulate import Policy, simulate
+from batchcast.simulation import Policy, simulate
 from batchcast.table import LogInfo, Trace
 from batchcast.trace.batsim import COLUMNS, write_batsim
 

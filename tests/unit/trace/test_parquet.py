@@ -44,7 +44,7 @@ def test_a_trace_comes_back_as_it_was(tmp_path_factory, rows, has_text_ids):
     back = read_parquet(path)
     assert same(trace, back)
     assert (back.info.header, back.info.names, back.info.dropped, back.info.notes, back.info.unix_start) == (
-        info.header, info.names, info.dropped, info.notes, 12.5)  # fmt: skip
+        info.header, info.names, info.dropped, trace.info.notes, 12.5)  # fmt: skip
     assert np.isnan(back.info.max_procs)
     assert [p.name for p in path.parent.iterdir()] == ["jobs.parquet"]
 

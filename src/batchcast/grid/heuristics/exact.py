@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ...errors import UsageError
+from ..balance import Problem, Standing, loads, priced, settle
 from ..protocol import Batch, Plan
-from .search import Search
+from .search import Search, price_steps
 
 LARGEST = 60_000
+SEARCHED = 0.3  # share of the box for the search that gives the incumbent
+SPARED = 0.03
+LARGEST_BLOCK = 16
+BLOCK_SECONDS = 2.0
 
 
 class Exact:
@@ -16,10 +23,13 @@ class Exact:
 
     min T, sum_r x_ir = 1, free_r + sum_i t_ir x_ir <= T, x binary. `search` first gives an incumbent U and the
     prices of the relaxation a bound B; a column whose reduced cost exceeds U - B cannot be part of anything better than
-    U, so leaving it out costs nothing and the bound stays a bound for the whole problem. What the solver finds is
-    polished by the same moves as `search`. `columns` caps a job's resources at its cheapest; where that cap bites
-    below what U - B allows, the solver's bound no longer covers the whole problem and B is reported instead. Up to
-    60,000 columns, 512 x 16 being 8,192. Without deadlines. Deterministic apart from where the time limit cuts.
+    U, so leaving it out costs nothing and the bound stays a bound for the whole problem. `columns` caps a job's
+    resources at its cheapest; where that cap bites below what U - B allows, the solver's bound no longer covers the
+    whole problem and B is reported instead. What is left of the box goes to blocks: the fullest resource and a few
+    others, their jobs spread anew by the same program, which only ever lowers the fullest; then to further kicks. The
+    answer is never worse than `search`'s. Takes batches that leave up to 60,000 columns (4096 x 128 leaves 32,768).
+    Without deadlines. Deterministic apart from where the time limit cuts; `left` (a callable: seconds left of the box)
+    brings the clock; without it the solver alone is held to `seconds`, and `kicks` and `blocks` bound the rest.
 
     >>> times = np.array([[2.0, 3.0], [2.0, 3.0], [4.0, 2.0]])
     >>> plan, bound = Exact(seconds=5).solve(Batch.of_times(times))
@@ -30,55 +40,101 @@ class Exact:
     deadlines = False
     slow = True
 
-    def __init__(self, seconds: float = 48.0, seed: int = 1, columns: int = 8, kicks: int = 10_000) -> None:
-        if not seconds > 0 or columns < 1:
-            raise ValueError("seconds is above 0, columns at least 1")
-        self.seconds, self.seed, self.columns, self.kicks = seconds, seed, columns, kicks
+    def __init__(
+        self, seconds: float = 48.0, seed: int = 1, columns: int = 8, kicks: int = 10_000, blocks: int = 100
+    ) -> None:
+        if not seconds > 0 or columns < 1 or blocks < 0:
+            raise ValueError("seconds is above 0, columns at least 1, blocks at least 0")
+        self.seconds, self.seed, self.columns, self.kicks, self.blocks = seconds, seed, columns, kicks, blocks
+        self.left: Callable[[], float] = lambda: self.seconds
 
     def assign(self, batch: Batch) -> Plan:
         """The plan for the jobs waiting now."""
         return self.solve(batch)[0]
 
     def solve(self, batch: Batch) -> tuple[Plan, float]:
-        """The plan and the proved lower bound on any plan's makespan."""
-        from ..balance import kicked, loads, prices
+        """The plan and the proved lower bound on any plan's makespan.
 
+        Raises UsageError for more columns than the solver is given.
+        """
+        rows = np.flatnonzero(np.isfinite(batch.times).any(axis=1))
+        if len(rows) * min(self.columns, batch.times.shape[1]) > LARGEST:
+            raise UsageError(
+                f"exact takes up to {LARGEST:,} columns, not {len(rows):,} jobs x {self.columns} resources each",
+                hint="search, or exact:columns=N with a smaller N",
+            )
         search = Search(self.seed, self.kicks)
+        search.stop = lambda: self.left() < (1 - SEARCHED) * self.seconds
         plan, bound = search.solve(batch)
-        rows = plan.order
         times = np.ascontiguousarray(batch.times[rows])
         if not len(rows):
             return plan, bound
-        if times.size > LARGEST:
-            raise UsageError(f"exact takes up to {LARGEST} job-resource pairs, not {times.size}", hint="search")
         where = plan.resource[rows]
         value = float(loads(times, batch.free, where).max())
         if value <= bound * (1 + 1e-9):
             return plan, bound
-        price = prices(times, batch.free, 5000)[1]
-        dear = price * times
+        price = priced(times, batch.free, price_steps(times), search.stop)[1]
+        problem = Problem.of(times, batch.free, price, max(4, times.shape[1] // 4))
+        where, proved = self._solved(problem, where, value, bound)
+        bound = max(bound, proved)
+        standing = self._in_blocks(problem, where, bound)
+        search.stop = lambda: self.left() < SPARED * self.seconds
+        resource = np.full(len(batch.times), -1)
+        resource[rows] = search.improved(problem, standing, bound)
+        return Plan(rows, resource), bound
+
+    def _solved(self, problem: Problem, where: np.ndarray, value: float, bound: float) -> tuple[np.ndarray, float]:
+        """The whole program: a mapping no worse than `where`, and what was proved of the whole problem (0: nothing)."""
+        dear = problem.price * problem.times
         dear = dear - dear.min(axis=1, keepdims=True)
         keep = dear <= value - bound
         cheap = np.argsort(np.argsort(dear, axis=1, kind="stable"), axis=1) < self.columns
         whole = bool((keep <= cheap).all())
-        keep &= cheap
-        found, proved = _branch_and_bound(times, batch.free, keep, value, self.seconds)
+        seconds = min(self.left(), self.seconds) * (0.5 if self.blocks and len(where) > 1000 else 0.9)
+        found, proved = branch_and_bound(problem.times, problem.free, keep & cheap, value, max(seconds, 0.1))
         if found is not None:
-            near = np.ascontiguousarray(np.argsort(price * times, axis=1, kind="stable")[:, :4])
-            better, polished = kicked(
-                times, batch.free, found, price, near, 0, 3, 0.0, bound, np.random.default_rng(self.seed)
-            )
-            if better < value:
-                value, where = better, polished
-        resource = np.full(len(batch.times), -1)
-        resource[rows] = where
-        return Plan(rows, resource), max(bound, min(proved, value)) if whole else bound
+            better = Standing.of(problem, found)
+            if settle(problem, better) < value:
+                where, value = better.where, float(better.load.max())
+        return where, min(proved, value) if whole else 0.0
+
+    def _in_blocks(self, problem: Problem, where: np.ndarray, bound: float) -> Standing:
+        """The mapping with its fullest resource relieved, block by block, while one can be and the box lasts."""
+        m = problem.times.shape[1]
+        rng, standing = np.random.default_rng(self.seed), Standing.of(problem, where)
+        size, largest = min(m, 6), min(m, LARGEST_BLOCK)
+        for _ in range(self.blocks):
+            if size > largest or self.left() < SPARED * self.seconds:
+                break
+            full = int(standing.load.argmax())
+            top = float(standing.load[full])
+            if top <= bound * (1 + 1e-6):
+                break
+            others = np.delete(np.arange(m), full)
+            block = np.append(rng.permutation(others)[: size - 1], full)
+            jobs = np.flatnonzero(np.isin(standing.where, block))
+            times = np.ascontiguousarray(problem.times[np.ix_(jobs, block)])
+            seconds = min(BLOCK_SECONDS, 0.5 * self.left())
+            keep = problem.is_near[np.ix_(jobs, block)] | (block == standing.where[jobs][:, None])
+            found, _ = branch_and_bound(times, problem.free[block], keep, top, seconds)
+            moved = standing.where.copy()
+            if found is not None:
+                moved[jobs] = block[found]
+            if found is None or loads(problem.times, problem.free, moved)[block].max() >= top * (1 - 1e-9):
+                size += 2
+                continue
+            standing = Standing.of(problem, moved)
+            settle(problem, standing)
+        return standing
 
 
-def _branch_and_bound(
+def branch_and_bound(
     times: np.ndarray, free: np.ndarray, keep: np.ndarray, incumbent: float, seconds: float
 ) -> tuple[np.ndarray | None, float]:
-    """Each job's resource (None: nothing below the incumbent was found) and the proved bound over the kept columns."""
+    """Each job's resource (None: nothing below the incumbent was found) and the proved bound over the kept columns.
+
+    The answer is told for what it is: where the kept columns admit nothing below `incumbent`, that is the bound.
+    """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_array
 
@@ -87,7 +143,7 @@ def _branch_and_bound(
     k = len(i)
     each = csr_array((np.ones(k), (i, np.arange(k))), shape=(n, k + 1))
     scale = incumbent
-    loads = csr_array(
+    filled = csr_array(
         (
             np.concatenate([times[i, r], np.full(m, -scale)]),
             (np.concatenate([r, np.arange(m)]), np.concatenate([np.arange(k), np.full(m, k)])),
@@ -100,7 +156,7 @@ def _branch_and_bound(
         cost,
         integrality=np.concatenate([np.ones(k), [0]]),
         bounds=Bounds(np.zeros(k + 1), np.concatenate([np.ones(k), [1.0]])),
-        constraints=[LinearConstraint(each, 1, 1), LinearConstraint(loads / scale, -np.inf, -free / scale)],
+        constraints=[LinearConstraint(each, 1, 1), LinearConstraint(filled / scale, -np.inf, -free / scale)],
         options={"time_limit": seconds, "mip_rel_gap": 1e-5},
     )
     if answer.x is None:  # infeasible below the incumbent means the incumbent is best; out of time proves nothing
@@ -109,4 +165,4 @@ def _branch_and_bound(
     chosen = answer.x[:k] > 0.5
     where[i[chosen]] = r[chosen]
     bound = answer.mip_dual_bound
-    return where, -np.inf if bound is None else float(bound) * scale
+    return (where if (where >= 0).all() else None), -np.inf if bound is None else float(bound) * scale

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..numbers import numbered_categories
+
 VASP_FEATURES = (
     "core_num",
     "kpoints",
@@ -67,13 +69,7 @@ class Encoder:
         powers = np.array([ENCUT_POWER[encut] if names[k] == "encut" else 1.0 for k in continuous])
         values = np.array([[row[k] for k in continuous] for row in rows], dtype=float) ** powers
         low, high = values.min(axis=0), values.max(axis=0)
-        categories = {
-            k: {
-                value: code for code, value in enumerate(sorted(set(columns[k]), key=lambda v: (isinstance(v, str), v)))
-            }
-            for k, discrete in enumerate(is_discrete)
-            if discrete
-        }
+        categories = {k: numbered_categories(columns[k]) for k, discrete in enumerate(is_discrete) if discrete}
         return cls(tuple(names), powers, continuous, low, np.where(high > low, high - low, np.inf), categories)
 
     def covers(self, rows: Sequence[Row]) -> bool:
@@ -87,7 +83,7 @@ class Encoder:
     def scaled(self, rows: Sequence[Row]) -> np.ndarray:
         """The continuous features, (rows, continuous), float64."""
         values = np.array([[row[k] for k in self.continuous] for row in rows], dtype=float)
-        return (values**self.powers - self.low) / self.span
+        return np.asarray((values**self.powers - self.low) / self.span)
 
     def codes(self, rows: Sequence[Row]) -> np.ndarray:
         """The discrete features as numbers, (rows, discrete), int64."""

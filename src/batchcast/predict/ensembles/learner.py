@@ -7,12 +7,13 @@ from collections import deque
 from typing import Any, Protocol
 
 import numpy as np
+from msgspec.structs import replace
 
-from ...events.event import END, Event
+from ...events.event import End, Event
 from ...events.state import SystemState
 from ...job import JobRequest
-from ..fields import class_key
-from ..protocol import Prediction, at_least_a_second
+from ..gate import class_key
+from ..protocol import Grounds, Prediction, at_least_a_second
 from ..runtime.recent_mean import RecentMean
 from ..spread import LEVELS, sample_quantiles
 from .encoding import Row, columns_of
@@ -48,6 +49,7 @@ class FeatureLearner:
     """
 
     levels = LEVELS
+    falls_back_to = "recent_mean"
 
     def __init__(
         self, model: Model, features: tuple[str, ...], refit_every_jobs: int, window: int, min_jobs: int
@@ -78,23 +80,23 @@ class FeatureLearner:
             reason = f"{self.model.name} is not trained yet ({len(self.learnt)} finished jobs with features)"
         if reason:
             fallback = self.history.predict(job, at)
-            return fallback._replace(basis=f"{reason}: {fallback.basis}")
+            return replace(fallback, basis=f"{reason}: {fallback.basis}", grounds=Grounds.FALLBACK)
         log_run = self._log_run(row)
         point = at_least_a_second(10.0**log_run, job.req_time)
         basis = f"{self.model.name} on {self.trained[-1]['training_jobs']} finished jobs"
         if len(self.errors) < ERRORS_NEEDED:
-            return Prediction(point, basis=basis)
+            return Prediction(point, basis=basis, grounds=Grounds.MODEL)
         quantiles = sample_quantiles([10.0 ** (log_run + error) for error in self.errors], job.req_time)
-        return Prediction(point, LEVELS, quantiles, basis)
+        return Prediction(point, LEVELS, quantiles, basis, Grounds.MODEL)
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Keeps the row and run time of a job that ended, and by how much the model would have missed it."""
         self.history.observe(event, at)
-        if event.kind == END and event.run_time > 0:  # type: ignore[union-attr]
-            job: JobRequest = event.job  # type: ignore[union-attr]
+        if isinstance(event, End) and event.run_time > 0:
+            job: JobRequest = event.job
             row = class_key(job, self.uses)
             if not self._unusable(row):
-                log_run = math.log10(event.run_time)  # type: ignore[union-attr]
+                log_run = math.log10(event.run_time)
                 if self.trained:
                     self.errors.append(log_run - self._log_run(row))
                 self.learnt.append((job.submit_time, job.row, row, log_run))

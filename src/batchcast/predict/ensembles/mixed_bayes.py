@@ -53,4 +53,4 @@ class MixedBayes:
             joint -= 0.5 * (away.sum(axis=2) + np.log(2.0 * np.pi * self.variance).sum(axis=1)[None, :])
         joint -= joint.max(axis=1, keepdims=True)
         odds = np.exp(joint)
-        return odds / odds.sum(axis=1, keepdims=True)
+        return np.asarray(odds / odds.sum(axis=1, keepdims=True))

@@ -55,7 +55,7 @@ class RbfNetwork:
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """f at rows (rows, features) -> (rows,)."""
-        return basis(x, self.centres, self.spreads) @ self.weights + self.bias
+        return np.asarray(basis(x, self.centres, self.spreads) @ self.weights + self.bias)
 
 
 def settled(
@@ -118,7 +118,7 @@ def basis(x: np.ndarray, centres: np.ndarray, spreads: np.ndarray) -> np.ndarray
     """
     # sums of squares expanded: no (rows, m, features) array
     squares = (x**2).sum(axis=1)[:, None] - 2.0 * x @ centres.T + (centres**2).sum(axis=1)
-    return np.exp(-np.maximum(squares, 0.0) / (2.0 * spreads**2))
+    return np.asarray(np.exp(-np.maximum(squares, 0.0) / (2.0 * spreads**2)))
 
 
 def _cluster(x: np.ndarray, m: int, seed: int, before: RbfNetwork | None) -> tuple[np.ndarray, np.ndarray]:
@@ -138,4 +138,4 @@ def _to_nearest(centres: np.ndarray) -> np.ndarray:
         return np.ones(len(centres))
     squares = ((centres[:, None, :] - centres[None, :, :]) ** 2).sum(axis=2)
     np.fill_diagonal(squares, np.inf)
-    return np.sqrt(squares.min(axis=1))
+    return np.asarray(np.sqrt(squares.min(axis=1)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...schedule.compiled import allocating
+from ...compiled import allocating
 from .nearest import mean_of_last, planned
 
 

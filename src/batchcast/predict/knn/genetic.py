@@ -80,7 +80,7 @@ def minimise(
 def _random(kinds: np.ndarray, low: np.ndarray, high: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
     drawn = low + (high - low) * rng.random((size, len(low)))
     whole = np.minimum(np.floor(low + (high - low + 1) * rng.random((size, len(low)))), high)
-    return np.where(kinds == "real", drawn, whole)
+    return np.asarray(np.where(kinds == "real", drawn, whole))
 
 
 def _children(
@@ -96,4 +96,4 @@ def _children(
     mutated = rng.random((size, length)) < 1.0 / length
     step = child + STEP * (high - low) * rng.standard_normal((size, length))
     other = np.where(kinds == "bit", 1.0 - child, np.where(kinds == "int", np.rint(step), step))
-    return np.where(mutated, np.clip(other, low, high), child)
+    return np.asarray(np.where(mutated, np.clip(other, low, high), child))

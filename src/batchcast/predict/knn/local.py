@@ -36,7 +36,7 @@ class Linear:
         self.weights = np.linalg.lstsq(table - self.centre, run - self.mean, rcond=None)[0]
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
-        return self.mean + (rows - self.centre) @ self.weights
+        return np.asarray(self.mean + (rows - self.centre) @ self.weights)
 
 
 class Scaled:
@@ -47,7 +47,7 @@ class Scaled:
         self.model = model.fit(table, (run - self.centre) / self.spread)  # type: ignore[attr-defined]
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
-        return self.centre + self.spread * self.model.predict(rows)
+        return np.asarray(self.centre + self.spread * self.model.predict(rows))
 
 
 def fitted(model: str, table: np.ndarray, run: np.ndarray, seed: int = 0) -> Linear | Scaled:

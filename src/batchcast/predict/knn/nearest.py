@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...schedule.compiled import allocating
+from ...compiled import allocating
 
 
 def scaling(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -46,7 +46,7 @@ def distance(one: np.ndarray, other: np.ndarray) -> float:
             total += (x - y) * (x - y)
         elif x == x or y == y:
             total += 1.0
-    return np.sqrt(total)
+    return float(np.sqrt(total))
 
 
 @allocating
@@ -129,7 +129,7 @@ def mean_of_last(total: np.ndarray, done: int, n: int) -> float:
     """Mean run time of the last n of the first `done` finished jobs, from running totals; done >= 1."""
     n = min(n, done)
     before = total[done - n - 1] if done > n else 0.0
-    return (total[done - 1] - before) / n
+    return float((total[done - 1] - before) / n)
 
 
 @allocating

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...schedule.compiled import allocating
+from ...compiled import allocating
 from .nearest import distance
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ...events.event import END, SUBMIT, WITHDRAW, Event
+from ...events.event import End, Event, Submit, Withdraw
 from ...job import JobRequest
-from ..fields import field_value
-from ..runtime.requested import largest_limit, limit_or
+from ..gate import field_value
+from ..limit import LargestLimit
 from .batches import Batches
 
 
@@ -74,7 +74,7 @@ class Store:
         )
         self.completions = 0
         self.oldest = 0
-        self.largest = 0.0
+        self.limits = LargestLimit()
         self.open: dict[int, int] = {}
         self.low = np.full(len(numbers), np.inf)
         self.high = np.full(len(numbers), -np.inf)
@@ -97,16 +97,16 @@ class Store:
 
     def limit(self, job: JobRequest) -> tuple[float, float]:
         """The job's limit (NaN: none) and what stands in for a prediction when there is no history at all."""
-        return _finite(job.req_time), limit_or(job.req_time, self.largest)
+        return _finite(job.req_time), self.limits.of(job.req_time)
 
     def observe(self, event: Event) -> None:
         """Notes a request and, when it ends, its run time; other events say nothing that is kept here."""
-        if event.kind == SUBMIT:
-            self.submit(event.job)  # type: ignore[union-attr]
-        elif event.kind == END:
-            self.end(event.job, event.run_time)  # type: ignore[union-attr]
-        elif event.kind == WITHDRAW:
-            self.open.pop(event.job.row, None)  # type: ignore[union-attr]
+        if isinstance(event, Submit):
+            self.submit(event.job)
+        elif isinstance(event, End):
+            self.end(event.job, event.run_time)
+        elif isinstance(event, Withdraw):
+            self.open.pop(event.job.row, None)
 
     def submit(self, job: JobRequest) -> None:
         """A request arrives."""
@@ -117,7 +117,7 @@ class Store:
         value = self.value(job)
         self.requests.append(self.code(job), value, limit, fallback, self.completions, math.nan)
         self.low, self.high = np.fmin(self.low, value), np.fmax(self.high, value)
-        self.largest = largest_limit(self.largest, job.req_time)
+        self.limits.note(job.req_time)
 
     def end(self, job: JobRequest, run: float) -> None:
         """A run time becomes known."""

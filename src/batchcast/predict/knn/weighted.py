@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...schedule.compiled import allocating
-from .nearest import alike, insert, mean_and_std, mean_of_last
+from ...compiled import allocating
+from .nearest import alike, insert
 
 
 @allocating
@@ -53,38 +53,3 @@ def weighted_nearest(
                 total += weights[fields + column] * d * d
         count = insert(best, found, count, np.sqrt(total / whole) if whole > 0.0 else 0.0, place)
     return found[:count]
-
-
-@allocating
-def weighted_estimates(
-    codes: np.ndarray,
-    values: np.ndarray,
-    run: np.ndarray,
-    total: np.ndarray,
-    query_codes: np.ndarray,
-    queries: np.ndarray,
-    done: np.ndarray,
-    fallback: np.ndarray,
-    null: np.ndarray,
-    span: np.ndarray,
-    weights: np.ndarray,
-    template: int,
-    n: int,
-    k: int,
-    parted_at: float,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and deviation for many queries, each from the first done[i] finished; std NaN: the limit stands in."""
-    mean = np.empty(len(done))
-    std = np.empty(len(done))
-    for i in range(len(done)):
-        d = done[i]
-        near = weighted_nearest(
-            codes[:d], values[:d], query_codes[i], queries[i], null, span, weights, template, n, k, parted_at
-        )
-        if len(near) > 0:
-            mean[i], std[i] = mean_and_std(run, near)
-        elif d > 0:
-            mean[i], std[i] = mean_of_last(total, d, n), 0.0
-        else:
-            mean[i], std[i] = fallback[i], np.nan
-    return mean, std

@@ -7,15 +7,24 @@ from collections.abc import Sequence
 from ...events.event import Event
 from ...events.state import SystemState
 from ...job import JobRequest
-from ..protocol import Prediction, at_least_a_second
-from .requested import limit_or
+from ..limit import LargestLimit
+from ..protocol import Grounds, Prediction, at_least_a_second
 
 
 class Actual:
-    """Predicts the recorded run time, by the job's row; the limit for a job that never ran (a day without one).
+    """The oracle: predicts the recorded run time, by the job's row; the limit for a job that never ran.
 
-    `answers` are the recorded run times in log order, seconds. O(1) a job.
+    Parameters
+    ----------
+    answers
+        Recorded run times in log order, seconds, NaN where a job never ran.
 
+    Notes
+    -----
+    `is_oracle` excuses it from hiding the future; no other method is made with answers. O(1) a job.
+
+    Examples
+    --------
     >>> Actual([7.0]).predict(JobRequest(0, 1, 0.0, 1.0, 60.0, float("nan")), SystemState()).point
     7.0
     """
@@ -29,8 +38,8 @@ class Actual:
         """The truth."""
         run_time = self.answers[job.row]
         if run_time != run_time:
-            return Prediction(at_least_a_second(limit_or(job.req_time, 0.0)), basis="oracle: never ran, so its limit")
-        return Prediction(at_least_a_second(run_time), basis="oracle: the recorded run time")
+            return LargestLimit().forecast(job, "oracle: never ran, so its limit")
+        return Prediction(at_least_a_second(run_time), basis="oracle: the recorded run time", grounds=Grounds.ORACLE)
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Nothing is left to learn."""

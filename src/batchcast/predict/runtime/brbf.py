@@ -97,15 +97,55 @@ def brbf(
     features: tuple[str, ...] = VASP_FEATURES,
     also: tuple[str, ...] = (),
     refit_every_jobs: int = 500,
-    window: int = 10000,
+    window: int = 20000,
     min_jobs: int = 50,
     warm_start: bool = False,
     seed: int = 0,
 ) -> FeatureLearner:
     """BRBF on a job's feature columns; Wu et al. 2019, section 3.2, see `BrbfModel` and `FeatureLearner`.
 
-    `ridge` and `floor` of the networks are found anew at every refit from the rows that teach, unless given.
+    Parameters
+    ----------
+    key_min
+        Training rows above which a key has a network of its own.
+    ranges
+        Classes of run time of the general model.
+    centres
+        Centres of a network at most.
+    ridge, floor
+        Of the networks, see `RbfNetwork`; found anew at every fit from the rows that teach, unless given.
+    encut
+        What becomes of the plane-wave cutoff: `paper` cubes it, `physics` takes the power 1.5, `plain` leaves it.
+    features, also
+        Columns known at submission; `also` are added to `features`.
+    refit_every_jobs
+        Ended jobs between two fits, at least 1; fewer while the model is young.
+    window
+        The last so many ended jobs teach, at least 1; it holds the paper's training set (80 % of its 16,700 jobs), so
+        that its keys reach `key_min`.
+    min_jobs
+        Ended jobs before the first fit, at least 1.
+    warm_start
+        Whether a fit goes on from the one before.
+    seed
+        Of the models that draw.
 
+    Returns
+    -------
+    FeatureLearner
+        The predictor; jobs without readable features are answered by `recent_mean`.
+
+    Raises
+    ------
+    ValueError
+        For a number below 1 or no feature.
+
+    References
+    ----------
+    Wu, Shen, Zhang, Liao, Wang, Li, Runtime prediction of jobs for backfilling optimization, 2019.
+
+    Examples
+    --------
     >>> brbf(key_min=500).model.name
     'brbf'
     """

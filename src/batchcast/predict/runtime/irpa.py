@@ -109,6 +109,45 @@ def irpa(
 ) -> FeatureLearner:
     """IRPA on a job's feature columns; Wu et al. 2019, section 3.1, see `IrpaModel` and `FeatureLearner`.
 
+    Parameters
+    ----------
+    upper
+        The classifier that weighs: `bayes`, or `forest` as in the conference version.
+    mean
+        Where errors and the weighted sum are taken: `log10` or `seconds`.
+    sub_models
+        `first`: as trained on the first 60 % of the rows, the paper; `all`: trained again on all.
+    encut
+        What becomes of the plane-wave cutoff: `paper` cubes it, `physics` takes the power 1.5, `plain` leaves it.
+    features, also
+        Columns known at submission; `also` are added to `features`.
+    refit_every_jobs
+        Ended jobs between two fits, at least 1; fewer while the model is young.
+    window
+        The last so many ended jobs teach, at least 1.
+    min_jobs
+        Ended jobs before the first fit, at least 1.
+    warm_start
+        Whether a fit goes on from the one before.
+    seed
+        Of the models that draw.
+
+    Returns
+    -------
+    FeatureLearner
+        The predictor; jobs without readable features are answered by `recent_mean`.
+
+    Raises
+    ------
+    ValueError
+        For a number below 1 or no feature.
+
+    References
+    ----------
+    Wu, Shen, Zhang, Liao, Wang, Li, Runtime prediction of jobs for backfilling optimization, 2019.
+
+    Examples
+    --------
     >>> irpa(upper="forest").uses[:3]
     ('procs', 'kpoints', 'volume')
     """

@@ -15,7 +15,7 @@ from ..knn.local import LOCAL_MODELS, local_estimate
 from ..knn.nearest import mean_and_std, mean_of_last, nearest, normal, planned, scaling
 from ..knn.store import Store
 from ..knn.trial import GENES, NOMINALS, NUMBERS, USER, Parameters, Trial
-from ..protocol import Prediction
+from ..protocol import Grounds, Prediction
 from ..spread import LEVELS, sample_quantiles
 
 UNTRAINED = Parameters(USER, 3000, 5, 0.0, 1.0)
@@ -24,24 +24,52 @@ UNTRAINED = Parameters(USER, 3000, 5, 0.0, 1.0)
 class KnnGa:
     """Mean run time of the K nearest same-template jobs plus alpha deviations, capped at beta times the limit.
 
-    Source: Xu, Xiong & Xiao 2018, eqs. 2 to 7. A template is a subset of {user, group, queue, application}; among the
-    last N finished jobs those equal on it are ranked by eq. 3 over processors, limit and memory, min-max normalised
-    over the batch's HistSet (not clipped; both unknown: 0, one unknown: 1, a constant column: 0 between known values;
-    unknown names equal each other), ties to the more recently completed. Est2 = min(mean + alpha std, beta limit), no
-    cap without a limit, at least a second. No neighbour: the same with template {user}, then the mean of the last N,
-    then the limit (as it is).
+    Parameters
+    ----------
+    h, t1, t2
+        Submissions of a batch's HistSet, TrainingSet and TestSet; the windows move on by t2.
+    population
+        Genomes of the genetic search, at least 3.
+    generations
+        Its rounds; 0 never searches: the windows move on, the rule of the first jobs stays.
+    local_model
+        `mean`, or `linear` or `svr`: a regression over the normalised numbers of the same neighbours.
+    warm_start
+        Whether a batch begins with the last population.
+    pu_weight
+        Multiplies (1 - PU)^2 in the fitness.
+    seed
+        Of the search, with the batch's number.
 
-    Training: batch b has HistSet, TrainingSet and TestSet of `h`, `t1`, `t2` submissions, moved on by t2. When the
-    first job of a TestSet is about to be submitted, `population` x `generations` genomes are tried on the TrainingSet:
-    what each would have predicted then, for the jobs of it that have finished by now. Jobs submitted before the HistSet
-    are invisible. The first h + t1 jobs get template {user}, K = 5. Departures: operators are ours (see knn.genetic),
-    the paper prints none; `pu_weight` multiplies (1 - PU)^2; with `local_model=linear|svr` the estimate is a regression
-    over the normalised numbers of the same neighbours, the parameters still being searched with the mean.
-    `warm_start=yes` begins a batch with the last population; `generations=0` never searches: the windows move on, the
-    rule of the first jobs stays. Seeded by (seed, batch). Quantiles: order statistics of
-    the neighbours. O(N) a prediction; a refit costs one neighbour order per template and distinct request, then
-    about t1 * K steps an evaluation, and `trained` says what it found and how many evaluations it took.
+    Raises
+    ------
+    ValueError
+        For a number outside its range or another model.
 
+    Notes
+    -----
+    Equations 2 to 7 of the source. A template is a subset of {user, group, queue, application}; among the last N
+    finished jobs those equal on it are ranked by eq. 3 over processors, limit and memory, min-max normalised over
+    the batch's HistSet (not clipped; both unknown: 0, one unknown: 1, a constant column: 0 between known values;
+    unknown names equal each other), ties to the more recently completed. Est2 = min(mean + alpha std, beta limit),
+    no cap without a limit, at least a second. No neighbour: the same with template {user}, then the mean of the
+    last N, then the limit (as it is).
+
+    Training: when the first job of a TestSet is about to be submitted, `population` x `generations` genomes are
+    tried on the TrainingSet: what each would have predicted then, for the jobs of it that have finished by now.
+    Jobs submitted before the HistSet are invisible. The first h + t1 jobs get template {user}, K = 5. Departures:
+    operators are ours (see knn.genetic), the paper prints none; with a regression the parameters are still searched
+    with the mean. Quantiles: order statistics of the neighbours. O(N) a prediction; a refit costs one neighbour
+    order per template and distinct request, then about t1 * K steps an evaluation, and `trained` says what it found
+    and how many evaluations it took.
+
+    References
+    ----------
+    Xu, Xiong, Xiao, On-line prediction of application run time using schedule historical data, 2018,
+    doi:10.3969/j.issn.1001-3695.2018.08.0624.
+
+    Examples
+    --------
     >>> from batchcast.events.event import End
     >>> job, state = JobRequest(0, 1, 0.0, 1.0, 600.0, float("nan"), user_id="ada"), SystemState()
     >>> method = KnnGa()
@@ -93,7 +121,8 @@ class KnnGa:
         finished = (store.finished["codes"], store.finished["values"])
         run = store.finished["run"]
         limit, fallback = store.limit(job)
-        for template, words in ((chosen.template, self._words()), (USER, "same user")):
+        own = (USER, "same user", Grounds.OWN_HISTORY)
+        for template, words, grounds in ((chosen.template, self._words(), Grounds.CLASS), own):
             near = nearest(*finished, codes, query, low, span, template, chosen.n, chosen.k)
             if len(near):
                 mean, std = mean_and_std(run, near)
@@ -104,12 +133,13 @@ class KnnGa:
                     mean = local_estimate(self.local_model, table, run[near], query)
                 point = planned(mean, std, limit, chosen.alpha, chosen.beta)
                 quantiles = sample_quantiles(run[near].tolist(), limit)
-                return Prediction(point, LEVELS, quantiles, f"{len(near)} nearest, {words}")
+                return Prediction(point, LEVELS, quantiles, f"{len(near)} nearest, {words}", grounds)
         if len(run):
             mean = mean_of_last(store.finished["total"], len(run), chosen.n)
             quantiles = sample_quantiles(run[-chosen.n :].tolist(), limit)
-            return Prediction(planned(mean, 0.0, limit, chosen.alpha, chosen.beta), LEVELS, quantiles, "mean of all")
-        return Prediction(max(fallback, 1.0), basis="limit: no history")
+            point = planned(mean, 0.0, limit, chosen.alpha, chosen.beta)
+            return Prediction(point, LEVELS, quantiles, "mean of all", Grounds.EVERYONE)
+        return Prediction(max(fallback, 1.0), basis="limit: no history", grounds=Grounds.LIMIT)
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Notes requests and, when they end, run times."""

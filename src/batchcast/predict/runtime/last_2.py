@@ -5,21 +5,42 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from ...events.event import END, SUBMIT, Event
+from ...events.event import End, Event, Submit
 from ...events.state import SystemState
 from ...job import JobRequest, Name
-from ..protocol import Prediction, at_least_a_second
-from .requested import largest_limit, limit_or
+from ..limit import LargestLimit
+from ..protocol import Grounds, Prediction, at_least_a_second
 
 
 class Last2:
-    """Mean run time of the user's two last-finished jobs; of one if there is only one (`need=1`), else the limit.
+    """Mean run time of the user's two last-finished jobs; of one if there is only one, else the limit.
 
-    Source: Tsafrir, Etsion & Feitelson 2007, section 4; capped by the limit, as there. Departures: one finished job is
-    enough by default (`need=2` is the rule of the 2015 reference schedules) and the mean is not rounded (`round=down`:
-    whole seconds). Among jobs that end at one instant, the later in log order counts as the more recent. A job whose
-    user is unknown gets its limit. O(1) a job, two numbers a user.
+    Parameters
+    ----------
+    need
+        Finished jobs it takes, 1 or 2.
+    round
+        `no`, or `down` to whole seconds.
 
+    Raises
+    ------
+    ValueError
+        For another `need`.
+
+    Notes
+    -----
+    Section 4 of the source, capped by the limit, as there. Departures: one finished job is enough by default
+    (`need=2` is the rule of the 2015 reference schedules) and the mean is not rounded. Among jobs that end at one
+    instant, the later in log order counts as the more recent. A job whose user is unknown gets its limit. O(1) a
+    job, two numbers a user.
+
+    References
+    ----------
+    Tsafrir, Etsion, Feitelson, Backfilling using system-generated predictions rather than user runtime estimates,
+    IEEE TPDS 18(6), 2007, doi:10.1109/TPDS.2007.70606.
+
+    Examples
+    --------
     >>> from batchcast.events.event import End
     >>> job, state = JobRequest(0, 1, 0.0, 1.0, 600.0, float("nan"), user_id="ada"), SystemState()
     >>> method = Last2()
@@ -34,24 +55,22 @@ class Last2:
             raise ValueError("need is 1 or 2 finished jobs")
         self.need = need
         self.round = round
-        self.largest = 0.0
+        self.limits = LargestLimit()
         self.finished: dict[Name, tuple[float, ...]] = {}
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The mean of the last two, kept between one second and the limit."""
         last = self.finished.get(job.user_id, ()) if job.user_id is not None else ()
         if len(last) < self.need:
-            return Prediction(
-                at_least_a_second(limit_or(job.req_time, self.largest)), basis="limit: too little history"
-            )
+            return self.limits.forecast(job, "limit: too little history")
         mean = sum(last) / len(last)
         point = at_least_a_second(float(math.floor(mean)) if self.round == "down" else mean, job.req_time)
-        return Prediction(point, basis=f"mean of the user's last {len(last)} finished")
+        return Prediction(point, basis=f"mean of the user's last {len(last)} finished", grounds=Grounds.OWN_HISTORY)
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Keeps the two last-finished run times of each user."""
-        if event.kind == END:
-            user = event.job.user_id  # type: ignore[union-attr]
-            self.finished[user] = (*self.finished.get(user, ())[-1:], event.run_time)  # type: ignore[union-attr]
-        elif event.kind == SUBMIT:
-            self.largest = largest_limit(self.largest, event.job.req_time)  # type: ignore[union-attr]
+        if isinstance(event, End):
+            user = event.job.user_id
+            self.finished[user] = (*self.finished.get(user, ())[-1:], event.run_time)
+        elif isinstance(event, Submit):
+            self.limits.note(event.job.req_time)

@@ -13,11 +13,12 @@ from ...job import JobRequest
 from ..knn.batches import Batches
 from ..knn.fitness import score
 from ..knn.genetic import Gene, minimise
+from ..knn.grouped import Groups, grouped_estimates
 from ..knn.nearest import mean_and_std, mean_of_last, planned, scaling
 from ..knn.store import Store
 from ..knn.trial import NOMINALS, NUMBERS, RANGES, USER
-from ..knn.weighted import weighted_estimates, weighted_nearest
-from ..protocol import Prediction
+from ..knn.weighted import weighted_nearest
+from ..protocol import Grounds, Prediction
 from ..spread import LEVELS, sample_quantiles
 
 ATTRIBUTES = (*NOMINALS, *NUMBERS)
@@ -53,15 +54,45 @@ UNTRAINED = Weighted(USER, (1.0,) * len(ATTRIBUTES), 3000, 5, 0.0, 1.0)
 class MinhWolters:
     """Mean run time of the K nearest same-template jobs under a weighted distance, plus a safety term, capped.
 
-    Source: the method of Minh & Wolters 2010 as Xu et al. 2018 describe it (their eq. 1): D(x, y) = sqrt(sum w d^2 /
-    sum w), d 0 or 1 for user, group, queue and application, |x - y|/range for processors, limit and memory (range of
-    the HistSet), 1 if unknown; min(mean + alpha std, beta limit). Their own settings are not public: no reproduction
-    is claimed. Template, weights, N, K, alpha and beta are searched per batch by the genetic algorithm of `knn_ga` in
-    its windows and with its fitness, on `sample` jobs spread evenly over the TrainingSet, since with weights nothing
-    can be sorted beforehand. `apart=yes` searches and predicts jobs above and up to the HistSet's median number of
-    processors apart. No neighbour: the mean of the last N, then the limit. O(N) a prediction; `trained` says what each
-    batch found and its evaluations.
+    Parameters
+    ----------
+    h, t1, t2
+        Submissions of HistSet, TrainingSet and TestSet, see `knn_ga`.
+    population, generations
+        Of the genetic search; at least 3 and 1.
+    sample
+        Jobs of the TrainingSet that are tried, spread evenly, at least 1.
+    apart
+        Whether jobs above and up to the HistSet's median number of processors are searched and predicted apart.
+    pu_weight
+        Multiplies (1 - PU)^2 in the fitness.
+    seed
+        Of the search.
 
+    Raises
+    ------
+    ValueError
+        For a number outside its range.
+
+    Notes
+    -----
+    The method as Xu et al. 2018 describe it (their eq. 1): D(x, y) = sqrt(sum w d^2 / sum w), d 0 or 1 for user,
+    group, queue and application, |x - y|/range for processors, limit and memory (range of the HistSet), 1 if
+    unknown; min(mean + alpha std, beta limit). Their own settings are not public: no reproduction is claimed.
+    Template, weights, N, K, alpha and beta are searched per batch by the genetic algorithm of `knn_ga` in its
+    windows and with its fitness, on a sample, since with weights nothing can be sorted beforehand. No neighbour:
+    the mean of the last N, then the limit. O(N) a prediction; `trained` says what each batch found and its
+    evaluations.
+
+    References
+    ----------
+    Minh, Wolters, Using historical data to predict application runtimes on backfilling parallel systems, PDP 2010,
+    doi:10.1109/PDP.2010.18.
+    Xu, Xiong, Xiao, On-line prediction of application run time using schedule historical data, 2018,
+    doi:10.3969/j.issn.1001-3695.2018.08.0624.
+
+    Examples
+    --------
     >>> MinhWolters().predict(JobRequest(0, 1, 0.0, 1.0, 60.0, float("nan")), SystemState()).point
     60.0
     """
@@ -111,13 +142,14 @@ class MinhWolters:
         if len(near):
             mean, std = mean_and_std(run, near)
             used, basis = run[near], f"{len(near)} nearest by weighted attributes"
+            grounds = Grounds.CLASS
         elif len(run):
             mean, std = mean_of_last(finished["total"], len(run), chosen.n), 0.0
-            used, basis = run[-chosen.n :], "mean of all"
+            used, basis, grounds = run[-chosen.n :], "mean of all", Grounds.EVERYONE
         else:
-            return Prediction(max(fallback, 1.0), basis="limit: no history")
+            return Prediction(max(fallback, 1.0), basis="limit: no history", grounds=Grounds.LIMIT)
         point = planned(mean, std, limit, chosen.alpha, chosen.beta)
-        return Prediction(point, LEVELS, sample_quantiles(used.tolist(), limit), basis)
+        return Prediction(point, LEVELS, sample_quantiles(used.tolist(), limit), basis, grounds)
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Notes requests and, when they end, run times."""
@@ -147,17 +179,16 @@ class MinhWolters:
         rows = rows[np.linspace(0, len(rows) - 1, min(self.sample, len(rows))).astype(int)]
         finished = self.store.finished
         done = np.searchsorted(finished["place"], training["done"][rows])
-        fixed = (
-            finished["codes"], finished["values"], finished["run"], finished["total"], training["codes"][rows],
-            training["values"][rows], done, training["fallback"][rows], self._null(), self.span,
+        groups = Groups.of(
+            finished["codes"], finished["values"], training["codes"][rows], training["values"][rows], self._null(),
+            self.span, self.parted_at,
         )  # fmt: skip
+        fixed = (groups, finished["run"], finished["total"], done, training["fallback"][rows])
         limit, actual = training["limit"][rows], training["run"][rows]
 
         def tried(genome: np.ndarray) -> tuple[float, float, float]:
             chosen = Weighted.of(genome)
-            mean, std = weighted_estimates(
-                *fixed, np.array(chosen.weights), chosen.template, chosen.n, chosen.k, self.parted_at
-            )
+            mean, std = grouped_estimates(*fixed, np.array(chosen.weights), chosen.template, chosen.n, chosen.k)
             return score(mean, std, limit, actual, chosen.alpha, chosen.beta, self.pu_weight)
 
         found = minimise(

@@ -7,28 +7,49 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...events.event import END, SUBMIT, Event
+from ...events.event import End, Event, Submit
 from ...events.state import SystemState
 from ...job import JobRequest
-from ..fields import class_key
-from ..protocol import SHORTEST, Prediction, at_least_a_second
+from ..gate import class_key
+from ..limit import LargestLimit
+from ..protocol import SHORTEST, Grounds, Prediction, at_least_a_second
 from ..spread import LEVELS, sample_quantiles
-from .requested import largest_limit, limit_or
 
 NARROWEST = 0.02
 STEPS = 8
 
 
 class Parzen:
-    """Mode (or mean) of a Gaussian kernel density over log10 run times of the last `window` finished jobs of one key.
+    """Mode (or mean) of a Gaussian kernel density over log10 run times of the last finished jobs of one key.
 
-    Source: the baseline "PDR" of Wu et al. 2019; its details are not public, so this is a baseline of that kind and no
-    reproduction. `keys` are any columns known at submission, extra ones included (`parzen:keys=ispin+isym+lreal+prec`);
-    unknown is a value of its own. Bandwidth: Silverman's rule 0.9 min(std, IQR/1.34) n^(-1/5), at least 0.02 decades.
-    `statistic=mean` answers 10^(mean of the logs). With `window=none` the whole history counts. Without jobs of that
-    key: the user's, then everybody's last `window`, then the limit. Quantiles are order statistics of the same jobs;
-    the point is kept between one second and the limit. O(window^2) a prediction for the mode, O(window) for the mean.
+    Parameters
+    ----------
+    keys
+        Columns known at submission whose equal values make a key; unknown is a value of its own.
+    window
+        Finished jobs of a key that count, at least 1; none: all.
+    statistic
+        `mode`, or `mean`: 10^(mean of the logs).
 
+    Raises
+    ------
+    ValueError
+        For a `window` below 1.
+
+    Notes
+    -----
+    The baseline "PDR" of the source, whose details are not public: a baseline of that kind and no reproduction.
+    Bandwidth: Silverman's rule 0.9 min(std, IQR/1.34) n^(-1/5), at least 0.02 decades. Without jobs of that key:
+    the user's, then everybody's last `window`, then the limit. Quantiles are order statistics of the same jobs; the
+    point is kept between one second and the limit. O(window^2) a prediction for the mode, O(window) for the mean.
+
+    References
+    ----------
+    Wu, Shen, Zhang, Liao, Wang, Li, Runtime prediction of jobs for backfilling optimization, 2019.
+    Silverman, Density estimation for statistics and data analysis, 1986, doi:10.1201/9781315140919.
+
+    Examples
+    --------
     >>> from batchcast.events.event import End
     >>> job, state = JobRequest(0, 1, 0.0, 1.0, 6000.0, float("nan"), user_id="ada"), SystemState()
     >>> method = Parzen()
@@ -52,7 +73,7 @@ class Parzen:
         self.uses = keys
         self.window = window
         self.statistic = statistic
-        self.largest = 0.0
+        self.limits = LargestLimit()
         self.same: dict[tuple[Any, ...], deque[float]] = {}
         self.users: dict[Any, deque[float]] = {}
         self.everybody: deque[float] = deque(maxlen=window)
@@ -60,36 +81,37 @@ class Parzen:
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The density's mode or mean for the first of key, user, everybody that has finished jobs."""
         sources = (
-            (self.same.get(class_key(job, self.keys)), "same " + ", ".join(self.keys)),
-            (self.users.get(job.user_id) if job.user_id is not None else None, "same user"),
-            (self.everybody, "all users"),
+            (self.same.get(class_key(job, self.keys)), "same " + ", ".join(self.keys), Grounds.CLASS),
+            (self.users.get(job.user_id) if job.user_id is not None else None, "same user", Grounds.OWN_HISTORY),
+            (self.everybody, "all users", Grounds.EVERYONE),
         )
-        for runs, basis in sources:
+        for runs, words, grounds in sources:
             if runs:
                 logs = np.log10(np.maximum(runs, SHORTEST))
                 value = density_mode(logs) if self.statistic == "mode" else float(logs.mean())
                 point = at_least_a_second(10.0**value, job.req_time)
                 quantiles = sample_quantiles(runs, job.req_time)
-                return Prediction(point, LEVELS, quantiles, f"{self.statistic} of the density of {len(runs)}, {basis}")
-        return Prediction(at_least_a_second(limit_or(job.req_time, self.largest)), basis="limit: no history")
+                basis = f"{self.statistic} of the density of {len(runs)}, {words}"
+                return Prediction(point, LEVELS, quantiles, basis, grounds)
+        return self.limits.forecast(job)
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Keeps the last run times of each key, each user and everybody."""
-        if event.kind == END:
-            job: JobRequest = event.job  # type: ignore[union-attr]
-            run: float = event.run_time  # type: ignore[union-attr]
+        if isinstance(event, End):
+            job: JobRequest = event.job
+            run: float = event.run_time
             self.same.setdefault(class_key(job, self.keys), deque(maxlen=self.window)).append(run)
             self.users.setdefault(job.user_id, deque(maxlen=self.window)).append(run)
             self.everybody.append(run)
-        elif event.kind == SUBMIT:
-            self.largest = largest_limit(self.largest, event.job.req_time)  # type: ignore[union-attr]
+        elif isinstance(event, Submit):
+            self.limits.note(event.job.req_time)
 
 
 def bandwidth(values: np.ndarray) -> float:
     """Silverman's rule of thumb, 0.9 min(std, IQR/1.34) n^(-1/5), floored so that equal values keep a density."""
     low, high = np.percentile(values, (25, 75))
     spreads = [s for s in (float(values.std()), float(high - low) / 1.34) if s > 0]
-    return max(0.9 * min(spreads, default=0.0) * len(values) ** -0.2, NARROWEST)
+    return max(0.9 * min(spreads, default=0.0) * float(len(values) ** -0.2), NARROWEST)
 
 
 def density_mode(values: np.ndarray) -> float:

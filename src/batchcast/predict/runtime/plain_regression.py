@@ -7,25 +7,51 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...events.event import END, SUBMIT, Event
+from ...events.event import End, Event, Submit
 from ...events.state import SystemState
 from ...job import JobRequest
 from ..day import size_and_hour
 from ..knn.local import REGRESSIONS, Linear, Scaled, fitted
-from ..protocol import Prediction, at_least_a_second
+from ..limit import LargestLimit
+from ..protocol import Grounds, Prediction, at_least_a_second
 from ..warming import Warming
-from .requested import largest_limit, limit_or
 
 
 class PlainRegression:
     """Linear, forest or svr from standardised (processors, sin and cos of the hour of submission) to run time.
 
-    Source: Wang et al. 2021, section "Experimental results": the regressors without clusters and neighbours. Fitted
-    anew every `every` submissions (at the beginning sooner, see `warming`) to the last `window` finished jobs, on
-    standardised features and run times; unknown processors count as the mean. Before the first fit: the mean of what
-    has finished, else the limit. Kept between one second and the limit. One model evaluation a prediction; `trained`
-    lists the refits.
+    Parameters
+    ----------
+    model
+        `linear`, `forest` or `svr`.
+    every
+        Submissions between two fits, at least 1; sooner at the beginning, see `warming`.
+    window
+        The last so many finished jobs teach, at least 1.
+    utc_offset
+        Turns the log's clock into local time, seconds.
+    seed
+        Of the models that draw.
 
+    Raises
+    ------
+    ValueError
+        For another model or a number below 1.
+
+    Notes
+    -----
+    Section "Experimental results" of the source: the regressors without clusters and neighbours, fitted on
+    standardised features and run times; unknown processors count as the mean. Before the first fit: the mean of
+    what has finished, else the limit. Kept between one second and the limit. One model evaluation a prediction;
+    `trained` lists the refits.
+
+    References
+    ----------
+    Wang, Dai, Yu, Dong, Predicting running time of aerodynamic jobs in HPC system by combining supervised and
+    unsupervised learning method, 2021.
+
+    Examples
+    --------
     >>> PlainRegression("linear").predict(JobRequest(0, 1, 0.0, 1.0, 60.0, float("nan")), SystemState()).point
     60.0
     """
@@ -50,7 +76,7 @@ class PlainRegression:
         self.submitted = 0
         self.utc_offset = utc_offset
         self.seed = seed
-        self.largest = 0.0
+        self.limits = LargestLimit()
         self.finished: deque[tuple[float, float, float, float]] = deque(maxlen=window)
         self.total = 0.0
         self.count = 0
@@ -64,21 +90,26 @@ class PlainRegression:
             row = self._standard(np.array([size_and_hour(job, self.utc_offset)]))
             value = float(self.fit(row)[0])
             if np.isfinite(value):
-                return Prediction(at_least_a_second(value, job.req_time), basis=f"{self.model} over all history")
+                return Prediction(
+                    at_least_a_second(value, job.req_time),
+                    basis=f"{self.model} over all history",
+                    grounds=Grounds.MODEL,
+                )
         if self.count:
-            return Prediction(at_least_a_second(self.total / self.count, job.req_time), basis="mean of all")
-        return Prediction(at_least_a_second(limit_or(job.req_time, self.largest)), basis="limit: no history")
+            mean = at_least_a_second(self.total / self.count, job.req_time)
+            return Prediction(mean, basis="mean of all", grounds=Grounds.EVERYONE)
+        return self.limits.forecast(job)
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Keeps the last finished jobs."""
-        if event.kind == END:
-            run: float = event.run_time  # type: ignore[union-attr]
-            self.finished.append((*size_and_hour(event.job, self.utc_offset), run))  # type: ignore[union-attr]
+        if isinstance(event, End):
+            run: float = event.run_time
+            self.finished.append((*size_and_hour(event.job, self.utc_offset), run))
             self.total += run
             self.count += 1
-        elif event.kind == SUBMIT:
+        elif isinstance(event, Submit):
             self.submitted += 1
-            self.largest = largest_limit(self.largest, event.job.req_time)  # type: ignore[union-attr]
+            self.limits.note(event.job.req_time)
 
     def refit(self, now: float) -> None:
         """Fit to the last finished jobs, when it is due."""

@@ -14,7 +14,7 @@ from ..knn.categories import category_statistics, members, smallest_interval, we
 from ..knn.genetic import Gene, minimise
 from ..knn.orders import classes
 from ..knn.store import Store
-from ..protocol import Prediction, at_least_a_second
+from ..protocol import Grounds, Prediction, at_least_a_second
 from ..spread import LEVELS, sample_quantiles
 
 FIELDS = ("user_id", "group_id", "queue_id", "app_id", "procs", "procs_log2")
@@ -43,17 +43,39 @@ UNTRAINED = tuple(UNIVERSE.index(Template(fields, False)) for fields in (0b01100
 class SmithTemplates:
     """The mean of the category with the smallest confidence interval, among templates chosen by genetic search.
 
-    Source: Smith, Foster & Taylor 1998. A template names the fields on which jobs must agree (user, group, queue,
-    application; processors exactly, by powers of two, or not at all) and whether run times are averaged as they are or
-    as shares of the limit: 96 in all. A job falls into one category of each template; a category of at least two
-    finished jobs gives its mean and the 90 % confidence interval of it, t(n - 1) s / sqrt(n); the smallest interval
-    answers (ties: the first template). A genome holds up to 6 templates; per batch (windows of `knn_ga`) the set with
-    the smallest mean absolute error on the TrainingSet is searched. Departures: only means, no regressions; no maximum
-    history per template, all see the jobs submitted since the HistSet began; unknown names equal each other. Without a
-    category of two: the mean of all, then the limit. Capped by the limit, at least a second. Quantiles: order
-    statistics of the category. O(6 jobs in the window) a prediction; `trained` says what each batch found and what it
-    cost.
+    Parameters
+    ----------
+    h, t1, t2
+        Submissions of HistSet, TrainingSet and TestSet, see `knn_ga`.
+    population, generations
+        Of the genetic search; at least 3 and 1.
+    seed
+        Of the search.
 
+    Raises
+    ------
+    ValueError
+        For a number outside its range.
+
+    Notes
+    -----
+    A template names the fields on which jobs must agree (user, group, queue, application; processors exactly, by
+    powers of two, or not at all) and whether run times are averaged as they are or as shares of the limit: 96 in
+    all. A job falls into one category of each template; a category of at least two finished jobs gives its mean and
+    the 90 % confidence interval of it, t(n - 1) s / sqrt(n); the smallest interval answers (ties: the first
+    template). A genome holds up to 6 templates; per batch the set with the smallest mean absolute error on the
+    TrainingSet is searched. Departures: only means, no regressions; no maximum history per template, all see the
+    jobs submitted since the HistSet began; unknown names equal each other. Without a category of two: the mean of
+    all, then the limit. Capped by the limit, at least a second. Quantiles: order statistics of the category. O(6
+    jobs in the window) a prediction; `trained` says what each batch found and what it cost.
+
+    References
+    ----------
+    Smith, Foster, Taylor, Predicting application run times using historical information, JSSPP 1998,
+    doi:10.1007/BFb0053984.
+
+    Examples
+    --------
     >>> SmithTemplates().predict(JobRequest(0, 1, 0.0, 1.0, 60.0, float("nan")), SystemState()).point
     60.0
     """
@@ -82,6 +104,7 @@ class SmithTemplates:
         limit, fallback = store.limit(job)
         run = store.finished["run"]
         least, value, used, basis = np.inf, np.nan, run, "mean of all"
+        grounds = Grounds.EVERYONE
         for number in self.chosen:
             template = UNIVERSE[number]
             scale = limit if template.relative else 1.0
@@ -91,11 +114,11 @@ class SmithTemplates:
             interval = float(self._interval(np.array(float(len(found))), np.array(variance))) * scale
             if interval < least:
                 least, value, used = interval, mean * scale, found * scale
-                basis = f"category {template} of {len(found)}"
+                basis, grounds = f"category {template} of {len(found)}", Grounds.CLASS
         if not len(run):
-            return Prediction(max(fallback, 1.0), basis="limit: no history")
+            return Prediction(max(fallback, 1.0), basis="limit: no history", grounds=Grounds.LIMIT)
         point = at_least_a_second(float(value if least < np.inf else run.mean()), limit)
-        return Prediction(point, LEVELS, sample_quantiles(used.tolist(), limit), basis)
+        return Prediction(point, LEVELS, sample_quantiles(used.tolist(), limit), basis, grounds)
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Notes requests and, when they end, run times."""
@@ -158,7 +181,7 @@ class SmithTemplates:
     def _interval(self, count: np.ndarray, variance: np.ndarray) -> np.ndarray:
         """Half-width of the 90 % confidence interval of a mean; NaN below two jobs."""
         degrees = np.clip(count - 1, 0, len(self.quantile) - 1).astype(int)
-        return self.quantile[degrees] * np.sqrt(variance / np.maximum(count, 1.0))
+        return np.asarray(self.quantile[degrees] * np.sqrt(variance / np.maximum(count, 1.0)))
 
 
 def _set(genome: np.ndarray) -> tuple[int, ...]:

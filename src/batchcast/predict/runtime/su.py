@@ -7,18 +7,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...events.event import END, SUBMIT, WITHDRAW, Event
+from ...events.event import End, Event, Submit, Withdraw
 from ...events.state import SystemState
 from ...job import JobRequest
 from ..day import size_and_hour
 from ..knn.fitness import score
 from ..knn.local import REGRESSIONS, local_estimate
 from ..knn.store import Rows
-from ..protocol import Prediction, at_least_a_second
+from ..limit import LargestLimit
+from ..protocol import Grounds, Prediction, at_least_a_second
 from ..spread import LEVELS, sample_quantiles
 from ..text_clusters import cluster_texts, nearest_text
 from ..warming import Warming
-from .requested import largest_limit, limit_or
 
 KS = (5, 10, 20, 40)
 ALPHAS = tuple(round(0.8 + 0.05 * step, 2) for step in range(25))
@@ -30,18 +30,48 @@ Cluster = tuple[str, int]
 class Su:
     """alpha times a regression over the k nearest jobs in the cluster of the job's user and name.
 
-    Source: Wang, Dai, Yu & Dong 2021, eqs. 1 to 5. Clusters: per user, k-means on edit distances of user_jobname (the
-    executable's number where the log has no names), see `text_clusters`; a user is clustered anew when a half more
-    distinct names have appeared, names in between join the nearest. Neighbours: by standardised (processors, sin and
-    cos of the hour of submission; an unknown is 1 away), among the cluster's last 2000 finished jobs; ties: the more
-    recent. Regression: `model` linear, forest or svr on those k, kept inside their range. A user without finished jobs
-    in a cluster yet: the same over the last 2000 of all. k and alpha are not printed; every `every` submissions (at the
-    beginning sooner, see `warming`) they are searched on the last `search` finished jobs, each predicted from what had
-    finished before its submission: smallest (sum|P - R|/sum R) / exp((1 - UR)^2), the trade of accuracy against
-    underestimates of Xu et al. 2018; `objective=mae` drops the second part. Departures: capped by the limit where
-    known. `utc_offset` turns the log's clock into local time, seconds. Quantiles: order statistics of the neighbours.
-    O(2000) and one small fit a prediction; `trained` lists each refit: what was found and how many fits it took.
+    Parameters
+    ----------
+    model
+        `linear`, `forest` or `svr`, fitted to the k neighbours and kept inside their range.
+    every
+        Submissions between two searches of k and alpha, at least 1; sooner at the beginning, see `warming`.
+    search
+        Finished jobs on which they are searched, at least 1.
+    objective
+        `balanced`: (sum|P - R|/sum R) / exp((1 - UR)^2), the trade of Xu et al. 2018; `mae` drops the second part.
+    clusters
+        Whether names are clustered at all.
+    utc_offset
+        Turns the log's clock into local time, seconds.
+    seed
+        Of k-means and of the models that draw.
 
+    Raises
+    ------
+    ValueError
+        For another model or a number below 1.
+
+    Notes
+    -----
+    Equations 1 to 5 of the source. Clusters: per user, k-means on edit distances of user_jobname (the executable's
+    number where the log has no names), see `text_clusters`; a user is clustered anew when a half more distinct
+    names have appeared, names in between join the nearest. Neighbours: by standardised (processors, sin and cos of
+    the hour of submission; an unknown is 1 away), among the cluster's last 2000 finished jobs; ties: the more
+    recent. A user without finished jobs in a cluster yet: the same over the last 2000 of all. k and alpha are not
+    printed: each job of the search is predicted from what had finished before its submission. Departures: capped by
+    the limit where known. Quantiles: order statistics of the neighbours. O(2000) and one small fit a prediction;
+    `trained` lists each refit: what it found and how many fits it took.
+
+    References
+    ----------
+    Wang, Dai, Yu, Dong, Predicting running time of aerodynamic jobs in HPC system by combining supervised and
+    unsupervised learning method, 2021.
+    Xu, Xiong, Xiao, On-line prediction of application run time using schedule historical data, 2018,
+    doi:10.3969/j.issn.1001-3695.2018.08.0624.
+
+    Examples
+    --------
     >>> from batchcast.events.event import End
     >>> job = JobRequest(0, 1, 0.0, 1.0, 600.0, float("nan"), user_id="ada", job_name="wing")
     >>> method, state = Su(model="linear"), SystemState()
@@ -78,7 +108,7 @@ class Su:
         self.utc_offset = utc_offset
         self.seed = seed
         self.k, self.alpha = 10, 1.0
-        self.largest = 0.0
+        self.limits = LargestLimit()
         self.centre, self.spread = np.zeros(3), np.ones(3)
         self.finished = Rows(values=(3, np.float64), run=(0, np.float64), limit=(0, np.float64), done=(0, np.int64))
         self.clusters_of_end: list[Cluster] = []
@@ -98,26 +128,26 @@ class Su:
         if not len(near):
             near, basis = self._near(NOBODY, self._feature(job), self.k, self.finished.length), "of all jobs"
         if not len(near):
-            return Prediction(at_least_a_second(limit_or(job.req_time, self.largest)), basis="limit: no history")
+            return self.limits.forecast(job)
         run = self.finished["run"][near]
         point = at_least_a_second(self.alpha * self._regress(near, self._feature(job)), job.req_time)
         quantiles = sample_quantiles(run.tolist(), job.req_time)
-        return Prediction(point, LEVELS, quantiles, f"{self.model} over the {len(near)} nearest {basis}")
+        return Prediction(point, LEVELS, quantiles, f"{self.model} over the {len(near)} nearest {basis}", Grounds.MODEL)
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Submit: the user's names, and how much had finished by then. End: the run time joins its cluster."""
-        if event.kind == SUBMIT:
-            job: JobRequest = event.job  # type: ignore[union-attr]
+        if isinstance(event, Submit):
+            job: JobRequest = event.job
             user, text = user_and_text(job)
-            self.largest = largest_limit(self.largest, job.req_time)
+            self.limits.note(job.req_time)
             self.submitted += 1
             self.open[job.row] = self.finished.length
             self.names.setdefault(user, Counter())[text] += 1
             self.label.setdefault(user, {}).setdefault(text, self._cluster(user, text)[1])
-        elif event.kind == END:
-            self._end(event.job, event.run_time)  # type: ignore[union-attr]
-        elif event.kind == WITHDRAW:
-            self.open.pop(event.job.row, None)  # type: ignore[union-attr]
+        elif isinstance(event, End):
+            self._end(event.job, event.run_time)
+        elif isinstance(event, Withdraw):
+            self.open.pop(event.job.row, None)
 
     def refit(self, now: float) -> None:
         """Cluster the users whose names grew, standardise anew, search k and alpha on the past; when it is due."""

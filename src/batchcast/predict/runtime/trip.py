@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from ...events.event import END, SUBMIT, Event
+from ...events.event import End, Event, Submit
 from ...events.state import SystemState
 from ...job import JobRequest
 from ..day import ABSURD
-from ..fields import class_key
-from ..protocol import Prediction, at_least_a_second
+from ..gate import class_key
+from ..limit import LargestLimit
+from ..protocol import Grounds, Prediction, at_least_a_second
 from ..spread import LEVELS
 from ..tobit import Tobit, fit_tobit
-from .requested import largest_limit, limit_or
 
 Z = tuple(NormalDist().inv_cdf(level) for level in LEVELS)
 Past = tuple[float, float, float]
@@ -26,14 +26,41 @@ Past = tuple[float, float, float]
 class Trip:
     """The request, or a Tobit regression censored at the request over the jobs of the same user, project and name.
 
-    Source: Fan et al. 2017 as described in Wang et al. 2021. Project: the account, else the group; name: the job's
-    name, else its executable. Fewer than `count` finished such jobs: the request. Mean accuracy of their requests (run
-    over request, at most 1) above `trust`: the request. Else log run time on log processors and log request, a job that
-    reached its request counting as censored there; the point is the median, not above the request. The thresholds and
-    features are ours, the description gives none. Classes with news are fitted anew every `every` submissions on their
-    last `window` jobs; until its first fit a class gets the request. Jobs without a request: the largest seen, and no
+    Parameters
+    ----------
+    count
+        Finished jobs of a kind before anything but the request is answered, at least 1.
+    trust
+        Mean accuracy of the requests above which the request is answered, in [0, 1].
+    window
+        The last so many jobs of a kind teach, at least `count`.
+    every
+        Submissions between two rounds of fits, at least 1.
+
+    Raises
+    ------
+    ValueError
+        For a number outside its range.
+
+    Notes
+    -----
+    As Wang et al. 2021 describe the method. Project: the account, else the group; name: the job's name, else its
+    executable. Accuracy of a request: run over request, at most 1. Log run time on log processors and log request,
+    a job that reached its request counting as censored there; the point is the median, not above the request. The
+    thresholds and features are ours, the description gives none. Kinds with news are fitted anew on their last
+    `window` jobs; until its first fit a kind gets the request. Jobs without a request: the largest seen, and no
     censoring. Quantiles: the fitted log-normal's. O(1) a prediction; `trained` counts the fits of each refit.
 
+    References
+    ----------
+    Fan, Rich, Allcock, Papka, Lan, Trade-off between prediction accuracy and underestimation rate in job runtime
+    estimates, IEEE CLUSTER 2017, doi:10.1109/CLUSTER.2017.11.
+    Wang, Dai, Yu, Dong, Predicting running time of aerodynamic jobs in HPC system by combining supervised and
+    unsupervised learning method, 2021.
+    Tobin, Estimation of relationships for limited dependent variables, 1958, doi:10.2307/1907382.
+
+    Examples
+    --------
     >>> Trip().predict(JobRequest(0, 1, 0.0, 1.0, 600.0, float("nan"), user_id="ada"), SystemState()).point
     600.0
     """
@@ -48,7 +75,7 @@ class Trip:
         self.trust = trust
         self.window = window
         self.refit_every_jobs = every
-        self.largest = 0.0
+        self.limits = LargestLimit()
         self.past: dict[tuple[Any, ...], deque[Past]] = {}
         self.fits: dict[tuple[Any, ...], Tobit] = {}
         self.news: dict[tuple[Any, ...], None] = {}
@@ -56,36 +83,38 @@ class Trip:
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The request or the regression's median."""
-        limit = limit_or(job.req_time, self.largest)
+        limit = self.limits.of(job.req_time)
         key = kind_of(job)
         fit, past = self.fits.get(key), self.past.get(key, ())
         if fit is None or len(past) < self.count:
-            return Prediction(at_least_a_second(limit), basis="limit: too little history of this kind")
+            return self.limits.forecast(job, "limit: too little history of this kind")
         accuracy = sum(min(run / max(asked, 1.0), 1.0) for _, asked, run in past) / len(past)
         if accuracy > self.trust:
-            return Prediction(at_least_a_second(limit), basis="limit: it was good before")
+            return self.limits.forecast(job, "limit: it was good before")
         middle = fit.mean(np.array([_log(job.procs), _log(limit)]))
         values = [at_least_a_second(math.exp(min(middle + z * fit.sigma, 40.0)), limit) for z in (0.0, *Z)]
-        return Prediction(values[0], LEVELS, tuple(values[1:]), f"Tobit over {len(past)} jobs of this kind")
+        return Prediction(
+            values[0], LEVELS, tuple(values[1:]), f"Tobit over {len(past)} jobs of this kind", Grounds.MODEL
+        )
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Keeps the last jobs of each kind."""
-        if event.kind == END:
-            job: JobRequest = event.job  # type: ignore[union-attr]
-            run: float = event.run_time  # type: ignore[union-attr]
+        if isinstance(event, End):
+            job: JobRequest = event.job
+            run: float = event.run_time
             key = kind_of(job)
             asked = job.req_time if 0 < job.req_time < math.inf else math.inf
             self.past.setdefault(key, deque(maxlen=self.window)).append((job.procs, asked, run))
             self.news[key] = None
-        elif event.kind == SUBMIT:
-            self.largest = largest_limit(self.largest, event.job.req_time)  # type: ignore[union-attr]
+        elif isinstance(event, Submit):
+            self.limits.note(event.job.req_time)
 
     def refit(self, now: float) -> None:
         """Fit the kinds that have news and enough history."""
         due = [key for key in self.news if len(self.past[key]) >= self.count]
         for key in due:
             past = np.array(self.past[key])
-            asked = np.where(np.isinf(past[:, 1]), max(self.largest, 1.0), past[:, 1])
+            asked = np.where(np.isinf(past[:, 1]), max(self.limits.seconds, 1.0), past[:, 1])
             run = np.maximum(past[:, 2], 1.0)
             table = np.array([[_log(procs), _log(limit)] for procs, limit in zip(past[:, 0], asked)])
             self.fits[key] = fit_tobit(table, np.log(run), run >= np.maximum(past[:, 1], 1.0))

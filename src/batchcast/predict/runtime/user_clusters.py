@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ...events.event import END, SUBMIT, Event
+from ...events.event import End, Event, Submit
 from ...events.state import SystemState
 from ...job import JobRequest
-from ..fields import class_key
-from ..protocol import Prediction, at_least_a_second
+from ..gate import class_key
+from ..limit import LargestLimit
+from ..protocol import Grounds, Prediction, at_least_a_second
 from ..spread import LEVELS, sample_quantiles
-from .requested import largest_limit, limit_or
 
 KEPT = 50
 
@@ -51,15 +51,42 @@ class Behaviour:
 class UserClusters:
     """Exponential smoothing of run times within the cluster of the job's user; clusters by how users submit.
 
-    Source: the baseline "UBCETE" of Wu et al. 2019; its details are not public, so this is a baseline of that kind and
-    no reproduction. Every `every` submissions the users seen so far are clustered by k-means (scikit-learn) on
-    standardised (mean log inter-arrival time, mean log2 processors, share of repeated requests), k = `clusters` or the
-    number of users if smaller; the smoothed value of a cluster, s = smoothing * R + (1 - smoothing) * s, is rebuilt
-    from the last `memory` finished jobs and then follows each End. `keys` says whose behaviour is clustered (any
-    columns known at submission). A user not yet in a cluster is smoothed alone, then everybody's, then the limit.
+    Parameters
+    ----------
+    keys
+        Whose behaviour is clustered: columns known at submission.
+    clusters
+        Clusters at most, at least 1.
+    smoothing
+        Weight of the newest run time, in (0, 1].
+    every
+        Submissions between two clusterings, at least 1.
+    memory
+        Finished jobs from which smoothed values are rebuilt, at least 1.
+    seed
+        Of k-means.
+
+    Raises
+    ------
+    ValueError
+        For a number outside its range.
+
+    Notes
+    -----
+    The baseline "UBCETE" of the source, whose details are not public: a baseline of that kind and no reproduction.
+    Users seen so far are clustered by k-means (scikit-learn) on standardised (mean log inter-arrival time, mean
+    log2 processors, share of repeated requests), k = `clusters` or the number of users if smaller; the smoothed
+    value of a cluster, s = smoothing * R + (1 - smoothing) * s, is rebuilt from the last `memory` finished jobs and
+    then follows each End. A user not yet in a cluster is smoothed alone, then everybody's, then the limit.
     Quantiles: the cluster's last 50 run times. Point kept between one second and the limit. O(1) a prediction; a
     refit costs O(users * clusters + memory), and `trained` lists each.
 
+    References
+    ----------
+    Wu, Shen, Zhang, Liao, Wang, Li, Runtime prediction of jobs for backfilling optimization, 2019.
+
+    Examples
+    --------
     >>> from batchcast.events.event import End
     >>> job, state = JobRequest(0, 1, 0.0, 1.0, 600.0, float("nan"), user_id="ada"), SystemState()
     >>> method = UserClusters(smoothing=0.5)
@@ -88,7 +115,7 @@ class UserClusters:
         self.smoothing = smoothing
         self.refit_every_jobs = every
         self.seed = seed
-        self.largest = 0.0
+        self.limits = LargestLimit()
         self.behaviours: dict[tuple[Any, ...], Behaviour] = {}
         self.finished: deque[tuple[tuple[Any, ...], float]] = deque(maxlen=memory)
         self.cluster_of: dict[tuple[Any, ...], int] = {}
@@ -100,23 +127,25 @@ class UserClusters:
         """The smoothed run time of the user's cluster."""
         key = class_key(job, self.keys)
         cluster: Any = self.cluster_of.get(key, key)
+        grounds = Grounds.CLASS if key in self.cluster_of else Grounds.OWN_HISTORY
         basis = f"cluster of users who submit alike ({cluster})" if key in self.cluster_of else "same user, no cluster"
         if cluster not in self.smooth:
-            cluster, basis = None, "all users"
+            cluster, basis, grounds = None, "all users", Grounds.EVERYONE
         if cluster not in self.smooth:
-            return Prediction(at_least_a_second(limit_or(job.req_time, self.largest)), basis="limit: no history")
+            return self.limits.forecast(job)
         point = at_least_a_second(self.smooth[cluster], job.req_time)
-        return Prediction(point, LEVELS, sample_quantiles(self.recent[cluster], job.req_time), "smoothed: " + basis)
+        quantiles = sample_quantiles(self.recent[cluster], job.req_time)
+        return Prediction(point, LEVELS, quantiles, "smoothed: " + basis, grounds)
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Submit: how its user submits. End: smooth the user's cluster and everybody's."""
-        if event.kind == END:
-            key, run = class_key(event.job, self.keys), event.run_time  # type: ignore[union-attr]
+        if isinstance(event, End):
+            key, run = class_key(event.job, self.keys), event.run_time
             self.finished.append((key, run))
             self._learn(key, run)
-        elif event.kind == SUBMIT:
-            job: JobRequest = event.job  # type: ignore[union-attr]
-            self.largest = largest_limit(self.largest, job.req_time)
+        elif isinstance(event, Submit):
+            job: JobRequest = event.job
+            self.limits.note(job.req_time)
             self.behaviours.setdefault(class_key(job, self.keys), Behaviour()).submitted(job)
 
     def refit(self, now: float) -> None:

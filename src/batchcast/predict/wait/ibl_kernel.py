@@ -5,25 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from ...events.event import END, START, SUBMIT, WITHDRAW
-from .ledger import (
-    IN_QUEUE,
-    IN_RUN,
-    NO_LIMIT,
-    QUEUE_PROCS,
-    QUEUE_WORK,
-    RUN_ENDS,
-    RUN_PROCS,
-    end_job,
-    free_procs,
-    learn_wait,
-    leave_queue,
-    note_gap,
-    start_job,
-    submit_job,
-)
+from ...compiled import allocating, kernel
+from ...compiled.arrays import Record
+from ...events.event import SUBMIT
+from ...events.kernel import free_procs, jobs_of, queue_of, tell, users_of
+from ...events.record import LEFT, NO_LIMIT
 
 NUMBERS = (
     "processors",
@@ -53,14 +40,6 @@ class Attributes(NamedTuple):
     names: np.ndarray
 
 
-class Users(NamedTuple):
-    """One entry a user: queued and running jobs, last learned wait (log scale)."""
-
-    queued: np.ndarray
-    running: np.ndarray
-    last_wait: np.ndarray
-
-
 class Instances(NamedTuple):
     """A ring of learned jobs: attributes by column, waits, and [entries, next place]."""
 
@@ -75,51 +54,68 @@ def blank_attributes(capacity: int) -> Attributes:
     return Attributes(np.zeros((len(NUMBERS), capacity), np.float32), np.zeros((len(NAMES), capacity), np.int32))
 
 
-def blank_users(capacity: int) -> Users:
-    """Room for so many users."""
-    return Users(np.zeros(capacity), np.zeros(capacity), np.zeros(capacity))
-
-
 def blank_instances(window: int) -> Instances:
     """Room for the latest `window` learned jobs."""
     numbers, names = blank_attributes(window)
     return Instances(numbers, names, np.zeros(window), np.zeros(2, np.int64))
 
 
-@njit(cache=True)
-def scale(value):
+@kernel
+def scale(value: float) -> float:
     """log2(1 + value) of what is not negative."""
-    return np.log2(1.0 + max(value, 0.0))
+    logarithm: float = np.log2(1.0 + max(value, 0.0))
+    return logarithm
 
 
-@njit(cache=True)
-def describe(jobs, tally, users, user, now, procs, limit, submits, into):
-    """The numeric attributes of a job submitted now; `submits` is the sum of the queue's submit times."""
-    count, total = tally.counts, tally.total
-    waiting = count[IN_QUEUE]
+@allocating
+def describe(
+    s: Record, user: int, last_wait: float, now: float, procs: float, limit: float, in_queue: bool, into: np.ndarray
+) -> None:
+    """The numeric attributes of a job submitted now, `in_queue` already or not; `user` is its code, -1 never seen."""
+    jobs, queue = jobs_of(s), queue_of(s)
+    end = s.queue_end - 1 if in_queue else s.queue_end
+    waiting = end - s.queue_first
+    queued_procs = s.before_procs if in_queue else s.queued_procs
+    queued_work = s.before_work if in_queue else s.queued_work
+    submits = s.before_submits if in_queue else s.queued_submits
     ahead = 0.0
-    for k in range(waiting):
-        j = jobs.queue[k]
-        if jobs.procs[j] < procs or jobs.limit[j] < limit:
-            ahead += jobs.procs[j]
-    free = free_procs(tally)
+    for k in range(s.queue_first, end):
+        job = jobs[queue[k]]
+        if job.procs < procs or job.limit < limit:
+            ahead += job.procs
+    free = free_procs(s)
     into[0] = scale(procs)
     into[1] = scale(limit) if limit < NO_LIMIT else 0.0
     into[2] = scale(free) if free == free else 0.0
     into[3] = scale(waiting)
-    into[4] = scale(total[QUEUE_PROCS])
-    into[5] = scale(total[QUEUE_WORK])
-    into[6] = scale(count[IN_RUN])
-    into[7] = scale(total[RUN_ENDS] - now * total[RUN_PROCS])
+    into[4] = scale(queued_procs)
+    into[5] = scale(queued_work)
+    into[6] = scale(s.running_end - s.running_first)
+    into[7] = scale(s.running_ends - now * s.running_procs)
     into[8] = scale(now - submits / waiting) if waiting > 0 else 0.0
-    into[9] = scale(users.queued[user])
-    into[10] = scale(users.running[user])
-    into[11] = users.last_wait[user]
+    into[9] = scale(users_of(s)[user].queued - in_queue) if user >= 0 else 0.0
+    into[10] = scale(users_of(s)[user].running) if user >= 0 else 0.0
+    into[11] = last_wait
     into[12] = scale(ahead)
     into[13] = now / DAY_S
 
 
-@njit(cache=True)
+@allocating
+def describe_now(
+    state: np.ndarray,
+    user: int,
+    last_wait: float,
+    now: float,
+    procs: float,
+    limit: float,
+    in_queue: bool,
+    into: np.ndarray,
+) -> None:
+    """`describe` for a clock that tells events one by one."""
+    describe(state[0], user, last_wait, now, procs, limit, in_queue, into)
+
+
+@kernel
 def push(instances, numbers, names, wait):
     """The latest learned job takes the oldest one's place."""
     window = len(instances.wait)
@@ -133,9 +129,9 @@ def push(instances, numbers, names, wait):
     instances.used[1] = (place + 1) % window
 
 
-@njit(cache=True)
+@allocating
 def distances(instances, numbers, names, number_weights, name_weights, into):
-    """Squared heterogeneous Euclidean-overlap distances to every instance; an unknown name equals nothing."""
+    """Squared heterogeneous Euclidean-overlap distances to every instance; an unknown name (0, -1) equals nothing."""
     size = instances.used[0]
     for low in range(0, size, BLOCK):  # a block of distances stays in the innermost cache over all attributes
         part = into[low : min(low + BLOCK, size)]
@@ -152,10 +148,36 @@ def distances(instances, numbers, names, number_weights, name_weights, into):
             if weight > 0:
                 coded = instances.names[f][low : low + len(part)]
                 for j in range(len(part)):
-                    part[j] += weight if coded[j] != name or name < 0 else np.float32(0.0)
+                    part[j] += weight if coded[j] != name or name <= 0 else np.float32(0.0)
 
 
-@njit(cache=True)
+@kernel
+def unscaled(value):
+    """What `scale` was given, to a sixteenth: compilers differ in the last bits of a power, an answer must not."""
+    return np.floor(np.exp2(np.float64(value)) * 16.0 + 0.5) / 16.0 - 1.0
+
+
+@allocating
+def distances_by_range(instances, numbers, names, number_weights, name_weights, into):
+    """The literal squared distance: numbers on their own scale over the range of the instances, names 0 or 1."""
+    size = instances.used[0]
+    into[:size] = np.float32(0.0)
+    for f in range(len(numbers)):
+        if number_weights[f] > 0:
+            column = instances.numbers[f][:size]
+            low, high = unscaled(column.min()), unscaled(column.max())
+            if high > low:
+                value = unscaled(numbers[f])
+                for j in range(size):
+                    apart = (unscaled(column[j]) - value) / (high - low)
+                    into[j] += np.float32(number_weights[f] * apart * apart)
+    for f in range(len(names)):
+        for j in range(size):
+            if instances.names[f][j] != names[f] or names[f] <= 0:
+                into[j] += np.float32(name_weights[f])
+
+
+@kernel
 def nearest(instances, apart, k, near, near_apart):
     """The k nearest instances, nearest first, the later learned first among equals; returns how many."""
     size, last = instances.used[0], instances.used[1] - 1
@@ -179,7 +201,7 @@ def nearest(instances, apart, k, near, near_apart):
     return found
 
 
-@njit(cache=True)
+@allocating
 def weighted_median(instances, near, near_apart, k):
     """The wait at which half of the weight 1/(distance + 0.01) of the k nearest is reached."""
     waits, weight = np.empty(k), np.empty(k)
@@ -197,12 +219,32 @@ def weighted_median(instances, near, near_apart, k):
     return waits[order[k - 1]]
 
 
-@njit(cache=True)
-def answer(instances, numbers, names, number_weights, name_weights, k, wide, level, apart, near, near_apart):
-    """Point (s) from the k nearest, bound (s): the level's quantile among the `wide` nearest, never below the point."""
-    distances(instances, numbers, names, number_weights, name_weights, apart)
+@kernel
+def weighted_mean(instances, near, near_apart, k):
+    """The mean wait of the k nearest, weighed by 1/(distance + 0.01)."""
+    total, weights = 0.0, 0.0
+    for a in range(k):
+        weight = 1.0 / (np.sqrt(near_apart[a]) + 0.01)
+        total += weight * instances.wait[near[a]]
+        weights += weight
+    return total / weights
+
+
+@allocating
+def answer(instances, numbers, names, number_weights, name_weights, k, literal, wide, level, apart, near, near_apart):
+    """Point (s) from the k nearest, bound (s): the level's quantile among the `wide` nearest, never below the point.
+
+    `literal`: distances over ranges and a weighted mean, as the paper has them; else log scales and a weighted median.
+    """
+    if literal:
+        distances_by_range(instances, numbers, names, number_weights, name_weights, apart)
+    else:
+        distances(instances, numbers, names, number_weights, name_weights, apart)
     found = nearest(instances, apart, max(k, wide), near, near_apart)
-    point = weighted_median(instances, near, near_apart, min(k, found))
+    if literal:
+        point = weighted_mean(instances, near, near_apart, min(k, found))
+    else:
+        point = weighted_median(instances, near, near_apart, min(k, found))
     if wide == 0:
         return point, point
     waits = np.empty(min(wide, found))
@@ -213,42 +255,36 @@ def answer(instances, numbers, names, number_weights, name_weights, k, wide, lev
     return point, max(point, waits[rank - 1])
 
 
-@njit(cache=True)
-def collect_log(time, kind, index, procs, limit, waits, user, jobs, tally, users, attributes, learned, known):
+@allocating
+def collect_log(
+    state: np.ndarray,
+    requests: np.ndarray,
+    events: np.ndarray,
+    left_teach: bool,
+    last_wait: np.ndarray,
+    numbers: np.ndarray,
+    learned: np.ndarray,
+    known: np.ndarray,
+) -> int:
     """A whole log's attributes; `learned` gets the jobs in order of learning, `known` how many were at a submission."""
-    submits, count, before = 0.0, 0, -np.inf
-    for e in range(len(time)):
-        i, now = index[e], time[e]
-        note_gap(jobs, tally, now - before)
-        before = now
-        if kind[e] == SUBMIT:
-            describe(jobs, tally, users, user[i], now, procs[i], limit[i], submits, attributes.numbers[:, i])
+    s, count = state[0], 0
+    for e in range(len(events)):
+        i = events[e].entry
+        job = requests[i]
+        if events[e].rank == SUBMIT:
+            describe(s, job.user, last_wait[job.user], events[e].time, job.procs, job.limit, False, numbers[:, i])
             known[i] = count
-            submit_job(jobs, tally, i, now, procs[i], limit[i])
-            users.queued[user[i]] += 1
-            submits += now
-            continue
-        if kind[e] == END:
-            end_job(jobs, tally, i)
-            users.running[user[i]] -= 1
-            continue
-        if kind[e] == START:
-            start_job(jobs, tally, i, now)
-            users.running[user[i]] += 1
-        elif kind[e] == WITHDRAW:
-            leave_queue(jobs, tally, i)
-        users.queued[user[i]] -= 1
-        submits -= jobs.submit[i]
-        if learn_wait(jobs, tally, i, waits[i]):
-            users.last_wait[user[i]] = scale(waits[i])
+        tell(s, requests, events[e])
+        if s.taught == s.taught and (left_teach or jobs_of(s)[i].lesson != LEFT):
+            last_wait[job.user] = scale(s.taught)
             learned[count] = i
             count += 1
     return count
 
 
-@njit(cache=True)
+@allocating
 def answer_log(
-    attributes, wait, learned, known, ask, first_tuned, weights, tuned, instances, level, wide, points, bounds
+    attributes, wait, learned, known, ask, first_tuned, weights, tuned, literal, instances, level, wide, points, bounds
 ):
     """Answers for the jobs asked for: `weights` before job `first_tuned`, `tuned` from it on.
 
@@ -267,7 +303,7 @@ def answer_log(
             number_weights, name_weights, k = tuned if i >= first_tuned else weights
             points[i], bounds[i] = answer(
                 *(instances, attributes.numbers[:, i], attributes.names[:, i], number_weights, name_weights),
-                *(k, wide, level, apart, near, near_apart),
+                *(k, literal, wide, level, apart, near, near_apart),
             )
 
 
@@ -291,7 +327,7 @@ def search_weights(
     def loss(weights: tuple[np.ndarray, np.ndarray, int]) -> float:
         points, bounds = np.zeros(len(known)), np.zeros(len(known))
         answer_log(
-            *(attributes, wait, learned, known, queries, 0, weights, weights, blank_instances(window), 0.95, 0),
+            *(attributes, wait, learned, known, queries, 0, weights, weights, False, blank_instances(window), 0.95, 0),
             *(points, bounds),
         )
         return float(np.mean(np.abs(np.log(points[queries] + 60.0) - truth)))

@@ -8,14 +8,14 @@ from collections.abc import Hashable, Iterable
 from typing import Literal
 
 import numpy as np
-from numba import njit
 
+from ...compiled import allocating
 from ...events.event import Event
-from ...events.state import SystemState
+from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
-from ..protocol import Prediction, at_least_a_second
-from .census import Cancelled, Census, guess
-from .recent_wait import size_class
+from ...metrics.accuracy import size_class_of
+from ..protocol import Grounds, Prediction, at_least_a_second
+from .groups import QueuedByGroup, guess
 
 LONGEST_S = 1e8
 BINS = 128
@@ -59,7 +59,7 @@ class LogUniform:
             raise ValueError("keep is at least 1 wait, or 0 for all")
         self.level, self.by, self.need = level, by, need
         self.keep = KEEP[reading] if keep is None else keep
-        self.census = Census(cancelled)
+        self.queued = QueuedByGroup(cancelled)
         self.histories: dict[Hashable, deque[int]] = {None: deque()}
         self.counts: dict[Hashable, np.ndarray] = {None: np.zeros(BINS)}
 
@@ -69,21 +69,22 @@ class LogUniform:
         if len(self.histories.get(group, ())) < self.need:
             group = None
         learned = len(self.histories[group])
-        queues = tuple(self.census.submits) if group is None else (group,)
+        queues = tuple(self.queued.submits) if group is None else (group,)
         if learned == 0:
-            oldest = max((self.census.elapsed(k, at.now) for k in queues), default=0.0)
+            oldest = max((self.queued.elapsed(k, at.now) for k in queues), default=0.0)
             point, basis = guess(job, at, oldest)
-            return Prediction(point, (self.level,), (point,), basis)
+            return Prediction(point, (self.level,), (point,), basis, Grounds.NO_HISTORY)
         counts, censored = self.counts[group], self._censored(queues, at.now)
         point, bound = fitted(counts, censored, 0.5), fitted(counts, censored, self.level)
         basis = f"log-uniform fit to {learned} waits" + ("" if group is None else f" of the same {self.by}")
-        return Prediction(at_least_a_second(point), (self.level,), (at_least_a_second(max(bound, point)),), basis)
+        bound = at_least_a_second(max(bound, point))
+        return Prediction(at_least_a_second(point), (self.level,), (bound,), basis, Grounds.MODEL)
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Counts each learned wait into its bin."""
         job = getattr(event, "job", None)
         group = None if job is None else self._group(job)
-        wait = self.census.observe(event, at, group)
+        wait = self.queued.observe(event, at, group)
         if wait is not None:
             for history in {group, None}:
                 self._learn(history, bin_of(wait))
@@ -97,15 +98,15 @@ class LogUniform:
             counts[history.popleft()] -= 1
 
     def _group(self, job: JobRequest) -> Hashable:
-        return {"all": None, "size": size_class(job.procs), "queue": job.queue_id}[self.by]
+        return {"all": None, "size": size_class_of(job.procs), "queue": job.queue_id}[self.by]
 
     def _censored(self, queues: Iterable[Hashable], now: float) -> np.ndarray:
         longer = np.zeros(BINS + 1)
         for k in queues:
-            oldest = self.census.elapsed(k, now)
+            oldest = self.queued.elapsed(k, now)
             if oldest > 0:
                 for b in range(bin_of(oldest) + 1):
-                    longer[b] += self.census.longer(k, LEAST[b], now)
+                    longer[b] += self.queued.longer(k, LEAST[b], now)
         return longer[:-1] - longer[1:]
 
 
@@ -118,7 +119,7 @@ def bin_of(wait: float) -> int:
     return min(int(math.log(max(wait, 1.0)) / STEP), BINS - 1)
 
 
-@njit(cache=True)
+@allocating
 def fitted(counts: np.ndarray, censored: np.ndarray, level: float) -> float:
     """A quantile (seconds) of the log-uniform line through binned waits; `censored` jobs wait at least their bin.
 

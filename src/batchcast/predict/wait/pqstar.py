@@ -5,28 +5,18 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
+from msgspec.structs import replace
 
-from ...events.event import SUBMIT, Event
-from ...events.recorded import Forecasts, replay, timeline
-from ...events.state import SystemState
+from ...events.event import Capacity, Event, Submit
+from ...events.record import Columns, clean_request, requests_of
+from ...events.recorded import Forecasts, replay, timeline, told_events
+from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
 from ...table import Trace
-from ..protocol import Prediction
+from ..protocol import Grounds, Prediction
 from ..registry import make, takes
 from . import pqstar_kernel as kernel
 from . import pqstar_memory as memory
-from .ledger import (
-    RUN_PROCS,
-    RUNNING,
-    Ledger,
-    blank_jobs,
-    blank_tally,
-    clean_requests,
-    grown,
-    known_limit,
-    known_procs,
-    told_waits,
-)
 
 BASIS = (
     "",
@@ -77,7 +67,7 @@ class PQStar:
         large: Literal["strict", "root"] = "strict",
         point: Literal["median", "threshold"] = "median",
         missing: Literal["passes", "fails"] = "passes",
-        cancelled: Literal["count", "skip"] = "count",
+        cancelled: Cancelled = "count",
         fallback: str = "ibl",
         depth: int = 100,
         level: float = 0.95,
@@ -86,8 +76,8 @@ class PQStar:
             raise ValueError("threshold is at least 1 second")
         if depth < 1:
             raise ValueError("depth is at least 1 job")
-        self.reading, self.fallback_name, self.level = reading, fallback, level
-        self.rules = kernel.Rules(
+        self.reading, self.falls_back_to, self.level = reading, fallback, level
+        self.rules = memory.Rules(
             float(threshold),
             large == "strict",
             reading == "text",
@@ -95,74 +85,50 @@ class PQStar:
             missing == "passes",
             point == "median",
             depth,
+            cancelled == "count",
         )
         self.fallback = None if fallback == "none" else made_alike(fallback, cancelled)
         if self.fallback is not None and hasattr(self.fallback, "refit"):
             self.refit, self.refit_every_jobs = self.fallback.refit, self.fallback.refit_every_jobs
-        self.ledger = Ledger(cancelled)
-        self.seen, self.cells, self.classes = memory.blank_seen(1024), memory.blank_cells(64), memory.blank_classes(64)
+        self.uses = getattr(self.fallback, "uses", ())  # whoever made this method checks them
+        self.histories = memory.Histories(self.rules)
+        self.noted = 0
         self.cell_of: dict[tuple[float, float], int] = {}
         self.class_of: dict[float, int] = {}
-        self.peak, self.large, self.large_now = 0.0, kernel.large_from(0.0, self.rules.strict_large), 0
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The mark's median and threshold, else the fallback's answer; `basis` names the history and criterion."""
-        procs, limit = known_procs(job.procs), known_limit(job.req_time)
-        book = self.ledger
-        mark, point, _ = kernel.judge(
-            *(book.jobs, book.tally, self.seen, self.cells, self.classes, self.large_now, at.now, procs, limit),
-            *(self.class_of.get(procs, -1), self.rules),
-        )
+        procs, limit = clean_request(job)
+        klass = self.class_of.get(procs, -1)
+        state = at.columns().record
+        mark, point, _ = kernel.judge(state, self.histories.record, at.now, procs, limit, klass)
         if mark != kernel.UNMARKED:
-            return Prediction(point, (self.level,), (self.rules.threshold,), BASIS[mark])
+            return Prediction(point, (self.level,), (self.rules.threshold,), BASIS[mark], Grounds.CLASS)
         if self.fallback is None:
-            return Prediction(self.rules.threshold, basis="not marked; fallback none")
-        answer = self.fallback.predict(job, at)
-        return answer._replace(basis=f"not marked; {self.fallback_name}: {answer.basis}")
+            return Prediction(self.rules.threshold, basis="not marked; fallback none", grounds=Grounds.CLASS)
+        answer: Prediction = self.fallback.predict(job, at)
+        return replace(answer, basis=f"not marked; {self.falls_back_to}: {answer.basis}", grounds=Grounds.FALLBACK)
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Submit: what it looked like; Start (and Withdraw, `cancelled=count`): the wait; all: queue and machine."""
-        book = self.ledger
-        request: JobRequest | None = getattr(event, "job", None)
-        entry = -1 if request is None else book.entry.get(request.row, -1)
-        ran = entry >= 0 and book.jobs.status[entry] == RUNNING
-        if request is not None and entry < 0:
-            self._note(request, event.time if event.kind == SUBMIT else request.submit_time)
-        book.observe(event, at)
-        i, jobs = book.job, book.jobs
-        if i >= 0:
-            self.large_now += (int(jobs.status[i] == RUNNING) - int(ran)) * int(jobs.procs[i] >= self.large)
-        if book.taught:
-            memory.note_wait(jobs, self.seen, self.cells, i, self.rules.threshold)
-        self._measure(at.total)
+        columns = at.columns()
+        if isinstance(event, Capacity) or at.entry(event) >= 0:
+            while self.noted < columns.record["entries"][0]:
+                self._note(columns)
+            if not isinstance(event, Submit):
+                kernel.note_event(columns.record, self.histories.record, -1, -1)
         if self.fallback is not None:
             self.fallback.observe(event, at)
 
-    def _note(self, job: JobRequest, now: float) -> None:
-        """Write down a submission just before the ledger takes it in."""
-        book, procs, limit = self.ledger, known_procs(job.procs), known_limit(job.req_time)
+    def _note(self, columns: Columns) -> None:
+        """Write down the next submission; more than one where this method was attached late."""
+        job = columns.jobs[self.noted]
+        procs, limit = float(job["procs"]), float(job["limit"])
         klass = self.class_of.setdefault(procs, len(self.class_of))
         cell = self.cell_of.setdefault((procs, limit), len(self.cell_of))
-        if klass >= len(self.classes.last):
-            self.classes = grown(self.classes, 2 * klass)
-        if cell >= len(self.cells.last):
-            self.cells = grown(self.cells, 2 * cell)
-        if len(book) >= len(self.seen.cell):
-            self.seen = grown(self.seen, 2 * len(book))
-        memory.note_submission(
-            *(book.jobs, book.tally, self.seen, self.cells, self.classes, self.large_now, now, procs, limit),
-            *(cell, klass),
-        )
-
-    def _measure(self, total: float) -> None:
-        """What counts as large follows the machine's size; while that is unknown, the most ever seen running."""
-        book = self.ledger
-        size = total if total == total else max(self.peak, float(book.tally.total[RUN_PROCS]))
-        if size != self.peak:
-            self.peak = size
-            large = kernel.large_from(size, self.rules.strict_large)
-            if large != self.large:
-                self.large, self.large_now = large, kernel.count_large(book.jobs, book.tally, large)
+        self.noted += 1
+        self.histories.make_room(self.noted + 1, cell + 1, klass + 1)
+        kernel.note_event(columns.record, self.histories.record, cell, klass)
 
     def predict_trace(
         self,
@@ -187,7 +153,7 @@ class PQStar:
             other = fallback_answers(self.fallback, trace, protocol, procs, total, rest)
             points = np.where(rest, other.points, points)
             bounds = np.where(rest, other.quantiles[:, -1], bounds) if other.levels else bounds
-            basis[rest] = [f"not marked; {self.fallback_name}: {other.basis[row]}" for row in np.flatnonzero(rest)]
+            basis[rest] = [f"not marked; {self.falls_back_to}: {other.basis[row]}" for row in np.flatnonzero(rest)]
         return Forecasts(points, (self.level,), bounds[:, None], basis.tolist())
 
     def marks(
@@ -200,23 +166,23 @@ class PQStar:
         ask: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Which history and criterion marks each job (0 none, 1 near, 2-4 mid, 5 far), its point, its near jobs."""
-        plan = timeline(trace, protocol)
-        sizes, limits = clean_requests(trace.procs(procs), trace.req_time)
-        waits = told_waits(trace.wait_time, trace.run_time, self.ledger.cancelled)
-        classes, klass = np.unique(sizes, return_inverse=True)
-        cells, cell = np.unique(np.stack([sizes, limits]), axis=1, return_inverse=True)
-        size = trace.info.max_procs if total is None else total
+        requests, codes = requests_of(trace, procs)
+        classes, klass = np.unique(requests["procs"], return_inverse=True)
+        cells, cell = np.unique(np.stack([requests["procs"], requests["limit"]]), axis=1, return_inverse=True)
         n = len(trace)
-        return kernel.replay_log(
-            *(plan.time, plan.kind, plan.index, sizes, limits, waits, cell.reshape(-1), klass.reshape(-1)),
-            *(blank_jobs(n + 1), blank_tally(size), memory.blank_seen(n + 1), memory.blank_cells(cells.shape[1] + 1)),
-            *(memory.blank_classes(len(classes) + 1), np.ones(n, bool) if ask is None else ask, self.rules),
-        )
+        state = Columns(trace.info.max_procs if total is None else total, n)
+        state.make_room(n, len(codes["user_id"]) + 1)
+        histories = memory.Histories(self.rules, n + 1, cells.shape[1] + 1, len(classes) + 1)
+        asked = np.ones(n, bool) if ask is None else ask
+        told = told_events(trace, timeline(trace, protocol))
+        records = (state.record, histories.record, requests, told)
+        return kernel.replay_log(*records, cell.reshape(-1), klass.reshape(-1), asked)
 
 
 def made_alike(fallback: str, cancelled: str) -> Any:
     """The fallback, taught by the same jobs where it can be told so."""
-    return make("wait", f"{fallback}:cancelled={cancelled}" if takes("wait", fallback, "cancelled") else fallback)
+    spec = f"{fallback}:cancelled={cancelled}" if takes("wait", fallback, "cancelled") else fallback
+    return make("wait", spec, known_at_submit=None)
 
 
 def fallback_answers(method: Any, trace: Trace, protocol: str, procs: str, total: float | None, ask: np.ndarray) -> Any:

@@ -2,230 +2,209 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numba import njit
 
-from ...events.event import END, START, SUBMIT, WITHDRAW
-from .ledger import (
-    HEAD,
-    JOBS,
-    QUEUED,
-    RUN_PROCS,
-    RUNNING,
-    SIZE,
-    STARTS,
-    end_job,
-    free_procs,
-    learn_wait,
-    leave_queue,
-    note_gap,
-    oldest_start,
-    start_job,
-    submit_job,
+from ...compiled import allocating, kernel
+from ...compiled.arrays import Record
+from ...events.event import SUBMIT
+from ...events.kernel import free_procs, jobs_of, oldest_start, tell
+from ...events.record import QUEUED
+from .pqstar_memory import (
+    SIMILAR_S,
+    cells_of,
+    classes_of,
+    count_large,
+    has_taught,
+    look_at_queue,
+    measure,
+    near_boundary,
+    note_submission,
+    note_wait,
+    seen_of,
 )
-from .pqstar_memory import SIMILAR_S, look_at_queue, near_boundary, note_submission, note_wait
 
 UNMARKED, NEAR, MID_SIZE, MID_LIMIT, MID_FREE, FAR = range(6)
 
 
-class Rules(NamedTuple):
-    """The reading, as numbers: threshold (s), strict sizes and ranks, quick evidence only, missing sides, depth."""
-
-    threshold: float
-    strict_large: bool
-    strict_rank: bool
-    quick_evidence: bool
-    missing_passes: bool
-    median_point: bool
-    depth: int
-
-
-@njit(cache=True)
-def large_from(size, strict):
-    """The smallest power of two not below (strict: above) the square root of the machine's processors."""
-    power = 1.0
-    while power * power < size or (strict and power * power == size):
-        power *= 2.0
-    return power
-
-
-@njit(cache=True)
-def mid_boundary(jobs, near, oldest):
+@kernel
+def mid_boundary(s: Record, near: int, oldest: float) -> int:
     """The last job before `near` whose running set was disjoint from the one now (-1: none): it lies outside.
 
     Disjoint exactly when every job running now started after that submission, so one bisection finds it.
     """
+    jobs = jobs_of(s)
     low, high = 0, near
     while low < high:
         middle = (low + high) // 2
-        if jobs.submit[middle] < oldest:
+        if jobs[middle].submit < oldest:
             low = middle + 1
         else:
             high = middle
     return low - 1
 
 
-@njit(cache=True)
-def evidence_since(cells, first_cell, limit, since, quick_only):
+@kernel
+def evidence_since(m: Record, first_cell: int, limit: float, since: int) -> bool:
     """Whether a similar started job was submitted at or after `since`."""
+    cells = cells_of(m)
     c = first_cell
     while c >= 0:
-        if abs(cells.limit[c] - limit) <= SIMILAR_S:
-            last = cells.last_quick[c] if quick_only else cells.last_started[c]
+        if abs(cells[c].limit - limit) <= SIMILAR_S:
+            last = cells[c].last_quick if m.quick_evidence else cells[c].last_started
             if last >= since:
                 return True
-        c = cells.next[c] - 1
+        c = cells[c].next - 1
     return False
 
 
-@njit(cache=True)
-def evidence_between(jobs, seen, cells, first_cell, limit, above, below, rules):
+@kernel
+def evidence_between(s: Record, m: Record, first_cell: int, limit: float, above: int, below: int) -> bool:
     """Whether a similar started job was submitted after `above` and before `below`."""
+    jobs, seen, cells = jobs_of(s), seen_of(m), cells_of(m)
     c = first_cell
     while c >= 0:
-        last = cells.last_quick[c] if rules.quick_evidence else cells.last_started[c]
-        if last > above and abs(cells.limit[c] - limit) <= SIMILAR_S:
-            j = cells.last[c]
+        last = cells[c].last_quick if m.quick_evidence else cells[c].last_started
+        if last > above and abs(cells[c].limit - limit) <= SIMILAR_S:
+            j = cells[c].last
             while j > above:
-                told = j < below and jobs.learned[j] == 1
-                if told and (not rules.quick_evidence or jobs.wait[j] <= rules.threshold):
+                taught = j < below and has_taught(m, jobs[j])
+                if taught and (m.quick_evidence == 0 or jobs[j].wait <= m.threshold):
                     return True
-                j = seen.before_in_cell[j]
-        c = cells.next[c] - 1
+                j = seen[j].before_in_cell
+        c = cells[c].next - 1
     return False
 
 
-@njit(cache=True)
-def rank_limits(jobs, seen, near, n, now, rules):
+@kernel
+def rank_limits(s: Record, m: Record, near: int, now: float) -> tuple[float, float]:
     """The two rank thresholds of the near history (infinity and -1 where the text leaves them open)."""
+    jobs, seen = jobs_of(s), seen_of(m)
     most_size, most_limit, least_size, least_limit = -1.0, -1.0, np.inf, np.inf
-    for j in range(near, n):
-        if jobs.status[j] == QUEUED:
-            quick, late = False, now - jobs.submit[j] > rules.threshold
+    for j in range(near, m.noted):
+        if jobs[j].status == QUEUED:
+            quick, late = False, now - jobs[j].submit > m.threshold
         else:
-            quick = jobs.learned[j] == 1 and jobs.wait[j] <= rules.threshold
-            late = jobs.learned[j] == 1 and not quick
+            taught = has_taught(m, jobs[j])
+            quick = taught and jobs[j].wait <= m.threshold
+            late = taught and not quick
         if quick:
-            most_size, most_limit = max(most_size, seen.rank_size[j]), max(most_limit, seen.rank_limit[j])
+            most_size, most_limit = max(most_size, seen[j].rank_size), max(most_limit, seen[j].rank_limit)
         elif late:
-            least_size, least_limit = min(least_size, seen.rank_size[j]), min(least_limit, seen.rank_limit[j])
+            least_size, least_limit = min(least_size, seen[j].rank_size), min(least_limit, seen[j].rank_limit)
     if most_size < 0:  # no quick job: the other side decides; neither: as the rules say
-        most = np.inf if rules.missing_passes or least_size < np.inf else -1.0
+        most = np.inf if m.missing_passes or least_size < np.inf else -1.0
         most_size, most_limit = most, most
     return min(most_size, least_size), min(most_limit, least_limit)
 
 
-@njit(cache=True)
-def far_agrees(cells, first_cell, limit, last):
+@kernel
+def far_agrees(m: Record, first_cell: int, limit: float, last: int) -> bool:
     """Whether similar jobs up to `last` have started and every one of them was quick."""
-    found = False
+    cells = cells_of(m)
+    agrees = False
     c = first_cell
     while c >= 0:
-        if abs(cells.limit[c] - limit) <= SIMILAR_S:
-            if cells.first_long[c] <= last:
+        if abs(cells[c].limit - limit) <= SIMILAR_S:
+            if cells[c].first_long <= last:
                 return False
-            found |= cells.first_started[c] <= last
-        c = cells.next[c] - 1
-    return found
+            agrees |= cells[c].first_started <= last
+        c = cells[c].next - 1
+    return agrees
 
 
-@njit(cache=True)
-def similar_median(jobs, seen, last_of_class, limit, above, below, rules):
+@allocating
+def similar_median(s: Record, m: Record, last_of_class: int, limit: float, above: int, below: int) -> float:
     """Median wait of the latest `depth` similar started jobs after `above` and before `below`."""
-    waits = np.empty(rules.depth)
-    found = 0
+    jobs, seen = jobs_of(s), seen_of(m)
+    waits = np.empty(m.depth)
+    count = 0
     j = last_of_class
-    while j > above and found < rules.depth:
-        if j < below and jobs.learned[j] == 1 and abs(jobs.limit[j] - limit) <= SIMILAR_S:
-            waits[found] = jobs.wait[j]
-            found += 1
-        j = seen.before_in_class[j]
-    if found == 0:
-        return rules.threshold
-    ordered = np.sort(waits[:found])
-    return 0.5 * (ordered[(found - 1) // 2] + ordered[found // 2])
+    while j > above and count < m.depth:
+        if j < below and has_taught(m, jobs[j]) and abs(jobs[j].limit - limit) <= SIMILAR_S:
+            waits[count] = jobs[j].wait
+            count += 1
+        j = seen[j].before_in_class
+    if count == 0:
+        threshold: float = m.threshold
+        return threshold
+    ordered = np.sort(waits[:count])
+    median: float = 0.5 * (ordered[(count - 1) // 2] + ordered[count // 2])
+    return median
 
 
-@njit(cache=True)
-def judge(jobs, tally, seen, cells, classes, large_now, now, procs, limit, klass, rules):
+@kernel
+def judge(
+    state: np.ndarray, memory: np.ndarray, now: float, procs: float, limit: float, klass: int
+) -> tuple[int, float, int]:
     """A job submitted now: which history and criterion mark it quick, the point, and how many jobs are near.
 
     `klass` is -1 for a size never seen. Returns (mark, point in seconds, near jobs).
     """
-    n = tally.counts[JOBS]
-    near = near_boundary(seen, n, large_now)
-    if klass < 0 or classes.cells[klass] == 0:
+    s, m = state[0], memory[0]
+    classes, n = classes_of(m), m.noted
+    near = near_boundary(m, count_large(s, m))
+    if klass < 0 or classes[klass].cells == 0:
         return UNMARKED, np.nan, n - near
-    first_cell, last = classes.cells[klass] - 1, classes.last[klass] - 1
-    rank_size, rank_limit, ahead, stuck = look_at_queue(jobs, tally, now, procs, limit, rules.threshold)
+    first_cell, last = classes[klass].cells - 1, classes[klass].last - 1
+    rank_size, rank_limit, ahead, stuck = look_at_queue(s, s.queue_end, now, procs, limit, m.threshold)
     mark, above, below = UNMARKED, -1, n
-    if stuck < near and evidence_since(cells, first_cell, limit, near, rules.quick_evidence):
+    if stuck < near and evidence_since(m, first_cell, limit, near):
         mark, above = NEAR, near - 1
     else:
-        mid = mid_boundary(jobs, near, oldest_start(jobs, tally))
-        if stuck <= mid and evidence_between(jobs, seen, cells, first_cell, limit, mid, near, rules):
-            most_size, most_limit = rank_limits(jobs, seen, near, n, now, rules)
-            if rank_size < most_size or (rank_size == most_size and not rules.strict_rank):
+        mid = mid_boundary(s, near, oldest_start(s))
+        if stuck <= mid and evidence_between(s, m, first_cell, limit, mid, near):
+            most_size, most_limit = rank_limits(s, m, near, now)
+            if rank_size < most_size or (rank_size == most_size and not m.strict_rank):
                 mark = MID_SIZE
-            elif rank_limit < most_limit or (rank_limit == most_limit and not rules.strict_rank):
+            elif rank_limit < most_limit or (rank_limit == most_limit and not m.strict_rank):
                 mark = MID_LIMIT
-            elif free_procs(tally) - ahead > procs:
+            elif free_procs(s) - ahead > procs:
                 mark = MID_FREE
             above, below = mid, near
-        if mark == UNMARKED and far_agrees(cells, first_cell, limit, mid):
+        if mark == UNMARKED and far_agrees(m, first_cell, limit, mid):
             mark, above, below = FAR, -1, mid + 1
     if mark == UNMARKED:
         return mark, np.nan, n - near
-    point = rules.threshold
-    if rules.median_point:
-        point = min(point, similar_median(jobs, seen, last, limit, above, below, rules))
+    point = m.threshold
+    if m.median_point:
+        point = min(point, similar_median(s, m, last, limit, above, below))
     return mark, max(point, 1.0), n - near
 
 
-@njit(cache=True)
-def count_large(jobs, tally, large):
-    """How many running jobs ask for at least `large` processors; only when the machine's size changed."""
-    found = 0
-    for place in range(tally.counts[HEAD], tally.counts[STARTS]):
-        i = jobs.started[place]
-        if jobs.status[i] == RUNNING and jobs.place[i] == place and jobs.procs[i] >= large:
-            found += 1
-    return found
+@kernel
+def note_event(state: np.ndarray, memory: np.ndarray, cell: int, klass: int) -> None:
+    """The event that the state was told last: a submission of that shape (`cell` 0 or more), a wait, a new size."""
+    s, m = state[0], memory[0]
+    if m.large == 0.0:
+        measure(s, m)
+    if cell >= 0:
+        job = jobs_of(s)[m.noted]
+        end = s.queue_end - 1 if m.noted == s.entry else s.queue_end
+        note_submission(s, m, end, count_large(s, m), job.submit, job.procs, job.limit, cell, klass)
+    elif s.taught == s.taught and has_taught(m, jobs_of(s)[s.entry]):
+        note_wait(s, m, s.entry)
+    measure(s, m)
 
 
-@njit(cache=True)
-def replay_log(time, kind, index, procs, limit, waits, cell, klass, jobs, tally, seen, cells, classes, ask, rules):
-    """A whole log into blank arrays: mark, point and near jobs of every job asked for (0, NaN, 0 elsewhere)."""
-    n, size = len(procs), tally.total[SIZE]
+@allocating
+def replay_log(
+    state: np.ndarray,
+    memory: np.ndarray,
+    requests: np.ndarray,
+    events: np.ndarray,
+    cell: np.ndarray,
+    klass: np.ndarray,
+    ask: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A whole log into a blank state: mark, point and near jobs of every job asked for (0, NaN, 0 elsewhere)."""
+    s, m, n = state[0], memory[0], len(requests)
     mark, point, near = np.zeros(n, np.int8), np.full(n, np.nan), np.zeros(n, np.int64)
-    large, peak, large_now, before = large_from(size, rules.strict_large), 0.0, 0, -np.inf
-    for e in range(len(time)):
-        i, now = index[e], time[e]
-        note_gap(jobs, tally, now - before)
-        before = now
-        if kind[e] == SUBMIT:
-            if ask[i]:
-                mark[i], point[i], near[i] = judge(
-                    jobs, tally, seen, cells, classes, large_now, now, procs[i], limit[i], klass[i], rules
-                )
-            note_submission(jobs, tally, seen, cells, classes, large_now, now, procs[i], limit[i], cell[i], klass[i])
-            submit_job(jobs, tally, i, now, procs[i], limit[i])
-            continue
-        if kind[e] == START:
-            start_job(jobs, tally, i, now)
-            large_now += procs[i] >= large
-        elif kind[e] == WITHDRAW:
-            leave_queue(jobs, tally, i)
-        elif kind[e] == END:
-            large_now -= procs[i] >= large
-            end_job(jobs, tally, i)
-        if kind[e] != END and learn_wait(jobs, tally, i, waits[i]):
-            note_wait(jobs, seen, cells, i, rules.threshold)
-        if size != size and tally.total[RUN_PROCS] > peak:  # unknown machine: the most ever seen running
-            peak = tally.total[RUN_PROCS]
-            if large_from(peak, rules.strict_large) != large:
-                large = large_from(peak, rules.strict_large)
-                large_now = count_large(jobs, tally, large)
+    measure(s, m)
+    for e in range(len(events)):
+        i, now = events[e].entry, events[e].time
+        submitted = events[e].rank == SUBMIT
+        if submitted and ask[i]:
+            mark[i], point[i], near[i] = judge(state, memory, now, requests[i].procs, requests[i].limit, klass[i])
+        tell(s, requests, events[e])
+        note_event(state, memory, cell[i] if submitted else -1, klass[i])
     return mark, point, near

@@ -5,134 +5,207 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from .ledger import IN_QUEUE, JOBS
+from ...compiled import kernel
+from ...compiled.arrays import Record, array_in
+from ...events.kernel import jobs_of, queue_of, running_of
+from ...events.record import LEFT, STARTED
+from ...records import array_fields, enlarged, point_to
 
 SIMILAR_S = 3600.0
 NEVER = 2**62
 
-
-class Seen(NamedTuple):
-    """What each job's submission looked like, and chains of like jobs: one entry a job."""
-
-    large: np.ndarray
-    boundary: np.ndarray
-    rank_size: np.ndarray
-    rank_limit: np.ndarray
-    cell: np.ndarray
-    before_in_cell: np.ndarray
-    before_in_class: np.ndarray
-
-
-class Cells(NamedTuple):
-    """One entry per distinct (processors, limit): its last job, first and last learned jobs, and the class's chain."""
-
-    limit: np.ndarray
-    used: np.ndarray
-    next: np.ndarray
-    last: np.ndarray
-    last_started: np.ndarray
-    last_quick: np.ndarray
-    first_started: np.ndarray
-    first_long: np.ndarray
+SEEN = np.dtype(
+    [  # one entry a job: what its submission looked like, and chains of like jobs
+        ("large", "i8"),
+        ("boundary", "i8"),
+        ("rank_size", "f8"),
+        ("rank_limit", "f8"),
+        ("cell", "i8"),
+        ("before_in_cell", "i8"),
+        ("before_in_class", "i8"),
+    ]
+)
+CELL = np.dtype(
+    [  # one entry per distinct (processors, limit): its last job, first and last learned jobs, the class's chain
+        ("limit", "f8"),
+        *(
+            (name, "i8")
+            for name in ("used", "next", "last", "last_started", "last_quick", "first_started", "first_long")
+        ),
+    ]
+)
+CLASS = np.dtype([("cells", "i8"), ("last", "i8")])
+"""One entry per distinct number of processors: its cells' chain and its last job, both plus one; 0 is none."""
 
 
-class Classes(NamedTuple):
-    """One entry per distinct number of processors: its cells' chain and its last job (both plus one; 0 is none)."""
+class Rules(NamedTuple):
+    """The reading, as numbers: threshold (s), strict sizes and ranks, quick evidence only, missing sides, depth."""
 
-    cells: np.ndarray
-    last: np.ndarray
-
-
-def blank_seen(capacity: int) -> Seen:
-    """Room for so many jobs."""
-    index = lambda: np.zeros(capacity, np.int64)  # noqa: E731
-    return Seen(index(), index(), np.zeros(capacity), np.zeros(capacity), index(), index(), index())
-
-
-def blank_cells(capacity: int) -> Cells:
-    """Room for so many distinct shapes."""
-    index = lambda: np.zeros(capacity, np.int64)  # noqa: E731
-    return Cells(np.zeros(capacity), *(index() for _ in range(7)))
+    threshold: float
+    strict_large: bool
+    strict_rank: bool
+    quick_evidence: bool
+    missing_passes: bool
+    median_point: bool
+    depth: int
+    left_teach: bool
 
 
-def blank_classes(capacity: int) -> Classes:
-    """Room for so many distinct sizes."""
-    return Classes(np.zeros(capacity, np.int64), np.zeros(capacity, np.int64))
+MEMORY = np.dtype(
+    [
+        *array_fields("seen", "cells", "classes"),
+        *((name, "f8" if name == "threshold" else "i8") for name in Rules._fields),
+        ("noted", "i8"),  # submissions written down
+        ("peak", "f8"),  # the machine's size; while that is unknown, the most ever seen running
+        ("large", "f8"),  # processors from which on a job is large
+    ]
+)
+seen_of = array_in("seen", SEEN)
+cells_of = array_in("cells", CELL)
+classes_of = array_in("classes", CLASS)
 
 
-@njit(cache=True)
-def enter_cell(cells, classes, cell, klass, limit):
+class Histories:
+    """The record of `pqstar` and its arrays; 56 bytes a job."""
+
+    def __init__(self, rules: Rules, jobs: int = 1024, cells: int = 64, classes: int = 64) -> None:
+        self.record = np.zeros(1, MEMORY)
+        for name, value in rules._asdict().items():
+            self.record[name] = value
+        self.seen, self.cells, self.classes = np.zeros(jobs, SEEN), np.zeros(cells, CELL), np.zeros(classes, CLASS)
+        self._point()
+
+    def make_room(self, jobs: int, cells: int, classes: int) -> None:
+        """Room for so many jobs, shapes and sizes; amortised O(1)."""
+        if jobs > len(self.seen) or cells > len(self.cells) or classes > len(self.classes):
+            self.seen = enlarged(self.seen, max(2 * jobs, len(self.seen)))
+            self.cells = enlarged(self.cells, max(2 * cells, len(self.cells)))
+            self.classes = enlarged(self.classes, max(2 * classes, len(self.classes)))
+            self._point()
+
+    def _point(self) -> None:
+        point_to(self.record, seen=self.seen, cells=self.cells, classes=self.classes)
+
+    def __getstate__(self) -> tuple[np.ndarray, ...]:
+        return self.record, self.seen, self.cells, self.classes
+
+    def __setstate__(self, state: tuple[np.ndarray, ...]) -> None:
+        self.record, self.seen, self.cells, self.classes = state
+        self._point()
+
+
+@kernel
+def large_from(size: float, strict: bool) -> float:
+    """The smallest power of two not below (strict: above) the square root of the machine's processors."""
+    power = 1.0
+    while power * power < size or (strict and power * power == size):
+        power *= 2.0
+    return power
+
+
+@kernel
+def measure(s: Record, m: Record) -> None:
+    """What counts as large follows the machine's size; while that is unknown, the most ever seen running."""
+    size = s.size if s.size == s.size else max(m.peak, s.running_procs)
+    if size != m.peak or m.large == 0.0:
+        m.peak = size
+        m.large = large_from(size, m.strict_large != 0)
+
+
+@kernel
+def count_large(s: Record, m: Record) -> int:
+    """How many running jobs are large."""
+    jobs, running = jobs_of(s), running_of(s)
+    count = 0
+    for k in range(s.running_first, s.running_end):
+        count += jobs[running[k]].procs >= m.large
+    return count
+
+
+@kernel
+def has_taught(m: Record, job: Record) -> bool:
+    """Whether a job's wait is known and counts as evidence."""
+    return job.lesson == STARTED or (job.lesson == LEFT and m.left_teach != 0)
+
+
+@kernel
+def enter_cell(cells: np.ndarray, classes: np.ndarray, cell: int, klass: int, limit: float) -> None:
     """Link a shape into its size class when it is met for the first time."""
-    if cells.used[cell]:
+    shape = cells[cell]
+    if shape.used:
         return
-    cells.used[cell] = 1
-    cells.limit[cell] = limit
-    cells.next[cell] = classes.cells[klass]
-    classes.cells[klass] = cell + 1
-    cells.last[cell] = -1
-    cells.last_started[cell] = -1
-    cells.last_quick[cell] = -1
-    cells.first_started[cell] = NEVER
-    cells.first_long[cell] = NEVER
+    shape.used = 1
+    shape.limit = limit
+    shape.next = classes[klass].cells
+    classes[klass].cells = cell + 1
+    shape.last = -1
+    shape.last_started = -1
+    shape.last_quick = -1
+    shape.first_started = NEVER
+    shape.first_long = NEVER
 
 
-@njit(cache=True)
-def look_at_queue(jobs, tally, now, procs, limit, threshold):
-    """One pass over the queue: both ranks, processors asked for by what may go first, the last similar stuck job."""
-    n = tally.counts[IN_QUEUE]
+@kernel
+def look_at_queue(
+    s: Record, end: int, now: float, procs: float, limit: float, threshold: float
+) -> tuple[float, float, float, int]:
+    """One pass over the queue up to `end`: both ranks, processors asked for by what may go first, the last similar
+    job stuck beyond the threshold."""
+    jobs, queue = jobs_of(s), queue_of(s)
     smaller, shorter, ahead, stuck = 0, 0, 0.0, -1
-    for k in range(n):
-        j = jobs.queue[k]
-        less, sooner = jobs.procs[j] < procs, jobs.limit[j] < limit
+    for k in range(s.queue_first, end):
+        j = queue[k]
+        job = jobs[j]
+        less, sooner = job.procs < procs, job.limit < limit
         smaller += less
         shorter += sooner
         if less or sooner:
-            ahead += jobs.procs[j]
-        if (
-            j > stuck
-            and jobs.procs[j] == procs
-            and abs(jobs.limit[j] - limit) <= SIMILAR_S
-            and now - jobs.submit[j] > threshold
-        ):
+            ahead += job.procs
+        if j > stuck and job.procs == procs and abs(job.limit - limit) <= SIMILAR_S and now - job.submit > threshold:
             stuck = j
-    size = max(n, 1)
+    size = max(end - s.queue_first, 1)
     return smaller / size, shorter / size, ahead, stuck
 
 
-@njit(cache=True)
-def near_boundary(seen, n, large_now):
+@kernel
+def near_boundary(m: Record, large_now: int) -> int:
     """The first job of the near history: the run of submissions that saw as many large running jobs as now."""
-    if n > 0 and seen.large[n - 1] == large_now:
-        return seen.boundary[n - 1]
+    seen, n = seen_of(m), m.noted
+    if n > 0 and seen[n - 1].large == large_now:
+        boundary: int = seen[n - 1].boundary
+        return boundary
     return n
 
 
-@njit(cache=True)
-def note_submission(jobs, tally, seen, cells, classes, large_now, now, procs, limit, cell, klass):
-    """Write down what the next job's submission looks like, before the job enters the queue."""
-    i = tally.counts[JOBS]
-    rank_size, rank_limit, _, _ = look_at_queue(jobs, tally, now, procs, limit, np.inf)
-    seen.rank_size[i] = rank_size
-    seen.rank_limit[i] = rank_limit
-    seen.boundary[i] = near_boundary(seen, i, large_now)
-    seen.large[i] = large_now
-    seen.cell[i] = cell
+@kernel
+def note_submission(
+    s: Record, m: Record, end: int, large_now: int, now: float, procs: float, limit: float, cell: int, klass: int
+) -> None:
+    """Write down what the next job's submission looks like; the queue before it goes up to `end`."""
+    seen, cells, classes = seen_of(m), cells_of(m), classes_of(m)
+    i = m.noted
+    rank_size, rank_limit, _, _ = look_at_queue(s, end, now, procs, limit, np.inf)
+    seen[i].rank_size = rank_size
+    seen[i].rank_limit = rank_limit
+    seen[i].boundary = near_boundary(m, large_now)
+    seen[i].large = large_now
+    seen[i].cell = cell
     enter_cell(cells, classes, cell, klass, limit)
-    seen.before_in_cell[i] = cells.last[cell]
-    seen.before_in_class[i] = classes.last[klass] - 1
-    cells.last[cell] = i
-    classes.last[klass] = i + 1
+    seen[i].before_in_cell = cells[cell].last
+    seen[i].before_in_class = classes[klass].last - 1
+    cells[cell].last = i
+    classes[klass].last = i + 1
+    m.noted = i + 1
 
 
-@njit(cache=True)
-def note_wait(jobs, seen, cells, i, threshold):
+@kernel
+def note_wait(s: Record, m: Record, i: int) -> None:
     """Job i's wait was learned: its shape's first and last evidence."""
-    c = seen.cell[i]
-    cells.last_started[c] = max(cells.last_started[c], i)
-    cells.first_started[c] = min(cells.first_started[c], i)
-    if jobs.wait[i] <= threshold:
-        cells.last_quick[c] = max(cells.last_quick[c], i)
+    shape = cells_of(m)[seen_of(m)[i].cell]
+    shape.last_started = max(shape.last_started, i)
+    shape.first_started = min(shape.first_started, i)
+    if jobs_of(s)[i].wait <= m.threshold:
+        shape.last_quick = max(shape.last_quick, i)
     else:
-        cells.first_long[c] = min(cells.first_long[c], i)
+        shape.first_long = min(shape.first_long, i)

@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...events.event import REQUEUE, SUBMIT, Event
-from ...events.state import SystemState
+from ...events.event import Event, Requeue, Submit
+from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
-from ..protocol import Prediction, at_least_a_second
-from .census import Cancelled, Census, forget, guess, order_statistic
+from ..protocol import Grounds, Prediction, at_least_a_second
+from .groups import QueuedByGroup, forget, guess, order_statistic
 from .shapes import cluster_shapes, nearest_center, shape
 
 # Longest run of misses that chance explains, by lag-1 autocorrelation of log waits in steps of 0.1 from 0: the
@@ -157,7 +157,7 @@ class Qbets:
             raise ValueError(f"keep is 0 (all) or at least {self.need} waits; clusters and recluster at least 1")
         self.q, self.c, self.by, self.clusters, self.keep = q, c, settings["by"], settings["clusters"], settings["keep"]
         self.refit_every_jobs = settings["recluster"]
-        self.census = Census(cancelled)
+        self.queued = QueuedByGroup(cancelled)
         self.centers: list[list[float]] = [[0.0] if self.by == "product" else [0.0, 0.0]]
         self.groups = [Group()]
         self.everyone = Group()
@@ -169,21 +169,21 @@ class Qbets:
         """The history's median, and the bound at level q."""
         group, where = self._history(job)
         if not group.ordered:
-            point, basis = guess(job, at, self.census.elapsed(0, at.now))
-            return Prediction(point, (self.q,), (point,), basis)
+            point, basis = guess(job, at, self.queued.elapsed(0, at.now))
+            return Prediction(point, (self.q,), (point,), basis, Grounds.NO_HISTORY)
         bound = self._bound(group, at.now)
         point = min(order_statistic(group.ordered, 0.5, 0), bound)
         basis = f"order statistic of {len(group.ordered)} waits, {where}"
-        return Prediction(at_least_a_second(point), (self.q,), (at_least_a_second(bound),), basis)
+        return Prediction(at_least_a_second(point), (self.q,), (at_least_a_second(bound),), basis, Grounds.CLASS)
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Submit: the bound issued; Start: the wait, and whether it missed."""
         job = getattr(event, "job", None)
-        joins = event.kind in (SUBMIT, REQUEUE)
-        wait = self.census.observe(event, at, self._cluster(self._place(job)) if joins else None)  # type: ignore[arg-type]
+        joins = isinstance(event, (Submit, Requeue))
+        wait = self.queued.observe(event, at, self._cluster(self._place(job)) if joins else None)  # type: ignore[arg-type]
         if job is None:
             return
-        if event.kind == SUBMIT:
+        if isinstance(event, Submit):
             self.places.append(self._place(job))
             group, _ = self._history(job)
             if group.ordered:
@@ -200,7 +200,7 @@ class Qbets:
         """Cluster the latest shapes anew and refill each cluster's history with what no change point has cut off."""
         self.centers = cluster_shapes(np.array(self.places), self.clusters).tolist()
         self.groups = [Group() for _ in self.centers]
-        self.census.regroup(lambda job: self._cluster(self._place(job)))
+        self.queued.regroup(lambda job: self._cluster(self._place(job)))
         self.learned = deque((it for it in self.learned if it.kept), maxlen=self.keep or None)
         for it in self.learned:
             self.groups[self._cluster(it.place)].learn(it, self.keep)
@@ -221,13 +221,13 @@ class Qbets:
     def _bound(self, group: Group, now: float) -> float:
         n = len(group.ordered)
         bound = group.ordered[min(binomial_rank(n, self.q, self.c), n) - 1]
-        longer = sum(self.census.longer(k, bound, now) for k in self._members(group))
+        longer = sum(self.queued.longer(k, bound, now) for k in self._members(group))
         if not longer:
             return bound
         rank = binomial_rank(n + longer, self.q, self.c)
         if rank <= n:
             return group.ordered[rank - 1]
-        return max(group.ordered[-1], *(self.census.elapsed(k, now) for k in self._members(group)))
+        return max(group.ordered[-1], *(self.queued.elapsed(k, now) for k in self._members(group)))
 
     def _members(self, group: Group) -> list[int]:
         return [k for k, g in enumerate(self.groups) if g is group or group is self.everyone]

@@ -6,22 +6,12 @@ from bisect import insort
 from collections import deque
 from collections.abc import Hashable
 
-from ...events.event import Event
-from ...events.state import SystemState
+from ...events.event import Capacity, Event
+from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
-from ..protocol import Prediction, at_least_a_second
-from .census import Cancelled, Census, forget, guess, order_statistic
-
-SIZE_CLASSES = (1.0, 4.0, 16.0, 64.0)
-
-
-def size_class(procs: float) -> int:
-    """0 to 4 for 1, 2-4, 5-16, 17-64 and more processors; -1 unknown.
-
-    >>> size_class(1), size_class(5), size_class(1000)
-    (0, 2, 4)
-    """
-    return -1 if procs != procs else sum(procs > bound for bound in SIZE_CLASSES)
+from ...metrics.accuracy import size_class_of
+from ..protocol import Grounds, Prediction, at_least_a_second
+from .groups import QueuedByGroup, forget, guess, order_statistic
 
 
 class RecentWait:
@@ -35,7 +25,8 @@ class RecentWait:
     >>> state, method = SystemState(8.0), RecentWait(need=1)
     >>> for row, wait in enumerate((10.0, 30.0, 50.0)):
     ...     job = JobRequest(row, row, 0.0, 1.0, 60.0, float("nan"))
-    ...     method.observe(Submit(0.0, job), state); method.observe(Start(wait, job, wait), state)
+    ...     for event in (Submit(0.0, job), Start(wait, job, wait)):
+    ...         state.apply(event); method.observe(event, state)
     >>> method.predict(job, state).point
     30.0
     """
@@ -46,46 +37,44 @@ class RecentWait:
         if k < 1 or need < 1:
             raise ValueError("k and need are at least 1 wait")
         self.k, self.need, self.level = k, need, level
-        self.queues, self.sizes, self.all = Census(cancelled), Census(cancelled), Census(cancelled)
+        self.queues, self.sizes, self.all = QueuedByGroup(cancelled), QueuedByGroup(cancelled), QueuedByGroup(cancelled)
         self.recent: dict[Hashable, deque[float]] = {}
         self.ordered: dict[Hashable, list[float]] = {}
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The median and the level's quantile of the narrowest class that has enough waits."""
-        for group, census, name in self._groups(job):
+        for group, queued, name in self._groups(job):
             ordered = self.ordered.get(group, ())
             if len(ordered) >= self.need or (ordered and group is None):
-                point = self._quantile(group, census, 0.5, at.now)
-                bound = max(point, self._quantile(group, census, self.level, at.now))
+                point = self._quantile(group, queued, 0.5, at.now)
+                bound = max(point, self._quantile(group, queued, self.level, at.now))
                 basis = f"median of the last {len(ordered)} waits, {name}"
-                return Prediction(at_least_a_second(point), (self.level,), (at_least_a_second(bound),), basis)
+                grounds = Grounds.EVERYONE if group is None else Grounds.CLASS
+                return Prediction(at_least_a_second(point), (self.level,), (at_least_a_second(bound),), basis, grounds)
         point, basis = guess(job, at, self.all.elapsed(None, at.now))
-        return Prediction(point, (self.level,), (point,), basis)
+        return Prediction(point, (self.level,), (point,), basis, Grounds.NO_HISTORY)
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Keeps the last k waits of each class."""
-        job = getattr(event, "job", None)
-        if job is None:  # the machine changed: only outages are noted
-            for census in (self.queues, self.sizes, self.all):
-                census.observe(event, at)
+        if isinstance(event, Capacity):
             return
-        for group, census, _ in self._groups(job):
-            wait = census.observe(event, at, group)
+        for group, queued, _ in self._groups(event.job):
+            wait = queued.observe(event, at, group)
             if wait is not None:
                 self._learn(group, wait)
 
-    def _groups(self, job: JobRequest) -> tuple[tuple[Hashable, Census, str], ...]:
-        size = size_class(job.procs)
+    def _groups(self, job: JobRequest) -> tuple[tuple[Hashable, QueuedByGroup, str], ...]:
+        size = size_class_of(job.procs)
         return (
             ((job.queue_id, size), self.queues, "same queue and size class"),
             (size, self.sizes, "same size class"),
             (None, self.all, "all jobs"),
         )
 
-    def _quantile(self, group: Hashable, census: Census, level: float, now: float) -> float:
+    def _quantile(self, group: Hashable, queued: QueuedByGroup, level: float, now: float) -> float:
         ordered = self.ordered[group]
         plain = order_statistic(ordered, level, 0)
-        longer = census.longer(group, plain, now)
+        longer = queued.longer(group, plain, now)
         return order_statistic(ordered, level, longer) if longer else plain
 
     def _learn(self, group: Hashable, wait: float) -> None:

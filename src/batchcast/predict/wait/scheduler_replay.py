@@ -6,14 +6,14 @@ from typing import Literal
 
 import numpy as np
 
-from ...events.event import CHANGE, END, SUBMIT, WITHDRAW, Event
+from ...events.event import Change, Event, Submit
 from ...events.state import SystemState
 from ...job import JobRequest
-from ..protocol import Prediction, at_least_a_second
+from ..limit import LargestLimit
+from ..protocol import Grounds, Prediction, at_least_a_second
 from ..registry import make
-from ..runtime.requested import largest_limit, limit_or
-from .census import guess
-from .standing import LARGEST, LIMIT, PLANNED, PROCS, Lengths, Standing
+from .forward import LARGEST, LIMIT, PLANNED, PROCS, ForwardPlans, Lengths
+from .groups import guess
 
 
 class SchedulerReplay:
@@ -44,16 +44,16 @@ class SchedulerReplay:
         if not 0 < level < 1:
             raise ValueError("level lies between 0 and 1")
         self.policy, self.runtime, self.level = policy, runtime, level
-        self.method = None if runtime == "requested" else make("runtime", runtime)
+        self.method = None if runtime == "requested" else make("runtime", runtime, known_at_submit=None)
+        self.uses = getattr(self.method, "uses", ())  # whoever made this method checks them
         if hasattr(self.method, "refit"):
             self.refit = self.method.refit  # type: ignore[union-attr]
             for name in ("refit_every_jobs", "refit_every_s"):
                 if hasattr(self.method, name):
                     setattr(self, name, getattr(self.method, name))
-        self.largest = 0.0
+        self.limits = LargestLimit()
         self.peak = 0.0
-        self.plans: dict[int, Lengths] = {}
-        self.standing = Standing(self._known, policy)
+        self.plans = ForwardPlans(self._lengths, policy)
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The start of a simulation forward from now, with the job last in the queue."""
@@ -61,39 +61,31 @@ class SchedulerReplay:
         total = min(at.total if at.total == at.total else max(self.peak, own[PROCS]), LARGEST)
         if not own[PROCS] <= total:
             point, _ = guess(job, at, 0.0)
-            return Prediction(point, (self.level,), (point,), "larger than the machine: no start in sight")
-        standing = self.standing
-        if not standing.follows(at):
-            standing = Standing(self._known, self.policy)
-            standing.read(at)
-        point = standing.start(at, total, own[PROCS], own[PLANNED], PLANNED) - at.now
+            basis = "larger than the machine: no start in sight"
+            return Prediction(point, (self.level,), (point,), basis, Grounds.SIMULATION)
+        point = self.plans.start(at, total, own[PROCS], own[PLANNED], PLANNED) - at.now
         bound = point
         if self.method is not None:
-            bound = max(point, standing.start(at, total, own[PROCS], own[LIMIT], LIMIT) - at.now)
-        basis = f"{self.policy} simulated forward, {len(at.running)} running, {len(at.queued)} queued"
-        return Prediction(at_least_a_second(point), (self.level,), (at_least_a_second(bound),), basis)
+            bound = max(point, self.plans.start(at, total, own[PROCS], own[LIMIT], LIMIT) - at.now)
+        running, queued = at.columns().counts()
+        basis = f"{self.policy} simulated forward, {running} running, {queued} queued"
+        return Prediction(
+            at_least_a_second(point), (self.level,), (at_least_a_second(bound),), basis, Grounds.SIMULATION
+        )
 
     def observe(self, event: Event, at: SystemState) -> None:
-        """Submit: the job's planned run time; End, Withdraw: forget it."""
-        job = getattr(event, "job", None)
-        if job is not None:
-            if event.kind in (SUBMIT, CHANGE):
-                self.largest = largest_limit(self.largest, job.req_time)
-                self.plans[job.row] = self._lengths(job, at)
-            elif event.kind in (END, WITHDRAW):
-                self.plans.pop(job.row, None)
-        self.standing.observe(event, at)
-        self.peak = max(self.peak, at.running_procs)
+        """Submit: the job's planned run time; all: whether what happened was planned."""
+        if isinstance(event, (Submit, Change)):
+            self.limits.note(event.job.req_time)
+        self.plans.observe(event, at)
+        if at.total != at.total:
+            self.peak = max(self.peak, at.running_procs)
         if self.method is not None:
             self.method.observe(event, at)
 
-    def _known(self, job: JobRequest, at: SystemState) -> Lengths:
-        """As answered at the job's submission, else as answered now."""
-        return self.plans.get(job.row) or self._lengths(job, at)
-
     def _lengths(self, job: JobRequest, at: SystemState) -> Lengths:
         """Whole processors, planned run time, limit."""
-        limit = min(at_least_a_second(limit_or(job.req_time, self.largest)), 1e9)
+        limit = min(at_least_a_second(self.limits.of(job.req_time)), 1e9)
         planned = limit if self.method is None else min(self.method.predict(job, at).point, limit)
         procs = float(np.ceil(job.procs)) if 0 < job.procs < LARGEST else 0.0 if not job.procs > 0 else np.inf
         return max(procs, 1.0), planned, limit

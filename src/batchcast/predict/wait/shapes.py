@@ -56,7 +56,7 @@ def cluster_shapes(places: np.ndarray, most: int) -> np.ndarray:
         score = _bic(distinct, counts, centers)
         if score > best_score:
             best, best_score = centers, score
-    return best
+    return np.asarray(best)
 
 
 def _k_means(places: np.ndarray, counts: np.ndarray, k: int) -> np.ndarray:
@@ -78,7 +78,7 @@ def _k_means(places: np.ndarray, counts: np.ndarray, k: int) -> np.ndarray:
 
 
 def _squared(places: np.ndarray, centers: np.ndarray) -> np.ndarray:
-    return ((places[:, None, :] - centers[None]) ** 2).sum(axis=2)
+    return np.asarray(((places[:, None, :] - centers[None]) ** 2).sum(axis=2))
 
 
 def _bic(places: np.ndarray, counts: np.ndarray, centers: np.ndarray) -> float:
@@ -88,4 +88,4 @@ def _bic(places: np.ndarray, counts: np.ndarray, centers: np.ndarray) -> float:
     spread = (apart.min(axis=1) * counts).sum()
     variance = max(spread / max(d * (n - k), 1), 1e-3)
     shares = float(sizes[sizes > 0] @ np.log(sizes[sizes > 0] / n))
-    return 2.0 * shares - n * d * math.log(variance) - spread / variance - (d + 1) * k * math.log(n)
+    return float(2.0 * shares - n * d * math.log(variance) - spread / variance - (d + 1) * k * math.log(n))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import UsageError
-from ...simulate.policy import Policy
-from ...simulate.simulate import simulate
+from ...simulation.policy import Policy
+from ...simulation.simulate import simulate
 from ...table import LogInfo, Nominal, Trace
 from .lublin import ALL, BATCH, INTERACTIVE, Kind, draw_points, draw_run_times, draw_sizes, to_clock
 from .requests import draw_habits, draw_requests

@@ -23,7 +23,9 @@ def popularity(rank: np.ndarray) -> np.ndarray:
     head = (14.0491 * np.exp(-0.177531 * np.arange(2, HEAD + 1)) + 0.462513) / 100
     rank = np.asarray(rank)
     first = np.concatenate([[HEAD_SHARE - head.sum()], head])
-    return np.where(rank <= HEAD, first[np.minimum(rank, HEAD) - 1], 7.956 * np.maximum(rank, 1.0) ** -2.267)
+    return np.asarray(
+        np.where(rank <= HEAD, first[np.minimum(rank, HEAD) - 1], 7.956 * np.maximum(rank, 1.0) ** -2.267)
+    )
 
 
 def draw_habits(

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import UsageError
-from ...simulate.policy import Policy
-from ...simulate.simulate import simulate
+from ...simulation.policy import Policy
+from ...simulation.simulate import simulate
 from ...table import LogInfo, Trace
 
 HOUR, WEEK = 3600.0, 7 * 86400.0

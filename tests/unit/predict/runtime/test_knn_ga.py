@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.naive import knn as naive
 
-from batchcast.events.event import END, SUBMIT
+from batchcast.events.event import End, Submit
 from batchcast.events.recorded import Cadence, events, replay
 from batchcast.events.state import SystemState
 from batchcast.predict.knn.trial import NOMINALS, NUMBERS, Parameters
@@ -50,7 +50,7 @@ def told(trace, protocol, method):
     state, cadence = SystemState(), Cadence(method)
     finished, requests, numbers = [], [], {}
     for event in events(trace, protocol):
-        if event.kind == SUBMIT:
+        if isinstance(event, Submit):
             cadence.submitted(event.time)
             job = event.job
             asked = {
@@ -66,7 +66,7 @@ def told(trace, protocol, method):
             requests.append(asked)
         state.apply(event)
         method.observe(event, state)
-        if event.kind == END:
+        if isinstance(event, End):
             asked = requests[numbers[event.job.row]]
             asked["run"] = event.run_time
             finished.append(naive.Done(numbers[event.job.row], asked["nominals"], asked["numbers"], event.run_time))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from batchcast.events.event import SUBMIT
+from batchcast.events.event import End, Submit
 from batchcast.events.recorded import Cadence, events
 from batchcast.events.state import SystemState
 from batchcast.predict.knn.categories import smallest_interval
@@ -17,7 +17,7 @@ def test_what_was_tried_equals_what_was_said(protocol):
     method = SmithTemplates(h=30, t1=40, t2=200, population=4, generations=2)
     state, cadence, said = SystemState(), Cadence(method), {}
     for event in events(log, protocol):
-        if event.kind == SUBMIT:
+        if isinstance(event, Submit):
             cadence.submitted(event.time)
             if method.batch >= 0:
                 break
@@ -38,7 +38,6 @@ def test_a_repeated_job_is_told_by_its_surest_category():
     method, state = SmithTemplates(), SystemState()
     log = small_log(1)
     job = next(log.requests())._replace(user_id="ada", app_id=7, procs=4.0, req_time=1000.0)
-    from batchcast.events.event import End
 
     for k, (app, run) in enumerate([(7, 100.0), (7, 101.0), (8, 900.0), (8, 5.0)]):
         method.observe(End(float(k), job._replace(row=k, app_id=app), run, 0.0), state)

@@ -12,7 +12,6 @@ from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
 from batchcast.predict.registry import make
 from batchcast.predict.wait import ibl_kernel
-from batchcast.predict.wait.census import Census
 from batchcast.predict.wait.ibl import Ibl
 from batchcast.predict.wait.log_uniform import LogUniform
 from batchcast.predict.wait.qbets import Group, Learned, Qbets, binomial_rank, shortest_history
@@ -168,18 +167,17 @@ def test_scheduler_replay_waits_for_the_running_job():
 def test_an_outage_is_told_from_a_full_machine():
     """A day without events is an outage only when a queued job had room."""
     for procs, learned in ((1.0, None), (4.0, 100000.0)):
-        census, state = Census(), SystemState(4.0)
+        state = SystemState(4.0)
         busy, waiting = JobRequest(0, 1, 0.0, 2.0, 9e5, NAN), JobRequest(1, 2, 0.0, procs, 60.0, NAN)
         for event in (Submit(0.0, busy), Start(0.0, busy, 0.0), Submit(0.0, waiting)):
             state.apply(event)
-            census.observe(event, state)
         event = Start(100000.0, waiting, 100000.0)
         state.apply(event)
-        assert census.observe(event, state) == learned
+        assert state.taught(event) == learned
 
 
 def test_the_batch_paths_skip_the_same_waits_as_the_count_for_people():
-    from batchcast.evaluate.wait import irregular_waits, outage_waits
+    from batchcast.evaluation.wait import irregular_waits, outage_waits
 
     log = Trace.from_arrays(
         {

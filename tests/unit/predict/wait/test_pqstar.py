@@ -13,7 +13,7 @@ from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
 from batchcast.predict.registry import make
 from batchcast.predict.wait.pqstar import PQStar
-from batchcast.predict.wait.pqstar_kernel import large_from
+from batchcast.predict.wait.pqstar_memory import count_large, large_from
 from batchcast.table import LogInfo, Trace
 
 SIZE = 16.0
@@ -72,11 +72,11 @@ def test_a_shrunk_machine_changes_what_is_large():
     for event in (Submit(0.0, job), Start(0.0, job, 0.0)):
         state.apply(event)
         method.observe(event, state)
-    assert method.large_now == 0
+    assert count_large(state.columns().record[0], method.histories.record[0]) == 0
     shrunk = Capacity(1.0, 100.0)
     state.apply(shrunk)
     method.observe(shrunk, state)
-    assert method.large_now == 1
+    assert count_large(state.columns().record[0], method.histories.record[0]) == 1
 
 
 def test_the_point_is_the_median_of_similar_waits_and_the_bound_the_threshold():

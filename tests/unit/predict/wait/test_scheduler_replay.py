@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.naive import waits as naive
 
-from batchcast.events.event import SUBMIT, Capacity, End, Requeue, Start, Submit, Withdraw
+from batchcast.events.event import Capacity, End, Requeue, Start, Submit, Withdraw
 from batchcast.events.recorded import events
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
@@ -76,7 +76,7 @@ def test_a_kept_plan_answers_as_one_made_anew(steps, spec):
         state.now = now
         asked = JobRequest(10**6, 10**6, now, float(procs), length, NAN, user_id="u1")
         fresh = make("wait", f"scheduler_replay:{spec}")
-        fresh.plans, fresh.peak, fresh.largest, fresh.method = method.plans, method.peak, method.largest, method.method
+        fresh.plans, fresh.peak, fresh.limits, fresh.method = method.plans, method.peak, method.limits, method.method
         assert method.predict(asked, state) == fresh.predict(asked, state), event
 
 
@@ -85,11 +85,11 @@ def test_a_plan_is_kept_while_jobs_come_and_start_as_planned():
     method, state = make("wait", "scheduler_replay"), SystemState(12.0)
     kept = []
     for event in events(small_log(60)):
-        if event.kind == SUBMIT:
+        if isinstance(event, Submit):
             state.now = event.time
-            before = method.standing.plans[1]
+            before = method.plans.plans[1]
             method.predict(event.job, state)
-            kept.append(before is not None and method.standing.plans[1] is before)
+            kept.append(before is not None and method.plans.plans[1] is before)
         state.apply(event)
         method.observe(event, state)
     assert 3 < sum(kept) < 60

@@ -11,7 +11,7 @@ from tests.naive import lublin as naive
 from batchcast.errors import UsageError
 from batchcast.formats.swf_write import write_lines
 from batchcast.metrics.curves import cdf_distance
-from batchcast.simulate import Policy, simulate
+from batchcast.simulation import Policy, simulate
 from batchcast.table import Trace
 from batchcast.trace.synth import Recipe, make_log
 from batchcast.trace.synth.lublin import ALL, BATCH, INTERACTIVE, day_weights, draw_points, draw_run_times, draw_sizes
@@ -169,5 +169,5 @@ def test_small_and_large_are_possible(jobs: int, procs: int) -> None:
      {"killed": 0.6}, {"spread": -1.0}, {"waits": "fcfs"}],
 )  # fmt: skip
 def test_a_recipe_must_make_sense(wrong) -> None:
-    with pytest.raises(UsageError, match=f"--{next(iter(wrong))}.*accepted"):
+    with pytest.raises(UsageError, match=f"^{next(iter(wrong))}.*accepted"):
         Recipe(**wrong)

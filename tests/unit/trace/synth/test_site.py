@@ -10,8 +10,8 @@ import pytest
 
 from batchcast.errors import UsageError
 from batchcast.formats.swf_write import write_lines
-from batchcast.simulate.policy import Policy
-from batchcast.simulate.simulate import simulate
+from batchcast.simulation.policy import Policy
+from batchcast.simulation.simulate import simulate
 from batchcast.trace import demo_path, read_trace
 from batchcast.trace.demo import SITE, demo_workload
 from batchcast.trace.synth import ROUND_LIMITS, Site, draw_arrivals, synthesize

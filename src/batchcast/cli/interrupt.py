@@ -1,0 +1,55 @@
+"""Ctrl-C ends a command within a second, also one that is deep in compiled code, and leaves no half-written file."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from typing import NoReturn
+
+GRACE_S = 0.6
+"""How long the main thread has to end by itself: to unwind, to close files, to take a progress bar away."""
+CODE = 130
+MESSAGE = "interrupted; nothing was left half written\n"
+
+
+def end_on_interrupt() -> None:
+    """Watch for SIGINT from a thread of its own.
+
+    Python tells its main thread of a signal only between two steps of the interpreter, and a kernel may take hours in
+    one. The C handler writes the signal's number to a pipe at once; the watching thread reads it (kernels release the
+    interpreter lock), gives the main thread `GRACE_S`, and then ends the process. A command that minds signals itself
+    (`cli.signals`) takes the pipe's place.
+    """
+    here, there = os.pipe()
+    os.set_blocking(there, False)
+    signal.set_wakeup_fd(there, warn_on_full_buffer=False)
+    threading.Thread(target=_watch, args=(here,), name="interrupt", daemon=True).start()
+
+
+def _watch(pipe: int) -> None:
+    while number := os.read(pipe, 1):
+        if number[0] == signal.SIGINT:
+            time.sleep(GRACE_S)
+            end()
+
+
+def hurry() -> None:
+    """End the process in `GRACE_S`, unless it ends by itself before."""
+    timer = threading.Timer(GRACE_S, end)
+    timer.daemon = True
+    timer.start()
+
+
+def end() -> NoReturn:
+    """End the process now: half-written files and worker processes go, the terminal gets its cursor back."""
+    if whole := sys.modules.get("batchcast.trace.whole_file"):
+        whole.discard_unfinished()
+    if processes := sys.modules.get("multiprocessing"):
+        for child in processes.active_children():
+            child.kill()
+    cursor = "\r\x1b[2K\x1b[?25h" if os.isatty(2) else ""
+    os.write(2, (cursor + MESSAGE).encode())
+    os._exit(CODE)

@@ -1,0 +1,95 @@
+"""All compiled code is decorated here: exact floating point, cached on disk, compiled once for this very code.
+
+numba notices a change in the file of a kernel but not in the kernels that it calls, so the folder of the cache is named
+by the state of all code (`place`). Where no folder can be written a kernel still compiles, at every start. While it
+compiles for the first time it says so, on a terminal only (`progress`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from .place import kernel_folder
+from .progress import watch_compiler
+
+CONFIG: Any = numba.config
+UNTYPED: Any = cgutils  # numba has no annotations here
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
+KEY = (types.float64,) * 5  # (now, submit, procs, planned, wait)
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def kernel(function: Function) -> Function:
+    """The function compiled by numba at its first call, without fast-math: schedules are compared start by start.
+
+    For kernels that take arrays and make none: without numba's run-time (`_nrt`) no array is counted at every call,
+    which was half of the scheduling kernel's time.
+    """
+    return _compiled(function, OPTIONS)
+
+
+def inlined(function: Function) -> Function:
+    """The same for a small kernel called often: passing a dozen arrays costs more than its work."""
+    return _compiled(function, {**OPTIONS, "forceinline": True})
+
+
+def allocating(function: Function) -> Function:
+    """The same for a kernel that makes arrays of its own."""
+    return _compiled(function, {**OPTIONS, "_nrt": True})
+
+
+def _compiled(function: Function, options: dict[str, Any]) -> Function:
+    watch_compiler()
+    usual = CONFIG.CACHE_DIR
+    folder = usual or kernel_folder()  # a folder named by the user (NUMBA_CACHE_DIR) is kept
+    if not folder:
+        return cast(Function, numba.njit(function, **options))
+    try:
+        CONFIG.CACHE_DIR = folder
+        return cast(Function, numba.njit(function, cache=True, **options))
+    finally:
+        CONFIG.CACHE_DIR = usual
+
+
+def compile_key(function: Callable[..., float]) -> Any:
+    """A Python function of five float64 as machine code with an `address`; whatever numba raises when it cannot.
+
+    The result must be kept as long as its address is used.
+    """
+    return numba.cfunc(types.float64(*KEY), error_model="numpy")(function)
+
+
+def reads(function: Callable[..., float], places: tuple[int, ...]) -> bool:
+    """Whether a function of five float64 makes use of the arguments at `places`.
+
+    The compiler is asked: with something there that allows no operation it compiles only what never touches it.
+    """
+    nothing = types.Opaque("nothing")
+    kinds = tuple(nothing if place in places else kind for place, kind in enumerate(KEY))
+    try:
+        numba.njit(function, error_model="numpy").compile(kinds)
+    except Exception:  # numba has many kinds; each says that something was done with nothing
+        return True
+    return False
+
+
+@intrinsic
+def call_address(context: Any, address: Any, *numbers: Any) -> Any:
+    """Call the machine code of `compile_key` at an address: an indirect call, nothing looked up, nothing recompiled."""
+    from llvmlite import ir
+
+    def build(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        real = ir.DoubleType()
+        kind = ir.FunctionType(real, [real] * 5)
+        place, values = arguments[0], arguments[1]
+        code = builder.inttoptr(place, kind.as_pointer())
+        return builder.call(code, UNTYPED.unpack_tuple(builder, values))
+
+    numbers_type: Any = types.UniTuple
+    return types.float64(types.int64, numbers_type(types.float64, 5)), build

@@ -1,0 +1,49 @@
+"""The one JSON document of every verb, every report and the HTTP API."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+
+def document(
+    verb: str,
+    log: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    warnings: Sequence[str],
+    results: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """The one JSON document: schema, log, settings (defaults included), warnings, results (flat objects)."""
+    return {
+        "schema": f"batchcast/{verb}/1",
+        "log": dict(log),
+        "settings": dict(settings),
+        "warnings": list(warnings),
+        "results": [dict(r) for r in results],
+    }
+
+
+def dumps(value: Any, indent: int | None = 2) -> str:
+    """JSON text; NaN and infinities become null, numpy scalars plain numbers.
+
+    >>> dumps({"a": float("nan"), "b": (1, 2.5)}, indent=None)
+    '{"a": null, "b": [1, 2.5]}'
+    """
+    return json.dumps(plain(value), indent=indent, ensure_ascii=False)
+
+
+def plain(value: Any) -> Any:
+    """The value in JSON's own types."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, (str, int, bool)) or value is None:
+        return value
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, Iterable):
+        return [plain(v) for v in value]
+    return str(value)

@@ -1,0 +1,276 @@
+"""How good run-time forecasts are on a recorded log: one replay for all predictors, then figures by group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from ..errors import UsageError
+from ..events.event import Event
+from ..events.recorded import Forecasts
+from ..events.state import SystemState
+from ..job import JobRequest
+from ..metrics.accuracy import SIZE_CLASSES, accuracy, size_class
+from ..predict.batched import replay
+from ..predict.gate import check_predictor, lacking
+from ..predict.protocol import Grounds, Prediction, Predictor
+from ..predict.registry import make, parse_spec
+from ..table import Trace
+from .differences import RUN_TIME, against_limits, forecast_differences, reference_of
+from .periods import month_starts
+
+GROUPS = ("user", "queue", "size", "month")
+
+
+Maker = Callable[[Trace], Any]  # a fresh predictor of one's own for a trace
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What predictors said of a log's run times, and which jobs count.
+
+    `points` holds one array (n,) per predictor, NaN where it was not asked; `scored` (n,) marks jobs inside the score
+    mask that ran; `never_ran` counts those inside it that did not, `outside` those the mask leaves out. `seconds` is
+    the time spent inside each predictor, without the replay's own. `coverage` is the share of scored jobs that ended
+    within each quantile a predictor gave, by level; `lacking` the fields it uses and this log does not know; `stood_in`
+    the method that answered in its place and for which share of the scored jobs; `trained` what its refits found.
+    """
+
+    trace: Trace
+    protocol: str
+    procs: str
+    points: Mapping[str, np.ndarray]
+    seconds: Mapping[str, float]
+    scored: np.ndarray
+    never_ran: int
+    outside: int
+    oracles: frozenset[str]
+    coverage: Mapping[str, Mapping[float, float]] = field(default_factory=dict)
+    lacking: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    stood_in: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+    trained: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    differences: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def score(
+    trace: Trace,
+    specs: Sequence[str],
+    *,
+    protocol: str = "honest",
+    procs: str = "req",
+    total: float = float("nan"),
+    mask: np.ndarray | None = None,
+    seed: int = 0,
+    makers: Mapping[str, Maker] | None = None,
+    against: str | None = None,
+    tick: Callable[[int], None] | None = None,
+) -> Scores:
+    """Replay a log once on the recorded clock and collect every predictor's forecast at each scored submission.
+
+    `specs` are names with parameters (predict.registry), or names of `makers`; predictors learn from the whole trace,
+    `mask` (n,) says which jobs are scored (default: all). `against` names the method that the others are compared with
+    (default: `recent_mean`, else the request, else the first); the same seed gives the same intervals. `tick(done)` is
+    called now and then with submissions told.
+
+    >>> trace = Trace.from_arrays({"submit_time": [0.0, 50.0], "wait_time": [0.0, 0.0], "run_time": [9.0, 9.0],
+    ...     "req_time": [60.0, 60.0], "req_procs": [1, 1], "user_id": [1, 1]})
+    >>> [r["mae_s"] for r in figures(score(trace, ["requested", "last_2"]))]
+    [51.0, 25.5]
+    """
+    inside = np.ones(len(trace), bool) if mask is None else np.asarray(mask, bool)
+    ran = ~np.isnan(trace.run_time)
+    timed = {spec: Timed(predictor(spec, trace, total, seed, makers)) for spec in specs}
+    forecasts = replay(trace, timed, protocol=protocol, procs=procs, total=total, ask=inside & ran, tick=tick)
+    points = {spec: _said(forecasts[spec].points, spec, trace) for spec in specs}
+    reference = reference_of(specs, against, RUN_TIME)
+    return Scores(
+        trace=trace,
+        protocol=protocol,
+        procs=procs,
+        points=points,
+        seconds={spec: timed[spec].seconds for spec in specs},
+        scored=inside & ran,
+        never_ran=int((inside & ~ran).sum()),
+        outside=int((~inside).sum()),
+        oracles=frozenset(spec for spec in specs if parse_spec(spec)[0] == "actual"),
+        coverage={spec: coverage(forecasts[spec], within_limit(trace)) for spec in specs},
+        stood_in=_stood_in(forecasts, timed, inside & ran),
+        lacking={spec: lacking(timed[spec].inner, trace) for spec in specs},
+        trained={spec: getattr(timed[spec].inner, "trained", ()) for spec in specs},
+        differences=_differences(trace, points, inside & ran, reference, procs, seed),
+    )
+
+
+def _differences(
+    trace: Trace, points: Mapping[str, np.ndarray], scored: np.ndarray, reference: str, procs: str, seed: int
+) -> Mapping[str, Mapping[str, Any]]:
+    """Every method against the reference, and against the users' limits where they are another one."""
+    keys = forecast_differences(trace, points, scored, trace.run_time, reference, procs=procs, seed=seed)
+    limits = next((spec for spec in points if parse_spec(spec)[0] == "requested"), reference)
+    if limits == reference:
+        return keys
+    theirs = forecast_differences(
+        trace, points, scored, trace.run_time, limits, procs=procs, seed=seed, names=("mae_s",)
+    )
+    return against_limits(keys, theirs, "mae_s")
+
+
+def _said(points: np.ndarray, spec: str, trace: Trace) -> np.ndarray:
+    """The forecasts; of `requested` only where a user asked for a time: an invented limit is nobody's to be scored."""
+    return np.where(known_request(trace.req_time), points, np.nan) if _is_limit(spec) else points
+
+
+def _is_limit(spec: str) -> bool:
+    return parse_spec(spec)[0] == "requested"
+
+
+def known_request(req_time: np.ndarray) -> np.ndarray:
+    """Where a user's limit is a time: known, finite, above 0 (n,).
+
+    >>> known_request(np.array([60.0, np.nan, np.inf, 0.0])).tolist()
+    [True, False, False, False]
+    """
+    return np.asarray(np.isfinite(req_time) & (req_time > 0))
+
+
+def _stood_in(
+    forecasts: Mapping[str, Forecasts], timed: Mapping[str, Timed], scored: np.ndarray
+) -> dict[str, tuple[str, float]]:
+    """Which method answered in a predictor's place, and for which share of the scored jobs; only where one did."""
+    stand_ins = {}
+    for spec, forecast in forecasts.items():
+        stand_in = np.array([grounds == Grounds.FALLBACK for grounds in forecast.grounds], bool)
+        if len(stand_in) and (stand_in & scored).any():
+            who = getattr(timed[spec].inner, "falls_back_to", "another method")
+            stand_ins[spec] = (str(who), float(stand_in[scored].mean()))
+    return stand_ins
+
+
+def within_limit(trace: Trace) -> np.ndarray:
+    """Run times up to the limit: a batch system takes some seconds to kill, and a bound at the limit holds."""
+    return np.where(trace.req_time > 0, np.minimum(trace.run_time, trace.req_time), trace.run_time)
+
+
+def coverage(forecasts: Forecasts, run_time: np.ndarray) -> dict[float, float]:
+    """The share of jobs that ran no longer than each quantile given, by its level; jobs without one do not count.
+
+    >>> coverage(Forecasts(np.ones(2), (0.9,), np.array([[5.0], [1.0]]), ["", ""]), np.array([4.0, 2.0]))
+    {0.9: 0.5}
+    """
+    shares = {}
+    for column, level in enumerate(forecasts.levels):
+        bound = forecasts.quantiles[:, column]
+        given = ~np.isnan(bound) & ~np.isnan(run_time)
+        if given.any():
+            shares[level] = float((run_time[given] <= bound[given]).mean())
+    return shares
+
+
+def predictor(spec: str, trace: Trace, total: float, seed: int, makers: Mapping[str, Maker] | None = None) -> Predictor:
+    """A fresh run-time predictor for this log, by name or made by one of `makers`; only oracles get its answers."""
+    method: Predictor
+    vouched = trace.info.known_at_submit
+    if makers and spec in makers:
+        method = makers[spec](trace)
+        check_predictor(method, vouched, spec)
+        return method
+    method = make(
+        "runtime",
+        spec,
+        known_at_submit=vouched,
+        answers=trace.run_time.tolist(),
+        max_procs=total,
+        rng=np.random.default_rng(seed),
+        seed=seed,
+    )
+    return method
+
+
+def figures(scores: Scores, by: str | None = None) -> list[dict[str, Any]]:
+    """One flat row per predictor (and group: rows with the keys `by` and `group`, in `groups` order).
+
+    `requested` has a row only where users asked for a time.
+    """
+    specs = [spec for spec in scores.points if not (_is_limit(spec) and np.isnan(scores.points[spec]).all())]
+    if by is None:
+        return [_row(scores, spec, scores.scored) for spec in specs]
+    codes, names = groups(scores.trace, by, scores.procs)
+    present = np.unique(codes[scores.scored]).tolist()
+    masks = [(names[k] if k >= 0 else "unknown", scores.scored & (codes == k)) for k in present]
+    return [
+        {**_row(scores, spec, mask, seconds=False), "by": by, "group": name} for spec in specs for name, mask in masks
+    ]
+
+
+def _row(scores: Scores, spec: str, mask: np.ndarray, seconds: bool = True) -> dict[str, Any]:
+    row = {"predictor": spec, **accuracy(scores.points[spec][mask], scores.trace.run_time[mask])}
+    if not seconds:
+        return row
+    held = {f"coverage_{100 * level:g}": share for level, share in scores.coverage.get(spec, {}).items()}
+    lacking = {"lacking": " ".join(scores.lacking[spec])} if scores.lacking.get(spec) else {}
+    who, share = scores.stood_in.get(spec, ("", 0.0))
+    stood_in = {"answered_by": who, "answered_by_share": share} if share else {}
+    return {**row, **held, **lacking, **stood_in, **scores.differences.get(spec, {}), "seconds": scores.seconds[spec]}
+
+
+def groups(trace: Trace, by: str, procs: str = "req") -> tuple[np.ndarray, Sequence[str]]:
+    """Group of each job as an index (n,) into names, -1 unknown: by user, queue, size class or month (log's zone).
+
+    >>> trace = Trace.from_arrays({"submit_time": [0.0, 1.0], "req_procs": [1, 8]})
+    >>> codes, names = groups(trace, "size"); [names[k] for k in codes]
+    ['1', '5-16']
+    """
+    if by == "size":
+        return size_class(trace.procs(procs)), SIZE_CLASSES
+    if by == "month":
+        starts, names = month_starts(trace)
+        return np.searchsorted(starts, trace.submit_time, side="right") - 1, names
+    if by in ("user", "queue"):
+        column = trace.nominal(f"{by}_id")
+        known = trace.info.names.get(f"{by}_id", {})
+        return column.codes, [str(known.get(c, c)) for c in column.categories]
+    raise UsageError(f"not a grouping: {by!r} (accepted: {', '.join(GROUPS)})")
+
+
+class Timed:
+    """A predictor with a stop watch around it; optional members are there when the predictor's own are."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        self.seconds = 0.0
+        self._predict, self._observe = inner.predict, inner.observe
+        for name in ("refit_every_jobs", "refit_every_s"):
+            if hasattr(inner, name):
+                setattr(self, name, getattr(inner, name))
+        if hasattr(inner, "refit"):
+            self.refit = self._refit
+        if hasattr(inner, "predict_trace"):
+            self.predict_trace = self._predict_trace
+
+    def predict(self, job: JobRequest, at: SystemState) -> Prediction:
+        """As the predictor, timed."""
+        begun = perf_counter()
+        answer: Prediction = self._predict(job, at)
+        self.seconds += perf_counter() - begun
+        return answer
+
+    def observe(self, event: Event, at: SystemState) -> None:
+        """As the predictor, timed."""
+        begun = perf_counter()
+        self._observe(event, at)
+        self.seconds += perf_counter() - begun
+
+    def _predict_trace(self, trace: Trace, protocol: str, procs: str) -> Forecasts:
+        begun = perf_counter()
+        answers: Forecasts = self.inner.predict_trace(trace, protocol, procs)
+        self.seconds += perf_counter() - begun
+        return answers
+
+    def _refit(self, now: float) -> None:
+        begun = perf_counter()
+        self.inner.refit(now)
+        self.seconds += perf_counter() - begun

@@ -1,0 +1,209 @@
+"""Which columns of a log would help a forecast: chosen on its past, held against what was tried on what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..columns import DECLARED, KNOWN_AT_SUBMISSION
+from ..events.recorded import outcome, replay
+from ..metrics.accuracy import size_class
+from ..metrics.bursts import user_weeks
+from ..metrics.paired import PairedDifference, paired_differences
+from ..predict.registry import make
+from ..predict.runtime.recent_mean import FIELDS
+from ..table import Nominal, Trace
+
+MOST_PAST = 20_000
+"""Jobs of the past that are looked at: the last ones."""
+LEAST_PAST = 300
+MOST_ADDED = 3
+LEAST_GAIN = 0.05
+"""A set of columns must cut the mean error of the past by so much, and each further column by a fifth of it."""
+SIZE = ("req_time", "procs")
+NOT_A_CLASS = {"job_id", "submit_time", "req_procs"}
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A forecast by columns that the log holds, better than those tried.
+
+    Attributes
+    ----------
+    predictor
+        As `--predictor` takes it.
+    columns
+        Those of its columns that `recent_mean` does not use by itself.
+    since
+        Index of the first job that had no part in the choice; the figures are of jobs from there on.
+    past_jobs, jobs
+        How many jobs the choice was made on, and how many the figures are of.
+    mae_s, against, against_mae_s
+        Its mean absolute error, the best forecast tried and that one's; seconds.
+    difference
+        mae_s - against_mae_s with its interval over users' weeks.
+    """
+
+    predictor: str
+    columns: tuple[str, ...]
+    since: int
+    past_jobs: int
+    jobs: int
+    mae_s: float
+    against: str
+    against_mae_s: float
+    difference: PairedDifference
+
+    def row(self) -> dict[str, Any]:
+        """One flat object for JSON."""
+        return {
+            "part": "advice",
+            "predictor": self.predictor,
+            "past_jobs": self.past_jobs,
+            "jobs": self.jobs,
+            "mae_s": self.mae_s,
+            "against": self.against,
+            "against_mae_s": self.against_mae_s,
+            "mae_s_difference": self.difference.difference,
+            "mae_s_difference_low": self.difference.low,
+            "mae_s_difference_high": self.difference.high,
+        }
+
+
+def advise(
+    trace: Trace, points: Mapping[str, np.ndarray], scored: np.ndarray, *, procs: str = "req", seed: int = 0
+) -> Advice | None:
+    """Columns by which `recent_mean` would forecast better than what was tried; None where there are none.
+
+    Parameters
+    ----------
+    trace
+        The log.
+    points
+        What each method tried said of each job (n,), seconds, NaN where it was not asked.
+    scored
+        Which jobs are scored (n,).
+    procs
+        The rule for a job's processors, `req` or `alloc`.
+    seed
+        For the interval's draws.
+
+    Notes
+    -----
+    The past is what comes before the first scored job; where that is less than `LEAST_PAST` jobs, the first half of the
+    scored ones. On its last `MOST_PAST` jobs columns are added to requested time and processors one at a time, the one
+    that lowers the mean error most, while it lowers it by a hundredth, `MOST_ADDED` at most (forward selection). A run
+    time counts there only if it was known when the past ended. The winner must beat the limits and `recent_mean` as it
+    is by `LEAST_GAIN` on the past, and then, on the jobs that follow, the best method tried, by as much and by an
+    interval over users' weeks that holds no zero. A log with no column but those that `recent_mean` uses is answered at
+    once. O(columns) forecasts of the past for each column added, and one of the log.
+
+    Examples
+    --------
+    >>> log = Trace.from_arrays({"submit_time": [0.0, 1.0], "run_time": [5.0, 5.0], "user_id": ["ada", "ada"]})
+    >>> advise(log, {"requested": np.full(2, 60.0)}, np.ones(2, bool)) is None
+    True
+    """
+    cut = _cut(scored)
+    columns = _columns(trace, cut)
+    if "user_id" in columns and not set(columns) - set(FIELDS):
+        return None
+    past_jobs, chosen = _choose(trace, cut, columns, procs)
+    if not chosen:
+        return None
+    spec = f"recent_mean:fields={'+'.join(chosen)}"
+    window = scored & (np.arange(len(trace)) >= cut)
+    ours = _replayed(trace, {spec: chosen}, window, procs)[spec]
+    return _held(trace, spec, chosen, ours, points, window, cut, past_jobs, procs, seed)
+
+
+def _held(
+    trace: Trace, spec: str, chosen: tuple[str, ...], ours: np.ndarray, points: Mapping[str, np.ndarray],
+    window: np.ndarray, cut: int, past_jobs: int, procs: str, seed: int,
+) -> Advice | None:  # fmt: skip
+    """The advice, if it holds on jobs that had no part in it."""
+    run = trace.run_time
+    errors = {name: np.abs(values - run)[window] for name, values in {**points, spec: ours}.items()}
+    tried = {name: float(np.nanmean(error)) for name, error in errors.items() if name in points and error.size}
+    if not tried:
+        return None
+    best = min(tried, key=lambda name: tried[name])
+    group = user_weeks(trace.nominal("user_id").codes, trace.submit_time, size_class(trace.procs(procs)))[window]
+    difference = paired_differences(errors[spec], errors[best], group, np.random.default_rng(seed))[0]
+    if difference.word() != "ahead" or -difference.difference < LEAST_GAIN * tried[best]:
+        return None
+    new = tuple(name for name in chosen if name not in FIELDS)
+    mae_s = float(np.nanmean(errors[spec]))
+    return Advice(spec, new, cut, past_jobs, int(window.sum()), mae_s, best, tried[best], difference)
+
+
+def _cut(scored: np.ndarray) -> int:
+    """The first job that the choice may not look at."""
+    rows = np.flatnonzero(scored)
+    if not len(rows):
+        return 0
+    return int(rows[0]) if rows[0] >= LEAST_PAST else int(rows[len(rows) // 2])
+
+
+def _columns(trace: Trace, cut: int) -> list[str]:
+    """Columns known at submission that part the past into classes: not all alike, not all different."""
+    vouched = set(trace.info.known_at_submit)
+    names = [name for name in (*DECLARED, *sorted(vouched)) if name in KNOWN_AT_SUBMISSION | vouched]
+    return [name for name in names if name in trace.names and name not in NOT_A_CLASS and _parts(trace, name, cut)]
+
+
+def _parts(trace: Trace, name: str, cut: int) -> bool:
+    values = trace.at_submission().get(name)
+    if values is None:
+        return False
+    if isinstance(values, Nominal):
+        known = values.codes[:cut][values.codes[:cut] >= 0]
+    else:
+        known = np.asarray(values[:cut][~np.isnan(values[:cut])])
+    return len(known) >= 0.1 * cut and 2 <= len(np.unique(known)) <= len(known) / 2
+
+
+def _choose(trace: Trace, cut: int, columns: Sequence[str], procs: str) -> tuple[int, tuple[str, ...]]:
+    """How many jobs of the past were looked at, and the columns that win there; none where none is worth it."""
+    first = max(0, cut - MOST_PAST)
+    past = trace.take(np.arange(first, cut))
+    submit, wait, run = outcome(past)
+    known = submit + wait + run <= float(trace.submit_time[cut])
+    if int(known.sum()) < LEAST_PAST:
+        return 0, ()
+
+    def errors(sets: Sequence[tuple[str, ...]]) -> list[float]:
+        forecasts = _replayed(past, {"+".join(names): names for names in sets}, known, procs)
+        return [float(np.nanmean(np.abs(forecasts["+".join(names)] - run)[known])) for names in sets]
+
+    size = tuple(name for name in SIZE if name == "procs" or name in columns)
+    rest = [name for name in columns if name not in size]
+    usual = min([*errors([FIELDS]), _limits(past, known)])
+    chosen, best = size, errors([size])[0]
+    while rest and len(chosen) < len(size) + MOST_ADDED:
+        tried = errors([(name, *chosen) for name in rest])
+        least = min(range(len(rest)), key=lambda place: tried[place])
+        if not tried[least] < best * (1 - LEAST_GAIN / 5):
+            break
+        best, chosen = tried[least], (rest.pop(least), *chosen)
+    return int(known.sum()), chosen if best <= (1 - LEAST_GAIN) * usual else ()
+
+
+def _limits(past: Trace, known: np.ndarray) -> float:
+    error = np.abs(past.req_time - past.run_time)[known]
+    error = error[np.isfinite(error)]
+    return float(error.mean()) if len(error) else float("inf")
+
+
+def _replayed(trace: Trace, sets: Mapping[str, tuple[str, ...]], ask: np.ndarray, procs: str) -> dict[str, np.ndarray]:
+    """What `recent_mean` with each set of columns says of the jobs asked about, knowing only what had ended by then."""
+    vouched = trace.info.known_at_submit
+    methods = {
+        name: make("runtime", f"recent_mean:fields={'+'.join(fields)}", known_at_submit=vouched)
+        for name, fields in sets.items()
+    }
+    forecasts = replay(trace, methods, procs=procs, total=trace.info.max_procs, ask=ask)
+    return {name: forecast.points for name, forecast in forecasts.items()}

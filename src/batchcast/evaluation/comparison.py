@@ -1,0 +1,176 @@
+"""Two evaluations side by side: what differs in what was asked, in what was found, and how far it could be chance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..metrics.accuracy import size_class
+from ..metrics.bursts import user_weeks
+from ..metrics.paired import LEAST_GROUPS, LEVEL, paired_differences
+
+FORECAST = ("mae_s", "median_ae_s", "apa", "underestimate_rate")
+SCHEDULE = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "utilization")
+SELECTION = (
+    *("from", "to", "status", "partition", "queue", "user", "first", "clean", "procs", "machine_procs", "timezone"),
+    *("score_from", "score_to", "score_status", "wide", "default_request"),
+)
+Document = Mapping[str, Any]
+Waits = Callable[[Mapping[str, Any]], Mapping[str, np.ndarray] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`rows` are flat: part forecast, schedule, validity or setting, each value of A and B under `_a` and `_b`.
+
+    `unlike` are the reasons why the two are not like for like (none: they are); `only` names what only one side has.
+    """
+
+    rows: Sequence[Mapping[str, Any]]
+    unlike: Sequence[str]
+    only: Sequence[str]
+
+    def part(self, name: str) -> list[Mapping[str, Any]]:
+        """The rows of one part."""
+        return [row for row in self.rows if row["part"] == name]
+
+
+def compare(
+    a: Document,
+    b: Document,
+    schedules_a: Waits | None = None,
+    schedules_b: Waits | None = None,
+    *,
+    seed: int = 0,
+    level: float = LEVEL,
+    resamples: int = 1000,
+) -> Comparison:
+    """Match two documents of `evaluate` by policy and predictor; changes are B - A.
+
+    `schedules_a` and `schedules_b` give the columns of a row's schedule (None: not there). With both, a schedule row
+    has `wait_change_low_s` and `wait_change_high_s`, the interval of the difference of mean waits over groups of one
+    user's submissions of one week (`metrics.paired`; of reports that do not keep them, a week and class of sizes),
+    `wait_change_verdict`, and `blocks` says which groups; else `no_interval` says why there is none. The same seed
+    gives the same intervals.
+    """
+    rows: list[dict[str, Any]] = []
+    for part, measures in (("forecast", FORECAST), ("schedule", SCHEDULE)):
+        ours, theirs = _by_name(a, part), _by_name(b, part)
+        for key in ours:
+            if key in theirs:
+                row = _row(part, ours[key], theirs[key], measures)
+                if part == "schedule":
+                    row |= _interval(ours[key], theirs[key], schedules_a, schedules_b, seed, level, resamples)
+                rows.append(row)
+    rows += _validity(a, b)
+    rows += [{"part": "setting", "setting": name, "a": x, "b": y} for name, x, y in _settings(a, b)]
+    return Comparison(rows, _unlike(a, b, rows), [*_only(a, b, "A"), *_only(b, a, "B")])
+
+
+def _by_name(document: Document, part: str) -> dict[tuple[str, str], Mapping[str, Any]]:
+    rows = (row for row in document["results"] if row["part"] == part)
+    return {(str(row.get("policy", "")), str(row.get("predictor", ""))): row for row in rows}
+
+
+def _row(part: str, a: Mapping[str, Any], b: Mapping[str, Any], measures: Sequence[str]) -> dict[str, Any]:
+    row: dict[str, Any] = {"part": part, **({"policy": a["policy"]} if part == "schedule" else {})}
+    row |= {"predictor": a["predictor"], "jobs_a": a.get("jobs"), "jobs_b": b.get("jobs")}
+    for name in measures:
+        x, y = _number(a.get(name)), _number(b.get(name))
+        row |= {f"{name}_a": x, f"{name}_b": y, f"{name}_change": y - x}
+    return row
+
+
+def _validity(a: Document, b: Document) -> list[dict[str, Any]]:
+    ours, theirs = (next((r for r in d["results"] if r["part"] == "validity"), None) for d in (a, b))
+    if ours is None or theirs is None:
+        return []
+    row = _row("validity", ours, theirs, ("recorded_over_simulated", "recorded_mean_wait_s", "simulated_mean_wait_s"))
+    return [{**row, "trusted_a": ours.get("trusted"), "trusted_b": theirs.get("trusted")}]
+
+
+def _interval(
+    a: Mapping[str, Any],
+    b: Mapping[str, Any],
+    schedules_a: Waits | None,
+    schedules_b: Waits | None,
+    seed: int,
+    level: float,
+    resamples: int,
+) -> dict[str, Any]:
+    """The interval of one schedule's difference of mean waits, or why there is none."""
+    none = {"wait_change_low_s": float("nan"), "wait_change_high_s": float("nan"), "blocks": ""}
+    ours, theirs = (read(row) if read else None for read, row in ((schedules_a, a), (schedules_b, b)))
+    if ours is None or theirs is None:
+        return {**none, "no_interval": "a schedule's file is not there"}
+    same = all(np.array_equal(ours[name], theirs[name]) for name in ("job_id", "submit_time"))
+    if not same:
+        return {**none, "no_interval": "the schedules hold different jobs"}
+    waits = [side["start_time"] - side["submit_time"] for side in (ours, theirs)]
+    means = [_number(row.get("mean_wait_s")) for row in (a, b)]
+    if not all(len(w) and math.isclose(w.mean(), m, rel_tol=1e-6, abs_tol=1e-6) for w, m in zip(waits, means)):
+        return {**none, "no_interval": "the numbers are of a part of the jobs in the schedules"}
+    group, unit = _groups(ours)
+    rng = np.random.default_rng(seed)
+    one = paired_differences(waits[1][None], waits[0], group, rng, level=level, draws=resamples)[0]
+    if one.why_not:
+        return {**none, "no_interval": f"there are {one.groups} {unit} and {LEAST_GROUPS} are needed"}
+    return {
+        "wait_change_low_s": one.low,
+        "wait_change_high_s": one.high,
+        "wait_change_verdict": one.word(),
+        "wait_change_largest_share": one.largest_share,
+        "blocks": f"{one.groups} {unit}",
+    }
+
+
+def _groups(schedule: Mapping[str, np.ndarray]) -> tuple[np.ndarray, str]:
+    """The groups a schedule's report keeps, else its weeks and classes of sizes, and what they are."""
+    if "group" in schedule:
+        return schedule["group"], "groups of one user's submissions of one week"
+    nobody = np.full(len(schedule["procs"]), -1)
+    return user_weeks(nobody, schedule["submit_time"], size_class(schedule["procs"])), "weeks and classes of sizes"
+
+
+def _settings(a: Document, b: Document) -> list[tuple[str, Any, Any]]:
+    """Settings that differ, with both values."""
+    ours, theirs = a["settings"], b["settings"]
+    names = dict.fromkeys([*ours, *theirs])
+    return [(name, ours.get(name), theirs.get(name)) for name in names if ours.get(name) != theirs.get(name)]
+
+
+def _unlike(a: Document, b: Document, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Why the two do not compare like for like."""
+    reasons = []
+    logs = a["log"], b["log"]
+    sums = [log.get("sha256") for log in logs]
+    if sums[0] != sums[1]:
+        names = [f"{log.get('source')} ({log.get('jobs')} jobs)" for log in logs]
+        reasons.append(f"the logs differ: A is of {names[0]}, B of {names[1]}")
+    differing = [name for name, _, _ in _settings(a, b) if name in SELECTION]
+    if differing:
+        reasons.append(f"other jobs, machine or requests were chosen: {', '.join(differing)} differ")
+    for name in ("protocol", "loop"):
+        if a["settings"].get(name) != b["settings"].get(name):
+            reasons.append(f"the {name} differs: {a['settings'].get(name)} against {b['settings'].get(name)}")
+    if not reasons and any(row["jobs_a"] != row["jobs_b"] for row in rows if "jobs_a" in row):
+        reasons.append("the same selection gave another number of jobs: batchcast itself may have changed between them")
+    return reasons
+
+
+def _only(a: Document, b: Document, side: str) -> list[str]:
+    sentences = []
+    for part in ("forecast", "schedule"):
+        theirs = _by_name(b, part)
+        missing = [" ".join(filter(None, key)) for key in _by_name(a, part) if key not in theirs]
+        if missing:
+            sentences.append(f"only {side} has {part}{'s' if len(missing) > 1 else ''} {', '.join(missing)}")
+    return sentences
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else float("nan")

@@ -1,0 +1,237 @@
+"""Every comparison with its interval: methods against a named reference, resampled by user and week, as flat keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import UsageError
+from ..metrics.accuracy import relative_accuracy, size_class
+from ..metrics.bursts import geometric_mean, group_mean, top_share, user_weeks, users_better_and_worse
+from ..metrics.paired import PairedDifference, paired_differences
+from ..metrics.schedule import bounded_slowdown
+from ..predict.registry import parse_spec
+from ..simulation import Schedule
+from ..table import Trace
+from ..trace.zone import format_date, zone
+from ..units import format_duration
+
+HIGHER_IS_BETTER = ("apa",)
+RUN_TIME = ("recent_mean", "requested")
+WAIT = ("recent_wait",)
+Keys = dict[str, dict[str, Any]]
+"""For each method the keys that its row gains."""
+
+
+def burst_groups(trace: Trace, procs: str = "req") -> np.ndarray:
+    """The group of each job (n,): one user's submissions of one week; of unknown users, a week and class of sizes."""
+    return user_weeks(trace.nominal("user_id").codes, trace.submit_time, size_class(trace.procs(procs)))
+
+
+def reference_of(methods: Sequence[str], against: str | None, usual: Sequence[str]) -> str:
+    """The method that the others are compared with: `against`, else the first of the usual ones that is there.
+
+    A method counts as named when its spec or its name is `against`. UsageError where none is.
+
+    >>> reference_of(["requested", "recent_mean:k=5"], None, RUN_TIME)
+    'recent_mean:k=5'
+    """
+    for name in [against] if against else usual:
+        for method in methods:
+            if method == name or parse_spec(method)[0] == name:
+                return method
+    if against:
+        raise UsageError(f"--against: no {against!r} among the methods (accepted: {', '.join(methods)})")
+    return methods[0]
+
+
+def forecast_differences(
+    trace: Trace,
+    points: Mapping[str, np.ndarray],
+    scored: np.ndarray,
+    actual: np.ndarray,
+    against: str,
+    *,
+    procs: str = "req",
+    seed: int = 0,
+    names: tuple[str, ...] = ("mae_s", "apa"),
+) -> Keys:
+    """What each method's row gains: its difference to the reference in mean absolute error and accuracy.
+
+    `points` and `actual` are seconds (n,); pairs are the jobs `scored` of which all of it is known. The reference's own
+    row gains only the figures that no burst owns.
+    """
+    group = burst_groups(trace, procs)[scored]
+    group = np.unique(group, return_inverse=True)[1]
+    run = actual[scored]
+    values: dict[str, dict[str, np.ndarray]] = {}
+    for spec, point in points.items():
+        said = point[scored]
+        parts = {names[0]: np.abs(said - run)}
+        if len(names) > 1:
+            parts[names[1]] = relative_accuracy(said, run)
+        values[spec] = parts
+    return _compared(trace, scored, group, values, against, names, seed)
+
+
+def wait_differences(
+    trace: Trace,
+    points: Mapping[str, np.ndarray],
+    scored: np.ndarray,
+    against: str,
+    *,
+    procs: str = "req",
+    seed: int = 0,
+) -> Keys:
+    """What each wait forecast's row gains: its difference to the reference in mean absolute error.
+
+    `points` are seconds, of the log's jobs up to the last one scored.
+    """
+    known = np.where(trace.wait_time >= 0, trace.wait_time, np.nan)
+    whole = {}
+    for spec, point in points.items():
+        whole[spec] = np.full(len(trace), np.nan)
+        whole[spec][: len(point)] = point
+    return forecast_differences(
+        trace, whole, scored, known, against, procs=procs, seed=seed, names=("mean_abs_error_s",)
+    )
+
+
+def schedule_differences(
+    trace: Trace,
+    schedules: Mapping[str, Schedule],
+    scored: np.ndarray,
+    against: str,
+    *,
+    procs: str = "req",
+    seed: int = 0,
+) -> Keys:
+    """What each schedule's row gains: its difference to the reference in mean wait and mean bounded slowdown.
+
+    Pairs are the waits and slowdowns of one run of each: how one change moves all the rest of a schedule is in them,
+    but not how it would have moved had the log been another (`evaluation.replicates` for that).
+    """
+    group = np.unique(burst_groups(trace, procs)[scored], return_inverse=True)[1]
+    values = {}
+    for name, schedule in schedules.items():
+        wait, slowdown = np.full(len(trace), np.nan), np.full(len(trace), np.nan)
+        wait[schedule.rows] = schedule.wait_time
+        slowdown[schedule.rows] = bounded_slowdown(schedule.wait_time, schedule.run_time)
+        values[name] = {"mean_wait_s": wait[scored], "mean_bounded_slowdown": slowdown[scored]}
+    return _compared(trace, scored, group, values, against, ("mean_wait_s", "mean_bounded_slowdown"), seed)
+
+
+def against_limits(keys: Keys, limits: Keys, metric: str) -> Keys:
+    """The keys, with one metric's comparison with the users' limits under names of its own (`mae_s_limits_...`)."""
+    parts = ("difference", "difference_low", "difference_high", "verdict")
+    return {
+        name: {**mine, **{f"{metric}_limits_{part}": limits[name][f"{metric}_{part}"] for part in parts}}
+        if f"{metric}_verdict" in limits.get(name, {})
+        else dict(mine)
+        for name, mine in keys.items()
+    }
+
+
+def _compared(
+    trace: Trace,
+    scored: np.ndarray,
+    group: np.ndarray,
+    values: Mapping[str, Mapping[str, np.ndarray]],
+    against: str,
+    metrics: Sequence[str],
+    seed: int,
+) -> Keys:
+    """The keys of every method; `values` are by method and metric, over the scored jobs."""
+    others = [name for name in values if name != against]
+    rows: Keys = {name: _even(trace, scored, group, values[name], values[against], metrics[0]) for name in values}
+    for metric in metrics:
+        paired = paired_differences(
+            np.array([values[name][metric] for name in others]).reshape(len(others), len(group)),
+            values[against][metric],
+            group,
+            np.random.default_rng(seed),
+        )
+        for name, one in zip(others, paired):
+            rows[name] |= {"against": against, **_keys(metric, one)}
+            if one.is_decided_by_one:
+                rows[name][f"{metric}_decided_by"] = _decided_by(trace, scored, group, metric, one)
+    return rows
+
+
+def _even(
+    trace: Trace,
+    scored: np.ndarray,
+    group: np.ndarray,
+    mine: Mapping[str, np.ndarray],
+    theirs: Mapping[str, np.ndarray],
+    metric: str,
+) -> dict[str, Any]:
+    """Figures that no burst owns: the mean over user-weeks, users better and worse off, what the top ten groups own."""
+    better, worse = users_better_and_worse(mine[metric] - theirs[metric], trace.nominal("user_id").codes[scored])
+    keys = {
+        f"{metric}_user_weeks": group_mean(mine[metric], group),
+        f"{metric}_top_ten_share": top_share(mine[metric], group),
+        "users_better": better,
+        "users_worse": worse,
+    }
+    if "mean_bounded_slowdown" in mine:
+        keys["geometric_mean_bounded_slowdown"] = geometric_mean(mine["mean_bounded_slowdown"])
+    return keys
+
+
+def _keys(metric: str, one: PairedDifference) -> dict[str, Any]:
+    return {
+        f"{metric}_difference": one.difference,
+        f"{metric}_difference_low": one.low,
+        f"{metric}_difference_high": one.high,
+        f"{metric}_verdict": one.word(lower_is_better=metric not in HIGHER_IS_BETTER),
+        f"{metric}_groups": one.groups,
+        f"{metric}_largest_share": one.largest_share,
+        f"{metric}_without_largest": one.without,
+    }
+
+
+def _decided_by(trace: Trace, scored: np.ndarray, group: np.ndarray, metric: str, one: PairedDifference) -> str:
+    """One sentence: whose jobs of which hours decide a difference, and what it is without them."""
+    rows = np.flatnonzero(scored)[group == one.largest]
+    submit = trace.submit_time[rows] + trace.info.unix_start
+    code = trace.nominal("user_id").codes[rows[0]]
+    user = trace.nominal("user_id").categories[code] if code >= 0 else None
+    who = (
+        f"user {trace.info.names.get('user_id', {}).get(user, user)}"
+        if user is not None
+        else "a user that is not known"
+    )
+    since = format_date(float(submit.min()), zone(trace.info.timezone))
+    jobs = f"{one.largest_jobs:,} job{'' if one.largest_jobs == 1 else 's'}"
+    length = format_duration(float(submit.max() - submit.min()))
+    return (
+        f"{100 * one.largest_share:.0f} % of the sum of absolute differences is {jobs} of {who}, submitted within "
+        f"{length} from {since} on; without them the difference is {_amount(metric, one.without)} instead of "
+        f"{_amount(metric, one.difference)}"
+    )
+
+
+def _amount(metric: str, value: float) -> str:
+    """A difference as people read it, with its sign."""
+    if np.isnan(value):
+        return "unknown"
+    sign = "-" if value < 0 else "+"
+    return f"{sign}{format_duration(abs(value))}" if metric.endswith("_s") else f"{sign}{abs(value):.3g}"
+
+
+def more_history(one: Mapping[str, Any], metric: str) -> float:
+    """By what factor the log would have to be longer for a difference of this size to stand clear of zero; NaN unknown.
+
+    The half width of an interval falls as the square root of the number of groups.
+
+    >>> more_history({"x_difference": 1.0, "x_difference_low": -1.0, "x_difference_high": 3.0}, "x")
+    4.0
+    """
+    low, high = one.get(f"{metric}_difference_low"), one.get(f"{metric}_difference_high")
+    middle = one.get(f"{metric}_difference")
+    if low is None or high is None or not middle or np.isnan(low):
+        return float("nan")
+    return float(((high - low) / 2 / middle) ** 2)

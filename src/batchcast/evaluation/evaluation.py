@@ -1,0 +1,304 @@
+"""The main job: how wrong are limits, how good are forecasts, how much sooner would jobs start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..events.recorded import irregular
+from ..predict.registry import split_specs
+from ..simulation import Policy, Schedule, simulate, simulate_split
+from ..table import Trace
+from ..table.frame import data_frame, html_table
+from ..trace.machine import partition_sizes
+from .accuracy import Maker, Scores, figures, predictor, score
+from .advice import Advice, advise
+from .differences import against_limits, schedule_differences
+from .policies import policy_of, split_policies
+from .validity import Validity, Verdict, validity
+
+PREDICTORS = ("kernel", "last_2", "recent_mean")
+POLICIES = ("easy", "easy-sjbf")
+YARDSTICK, ORACLE = "requested", "actual"
+Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One policy planned with one predictor: its schedule, and its measures over the scored jobs."""
+
+    policy: str
+    predictor: str
+    schedule: Schedule
+    measures: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Everything an evaluation found. `outcomes` is empty and `validity` None when `why_not` says why."""
+
+    trace: Trace
+    mask: np.ndarray
+    procs: str
+    scores: Scores
+    outcomes: Sequence[Outcome]
+    validity: Validity | None
+    why_not: str
+    notes: Sequence[str]
+    advice: Advice | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    differences: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
+
+    def accuracy_rows(self) -> list[dict[str, Any]]:
+        """One flat row per predictor."""
+        return figures(self.scores)
+
+    def schedule_rows(self) -> list[dict[str, Any]]:
+        """One flat row per policy and predictor; `share_of_perfect` as `share_of_perfect_knowledge` defines it."""
+        waits = {(o.policy, o.predictor): o.measures["mean_wait_s"] for o in self.outcomes}
+        rows = []
+        for o in self.outcomes:
+            requests, actual = waits[o.policy, YARDSTICK], waits[o.policy, ORACLE]
+            rows.append(
+                {
+                    "policy": o.policy,
+                    "predictor": o.predictor,
+                    **o.measures,
+                    "share_of_perfect": share_of_perfect_knowledge(requests, o.measures["mean_wait_s"], actual),
+                    **self.differences.get((o.policy, o.predictor), {}),
+                }
+            )
+        return rows
+
+    def results(self) -> list[dict[str, Any]]:
+        """Every row for JSON: forecasts, schedules, validity; `part` tells them apart."""
+        rows = [{"part": "forecast", **row} for row in self.accuracy_rows()]
+        rows += [{"part": "schedule", **row} for row in self.schedule_rows()]
+        rows += [self.validity.row()] if self.validity else []
+        return rows + ([self.advice.row()] if self.advice else [])
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame of `results()`, one row each; UsageError where pandas is not installed."""
+        return data_frame(_by_column(self.results()))
+
+    def _repr_html_(self) -> str:
+        forecasts = html_table(_by_column(self.accuracy_rows()), "forecasts of run time")
+        return forecasts + (html_table(_by_column(self.schedule_rows()), "schedules") if self.outcomes else "")
+
+    def write_report(self, folder: str | Path) -> Path:
+        """Write the report that `batchcast evaluate -o FOLDER` writes: index.html, result.json, schedules/*.csv.
+
+        All of it or none; what else is in the folder stays. Returns the path of index.html. Raises BatchcastError
+        where nothing can be written.
+        """
+        from ..report.written import write_report  # the page is made above this room: the one way up, when asked for
+
+        return write_report(folder, self)
+
+    def warnings(self) -> list[str]:
+        """What a reader of the numbers must know: irregular records, jobs left aside, gains in doubt."""
+        warnings = [f"recorded clock: {_jobs(count)} {rule}" for rule, count in irregular(self.trace).items() if count]
+        if self.scores.never_ran:
+            warnings.append(f"{_jobs(self.scores.never_ran)} never ran, not scored")
+        warnings += self.notes
+        if self.why_not:
+            warnings.append(self.why_not)
+        elif self.validity is not None and not self.validity.trusted:
+            warnings.append(DOUBTS[self.validity.verdict])
+        return warnings
+
+
+def _by_column(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Flat rows as columns, None where a row has no such key."""
+    return {key: [row.get(key) for row in rows] for key in dict.fromkeys(key for row in rows for key in row)}
+
+
+LEAST_GAIN_S = 10.0
+"""A gain in mean wait below this (tau of the bounded slowdown) is none that anybody notices."""
+LEAST_GAIN = 0.05
+
+
+def share_of_perfect_knowledge(requests: float, planned: float, actual: float) -> float:
+    """(requests - planned) / (requests - actual) of mean waits in seconds, not clipped.
+
+    NaN where knowing the truth gains next to nothing (under `LEAST_GAIN_S` or under the share `LEAST_GAIN` of the
+    wait): a share of that would be noise with a per cent sign.
+
+    >>> share_of_perfect_knowledge(100.0, 60.0, 20.0), share_of_perfect_knowledge(100.0, 120.0, 60.0)
+    (0.5, -0.5)
+    >>> share_of_perfect_knowledge(8.0, 0.5, 5.8), share_of_perfect_knowledge(9000.0, 9100.0, 8980.0)
+    (nan, nan)
+    """
+    gain = requests - actual
+    return (requests - planned) / gain if gain >= max(LEAST_GAIN_S, LEAST_GAIN * requests) else float("nan")
+
+
+def evaluate(
+    trace: Trace,
+    *,
+    predictors: str | Sequence[str] | Mapping[str, Maker | None] = PREDICTORS,
+    policies: str | Sequence[str] | Mapping[str, Policy | None] = POLICIES,
+    mask: np.ndarray | None = None,
+    procs: str = "req",
+    protocol: str = "honest",
+    loop: str = "closed",
+    wide: str = "drop",
+    default_request: float | None = None,
+    plan_level: float | None = None,
+    partitions: str = "together",
+    known_at_submit: Sequence[str] = (),
+    against: str | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Run a trace on the recorded clock, then every policy with every predictor on the simulated one.
+
+    `requested` and `actual` always run beside `predictors`: they are the yardstick and the oracle (which is simulated
+    only). Methods of one's own come in a mapping of names: `predictors` to a function that makes a fresh predictor for
+    a trace, `policies` to a `Policy`, and either to None for the one known by that name. `mask` (n,) says which jobs
+    are scored; everything is learned from and scheduled. The machine is the one of `trace.info.max_procs`; where it (or
+    every request) is unknown nothing is simulated and `why_not` says so.
+    `plan_level` plans with that quantile of a forecast instead of its point; with `partitions="split"` each partition
+    is a machine of its own. `protocol` concerns the recorded clock and, with `loop="open"`, what the planning predictor
+    had learned. `against` names the method that forecasts are compared with (default: `recent_mean`); schedules are
+    compared with the first policy planned with the limits. `known_at_submit` names columns of the log beyond
+    batchcast's own that a predictor may use (`Trace.knowing`).
+
+    >>> from batchcast.trace.demo import demo_path
+    >>> from batchcast.trace.read import read_trace
+    >>> log = read_trace(demo_path())
+    >>> found = evaluate(log, predictors=["last_2"], policies={"sjf": Policy(order="sjf")})
+    >>> [row["predictor"] for row in found.accuracy_rows()], [row["predictor"] for row in found.schedule_rows()]
+    (['requested', 'last_2'], ['requested', 'last_2', 'actual'])
+    """
+    settings: dict[str, Any] = {
+        "procs": procs, "protocol": protocol, "loop": loop, "wide": wide, "default_request": default_request,
+        "plan_level": plan_level, "partitions": partitions, "known_at_submit": list(known_at_submit),
+        "against": against, "seed": seed,
+    }  # fmt: skip
+    trace = trace.knowing(known_at_submit)
+    predictors = split_specs(predictors) if isinstance(predictors, str) else predictors
+    policies = split_policies(policies) if isinstance(policies, str) else policies
+    makers = {name: make for name, make in predictors.items() if make} if isinstance(predictors, Mapping) else {}
+    inside = np.ones(len(trace), bool) if mask is None else np.asarray(mask, bool)
+    chosen = [YARDSTICK, *(p for p in dict.fromkeys(predictors) if p not in (YARDSTICK, ORACLE))]
+    own = policies if isinstance(policies, Mapping) else {}
+    plans = {name: own.get(name) or policy_of(name) for name in policies}
+    bar = progress or silent
+    total = trace.info.max_procs
+    with bar("recorded clock: predicting run times", len(trace)) as tick:
+        scores = score(
+            trace,
+            chosen,
+            protocol=protocol,
+            procs=procs,
+            total=total,
+            mask=inside,
+            seed=seed,
+            makers=makers,
+            against=against,
+            tick=tick,
+        )
+    advice = advise(trace, scores.points, scores.scored, procs=procs, seed=seed) if protocol == "honest" else None
+    forecasts = Evaluation(trace, inside, procs, scores, (), None, "", (), advice, settings)
+    sizes = partition_sizes(trace, procs) if partitions == "split" else None
+    if sizes is None and not total > 0:
+        return replace(forecasts, why_not=NO_MACHINE)
+    options = {"procs": procs, "wide": wide, "default_request": default_request, "loop": loop, "protocol": protocol,
+               "plan_level": plan_level, "clock": perf_counter}  # fmt: skip
+    machine = _Machine(trace, sizes, seed, makers, options)
+    outcomes = []
+    try:
+        for name, policy in plans.items():
+            for spec in (*chosen, ORACLE):
+                with bar(f"simulated clock: {name}, {spec}", len(trace)) as tick:
+                    outcomes.append(_outcome(name, spec, machine.run(policy, spec, tick), inside))
+    except InputError as error:  # no job has a request: what is known of forecasts is still worth a report
+        return replace(forecasts, why_not=f"Nothing was simulated: {error.message} ({error.hint}).")
+    notes = _notes(outcomes[0].schedule)
+    checked = validity(
+        trace, mask=inside, procs=procs, wide=wide, default_request=default_request, partitions=partitions,
+        kill=any(policy.kill for policy in plans.values()),
+    )  # fmt: skip
+    differences = outcome_differences(trace, outcomes, inside, procs=procs, seed=seed)
+    return replace(forecasts, outcomes=outcomes, validity=checked, notes=notes, differences=differences)
+
+
+def outcome_differences(
+    trace: Trace, outcomes: Sequence[Outcome], inside: np.ndarray, *, procs: str = "req", seed: int = 0
+) -> dict[tuple[str, str], Mapping[str, Any]]:
+    """What each schedule's row gains from the comparison with the first policy planned with the users' limits, and
+    with the limits under its own policy (`mean_wait_s_limits_...`)."""
+    reference = next((o for o in outcomes if o.predictor == YARDSTICK), outcomes[0])
+    named = {f"{o.policy}, {o.predictor}": o for o in outcomes}
+    keys = schedule_differences(
+        trace, {name: o.schedule for name, o in named.items()}, inside,
+        f"{reference.policy}, {reference.predictor}", procs=procs, seed=seed,
+    )  # fmt: skip
+    for policy in dict.fromkeys(o.policy for o in outcomes):
+        same = {name: o.schedule for name, o in named.items() if o.policy == policy}
+        limits = schedule_differences(trace, same, inside, f"{policy}, {YARDSTICK}", procs=procs, seed=seed)
+        keys |= against_limits({name: keys[name] for name in same}, limits, "mean_wait_s")
+    return {(o.policy, o.predictor): keys[name] for name, o in named.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """What every schedule of an evaluation shares: the log, the processors (of each partition), how it is planned."""
+
+    trace: Trace
+    sizes: Mapping[int | str, tuple[float, str]] | None
+    seed: int
+    makers: Mapping[str, Maker]
+    options: Mapping[str, Any]
+
+    def run(self, policy: Policy, spec: str, tick: Callable[[int], None] | None) -> Schedule:
+        """The schedule under a policy planned with a fresh predictor; on each partition with one of its own."""
+
+        def make(jobs: Trace, size: float) -> Any:
+            return spec if spec in (YARDSTICK, ORACLE) else predictor(spec, jobs, size, self.seed, self.makers)
+
+        if self.sizes is not None:
+            return simulate_split(self.trace, self.sizes, policy, make, tick=tick, **self.options)
+        planner = make(self.trace, self.trace.info.max_procs)
+        return simulate(self.trace, policy, planner, tick=tick, **self.options)
+
+
+NO_MACHINE = (
+    "Nothing was simulated: the log does not say how many processors the machine has. "
+    "Give it with --procs-total N (or --procs-total peak for the most the log ever shows in use)."
+)
+
+
+DOUBTS = {
+    Verdict.ROUGH: "the simulation agrees with the recorded mean waits, not with all else: its gains are a hint",
+    Verdict.FAR: "recorded and simulated mean waits differ by more than 2x: the simulated gains are not to be trusted",
+    Verdict.UNCHECKED: "the log records no waits to check the simulation by: the simulated gains are not to be trusted",
+}
+
+
+def _outcome(policy: str, spec: str, schedule: Schedule, inside: np.ndarray) -> Outcome:
+    measured = schedule.measures(inside[schedule.rows])
+    return Outcome(policy, spec, schedule, {**measured, "kernel_s": schedule.kernel_s})
+
+
+def _notes(schedule: Schedule) -> list[str]:
+    left = [f"{_jobs(count)} not simulated ({reason})" for reason, count in schedule.left_out.items() if count]
+    return [*left, *schedule.notes]
+
+
+def _jobs(count: int) -> str:
+    return f"{count:,} job{'' if count == 1 else 's'}"
+
+
+@contextmanager
+def silent(label: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """Progress for nobody."""
+    yield lambda done: None

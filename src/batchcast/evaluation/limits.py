@@ -1,0 +1,144 @@
+"""Which limits to ask for: what calibrated advice, the usual rule and the users' own limits would have cost a log."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import NoAnswer
+from ..events.event import End, Submit
+from ..events.recorded import events, replay
+from ..predict.recommend import rule_of_thumb
+from ..predict.runtime.calibrated import Calibrated
+from ..table import Trace
+
+RECENT = 10
+RULES = ("advice", "rule_of_thumb", "own")
+COLUMNS = {"user": "user_id", "account": "account", "queue": "queue_id", "application": "app_id"}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limit (n,) of every job under each rule, seconds, known at its submission; NaN where it ran without one.
+
+    `scored` (n,) marks jobs that ran and had a limit of their own.
+    """
+
+    trace: Trace
+    procs: np.ndarray
+    limits: Mapping[str, np.ndarray]
+    scored: np.ndarray
+
+
+def find_limits(
+    trace: Trace,
+    *,
+    risk: float = 0.05,
+    floor: float = 300.0,
+    step: float = 300.0,
+    procs: str = "req",
+    tick: Callable[[int], None] | None = None,
+) -> Limits:
+    """Limits as they would have been advised at each submission, from what had ended by then.
+
+    Advice: the bound that `calibrated` keeps at level 1 - `risk`, at least `floor`, rounded up to a multiple of `step`,
+    never above the user's own limit. Rule of thumb: 1.25 times the longest of the last ten ended jobs of the same user
+    and size (else of the same user, else the own limit), rounded up to five minutes. Raises NoAnswer when no job that
+    ran had a limit. One replay, some 200 microseconds a job.
+    """
+    own = np.where((trace.req_time > 0) & np.isfinite(trace.req_time), trace.req_time, np.nan)
+    scored = ~np.isnan(own) & ~np.isnan(trace.run_time)
+    if not scored.any():
+        raise NoAnswer("no job that ran had a limit", hint="`batchcast info LOG` shows which fields are known")
+    method = Calibrated(level=1.0 - risk)
+    said = replay(trace, {"calibrated": method}, procs=procs, ask=scored, tick=tick)["calibrated"]
+    bound = said.quantiles[:, said.levels.index(1.0 - risk)]
+    advice = np.minimum(rounded(bound, floor, step), own)
+    limits = {"advice": advice, "rule_of_thumb": _thumb(trace, own, procs), "own": own}
+    return Limits(trace, trace.procs(procs), limits, scored)
+
+
+def rounded(seconds: np.ndarray, floor: float, step: float) -> np.ndarray:
+    """At least `floor`, up to a multiple of `step` (0: as it is).
+
+    >>> rounded(np.array([10.0, 301.0]), 60.0, 300.0).tolist()
+    [300.0, 600.0]
+    """
+    raised = np.maximum(seconds, floor)
+    return np.ceil(raised / step - 1e-9) * step if step > 0 else raised
+
+
+def _thumb(trace: Trace, own: np.ndarray, procs: str) -> np.ndarray:
+    """The usual rule at each submission."""
+    recent: dict[Any, deque[float]] = {}
+    limits = own.copy()
+    for event in events(trace, procs=procs):
+        if isinstance(event, Submit | End):
+            user = event.job.user_id
+            keys = ((user, event.job.procs), user)
+            if isinstance(event, End):
+                for key in keys:
+                    recent.setdefault(key, deque(maxlen=RECENT)).append(event.run_time)
+            else:
+                like = next((recent[key] for key in keys if key in recent), None)
+                if like is not None and user is not None:
+                    limits[event.job.row] = rule_of_thumb(like)
+    return np.where(np.isnan(own), np.nan, np.maximum(limits, 300.0))
+
+
+def limit_rows(found: Limits, by: str | None = None, most: int = 20) -> list[dict[str, Any]]:
+    """One flat row a rule: jobs, kills per thousand, core-hours asked for and not used; of each group with `by`.
+
+    A job is killed by a limit that it outran. One that its own limit cut is killed by every limit up to that one; what
+    a longer limit would have made of it nobody knows, so it counts as `undecided` there and not as killed. Groups are
+    the `most` with the most jobs.
+    """
+    if by is None:
+        return [_row(found, rule, found.scored) for rule in RULES]
+    column = found.trace.nominal(COLUMNS[by])
+    codes = column.codes
+    count = np.bincount(codes[found.scored & (codes >= 0)], minlength=len(column.categories))
+    names: Sequence[Any] = column.categories
+    known = found.trace.info.names.get(COLUMNS[by], {})
+    rows = []
+    for code in np.argsort(-count, kind="stable")[:most].tolist():
+        inside = found.scored & (codes == code)
+        if inside.any():
+            group = {"by": by, "group": str(known.get(names[code], names[code]))}
+            rows += [{**_row(found, rule, inside), **group} for rule in RULES]
+    return rows
+
+
+def _row(found: Limits, rule: str, inside: np.ndarray) -> dict[str, Any]:
+    limit, own = found.limits[rule][inside], found.limits["own"][inside]
+    run, procs = found.trace.run_time[inside], np.nan_to_num(found.procs[inside], nan=1.0)
+    cut = run >= own
+    killed = np.where(cut, limit <= own, run > limit)
+    unused = procs * np.maximum(limit - run, 0.0)
+    return {
+        "limits": rule,
+        "jobs": int(inside.sum()),
+        "killed_per_thousand": 1000.0 * float(killed.mean()),
+        "killed_beyond_own_per_thousand": 1000.0 * float((killed & ~cut).mean()),
+        "undecided_per_thousand": 1000.0 * float((cut & (limit > own)).mean()),
+        "over_request_core_h": float(unused.sum()) / 3600.0,
+        "median_limit_s": float(np.median(limit)),
+        "latest_limit_s": float(limit[-1]),
+    }
+
+
+def advice_words(rows: Sequence[Mapping[str, Any]], risk: float) -> str:
+    """What the limits would have saved and what they would have cost, in one sentence."""
+    advice, own = (next(row for row in rows if row["limits"] == rule) for rule in ("advice", "own"))
+    asked, left = own["over_request_core_h"], advice["over_request_core_h"]
+    saved = 1.0 - left / asked if asked > 0 else 0.0
+    extra = advice["killed_beyond_own_per_thousand"]
+    kept = "as promised" if extra <= 1000.0 * risk else f"more than the {1000.0 * risk:g} promised"
+    return (
+        f"Limits at a risk of {risk:.0%} would have asked for {asked - left:,.0f} core-hours less than the users did "
+        f"({saved:.0%} of what went unused) and killed {extra:.1f} of 1,000 jobs that ended by themselves, {kept}."
+    )

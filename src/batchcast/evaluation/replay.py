@@ -1,0 +1,50 @@
+"""`replay`: predictors, by name or of one's own, driven through a log on the recorded clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..events.recorded import Forecasts
+from ..predict import batched
+from ..predict.gate import check_predictor
+from ..table import Trace
+from .accuracy import predictor
+
+
+def replay(
+    trace: Trace,
+    predictors: Sequence[str] | Mapping[str, Any],
+    *,
+    protocol: str = "honest",
+    procs: str = "req",
+    total: float | None = None,
+    seed: int = 0,
+    known_at_submit: Sequence[str] = (),
+    ask: np.ndarray | None = None,
+    tick: Any = None,
+) -> dict[str, Forecasts]:
+    """What each predictor says of every job at its submission, knowing only what had ended by then.
+
+    `predictors` are names with parameters (`last_2:need=2`), or objects with `predict` and `observe` by name. `ask`
+    (n,) booleans: where to ask (default: everywhere; it learns from all). `total` is the machine's size (default: the
+    log's), `seed` for methods that draw, `known_at_submit` names columns of the log beyond batchcast's own that a
+    predictor may use (`Trace.knowing`). One pass over the events, about 3 microseconds a job and the predictors' own;
+    a method with `predict_trace` is asked afresh, in batches.
+
+    >>> log = Trace.from_arrays({"submit_time": [0, 50], "wait_time": [0, 0], "run_time": [9, 9], "req_time": [60, 60],
+    ...                          "user_id": ["ada", "ada"]})
+    >>> {name: said.points.tolist() for name, said in replay(log, ["requested", "last_2"]).items()}
+    {'requested': [60.0, 60.0], 'last_2': [60.0, 9.0]}
+    """
+    trace = trace.knowing(known_at_submit)
+    size = trace.info.max_procs if total is None else total
+    if isinstance(predictors, Mapping):
+        objects = dict(predictors)
+        for name, method in objects.items():
+            check_predictor(method, trace.info.known_at_submit, name)
+    else:
+        objects = {spec: predictor(spec, trace, size, seed) for spec in predictors}
+    return batched.replay(trace, objects, protocol=protocol, procs=procs, total=size, ask=ask, tick=tick)

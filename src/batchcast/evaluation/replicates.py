@@ -1,0 +1,90 @@
+"""The whole effect of a change: logs made of this one's weeks, simulated again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..metrics.bursts import WEEK_S
+from ..simulation import Schedule
+from ..table import Nominal, Trace, Values
+
+DROPPED = 0.01
+METRICS = ("mean_wait_s", "mean_bounded_slowdown")
+Simulate = Callable[[Trace, str], Schedule]
+
+
+def replicate(trace: Trace, rng: np.random.Generator, dropped: float = DROPPED) -> Trace:
+    """A log of as many weeks, drawn from this one's with replacement, each in a place of its own, some jobs left out.
+
+    Parameters
+    ----------
+    trace
+        Weeks are counted from its first submission; jobs keep their place in the week and all that is known of them
+        but their number. The last week may be short.
+    rng
+        Draws the weeks and the jobs left out.
+    dropped
+        The share of jobs left out: a schedule may hang on a single one, and a replicate shows it.
+
+    >>> log = Trace.from_arrays({"submit_time": [0.0, 8 * 86400.0], "run_time": [5.0, 6.0]})
+    >>> replicate(log, np.random.default_rng(0), dropped=0.0).submit_time.tolist()
+    [86400.0, 691200.0]
+    """
+    submit = trace.submit_time
+    first = float(submit[0])
+    week = ((submit - first) // WEEK_S).astype(int)
+    edges = np.searchsorted(week, np.arange(week[-1] + 2))
+    drawn = rng.integers(0, week[-1] + 1, size=week[-1] + 1)
+    rows = np.concatenate([np.arange(edges[w], edges[w + 1]) for w in drawn])
+    moved = np.concatenate([np.full(edges[w + 1] - edges[w], (place - w) * WEEK_S) for place, w in enumerate(drawn)])
+    keep = rng.random(len(rows)) >= dropped
+    rows, moved = rows[keep], moved[keep]
+    columns: dict[str, Values] = {}
+    for name in trace.names:
+        values = trace.column(name)
+        columns[name] = values.take(rows) if isinstance(values, Nominal) else values[rows]
+        if name in ("submit_time", "eligible_time"):
+            columns[name] = np.asarray(columns[name]) + moved
+    columns["job_id"] = np.arange(1, len(rows) + 1)
+    return Trace(columns, trace.info)
+
+
+def replicated(
+    trace: Trace,
+    names: Sequence[str],
+    simulate: Simulate,
+    against: str,
+    count: int,
+    seed: int = 0,
+    tick: Callable[[int], None] | None = None,
+) -> dict[str, dict[str, Any]]:
+    """How each named schedule's means differ from the reference's over replicates: keys that its row gains.
+
+    `simulate(trace, name)` makes a schedule. For each metric: the 5th and 95th percentile of the difference of means,
+    and the share of replicates in which it was below the reference. Costs `count` times what the schedules cost.
+    """
+    rng = np.random.default_rng(seed)
+    means: dict[str, list[Mapping[str, float]]] = {name: [] for name in names}
+    for done in range(count):
+        again = replicate(trace, rng)
+        for name in names:
+            means[name].append(simulate(again, name).measures())
+        if tick:
+            tick(done + 1)
+    keys: dict[str, dict[str, Any]] = {}
+    for name in names:
+        keys[name] = {"replicates": count}
+        if name == against:
+            continue
+        for metric in METRICS:
+            difference = np.array([mine[metric] - its[metric] for mine, its in zip(means[name], means[against])])
+            low, high = np.percentile(difference, [5, 95]).tolist()
+            keys[name] |= {
+                f"{metric}_replicates_low": low,
+                f"{metric}_replicates_high": high,
+                f"{metric}_replicates_ahead": float((difference < 0).mean()),
+            }
+    return keys

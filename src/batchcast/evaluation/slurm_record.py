@@ -1,0 +1,155 @@
+"""A simulated Slurm held to a recorded one: starts, waits, and single decisions from recorded states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..formats.slurm_record import Record
+from ..simulation.slurm import SlurmSchedule, Takes, simulate_slurm
+
+POLL = 1.015  # seconds of the controller's loop, under the clock of the recorded labs
+WINDOW = 600.0
+HALF = 0.5  # recorded times are whole seconds, cut
+Key = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Two schedules of the same submissions. Shares of common jobs; `ks` is Kolmogorov-Smirnov's of the waits."""
+
+    jobs: int
+    within_30s: float
+    within_300s: float
+    mean_wait_s: float
+    other_mean_wait_s: float
+    ks: float
+    rank: float
+
+    @property
+    def wait_ratio(self) -> float:
+        """The second's mean wait over the first's."""
+        return self.other_mean_wait_s / self.mean_wait_s if self.mean_wait_s else float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """Starts in the ten minutes after each of `states` recorded states.
+
+    `right`: of the simulated starts, how many are starts of the record in that window; `seen`: of the record's starts,
+    how many are simulated; `close`: of the starts in both, how many within 30 s. Shares over all states together.
+    """
+
+    states: int
+    starts: int
+    right: float
+    seen: float
+    close: float
+
+
+def replay_record(record: Record, **more: object) -> SlurmSchedule:
+    """The record's submissions and run times on its machine, with its phases of cycles where its logs tell them."""
+    given = {
+        "down": record.nodes_down,
+        "cycle": record.cycle,
+        "decay": record.decay,
+        "second": record.poll,
+        "poll": POLL,
+        "test_length": record.cycle_length,
+        **more,
+    }
+    return simulate_slurm(record.machine, record.requests, **given)  # type: ignore[arg-type]
+
+
+def recorded(record: Record) -> tuple[dict[Key, float], np.ndarray]:
+    """Starts since the record began by job, and waits in seconds, of the jobs that ran."""
+    ran = {k: t for k, t in record.truth.items() if t["start"] == t["start"]}
+    waits = [t["start"] - max(t["submit"], t["eligible"]) for t in ran.values()]
+    return {k: t["start"] - int(record.start) for k, t in ran.items()}, np.array(waits)
+
+
+def simulated(record: Record, schedule: SlurmSchedule) -> tuple[dict[Key, float], np.ndarray]:
+    """The same of a simulation of the record."""
+    return {k: t - int(record.start) for k, t in schedule.starts().items()}, schedule.wait[~np.isnan(schedule.start)]
+
+
+def agreement(one: tuple[Mapping[Key, float], np.ndarray], two: tuple[Mapping[Key, float], np.ndarray]) -> Agreement:
+    """How near two schedules are; the first is the reference."""
+    both = sorted(one[0].keys() & two[0].keys())
+    a, b = (np.array([starts[k] for k in both]) for starts in (one[0], two[0]))
+    gap = np.abs(a - b)
+    return Agreement(
+        len(both), float((gap <= 30).mean()), float((gap <= 300).mean()), float(one[1].mean()), float(two[1].mean()),
+        kolmogorov_smirnov(one[1], two[1]), float(np.corrcoef(ranks(a), ranks(b))[0, 1]),
+    )  # fmt: skip
+
+
+def kolmogorov_smirnov(a: np.ndarray, b: np.ndarray) -> float:
+    """The largest distance between two samples' distributions.
+
+    >>> kolmogorov_smirnov(np.array([0.0, 1.0]), np.array([1.0, 2.0]))
+    0.5
+    """
+    points = np.concatenate([a, b])
+    shares = [np.searchsorted(np.sort(x), points, side="right") / len(x) for x in (a, b)]
+    return float(np.abs(shares[0] - shares[1]).max())
+
+
+def ranks(values: np.ndarray) -> np.ndarray:
+    """Ranks from 0, equal values sharing the middle of theirs.
+
+    >>> ranks(np.array([5.0, 1.0, 5.0])).tolist()
+    [1.5, 0.0, 1.5]
+    """
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(count) - 1
+    middle: np.ndarray = last - (count - 1) / 2
+    return middle[place]
+
+
+def decisions(record: Record, states: int = 50, tick: Callable[[], None] | None = None) -> Decisions:
+    """From up to `states` samples of the record's queue: history as recorded, then ten minutes simulated."""
+    places = {name: i for i, name in enumerate(record.machine.node_names())}
+    parts = {p.name: k for k, p in enumerate(record.machine.partitions)}
+    truth = {k: t["start"] for k, t in record.truth.items() if t["start"] == t["start"]}
+    waiting = [at for at, queue in record.samples if any(state == "PD" for state, _ in queue.values())]
+    chosen = [waiting[k] for k in np.unique(np.linspace(0, len(waiting) - 1, min(states, len(waiting))).astype(int))]
+    right = made = starts = close = 0
+    for at in chosen:
+        past: dict[Key, Takes] = {}
+        for key, start in truth.items():
+            if start <= at:
+                part, names = record.nodes[key]
+                cpus = int(record.truth[key]["cpus"]) // max(len(names), 1)
+                past[key] = (start + HALF, parts[part], tuple((places[n], max(cpus, 1)) for n in names))
+        phases = {"cycle": _last(record.cycles, at), "second": _last(record.polls, at)}
+        said = replay_record(record, fixed=past, since=at, until=at + WINDOW, **phases)
+        mine = {k: t for k, t in said.starts().items() if k not in past}
+        true = {k: t for k, t in truth.items() if at < t <= at + WINDOW}
+        common = mine.keys() & true.keys()
+        right, made, starts = right + len(common), made + len(mine), starts + len(true)
+        close += sum(abs(mine[k] - true[k]) <= 30 for k in common)
+        if tick is not None:
+            tick()
+    share = [a / b if b else float("nan") for a, b in ((right, made), (right, starts), (close, right))]
+    return Decisions(len(chosen), starts, *share)
+
+
+def _last(times: Sequence[float], at: float) -> float | None:
+    """The last of some instants that is not after `at`, else the first; None of none."""
+    return max((t for t in times if t <= at), default=times[0]) if times else None
+
+
+def other_policy(record: Record) -> Record:
+    """The record's submissions under another policy: fifo where it backfilled, backfill without priorities or limits
+    where it had them, backfill where it was fifo. A measure that this meets as well proves nothing."""
+    settings = dict(record.machine.settings)
+    if "builtin" in settings.get("SchedulerType", ""):
+        settings["SchedulerType"] = "sched/backfill"
+    elif "multifactor" in settings.get("PriorityType", ""):
+        settings.update(PriorityType="priority/basic", AccountingStorageEnforce="associations,qos")
+    else:
+        settings["SchedulerType"] = "sched/builtin"
+    return replace(record, machine=replace(record.machine, settings=settings))

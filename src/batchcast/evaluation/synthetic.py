@@ -1,0 +1,110 @@
+"""How like a real log a synthetic one is: the same machine, jobs and load, side by side."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..errors import NoAnswer
+from ..metrics.accuracy import relative_accuracy
+from ..metrics.curves import cdf_distance
+from ..table import Trace
+from ..trace.synth import Recipe, make_log
+from ..trace.synth.requests import HEAD
+
+QUANTILES = (0.25, 0.5, 0.75, 0.95)
+COMPARED = ("procs", "run_time", "interarrival", "req_time", "accuracy", "last_run_ratio")
+
+
+def recipe_like(log: Trace, *, longest: float, **more: Any) -> Recipe:
+    """A recipe with the log's jobs, machine, load and number of users; NoAnswer where the log does not tell them.
+
+    `longest` is the longest request; nothing else is taken from the log.
+    """
+    known = ~(np.isnan(log.run_time) | np.isnan(log.procs("alloc")))
+    span = float(np.ptp(log.submit_time)) if len(log) else 0.0
+    if span <= 0 or not log.info.max_procs > 0 or int(known.sum()) < 2:
+        raise NoAnswer(
+            f"{log.info.source}: to imitate a log, its jobs, their span and the machine's size must be known",
+            hint="--procs-total N",
+        )
+    area = float((log.run_time * log.procs("alloc"))[known].sum())
+    users = len(np.unique(log.nominal("user_id").codes)) or None
+    procs = int(log.info.max_procs)
+    return Recipe(
+        jobs=int(known.sum()), procs=procs, load=area / span / procs, users=users, longest=longest, waits="none", **more
+    )
+
+
+def compare(log: Trace, seed: int, *, longest: float | None = None) -> list[dict[str, Any]]:
+    """Two flat rows, the log's and a synthetic one's like it, and in the second the distances between them.
+
+    `distance_*` is the largest difference of two cumulative distributions (Kolmogorov & Smirnov's), between 0 and 1.
+    `longest` defaults to the longest request that at least one job in a hundred makes.
+    """
+    if longest is None:
+        asked, count = np.unique(log.req_time[~np.isnan(log.req_time)], return_counts=True)
+        often = asked[count >= 0.01 * count.sum()]
+        if not len(often):
+            raise NoAnswer(f"{log.info.source}: no request is common enough to be the longest one", hint="--longest")
+        longest = float(max(often.max(), 60.0))
+    recipe = recipe_like(log, longest=longest)
+    imitation = make_log(np.random.default_rng(seed), recipe)
+    real, synthetic = samples(log), samples(imitation)
+    distances = {f"distance_{name}": cdf_distance(real[name], synthetic[name]) for name in COMPARED}
+    return [
+        {"workload": log.info.source, **figures(log, real), **dict.fromkeys(distances, math.nan)},
+        {"workload": "synthetic", **figures(imitation, synthetic), **distances},
+    ]
+
+
+def samples(log: Trace) -> dict[str, np.ndarray]:
+    """The quantities compared: n values of each, unknown left out; ratios between 0 and 1.
+
+    `accuracy` is min/max of run time and request; `last_run_ratio` the same of a run time and that of its user's job
+    before: what a predictor from history can know.
+    """
+    run, request = log.run_time, log.req_time
+    user = log.nominal("user_id").codes
+    order = np.argsort(user, kind="stable")
+    again = np.flatnonzero(user[order][1:] == user[order][:-1])
+    return {
+        "procs": _known(log.procs("alloc")),
+        "run_time": _known(run),
+        "interarrival": np.diff(log.submit_time),
+        "req_time": _known(request),
+        "accuracy": _known(relative_accuracy(run, request)),
+        "last_run_ratio": _known(relative_accuracy(run[order][again], run[order][again + 1])),
+    }
+
+
+def figures(log: Trace, of: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Jobs, load, quantiles, users' accuracy and the popularity of requests, as one flat row."""
+    area = float(np.nansum(log.run_time * log.procs("alloc")))
+    _, count = np.unique(of["req_time"], return_counts=True)
+    user = log.nominal("user_id").codes
+    row: dict[str, Any] = {
+        "jobs": len(log),
+        "load": area / float(np.ptp(log.submit_time)) / log.info.max_procs,
+        "users": len(np.unique(user)),
+        "serial_share": float((of["procs"] == 1).mean()),
+        "power_of_two_share": float((np.log2(of["procs"]) % 1 == 0).mean()),
+        "mean_run_s": float(of["run_time"].mean()),
+        "apa": float(of["accuracy"].mean()) if len(of["accuracy"]) else math.nan,
+        "at_request_share": float((of["accuracy"] >= 0.99).mean()) if len(of["accuracy"]) else math.nan,
+        "request_values": len(count),
+        "popular_requests_share": float(np.sort(count)[-HEAD:].sum() / max(count.sum(), 1)),
+        "like_last_run": float(of["last_run_ratio"].mean()) if len(of["last_run_ratio"]) else math.nan,
+        "same_user_next_share": float((user[1:] == user[:-1]).mean()),
+    }
+    for name, unit in (("procs", ""), ("run_time", "_s"), ("interarrival", "_s"), ("req_time", "_s")):
+        values = of[name] if len(of[name]) else np.array([math.nan])
+        for q, value in zip(QUANTILES, np.quantile(values, QUANTILES, method="inverted_cdf").tolist()):
+            row[f"{name}_p{round(100 * q)}{unit}"] = value
+    return row
+
+
+def _known(values: np.ndarray) -> np.ndarray:
+    return np.asarray(values[~np.isnan(values)])

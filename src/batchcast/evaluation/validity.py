@@ -1,0 +1,344 @@
+"""May a simulation be believed: one judgement, by what the log recorded, for `evaluate`, `simulate` and the page.
+
+What is judged is the recorded machine under plain EASY with the users' limits. A what-if (another machine, another
+policy) is believed as far as the model of what was.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from ..events.recorded import outcome
+from ..metrics.curves import cdf_distance
+from ..simulation.policy import Policy
+from ..simulation.schedule import Schedule
+from ..simulation.simulate import simulate
+from ..simulation.split import simulate_split
+from ..table import Trace
+from ..trace.machine import over_size, partition_sizes, peak_procs
+
+FACTOR = 2.0
+"""Mean waits farther apart than this, either way, are not the same."""
+MOST_DISTANCE = 0.2
+"""Two runs of one real Slurm on one workload differ by .02 to .09, another policy by .09 to .15 and more."""
+MOST_LEFT = 0.05
+"""The share of core-hours, jobs or utilization that a simulation may miss."""
+SAME_JOBS = 0.9
+"""A rank correlation of waits from which the same jobs wait: what the model leaves out cannot matter much then."""
+MINUTE = 60.0
+"""Waits below it count as none: a log's clock and a scheduler's cycle are in them, no queue."""
+
+
+class Verdict(StrEnum):
+    """How far a simulation may be believed."""
+
+    CLOSE = "close"
+    ROUGH = "rough"
+    FAR = "far"
+    UNCHECKED = "unchecked"
+
+
+class Doubt(StrEnum):
+    """What speaks against it."""
+
+    MEAN_WAIT = "mean_wait"
+    DISTRIBUTION = "distribution"
+    UTILIZATION = "utilization"
+    WORK_CUT = "work_cut"
+    WORK_LEFT_OUT = "work_left_out"
+    UNCOVERED = "uncovered"
+    MACHINE = "machine"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validity:
+    """What was recorded and what the simulation of the same jobs says; waits in seconds, shares as fractions.
+
+    Attributes
+    ----------
+    jobs, all_jobs
+        Scored jobs with both waits; all scored jobs.
+    wait_distance
+        The largest difference of the two distributions of waits (Kolmogorov & Smirnov), those below a minute as none.
+    rank_correlation
+        Spearman's, of recorded and simulated waits: do the same jobs wait?
+    recorded_utilization, simulated_utilization
+        Of the judged machine, from the first submission to the last end.
+    cut_jobs, cut_share
+        Jobs ended at their limit that ran on in truth, and the share of all core-hours lost so.
+    left_out_share
+        The share of core-hours of jobs that were not simulated.
+    uncovered, uncovered_jobs
+        Scored jobs that need what the model leaves out, by what it is; those with at least one such need.
+    procs, procs_source, peak, over_share
+        The machine that was judged, in processors, where its size comes from, the most that recorded jobs held at once,
+        and the share of core-hours that they held beyond its size (a log's clock gives some).
+    """
+
+    jobs: int
+    all_jobs: int
+    recorded_mean_wait_s: float
+    simulated_mean_wait_s: float
+    recorded_median_wait_s: float
+    simulated_median_wait_s: float
+    uncovered: Mapping[str, int]
+    uncovered_jobs: int
+    wait_distance: float = 0.0
+    rank_correlation: float = float("nan")
+    recorded_utilization: float = float("nan")
+    simulated_utilization: float = float("nan")
+    cut_jobs: int = 0
+    cut_share: float = 0.0
+    left_out_share: float = 0.0
+    procs: float = float("nan")
+    procs_source: str = ""
+    peak: float = float("nan")
+    over_share: float = 0.0
+
+    @property
+    def ratio(self) -> float:
+        """recorded / simulated mean wait; 1 where nobody waits a minute in either, NaN without recorded waits."""
+        recorded, simulated = self.recorded_mean_wait_s, self.simulated_mean_wait_s
+        if recorded < MINUTE and simulated < MINUTE:
+            return 1.0
+        return recorded / simulated if simulated else float("inf")
+
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """What speaks against believing the simulation, the gravest first."""
+        signs = {
+            Doubt.MEAN_WAIT: not 1 / FACTOR <= self.ratio <= FACTOR,
+            Doubt.DISTRIBUTION: self.wait_distance > MOST_DISTANCE,
+            Doubt.WORK_LEFT_OUT: self.left_out_share > MOST_LEFT,
+            Doubt.WORK_CUT: self.cut_share > MOST_LEFT,
+            Doubt.UTILIZATION: abs(self.recorded_utilization - self.simulated_utilization) > MOST_LEFT,
+            Doubt.MACHINE: self.over_share > MOST_LEFT,
+            Doubt.UNCOVERED: self.uncovered_jobs > MOST_LEFT * self.all_jobs and not self.rank_correlation >= SAME_JOBS,
+        }
+        return tuple(doubt for doubt, holds in signs.items() if holds)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Close: nothing speaks against it. Rough: the mean waits agree, something else does not. Far: they do not."""
+        if not self.jobs:
+            return Verdict.UNCHECKED
+        if Doubt.MEAN_WAIT in self.doubts:
+            return Verdict.FAR
+        return Verdict.ROUGH if self.doubts else Verdict.CLOSE
+
+    @property
+    def trusted(self) -> bool:
+        """Whether gains of this simulation are measurements."""
+        return self.verdict is Verdict.CLOSE
+
+    def row(self) -> dict[str, Any]:
+        """One flat object for JSON."""
+        return {
+            "policy": "easy",
+            "predictor": "requested",
+            "part": "validity",
+            "jobs": self.jobs,
+            "verdict": str(self.verdict),
+            "trusted": self.trusted,
+            "doubts": " ".join(self.doubts),
+            "recorded_mean_wait_s": self.recorded_mean_wait_s,
+            "simulated_mean_wait_s": self.simulated_mean_wait_s,
+            "recorded_median_wait_s": self.recorded_median_wait_s,
+            "simulated_median_wait_s": self.simulated_median_wait_s,
+            "recorded_over_simulated": self.ratio,
+            "wait_distance": self.wait_distance,
+            "wait_rank_correlation": self.rank_correlation,
+            "recorded_utilization": self.recorded_utilization,
+            "simulated_utilization": self.simulated_utilization,
+            "cut_jobs": self.cut_jobs,
+            "cut_core_hours_share": self.cut_share,
+            "left_out_core_hours_share": self.left_out_share,
+            "uncovered_share": self.uncovered_jobs / self.all_jobs if self.all_jobs else float("nan"),
+            "judged_procs": self.procs,
+            "judged_procs_source": self.procs_source,
+        }
+
+
+def validity(
+    trace: Trace,
+    *,
+    mask: np.ndarray | None = None,
+    procs: str = "req",
+    wide: str = "drop",
+    default_request: float | None = None,
+    kill: bool = True,
+    partitions: str = "together",
+) -> Validity:
+    """Simulate what was recorded and judge how near it comes.
+
+    Parameters
+    ----------
+    trace
+        The log; `trace.info.max_procs` may be a size that the reader asks about: judged is the recorded machine.
+    mask
+        Which jobs count (n,); everything is simulated.
+    procs, wide, default_request, kill, partitions
+        As for `simulate`.
+
+    Raises
+    ------
+    InputError
+        When the machine's size or every request is unknown.
+    """
+    policy = Policy(kill=kill)
+    size, source = recorded_procs(trace, procs)
+    if partitions == "split":
+        sizes = partition_sizes(trace, procs)
+        options: dict[str, Any] = {"procs": procs, "wide": wide, "default_request": default_request}
+        schedule = simulate_split(trace, sizes, policy, **options)
+        size, source = float(schedule.total), "its partitions"
+    else:
+        schedule = simulate(trace, policy, total=size, procs=procs, wide=wide, default_request=default_request)
+    modelled = ("partitions",) if partitions == "split" else ()
+    return judged(trace, schedule, mask, procs=procs, size=(size, source), modelled=modelled)
+
+
+def recorded_procs(trace: Trace, procs: str = "req") -> tuple[float, str]:
+    """The processors of the machine that the log was recorded on, and where that is known from.
+
+    The header's, unless recorded jobs held far more; else what the reader says (or their peak).
+
+    >>> from batchcast.table import LogInfo
+    >>> info = LogInfo(max_procs=512.0, max_procs_source="--procs-total", header={"MaxProcs": "338 (batch)"})
+    >>> recorded_procs(Trace.from_arrays({"submit_time": [0.0]}, info))
+    (338.0, 'the header')
+    """
+    info = trace.info
+    number = re.match(r"\s*(\d+)", info.header.get("MaxProcs", ""))
+    if number and float(number[1]) > 0 and over_size(trace, float(number[1]), procs) <= MOST_LEFT:
+        return float(number[1]), "the header"
+    return info.max_procs, info.max_procs_source
+
+
+def judged(
+    trace: Trace,
+    schedule: Schedule,
+    mask: np.ndarray | None = None,
+    *,
+    procs: str = "req",
+    size: tuple[float, str] | None = None,
+    modelled: Collection[str] = (),
+) -> Validity:
+    """Judge a schedule that is meant to be what was recorded.
+
+    Parameters
+    ----------
+    trace, schedule
+        The log, and its simulation on the recorded machine under the site's own rules.
+    mask
+        Which jobs count (n,).
+    procs
+        The rule for a job's processors.
+    size
+        Processors of the recorded machine, and where that is known from. Default: the schedule's.
+    modelled
+        Of the reasons of `not_covered`, those that this simulation does model.
+    """
+    inside = np.ones(len(trace), bool) if mask is None else np.asarray(mask, bool)
+    recorded = trace.wait_time[schedule.rows]
+    both = inside[schedule.rows] & (recorded >= 0)
+    recorded, simulated = recorded[both], schedule.wait_time[both]
+    gaps = {name: gap for name, gap in not_covered(trace).items() if name not in modelled}
+    uncovered = np.logical_or.reduce([np.zeros(len(trace), bool), *gaps.values()]) & inside
+    total, source = size or (float(schedule.total), "the simulation")
+    busy, whole, left = _work(trace, schedule, procs)
+    cut = trace.run_time[schedule.rows] - schedule.run_time
+    lost = float((schedule.procs * np.maximum(cut, 0.0)).sum())
+    return Validity(
+        jobs=int(both.sum()),
+        all_jobs=int(inside.sum()),
+        recorded_mean_wait_s=_mean(recorded),
+        simulated_mean_wait_s=_mean(simulated),
+        recorded_median_wait_s=_median(recorded),
+        simulated_median_wait_s=_median(simulated),
+        uncovered={name: int((gap & inside).sum()) for name, gap in gaps.items()},
+        uncovered_jobs=int(uncovered.sum()),
+        wait_distance=cdf_distance(_queued(recorded), _queued(simulated)),
+        rank_correlation=_rank_correlation(_queued(recorded), _queued(simulated)),
+        recorded_utilization=busy / total,
+        simulated_utilization=float(schedule.measures()["utilization"]) * schedule.total / total,
+        cut_jobs=int((cut > 0).sum()),
+        cut_share=lost / whole if whole else 0.0,
+        left_out_share=left / whole if whole else 0.0,
+        procs=total,
+        procs_source=source,
+        peak=peak_procs(trace, procs),
+        over_share=over_size(trace, total, procs),
+    )
+
+
+def _work(trace: Trace, schedule: Schedule, procs: str) -> tuple[float, float, float]:
+    """Processors busy on average as recorded, the core-seconds of all jobs, and those of jobs not simulated."""
+    submit, wait, run = outcome(trace)
+    work = run * trace.procs(procs)
+    known = ~np.isnan(work)
+    if not known.any():
+        return float("nan"), 0.0, 0.0
+    length = float((submit + wait + run)[known].max() - submit.min())
+    left = known.copy()
+    left[schedule.rows] = False
+    whole = float(work[known].sum())
+    return whole / length if length > 0 else float("nan"), whole, float(work[left].sum())
+
+
+def not_covered(trace: Trace) -> dict[str, np.ndarray]:
+    """Which jobs need what the model does not have, as masks (n,) by reason; a single pool of processors is all it has.
+
+    memory: the job asked for an amount of memory. GPUs: it asked for at least one. partitions, priorities: the log
+    names several partitions, or several classes of service (QOS), and the job was not in the one with most jobs
+    (unknown ones are not counted). holds: a dependency, a hold or a begin time kept it from being eligible for more
+    than a minute, which the log counts as waiting.
+
+    >>> log = Trace.from_arrays({"submit_time": [0, 1], "req_mem_kib": [5.0, None], "partition_id": [1, 2]})
+    >>> {name: int(mask.sum()) for name, mask in not_covered(log).items() if mask.any()}
+    {'memory': 1, 'partitions': 1}
+    """
+    return {
+        "memory": trace.number("req_mem_kib") > 0,
+        "GPUs": trace.number("req_gpus") > 0,
+        "partitions": _not_the_usual(trace, "partition_id"),
+        "priorities": _not_the_usual(trace, "qos"),
+        "holds": trace.number("eligible_time") > trace.submit_time + MINUTE,
+    }
+
+
+def _not_the_usual(trace: Trace, name: str) -> np.ndarray:
+    codes = trace.nominal(name).codes
+    sizes = np.bincount(codes[codes >= 0], minlength=1)
+    return np.asarray((codes >= 0) & (codes != sizes.argmax()))
+
+
+def _queued(waits: np.ndarray) -> np.ndarray:
+    return np.where(waits < MINUTE, 0.0, waits)
+
+
+def _rank_correlation(one: np.ndarray, other: np.ndarray) -> float:
+    """Spearman's rho with mean ranks of ties; NaN where one of the two is constant."""
+    ours, theirs = _ranks(one), _ranks(other)
+    if len(one) < 2 or np.ptp(ours) == 0 or np.ptp(theirs) == 0:
+        return float("nan")
+    return float(np.corrcoef(ours, theirs)[0, 1])
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(count) - (count - 1) / 2)[place])
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if len(values) else float("nan")
+
+
+def _median(values: np.ndarray) -> float:
+    return float(np.median(values)) if len(values) else float("nan")

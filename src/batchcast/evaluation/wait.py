@@ -1,0 +1,214 @@
+"""Replay a log through wait predictors and score them: one run a method, each on its own recorded clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from time import process_time
+from typing import Any
+
+import numpy as np
+
+from ..errors import NoAnswer, UsageError
+from ..events.record import SPOILED
+from ..events.recorded import Forecasts, after_the_log, replay
+from ..metrics.wait import WaitScore, score_waits
+from ..predict.registry import make, parse_spec, takes
+from ..table import Trace
+
+DEFAULT_PROTOCOL = "honest"
+
+
+@dataclass(frozen=True, slots=True)
+class WaitRun:
+    """One method on one log: its forecasts (NaN where not asked), what it commits itself to, and the cost."""
+
+    predictor: str
+    protocol: str
+    forecasts: Forecasts
+    marked: np.ndarray
+    answer: np.ndarray
+    near: np.ndarray
+    near_jobs: np.ndarray
+    seconds: float
+    search_s: float
+
+
+def run_wait(
+    trace: Trace,
+    spec: str,
+    ask: np.ndarray,
+    *,
+    threshold: float = 3600.0,
+    protocol: str | None = None,
+    cancelled: str = "count",
+    procs: str = "req",
+    total: float | None = None,
+    tick: Callable[[int], None] | None = None,
+) -> WaitRun:
+    """Ask one method for the waits of the jobs in `ask` (n,) bool, history everything before each.
+
+    `protocol` None is the method's own recorded clock (`pqstar`: starts_first; the others: honest). `seconds` is the
+    CPU time of the forecasts with their replay, `search_s` that of a search of settings beforehand (`ibl`).
+    """
+    vouched = trace.info.known_at_submit
+    method = make("wait", with_settings(spec, threshold=threshold, cancelled=cancelled), known_at_submit=vouched)
+    clock = str(protocol or getattr(method, "protocol", DEFAULT_PROTOCOL))
+    size = trace.info.max_procs if total is None else total
+    if hasattr(method, "predict_trace"):  # compiled kernels are loaded before the clock runs
+        make("wait", spec, known_at_submit=vouched).predict_trace(
+            trace.take(np.arange(min(len(trace), 50))), clock, procs, total=size
+        )
+    search_s, began = 0.0, process_time()
+    searching = getattr(method, "fallback", None) or method
+    if hasattr(searching, "prepare_trace"):
+        searching.prepare_trace(trace, clock, procs, total=size)
+        search_s, began = process_time() - began, process_time()
+    if hasattr(method, "predict_trace"):
+        forecasts = method.predict_trace(trace, clock, procs, total=size, ask=ask)
+    else:
+        forecasts = replay(trace, {"it": method}, protocol=clock, procs=procs, total=size, ask=ask, tick=tick)["it"]
+    seconds = process_time() - began
+    near, near_jobs = np.zeros(len(trace), bool), np.full(len(trace), np.nan)
+    bound = forecasts.quantiles[:, -1] if forecasts.levels else np.full(len(trace), np.nan)
+    answer = bound if method.answers_by == "bound" else forecasts.points
+    marked = answer <= threshold
+    if method.answers_by == "mark":
+        mark, _, near_jobs = method.marks(trace, clock, procs, total=size, ask=ask)
+        marked, near = mark > 0, mark == 1
+        answer = np.where(marked, threshold, forecasts.points if method.fallback is not None else np.inf)
+    return WaitRun(spec, clock, forecasts, marked, answer, near, near_jobs, seconds, search_s)
+
+
+def score_run(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) -> WaitScore:
+    """The measures of a run over the scored rows."""
+    bound = run.forecasts.quantiles[:, -1] if run.forecasts.levels else np.full(len(trace), np.nan)
+    points, marked, answer = run.forecasts.points[rows], run.marked[rows], run.answer[rows]
+    return score_waits(recorded_wait(trace)[rows], trace.run_time[rows], points, bound[rows], marked, answer, threshold)
+
+
+def figures(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) -> dict[str, Any]:
+    """One flat row for `--json`: the measures, the near history's share of quick starters and length, the cost."""
+    score = score_run(run, trace, rows, threshold)._asdict()
+    quick = rows & (recorded_wait(trace) <= threshold)
+    marks = not np.isnan(run.near_jobs).all()
+    return {
+        "predictor": run.predictor,
+        "quick_s": threshold,
+        "protocol": run.protocol,
+        **score,
+        "near_share": float(run.near[quick].mean()) if marks and quick.any() else float("nan"),
+        "near_jobs": float(run.near_jobs[rows].mean()) if marks else float("nan"),
+        "seconds": run.seconds,
+    }
+
+
+def recorded_wait(trace: Trace) -> np.ndarray:
+    """Waits as scored: NaN where the record has none or a negative one."""
+    return np.where(trace.wait_time >= 0, trace.wait_time, np.nan)
+
+
+def scored_rows(trace: Trace, jobs: tuple[int, int] | None = None, cancelled: str = "count") -> np.ndarray:
+    """The jobs scored, as booleans: places `jobs` (from 1, both ends in) of the log order, with a known wait.
+
+    `cancelled="skip"` leaves out jobs that never ran. Raises NoAnswer when nothing is left.
+    """
+    wait = recorded_wait(trace)
+    rows = ~np.isnan(wait)
+    if cancelled == "skip":
+        rows = rows & ~np.isnan(trace.run_time)
+    if not rows.any():
+        raise NoAnswer(f"{trace.info.source}: no job has a recorded wait", hint="a log with start times")
+    if jobs is not None:
+        place = np.arange(1, len(trace) + 1)
+        rows = rows & (place >= jobs[0]) & (place <= jobs[1])
+    if not rows.any():
+        raise NoAnswer(f"no job of the log's {len(trace)} is left to score", hint="a wider --jobs")
+    return np.asarray(rows)
+
+
+def irregular_waits(trace: Trace, procs: str = "req", protocol: str = "honest") -> dict[str, int]:
+    """How many records teach no wait, by reason: what is said to people. Outages as in `SystemState.taught`."""
+    wait, sizes = trace.wait_time, trace.procs(procs)
+    spoiled, outages = outage_waits(trace, procs, protocol)
+    which = "an outage" if outages == 1 else f"one of {outages} outages"
+    return {
+        "no recorded wait": int(np.isnan(wait).sum()),
+        "start before submit": int((wait < 0).sum()),
+        "larger than the machine": int((sizes > trace.info.max_procs).sum()),
+        f"waited through {which} (a day without any event although a queued job had room)": int(spoiled.sum()),
+    }
+
+
+def outage_waits(trace: Trace, procs: str = "req", protocol: str = "honest") -> tuple[np.ndarray, int]:
+    """Which jobs waited through an outage (n,) bool, and how many outages there were: as the clock's state says."""
+    columns = after_the_log(trace, protocol, procs, total=trace.info.max_procs)
+    return columns.jobs["lesson"][: len(trace)] == SPOILED, int(columns.record["outages"][0])
+
+
+def with_settings(spec: str, **settings: Any) -> str:
+    """The spec with each setting its method knows and the spec does not name.
+
+    >>> with_settings("recent_wait:k=9", cancelled="skip", threshold=60.0)
+    'recent_wait:k=9,cancelled=skip'
+    """
+    name, given = parse_spec(spec)
+    added = [f"{key}={value}" for key, value in settings.items() if key not in given and takes("wait", name, key)]
+    return spec + (":" if added and not given else "," if added else "") + ",".join(added)
+
+
+def parse_jobs(text: str) -> tuple[int, int]:
+    """`10001:50000`, `10001:`, `:50000` as places from 1, both ends in.
+
+    >>> parse_jobs("10001:50000"), parse_jobs(":9")
+    ((10001, 50000), (1, 9))
+    """
+    first, colon, last = text.partition(":")
+    if not colon or not all(part.strip().isdigit() or not part.strip() for part in (first, last)):
+        raise UsageError(f"--jobs: {text!r} (accepted: FIRST:LAST, places in the log from 1, e.g. 10001:50000)")
+    jobs = (int(first) if first.strip() else 1, int(last) if last.strip() else 2**62)
+    if not 1 <= jobs[0] <= jobs[1]:
+        raise UsageError(f"--jobs: {text!r} is empty (accepted: FIRST:LAST with 1 <= FIRST <= LAST)")
+    return jobs
+
+
+def parse_thresholds(text: str) -> list[float]:
+    """`30m`, a list `10m,30m,1h`, or a range in steps of 10 minutes, `10m..60m`: seconds.
+
+    >>> parse_thresholds("10m..30m"), parse_thresholds("1h")
+    ([600.0, 1200.0, 1800.0], [3600.0])
+    """
+    from ..units import parse_span
+
+    thresholds: list[float] = []
+    for piece in filter(None, (p.strip() for p in text.split(","))):
+        low, dots, high = piece.partition("..")
+        if dots:
+            first, last = parse_span(low), parse_span(high)
+            thresholds += [first + 600.0 * k for k in range(int((last - first) // 600.0) + 1)]
+        else:
+            thresholds.append(parse_span(low))
+    if not thresholds or not all(1.0 <= value < float("inf") for value in thresholds):
+        raise UsageError(f"--quick: {text!r} (accepted: 30m, 10m,30m,1h or 10m..60m; at least 1 s)")
+    return thresholds
+
+
+def last_needed(rows: np.ndarray) -> int:
+    """How much of the log, from its start, the scored rows need."""
+    return int(np.flatnonzero(rows)[-1]) + 1
+
+
+def compare(
+    trace: Trace, specs: Sequence[str], rows: np.ndarray, thresholds: Sequence[float], **options: Any
+) -> list[tuple[float, WaitRun]]:
+    """Every method at every threshold over the scored rows; a method that knows no threshold runs once."""
+    head = trace.take(np.arange(last_needed(rows)))
+    runs: list[tuple[float, WaitRun]] = []
+    for spec in specs:
+        marks = takes("wait", parse_spec(spec)[0], "threshold")
+        run = None
+        for threshold in thresholds:
+            if run is None or marks:
+                run = run_wait(head, spec, rows[: len(head)], threshold=threshold, **options)
+            runs.append((threshold, replace(run, marked=run.answer <= threshold) if not marks else run))
+    return runs

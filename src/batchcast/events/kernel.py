@@ -1,0 +1,225 @@
+"""The one way in which an event changes the state: compiled, for a clock that tells events one by one or by the log.
+
+Nothing is ever rescanned: a submission appends, a departure closes its gap from the nearer end of the queue.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..compiled import inlined, kernel
+from ..compiled.arrays import Record, array_in
+from .event import CAPACITY, CHANGE, END, OVERDUE, PLAN, REQUEUE, START, SUBMIT, WITHDRAW
+from .record import EVENT, GONE, JOB, LEFT, NO_LIMIT, OUTAGE_S, QUEUED, RUNNING, SPOILED, STARTED, UNTOLD, USER
+
+jobs_of = array_in("jobs", JOB)
+queue_of = array_in("queue", np.int32)
+running_of = array_in("running", np.int32)
+users_of = array_in("users", USER)
+
+
+@kernel
+def tell_all(state: np.ndarray, requests: np.ndarray, events: np.ndarray, first: int, end: int) -> None:
+    """Tell the events (EVENT) from `first` to before `end` to a state (STATE, 1); `requests` (JOB) by entry."""
+    for k in range(first, end):
+        tell(state[0], requests, events[k])
+
+
+@kernel
+def tell(s: Record, requests: np.ndarray, event: Record) -> None:
+    """One event. A wait that ended is a lesson unless it was spoiled, is negative or the job exceeds the machine."""
+    jobs = jobs_of(s)
+    if event.rank == PLAN:
+        jobs[event.entry].planned_end = event.value
+        return
+    note_gap(s, event.time - s.now)
+    s.now = event.time
+    s.entry, s.was, s.taught = -1, 0, np.nan
+    s.before_procs, s.before_work, s.before_submits = s.queued_procs, s.queued_work, s.queued_submits
+    rank = event.rank
+    if rank == CAPACITY:
+        s.size = event.value
+        return
+    if rank == OVERDUE:
+        return
+    i = event.entry
+    s.entry = i
+    if rank == SUBMIT:
+        jobs[i] = requests[i]
+        jobs[i].submit = event.time
+        s.entries = i + 1
+        enter_queue(s, i)
+        return
+    job = jobs[i]
+    s.was = job.status
+    if rank == START and job.status == QUEUED:
+        leave_queue(s, i)
+        start_job(s, i, event.time)
+        learn(s, job, event.value, STARTED)
+    elif rank == WITHDRAW and job.status == QUEUED:
+        leave_queue(s, i)
+        learn(s, job, event.value, LEFT)
+    elif rank == END:
+        if job.status == RUNNING:
+            end_job(s, i)
+        elif job.status == QUEUED:
+            leave_queue(s, i)
+    elif rank == REQUEUE and job.status == RUNNING:
+        end_job(s, i)
+        if job.lesson == UNTOLD:
+            job.lesson = SPOILED
+        enter_queue(s, i)
+    elif rank == CHANGE and job.status == QUEUED:
+        count_queued(s, job, -1)
+        job.procs, job.limit = requests[i].procs, requests[i].limit
+        count_queued(s, job, 1)
+
+
+@inlined
+def learn(s: Record, job: Record, wait: float, lesson: int) -> None:
+    """A job left the queue after `wait`: what that teaches."""
+    if job.lesson == UNTOLD and wait >= 0.0 and not job.procs > s.size:
+        job.wait = wait
+        job.lesson = lesson
+        s.taught = wait
+
+
+@inlined
+def note_gap(s: Record, gap: float) -> None:
+    """A day without any event although a queued job had room is an outage: the waits of the queued teach nothing."""
+    if gap >= OUTAGE_S and s.queue_end > s.queue_first and room_for_one(s):
+        jobs, queue = jobs_of(s), queue_of(s)
+        s.outages += 1
+        for k in range(s.queue_first, s.queue_end):
+            jobs[queue[k]].lesson = SPOILED
+
+
+@kernel
+def room_for_one(s: Record) -> bool:
+    """Whether some queued job would have fitted the free processors, or nothing runs at all."""
+    if s.running_end == s.running_first:
+        return True
+    jobs, queue, free = jobs_of(s), queue_of(s), free_procs(s)
+    for k in range(s.queue_first, s.queue_end):
+        if jobs[queue[k]].procs <= free:
+            return True
+    return False
+
+
+@inlined
+def free_procs(s: Record) -> float:
+    """Free processors, never below 0; NaN when the machine's size is unknown."""
+    left: float = s.size - s.running_procs
+    return 0.0 if left < 0 else left
+
+
+@inlined
+def work_of(job: Record) -> float:
+    """Processor-seconds asked for; an unknown limit counts nothing."""
+    work: float = job.procs * job.limit if job.limit < NO_LIMIT else 0.0
+    return work
+
+
+@inlined
+def count_queued(s: Record, job: Record, sign: int) -> None:
+    """A job counts, or no longer, among the queued."""
+    user = users_of(s)[job.user]
+    s.queued_procs += sign * job.procs
+    s.queued_work += sign * work_of(job)
+    s.queued_submits += sign * job.submit
+    user.queued += sign
+    user.queued_procs += sign * job.procs
+
+
+@inlined
+def enter_queue(s: Record, i: int) -> None:
+    """Job i comes last in the queue."""
+    job, queue = jobs_of(s)[i], queue_of(s)
+    job.status = QUEUED
+    s.queue_first, s.queue_end = append(queue, s.queue_first, s.queue_end, i)
+    job.turn = s.turns
+    s.turns += 1
+    count_queued(s, job, 1)
+
+
+@kernel
+def leave_queue(s: Record, i: int) -> None:
+    """Job i is no longer queued."""
+    job = jobs_of(s)[i]
+    s.queue_first, s.queue_end = take_out(s, queue_of(s), s.queue_first, s.queue_end, job.turn)
+    count_queued(s, job, -1)
+    job.status = GONE
+
+
+@inlined
+def start_job(s: Record, i: int, now: float) -> None:
+    """Job i runs from now on."""
+    job = jobs_of(s)[i]
+    s.running_first, s.running_end = append(running_of(s), s.running_first, s.running_end, i)
+    job.status = RUNNING
+    job.start = now
+    job.planned_end = np.nan
+    job.turn = s.turns
+    s.turns += 1
+    user = users_of(s)[job.user]
+    user.running += 1
+    user.running_procs += job.procs
+    s.running_procs += job.procs
+    s.running_ends += work_of(job) + job.procs * now
+
+
+@kernel
+def end_job(s: Record, i: int) -> None:
+    """Job i leaves the machine."""
+    job = jobs_of(s)[i]
+    s.running_first, s.running_end = take_out(s, running_of(s), s.running_first, s.running_end, job.turn)
+    job.status = GONE
+    user = users_of(s)[job.user]
+    user.running -= 1
+    user.running_procs -= job.procs
+    s.running_procs -= job.procs
+    s.running_ends -= work_of(job) + job.procs * job.start
+
+
+@inlined
+def append(order: np.ndarray, first: int, end: int, i: int) -> tuple[int, int]:
+    """Job i comes last in an order; where the array ends, the order moves to its front. Returns first and end."""
+    if end == order.size:
+        for k in range(first, end):
+            order[k - first] = order[k]
+        end -= first
+        first = 0
+    order[end] = i
+    return first, end + 1
+
+
+@kernel
+def take_out(s: Record, order: np.ndarray, first: int, end: int, turn: int) -> tuple[int, int]:
+    """Close the gap of the job of a turn from the nearer end of an order; returns first and end. O(log + distance)."""
+    jobs = jobs_of(s)
+    low, high = first, end
+    while low < high:
+        middle = (low + high) // 2
+        if jobs[order[middle]].turn < turn:
+            low = middle + 1
+        else:
+            high = middle
+    if low - first < end - low:
+        for k in range(low, first, -1):
+            order[k] = order[k - 1]
+        return first + 1, end
+    for k in range(low, end - 1):
+        order[k] = order[k + 1]
+    return first, end - 1
+
+
+@inlined
+def oldest_start(s: Record) -> float:
+    """When the longest-running job started; infinity when nothing runs."""
+    if s.running_end == s.running_first:
+        return np.inf
+    start: float = jobs_of(s)[running_of(s)[s.running_first]].start
+    return start
+
+
+__all__ = ["EVENT", "free_procs", "jobs_of", "oldest_start", "queue_of", "running_of", "tell", "tell_all", "users_of"]

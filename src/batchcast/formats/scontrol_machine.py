@@ -1,0 +1,249 @@
+"""`scontrol show node|partition|config|reservation -o` and `sacctmgr show qos|assoc -P` as a Machine. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+
+from ..cluster.machine import Association, Limits, Machine, NodeGroup, Partition, Qos, Reservation
+from ..errors import InputError, UsageError
+from ..units import parse_duration, parse_memory
+from .hostlist import expand
+from .scontrol import parse_config, parse_records
+from .stamps import LocalClock, parse_stamps
+from .tres import parse_tres
+
+_DOWN = ("DOWN", "DRAIN", "FAIL", "MAINT", "POWERED_DOWN", "FUTURE", "UNKNOWN")
+_MODELLED = {
+    "SelectType": ("cons_tres", "cons_res"),
+    "TopologyPlugin": ("none", "default", "flat"),
+    "PriorityType": ("basic", "multifactor"),
+    "SchedulerType": ("backfill", "builtin"),
+}
+_NOT_MODELLED = ("Licenses", "BurstBufferType", "JobSubmitPlugins", "PriorityFlags", "PrioritySiteFactorPlugin")
+_PARAMETERS = [
+    "assoc_limit_stop",
+    "bf_busy_nodes",
+    "bf_hetjob_immediate",
+    "bf_licenses",
+    "bf_min_age_reserve",
+    "bf_one_resv_per_job",
+    "bf_running_job_reserve",
+    "defer",
+    "max_rpc_cnt",
+    "pack_serial_at_end",
+    "preempt_strict_order",
+    "reduce_completing_frag",
+]
+_LIMITS = ("GrpTRESMins", "GrpTRESRunMins", "GrpWall", "MaxTRESMins", "MaxTRESPerNode", "MinTRES")
+_NONE = ("", "(null)", "N/A", "NONE", "None", "UNLIMITED")
+
+
+def read_machine(
+    node: str,
+    partition: str,
+    config: str = "",
+    reservation: str = "",
+    qos: str = "",
+    assoc: str = "",
+    clock: LocalClock | None = None,
+) -> Machine:
+    """The machine that these texts describe; `clock` reads times without a zone. InputError where one is empty.
+
+    What the scheduler's model leaves out of the description is named in `left_out`.
+    """
+    settings = {key: value for key, value in parse_config(config).items() if value not in ("(null)", "")}
+    settings.update(_parameters(settings.get("SchedulerParameters", "")))
+    nodes = tuple(_node_groups(node))
+    if not nodes:
+        raise InputError("no NodeName= in the nodes' text", hint="scontrol show node -o > node.txt")
+    partitions = tuple(_partition(record, nodes, settings) for record in parse_records(partition, "PartitionName"))
+    if not partitions:
+        raise InputError("no PartitionName= in the partitions' text", hint="scontrol show partition -o > partition.txt")
+    return Machine(
+        nodes,
+        partitions,
+        tuple(_qos(row) for row in table(qos)),
+        tuple(_association(row) for row in table(assoc)),
+        tuple(_reservation(record, clock) for record in parse_records(reservation, "ReservationName")),
+        settings,
+        settings.get("ClusterName", ""),
+        tuple(_left_out(settings, partition, qos, assoc)),
+    )
+
+
+def table(text: str) -> list[dict[str, str]]:
+    """Rows of `-P` output by the titles of its first line.
+
+    >>> table("Name|Priority\\nnormal|10\\n")
+    [{'Name': 'normal', 'Priority': '10'}]
+    """
+    lines = [line.split("|") for line in text.splitlines() if line]
+    return [dict(zip(lines[0], line)) for line in lines[1:]] if lines else []
+
+
+def gres(text: str) -> dict[str, int]:
+    """Counts by name and type of a node's Gres.
+
+    >>> gres("gpu:a100:4(S:0-1),lustre:2"), gres("gpu:2"), gres("(null)")
+    ({'gpu:a100': 4, 'lustre': 2}, {'gpu': 2}, {})
+    """
+    counts: dict[str, int] = {}
+    if text in _NONE:
+        return counts
+    for item in re.split(r",(?![^(]*\))", text):
+        words = re.sub(r"\(.*\)", "", item).removeprefix("gres/").replace("=", ":").split(":")
+        number = words.pop() if words[-1].isdigit() else "1"
+        counts[":".join(words)] = counts.get(":".join(words), 0) + int(number)
+    return counts
+
+
+def _node_groups(text: str) -> list[NodeGroup]:
+    """Neighbours in the table that are alike make one group."""
+    groups: list[NodeGroup] = []
+    for r in parse_records(text, "NodeName"):
+        features = tuple(f for f in r.get("AvailableFeatures", "").split(",") if f not in _NONE)
+        down = any(word in r.get("State", "").upper() for word in _DOWN)
+        cpus = int(r.get("CPUEfctv") or r.get("CPUTot", "1"))
+        kind = (
+            cpus,
+            int(r.get("Sockets", "1")),
+            int(r.get("ThreadsPerCore", "1")),
+            float(r.get("RealMemory", "inf")) - float(r.get("MemSpecLimit", "0")),
+            gres(r.get("Gres", "")),
+            features,
+            int(r.get("Weight", "1")),
+        )
+        name = r["NodeName"]
+        last = groups[-1] if groups else None
+        if last and kind == (
+            last.cpus, last.sockets, last.threads, last.memory_mib, last.gres, last.features, last.weight
+        ):  # fmt: skip
+            groups[-1] = NodeGroup((*last.names, name), *kind, down=last.down + ((name,) if down else ()))
+        else:
+            groups.append(NodeGroup((name,), *kind, down=(name,) if down else ()))
+    return groups
+
+
+def _partition(r: Mapping[str, str], nodes: tuple[NodeGroup, ...], settings: Mapping[str, str]) -> Partition:
+    everyone = [name for group in nodes for name in group.names]
+    listed = r.get("Nodes", "")
+    named = set(everyone) if listed == "ALL" else set(expand(listed))
+    per_cpu, per_node = (_number(r.get(k, "")) for k in ("DefMemPerCPU", "DefMemPerNode"))
+    if math.isnan(per_cpu) and math.isnan(per_node):
+        per_cpu, per_node = (_number(settings.get(k, "")) for k in ("DefMemPerCPU", "DefMemPerNode"))
+    return Partition(
+        r["PartitionName"],
+        tuple(name for name in everyone if name in named),
+        _seconds(r.get("MaxTime", ""), math.inf),
+        _seconds(r.get("DefaultTime", ""), math.nan),
+        int(r.get("PriorityTier", "1")),
+        int(r.get("PriorityJobFactor", "1")),
+        _or(_number(r.get("MaxNodes", "")), math.inf),
+        per_cpu,
+        per_node,
+        r.get("OverSubscribe", "").upper().startswith("EXCLUSIVE"),
+        r.get("LLN", "NO").upper() == "YES",
+        r.get("Default", "NO").upper() == "YES",
+        r.get("State", "UP").upper() in ("UP", "INACTIVE"),
+        "" if r.get("QoS", "N/A") in _NONE else r["QoS"],
+        r.get("PreemptMode", "OFF").upper() in ("REQUEUE", "CANCEL"),
+    )
+
+
+def _qos(r: Mapping[str, str]) -> Qos:
+    limits = Limits(
+        grp_jobs=_limit(r, "GrpJobs"),
+        grp_tres=_tres(r, "GrpTRES"),
+        max_jobs_per_user=_limit(r, "MaxJobsPU"),
+        max_jobs_per_account=_limit(r, "MaxJobsPA"),
+        max_tres=_tres(r, "MaxTRES"),
+        max_tres_per_user=_tres(r, "MaxTRESPU"),
+        max_tres_per_account=_tres(r, "MaxTRESPA"),
+        max_wall=_seconds(r.get("MaxWall", ""), math.inf),
+    )
+    preempts = tuple(name for name in r.get("Preempt", "").split(",") if name)
+    return Qos(r["Name"], _or(_number(r.get("Priority", "")), 0.0), preempts, limits)
+
+
+def _association(r: Mapping[str, str]) -> Association:
+    limits = Limits(
+        grp_jobs=_limit(r, "GrpJobs"),
+        grp_tres=_tres(r, "GrpTRES"),
+        max_jobs=_limit(r, "MaxJobs"),
+        max_tres=_tres(r, "MaxTRES"),
+        max_wall=_seconds(r.get("MaxWall", ""), math.inf),
+    )
+    share = r.get("Share", "1")
+    parent = r.get("ParentName") or r.get("Par Name") or ("" if r["Account"] == "root" or r.get("User") else "root")
+    return Association(r["Account"], r.get("User", ""), parent, _or(_number(share), 1.0), limits)
+
+
+def _reservation(r: Mapping[str, str], clock: LocalClock | None) -> Reservation:
+    start, end = (_stamp(r.get(key, ""), clock) for key in ("StartTime", "EndTime"))
+    words = {
+        key: tuple(w for w in r.get(key, "").split(",") if w not in _NONE) for key in ("Users", "Accounts", "Flags")
+    }
+    return Reservation(
+        r["ReservationName"], expand(r.get("Nodes", "")), start, end, words["Users"], words["Accounts"], words["Flags"]
+    )
+
+
+def _stamp(text: str, clock: LocalClock | None) -> float:
+    from datetime import UTC
+
+    epoch, _, bad = parse_stamps([text], clock or LocalClock(UTC))
+    return math.nan if bad else float(epoch[0])
+
+
+def _parameters(text: str) -> dict[str, str]:
+    """SchedulerParameters by name; a bare word is `yes`."""
+    pairs = (item.partition("=") for item in text.split(",") if item)
+    return {name.strip(): value if equals else "yes" for name, equals, value in pairs}
+
+
+def _left_out(settings: Mapping[str, str], partition: str, qos: str, assoc: str) -> list[str]:
+    """What this configuration uses and the model does not, by Slurm's name."""
+    used = [f"{key}={settings[key]}" for key in _NOT_MODELLED if settings.get(key, "") not in _NONE]
+    for key, models in _MODELLED.items():
+        value = settings.get(key, models[0]).split("/")[-1]
+        if value not in models:
+            used.append(f"{key}={value}")
+    used += [name for name in _PARAMETERS if name in settings]
+    used += ["TRESBillingWeights"] if "TRESBillingWeights" in partition else []
+    for title, text in (("qos", qos), ("assoc", assoc)):
+        rows = table(text)
+        used += [f"{title} {column}" for column in _LIMITS if any(row.get(column) for row in rows)]
+    return used
+
+
+def _tres(r: Mapping[str, str], key: str) -> dict[str, float]:
+    amounts = {}
+    for name, text in parse_tres(r.get(key, "")).items():
+        amounts[name] = parse_memory(text) / 1024 if name == "mem" else _or(_number(text), math.inf)
+    return amounts
+
+
+def _limit(r: Mapping[str, str], key: str) -> float:
+    return _or(_number(r.get(key, "")), math.inf)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _or(value: float, otherwise: float) -> float:
+    return otherwise if math.isnan(value) else value
+
+
+def _seconds(text: str, otherwise: float) -> float:
+    if text in _NONE:
+        return otherwise
+    try:
+        return _or(parse_duration(text), otherwise)
+    except UsageError:
+        return otherwise

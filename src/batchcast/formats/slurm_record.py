@@ -1,0 +1,188 @@
+"""A recorded schedule of a real Slurm: submissions, accounting and samples of the queue as requests and truth. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ..cluster.machine import Machine
+from ..cluster.request import NodeRequest
+from .hostlist import expand
+from .scontrol_machine import read_machine, table
+from .submission import parse_request
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One recorded run: the machine, the jobs as they were asked for, and what Slurm made of them.
+
+    Times are epoch seconds; `start` is when the record begins. `truth` gives start and end (NaN where it never ran),
+    submission, eligibility and processors by (key, task), `nodes` its partition and nodes; `nodes_down` are (node,
+    from, to); `samples` are (time, {(key, task): (state, priority)}). `cycles` are the backfill cycles and
+    `polls` the passes of the main loop that the logs show, `cycle_length` what one test in a cycle takes, `decay` the
+    first priority update, None where the log has none.
+    """
+
+    name: str
+    config: str
+    version: str
+    start: float
+    machine: Machine
+    requests: tuple[NodeRequest, ...]
+    truth: Mapping[tuple[str, int], Mapping[str, float]]
+    nodes: Mapping[tuple[str, int], tuple[str, tuple[str, ...]]]
+    nodes_down: tuple[tuple[str, float, float], ...]
+    samples: tuple[tuple[float, Mapping[tuple[str, int], tuple[str, float]]], ...]
+    cycles: tuple[float, ...]
+    cycle_length: float
+    decay: float | None
+    polls: tuple[float, ...]
+
+    @property
+    def cycle(self) -> float | None:
+        """The first backfill cycle that the logs show."""
+        return self.cycles[0] if self.cycles else None
+
+    @property
+    def poll(self) -> float | None:
+        """The first pass of the main loop that the log shows."""
+        return self.polls[0] if self.polls else None
+
+
+def read_record(name: str, texts: Mapping[str, str]) -> Record:
+    """The record of one run from its files' texts by file name (without `.xz`)."""
+    run = json.loads(texts["run.json"])
+    start = float(run["start"])
+    node, partition, config, reservation, qos, assoc = (texts.get(f"{name}.txt", "") for name in _DUMPS)
+    machine = read_machine(node, partition, config, reservation, qos, assoc)
+    rows = [dict(zip(_TITLES, line.split("\t"))) for line in texts["submissions.tsv"].splitlines()[1:]]
+    key_of = {row["jobid"]: row["key"] for row in rows if row["action"] == "submit"}
+    truth = _truth(table(texts["sacct.psv"]), key_of)
+    nodes = _nodes(table(texts["sacct.psv"]), key_of)
+    requests = _requests(rows, truth, start)
+    cycles, length, decay, polls = _cycles(texts)
+    down, samples = _nodes_down(rows, start), _samples(texts.get("squeue.psv", ""), key_of, start)
+    return Record(
+        name, run["config"], run["version"], start, machine, tuple(requests), truth, nodes, tuple(down), tuple(samples),
+        cycles, length, decay, polls,
+    )  # fmt: skip
+
+
+_DUMPS = ("node", "partition", "config", "reservation", "qos", "assoc")
+_ANSWER = 0.05  # seconds from sbatch's start until the controller has the job, where a log shows it
+_TITLES = ["key", "offset", "action", "user", "account", "run", "step", "args", "jobid", "sent", "answered", "rc"]
+
+
+def _truth(rows: list[dict[str, str]], key_of: Mapping[str, str]) -> dict[tuple[str, int], dict[str, float]]:
+    truth = {}
+    for row in rows:
+        job, _, task = row["JobID"].partition("_")
+        number = {
+            k: float(row[k]) if row[k].isdigit() else float("nan") for k in ("Submit", "Eligible", "Start", "End")
+        }
+        ran = number["Start"] == number["Start"] and bool(row["AllocTRES"])
+        tres = dict(item.partition("=")[::2] for item in row["AllocTRES"].split(","))
+        eligible = number["Eligible"]
+        truth[key_of.get(job, job), int(task) if task.isdigit() else -1] = {
+            "submit": number["Submit"],
+            "eligible": eligible,
+            "start": number["Start"] if ran else float("nan"),
+            "end": number["End"],
+            "cpus": float(tres.get("cpu", "0")),
+            "ok": float(row["State"] == "COMPLETED"),
+            "backfilled": float("SchedBackfill" in row["Flags"]),
+        }
+    return truth
+
+
+def _nodes(rows: list[dict[str, str]], key_of: Mapping[str, str]) -> dict[tuple[str, int], tuple[str, tuple[str, ...]]]:
+    """Partition and nodes of every job that ran."""
+    held = {}
+    for row in rows:
+        job, _, task = row["JobID"].partition("_")
+        key = key_of.get(job, job), int(task) if task.isdigit() else -1
+        held[key] = row["Partition"], expand(row["NodeList"])
+    return held
+
+
+def _requests(
+    rows: list[dict[str, str]], truth: Mapping[tuple[str, int], Mapping[str, float]], start: float
+) -> list[NodeRequest]:
+    """Requests with the recorded run times; a job that never ran keeps the time it would have slept."""
+    jobs: dict[str, list[NodeRequest]] = {}
+    for row in rows:
+        target = row["args"].lstrip("@")
+        if row["action"] == "submit":
+            args = re.sub(r"@\+(\d+)", lambda m: str(int(start) + int(m[1])), row["args"]).replace("@", "")
+            run, step = float(row["run"]), float(row["step"] or 0)
+            made, _ = parse_request(
+                args, row["key"], float(row["sent"]) + start, run, user=row["user"], account=row["account"]
+            )
+            jobs[row["key"]] = [_with_truth(r, run + step * max(r.task, 0), truth) for r in made]
+        elif row["action"] == "release":
+            jobs[target] = [replace(r, release=float(row["answered"]) + start) for r in jobs[target]]
+        elif row["action"] == "cancel":
+            jobs[target] = [replace(r, cancel=float(row["answered"]) + start) for r in jobs[target]]
+    return [r for made in jobs.values() for r in made]
+
+
+def _with_truth(r: NodeRequest, run: float, truth: Mapping[tuple[str, int], Mapping[str, float]]) -> NodeRequest:
+    true = truth.get((r.key, r.task)) or truth.get((r.key, -1))
+    if true is None:
+        return replace(r, run=run)
+    length = true["end"] - true["start"]
+    ran = length == length and r.cancel == float("inf")
+    submit = min(max(r.submit + _ANSWER, true["submit"]), true["submit"] + 0.99)  # the second is the controller's own
+    return replace(r, submit=submit, run=length if ran else run, fails=bool(ran and not true["ok"]))
+
+
+def _nodes_down(rows: list[dict[str, str]], start: float) -> list[tuple[str, float, float]]:
+    spans = []
+    for row in rows:
+        if row["action"] == "drain":
+            back = [float(r["answered"]) + start for r in rows if r["action"] == "resume" and r["args"] == row["args"]]
+            spans.append((row["args"], float(row["answered"]) + start, back[0] if back else float("inf")))
+    return spans
+
+
+def _samples(
+    text: str, key_of: Mapping[str, str], start: float
+) -> list[tuple[float, dict[tuple[str, int], tuple[str, float]]]]:
+    """The queue at each sample; the tasks of an array that were not yet split are named one by one."""
+    samples: dict[float, dict[tuple[str, int], tuple[str, float]]] = {}
+    for row in table(text):
+        at = samples.setdefault(float(row["offset"]) + start, {})
+        job, _, task = row["job"].partition("_")
+        match = re.match(r"\[(.*?)(?:%\d+)?\]", task)
+        for t in _task_list(match[1]) if match else [int(task) if task else -1]:
+            at[key_of.get(job, job), t] = (row["state"], float(row["priority"]))
+    return sorted(samples.items())
+
+
+def _task_list(text: str) -> list[int]:
+    spans = [item.partition("-") for item in text.split(",")]
+    return [k for low, _, high in spans for k in range(int(low), int(high or low) + 1)]
+
+
+def _cycles(texts: Mapping[str, str]) -> tuple[tuple[float, ...], float, float | None, tuple[float, ...]]:
+    """Backfill cycles, seconds a test in one takes, first priority update, passes: from the logs and sdiag."""
+    log = texts.get("slurmctld.log", "")
+    begun = re.findall(r"^\[(\S+)\] sched/backfill: _attempt_backfill: beginning", texts.get("cycles.log", ""), re.M)
+    started = re.findall(r"^\[(\S+)\] sched/backfill: _start_job: Started", log, re.M)
+    decay = re.findall(r"^\[(\S+)\] priority/multifactor: _read_last_decay_ran", log, re.M)
+    sdiag = texts.get("sdiag.txt", "").split("===")[-1]
+    mean, depth = (
+        re.search(rf"Backfilling stats.*?{word}:\s*(\d+)", sdiag, re.S) for word in ("Mean cycle", "Depth Mean")
+    )
+    passes = re.findall(r"^\[(\S+)\] sched: Allocate", log, re.M)
+    offsets = [[_epoch(text) for text in found] for found in (begun[1:], started, decay, passes)]
+    each = int(mean[1]) / 1e6 / max(int(depth[1]), 1) if mean and depth else 0.0
+    return tuple(offsets[0] or offsets[1]), each, offsets[2][0] if offsets[2] else None, tuple(offsets[3])
+
+
+def _epoch(text: str) -> float:
+    from datetime import UTC, datetime
+
+    return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()

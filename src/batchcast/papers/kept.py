@@ -1,0 +1,69 @@
+"""Parts of a long computation kept as files, so that an interrupted or widened run goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+from .. import __version__
+from ..errors import BatchcastError
+from ..trace.whole_file import whole_file
+
+
+class Kept:
+    """Each part is computed once and written to `folder` (beside, then renamed) as NAME.json.
+
+    A file is taken instead of computing when batchcast's version and everything in `made_of` (log hashes, settings)
+    are the same; else, or with `again`, the part is computed anew and replaces it. Values are what JSON can hold, NaN
+    included; a value comes back equal. `cpu_s` adds up what the parts cost, also those of earlier runs; `found` and
+    `made` count them. Raises BatchcastError where the folder cannot be written.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     parts = Kept(Path(place))
+    ...     first = parts.part("sum", {"n": 3}, lambda: sum(range(3)))
+    ...     (first, parts.part("sum", {"n": 3}, lambda: 1 / 0), parts.made, parts.found)
+    (3, 3, 1, 1)
+    """
+
+    def __init__(self, folder: Path, again: bool = False) -> None:
+        self.folder, self.again = folder, again
+        self.cpu_s, self.found, self.made = 0.0, 0, 0
+
+    def part(self, name: str, made_of: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
+        """The part's value: from its file, else computed and kept."""
+        wanted = json.loads(json.dumps({"batchcast": __version__, **made_of}))
+        path = self.folder / f"{name}.json"
+        held = None if self.again else _read(path)
+        if held is not None and held["made_of"] == wanted:
+            self.found += 1
+        else:
+            begun = process_time()
+            value = compute()
+            held = {"made_of": wanted, "cpu_s": process_time() - begun, "value": value}
+            _write(path, held)
+            self.made += 1
+        self.cpu_s += held["cpu_s"]
+        return held["value"]
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """The file's content; None where there is none or it is not one of ours."""
+    try:
+        held = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    whole = isinstance(held, dict) and {"made_of", "cpu_s", "value"} <= held.keys()
+    return held if whole else None
+
+
+def _write(path: Path, held: Mapping[str, Any]) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(path) as beside:
+            beside.write_text(json.dumps(held), encoding="utf-8")
+    except OSError as error:
+        raise BatchcastError(f"{path}: cannot be written: {error.strerror}", hint="another place after -o") from error

@@ -1,0 +1,1 @@
+"""Xu, Xiong & Xiao 2018: run times from similar jobs, tuned online by a genetic algorithm."""

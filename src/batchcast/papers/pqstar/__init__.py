@@ -1,0 +1,1 @@
+"""Kumar & Vadhiyar 2012: queue waits, quick starters found in near, mid and far history."""

@@ -1,0 +1,1 @@
+"""Wang, Dai, Yu & Dong 2021: run times from clusters of job names."""

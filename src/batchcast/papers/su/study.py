@@ -1,0 +1,111 @@
+"""Wang, Dai, Yu & Dong 2021 on public logs: Table 5's columns, Table 6 by simulation, measures by class of jobs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...evaluation.accuracy import figures, score
+from ...metrics.accuracy import accuracy
+from ...predict.runtime.su import user_and_text
+from ...predict.text_clusters import TextClusters, cluster_texts
+from ...simulation import Policy, simulate
+from ...table import Trace
+from ...trace import Selection, read_trace, select
+from ..precomputed import Precomputed
+
+Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
+LOGS = {
+    "CTC": "CTC-SP2-1996-3.1-cln.swf.gz",
+    "SDSC-DS": "SDSC-DS-2004-2.1-cln.swf.gz",
+    "NREL": "NREL-eagle-sample1000.csv.gz",
+}
+MODELS = ("linear", "forest", "svr")
+PAPER = {f"su:model={model}": f"SU {model}" for model in MODELS} | {
+    f"plain_regression:model={model}": f"plain {model}" for model in MODELS
+}
+BESIDE = ("requested", "last_2", "recent_mean", "trip")
+PRINTED = {
+    "SU linear": (3140.5, 0.7482, 0.3134, 213.8),
+    "SU forest": (3181.9, 0.7469, 0.3022, 204.6),
+    "SU svr": (2762.7, 0.8046, 0.2485, 192.6),
+    "plain linear": (15039.3, 0.2784, 0.2871, 297.4),
+    "plain forest": (10892.6, 0.3769, 0.2731, 285.1),
+    "plain svr": (9488.0, 0.5400, 0.489, 274.6),
+}
+
+
+def load(name: str, traces: Path, failed: bool) -> Trace:
+    """A log by its short name; without failed jobs it is cut first, as the paper did."""
+    trace = read_trace(traces / LOGS[name])
+    return trace if failed else select(trace, Selection(status=("completed",)))
+
+
+def table_5(trace: Trace, every: int, bar: Progress, label: str) -> dict[str, Any]:
+    """Every method on one log, honest protocol: figures over all and by size, and what each method of the paper said.
+
+    Each `every`-th job is scored, the same for all, all are learned from. `rows` are the scored jobs' places, `points`
+    the forecasts of those, by method.
+    """
+    mask = np.arange(len(trace)) % every == 0
+    with bar(label, len(trace)) as tick:
+        scores = score(trace, [*PAPER, *BESIDE], mask=mask, tick=tick)
+    rows = np.flatnonzero(scores.scored)
+    return {
+        "figures": figures(scores),
+        "by_size": figures(scores, by="size"),
+        "rows": rows.tolist(),
+        "points": {spec: scores.points[spec][rows].tolist() for spec in PAPER},
+    }
+
+
+def table_6(trace: Trace, first: int, bar: Progress, label: str) -> list[dict[str, Any]]:
+    """Mean waits under EASY and first come first served, planned by each method's honest forecasts (open loop)."""
+    part = trace.take(np.arange(min(first, len(trace))))
+    with bar(label, len(part)) as tick:
+        said = score(part, list(PAPER), tick=tick).points
+    planners: dict[str, Any] = {"requests": "requested", "perfect": "actual"}
+    planners |= {words: Precomputed(np.where(np.isnan(said[s]), part.req_time, said[s])) for s, words in PAPER.items()}
+    rows = []
+    for name, planner in planners.items():
+        schedule = simulate(part, Policy(), planner, loop="open")
+        printed = {"printed_mean_wait": PRINTED[name][3]} if name in PRINTED else {}
+        rows.append({"predictor": name, **schedule.measures(), **printed})
+    return rows
+
+
+def clustered_users(trace: Trace) -> tuple[str, np.ndarray, TextClusters]:
+    """Every user's job names clustered: the user with most jobs among those with at least 16 names (else of all), each
+    job's class (n,), numbered over all users, and how that user's names were clustered."""
+    pairs = [user_and_text(job) for job in trace.requests()]
+    names: dict[str, Counter[str]] = {}
+    for user, text in pairs:
+        names.setdefault(user, Counter())[text] += 1
+    many = [user for user, counts in names.items() if len(counts) >= 16] or list(names)
+    chosen = max(many, key=lambda user: sum(names[user].values()))
+    clusters = {user: cluster_texts(counts) for user, counts in names.items()}
+    number: dict[tuple[str, int], int] = {}
+    classes = [number.setdefault((user, clusters[user].labels[text]), len(number)) for user, text in pairs]
+    return chosen, np.array(classes), clusters[chosen]
+
+
+def by_class(
+    actual: np.ndarray, points: Mapping[str, np.ndarray], labels: np.ndarray, specs: Sequence[str]
+) -> list[dict[str, Any]]:
+    """MAE, APA and UR of methods over the classes with most jobs, named A, B, ...
+
+    `actual`, `labels` and each of `points` are (n,) over the scored jobs.
+    """
+    counts = Counter(labels[labels >= 0].tolist())
+    rows = []
+    for place, (label, _) in enumerate(counts.most_common(15)):
+        mask = labels == label
+        for spec in specs:
+            measured = accuracy(points[spec][mask], actual[mask])
+            rows.append({"class": chr(ord("A") + place), "predictor": PAPER.get(spec, spec), **measured})
+    return rows

@@ -1,0 +1,208 @@
+"""Methods on a table of VASP runs: 80/20 in time order and by system, over bootstrap resamples (Wu et al. 2019)."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...errors import UsageError
+from ...events.recorded import events
+from ...events.state import SystemState
+from ...metrics.accuracy import accuracy
+from ...metrics.time_ranges import best_relative_error, precision_recall
+from ...predict.ensembles.encoding import KEY
+from ...predict.registry import available, make, parse_spec
+from ...table import Trace
+from ...vasp.features import FEATURES
+from .runs import TEXT, Runs
+
+METHODS = (
+    "forest",
+    "svr",
+    "bayesian_ridge",
+    "irpa",
+    "irpa:upper=forest",
+    "brbf",
+    "brbf:key_min=300",
+    "parzen:keys=ispin+isym+lreal+prec,window=500",
+    "user_clusters",
+    "boosted",
+)
+SPLITS = ("time", "system")
+RANGES = tuple((30 * k, 30 * (k + 1)) for k in range(6)) + ((180, 0),)
+CUTS = (60, 120)
+TRAIN = 0.8
+NOT_INSTALLED = "not installed yet"
+
+
+class Split(NamedTuple):
+    """Rows of a trace to learn from and to test on, ascending."""
+
+    train: np.ndarray
+    test: np.ndarray
+
+
+def time_split(runs: Runs) -> Split:
+    """The first 80 % by date teach, the rest test; a run still going when the test begins teaches nothing."""
+    trace = runs.trace
+    cut = int(TRAIN * len(trace))
+    first = trace.submit_time[cut]
+    over = trace.submit_time[:cut] + trace.run_time[:cut] <= first
+    return Split(np.flatnonzero(over), np.arange(cut, len(trace)))
+
+
+def system_split(runs: Runs, rng: np.random.Generator) -> Split:
+    """Whole systems, in random order, test until a fifth of the runs is reached; the others teach, dates aside."""
+    names = np.unique(runs.system)
+    rng.shuffle(names)
+    counts = np.array([int((runs.system == name).sum()) for name in names])
+    held = names[: 1 + int(np.searchsorted(np.cumsum(counts), (1 - TRAIN) * len(runs.system)))]
+    is_test = np.isin(runs.system, held)
+    return Split(np.flatnonzero(~is_test), np.flatnonzero(is_test))
+
+
+def resampled(split: Split, rng: np.random.Generator) -> Split:
+    """Both sides drawn anew with replacement, in order: a bootstrap resample."""
+    return Split(*(np.sort(rng.choice(rows, size=len(rows))) for rows in split))
+
+
+def predict_split(trace: Trace, split: Split, spec: str, seed: int = 0) -> tuple[np.ndarray, float, float]:
+    """A method's forecasts of the test rows, and the seconds for learning and for one forecast.
+
+    The method hears every event of the training rows, is refitted once and then asked about each test row without
+    learning on: the paper's static protocol.
+    """
+    parameters = {"seed": seed, "rng": np.random.default_rng(seed)}
+    taught = trace.take(split.train)
+    method = make("runtime", spec, known_at_submit=trace.info.known_at_submit, **_wanted(spec, parameters))
+    state = SystemState()
+    began = perf_counter()
+    for event in events(taught):
+        state.apply(event)
+        method.observe(event, state)
+    if hasattr(method, "refit"):
+        method.refit(state.now)
+    learnt = perf_counter()
+    asked = trace.take(split.test)
+    points = np.array([method.predict(job, state).point for job in asked.requests()])
+    return points, learnt - began, (perf_counter() - learnt) / max(len(asked), 1)
+
+
+def study(
+    runs: Runs,
+    methods: Sequence[str] = METHODS,
+    *,
+    splits: Sequence[str] = SPLITS,
+    resamples: int = 10,
+    seed: int = 0,
+    tick: Callable[[int], None] | None = None,
+) -> list[dict[str, Any]]:
+    """One flat object per split and method: each figure's mean over the resamples and, under `..._sd`, their spread.
+
+    Every resample draws training and test rows with replacement; of the split by system it also draws new systems.
+    A method that is not registered gets an object that says so (`note`). Deterministic for a seed.
+    """
+    if resamples < 1:
+        raise UsageError("--resamples: at least 1")
+    registered = available("runtime")
+    results: list[dict[str, Any]] = []
+    done = 0
+    for split in splits:
+        for spec in methods:
+            if parse_spec(spec)[0] not in registered:
+                results.append({"predictor": spec, "split": split, "note": NOT_INSTALLED})
+                continue
+            figures = []
+            for number in range(resamples):
+                rng = np.random.default_rng([seed, SPLITS.index(split), number])
+                rows = resampled(time_split(runs) if split == "time" else system_split(runs, rng), rng)
+                points, learning, asking = predict_split(runs.trace, rows, spec, seed)
+                one = figures_of(points, runs.trace.run_time[rows.test])
+                figures.append(one | {"learn_s": learning, "predict_ms": 1000 * asking})
+                done += 1
+                if tick is not None:
+                    tick(done)
+            results.append({"predictor": spec, "split": split, "resamples": resamples, **_summary(figures)})
+    return results
+
+
+def figures_of(predicted: np.ndarray, actual: np.ndarray) -> dict[str, float]:
+    """The paper's measures and the house's: ACC and REC per range and cut, MRE, MAE, APA, underestimates."""
+    house = accuracy(predicted, actual)
+    figures = {name: house[name] for name in ("jobs", "mae_s", "apa", "underestimate_rate")}
+    figures["best_90_mre"] = best_relative_error(predicted, actual)
+    for cut in CUTS:
+        figures[f"acc_under_{cut}_min"], figures[f"rec_under_{cut}_min"] = precision_recall(
+            predicted, actual, 0.0, 60.0 * cut
+        )
+    for low, high in RANGES:
+        name = range_name(low, high)
+        pair = precision_recall(predicted, actual, 60.0 * low, 60.0 * high if high else np.inf)
+        figures[f"acc_{name}"], figures[f"rec_{name}"] = pair
+    return figures
+
+
+def distribution(runs: Runs) -> list[dict[str, Any]]:
+    """Table 2: the share of runs in each range, of all runs and of both sides of the split in time."""
+    split = time_split(runs)
+    parts = {"all": np.arange(len(runs.trace)), "train": split.train, "test": split.test}
+    rows = []
+    for low, high in RANGES:
+        row: dict[str, Any] = {"range_min": f"{low}-{high}" if high else f">{low}"}
+        for part, members in parts.items():
+            minutes = runs.trace.run_time[members] / 60.0
+            row[f"share_{part}"] = float(((minutes >= low) & (minutes < (high or np.inf))).mean())
+        rows.append(row)
+    return rows
+
+
+def core_time(runs: Runs) -> dict[str, float]:
+    """Figure 1: the share of processor time by kind of run."""
+    spent = runs.trace.run_time * runs.trace.procs()
+    return {str(kind): float(spent[runs.kind == kind].sum() / spent.sum()) for kind in np.unique(runs.kind)}
+
+
+def facts(runs: Runs) -> dict[str, Any]:
+    """What bounds the conclusions: features that never vary, values of BRBF's key, the shortest run, drift in time.
+
+    `kinds_train_only` is the share of teaching runs, split in time, of a kind that no test run has.
+    """
+    trace = runs.trace
+    columns = {name: trace.nominal(name).codes if name in TEXT else trace.number(name) for name in FEATURES}
+    split = time_split(runs)
+    tested = np.unique(runs.kind[split.test])
+    return {
+        "constant_features": [name for name, values in columns.items() if len(np.unique(values)) == 1],
+        "keys": len(np.unique(np.column_stack([columns[name] for name in KEY]), axis=0)),
+        "shortest_s": float(trace.run_time.min()),
+        "share_under_30_min": float((trace.run_time < 1800.0).mean()),
+        "kinds_train_only": float((~np.isin(runs.kind[split.train], tested)).mean()),
+    }
+
+
+def range_name(low: int, high: int) -> str:
+    """`30_60_min`, `over_180_min`."""
+    return f"{low}_{high}_min" if high else f"over_{low}_min"
+
+
+def _summary(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Mean and standard deviation of each figure, over the resamples in which it is defined."""
+    summary: dict[str, float] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # all undefined: NaN is the answer
+        for name in figures[0]:
+            values = np.array([one[name] for one in figures])
+            summary[name] = float(np.nanmean(values))
+            if name not in ("jobs", "learn_s", "predict_ms"):
+                summary[f"{name}_sd"] = float(np.nanstd(values, ddof=1)) if len(values) > 1 else float("nan")
+    return summary
+
+
+def _wanted(spec: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the given objects that the spec does not set itself."""
+    named = parse_spec(spec)[1]
+    return {name: value for name, value in parameters.items() if name not in named}

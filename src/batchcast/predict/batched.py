@@ -1,0 +1,54 @@
+"""Many methods asked about one log: by a method's batch path where it has one, else event by event."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..events import recorded
+from ..events.recorded import Forecasts
+from ..table import Trace
+
+
+def replay(
+    trace: Trace,
+    methods: Mapping[str, Any],
+    *,
+    protocol: str = "honest",
+    procs: str = "req",
+    total: float = float("nan"),
+    ask: np.ndarray | None = None,
+    tick: Callable[[int], None] | None = None,
+) -> dict[str, Forecasts]:
+    """The forecasts of every method on the recorded clock, NaN where not asked.
+
+    A method with `predict_trace` answers as a fresh one would that was told the log event by event (the conformance
+    suite holds it to that); the others are driven together, in one pass over the events.
+    """
+    batched = {name: method for name, method in methods.items() if hasattr(method, "predict_trace")}
+    others = {name: method for name, method in methods.items() if name not in batched}
+    answers = {}
+    for name, method in batched.items():
+        takes = inspect.signature(method.predict_trace).parameters
+        given = {key: value for key, value in (("total", total), ("ask", ask)) if key in takes}
+        answers[name] = _where_asked(method.predict_trace(trace, protocol, procs, **given), ask)
+    if others:
+        answers |= recorded.replay(trace, others, protocol=protocol, procs=procs, total=total, ask=ask, tick=tick)
+    return {name: answers[name] for name in methods}
+
+
+def _where_asked(said: Forecasts, ask: np.ndarray | None) -> Forecasts:
+    if ask is None:
+        return said
+    wanted = np.asarray(ask, bool)
+    return replace(
+        said,
+        points=np.where(wanted, said.points, np.nan),
+        quantiles=np.where(wanted[:, None], said.quantiles, np.nan),
+        basis=[word if asked else "" for word, asked in zip(said.basis, wanted.tolist())],
+        grounds=[word if asked else "" for word, asked in zip(said.grounds, wanted.tolist())],
+    )

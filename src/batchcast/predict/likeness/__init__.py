@@ -1,0 +1,1 @@
+"""Finished jobs weighed by a learned likeness: compiled functions on arrays, behind the predictor `kernel`."""

@@ -1,0 +1,130 @@
+"""What `kernel` remembers, as arrays: finished jobs, chains of their classes, unfinished jobs, what was learned."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+# the classes of a job; each chains its finished jobs, newest first
+USER, USER_LIMIT, USER_PROCS, USER_LIMIT_PROCS, LIMIT = range(5)
+CLASSES = 5
+REACH = (128, 64, 64, 64, 16)  # how many of each class's last finished jobs are candidates
+MOST = 2 * sum(REACH)  # every candidate may stand twice, as it is and scaled
+
+# the differences between two jobs, d(i, j); the fields that a log knows follow, in order of first appearance
+LIMIT_RATIO, LIMIT_DIFFERS, PROCS_RATIO, PROCS_DIFFER, APART, OTHER_USER, AGE, RANK, RECENT, SCALED = range(10)
+OWN = 10
+FIELDS = (
+    "app_id", "queue_id", "group_id", "req_mem_kib", "partition_id", "account", "qos", "job_name",
+    "req_gpus", "req_nodes", "work_dir", "name_stem",
+)  # fmt: skip
+START = (0.7, 1.0, 0.1, 0.6, 0.0, 1.6, -0.05, 0.6, -0.25, 0.2)
+FIELD_START = (1.0, 0.4, 0.2, 1.8, 0.3, 0.2, 0.2, 0.5, 0.5, 0.3, 0.3, 0.5)
+TERMS = OWN + len(FIELDS) + 2  # a multiple of four, so that sums go four abreast; the last two are always zero
+
+TOTAL, STAMP, KNOWN_FIELDS = range(3)  # finished so far, walks so far, fields some job has known
+BINS = 1024  # of the counting sort: 64 a unit of log seconds
+NOBODY = -1
+
+FINISHED = np.dtype(
+    [("submit", "f8"), ("end", "f8"), ("run", "f8"), ("log_run", "f8"), ("log_limit", "f8"), ("log_procs", "f8"),
+     ("rank", "i8"), ("seen", "i8"), ("user", "i8")]
+)  # fmt: skip
+UNFINISHED = np.dtype(
+    [("asked", "f8"), ("start", "f8"), ("limit", "f8"), ("log_limit", "f8"), ("log_procs", "f8"),
+     ("rank", "i8"), ("user", "i8"), ("next", "i8"), ("previous", "i8")]
+)  # fmt: skip
+
+
+class Memory(NamedTuple):
+    """The arrays of one `kernel`; slot 0 of the unfinished jobs is for whoever only asks.
+
+    A finished job has a running number; it lives at that number modulo the ring's length and is gone once the ring has
+    come round. A chain is a linked list from its newest job back, so that an unfinished job remembers the candidates of
+    its submission by five numbers.
+    """
+
+    numbers: np.ndarray  # (3,) TOTAL, STAMP, KNOWN_FIELDS
+    finished: np.ndarray  # (ring,) FINISHED
+    finished_codes: np.ndarray  # (ring, fields)
+    before: np.ndarray  # (ring, classes) the chain's next older job
+    unfinished: np.ndarray  # (slots,) UNFINISHED
+    codes: np.ndarray  # (slots, fields)
+    classes: np.ndarray  # (slots, classes)
+    heads: np.ndarray  # (slots, classes) newest finished job of each class at submission
+    head: np.ndarray  # (classes, numbers of classes) newest finished job now
+    ends: np.ndarray  # (users,) finished jobs
+    running: np.ndarray  # (users,) slot of the job started last, NOBODY
+    place: np.ndarray  # (fields,) where a field's weight stands, -1 while no job has known it
+    theta: np.ndarray  # (2, terms) weights and their sums of squared gradients
+    offset: np.ndarray  # (users, 2, terms) the same, a user's own
+    difference: np.ndarray  # (most, terms) of the candidates at hand
+    sums: np.ndarray  # (2, terms) theta with the user's offset, derivatives
+    candidate: np.ndarray  # (4, most) seconds, log seconds, weight, gradient
+    order: np.ndarray  # (2, most) candidates by seconds, and their bins
+    bins: np.ndarray  # (BINS,)
+
+
+class Options(NamedTuple):
+    """What can be varied: steps of learning, the evidence of running jobs, the space of the score."""
+
+    step: float = 0.02  # of AdaGrad, for everybody; 0: nothing is learned
+    own_step: float = 0.02  # the same for a user's own offset
+    keep: float = 0.999  # what is left of an offset at each of its steps
+    running: float = 0.6  # weight of a running job against a finished one; 0: running jobs say nothing
+    most_running: int = 32
+    scaled: bool = True  # whether a candidate with another limit stands a second time, scaled
+    relative: bool = True  # score in shares of the limit, else in log seconds
+
+
+def make_memory(ring: int, slots: int, users: int, classes: int) -> Memory:
+    """Empty arrays of the given sizes; `theta` at its start values."""
+    fields = len(FIELDS)
+    theta = np.zeros((2, TERMS))
+    theta[0, :OWN] = START
+    return Memory(
+        numbers=np.zeros(3, np.int64),
+        finished=np.zeros(ring, FINISHED),
+        finished_codes=np.zeros((ring, fields), np.int64),
+        before=np.full((ring, CLASSES), NOBODY, np.int64),
+        unfinished=np.zeros(slots, UNFINISHED),
+        codes=np.zeros((slots, fields), np.int64),
+        classes=np.zeros((slots, CLASSES), np.int64),
+        heads=np.full((slots, CLASSES), NOBODY, np.int64),
+        head=np.full((CLASSES, classes), NOBODY, np.int64),
+        ends=np.zeros(users, np.int64),
+        running=np.full(users, NOBODY, np.int64),
+        place=np.full(fields, -1, np.int64),
+        theta=theta,
+        offset=np.zeros((users, 2, TERMS)),
+        difference=np.zeros((MOST, TERMS)),
+        sums=np.zeros((2, TERMS)),
+        candidate=np.zeros((4, MOST)),
+        order=np.zeros((2, MOST), np.int64),
+        bins=np.zeros(BINS, np.int64),
+    )
+
+
+_GROWS = {
+    "ring": ("finished", "finished_codes", "before"),
+    "slots": ("unfinished", "codes", "classes", "heads"),
+    "users": ("ends", "running", "offset"),
+}
+
+
+def grown(memory: Memory, what: str, size: int) -> Memory:
+    """The same memory with room for `size` of `ring` (while it has not come round), `slots`, `users` or `classes`."""
+    if what == "classes":
+        head = np.full((CLASSES, size), NOBODY, np.int64)
+        head[:, : memory.head.shape[1]] = memory.head
+        return memory._replace(head=head)
+    changed = {}
+    for name in _GROWS[what]:
+        old = getattr(memory, name)
+        new = np.zeros((size, *old.shape[1:]), old.dtype)
+        if name in ("before", "heads", "running"):
+            new[...] = NOBODY
+        new[: len(old)] = old
+        changed[name] = new
+    return memory._replace(**changed)

@@ -1,0 +1,202 @@
+"""What happens to a job, told to the memory: submitted, asked about, started, ended, gone; and a whole log at once."""
+
+from __future__ import annotations
+
+import math
+
+from ...compiled import inlined, kernel
+from ...events.event import END, START, SUBMIT, WITHDRAW
+from .compare import gather, weigh
+from .learn import learn
+from .memory import (
+    CLASSES,
+    FIELD_START,
+    KNOWN_FIELDS,
+    LIMIT_DIFFERS,
+    NOBODY,
+    OTHER_USER,
+    OWN,
+    PROCS_DIFFER,
+    TOTAL,
+)
+from .ordered import censor, quantile, quantile_left, sort
+
+ABSURD = 1e15  # seconds, processors: beyond is unknown
+
+
+@inlined
+def logarithm(value):
+    """log of a limit or of processors; NaN where it is unknown or absurd."""
+    return math.log(value) if 0.0 < value < ABSURD else math.nan
+
+
+@kernel
+def note(m, slot, numbers, codes):
+    """Write a job into a slot as it asks now: numbers (instant, limit, processors), codes (user, classes, fields).
+
+    Fields that no job before knew are left out: every candidate would differ in them.
+    """
+    job, user = m.unfinished[slot], codes[0]
+    job.asked, job.limit = numbers[0], numbers[1]
+    job.log_limit, job.log_procs = logarithm(numbers[1]), logarithm(numbers[2])
+    job.user, job.rank, job.start = user, m.ends[user], math.nan
+    job.next = job.previous = NOBODY
+    for kind in range(CLASSES):
+        m.classes[slot, kind] = codes[1 + kind]
+        m.heads[slot, kind] = m.head[kind, codes[1 + kind]]
+    for f in range(len(m.place)):
+        m.codes[slot, f] = 0
+    for f in range(len(m.place)):
+        if m.place[f] >= 0:
+            m.codes[slot, m.place[f]] = codes[1 + CLASSES + f]
+
+
+@kernel
+def submitted(m, slot, numbers, codes):
+    """A job entered the queue: note it, and the fields it is the first to know."""
+    note(m, slot, numbers, codes)
+    for f in range(len(m.place)):
+        if m.place[f] < 0 and codes[1 + CLASSES + f] != 0:
+            m.place[f] = m.numbers[KNOWN_FIELDS]
+            m.theta[0, OWN + m.place[f]] = FIELD_START[f]
+            m.numbers[KNOWN_FIELDS] += 1
+            m.codes[slot, m.place[f]] = codes[1 + CLASSES + f]
+
+
+@kernel
+def answer(m, o, slot, itself, now, levels, out):
+    """Quantiles at `levels` for a noted job into `out`, its median before them, what it rests on after; how many.
+
+    What it rests on: the weight of the user's own candidates, of those with this limit, with these processors, with
+    both, and 1 / (sum of squares) of all weights. `itself` is the slot of a job that asks while it runs, else NOBODY.
+    """
+    n = gather(m, o, slot)
+    if n == 0:
+        return 0
+    log_sum = weigh(m, m.unfinished[slot].user, n)
+    sort(m, n)
+    if o.running > 0.0:
+        censor(m, o, slot, itself, now, n, log_sum)
+    limit = m.unfinished[slot].limit
+    out[0] = within(quantile(m, n, 0.5), limit)
+    for k in range(len(levels)):
+        out[1 + k] = within(quantile(m, n, levels[k]), limit)
+    rests_on(m, n, out[1 + len(levels) :])
+    return n
+
+
+@inlined
+def rests_on(m, n, shares):
+    """Weights of the user's own candidates: all, with this limit, of this size, with both; the effective number."""
+    shares[:] = 0.0
+    squares = 0.0
+    for j in range(n):
+        d, w = m.difference[j], m.candidate[2, j]
+        squares += w * w
+        if d[OTHER_USER] == 0.0:
+            shares[0] += w
+            if d[LIMIT_DIFFERS] == 0.0:
+                shares[1] += w
+            if d[PROCS_DIFFER] == 0.0:
+                shares[2] += w
+                if d[LIMIT_DIFFERS] == 0.0:
+                    shares[3] += w
+    shares[4] = 1.0 / squares
+
+
+@inlined
+def within(seconds, limit):
+    """Not above the limit where one is known, not below a second."""
+    return max(min(seconds, limit), 1.0) if limit == limit else max(seconds, 1.0)
+
+
+@kernel
+def revised(m, o, slot, itself, now, elapsed, levels, out):
+    """A new plan for a noted job that has run `elapsed` seconds: the median of what is longer, kept inside the limit.
+
+    Where every candidate was outlived: the limit, or twice as long where that is unknown or passed.
+    """
+    n, limit = answer(m, o, slot, itself, now, levels, out), m.unfinished[slot].limit
+    median = quantile_left(m, n, elapsed, 0.5) if n > 0 else math.nan
+    if median == median and not median > limit:
+        return median
+    return limit if elapsed < limit < math.inf else 2.0 * max(elapsed, 1.0)
+
+
+@kernel
+def started(m, slot, now):
+    """A job began to run: it leads its user's running jobs."""
+    job = m.unfinished[slot]
+    job.start, job.previous, job.next = now, NOBODY, m.running[job.user]
+    if job.next >= 0:
+        m.unfinished[job.next].previous = slot
+    m.running[job.user] = slot
+
+
+@kernel
+def stopped(m, slot):
+    """A job runs no longer: take it out of its user's running jobs."""
+    job = m.unfinished[slot]
+    if job.start != job.start:
+        return
+    if job.previous >= 0:
+        m.unfinished[job.previous].next = job.next
+    else:
+        m.running[job.user] = job.next
+    if job.next >= 0:
+        m.unfinished[job.next].previous = job.previous
+    job.start = math.nan
+    job.next = job.previous = NOBODY
+
+
+@kernel
+def ended(m, o, slot, now, run, teach):
+    """A job ended: learn from the answer it would be given now (if `teach`), then remember it; the CRPS."""
+    log_run = math.log(max(run, 1.0))
+    crps = learn(m, o, slot, log_run) if teach and o.step > 0.0 else math.nan
+    stopped(m, slot)
+    job, number = m.unfinished[slot], m.numbers[TOTAL]
+    place = number % len(m.finished)
+    kept = m.finished[place]
+    kept.submit, kept.end, kept.run, kept.log_run = job.asked, now, max(run, 1.0), log_run
+    kept.log_limit, kept.log_procs, kept.user, kept.seen = job.log_limit, job.log_procs, job.user, 0
+    m.ends[job.user] += 1
+    kept.rank = m.ends[job.user]
+    for f in range(len(m.place)):
+        m.finished_codes[place, f] = m.codes[slot, f]
+    for kind in range(CLASSES):
+        m.before[place, kind] = m.head[kind, m.classes[slot, kind]]
+        m.head[kind, m.classes[slot, kind]] = number
+    m.numbers[TOTAL] += 1
+    return crps
+
+
+@kernel
+def follow(m, o, events, jobs, run, ask, levels, free, slot_of, out):
+    """A whole log: every event of `events` (time, kind, row), answers into the rows of `out` that `ask` marks.
+
+    `jobs` holds numbers and codes as `note` takes them, `free` the free slots as a stack, `slot_of` a place a row.
+    """
+    time, kind, rows = events
+    numbers, codes = jobs
+    left = len(free)
+    for e in range(len(time)):
+        row, what = rows[e], kind[e]
+        if what == SUBMIT:
+            left -= 1
+            slot = slot_of[row] = free[left]
+            if ask[row]:
+                note(m, slot, numbers[row], codes[row])
+                if answer(m, o, slot, NOBODY, time[e], levels, out[row]) == 0:
+                    out[row, 0] = math.nan
+            submitted(m, slot, numbers[row], codes[row])
+        elif what == START:
+            started(m, slot_of[row], time[e])
+        elif what in (END, WITHDRAW):
+            slot = slot_of[row]
+            if what == END:
+                ended(m, o, slot, time[e], run[row], True)
+            else:
+                stopped(m, slot)
+            free[left] = slot
+            left += 1

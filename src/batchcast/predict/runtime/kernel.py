@@ -1,0 +1,232 @@
+"""`kernel`: finished jobs weighed by a likeness learned online; the answer is read off their weighted distribution."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...events.event import START, SUBMIT, Change, End, Event, Requeue, Start, Submit, Withdraw
+from ...events.recorded import Forecasts, outcome, timeline
+from ...events.state import SystemState
+from ...job import JobRequest
+from ...table import Trace
+from ..likeness.coder import Coder
+from ..likeness.memory import CLASSES, FIELDS, NOBODY, TOTAL, Memory, Options, grown, make_memory
+from ..likeness.run_times import RunTimes
+from ..likeness.steps import answer, ended, follow, note, revised, started, stopped, submitted
+from ..limit import LargestLimit
+from ..protocol import Grounds, Prediction
+
+LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)
+WORDS = ("jobs", "jobs with this limit", "jobs of this size", "jobs with this limit and size")
+MOSTLY = 0.6
+NO_HISTORY = "limit: no like job has ended"
+
+
+class Kernel:
+    """Weighted median and quantiles of like finished jobs, the weights' likeness learned from every job that ends.
+
+    Candidates of job i are the last finished of its classes (user 128; user and limit, user and processors, all three
+    64; limit alone, everybody's, 16), each once; j weighs exp(-theta . d(i, j)), d being how they differ: limit,
+    processors, every field that the log knows, user, time between their submissions, age of j, how many of the user's
+    jobs ended since, whether it is the last one. A candidate with another limit stands a second time, its run time
+    scaled by the ratio of the limits. The user's running jobs are censored evidence (Efron 1967). When a job ends,
+    theta and an offset of its user take one AdaGrad step on the CRPS of the distribution that its candidates at
+    submission give, in shares of the limit. Answers lie between one second and the limit; without any candidate the
+    limit is the answer.
+
+    Nothing is trained beforehand or refitted. O(candidates) a job, at most 672 of them; `memory` finished jobs are kept
+    (about 300 bytes each) and the rest forgotten. `learn=no`, `offsets=no`, `running=0`, `scaled=no`, `relative=no`
+    (the score in log seconds) leave a part out.
+
+    References: Gneiting & Raftery, JASA 102 (2007), doi:10.1198/016214506000001437; Duchi, Hazan & Singer, JMLR 12
+    (2011); Efron, Proc. 5th Berkeley Symp. 4 (1967).
+
+    >>> from batchcast.events.event import End
+    >>> job, state = JobRequest(0, 1, 0.0, 1.0, 600.0, float("nan"), user_id="ada"), SystemState()
+    >>> method = Kernel()
+    >>> for run in (80.0, 50.0, 50.0):
+    ...     method.observe(End(run, job, run, 0.0), state)
+    >>> method.predict(job, state).point, method.distribution(job, state).chance(50.0) < 0.5
+    (50.0, True)
+    """
+
+    levels = LEVELS
+    uses = ("user_id", "req_time", "procs")
+
+    def __init__(
+        self,
+        memory: int = 1 << 18,
+        learn: bool = True,
+        offsets: bool = True,
+        running: float = 0.6,
+        scaled: bool = True,
+        relative: bool = True,
+    ) -> None:
+        if memory < 1 or running < 0:
+            raise ValueError("memory is at least 1 job, running at least 0")
+        self.most = memory
+        usual = Options()
+        self.options = Options(
+            step=usual.step if learn else 0.0,
+            own_step=usual.own_step if offsets else 0.0,
+            running=float(running),
+            scaled=scaled,
+            relative=relative,
+        )
+        self.memory: Memory = make_memory(ring=min(memory, 256), slots=64, users=16, classes=64)
+        self.coder = Coder()
+        self.slots: dict[int, int] = {}
+        self.free = list(range(63, 0, -1))
+        self.limits = LargestLimit()
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it has seen nothing yet."""
+        return not self.coder.users
+
+    def predict(self, job: JobRequest, at: SystemState) -> Prediction:
+        """The weighted median of the candidates that have ended by now, with quantiles."""
+        out = np.empty(1 + len(LEVELS) + 5)
+        if self._ask(job, at.now, out) == 0:
+            return self.limits.forecast(job, NO_HISTORY)
+        values = out.tolist()
+        words = basis(values[1 + len(LEVELS) :])
+        return Prediction(values[0], LEVELS, tuple(values[1 : 1 + len(LEVELS)]), words, Grounds.CLASS)
+
+    def distribution(self, job: JobRequest, at: SystemState) -> RunTimes:
+        """The whole distribution, for chances of any span and for jobs that run; empty without a candidate."""
+        n = self._ask(job, at.now, np.empty(1 + len(LEVELS) + 5))
+        order = self.memory.order[0, :n]
+        seconds = np.maximum(self.memory.candidate[0, order], 1.0)
+        return RunTimes(np.fmin(seconds, max(job.req_time, 1.0)), self.memory.candidate[2, order].copy())
+
+    def revise(self, job: JobRequest, elapsed: float, at: SystemState) -> float:
+        """A new plan for a job past its own: the median of what is longer, else the limit, else twice as long."""
+        numbers, codes = self._written(job, at.now)
+        note(self.memory, 0, numbers, codes)
+        itself = self.slots.get(job.row, NOBODY)
+        out = np.empty(1 + len(LEVELS) + 5)
+        return float(revised(self.memory, self.options, 0, itself, at.now, elapsed, _LEVELS, out))
+
+    def observe(self, event: Event, at: SystemState) -> None:
+        """Submit: what the job is compared with; Start, Requeue: running or not; End: learn, and remember it."""
+        if isinstance(event, Submit):
+            self._enter(event.job, event.time)
+            self.limits.note(event.job.req_time)
+        elif isinstance(event, Start):
+            slot = self.slots.get(event.job.row, NOBODY)
+            if slot != NOBODY:
+                stopped(self.memory, slot)
+                started(self.memory, slot, event.time)
+        elif isinstance(event, End):
+            self._end(event)
+        elif isinstance(event, Withdraw):
+            self._leave(event.job.row)
+        elif isinstance(event, Change | Requeue) and event.job.row in self.slots:
+            self._change(event)
+
+    def predict_trace(self, trace: Trace, protocol: str = "honest", procs: str = "req") -> Forecasts:
+        """The same answers for every job of a log, told to a fresh method, in one compiled pass."""
+        plan = timeline(trace, protocol)
+        _, _, run = outcome(trace)
+        coder, n = Coder(), len(trace)
+        jobs = list(trace.requests(procs))
+        numbers = np.array([(job.submit_time, job.req_time, job.procs) for job in jobs]).reshape(n, 3)
+        codes = np.array([coder.row(job) for job in jobs], np.int64).reshape(n, 1 + CLASSES + len(FIELDS))
+        present = np.cumsum(np.where(plan.kind == SUBMIT, 1, np.where(plan.kind == START, 0, -1))).max(initial=0)
+        memory = make_memory(
+            ring=max(min(self.most, n), 1),
+            slots=int(present) + 1,
+            users=len(coder.users) + 1,
+            classes=coder.most_classes() + 1,
+        )
+        out = np.full((n, 1 + len(LEVELS) + 5), np.nan)
+        events = (plan.time, plan.kind, plan.index.astype(np.int64))
+        free = np.arange(present, 0, -1)
+        ask, levels = np.ones(n, bool), np.array(LEVELS)
+        follow(memory, self.options, events, (numbers, codes), run, ask, levels, free, np.zeros(n, np.int64), out)
+        return self._forecasts(jobs, out)
+
+    def _forecasts(self, jobs: list[JobRequest], out: np.ndarray) -> Forecasts:
+        """Answers as the one-by-one path gives them: the limit, without quantiles, where there was no candidate."""
+        points, words, limits = out[:, 0], [], LargestLimit()
+        grounds = [Grounds.CLASS if point == point else Grounds.LIMIT for point in points.tolist()]
+        rests = out[:, 1 + len(LEVELS) :].tolist()
+        for row, job in enumerate(jobs):
+            if points[row] == points[row]:
+                words.append(basis(rests[row]))
+            else:
+                points[row] = limits.forecast(job).point
+                words.append(NO_HISTORY)
+            limits.note(job.req_time)
+        return Forecasts(points, LEVELS, out[:, 1 : 1 + len(LEVELS)], words, grounds)
+
+    def _ask(self, job: JobRequest, now: float, out: np.ndarray) -> int:
+        numbers, codes = self._written(job, now)
+        note(self.memory, 0, numbers, codes)
+        itself = self.slots.get(job.row, NOBODY)
+        return int(answer(self.memory, self.options, 0, itself, now, _LEVELS, out))
+
+    def _written(self, job: JobRequest, now: float) -> tuple[np.ndarray, np.ndarray]:
+        """The job's numbers and codes; users and classes seen for the first time find room."""
+        codes = self.coder.row(job)
+        if len(self.coder.users) > len(self.memory.ends):
+            self.memory = grown(self.memory, "users", 2 * len(self.memory.ends))
+        if self.coder.most_classes() > self.memory.head.shape[1]:
+            self.memory = grown(self.memory, "classes", 2 * self.memory.head.shape[1])
+        return np.array((now, job.req_time, job.procs)), np.array(codes, np.int64)
+
+    def _enter(self, job: JobRequest, now: float) -> None:
+        self._leave(job.row)
+        numbers, codes = self._written(job, now)
+        if not self.free:
+            size = len(self.memory.unfinished)
+            self.memory = grown(self.memory, "slots", 2 * size)
+            self.free = list(range(2 * size - 1, size - 1, -1))
+        slot = self.slots[job.row] = self.free.pop()
+        submitted(self.memory, slot, numbers, codes)
+
+    def _end(self, event: End) -> None:
+        known = event.job.row in self.slots
+        if not known:
+            self._enter(event.job, event.job.submit_time)
+        if self.memory.numbers[TOTAL] == len(self.memory.finished) < self.most:
+            self.memory = grown(self.memory, "ring", min(2 * len(self.memory.finished), self.most))
+        ended(self.memory, self.options, self.slots[event.job.row], event.time, event.run_time, known)
+        self._leave(event.job.row)
+
+    def _leave(self, row: int) -> None:
+        slot = self.slots.pop(row, None)
+        if slot is not None:
+            stopped(self.memory, slot)
+            self.free.append(slot)
+
+    def _change(self, event: Change | Requeue) -> None:
+        """A requeued job runs no more; a changed one is compared as it is now."""
+        slot = self.slots[event.job.row]
+        if isinstance(event, Requeue):
+            stopped(self.memory, slot)
+            return
+        begun = float(self.memory.unfinished[slot]["start"])
+        asked = float(self.memory.unfinished[slot]["asked"])
+        self._enter(event.job, asked)
+        if begun == begun:
+            started(self.memory, self.slots[event.job.row], begun)
+
+
+_LEVELS = np.array(LEVELS)
+
+
+def basis(rests: list[float]) -> str:
+    """What an answer rests on, from weights (own, with this limit, of this size, both) and the effective number.
+
+    >>> basis([0.9, 0.8, 0.3, 0.2, 11.7])
+    "mostly about 12 of the user's jobs with this limit"
+    """
+    count = max(round(rests[4]), 1)
+    for share, words in zip(reversed(rests[:4]), reversed(WORDS)):
+        if share >= MOSTLY:
+            return f"mostly about {count} of the user's {words}"
+    if rests[0] <= 1.0 - MOSTLY:
+        return f"mostly about {count} jobs of others with this limit"
+    return f"about {count} jobs, the user's own and others'"

@@ -1,0 +1,203 @@
+"""Forward plans of the clock's state, kept as long as what happens is what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...compiled import kernel
+from ...events.event import Change, Event, Overdue, Start, Submit
+from ...events.kernel import jobs_of, queue_of, running_of
+from ...events.record import Columns
+from ...events.state import SystemState
+from ...job import JobRequest
+from ...records import enlarged
+from ...schedule.forward import ForwardPlan
+
+LARGEST = float(2**29)
+PROCS, PLANNED, LIMIT = range(3)
+Lengths = tuple[float, float, float]
+PENDING = 32
+NOTED = np.dtype([("row", "i8"), ("procs", "f8"), ("planned", "f8"), ("limit", "f8")])
+
+
+class ForwardPlans:
+    """Plans of the queue and the running set of a `SystemState`, by column: PLANNED or LIMIT run times.
+
+    Beside the state only the lengths of its jobs are kept: whole processors, planned run time, limit, as `lengths`
+    gave them at the submission, else as it gives them now. A plan is kept while jobs come, start as planned, or nothing
+    happens, and made anew from the state's columns after anything else. Only the places of the queue in it are noted.
+
+    >>> from batchcast.events.event import Start, Submit
+    >>> state, plans = SystemState(4.0), ForwardPlans(lambda job, at: (job.procs, job.req_time, job.req_time), "easy")
+    >>> job = JobRequest(0, 1, 0.0, 4.0, 60.0, float("nan"))
+    >>> for event in (Submit(0.0, job), Start(0.0, job, 0.0)):
+    ...     state.apply(event); plans.observe(event, state)
+    >>> plans.start(state, 4.0, 2.0, 30.0, LIMIT)
+    60.0
+    """
+
+    def __init__(self, lengths: Callable[[JobRequest, SystemState], Lengths], policy: str) -> None:
+        self.lengths, self.policy = lengths, policy
+        self.noted = np.zeros(64, NOTED)
+        self.noted["row"] = -1
+        self._forget(None)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Without the state it followed and what was derived of it."""
+        return {"lengths": self.lengths, "policy": self.policy, "noted": self.noted}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self._forget(None)
+
+    def _forget(self, at: SystemState | None) -> None:
+        """No plan holds any more; `at` is followed from now on."""
+        self.at, self.version = at, -1 if at is None else at.version
+        self.plans: list[ForwardPlan | None] = [None, None, None]
+        self.entries: list[int] = []
+        self.place: dict[int, int] = {}
+
+    def _planned(self) -> bool:
+        return any(plan is not None for plan in self.plans)
+
+    def observe(self, event: Event, at: SystemState) -> None:
+        """Take in an event right after the state took it in."""
+        entry = at.entry(event)
+        if isinstance(event, (Submit, Change)) and entry >= 0:
+            self._note(entry, event.job, at)
+        changes = at.version - self.version  # two where the clock's scheduler planned as well
+        if self.at is not at or changes not in (1, 2) or (isinstance(event, Overdue) and changes == 2):
+            self._forget(at)
+            return
+        self.version = at.version
+        if isinstance(event, Overdue) or not self._planned():
+            return
+        if isinstance(event, Submit):
+            self.place[entry] = len(self.entries)
+            self.entries.append(entry)
+        elif isinstance(event, Start):
+            planned_end = at.columns().jobs["planned_end"][entry].item() if changes == 2 else np.nan
+            self._start(entry, event.time, planned_end)
+        else:
+            self._forget(at)
+
+    def start(self, at: SystemState, total: float, procs: float, planned: float, column: int) -> float:
+        """The instant at which a job that came last now would start on a machine of `total` processors."""
+        if self.at is not at or self.version != at.version:
+            self._forget(at)
+        columns = at.columns()
+        busy = busy_procs(columns.record, self.noted)
+        noted = self.noted
+        if busy < 0.0:  # some job was not seen coming
+            noted = self._noted_by(columns, at)
+            busy = busy_procs(columns.record, noted)
+        size = int(total) if not max(total, busy) <= LARGEST else int(max(total, busy))
+        plan = self.plans[column]
+        waiting = len(self.entries)
+        if plan is None or plan.size != size or not plan.moved_to(at.now) or waiting - len(plan) > PENDING:
+            plan = self._plan(columns, at, size, noted, busy <= size, column)
+        self._catch_up(plan, column, len(self.entries))
+        instant = plan.start_of(int(procs), planned)
+        if noted is not self.noted:
+            self._forget(at)
+        return instant
+
+    def _plan(
+        self, columns: Columns, at: SystemState, size: int, noted: np.ndarray, fits: bool, column: int
+    ) -> ForwardPlan:
+        queue = columns.queued_entries()
+        if len(self.place) != len(self.entries) or not self._planned():  # gaps: all places anew
+            self._forget(at)
+            self.entries = queue.tolist()
+            self.place = {entry: place for place, entry in enumerate(self.entries)}
+        ends, wide = np.empty(n := len(columns.running_entries())), np.empty(n, np.int64)
+        procs, planned = np.empty(len(queue), np.int64), np.empty(len(queue))
+        gather(columns.record, noted, column == PLANNED, at.now, ends, wide, procs, planned)
+        if not fits:
+            ends, wide = ends[:0], wide[:0]
+        plan = ForwardPlan(at.now, size, ends, wide, procs, planned, self.policy)
+        self.plans[column] = plan
+        return plan
+
+    def _catch_up(self, plan: ForwardPlan, column: int, until: int) -> None:
+        """Tell a plan of the jobs that came since."""
+        for place in range(len(plan), until):
+            _, *lengths = self.noted[self.entries[place]].item()
+            plan.append(int(min(lengths[PROCS], 2.0 * LARGEST)), lengths[column])
+
+    def _start(self, entry: int, now: float, planned_end: float) -> None:
+        place = self.place.pop(entry)
+        _, *lengths = self.noted[entry].item()
+        for column, plan in enumerate(self.plans):
+            if plan is None:
+                continue
+            end = planned_end if planned_end == planned_end else now + lengths[column]
+            as_planned = plan.now == now and len(self.entries) - len(plan) <= PENDING and end == now + lengths[column]
+            if as_planned:
+                self._catch_up(plan, column, place + 1)
+            if not (as_planned and plan.started(place, now)):
+                self.plans[column] = None
+
+    def _note(self, entry: int, job: JobRequest, at: SystemState) -> None:
+        if entry >= len(self.noted):
+            before = len(self.noted)
+            self.noted = enlarged(self.noted, 2 * entry)
+            self.noted["row"][before:] = -1
+        self.noted[entry] = (job.row, *self.lengths(job, at))
+
+    def _noted_by(self, columns: Columns, at: SystemState) -> np.ndarray:
+        """What was noted, and for jobs nobody saw coming what would be answered now."""
+        noted = enlarged(self.noted, max(len(self.noted), int(columns.record["entries"][0])))
+        for jobs in (at.queued.values(), (entry.job for entry in at.running.values())):
+            for job in jobs:
+                entry = at.place(job.row)
+                if entry >= len(self.noted) or noted["row"][entry] != job.row:
+                    noted[entry] = (job.row, *self.lengths(job, at))
+        return noted
+
+
+@kernel
+def gather(
+    state: np.ndarray,
+    noted: np.ndarray,
+    planned: bool,
+    now: float,
+    ends: np.ndarray,
+    wide: np.ndarray,
+    procs: np.ndarray,
+    lengths: np.ndarray,
+) -> None:
+    """Ends (after `now`) and processors of the running set, processors and run times of the queue, into arrays."""
+    s = state[0]
+    jobs, queue, running = jobs_of(s), queue_of(s), running_of(s)
+    for k in range(len(ends)):
+        i = running[s.running_first + k]
+        end = jobs[i].planned_end
+        if end != end:
+            end = jobs[i].start + (noted[i].planned if planned else noted[i].limit)
+        ends[k] = max(end, now + 1.0)
+        wide[k] = np.int64(noted[i].procs)
+    for k in range(len(procs)):
+        i = queue[s.queue_first + k]
+        procs[k] = np.int64(min(noted[i].procs, 2.0 * LARGEST))
+        lengths[k] = noted[i].planned if planned else noted[i].limit
+
+
+@kernel
+def busy_procs(state: np.ndarray, noted: np.ndarray) -> float:
+    """Whole processors of the running jobs; -1 where a job runs or waits that was not noted."""
+    s = state[0]
+    jobs, queue, running = jobs_of(s), queue_of(s), running_of(s)
+    busy = 0.0
+    for k in range(s.running_first, s.running_end):
+        i = running[k]
+        if i >= len(noted) or noted[i].row != jobs[i].row:
+            return -1.0
+        busy += noted[i].procs
+    for k in range(s.queue_first, s.queue_end):
+        i = queue[k]
+        if i >= len(noted) or noted[i].row != jobs[i].row:
+            return -1.0
+    return busy

@@ -1,0 +1,84 @@
+"""The queue by groups of jobs: who still waits and for how long already; what a method answers without history."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Hashable
+
+from ...events.event import End, Event, Requeue, Start, Submit, Withdraw
+from ...events.state import Cancelled, SystemState
+from ...job import JobRequest
+
+
+class QueuedByGroup:
+    """An index of the state's queue: the submit times of every group's queued jobs, sorted.
+
+    What a wait teaches the state itself says (`SystemState.taught`). O(log queue) an event, a memory move of the
+    group's queue included.
+
+    >>> from batchcast.events.event import Start, Submit
+    >>> job, state, queued = JobRequest(0, 1, 5.0, 4.0, 60.0, float("nan")), SystemState(8.0), QueuedByGroup()
+    >>> event = Submit(5.0, job); state.apply(event); queued.observe(event, state, "small")
+    >>> queued.longer("small", 9.0, now=15.0)
+    1
+    >>> event = Start(15.0, job, 10.0); state.apply(event); queued.observe(event, state, "small")
+    10.0
+    """
+
+    def __init__(self, cancelled: Cancelled = "count") -> None:
+        self.cancelled = cancelled
+        self.jobs: dict[int, tuple[Hashable, JobRequest]] = {}
+        self.submits: dict[Hashable, list[float]] = {}
+
+    def observe(self, event: Event, at: SystemState, group: Hashable = None) -> float | None:
+        """Take an event in; a wait in seconds when it taught one. `group` is asked for at Submit and Requeue only."""
+        if isinstance(event, (Submit, Requeue)):
+            job = event.job
+            self.jobs[job.row] = (group, job)
+            insort(self.submits.setdefault(group, []), job.submit_time)
+        elif isinstance(event, (Start, Withdraw, End)):
+            entry = self.jobs.pop(event.job.row, None)
+            if entry is not None:
+                waiting = self.submits[entry[0]]
+                del waiting[bisect_left(waiting, entry[1].submit_time)]
+                return at.taught(event, self.cancelled)
+        return None
+
+    def longer(self, group: Hashable, wait: float, now: float) -> int:
+        """How many queued jobs of a group have already waited longer than `wait`."""
+        waiting = self.submits.get(group)
+        return bisect_left(waiting, now - wait) if waiting else 0
+
+    def elapsed(self, group: Hashable, now: float) -> float:
+        """The longest wait so far among a group's queued jobs, 0 when none is queued."""
+        waiting = self.submits.get(group)
+        return now - waiting[0] if waiting else 0.0
+
+    def regroup(self, group_of: Callable[[JobRequest], Hashable]) -> None:
+        """Sort the queued jobs into new groups."""
+        self.submits = {}
+        for row, (_, job) in self.jobs.items():
+            self.jobs[row] = (group_of(job), job)
+            insort(self.submits.setdefault(self.jobs[row][0], []), job.submit_time)
+
+
+def order_statistic(ordered: list[float], level: float, longer: int) -> float:
+    """The level's empirical quantile of sorted waits when `longer` more are known to exceed it (nearest rank).
+
+    >>> order_statistic([1.0, 2.0, 3.0, 4.0], 0.5, 0), order_statistic([1.0, 2.0, 3.0, 4.0], 0.5, 3)
+    (2.0, 4.0)
+    """
+    rank = max(1, -int(-level * (len(ordered) + longer) // 1))
+    return ordered[min(rank, len(ordered)) - 1]
+
+
+def forget(ordered: list[float], wait: float) -> None:
+    """Take one value out of a sorted list."""
+    del ordered[bisect_right(ordered, wait) - 1]
+
+
+def guess(job: JobRequest, at: SystemState, oldest: float) -> tuple[float, str]:
+    """With no history at all: a second where the job fits beside the queue, else an hour or the oldest wait so far."""
+    if at.free - at.queued_procs >= job.procs:
+        return 1.0, "no history: fits beside the queue"
+    return max(3600.0, oldest), "no history: an hour, or the longest wait so far"

@@ -1,0 +1,140 @@
+"""The validity line: what was recorded, what the simulation of it says, and how far its gains may be believed."""
+
+from __future__ import annotations
+
+import math
+
+from ..evaluation.evaluation import Evaluation
+from ..evaluation.validity import Doubt, Validity, Verdict
+from .axes import span
+from .blocks import Callout, shown
+
+LABEL = "Validity."
+NOTHING = (
+    "No schedule was simulated: this report cannot say how much sooner jobs would start, and any such gain is not to "
+    "be trusted."
+)
+VERDICTS = {
+    Verdict.CLOSE: ("good", "The simulation is close enough to compare policies by."),
+    Verdict.ROUGH: (
+        "note",
+        "The mean waits agree, and that may be by chance: take the comparison of policies as a hint, not as a "
+        "measurement.",
+    ),
+    Verdict.FAR: (
+        "warning",
+        "The real scheduler did something the model does not know. The simulated gains in this report are not to be "
+        "trusted for this machine.",
+    ),
+    Verdict.UNCHECKED: ("warning", "The simulated gains in this report are not to be trusted for this machine."),
+}
+GAPS = {
+    "memory": "asked for memory, which the model does not place",
+    "GPUs": "asked for GPUs",
+    "partitions": "were in another partition than the largest, while the model has one pool",
+    "priorities": "had another QOS than the usual, while the model has no priorities",
+    "holds": "were held back by a dependency, a hold or a begin time, which the model does not know",
+}
+
+
+def validity_line(evaluation: Evaluation) -> Callout:
+    """The validity line of an evaluation; never missing."""
+    if evaluation.validity is None:
+        reason = "" if evaluation.trace.info.max_procs > 0 else "The machine's size is unknown. "
+        return Callout(f"{reason}{NOTHING}", "warning", LABEL)
+    return judgement(evaluation.validity, asked=evaluation.trace.info.max_procs)
+
+
+def judgement(validity: Validity, asked: float = float("nan")) -> Callout:
+    """What a simulation may be believed, in words; `asked` is the machine that the tables are of, in processors."""
+    tone, closing = VERDICTS[validity.verdict]
+    sentences = [
+        _waits(validity),
+        _what_if(validity, asked),
+        _cut(validity),
+        *_doubts(validity),
+        coverage(validity),
+        closing,
+    ]
+    return Callout(" ".join(filter(None, sentences)), tone, LABEL)  # type: ignore[arg-type]
+
+
+def _waits(validity: Validity) -> str:
+    if not validity.jobs:
+        return "The log records no waits, so the simulation cannot be checked against what happened."
+    distance = f"; their distributions differ by {validity.wait_distance:.2f} at most"
+    return (
+        f"Recorded, these {validity.jobs:,} jobs waited {span(validity.recorded_mean_wait_s)} on average (median "
+        f"{span(validity.recorded_median_wait_s)}); simulated under EASY with the users' limits, "
+        f"{span(validity.simulated_mean_wait_s)} (median {span(validity.simulated_median_wait_s)}): "
+        f"{_factor(validity)}{distance if validity.wait_distance else ''}."
+    )
+
+
+def _factor(validity: Validity) -> str:
+    ratio = validity.ratio
+    if math.isnan(ratio):
+        return "they cannot be compared"
+    if math.isinf(ratio):
+        return "the simulation lets nobody wait"
+    if not ratio:
+        return "recorded, nobody waited"
+    if ratio == 1 and validity.recorded_mean_wait_s != validity.simulated_mean_wait_s:
+        return "on average nobody waits a minute in either"
+    times = max(ratio, 1 / ratio)
+    longer, shorter = ("recorded", "simulated") if ratio >= 1 else ("simulated", "recorded")
+    return f"the {longer} mean is {times:.1f} times the {shorter} one" if times < 100 else f"the {longer} is far longer"
+
+
+def _what_if(validity: Validity, asked: float) -> str:
+    """That another machine than the recorded one is looked at."""
+    if not validity.procs > 0 or not asked > 0 or int(asked) == int(validity.procs):
+        return ""
+    return (
+        f"Judged is the recorded machine, {validity.procs:,.0f} processors by {validity.procs_source}; the tables are "
+        f"of {asked:,.0f}, a machine that never was."
+    )
+
+
+def _cut(validity: Validity) -> str:
+    """What is lost where runs end at their limit, and how to keep it."""
+    if not validity.cut_jobs:
+        return ""
+    lost = shown(validity.cut_share, "share") if validity.cut_share >= 0.0005 else "less than 0.1 %"
+    who = (
+        "1 job that ran past its limit is"
+        if validity.cut_jobs == 1
+        else (f"{validity.cut_jobs:,} jobs that ran past their limit are")
+    )
+    return f"{who} cut there, which loses {lost} of all core-hours (--no-kill keeps them)."
+
+
+def _doubts(validity: Validity) -> list[str]:
+    """What else speaks against believing it."""
+    words = {
+        Doubt.DISTRIBUTION: "Other jobs wait, or for other times, than was recorded.",
+        Doubt.WORK_LEFT_OUT: f"{shown(validity.left_out_share, 'share')} of the core-hours were not simulated at all.",
+        Doubt.UTILIZATION: f"The machine was {shown(validity.recorded_utilization, 'share')} busy as recorded, "
+        f"{shown(validity.simulated_utilization, 'share')} as simulated.",
+        Doubt.MACHINE: f"Recorded jobs held up to {validity.peak:,.0f} processors at once, "
+        f"{shown(validity.over_share, 'share')} of their core-hours beyond the {validity.procs:,.0f} that the machine "
+        "has: its size is wrong.",
+    }
+    return [words[doubt] for doubt in validity.doubts if doubt in words]
+
+
+def coverage(validity: Validity) -> str:
+    """How many jobs need what the model leaves out."""
+    if not validity.uncovered_jobs:
+        return "The log names no requests for memory or GPUs, no second partition and no priorities."
+    share = _part(validity.uncovered_jobs, validity.all_jobs)
+    parts = [f"{_part(count, validity.all_jobs)} {GAPS[name]}" for name, count in validity.uncovered.items() if count]
+    text = f"The model counts processors only and does not cover {share} of the jobs ({'; '.join(parts)})."
+    if validity.trusted and validity.uncovered_jobs > 0.05 * validity.all_jobs:
+        text += f" It hardly mattered: the same jobs wait (rank correlation {validity.rank_correlation:.2f})."
+    return text
+
+
+def _part(count: int, jobs: int) -> str:
+    """A share, or the count itself where a share would read 0.0 %."""
+    return shown(count / jobs, "share") if count >= 0.001 * jobs else f"{count:,} of {jobs:,}"

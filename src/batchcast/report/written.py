@@ -1,0 +1,104 @@
+"""The report of an evaluation as a folder: the page, the numbers, the schedules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..document import document, dumps
+from ..evaluation.differences import burst_groups
+from ..evaluation.evaluation import Evaluation
+from ..trace.about import describe_log
+from ..trace.csv import write_columns
+from ..trace.schedule import GROUPS, write_schedule
+from .blocks import Section
+from .evaluation import sections as sections_of
+from .folder import folder
+from .html import page
+
+
+def write_report(target: str | Path, evaluation: Evaluation) -> Path:
+    """The report of an evaluation made in Python, all of it or none; returns the path of its page."""
+    with folder(target) as place:
+        fill(place, evaluation, evaluation.settings, evaluation.trace.info.notes, "batchcast.evaluate(...)")
+    return Path(target) / "index.html"
+
+
+def fill(
+    place: Path,
+    evaluation: Evaluation,
+    settings: Mapping[str, Any],
+    warnings: Sequence[str],
+    command: str,
+    title: str | None = None,
+    preface: str = "",
+) -> tuple[dict[str, Any], list[Section]]:
+    """Write index.html, result.json and schedules/*.csv into a folder; returns the document and the page's sections.
+
+    `settings` and `warnings` are those of the log's reading; `command` is what makes the same report again; `title`
+    and `preface` head the page.
+    """
+    files = {}
+    for each in evaluation.outcomes:
+        name = re.sub(r"[^\w.=+-]+", "_", f"{each.policy}.{each.predictor}") + ".csv"
+        files[each.policy, each.predictor] = f"schedules/{name}"
+        (place / "schedules").mkdir(exist_ok=True)
+        write_schedule(place / "schedules" / name, each.schedule)
+    if evaluation.outcomes:
+        _write_groups(place / GROUPS, evaluation)
+    rows = evaluation.results()
+    for row in rows:
+        if row["part"] == "schedule":
+            row["schedule_file"] = files[row["policy"], row["predictor"]]
+    log = evaluation.trace
+    result = document("evaluate", describe_log(log), settings, [*warnings, *evaluation.warnings()], rows)
+    (place / "result.json").write_text(dumps(result) + "\n", encoding="utf-8")
+    sections = sections_of(evaluation, settings, preface)
+    html = page(
+        title or f"How forecasts would serve {Path(log.info.source).name}", sections, _provenance(result, command)
+    )
+    (place / "index.html").write_text(html, encoding="utf-8")
+    return result, sections
+
+
+def _write_groups(path: Path, evaluation: Evaluation) -> None:
+    """The group of each simulated job, one user's submissions of one week, as a number that names nobody."""
+    schedule = evaluation.outcomes[0].schedule
+    group = burst_groups(evaluation.trace, evaluation.procs)[schedule.rows]
+    write_columns(path, ("job_id", "group"), (schedule.job_id.tolist(), group.tolist()))
+
+
+def _provenance(result: dict[str, Any], command: str) -> dict[str, Any]:
+    """Everything it takes to make the same page again, and what was done to the log on the way."""
+    from datetime import UTC, datetime
+
+    log, settings = result["log"], result["settings"]
+    dropped = {rule: f"{count:,} records" for rule, count in log["dropped"].items()}
+    chosen = {key: value for key, value in settings.items() if value not in (None, "", [])}
+    return {
+        "Log": f"{log['source']} ({log['format']})",
+        "SHA-256": log["sha256"] or "none: not read from a file",
+        "Machine": f"{log['machine_procs']:,.0f} processors, from {log['machine_procs_source']}"
+        if log["machine_procs"] > 0
+        else "size unknown",
+        "Time zone": f"{log['timezone']} ({log['timezone_source']})",
+        "Command": command,
+        "Seed": str(settings["seed"]),
+        "Made": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        "Versions": versions(),
+        "Settings": {k: ", ".join(map(str, v)) if isinstance(v, list) else v for k, v in chosen.items()},
+        "Records left out": dropped or "none",
+        "Notes": result["warnings"] or "none",
+    }
+
+
+def versions() -> str:
+    """The versions of what computed and drew."""
+    from importlib.metadata import version
+    from platform import python_version
+
+    return ", ".join(
+        [f"Python {python_version()}", *(f"{n} {version(n)}" for n in ("batchcast", "numpy", "numba", "plotly"))]
+    )

@@ -1,0 +1,1 @@
+"""Slurm's scheduler as compiled kernels: placement, the main loop, backfill, priorities and limits."""

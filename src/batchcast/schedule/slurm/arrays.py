@@ -1,0 +1,163 @@
+"""The arrays that Slurm's kernels work on: a site, its jobs, and the state between two instants.
+
+One record array for each kind of thing, since every array a kernel takes costs compiling and calling.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+FUTURE, QUEUED, RUNNING, DONE, GONE = range(5)  # a job's status
+AFTERANY, AFTEROK, AFTERNOTOK = range(3)
+NONE = -1
+FAR = 1e18
+
+
+def _record(whole: str, real: str = "") -> np.dtype[Any]:
+    """Fields of int64, then fields of float64."""
+    return np.dtype([*((name, np.int64) for name in whole.split()), *((name, np.float64) for name in real.split())])
+
+
+NODE_RECORD = _record("cpus weight features", "memory")
+PART_RECORD = _record("tier first", "factor max_time default_time mem_node mem_cpu")
+QOS_RECORD = _record("", "factor jobs user_jobs")
+ASSOC_RECORD = _record("parent is_user", "share jobs own_jobs")
+RESERVATION_RECORD = _record("", "begin end")
+JOB_RECORD = _record(
+    "min_nodes max_nodes tasks per_node per_task cpus features exclusive nice array task throttle partitions qos user"
+    " assoc group earlier singleton reservation fails needs_from fixed_part fixed_from",
+    "submit run plan mem_node mem_cpu begin release cancel fixed",
+)
+JOB_STATE = _record("status part backfilled head", "start real ended eligible accrued sized")
+NODE_STATE = _record(
+    "used_cpus exclusive_jobs node_jobs tmp_cpus tmp_exclusive tmp_jobs free chosen taken asks set_from set_to"
+    " set_cpus set_nodes",
+    "used_memory tmp_memory",
+)
+ASSOC_STATE = _record("jobs siblings", "usage recent fair level")
+POOL_RECORD = _record("node cpus next", "memory")
+WORD_RECORD = _record("up mask seen mine open_nodes")
+SLOT_RECORD = _record("order", "begin end")
+QUEUE_RECORD = _record("job part", "tier order")
+ACTIVE_RECORD = _record("job", "end")
+HEAP_RECORD = _record("kind item", "time")
+DOWN_RECORD = _record("node", "begin end")
+LIST_RECORD = _record("special due")
+PART_STATE = _record("failed part_tests")
+OUT_RECORD = _record("job node cpus")
+
+
+class Site(NamedTuple):
+    """A machine: nodes in their order, P partitions, Q QOS, associations, V reservations, G kinds of gres.
+
+    Sets of nodes are bits of int64 words: `inside` (P, W), `reserved` (V, W). `features` are bits too. TRES are
+    processors, nodes and the G gres; a limit that is not set is FAR. `parent` of an association leads to the root;
+    `share` is of its siblings' shares. `part` has one record more: where the last one's nodes in `members` end.
+    """
+
+    node: Any
+    gres: Any
+    part: Any
+    inside: Any
+    members: Any
+    qos: Any
+    qos_tres: Any
+    qos_user_tres: Any
+    assoc: Any
+    assoc_tres: Any
+    reservation: Any
+    reserved: Any
+
+
+class Jobs(NamedTuple):
+    """Requests by submission, see `cluster.request`; -1 where nothing is asked, and one record more for the ends.
+
+    `plan` is the limit, or a forecast no longer than it. Dependencies of a job are `needs[needs_from:]`; a job with
+    `fixed` below FAR starts then, on the nodes `fixed_node[fixed_from:]`, whatever the scheduler says.
+    """
+
+    row: Any
+    gres: Any
+    needs: Any
+    needs_kind: Any
+    fixed_node: Any
+    fixed_cpus: Any
+
+
+class Rules(NamedTuple):
+    """Settings under slurm.conf's names, in seconds."""
+
+    fifo: int
+    multifactor: int
+    enforce: int
+    sched_interval: float
+    batch_sched_delay: float
+    queue_depth: int
+    poll: float
+    bf_interval: float
+    bf_resolution: int
+    bf_window: int
+    bf_max_job_test: int
+    bf_max_job_user: int
+    bf_max_job_part: int
+    bf_max_job_array_resv: int
+    bf_min_prio_reserve: float
+    test_length: float
+    half_life: float
+    calc_period: float
+    max_age: float
+    w_age: float
+    w_fairshare: float
+    w_size: float
+    w_partition: float
+    w_qos: float
+    machine_cpus: float
+    lazy: int
+    since: float
+    until: float
+
+
+class State(NamedTuple):
+    """What changes: registers, jobs, nodes, what running jobs hold, the queue in order, counts, tables, scratch.
+
+    `active` are running jobs by planned end; `slot` is backfill's table of free nodes over time, `slot_free` (slots, W)
+    its sets; `array_planned` (arrays, P) counts a pass's bookings, or marks an array that it refused.
+    """
+
+    reg: Any
+    job: Any
+    node: Any
+    used_gres: Any
+    tmp_gres: Any
+    pool: Any
+    word: Any
+    queue: Any
+    active: Any
+    group_sequence: Any
+    array_running: Any
+    array_planned: Any
+    qos: Any
+    qos_user_jobs: Any
+    qos_tres: Any
+    qos_user_tres: Any
+    assoc: Any
+    assoc_tres: Any
+    stack: Any
+    part: Any
+    slot: Any
+    slot_free: Any
+    user_tests: Any
+    order: Any
+    heap: Any
+    down: Any
+    list: Any
+    out: Any
+
+
+# places in State.reg
+(
+    NOW, SUBMITTED, QUEUE, RUNNING_COUNT, POOL, FREED, SEQUENCE, ASKED, LAST, FULL, CYCLE, POLLS, FIRST_POLL, DECAY,
+    PRIO_NOW, SLOTS, TESTS, HEAP, OUT, TAKEN, DIRTY, SPECIAL, QUIET, REGISTERS,
+) = range(24)  # fmt: skip

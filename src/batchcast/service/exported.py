@@ -1,0 +1,39 @@
+"""A cluster's history as a log, as far as the asker may see it."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from ..errors import Refused
+from ..store.database import Store
+from ..store.export import to_trace
+from ..table import Trace
+from .ask import Asker, open_site
+from .settings import Settings
+
+
+class Exported(NamedTuple):
+    """The log, the cluster, and whose jobs it holds alone (None: everybody's)."""
+
+    trace: Trace
+    cluster: str
+    of: str | None
+
+
+def exported(
+    settings: Settings, asker: Asker, since: float = -math.inf, until: float = math.inf, *, as_told: bool = False
+) -> Exported:
+    """Jobs submitted in [since, until), epoch seconds; where jobs are hidden, the asker's own, and everybody's to the
+    user who collects. Refused to somebody unknown."""
+    with open_site(settings, asker) as site:
+        collects = asker.name is not None and asker.name == site.memory.get("collected_by")
+        hidden = site.private and not collects
+        of = asker.name if hidden else None
+        if hidden and of is None:
+            raise Refused("jobs are private here, and nobody knows who asks", hint="as the user whose jobs they are")
+        store = Store(settings["store"], read_only=True)
+        with store.begin() as connection:
+            trace = to_trace(connection, site.cluster, since, until, as_told=as_told, user=of)
+        store.close()
+    return Exported(trace, site.cluster, of)

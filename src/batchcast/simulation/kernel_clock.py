@@ -1,0 +1,115 @@
+"""The simulated clock with `kernel` planning, both compiled: step by step as `clock.drive` does it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..compiled import kernel
+from ..job import JobRequest
+from ..predict.likeness.coder import Coder
+from ..predict.likeness.memory import CLASSES, FIELDS, Memory, grown, make_memory
+from ..predict.likeness.steps import answer, ended, note, revised, started, submitted
+from ..predict.runtime.kernel import LEVELS, Kernel
+from ..schedule.advance import go_on
+from ..schedule.state import DONE, JOB_OVERDUE, LOG_END, LOG_FULL, LOG_START, NEEDS_PREDICTION, KernelState
+
+NO_SLOT = 100  # every place for an unfinished job is taken
+TICK = 101  # some more jobs were submitted
+EVERY = 20_000
+SLOTS = 4096  # places for unfinished jobs to begin with
+REASON, LEFT, ASKED = range(3)
+
+
+def drive_kernel(
+    state: KernelState, requests: Sequence[JobRequest], predictor: Kernel, tick: Callable[[int], None] | None = None
+) -> KernelState:
+    """Run the schedule to its end with a fresh `kernel` in closed loop; returns the final state.
+
+    Exactly the answers of `clock.drive` with the same predictor (a test says so), without a Python call a job: about
+    30 microseconds each.
+    """
+    n = len(requests)
+    coder = Coder()
+    numbers = np.array([(job.submit_time, job.req_time, job.procs) for job in requests]).reshape(n, 3)
+    codes = np.array([coder.row(job) for job in requests], np.int64).reshape(n, 1 + CLASSES + len(FIELDS))
+    slots = SLOTS
+    memory = make_memory(max(min(predictor.most, n), 1), slots, len(coder.users) + 1, coder.most_classes() + 1)
+    free = np.arange(slots - 1, -1, -1)[:-1]
+    at = np.array([-1, slots - 1, 0])
+    slot_of = np.zeros(n, np.int64)
+    scratch = np.empty(1 + len(LEVELS) + 5)
+    levels = np.array(LEVELS)
+    while True:
+        told = (state.jobs, state.log, numbers, codes)
+        reason = follow_schedule(
+            state.record, state.rules, told, memory, predictor.options, free, slot_of, at, levels, scratch
+        )
+        if reason == NO_SLOT:
+            memory, free = _more_slots(memory, at)
+        elif reason == LOG_FULL:
+            state.enlarge_log()
+        elif reason == DONE:
+            return state
+        if tick is not None:
+            tick(int(at[ASKED]))
+
+
+def _more_slots(memory: Memory, at: np.ndarray) -> tuple[Memory, np.ndarray]:
+    """Twice the places for unfinished jobs; all old ones are taken."""
+    slots = len(memory.unfinished)
+    free = np.empty(2 * slots, np.int64)
+    free[:slots] = np.arange(2 * slots - 1, slots - 1, -1)
+    at[LEFT] = slots
+    return grown(memory, "slots", 2 * slots), free
+
+
+@kernel
+def follow_schedule(
+    record: Any, rules: Any, told: Any, m: Any, o: Any, free: Any, slot_of: Any, at: Any, levels: Any, out: Any
+) -> int:
+    """Until the schedule is done, the log of decisions is full, or a place for an unfinished job is wanted."""
+    s, (jobs, log, numbers, codes) = record[0], told
+    while True:
+        if at[REASON] < 0:
+            at[REASON] = go_on(record, rules)
+            for k in range(s.logged):
+                job = log[k].job
+                if log[k].kind == LOG_START:
+                    started(m, slot_of[job], log[k].time)
+                elif log[k].kind == LOG_END:
+                    ended(m, o, slot_of[job], log[k].time, jobs[job].run, True)
+                    free[at[LEFT]] = slot_of[job]
+                    at[LEFT] += 1
+            s.logged = 0
+        reason, job = at[REASON], s.job
+        if reason == NEEDS_PREDICTION:
+            if at[LEFT] == 0:
+                return NO_SLOT
+            at[LEFT] -= 1
+            slot_of[job] = free[at[LEFT]]
+            plan(m, o, slot_of[job], s.now, numbers[job], codes[job], levels, out, jobs[job])
+            at[ASKED] += 1
+        elif reason == JOB_OVERDUE:
+            it = jobs[job]
+            elapsed = s.now - it.start
+            numbers[job, 0] = s.now
+            note(m, 0, numbers[job], codes[job])
+            again = revised(m, o, 0, slot_of[job], s.now, elapsed, levels, out)
+            it.planned = max(min(again, it.request), elapsed + 1.0)
+        at[REASON] = -1
+        if reason not in (NEEDS_PREDICTION, JOB_OVERDUE):
+            return reason
+        if reason == NEEDS_PREDICTION and at[ASKED] % EVERY == 0:
+            return TICK
+
+
+@kernel
+def plan(m: Any, o: Any, slot: int, now: float, numbers: Any, codes: Any, levels: Any, out: Any, it: Any) -> None:
+    """The answer for a job submitted now, within [1, request]; without a candidate the request."""
+    note(m, slot, numbers, codes)
+    n = answer(m, o, slot, -1, now, levels, out)
+    it.planned = max(min(out[0] if n > 0 else it.request, it.request), 1.0)
+    submitted(m, slot, numbers, codes)

@@ -1,0 +1,110 @@
+"""Policy: who goes first, what may pass it, and what a plan becomes when a job outlives it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import UsageError
+from ..schedule import corrections, state
+from .order import ON, parse_order
+
+BACKFILLS = {"none": state.NO_BACKFILL, "easy": state.EASY, "conservative": state.CONSERVATIVE}
+EVENT_ORDERS = {"instant": state.INSTANT, "pyss": state.PYSS}
+OrderLike = str | Callable[..., float]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A scheduling policy in the words of the command line; UsageError names the accepted ones.
+
+    `order` decides the head (see `parse_order`: a name with parameters, or a function), `backfill` what may pass it
+    (`easy`: one reservation, Lifka 1995; `conservative`: one for every job, Mu'alem & Feitelson, TPDS 2001),
+    `backfill_order` in which order candidates are tried; `correct` what a job is planned with after it outlived its
+    plan; `kill` cuts a run at its request; `event_order` is DESIGN's (`instant`) or that of the reference schedules
+    (`pyss`, which implies kill=False). `running_ends` says what ends a running job in the plan of others, its planned
+    or its requested run time; `head_after` (seconds) reserves by requests alone, of running jobs and of candidates,
+    for a head that has waited longer, so that no forecast can make it wait on.
+
+    >>> Policy(backfill_order="sjf").name
+    'easy-sjbf'
+    >>> Policy(backfill="conservative").name
+    'conservative'
+    """
+
+    order: OrderLike = "fcfs"
+    backfill: str = "easy"
+    backfill_order: OrderLike = "fcfs"
+    correct: str = "requested"
+    kill: bool = True
+    event_order: str = "instant"
+    running_ends: str = "planned"
+    head_after: float = float("inf")
+
+    def __post_init__(self) -> None:
+        for option, value, accepted in (
+            ("backfill", self.backfill, BACKFILLS),
+            ("correct", self.correct, corrections.NAMES),
+            ("event-order", self.event_order, EVENT_ORDERS),
+            ("running-ends", self.running_ends, ON),
+        ):
+            if value not in accepted:
+                raise UsageError(f"--{option}: no {value!r} (accepted: {', '.join(accepted)})")
+        if not self.head_after >= 0:
+            raise UsageError(f"--head-after: not {self.head_after!r} (accepted: a time of 0 or more)")
+        parse_order(self.order), parse_order(self.backfill_order, "backfill-order")
+        if self.backfill == "conservative":
+            self._refuse_for_conservative()
+        if self.event_order == "pyss" and self.kill:
+            object.__setattr__(self, "kill", False)
+
+    def _refuse_for_conservative(self) -> None:
+        """One reservation each, in order of arrival, by one estimate: there is nothing else to choose."""
+        given = {
+            "order": self.order != "fcfs",
+            "backfill-order": self.backfill_order != "fcfs",
+            "running-ends": self.running_ends != "planned",
+            "head-after": self.head_after != float("inf"),
+        }
+        if wrong := [f"--{option}" for option, is_given in given.items() if is_given]:
+            raise UsageError(
+                f"--backfill conservative reserves for every job in order of arrival, so {' and '.join(wrong)} cannot"
+                " apply",
+                hint="--backfill easy",
+            )
+
+    @property
+    def name(self) -> str:
+        """Short name: fcfs, easy, easy-sjbf, sjf-easy, conservative, ..."""
+        order, candidates = _called(self.order), _called(self.backfill_order)
+        if self.backfill == "none":
+            return order
+        head = "" if order == "fcfs" else f"{order}-"
+        tail = {"fcfs": "", "sjf": "-sjbf"}.get(candidates, f"-{candidates}")
+        return f"{head}{self.backfill}{tail}"
+
+    def rules(self) -> dict[str, Any]:
+        """The kernel's codes."""
+        head, candidate = parse_order(self.order), parse_order(self.backfill_order, "backfill-order")
+        return {
+            "backfill": BACKFILLS[self.backfill],
+            "event_order": EVENT_ORDERS[self.event_order],
+            "head_order": head.code,
+            "head_on": head.on,
+            "head_ageing": head.ageing,
+            "head_address": head.address,
+            "head_varying": head.varying,
+            "candidate_order": candidate.code,
+            "candidate_on": candidate.on,
+            "candidate_ageing": candidate.ageing,
+            "candidate_address": candidate.address,
+            "candidate_varying": candidate.varying,
+            "correction": corrections.NAMES[self.correct],
+            "running_ends": ON[self.running_ends],
+            "head_after": self.head_after,
+        }
+
+
+def _called(order: OrderLike) -> str:
+    return order if isinstance(order, str) else getattr(order, "__name__", "order")

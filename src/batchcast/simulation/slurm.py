@@ -1,0 +1,116 @@
+"""Slurm's scheduler on a described machine: who starts when, on which nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..cluster.machine import Machine
+from ..cluster.request import NodeRequest
+from ..schedule.slurm.arrays import FAR, NONE, OUT, RUNNING
+from ..schedule.slurm.clock import advance
+from ..schedule.slurm.make import make_jobs, make_rules, make_site, make_state
+from ..schedule.slurm.policy import fair_tree
+
+CHUNK = 50_000
+Takes = tuple[float, int, tuple[tuple[int, int], ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmSchedule:
+    """What became of each request, arrays (n,) in order of submission; seconds on the log's clock, NaN: never started.
+
+    `start` is in whole seconds, as Slurm says it, `began` with their fraction; `eligible` is since when nothing but the
+    queue held the job; `partition` is -1 where it never started. `placement`
+    (rows of job, node, processors) is empty unless it was asked for.
+    """
+
+    requests: tuple[NodeRequest, ...]
+    submit: np.ndarray
+    eligible: np.ndarray
+    start: np.ndarray
+    began: np.ndarray
+    run: np.ndarray
+    partition: np.ndarray
+    backfilled: np.ndarray
+    placement: np.ndarray
+    left_out: tuple[str, ...]
+
+    @property
+    def wait(self) -> np.ndarray:
+        """Seconds from submission or eligibility, whichever is later, to the start, in whole seconds as Slurm says."""
+        wait: np.ndarray = self.start - np.maximum(np.floor(self.submit), self.eligible)
+        return wait
+
+    def starts(self) -> dict[tuple[str, int], float]:
+        """Start by (key, task) of the jobs that started."""
+        return {(r.key, r.task): float(t) for r, t in zip(self.requests, self.start) if t == t}
+
+
+def simulate_slurm(
+    machine: Machine,
+    requests: Sequence[NodeRequest],
+    *,
+    plan: Callable[[NodeRequest], float] | None = None,
+    down: Sequence[tuple[str, float, float]] = (),
+    fixed: Mapping[tuple[str, int], Takes] | None = None,
+    cycle: float | None = None,
+    decay: float | None = None,
+    second: float | None = None,
+    placements: int = 0,
+    tick: Callable[[int], None] | None = None,
+    **rules: float,
+) -> SlurmSchedule:
+    """The schedule that Slurm's two loops make of these requests on this machine.
+
+    `plan` forecasts a job's length: Slurm then plans ends and candidates with the smaller of that and the limit; what
+    ends a job stays its `run`. `down` are (node, from, to). `cycle`, `decay` and `second` are instants of a backfill
+    cycle, a priority update and a second of the controller, where they are known; `placements` keeps so many rows of
+    who had which node; `fixed` starts jobs as recorded, whatever the scheduler says; `rules` override settings
+    (`since`, `until`, `bf_interval`, ... in seconds; `lazy=1` skips cycles between which nothing changed).
+    Raises UsageError for a request that this machine cannot have.
+
+    >>> from batchcast.cluster.machine import homogeneous
+    >>> jobs = [NodeRequest("a", 0, 100, 120, tasks=16), NodeRequest("b", 1, 50, 60, tasks=8)]
+    >>> simulate_slurm(homogeneous(1, 16), jobs).start.tolist()
+    [0.0, 100.0]
+    """
+    ordered = tuple(sorted(requests, key=lambda r: r.submit))
+    site, found = make_site(machine)
+    places = {(r.key, r.task): k for k, r in enumerate(ordered)}
+    jobs = make_jobs(found, ordered, {places[k]: v for k, v in (fixed or {}).items() if k in places})
+    if plan is not None:
+        planned = np.array([max(plan(r), 1.0) for r in ordered])
+        limit = jobs.row["plan"][:-1]
+        jobs.row["plan"][:-1] = np.where(limit >= 0, np.minimum(planned, limit), planned)
+    settings = make_rules(machine, **rules)
+    nodes = [
+        (found["node"][name], a, b) for name, a, b in (*down, *((n, -FAR, FAR) for g in machine.nodes for n in g.down))
+    ]
+    state = make_state(site, jobs, settings, cycle=cycle, decay=decay, second=second, down=nodes, placements=placements)
+    fair_tree(site, state)
+    while (done := advance(site, jobs, settings, state, CHUNK)) >= 0:
+        if tick is not None:
+            tick(done)
+    return _schedule(machine, ordered, jobs, state)
+
+
+def _schedule(machine: Machine, ordered: tuple[NodeRequest, ...], jobs: Any, state: Any) -> SlurmSchedule:
+    out = state.out[: int(state.reg[OUT])]
+    job, row = state.job, jobs.row[:-1]
+    started = (job["status"] >= RUNNING) & (job["part"] != NONE)
+    return SlurmSchedule(
+        ordered,
+        row["submit"],
+        np.where(job["eligible"] >= 0, job["eligible"], np.floor(row["submit"])),
+        np.where(started, job["start"], np.nan),
+        np.where(started, job["real"], np.nan),
+        row["run"],
+        np.where(started, job["part"], NONE),
+        job["backfilled"].astype(bool),
+        np.stack([out["job"], out["node"], out["cpus"]], axis=1),
+        machine.left_out,
+    )

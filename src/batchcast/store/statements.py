@@ -1,0 +1,185 @@
+"""Every question that answers ask of a store, as SQLAlchemy Core statements by name.
+
+An answer must not cost the import of SQLAlchemy (half a second of CPU), so `compile.py` writes these down as text in
+`compiled.py`, which is what `Reader` runs; a test holds the two equal. The collector runs some of them as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    Float,
+    Integer,
+    Select,
+    Text,
+    and_,
+    bindparam,
+    cast,
+    func,
+    or_,
+    select,
+)
+
+from .. import columns as declared
+from .schema import forecast_outcomes as outcomes
+from .schema import forecasts, jobs, meta
+
+ENDED_BY_ITSELF = ("completed", "failed", "timeout", "out_of_memory")
+TOLD_GONE = 4
+_KINDS: dict[str, Any] = {"since": Float(53), "until": Float(53), "most": Integer()}
+
+
+def _(name: str) -> BindParameter[Any]:
+    """A value given when the question is asked."""
+    return bindparam(name, type_=_KINDS.get(name, Text()))
+
+
+def _if_given(column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
+    """Equal to the value, where one is given."""
+    return or_(cast(_(name), Text).is_(None), column == _(name))
+
+
+_HERE = jobs.c.cluster == _("cluster")
+_ASKED = [jobs.c[column.name] for column in declared.ASKED]
+_HELD = [jobs.c[column.name] for column in declared.HELD]
+_LIFE = [
+    jobs.c[name]
+    for name in (
+        "row", "job_id", "submit_time", "restarts", "eligible_time", "start_time", "end_time", "status", "open", "told",
+        "told_start", "told_end", "told_status",
+    )
+]  # fmt: skip
+JOB = [*_LIFE, *_ASKED, *_HELD]
+"""What is known of a job: its life, and every declared column."""
+_AT_SUBMISSION = and_(
+    forecasts.c.row == jobs.c.row,
+    forecasts.c.kind == "wait",
+    forecasts.c.moment == "submit",
+    forecasts.c.method == _("method"),
+)
+
+
+def clock_jobs() -> Select[Any]:
+    """Every job a live clock has heard of, or will have by `until`, from those still there at `since` on."""
+    return select(*JOB).where(
+        _HERE,
+        or_(jobs.c.told > 0, jobs.c.submit_time <= _("until")),
+        or_(jobs.c.told < TOLD_GONE, jobs.c.told_end >= _("since")),
+    )
+
+
+def finished() -> Select[Any]:
+    """Jobs that ended in [since, until), of a user, an account, a partition."""
+    return select(*JOB).where(
+        _HERE,
+        jobs.c.open == 0,
+        jobs.c.end_time >= _("since"),
+        jobs.c.end_time < _("until"),
+        _if_given(jobs.c.user_id, "user"),
+        _if_given(jobs.c.account, "account"),
+        _if_given(jobs.c.partition_id, "partition"),
+    )
+
+
+STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
+    "memory": select(meta.c.name, meta.c.value).where(meta.c.cluster == _("cluster")),
+    "clusters": select(meta.c.cluster).distinct().where(meta.c.cluster != "").order_by(meta.c.cluster),
+    "schema_version": select(meta.c.value).where(meta.c.cluster == "", meta.c.name == "schema_version"),
+    "waiting": select(
+        *JOB, jobs.c.expected_start, jobs.c.reservation, jobs.c.licenses,
+        jobs.c.reason, jobs.c.dependency, jobs.c.limit_now, forecasts.c.method,
+        forecasts.c.point_s, forecasts.c.levels, forecasts.c.quantiles_s, forecasts.c.basis, forecasts.c.grounds,
+        forecasts.c.as_of,
+    )
+    .select_from(jobs.outerjoin(forecasts, _AT_SUBMISSION))
+    .where(
+        _HERE,
+        jobs.c.open == 1,
+        jobs.c.start_time.is_(None),
+        _if_given(jobs.c.user_id, "user"),
+        or_(_if_given(jobs.c.job_id, "job_id"), jobs.c.job_id.like(_("tasks"), escape="!")),
+    )
+    .order_by(jobs.c.submit_time, jobs.c.row),
+    "open_with": select(
+        *JOB, jobs.c.reason, jobs.c.licenses, jobs.c.limit_now, func.min(forecasts.c.point_s).label("run_point_s")
+    )
+    .select_from(
+        jobs.outerjoin(
+            forecasts,
+            and_(forecasts.c.row == jobs.c.row, forecasts.c.kind == "runtime", forecasts.c.moment == "submit"),
+        )
+    )
+    .where(
+        _HERE,
+        jobs.c.open == 1,
+        _if_given(jobs.c.user_id, "user"),
+        _if_given(jobs.c.account, "account"),
+        _if_given(jobs.c.qos, "qos"),
+        or_(cast(_("tasks"), Text).is_(None), jobs.c.job_id.like(_("tasks"), escape="!")),
+        or_(cast(_("license"), Text).is_(None), jobs.c.licenses.like(_("license"), escape="!")),
+    )
+    .group_by(jobs.c.row)
+    .order_by(jobs.c.submit_time, jobs.c.row),
+    "started_forecasts": select(
+        outcomes.c.point_s, outcomes.c.levels, outcomes.c.quantiles_s, outcomes.c.grounds, outcomes.c.outcome_s,
+        outcomes.c.as_of,
+        jobs.c.user_id,
+    )
+    .select_from(outcomes.join(jobs, jobs.c.row == outcomes.c.row))
+    .where(
+        _HERE,
+        outcomes.c.kind == "wait",
+        outcomes.c.moment == "submit",
+        outcomes.c.resolution == "started",
+        outcomes.c.method == _("method"),
+        outcomes.c.grounds != _("nothing"),
+        outcomes.c.as_of >= _("since"),
+        _if_given(jobs.c.partition_id, "partition"),
+    )
+    .order_by(outcomes.c.id.desc())
+    .limit(_("most")),
+    "latest_run": select(*JOB, jobs.c.state)
+    .where(
+        _HERE,
+        or_(jobs.c.job_id == _("job_id"), jobs.c.raw_id == _("job_id")),
+        or_(jobs.c.start_time.is_not(None), jobs.c.open == 0),
+    )
+    .order_by(jobs.c.submit_time.desc(), jobs.c.row.desc())
+    .limit(1),
+    "latest": select(*JOB)
+    .where(_HERE, or_(jobs.c.job_id == _("job_id"), jobs.c.raw_id == _("job_id")))
+    .order_by(jobs.c.submit_time.desc(), jobs.c.row.desc())
+    .limit(1),
+    "latest_of": select(*JOB)
+    .where(_HERE, jobs.c.user_id == _("user"), _if_given(jobs.c.partition_id, "partition"))
+    .order_by(jobs.c.submit_time.desc(), jobs.c.row.desc())
+    .limit(1),
+    "issued": select(outcomes, jobs.c.user_id, jobs.c.start_time)
+    .select_from(outcomes.join(jobs, jobs.c.row == outcomes.c.row))
+    .where(
+        _HERE,
+        outcomes.c.as_of >= _("since"),
+        outcomes.c.as_of < _("until"),
+        _if_given(jobs.c.partition_id, "partition"),
+    ),
+    "finished": finished(),
+    "ran_by_itself": finished()
+    .where(jobs.c.start_time.is_not(None), or_(*(jobs.c.status == word for word in ENDED_BY_ITSELF)))
+    .order_by(jobs.c.end_time.desc())
+    .limit(_("most")),
+    "clock_jobs": clock_jobs(),
+    "running": select(
+        func.count().filter(or_(jobs.c.user_id.is_(None), jobs.c.user_id != _("user"))).label("others"),
+        func.sum(jobs.c.alloc_nodes).filter(jobs.c.user_id == _("user")).label("own_nodes"),
+    ).where(_HERE, jobs.c.open == 1, jobs.c.start_time.is_not(None)),
+    "counts": select(
+        func.count().label("jobs"),
+        func.min(jobs.c.submit_time).label("first"),
+        func.count().filter(or_(jobs.c.told_end != jobs.c.end_time, jobs.c.told_start != jobs.c.start_time)).label(
+            "corrected"
+        ),
+    ).where(_HERE),
+}  # fmt: skip

@@ -1,0 +1,47 @@
+"""Open a machine: its TOML, or a folder with a site's dumps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..cluster.machine import Machine
+from ..cluster.toml import read_machine_toml, write_machine
+from ..errors import InputError
+from ..formats.hostlist import expand, fold
+from ..formats.scontrol_machine import read_machine
+from .slurm_record import read_texts
+
+DUMPS = {
+    "node.txt": ("scontrol", "show", "node", "-o"),
+    "partition.txt": ("scontrol", "show", "partition", "-o"),
+    "config.txt": ("scontrol", "show", "config"),
+    "reservation.txt": ("scontrol", "show", "reservation", "-o"),
+    "qos.txt": ("sacctmgr", "-P", "show", "qos"),
+    "assoc.txt": ("sacctmgr", "-P", "show", "assoc"),
+}
+"""The files of a site's dumps, and the command whose output each holds."""
+
+
+def open_machine(path: str | Path) -> Machine:
+    """The machine of a TOML file, or of a folder with `node.txt`, `partition.txt` and so on (`DUMPS`), .xz or plain."""
+    place = Path(path)
+    if place.is_dir():
+        return machine_of(read_texts(place), str(place))
+    if not place.exists():
+        raise InputError(f"{place}: no such file", hint="batchcast machine capture -o machine.toml")
+    return read_machine_toml(place.read_text(encoding="utf-8"), expand, str(place))
+
+
+def machine_of(texts: dict[str, str], where: str) -> Machine:
+    """The machine of dumps by file name; nodes and partitions are needed."""
+    missing = [name for name in ("node.txt", "partition.txt") if not texts.get(name)]
+    if missing:
+        commands = "; ".join(f"{' '.join(DUMPS[name])} > {name}" for name in missing)
+        raise InputError(f"{where}: {', '.join(missing)} not found", hint=commands)
+    node, partition, config, reservation, qos, assoc = (texts.get(name, "") for name in DUMPS)
+    return read_machine(node, partition, config, reservation, qos, assoc)
+
+
+def toml_of(machine: Machine) -> str:
+    """The machine as TOML, node names in their short form."""
+    return write_machine(machine, fold)

@@ -1,0 +1,39 @@
+"""What the README says of every verb holds of every verb."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from batchcast.cli.main import cli
+
+
+def verbs(command: click.Command, words: tuple[str, ...], ctx: click.Context) -> Iterator[tuple[str, click.Command]]:
+    if isinstance(command, click.Group):
+        for name in command.list_commands(ctx):
+            below = command.get_command(ctx, name)
+            assert below is not None
+            yield from verbs(below, (*words, name), ctx)
+    else:
+        yield " ".join(words), command
+
+
+VERBS = dict(verbs(cli, (), click.Context(cli)))
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_it_takes_json(name: str) -> None:
+    assert "--json" in [option for parameter in VERBS[name].params for option in parameter.opts]
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_what_names_a_file_completes_file_names(name: str) -> None:
+    """A value that is shown as FILE, LOG, OUT or FOLDER offers the files that are there."""
+    command = VERBS[name]
+    ctx = click.Context(command)
+    for parameter in command.params:
+        if parameter.make_metavar(ctx).strip("[]") in ("FILE", "LOG", "OUT", "FOLDER", "FILE.toml|NAME"):
+            offered = parameter.shell_complete(ctx, "some-fi")
+            assert [item.type for item in offered] == ["file"], (name, parameter.name)

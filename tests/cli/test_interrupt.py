@@ -1,0 +1,111 @@
+"""Ctrl-C ends a command wherever it is, with 130, and what was half written is gone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ENDLESS = """
+import sys
+from pathlib import Path
+from batchcast.cli.interrupt import end, end_on_interrupt
+from batchcast.report.folder import folder
+from batchcast.trace.whole_file import whole_file
+{kernel}
+
+end_on_interrupt()
+with folder("report") as place, whole_file("log.swf") as path:
+    (place / "result.json").write_text("half")
+    path.write_text("half")
+    forever(2)  # compiles
+    try:
+        print("ready", flush=True)
+        forever(2**62)
+    except KeyboardInterrupt:  # it came before the kernel had begun
+        end()
+"""
+KERNEL = """
+import numba
+
+@numba.njit(nogil=True)
+def forever(n):
+    x = 1
+    for k in range(n):
+        x = (x * 6364136223846793005 + k) % 1000003
+    return x
+"""
+SWALLOWED = """
+import signal
+signal.signal(signal.SIGINT, lambda *_: None)
+
+def forever(n):
+    while n > 2:
+        n += 1
+"""
+
+
+@pytest.mark.parametrize("kernel", [KERNEL, SWALLOWED], ids=["compiled code", "an interrupt that is swallowed"])
+def test_nothing_holds_it_up_and_nothing_half_written_stays(kernel: str, tmp_path: Path) -> None:
+    code = ENDLESS.format(kernel=kernel)
+    child = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             text=True, preexec_fn=_listening)  # fmt: skip
+    try:
+        assert child.stdout.readline() == "ready\n"
+        child.send_signal(signal.SIGINT)
+        _, said = child.communicate(timeout=60)
+    finally:
+        child.kill()
+    assert child.returncode == 130
+    assert "interrupted; nothing was left half written" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_command_at_work_ends_with_130(tmp_path: Path) -> None:
+    """It reads its log from a pipe that nobody writes to: it is at work until it is interrupted."""
+    os.mkfifo(tmp_path / "log")
+    child = subprocess.Popen([sys.executable, "-m", "batchcast", "info", "log"], cwd=tmp_path, stderr=subprocess.PIPE,
+                             text=True, preexec_fn=_listening)  # fmt: skip
+    try:
+        writer = os.open(tmp_path / "log", os.O_WRONLY)  # returns when the command has opened it to read
+        child.send_signal(signal.SIGINT)
+        _, said = child.communicate(timeout=60)
+        os.close(writer)
+    finally:
+        child.kill()
+    assert child.returncode == 130
+    assert "Traceback" not in said
+
+
+def _listening() -> None:
+    """A test run in the background ignores SIGINT, and so would its children."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def test_a_file_is_whole_or_not_there(tmp_path: Path) -> None:
+    from batchcast.trace.whole_file import UNFINISHED, whole_file
+
+    place, link = tmp_path / "a.txt", tmp_path / "link"
+    place.write_text("old")
+    link.symlink_to(place)
+
+    def fail() -> None:
+        with whole_file(link) as path:
+            path.write_text("half")
+            assert {path} == UNFINISHED
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert (place.read_text(), UNFINISHED) == ("old", set())
+    with whole_file(link) as path:
+        path.write_text("new")
+    assert link.is_symlink()
+    assert place.read_text() == "new"
+    with whole_file(os.devnull) as path:
+        path.write_text("gone")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.txt", "link"]

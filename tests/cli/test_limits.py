@@ -1,0 +1,68 @@
+"""`batchcast limits`: limits that keep their risk, beside the usual rule and the users' own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from batchcast.cli.main import cli
+from batchcast.evaluation.limits import find_limits, limit_rows
+from batchcast.table import Trace
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    lines = ["; MaxProcs: 8", "; UnixStartTime: 0"]
+    for k in range(400):
+        run = 600 + 60 * (k * 7 % 10)
+        lines.append(f"{k + 1} {k * 3000} 0 {run} 4 -1 -1 4 36000 -1 1 {k % 3} 1 {k % 2} {k % 2} -1 -1 -1")
+    path = tmp_path / "small.swf"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_steady_users_are_told_to_ask_for_far_less(log: Path) -> None:
+    result = CliRunner().invoke(cli, ["limits", str(log), "--json", "--by", "user"])
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    whole = {row["limits"]: row for row in document["results"] if "group" not in row}
+    assert document["schema"] == "batchcast/limits/1"
+    assert document["settings"]["risk"] == 0.05
+    assert whole["own"]["killed_per_thousand"] == 0
+    assert whole["advice"]["over_request_core_h"] < 0.2 * whole["own"]["over_request_core_h"]
+    assert whole["advice"]["killed_per_thousand"] < 80
+    assert {row["group"] for row in document["results"] if "group" in row} == {"0", "1", "2"}
+
+
+def test_the_sentence_says_what_is_saved(log: Path) -> None:
+    result = CliRunner().invoke(cli, ["limits", str(log), "--risk", "10%", "--step", "1:00"])
+    assert result.exit_code == 0, result.output
+    assert "core-hours less than the users did" in result.stdout
+    assert "users' own" in result.stdout
+
+
+def test_a_job_cut_by_its_own_limit_is_no_proof_against_a_longer_one() -> None:
+    trace = Trace.from_arrays(
+        {
+            "submit_time": [0.0, 10_000.0, 20_000.0],
+            "wait_time": [0.0] * 3,
+            "run_time": [3600.0, 100.0, 600.0],
+            "req_time": [3600.0, 36_000.0, 600.0],
+            "req_procs": [1, 1, 1],
+            "user_id": ["ada"] * 3,
+        }
+    )
+    rows = {row["limits"]: row for row in limit_rows(find_limits(trace))}
+    assert rows["own"]["killed_per_thousand"] == pytest.approx(2000 / 3)
+    assert rows["own"]["killed_beyond_own_per_thousand"] == 0
+    assert rows["rule_of_thumb"]["undecided_per_thousand"] == pytest.approx(1000 / 3)
+
+
+def test_a_log_without_limits_is_no_answer(tmp_path: Path) -> None:
+    path = tmp_path / "none.swf"
+    path.write_text("; MaxProcs: 8\n1 0 0 10 1 -1 -1 1 -1 -1 1 1 1 -1 -1 -1 -1 -1\n")
+    result = CliRunner().invoke(cli, ["limits", str(path)], standalone_mode=False)
+    assert "had a limit" in str(result.exception)

@@ -1,0 +1,138 @@
+"""Reasons, cancelled jobs and privacy as a real Slurm prints them; the answers that follow. Real time."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from follow import BATCHCAST, Follower, LabTransport, stored
+from slurm_lab import USERS, Lab
+
+from batchcast.formats.reasons import Rule, rule, word
+from batchcast.slurm.client import Slurm
+
+pytestmark = [pytest.mark.slurm, pytest.mark.usefixtures("lab_possible")]
+CONF = {"Licenses": "lic:2", "AccountingStorageEnforce": "limits,qos,associations"}
+
+
+def test_every_reason_that_can_be_made_has_its_rule_and_arrays_their_tasks() -> None:
+    with Lab(nodes=3, cpus=2, conf=CONF) as lab:
+        follower = Follower(lab, str(lab.root / "store.db"), HISTORY_DAYS="0.02", WAIT="recent_wait:need=1")
+        follower.run("collect", "--once")
+        jobs = make_reasons(lab)
+        wanted = {jobs[name]: kind for name, kind in WANTED.items()}
+        lab.wait(lambda: wanted.items() <= rules(lab).items(), f"the rules {wanted}", 120)
+        lab.wait(lambda: "array" in follower.run("start", jobs["array"], check=False) or _kept(follower, jobs), "store")
+        text = follower.run("start", "-u", USERS[0])
+        assert "no answer until an administrator acts" in text
+        assert "come first under this limit" in text
+        cancelled_together(lab, follower)
+
+
+WANTED = {
+    "drained": Rule.ADMIN,
+    "array": Rule.LIMIT,
+    "qos": Rule.LIMIT,
+    "licence": Rule.LIMIT,
+    "never": Rule.NEVER,
+    "long": Rule.NEVER,
+    "held": Rule.ELIGIBLE,
+    "by an administrator": Rule.ADMIN,
+    "later": Rule.ELIGIBLE,
+    "reservation": Rule.RESERVATION,
+}
+
+
+def make_reasons(lab: Lab) -> dict[str, str]:
+    """Jobs that wait for one thing each, by what it is."""
+    lab.run("scontrol", "update", "nodename=n3", "state=drain", "reason=broken")
+    lab.run("sacctmgr", "-iQ", "add", "qos", "one", "set", "MaxJobsPerUser=1")
+    lab.run("sacctmgr", "-iQ", "modify", "user", USERS[0], "set", "qos+=one")
+    lab.run("scontrol", "create", "reservation", "reservationname=course", "starttime=now+2hours", "duration=60",
+            "nodes=n2", f"users={USERS[0]}")  # fmt: skip
+    lab.submit("-n1", "-t5", "-q", "one", seconds=600)
+    lab.submit("-n1", "-t5", "-L", "lic:2", seconds=600)
+    failed = lab.submit("-n1", "-t5", seconds=0.1)
+    array = lab.submit("-n1", "-t5", "-a", "1-3%1", seconds=600)
+    jobs = {
+        "drained": lab.submit("-n1", "-t5", "-w", "n3", seconds=1),
+        "array": f"{array}_2",
+        "qos": lab.submit("-n1", "-t5", "-q", "one", seconds=1),
+        "licence": lab.submit("-n1", "-t5", "-L", "lic:1", seconds=1),
+        "never": lab.submit("-n1", "-t5", "-d", f"afternotok:{failed}", seconds=1),
+        "long": lab.submit("-n1", "-t", "30-0", seconds=1),
+        "held": lab.submit("-n1", "-t5", "-H", seconds=1),
+        "later": lab.submit("-n1", "-t5", "--begin=now+1hour", seconds=1),
+        "by an administrator": lab.submit("-n1", "-t5", "-H", seconds=1),
+        "reservation": lab.submit("-n1", "-t5", "--reservation=course", seconds=1),
+    }
+    lab.run("scontrol", "hold", jobs["by an administrator"])
+    return jobs
+
+
+def reasons(lab: Lab) -> dict[str, str]:
+    """Each waiting job's reason, as soon as it is one of its own."""
+    jobs = Slurm(LabTransport(lab)).snapshot().jobs
+    return {s.job_id: s.reason for s in jobs if s.state == "PENDING" and word(s.reason) not in ("", "Priority")}
+
+
+def rules(lab: Lab) -> dict[str, Rule]:
+    return {job_id: rule(reason) for job_id, reason in reasons(lab).items()}
+
+
+def _kept(follower: Follower, jobs: dict[str, str]) -> bool:
+    follower.run("collect", "--once", "--quiet")
+    return {j["job_id"] for j in stored(follower.store)} >= set(jobs.values())
+
+
+def cancelled_together(lab: Lab, follower: Follower) -> None:
+    """While nobody looks: irregular tasks of a held array, and a held job, cancelled and purged from slurmctld."""
+    odd = [k for k in range(1, 200) if k % 3 or k % 7 == 0]
+    array = lab.submit("-n1", "-t5", "-H", "-a", ",".join(map(str, odd)), seconds=1)
+    held = lab.submit("-n1", "-t5", "-H", seconds=1)
+    follower.run("collect", "--once", "--quiet")
+    lab.run("scancel", array, held)
+    lab.run("scontrol", "update", "nodename=n3", "state=resume")
+    lab.stop("slurmctld")
+    for path in (lab.root / "state").glob("job*"):  # slurmctld has forgotten, as it does after MinJobAge
+        path.unlink() if path.is_file() else None
+    lab.start_slurmctld()
+    follower.run("collect", "--once", "--quiet")
+    lab.wait(lambda: _ended(follower, held, array, odd), f"{len(odd)} tasks and a held job, cancelled", 60)
+
+
+def _ended(follower: Follower, held: str, array: str, odd: list[int]) -> bool:
+    follower.run("collect", "--once", "--quiet")
+    gone = {j["job_id"] for j in stored(follower.store) if j["status"] == "cancelled"}
+    return gone >= {held, *(f"{array}_{k}" for k in odd)}
+
+
+def test_a_site_that_hides_jobs_is_noticed_and_doctor_fails_without_the_right_to_see() -> None:
+    with Lab(nodes=2, cpus=2) as lab:
+        follower = Follower(lab, str(lab.root / "store.db"), HISTORY_DAYS="0.02")
+        follower.run("collect", "--once")
+        assert "no: everybody sees everything" in follower.run("doctor", check=False)
+        lab.conf["PrivateData"] = "jobs"
+        lab._write_configuration()
+        lab.run("scontrol", "reconfigure")
+        lab.submit("-n1", "-t5", seconds=600)
+        lab.wait(lambda: lab.run("squeue", "-h", "-t", "R"), "a running job")
+        follower.run("collect", "--once")
+        assert "yes: users see their own" in follower.run("doctor", "--no-ask", check=False)
+        blind = as_stranger(lab, follower, "doctor")
+        assert "failed   sight" in blind
+        assert "is in no association" in blind
+        assert "sacctmgr add user nobody" in blind
+
+
+def as_stranger(lab: Lab, follower: Follower, *words: str) -> str:
+    """A verb as `nobody`, who collects into a store of its own and is unknown to accounting."""
+    place = lab.root / "stranger"
+    place.mkdir(mode=0o777)
+    place.chmod(0o777)
+    env = {**follower.env, "BATCHCAST_STORE": str(place / "s.db"), "HOME": str(place)}
+    user = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
+    for verb in (("collect", "--once"), words):
+        done = subprocess.run([*user, *BATCHCAST, *verb], env=env, capture_output=True, text=True, timeout=120,
+                              check=False, cwd="/")  # fmt: skip
+    return done.stdout + done.stderr

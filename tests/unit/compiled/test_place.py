@@ -1,0 +1,89 @@
+"""Compiled code finds a folder that can be written, wherever it is used from, and none is no obstacle."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from batchcast.compiled import place, reads
+from batchcast.compiled.place import kernel_folder
+
+
+@pytest.fixture(autouse=True)
+def _asked_anew():
+    kernel_folder.cache_clear()
+    yield
+    kernel_folder.cache_clear()
+
+
+def test_a_home_that_cannot_be_used_costs_no_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernels then lie in the temporary folder, where nobody else can write."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    first = Path(kernel_folder())
+    assert first.is_relative_to(tmp_path)
+    assert first.parent.stat().st_mode & 0o077 == 0
+    first.parent.chmod(0o777)  # somebody else might have made it
+    kernel_folder.cache_clear()
+    assert Path(kernel_folder()).parent != first.parent
+
+
+def test_a_change_of_any_kernel_names_another_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    root = tmp_path / "batchcast"
+    for name in ("compiled/place.py", "schedule/advance.py", "predict/knn/nearest.py"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("one")
+    monkeypatch.setattr(place, "__file__", str(root / "compiled/place.py"))
+    before = place.fingerprint()
+    assert place.fingerprint() == before
+    (root / "predict/knn/nearest.py").write_text("other")
+    assert place.fingerprint() != before
+
+
+FITTED = """
+import numpy as np
+from batchcast.predict.wait.log_uniform import fitted
+from batchcast.grid.kernels import pairs
+print(fitted(np.array([4.0, 2.0, 1.0]), np.zeros(3), 0.5) > 0, fitted.stats.cache_path)
+"""
+
+
+def run(code: str, **environment: str) -> list[str]:
+    there = {k: v for k, v in os.environ.items() if k not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
+    done = subprocess.run([sys.executable, "-c", code], env=there | environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.split()
+
+
+def test_kernels_used_from_python_lie_in_the_folder_of_this_code(tmp_path: Path) -> None:
+    done = run(FITTED, XDG_CACHE_HOME=str(tmp_path))
+    assert done[0] == "True"
+    assert Path(done[1]).is_relative_to(tmp_path / "batchcast" / f"kernels-{place.fingerprint():08x}")
+    assert run(FITTED, NUMBA_CACHE_DIR=str(tmp_path / "own"))[1].startswith(str(tmp_path / "own"))
+
+
+def test_kernels_compile_where_nothing_can_be_written() -> None:
+    """Neither the home nor the temporary folder: compiled at every start, in no folder at all."""
+    nowhere = "place.cache_home = place._private_home = lambda: place.Path('/dev/null')"
+    code = f"from batchcast.compiled import place\n{nowhere}\n" + FITTED.replace("stats", "_cache")
+    assert run(code) == ["True", "None"]
+
+
+def test_an_order_reads_the_time_only_where_the_compiler_must_touch_it() -> None:
+    def by_size(now: float, submit: float, procs: float, planned: float, wait: float) -> float:
+        return procs * planned
+
+    def late_riser(now: float, submit: float, procs: float, planned: float, wait: float) -> float:
+        return -planned if wait > 1e9 else planned
+
+    def by_clock(now: float, submit: float, procs: float, planned: float, wait: float) -> float:
+        return planned if now == now else procs
+
+    assert [reads(order, (0, 4)) for order in (by_size, late_riser, by_clock)] == [False, True, True]
+    assert not reads(late_riser, (0, 1, 2))

@@ -1,0 +1,167 @@
+"""Slurm's compiled loops: equal to the naive twin, and never over a resource, a limit or a reservation."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.naive.slurm import Twin
+
+from batchcast.cluster.machine import Association, Limits, Machine, NodeGroup, Partition, Qos, Reservation
+from batchcast.cluster.request import NodeRequest
+from batchcast.simulation.slurm import simulate_slurm
+
+NODES = ("a1", "a2", "a3", "b1", "b2")
+GROUPS = (
+    NodeGroup(("a1", "a2", "a3"), 4, memory_mib=400, features=("old",), weight=1),
+    NodeGroup(("b1", "b2"), 8, memory_mib=800, gres={"gpu:x": 2}, weight=5),
+)
+PARTS = (
+    Partition("all", NODES, max_time=2000, default_time=300, default_mem_per_cpu=50, default=True),
+    Partition(
+        "quick", ("a2", "a3", "b1"), max_time=300, priority_tier=2, priority_job_factor=9, default_mem_per_cpu=50
+    ),
+)
+TIGHT = (
+    Qos("normal", 1, limits=Limits(max_jobs_per_user=2, max_tres_per_user={"cpu": 10})),
+    Qos("high", 10, limits=Limits(grp_tres={"cpu": 8, "gres/gpu": 2})),
+)
+USERS = (("one", "ann"), ("one", "bob"), ("two", "cid"))
+TREE = (
+    Association("root"),
+    Association("one", parent="root", shares=3, limits=Limits(grp_jobs=3)),
+    Association("two", parent="root", limits=Limits(grp_tres={"cpu": 9})),
+    *(Association(account, user, shares=1 + k) for k, (account, user) in enumerate(USERS)),
+)
+
+
+@st.composite
+def some_jobs(draw: st.DrawFn) -> list[NodeRequest]:
+    jobs: list[NodeRequest] = []
+    at = 0.0
+    for k in range(draw(st.integers(2, 14))):
+        at += draw(st.sampled_from([0, 0, 1, 5, 40])) + 0.25
+        shape = draw(st.sampled_from(["tasks", "tasks", "one", "nodes", "exclusive", "gpu", "old", "memory"]))
+        account, user = draw(st.sampled_from(USERS))
+        asks: dict[str, object] = {
+            "tasks": {"tasks": draw(st.integers(1, 14))},
+            "one": {"tasks": draw(st.integers(1, 4)), "min_nodes": 1, "max_nodes": 1},
+            "nodes": {"min_nodes": 2, "max_nodes": 2, "tasks_per_node": draw(st.integers(1, 4))},
+            "exclusive": {"min_nodes": draw(st.integers(1, 2)), "exclusive": True, "mem_per_node": 0.0},
+            "gpu": {"tasks": 1, "cpus_per_task": draw(st.integers(1, 4)), "gres": {"gpu": draw(st.integers(1, 2))}},
+            "old": {"tasks": 3, "features": ("old",)},
+            "memory": {
+                "tasks": 2,
+                "min_nodes": 1,
+                "max_nodes": 1,
+                "mem_per_node": float(draw(st.sampled_from([100, 300]))),
+            },
+        }[shape]
+        if shape == "exclusive":
+            asks["max_nodes"] = asks["min_nodes"]
+        asks["partitions"] = draw(st.sampled_from([(), ("all",), ("all",), ("quick", "all")]))
+        if shape in ("one", "memory"):
+            asks["partitions"] = draw(st.sampled_from([("quick",), ("all",)]))
+        extra = draw(st.sampled_from(["", "", "", "array", "after", "begin", "hold", "nice", "cancel", "singleton"]))
+        if extra == "after" and jobs:
+            asks["depends"] = ((draw(st.sampled_from(["afterok", "afterany"])), draw(st.sampled_from(jobs)).key),)
+        elif extra == "begin":
+            asks["begin"] = at + draw(st.integers(1, 200))
+        elif extra == "hold":
+            asks["release"] = at + draw(st.integers(1, 200))
+        elif extra == "nice":
+            asks["nice"] = draw(st.integers(1, 20))
+        elif extra == "cancel":
+            asks["cancel"] = at + draw(st.integers(1, 100))
+        asks["singleton"] = extra == "singleton"
+        run = float(draw(st.integers(1, 400)))
+        limit = max(60.0, run * draw(st.sampled_from([1, 1, 2, 5])))
+        count = draw(st.integers(2, 4)) if extra == "array" and shape != "exclusive" else 1
+        qos = draw(st.sampled_from(["normal", "high"]))
+        for task in range(count):
+            jobs.append(
+                NodeRequest(
+                    f"k{k}", at, run, limit, user, account, qos=qos, name=draw(st.sampled_from("xy")),
+                    array=f"k{k}" if count > 1 else "", task=task if count > 1 else -1,
+                    throttle=2 if count > 1 else 0, **asks,  # type: ignore[arg-type]
+                )
+            )  # fmt: skip
+    return jobs
+
+
+CONF = {"bf_interval": "30", "bf_resolution": "60", "bf_window": "60"}
+MULTI = {
+    "PriorityType": "priority/multifactor", "PriorityDecayHalfLife": "00:10:00", "PriorityCalcPeriod": "00:01:00",
+    "PriorityMaxAge": "00:10:00", "PriorityWeightAge": "1000", "PriorityWeightFairShare": "10000",
+    "PriorityWeightJobSize": "1000", "PriorityWeightPartition": "1000", "PriorityWeightQOS": "3000",
+}  # fmt: skip
+POLICIES = {
+    "fifo": {"SchedulerType": "sched/builtin"},
+    "backfill": CONF,
+    "multifactor": {**CONF, **MULTI},
+    "limits": {**CONF, **MULTI, "AccountingStorageEnforce": "associations,limits,qos"},
+}
+
+
+def machine(policy: str, reserved: bool) -> Machine:
+    kept = (Reservation("maint", ("a1", "b1"), 200.0, 420.0),) if reserved else ()
+    return Machine(GROUPS, PARTS, TIGHT, TREE, kept, POLICIES[policy])
+
+
+policies = st.sampled_from(sorted(POLICIES))
+
+
+@settings(max_examples=150)
+@given(some_jobs(), policies, st.booleans(), st.booleans())
+def test_the_kernels_are_the_naive_twin(jobs: list[NodeRequest], policy: str, reserved: bool, down: bool) -> None:
+    site = machine(policy, reserved)
+    spans = (("a2", 100.0, 300.0),) if down else ()
+    twin = Twin(site, jobs, cycle=7.3, decay=11.0, phase=0.4, poll=1.0, down=spans, until=20_000)
+    expected = {(j.key, j.task): (t, sorted((n.index, c) for n, c in twin.where[j])) for j, t in twin.run().items()}
+    made = simulate_slurm(
+        site, jobs, cycle=7.3, decay=11.0, second=0.4, poll=1.0, down=spans, until=20_000, placements=10_000
+    )
+    held = defaultdict(list)
+    for j, node, cpus in made.placement.tolist():
+        held[j].append((node, cpus))
+    found = {(r.key, r.task): (t, sorted(held[k])) for k, (r, t) in enumerate(zip(made.requests, made.start)) if t == t}
+    assert found == expected
+
+
+@given(some_jobs(), policies, st.booleans())
+def test_nothing_is_over_a_node_a_limit_or_a_reservation(jobs: list[NodeRequest], policy: str, reserved: bool) -> None:
+    site = machine(policy, reserved)
+    made = simulate_slurm(site, jobs, until=20_000, placements=10_000)
+    groups = [g for g in GROUPS for _ in g.names]
+    span = {k: (t, min(t + r.run, r.cancel)) for k, (r, t) in enumerate(zip(made.requests, made.began)) if t == t}
+    rows = [(j, n, c) for j, n, c in made.placement.tolist()]
+    for at in {t for t, _ in span.values()}:
+        now = [(j, n, c) for j, n, c in rows if span[j][0] <= at < span[j][1]]
+        for n, group in enumerate(groups):
+            here = [(made.requests[j], c) for j, m, c in now if m == n]
+            assert sum(c for _, c in here) <= group.cpus
+            assert sum(sum(r.gres.values()) for r, _ in here) <= sum(group.gres.values())
+            assert (
+                sum(400 if r.exclusive else r.mem_per_node if r.mem_per_node > 0 else 50 * c for r, c in here)
+                <= group.memory_mib
+            )
+            assert len(here) == 1 or not any(r.exclusive for r, _ in here)
+        if policy == "limits":
+            for q in TIGHT:
+                mine = [(made.requests[j], c) for j, _, c in now if made.requests[j].qos == q.name]
+                assert sum(c for _, c in mine) <= q.limits.grp_tres.get("cpu", np.inf)
+                for _, user in USERS:
+                    assert sum(c for r, c in mine if r.user == user) <= q.limits.max_tres_per_user.get("cpu", np.inf)
+    ends = defaultdict(list)
+    for k, r in enumerate(made.requests):
+        ends[r.key].append(span[k][1] if k in span else np.inf if r.cancel == np.inf else r.cancel)
+    for k, (start, _) in span.items():
+        r = made.requests[k]
+        assert start >= r.submit
+        assert start >= max(r.begin, r.release)
+        assert all(start >= end for _, key in r.depends for end in ends[key])
+        if reserved:
+            touches = int(start) < 420 and int(start) + min(r.limit, 300 if int(made.partition[k]) else 2000) > 200
+            assert not touches or not {n for j, n, _ in rows if j == k} & {0, 3}

@@ -1,0 +1,41 @@
+"""`kernel` planning in compiled code decides as it does in Python, job by job."""
+
+import numpy as np
+import pytest
+
+from batchcast.predict.runtime.kernel import Kernel
+from batchcast.simulation import Policy, kernel_clock, simulate
+from batchcast.testing.logs import small_log
+
+POLICIES = (
+    Policy(),
+    Policy(backfill_order="sjf"),
+    Policy(backfill="conservative"),
+    Policy(backfill_order="sjf", event_order="pyss"),
+)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name + policy.event_order)
+def test_both_clocks_give_one_schedule(policy, seed):
+    log = small_log(250, seed)
+    compiled = simulate(log, policy, "kernel", total=40)
+    python = simulate(log, policy, "kernel", total=40, native=False)
+    np.testing.assert_array_equal(compiled.start_time, python.start_time)
+    assert compiled.corrections == python.corrections
+    assert compiled.corrections > 0
+
+
+def test_more_waiting_jobs_than_places_for_them(monkeypatch):
+    log = small_log(250)
+    roomy = simulate(log, Policy(), "kernel", total=16)
+    monkeypatch.setattr(kernel_clock, "SLOTS", 4)
+    np.testing.assert_array_equal(simulate(log, Policy(), "kernel", total=16).start_time, roomy.start_time)
+
+
+def test_a_predictor_that_has_learned_already_goes_on_from_there():
+    log = small_log(200)
+    taught = Kernel()
+    first = simulate(log, Policy(), taught, total=40, native=False)
+    again = simulate(log, Policy(), taught, total=40)
+    assert (first.start_time != again.start_time).any()

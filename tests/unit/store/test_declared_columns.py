@@ -1,0 +1,112 @@
+"""A field of a job is declared once: what squeue and sacct show of it reaches SQL, the exported log and predictors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from batchcast.columns import ASKED, HELD, Column
+from batchcast.formats import sacct_rows, squeue
+from batchcast.formats.sighting import Sighting
+from batchcast.job import JobRequest
+from batchcast.store import compile as compiled
+from batchcast.store import history
+from batchcast.store.compiled import TEXTS
+from batchcast.store.database import Store
+from batchcast.store.export import to_trace
+from batchcast.store.live_rows import live_job
+from batchcast.store.reader import Reader
+
+SHOWN = {"s": "1:00", "processors": "3", "nodes": "2", "KiB": "mem=5K,gres/gpu=6", "GPUs": "mem=5K,gres/gpu=6"}
+MEANT = {"s": 60.0, "processors": 3.0, "nodes": 2.0, "KiB": 5.0, "GPUs": 6.0}
+
+
+def shown(column: Column) -> str:
+    """What the batch system prints of a column."""
+    return SHOWN[column.unit] if column.kind == "number" else f"its {column.name}"
+
+
+def meant(column: Column) -> float | str:
+    return MEANT[column.unit] if column.kind == "number" else f"its {column.name}"
+
+
+LIFE = {"JobID": "7", "SubmitTime": "100", "StartTime": "110", "EndTime": "150", "State": "COMPLETED", "NodeList": "n1"}
+ENDED = {
+    "JobID": "7", "JobIDRaw": "7", "Submit": "100", "Eligible": "100", "Start": "110", "End": "150",
+    "State": "COMPLETED", "Priority": "1", "AdminComment": "",
+}  # fmt: skip
+
+
+def from_squeue() -> Sighting:
+    return squeue.sighting(LIFE | {c.squeue: shown(c) for c in (*ASKED, *HELD) if c.squeue})
+
+
+def from_sacct() -> Sighting:
+    amounts = {"TimelimitRaw": "1", "ReqMem": "5K", "ReqTRES": "gres/gpu=6"}
+    (job,) = sacct_rows.ended(ENDED | {c.sacct: shown(c) for c in (*ASKED, *HELD) if c.sacct} | amounts)
+    return job
+
+
+@pytest.mark.parametrize("source", [from_squeue, from_sacct])
+@pytest.mark.parametrize("column", [*ASKED, *HELD], ids=lambda c: c.name)
+def test_a_declared_field_flows_from_the_batch_system_to_predictors(
+    column: Column, source: Callable[[], Sighting], url: str
+) -> None:
+    store = Store(url, create=True)
+    with store.begin() as connection:
+        history.take_in(connection, "c", [source()], 200.0)
+        trace = to_trace(connection, "c")
+    values = trace.number(column.name) if column.kind == "number" else trace.nominal(column.name).decode()
+    assert list(values) == [meant(column)]
+    (row,) = Reader(url).ask("latest", cluster="c", job_id="7")
+    request = live_job(row).request
+    if column in ASKED:
+        own = column.name in JobRequest._fields
+        assert (getattr(request, column.name) if own else request.extra[column.name]) == meant(column)
+
+
+def test_a_new_field_is_one_line() -> None:
+    """In an interpreter of its own, where the table of columns has one more line before anything else is imported."""
+    code = """
+import batchcast.columns as columns
+new = columns.Column("comment", "nominal", "", "submission", "what users note", sacct="Comment", squeue="Comment")
+columns.COLUMNS["comment"] = new
+columns.ASKED = (*columns.ASKED, new)
+for name in ("DECLARED", "KNOWN_AT_SUBMISSION"):
+    kept = getattr(columns, name, {})
+    setattr(columns, name, {**kept, "comment": new} if isinstance(kept, dict) else kept | {"comment"})
+from batchcast.formats import sacct_rows, squeue
+from batchcast.slurm.client import SNAPSHOT
+from batchcast.store import history
+from batchcast.store.database import Store
+from batchcast.store.export import to_trace
+from batchcast.store.told import told, untold
+assert any("Comment:" in word for word in SNAPSHOT) and "Comment" in sacct_rows.FIELDS
+seen = squeue.sighting({"JobID": "7", "SubmitTime": "100", "StartTime": "110", "EndTime": "150", "State": "COMPLETED",
+                        "NodeList": "n1", "Comment": "mine"})
+store = Store("sqlite://" + "/" + PLACE, create=True)
+with store.begin() as connection:
+    history.take_in(connection, "c", [seen], 200.0)
+    assert to_trace(connection, "c").nominal("comment").decode() == ["mine"]
+    (job,) = untold(connection, "c", 1e9)
+    assert job.request.extra["comment"] == "mine"
+"""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as place:
+        text = f"PLACE = {place + '/s.db'!r}\n{code}"
+        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_texts_of_the_statements_are_current() -> None:
+    assert compiled.PLACE.read_text(encoding="utf-8") == compiled.source(), "python -m batchcast.store.compile"
+
+
+@pytest.mark.parametrize("question", sorted(TEXTS))
+def test_every_question_is_understood_by_both_databases(question: str, url: str) -> None:
+    Store(url, create=True)
+    assert isinstance(Reader(url).ask(question, **({"most": 1} if ":most" in TEXTS[question] else {})), list)

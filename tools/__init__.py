@@ -1,0 +1,1 @@
+"""Programs for contributors: the generated reference, the wheel's smoke test. Not part of the package."""
