@@ -43,12 +43,12 @@ def reply(settings: Settings, target: str, asker: Asker, now: float | None = Non
         given = parse_qs(parts.query, keep_blank_values=True)
         if strange := sorted(set(given) - set(accepted)):
             raise UsageError(f"no parameter {strange[0]!r} (accepted: {', '.join(accepted) or 'none'})")
-        said = answer(settings, given, asker, time.time() if now is None else now)
+        reply = answer(settings, given, asker, time.time() if now is None else now)
     except BatchcastError as error:
         status = next((code for kind, code in STATUS if isinstance(error, kind)), 500)
         wrong = {"schema": "batchcast/error/1", "error": error.message, "try": error.hint, "exit_code": error.exit_code}
         return Reply(status, dumps(wrong))
-    return Reply(200, dumps(document(verb, *said)))
+    return Reply(200, dumps(document(verb, *reply)))
 
 
 class _NoPlace(NoAnswer):

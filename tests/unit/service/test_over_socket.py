@@ -16,7 +16,7 @@ import pytest
 from batchcast.formats.sighting import Sighting
 from batchcast.service.server import Server
 from batchcast.service.settings import load
-from batchcast.store import history, told
+from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
@@ -44,7 +44,9 @@ def closed() -> Iterator[dict[str, str]]:
                  for k in range(2)]  # fmt: skip
         with opened.begin() as connection:
             history.take_in(connection, "c", jobs, now)
-            told.write_meta(connection, "c", site={"private": True, "partitions": {}}, cycle_at=now, told_until=now)
+            clock_jobs.write_meta(
+                connection, "c", site={"private": True, "partitions": {}}, cycle_at=now, told_until=now
+            )
         store.chmod(0o600)
         settings = load({"store": str(store), "listen": listen, "private": "yes"}, {})
         server = Server(settings, listen, lambda _: None)
