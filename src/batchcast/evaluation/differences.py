@@ -198,11 +198,12 @@ def _decided_by(trace: Trace, scored: np.ndarray, group: np.ndarray, metric: str
     """One sentence: whose jobs of which hours decide a difference, and what it is without them."""
     rows = np.flatnonzero(scored)[group == one.largest]
     submit = trace.submit_time[rows] + trace.info.unix_start
+    who = _who(trace, int(rows[0]))
     since = format_date(float(submit.min()), zone(trace.info.timezone))
     jobs = f"{one.largest_jobs:,} job{'' if one.largest_jobs == 1 else 's'}"
     length = format_duration(float(submit.max() - submit.min()))
     return (
-        f"{100 * one.largest_share:.0f} % of the sum of absolute differences is {jobs} of {_who(trace, int(rows[0]))}, submitted within "
+        f"{100 * one.largest_share:.0f} % of the sum of absolute differences is {jobs} of {who}, submitted within "
         f"{length} from {since} on; without them the difference is {_amount(metric, one.without)} instead of "
         f"{_amount(metric, one.difference)}"
     )

@@ -11,7 +11,7 @@ from ..compiled import kernel
 def sum_by_group(
     values: Any, reference: Any, group: Any, total: Any, size: Any, count: Any
 ) -> Any:  # pragma: no cover - compiled
-    """Adds value - reference and its absolute value to each job's group: total, size (groups, methods), count (groups,).
+    """Adds value - reference and its absolute value to each job's group: total, size (groups, methods); jobs: count.
 
     `values` (methods, n), `reference` and `group` (n,), all known. One pass, O(methods n).
     """

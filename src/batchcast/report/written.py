@@ -38,7 +38,7 @@ def fill(
     title: str | None = None,
     preface: str = "",
 ) -> tuple[dict[str, Any], list[Section]]:
-    """Write index.html, result.json, forecasts.csv and schedules/*.csv into a folder; returns the document and the page's sections.
+    """Write index.html, result.json, forecasts.csv and schedules/*.csv into a folder: the document and the sections.
 
     `settings` and `warnings` are those of the log's reading; `command` is what makes the same report again; `title`
     and `preface` head the page.

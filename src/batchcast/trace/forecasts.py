@@ -41,14 +41,14 @@ def write_forecasts(path: str | Path, forecasts: Forecasts) -> None:
 
 
 def read_forecasts(path: str | Path) -> Forecasts | None:
-    """What `write_forecasts` left; None where there is no such file or it is not one. Half a second for 200,000 jobs."""
+    """What `write_forecasts` left; None where there is no such file or it is not one. Some 200,000 jobs a second."""
     try:
         with Path(path).open(newline="", encoding="utf-8") as file:
             names = next(csv.reader(file), [])
             if tuple(names[:3]) != _FIRST:
                 return None
             kinds = np.dtype([("0", "U40"), ("1", "i8"), *((str(k), "f8") for k in range(2, len(names)))])
-            known: dict[int | str, Callable[[str], float]] = {k: _number for k in range(2, len(names))}
+            known: dict[int | str, Callable[[str], float]] = dict.fromkeys(range(2, len(names)), _number)
             table = np.loadtxt(file, delimiter=",", dtype=kinds, comments=None, ndmin=1, converters=known)
     except (OSError, ValueError):
         return None
