@@ -26,19 +26,20 @@ QOS_RECORD = _record("", "factor jobs user_jobs")
 ASSOC_RECORD = _record("parent is_user", "share jobs own_jobs")
 RESERVATION_RECORD = _record("", "begin end")
 JOB_RECORD = _record(
-    "min_nodes max_nodes tasks per_node per_task cpus features exclusive nice array task throttle partitions qos user"
-    " assoc group earlier singleton reservation fails needs_from fixed_part fixed_from",
+    "min_nodes max_nodes tasks per_node per_task cpus then form any_gres features exclusive nice array task throttle"
+    " partitions qos user assoc group earlier singleton reservation fails needs_from fixed_part fixed_from",
     "submit run plan mem_node mem_cpu begin release cancel fixed",
 )
-JOB_STATE = _record("status part backfilled head", "start real ended eligible accrued sized")
+JOB_STATE = _record("status part backfilled head", "start real planned ended eligible accrued sized")
 NODE_STATE = _record(
-    "used_cpus exclusive_jobs node_jobs tmp_cpus tmp_exclusive tmp_jobs free chosen taken asks set_from set_to"
-    " set_cpus set_nodes",
-    "used_memory tmp_memory",
+    "used_cpus exclusive_jobs node_jobs tmp_cpus tmp_exclusive tmp_jobs stamp free trial listed chosen taken asks"
+    " set_from set_to set_cpus set_nodes",
+    "used_memory tmp_memory booked",
 )
 ASSOC_STATE = _record("jobs siblings", "usage recent fair level")
 POOL_RECORD = _record("node cpus next", "memory")
-WORD_RECORD = _record("up mask seen mine open_nodes")
+WORD_RECORD = _record("up idle mask seen rich mine open_nodes")
+SHAPE_RECORD = _record("refused cycle fits", "length")
 SLOT_RECORD = _record("order", "begin end")
 QUEUE_RECORD = _record("job part", "tier order")
 ACTIVE_RECORD = _record("job", "end")
@@ -69,6 +70,8 @@ class Site(NamedTuple):
     assoc_tres: Any
     reservation: Any
     reserved: Any
+    alike: Any
+    sample: Any
 
 
 class Jobs(NamedTuple):
@@ -114,6 +117,7 @@ class Rules(NamedTuple):
     w_partition: float
     w_qos: float
     machine_cpus: float
+    sizes_matter: int
     lazy: int
     since: float
     until: float
@@ -134,10 +138,13 @@ class State(NamedTuple):
     pool: Any
     word: Any
     queue: Any
+    spare: Any
     active: Any
     group_sequence: Any
     array_running: Any
     array_planned: Any
+    array_pass: Any
+    shape: Any
     qos: Any
     qos_user_jobs: Any
     qos_tres: Any
@@ -159,5 +166,5 @@ class State(NamedTuple):
 # places in State.reg
 (
     NOW, SUBMITTED, QUEUE, RUNNING_COUNT, POOL, FREED, SEQUENCE, ASKED, LAST, FULL, CYCLE, POLLS, FIRST_POLL, DECAY,
-    PRIO_NOW, SLOTS, TESTS, HEAP, OUT, TAKEN, DIRTY, SPECIAL, QUIET, REGISTERS,
-) = range(24)  # fmt: skip
+    PRIO_NOW, SLOTS, TESTS, HEAP, OUT, TAKEN, DIRTY, SPECIAL, QUIET, FIRST, PASS, STAMP, GROWN, TOTAL, COUNT, REGISTERS,
+) = range(30)  # fmt: skip
