@@ -108,7 +108,7 @@ def _schedule(machine: Machine, ordered: tuple[NodeRequest, ...], jobs: Any, sta
         row["submit"],
         np.where(job["eligible"] >= 0, job["eligible"], np.floor(row["submit"])),
         np.where(started, job["start"], np.nan),
-        np.where(started, job["real"], np.nan),
+        np.where(started, job["began"], np.nan),
         row["run"],
         np.where(started, job["part"], NONE),
         job["backfilled"].astype(bool),

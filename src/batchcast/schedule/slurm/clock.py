@@ -51,7 +51,7 @@ def pass_time(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> Non
     """Everything that happens until `now`: ends, submissions, withdrawals, releases, nodes down and back."""
     due, before = 0, s.reg[NOW]
     while s.reg[HEAP] > 0 and s.heap[0].time <= now:
-        at, kind, item = s.heap[0].time, s.heap[0].kind, s.heap[0].item
+        at, kind, item = s.heap[0].time, s.heap[0].kind, s.heap[0].what
         pop(s)
         s.reg[DIRTY] = 1
         if (kind in (END, CANCEL)) and s.job[item].status == RUNNING:

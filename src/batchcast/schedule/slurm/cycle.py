@@ -95,7 +95,7 @@ def could_start(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: in
     if rules.enforce:
         least = jobs.row[j].min_nodes
         cpus = min(jobs.row[j].cpus, least * max(jobs.row[j].per_node, 1) * jobs.row[j].per_task)
-        if too_much(site, jobs, rules, s, j, cpus, least):
+        if too_much(site, jobs, rules, s, j, part, float(cpus), float(least)):
             return False
     most, per, end = most_nodes(site, jobs, j), wanted_memory(site, jobs, j, part), t + length
     for w in range(len(s.word)):
@@ -177,7 +177,7 @@ def plan_job(
         s.job[j].sized = taken_cpus(s)
         start = max(start, earliest)
         if start <= t:
-            if too_much(site, jobs, rules, s, j, taken_cpus(s), s.reg[TAKEN]):
+            if too_much(site, jobs, rules, s, j, part, taken_cpus(s), s.reg[TAKEN]):
                 return 0
             start_job(site, jobs, s, j, part, now, t, 1)
             return 1
@@ -198,7 +198,7 @@ def plan_job(
             if start > earliest:
                 later = start
             continue
-        if too_much(site, jobs, rules, s, j, taken_cpus(s), s.reg[TAKEN]):
+        if too_much(site, jobs, rules, s, j, part, taken_cpus(s), s.reg[TAKEN]):
             return 0
         if s.reg[SLOTS] + 2 <= len(s.slot):  # else the table is full, and what it shows is not what was booked
             for k in range(int(s.reg[TAKEN])):

@@ -17,7 +17,7 @@ def will_run(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float, late
     Only the nodes of a job taken off are looked at again, and no group is tried before there is enough in sum.
     """
     survey(site, jobs, s, j, part, 1, 0)
-    if pick(site, jobs, s, j):
+    if pick(site, jobs, s, j, part):
         return t
     if not enough(site, jobs, s, j, part):
         return -1.0
@@ -43,7 +43,7 @@ def will_run(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float, late
         window *= 2
         while k < running and max(s.active[k].end, t + KILL_WAIT) > base + window:
             window *= 2
-        if pick(site, jobs, s, j):
+        if pick(site, jobs, s, j, part):
             return last
     return -1.0
 

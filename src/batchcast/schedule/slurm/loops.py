@@ -69,13 +69,13 @@ def main_loop(site: Site, jobs: Jobs, rules: Rules, s: State, now: float, full: 
             continue
         kept_from(site, jobs, s, j, t, t + plan_of(site, jobs, j, part))
         if place(site, jobs, s, j, part, 0, 0):
-            if not too_much(site, jobs, rules, s, j, taken_cpus(s), s.reg[TAKEN]):
+            if not too_much(site, jobs, rules, s, j, part, taken_cpus(s), s.reg[TAKEN]):
                 start_job(site, jobs, s, j, part, now, t, 0)
                 started += 1
                 if a != NONE:
                     set_planned(s, a, part, 0)
             continue
-        if too_much(site, jobs, rules, s, j, s.job[j].sized, jobs.row[j].min_nodes):
+        if too_much(site, jobs, rules, s, j, part, s.job[j].sized, float(jobs.row[j].min_nodes)):
             continue  # a limit is the reason then, and nobody is blocked
         if -s.queue[k].order < rules.bf_min_prio_reserve:
             continue

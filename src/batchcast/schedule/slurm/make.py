@@ -77,6 +77,10 @@ def make_jobs(
         by_key.setdefault(r.key, []).append(k)
     needs, kinds, row["needs_from"] = _needs(requests, by_key)
     row["user"][:-1] = _codes([r.user for r in requests])
+    row["account"][:-1] = _codes([r.account for r in requests])
+    licenses = np.array([[float(r.licenses.get(k, 0)) for k in found["licenses"]] for r in requests])
+    licenses = licenses.reshape(len(requests), len(found["licenses"]))
+    row["licensed"][:-1] = licenses.sum(axis=1) > 0
     row["array"][:-1] = _codes([r.array or None for r in requests])
     row["group"][:-1] = _codes([r.key for r in requests])
     row["earlier"][:-1] = _earlier(requests)
@@ -91,6 +95,7 @@ def make_jobs(
     return Jobs(
         row,
         gres,
+        licenses,
         needs,
         kinds,
         np.array([n for t in takes for n, _ in t[2]], np.int64),
@@ -158,7 +163,8 @@ def make_state(
     n, nodes, width = len(jobs.row) - 1, len(site.node), site.inside.shape[1]
     parts, kinds, assoc = len(site.part) - 1, site.gres.shape[1], len(site.assoc)
     row, qos, users = jobs.row[:-1], len(site.qos), int(jobs.row["user"].max()) + 1
-    arrays, tres = int(row["array"].max(initial=-1)) + 1, 2 + kinds
+    arrays, tres = int(row["array"].max(initial=-1)) + 1, 3 + kinds
+    accounts = int(jobs.row["account"].max()) + 1
     slots = min(2 * rules.bf_max_job_test + 2, MOST_SLOTS)
     first = float(int(row["submit"].min())) if n else 0.0
     changes = [*down, *((NONE, r["begin"], r["end"]) for r in site.reservation)]
@@ -196,8 +202,9 @@ def make_state(
         np.zeros(pairs, QUEUE_RECORD),
         np.zeros(n + 1, ACTIVE_RECORD), np.full(n + 1, -1.0), np.zeros(arrays, np.int64),
         np.zeros((arrays, parts), np.int64), np.zeros((arrays, parts), np.int64), shape,
-        np.zeros(qos, ASSOC_STATE), np.zeros((qos, users), np.int64),
-        np.zeros((qos, tres)), np.zeros((qos, users, tres)), state_of_assoc, np.zeros((assoc, tres)),
+        np.zeros(qos, ASSOC_STATE), np.zeros((qos, users), np.int64), np.zeros((qos, accounts), np.int64),
+        np.zeros((qos, tres)), np.zeros((qos, users, tres)), np.zeros((qos, accounts, tres)),
+        np.zeros(len(site.licenses)), state_of_assoc, np.zeros((assoc, tres)),
         np.zeros((assoc + 2, 2), np.int64), np.zeros(parts, PART_STATE), slot, np.zeros((slots, width), np.int64),
         np.zeros(users, np.int64), np.argsort(row["submit"], kind="stable"), heap,
         np.array([tuple(c) for c in changes], DOWN_RECORD), np.zeros(room, LIST_RECORD),
@@ -220,14 +227,20 @@ def _row(r: NodeRequest, found: Mapping[str, Any]) -> dict[str, float]:
     wanted = [found["partition"].get(p, NONE) for p in r.partitions]
     if NONE in wanted:
         raise UsageError(f"job {r.key}: no partition {r.partitions} on this machine ({', '.join(found['partition'])})")
+    lacking = [name for name in r.licenses if name not in found["licenses"]]
+    if lacking:
+        raise UsageError(f"job {r.key}: this machine has no license {lacking[0]!r}")
     missing = [w for w in (*r.features, *r.gres) if w not in found["feature"]]
     if missing:
         raise UsageError(f"job {r.key}: no node of this machine has {missing[0]!r}")
     parts = sum(1 << p for p in set(wanted)) or found["default"]
+    qos, assoc = found["qos"].get(r.qos, 0), found["assoc"].get((r.account, r.user), NONE)
+    wall = _wall(found, qos, assoc)
     return {
         "submit": r.submit,
         "run": r.run,
-        "plan": or_none(r.limit),
+        "plan": or_none(r.limit if r.limit == r.limit or wall == math.inf else wall),
+        "barred": int(r.limit > wall),
         "min_nodes": r.min_nodes,
         "max_nodes": r.max_nodes,
         "tasks": r.tasks,
@@ -246,12 +259,19 @@ def _row(r: NodeRequest, found: Mapping[str, Any]) -> dict[str, float]:
         "task": r.task,
         "throttle": r.throttle,
         "partitions": parts,
-        "qos": found["qos"].get(r.qos, 0),
-        "assoc": found["assoc"].get((r.account, r.user), NONE),
+        "qos": qos,
+        "assoc": assoc,
         "singleton": int(r.singleton),
         "reservation": found["reservation"].get(r.reservation, NONE),
         "fails": int(r.fails),
     }
+
+
+def _wall(found: Mapping[str, Any], qos: int, assoc: int) -> float:
+    """MaxWall of the QOS, or else of the association, where limits are enforced."""
+    by_qos, by_assoc = found["wall"]
+    own = by_qos[qos] if by_qos and found["enforced"] else math.inf
+    return float(own if own < math.inf or assoc == NONE or not found["enforced"] else by_assoc[assoc])
 
 
 def _then(r: NodeRequest, parts: int, cpus: Sequence[set[int]]) -> int:

@@ -155,11 +155,11 @@ def enough(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
 def place(site: Site, jobs: Jobs, s: State, j: int, part: int, words: int, empty: int) -> bool:
     """Choose nodes of `words` for the job, beside what runs or as if nothing ran: `taken`, `asks` in order chosen."""
     survey(site, jobs, s, j, part, words, empty)
-    return pick(site, jobs, s, j)
+    return pick(site, jobs, s, j, part)
 
 
 @kernel
-def pick(site: Site, jobs: Jobs, s: State, j: int) -> bool:
+def pick(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
     """Choose among the nodes surveyed.
 
     The best set of neighbours is taken first; while that fails, the poorest nodes are left out and it is tried again.
@@ -188,7 +188,13 @@ def pick(site: Site, jobs: Jobs, s: State, j: int) -> bool:
                 s.node[kept].listed = i
                 kept += 1
         count = kept
-        if changed and choose(site, jobs, s, j, most, count):
+        if not changed:
+            continue
+        if site.part[part].loaded:
+            chosen = choose_idle(site, jobs, s, j, most, count)
+        else:
+            chosen = choose(site, jobs, s, j, most, count)
+        if chosen:
             spread(site, jobs, s, j)
             return True
     return False
@@ -246,6 +252,33 @@ def choose(site: Site, jobs: Jobs, s: State, j: int, most: int, listed: int) -> 
             s.reg[TAKEN] = count
             return True
     return False
+
+
+@kernel
+def choose_idle(site: Site, jobs: Jobs, s: State, j: int, most: int, listed: int) -> bool:
+    """CR_LLN: of the lightest weight the node with the most free processors, one after the other."""
+    cpus, nodes, count = jobs.row[j].cpus, max(jobs.row[j].min_nodes, jobs.row[j].max_nodes, 1), 0
+    while most > 0 and (nodes > 0 or cpus > 0):
+        best = NONE
+        for k in range(listed):
+            i = s.node[k].listed
+            if s.node[i].trial <= 0 or (most == 1 and s.node[i].trial < cpus):
+                continue
+            if best != NONE and site.node[i].weight == site.node[best].weight:
+                better = s.node[i].trial > s.node[best].trial
+            else:
+                better = best == NONE or site.node[i].weight < site.node[best].weight
+            if better:
+                best = i
+        if best == NONE:
+            break
+        s.node[count].chosen = best
+        count, cpus, nodes, most = count + 1, cpus - s.node[best].trial, nodes - 1, most - 1
+        s.node[best].trial = -s.node[best].trial
+    for k in range(count):
+        s.node[s.node[k].chosen].trial = -s.node[s.node[k].chosen].trial
+    s.reg[TAKEN] = count
+    return bool(nodes <= 0 and cpus <= 0)
 
 
 @kernel

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ...compiled import inlined, kernel
 from .arrays import AFTERNOTOK, AFTEROK, DONE, FAR, GONE, NONE, PASS, TAKEN, Jobs, Rules, Site, State
+from .place import wanted_memory
 
-NODES = 1  # places of the TRES: processors, nodes, then each gres
+NODES, MEMORY = 1, 2  # places of the TRES: processors, nodes, memory, then each gres
 
 
 @inlined
@@ -17,7 +18,7 @@ def plan_of(site: Site, jobs: Jobs, j: int, part: int) -> float:
     return float(min(asked, site.part[part].max_time, 31536000.0))
 
 
-@inlined
+@kernel
 def independent(jobs: Jobs, s: State, j: int, now: float) -> bool:
     """Whether nothing but the queue holds the job: begin time, hold, dependencies, singleton."""
     if jobs.row[j].begin > now or jobs.row[j].release > now:
@@ -40,19 +41,27 @@ def independent(jobs: Jobs, s: State, j: int, now: float) -> bool:
     return True
 
 
-@inlined
+@kernel
 def throttled(jobs: Jobs, s: State, j: int) -> bool:
     """Whether the job's array already runs as many tasks as it may."""
     return bool(jobs.row[j].throttle > 0 and s.array_running[jobs.row[j].array] >= jobs.row[j].throttle)
 
 
-@inlined
+@kernel
 def too_many(site: Site, jobs: Jobs, rules: Rules, s: State, j: int) -> bool:
-    """Limits on counts of running jobs; a QOS's limit stands before an association's of the same kind."""
+    """Licenses that are not there, and limits on counts; a QOS's limit stands before an association's of its kind."""
+    if jobs.row[j].licensed:
+        for k in range(len(s.licenses)):
+            if jobs.licenses[j, k] > site.licenses[k] - s.licenses[k]:
+                return True
     if not rules.enforce:
         return False
+    if jobs.row[j].barred:
+        return True
     q, u, a = jobs.row[j].qos, jobs.row[j].user, jobs.row[j].assoc
     if s.qos[q].jobs >= site.qos[q].jobs or s.qos_user_jobs[q, u] >= site.qos[q].user_jobs:
+        return True
+    if s.qos_account_jobs[q, jobs.row[j].account] >= site.qos[q].account_jobs:
         return True
     if site.qos[q].user_jobs == FAR and a != NONE and s.assoc[a].jobs >= site.assoc[a].own_jobs:
         return True
@@ -64,21 +73,40 @@ def too_many(site: Site, jobs: Jobs, rules: Rules, s: State, j: int) -> bool:
     return False
 
 
+@inlined
+def amount(site: Site, jobs: Jobs, j: int, part: int, k: int, cpus: float, nodes: float) -> float:
+    """How much of TRES k the job has with `cpus` on `nodes`: processors, nodes, MiB, then each gres."""
+    if k == 0:
+        return cpus
+    if k == NODES:
+        return nodes
+    if k > MEMORY:
+        return float(jobs.gres[j, k - MEMORY - 1] * nodes)
+    per_node, per_cpu = wanted_memory(site, jobs, j, part)
+    if per_node == 0:
+        return float(site.node[site.members[site.part[part].first]].memory * nodes)
+    return float(per_node * nodes if per_node > 0 else max(per_cpu, 0.0) * cpus)
+
+
 @kernel
-def too_much(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, cpus: float, nodes: float) -> bool:
-    """Limits on processors, nodes and gres, if the job had `cpus` on `nodes`."""
+def too_much(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, cpus: float, nodes: float) -> bool:
+    """Limits on amounts, of one job and of all that run, if the job had `cpus` on `nodes`."""
     if not rules.enforce:
         return False
-    q, u = jobs.row[j].qos, jobs.row[j].user
+    q, u, c = jobs.row[j].qos, jobs.row[j].user, jobs.row[j].account
     for k in range(site.qos_tres.shape[1]):
-        asks = cpus if k == 0 else nodes if k == NODES else jobs.gres[j, k - 2] * nodes
+        asks = amount(site, jobs, j, part, k, cpus, nodes)
         if asks <= 0:
             continue
         if asks + s.qos_user_tres[q, u, k] > site.qos_user_tres[q, k] or asks + s.qos_tres[q, k] > site.qos_tres[q, k]:
             return True
+        if asks + s.qos_account_tres[q, c, k] > site.qos_account_tres[q, k] or asks > site.qos_job_tres[q, k]:
+            return True
+        a = jobs.row[j].assoc
+        if site.qos_job_tres[q, k] == FAR and a != NONE and asks > site.assoc_job_tres[a, k]:
+            return True
         if site.qos_tres[q, k] < FAR:
             continue
-        a = jobs.row[j].assoc
         while a != NONE:
             if asks + s.assoc_tres[a, k] > site.assoc_tres[a, k]:
                 return True
@@ -86,30 +114,36 @@ def too_much(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, cpus: float
     return False
 
 
-@inlined
+@kernel
 def taken_cpus(s: State) -> float:
     """Processors of what `place` took."""
-    total = 0
+    total = 0.0
     for k in range(int(s.reg[TAKEN])):
         total += s.node[k].asks
     return total
 
 
 @kernel
-def count(site: Site, jobs: Jobs, s: State, j: int, cpus: float, nodes: float, sign: int) -> None:
+def count(site: Site, jobs: Jobs, s: State, j: int, part: int, cpus: float, nodes: float, sign: int) -> None:
     """A job starts (+1) or ends (-1) in the counts that limits look at."""
-    q, u, a = jobs.row[j].qos, jobs.row[j].user, jobs.row[j].assoc
+    q, u, c, a = jobs.row[j].qos, jobs.row[j].user, jobs.row[j].account, jobs.row[j].assoc
     s.qos[q].jobs += sign
     s.qos_user_jobs[q, u] += sign
+    s.qos_account_jobs[q, c] += sign
+    for k in range(len(s.licenses)):
+        s.licenses[k] += sign * jobs.licenses[j, k]
     for k in range(site.qos_tres.shape[1]):
-        amount = cpus if k == 0 else nodes if k == NODES else jobs.gres[j, k - 2] * nodes
-        s.qos_tres[q, k] += sign * amount
-        s.qos_user_tres[q, u, k] += sign * amount
+        more = sign * amount(site, jobs, j, part, k, cpus, nodes)
+        s.qos_tres[q, k] += more
+        s.qos_user_tres[q, u, k] += more
+        s.qos_account_tres[q, c, k] += more
+        a = jobs.row[j].assoc
+        while a != NONE:
+            s.assoc_tres[a, k] += more
+            a = site.assoc[a].parent
+    a = jobs.row[j].assoc
     while a != NONE:
         s.assoc[a].jobs += sign
-        for k in range(site.qos_tres.shape[1]):
-            amount = cpus if k == 0 else nodes if k == NODES else jobs.gres[j, k - 2] * nodes
-            s.assoc_tres[a, k] += sign * amount
         a = site.assoc[a].parent
     if jobs.row[j].array != NONE:
         s.array_running[jobs.row[j].array] += sign

@@ -43,14 +43,17 @@ def decay_usage(site: Site, jobs: Jobs, rules: Rules, s: State, last: float, now
 @kernel
 def charge(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, last: float, until: float) -> None:
     """What a job used since `last`, kept apart until the next update."""
-    span = until - max(s.job[j].real, last)
+    span = until - max(s.job[j].began, last)
     if span <= 0 or jobs.row[j].assoc == NONE:
         return
-    cpus, entry = 0, s.job[j].head
+    part, billed, entry = int(s.job[j].part), 0.0, s.job[j].head
     while entry != NONE:
-        cpus += s.pool[entry].cpus
+        billed += site.billing[part, 0] * s.pool[entry].cpus + site.billing[part, 1]
+        billed += site.billing[part, 2] * s.pool[entry].memory
+        for g in range(site.gres.shape[1]):
+            billed += site.billing[part, 3 + g] * jobs.gres[j, g]
         entry = s.pool[entry].next
-    s.assoc[jobs.row[j].assoc].recent += span * (1 - 0.693 / rules.half_life) ** span * cpus
+    s.assoc[jobs.row[j].assoc].recent += span * (1 - 0.693 / rules.half_life) ** span * billed
 
 
 @kernel

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...cluster.machine import Machine
+from ...cluster.machine import Association, Machine, Partition
 from ...errors import UsageError
 from .arrays import (
     ASSOC_RECORD,
@@ -27,6 +27,7 @@ def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
     names = {name: i for i, name in enumerate(machine.node_names())}
     groups = [group for group in machine.nodes for _ in group.names]
     kinds = sorted({kind.split(":")[0] for group in machine.nodes for kind in group.gres})
+    loaded = "CR_LLN" in machine.settings.get("SelectTypeParameters", "")
     words = {w for g in machine.nodes for w in (*g.features, *g.gres, *(k.split(":")[0] for k in g.gres))}
     if len(words) > 62 or len(machine.partitions) > 62:
         raise UsageError("more than 62 node features and gres types, or partitions, are not modelled")
@@ -34,7 +35,7 @@ def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
     width = (len(names) + 63) // 64
     members = [sorted(names[n] for n in p.nodes if n in names) for p in machine.partitions]
     most = max(p.priority_job_factor for p in machine.partitions) or 1
-    tres = ["cpu", "node", *(f"gres/{kind}" for kind in kinds)]
+    tres = ["cpu", "node", "mem", *(f"gres/{kind}" for kind in kinds)]
     qos, assoc = machine.qos, machine.associations
     every = {i: i for i in range(len(names))}
     alike: dict[Any, list[int]] = {}
@@ -57,6 +58,7 @@ def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
         part=records(
             PART_RECORD,
             tier=[p.priority_tier for p in machine.partitions] + [0],
+            loaded=[p.least_loaded or loaded for p in machine.partitions] + [0],
             first=np.concatenate([[0], np.cumsum([len(m) for m in members])]),
             factor=[p.priority_job_factor / most for p in machine.partitions] + [0.0],
             max_time=[min(p.max_time, FAR) for p in machine.partitions] + [0.0],
@@ -71,18 +73,24 @@ def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
             factor=[q.priority / best for q in qos] or [0.0],
             jobs=[min(q.limits.grp_jobs, FAR) for q in qos] or [FAR],
             user_jobs=[min(q.limits.max_jobs_per_user, FAR) for q in qos] or [FAR],
+            account_jobs=[min(q.limits.max_jobs_per_account, FAR) for q in qos] or [FAR],
         ),
         qos_tres=_limits([q.limits.grp_tres for q in qos] or [{}], tres),
         qos_user_tres=_limits([q.limits.max_tres_per_user for q in qos] or [{}], tres),
+        qos_account_tres=_limits([q.limits.max_tres_per_account for q in qos] or [{}], tres),
+        qos_job_tres=_limits([q.limits.max_tres for q in qos] or [{}], tres),
         assoc=records(
             ASSOC_RECORD,
             parent=parent or [NONE],
             is_user=[bool(a.user) for a in assoc] or [1],
             share=[a.shares / peers[k] if peers[k] else 0.0 for k, a in enumerate(assoc)] or [1.0],
             jobs=[min(a.limits.grp_jobs, FAR) for a in assoc] or [FAR],
-            own_jobs=[min(a.limits.max_jobs, FAR) for a in assoc] or [FAR],
+            own_jobs=[min(_inherited(assoc, parent, k, "max_jobs", FAR), FAR) for k in range(len(assoc))] or [FAR],
         ),
         assoc_tres=_limits([a.limits.grp_tres for a in assoc] or [{}], tres),
+        assoc_job_tres=_limits([_inherited(assoc, parent, k, "max_tres", {}) for k in range(len(assoc))] or [{}], tres),
+        billing=np.array([[float(_billing(p).get(name, 0.0)) for name in tres] for p in machine.partitions]),
+        licenses=np.array(list(machine.licenses.values()), np.float64),
         reservation=records(
             RESERVATION_RECORD,
             begin=[r.start for r in machine.reservations],
@@ -100,6 +108,12 @@ def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
         "partition": {p.name: k for k, p in enumerate(machine.partitions)},
         "default": sum(1 << k for k, p in enumerate(machine.partitions) if p.default) or 1,
         "exclusive": sum(1 << k for k, p in enumerate(machine.partitions) if p.exclusive),
+        "licenses": tuple(machine.licenses),
+        "enforced": any(w in machine.settings.get("AccountingStorageEnforce", "") for w in ("limits", "safe")),
+        "wall": (
+            [q.limits.max_wall for q in qos],
+            [_inherited(assoc, parent, k, "max_wall", math.inf) for k in range(len(assoc))],
+        ),
         "qos": {q.name: k for k, q in enumerate(qos)},
         "assoc": places,
         "reservation": {r.name: k for k, r in enumerate(machine.reservations)},
@@ -109,6 +123,21 @@ def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
 
 def _parent(account: str, user: str, parent: str, places: Mapping[tuple[str, str], int]) -> int:
     return places.get((account if user else parent, ""), NONE) if user or parent else NONE
+
+
+def _inherited(assoc: Sequence[Association], parent: Sequence[int], k: int, name: str, unset: Any) -> Any:
+    """A limit of one's own, or that of the nearest account above that sets it."""
+    while k != NONE:
+        value = getattr(assoc[k].limits, name)
+        if value and value != math.inf:
+            return value
+        k = parent[k]
+    return unset
+
+
+def _billing(partition: Partition) -> Mapping[str, float]:
+    """TRESBillingWeights by TRES; a processor is one where the partition has none."""
+    return partition.billing_weights or {"cpu": 1.0}
 
 
 def _words(features: Sequence[str], gres: Mapping[str, int]) -> set[str]:

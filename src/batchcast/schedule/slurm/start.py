@@ -14,12 +14,12 @@ from .priority import charge
 def start_job(site: Site, jobs: Jobs, s: State, j: int, part: int, now: float, when: float, backfilled: int) -> None:
     """The job begins on what `place` took."""
     allocate(site, jobs, s, j, part)
-    s.job[j].start, s.job[j].real, s.job[j].part, s.job[j].backfilled = when, now, part, backfilled
+    s.job[j].start, s.job[j].began, s.job[j].part, s.job[j].backfilled = when, now, part, backfilled
     run_order(s, j, when + plan_of(site, jobs, j, part))
     s.job[j].ended = 0.0
     push(s, now + jobs.row[j].run, END, j)
     s.reg[DIRTY] = 1
-    count(site, jobs, s, j, taken_cpus(s), s.reg[TAKEN], 1)
+    count(site, jobs, s, j, part, taken_cpus(s), s.reg[TAKEN], 1)
     for k in range(int(s.reg[TAKEN])):
         row = int(s.reg[OUT])
         if row < len(s.out):
@@ -30,14 +30,14 @@ def start_job(site: Site, jobs: Jobs, s: State, j: int, part: int, now: float, w
 @kernel
 def finish(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, at: float) -> None:
     """A running job ends."""
-    cpus, nodes, entry = 0, 0, s.job[j].head
+    cpus, nodes, entry = 0.0, 0.0, s.job[j].head
     while entry != NONE:
         cpus += s.pool[entry].cpus
         nodes += 1
         entry = s.pool[entry].next
     if rules.multifactor:
         charge(site, jobs, rules, s, j, s.reg[PRIO_NOW], at)
-    count(site, jobs, s, j, cpus, nodes, -1)
+    count(site, jobs, s, j, int(s.job[j].part), cpus, nodes, -1)
     give_back(site, jobs, s, j)
     stop_order(s, j)
     s.job[j].status, s.job[j].ended = DONE, at
