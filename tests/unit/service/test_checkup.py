@@ -10,7 +10,7 @@ import pytest
 from batchcast.formats.sighting import Sighting
 from batchcast.service import checkup
 from batchcast.service.settings import load
-from batchcast.store import history, told
+from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
 
 NOW = 1_000_000.0
@@ -26,7 +26,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def remember(path: str, **values: Any) -> None:
     with Store(path, create=True).begin() as connection:
-        told.write_meta(connection, "c", **values)
+        clock_jobs.write_meta(connection, "c", **values)
 
 
 def state(path: str, check: str, **settings: Any) -> str:
@@ -48,12 +48,12 @@ def test_a_track_record_below_its_level(path: str, kept: float, wanted: str) -> 
     with Store(path).begin() as connection:
         seen = [Sighting(str(k), str(k), NOW - 5000 + k, "RUNNING", start_time=NOW - 5000 + k + wait) for k in jobs]
         history.take_in(connection, "c", seen, NOW)
-        rows = [job.request.row for job in told.untold(connection, "c", NOW)]
+        rows = [job.request.row for job in clock_jobs.untold_jobs(connection, "c", NOW)]
         for k, row in enumerate(rows):
             bound = 150.0 if k < kept * len(rows) else 50.0
             one = {"row": row, "kind": "wait", "moment": "submit", "method": "recent_wait", "as_of": NOW - 5000}
             prediction = Prediction(40.0, (0.9,), (bound,), "like jobs")
-            told.issue(connection, [{**one, "issued_at": NOW, "prediction": prediction}])
+            clock_jobs.issue(connection, [{**one, "issued_at": NOW, "prediction": prediction}])
     assert state(path, "track record") == wanted
 
 

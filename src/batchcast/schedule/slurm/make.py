@@ -60,7 +60,7 @@ SHAPE = (
 
 
 def make_jobs(
-    found: Mapping[str, Any], requests: Sequence[NodeRequest], fixed: Mapping[int, Any] | None = None
+    index: Mapping[str, Any], requests: Sequence[NodeRequest], fixed: Mapping[int, Any] | None = None
 ) -> Jobs:
     """Requests in order of submission as arrays; `fixed` gives (start, partition, ((node, processors), ...)) by place.
 
@@ -68,7 +68,7 @@ def make_jobs(
     """
     fixed = fixed or {}
     row = np.zeros(len(requests) + 1, JOB_RECORD)
-    asked = [_row(r, found) for r in requests]
+    asked = [_row(r, index) for r in requests]
     for name in asked[0] if asked else ():
         row[name][:-1] = [values[name] for values in asked]
     takes: list[Any] = [fixed.get(k, (FAR, 0, ())) for k in range(len(requests))]
@@ -78,14 +78,14 @@ def make_jobs(
     needs, kinds, row["needs_from"] = _needs(requests, by_key)
     row["user"][:-1] = _codes([r.user for r in requests])
     row["account"][:-1] = _codes([r.account for r in requests])
-    licenses = np.array([[float(r.licenses.get(k, 0)) for k in found["licenses"]] for r in requests])
-    licenses = licenses.reshape(len(requests), len(found["licenses"]))
+    licenses = np.array([[float(r.licenses.get(k, 0)) for k in index["licenses"]] for r in requests])
+    licenses = licenses.reshape(len(requests), len(index["licenses"]))
     row["licensed"][:-1] = licenses.sum(axis=1) > 0
     row["array"][:-1] = _codes([r.array or None for r in requests])
     row["group"][:-1] = _codes([r.key for r in requests])
     row["earlier"][:-1] = _earlier(requests)
     gres = whole(
-        [[amount(r.gres, kind) for kind in found["gres"]] for r in requests], len(requests), len(found["gres"])
+        [[amount(r.gres, kind) for kind in index["gres"]] for r in requests], len(requests), len(index["gres"])
     )
     row["any_gres"][:-1] = gres.sum(axis=1) > 0
     row["form"][:-1] = _codes(list(zip(*(row[name][:-1].tolist() for name in SHAPE), map(tuple, gres.tolist()))))
@@ -223,19 +223,19 @@ def _events(row: np.ndarray, down: Sequence[tuple[int, float, float]], first: fl
     return sorted(events)
 
 
-def _row(r: NodeRequest, found: Mapping[str, Any]) -> dict[str, float]:
-    wanted = [found["partition"].get(p, NONE) for p in r.partitions]
+def _row(r: NodeRequest, index: Mapping[str, Any]) -> dict[str, float]:
+    wanted = [index["partition"].get(p, NONE) for p in r.partitions]
     if NONE in wanted:
-        raise UsageError(f"job {r.key}: no partition {r.partitions} on this machine ({', '.join(found['partition'])})")
-    lacking = [name for name in r.licenses if name not in found["licenses"]]
+        raise UsageError(f"job {r.key}: no partition {r.partitions} on this machine ({', '.join(index['partition'])})")
+    lacking = [name for name in r.licenses if name not in index["licenses"]]
     if lacking:
         raise UsageError(f"job {r.key}: this machine has no license {lacking[0]!r}")
-    missing = [w for w in (*r.features, *r.gres) if w not in found["feature"]]
+    missing = [w for w in (*r.features, *r.gres) if w not in index["feature"]]
     if missing:
         raise UsageError(f"job {r.key}: no node of this machine has {missing[0]!r}")
-    parts = sum(1 << p for p in set(wanted)) or found["default"]
-    qos, assoc = found["qos"].get(r.qos, 0), found["assoc"].get((r.account, r.user), NONE)
-    wall = _wall(found, qos, assoc)
+    parts = sum(1 << p for p in set(wanted)) or index["default"]
+    qos, assoc = index["qos"].get(r.qos, 0), index["assoc"].get((r.account, r.user), NONE)
+    wall = _wall(index, qos, assoc)
     return {
         "submit": r.submit,
         "run": r.run,
@@ -247,11 +247,11 @@ def _row(r: NodeRequest, found: Mapping[str, Any]) -> dict[str, float]:
         "per_node": r.tasks_per_node,
         "per_task": r.cpus_per_task,
         "cpus": r.cpus,
-        "then": _then(r, parts, found["cpus"]),
+        "then": _then(r, parts, index["cpus"]),
         "mem_node": float(or_none(r.mem_per_node)),
         "mem_cpu": float(or_none(r.mem_per_cpu)),
-        "features": sum(found["feature"][w] for w in {*r.features, *r.gres}),
-        "exclusive": int(r.exclusive or bool(parts & found["exclusive"])),
+        "features": sum(index["feature"][w] for w in {*r.features, *r.gres}),
+        "exclusive": int(r.exclusive or bool(parts & index["exclusive"])),
         "nice": r.nice,
         "begin": max(r.begin, -FAR),
         "release": min(max(r.release, -FAR), FAR),
@@ -262,16 +262,16 @@ def _row(r: NodeRequest, found: Mapping[str, Any]) -> dict[str, float]:
         "qos": qos,
         "assoc": assoc,
         "singleton": int(r.singleton),
-        "reservation": found["reservation"].get(r.reservation, NONE),
+        "reservation": index["reservation"].get(r.reservation, NONE),
         "fails": int(r.fails),
     }
 
 
-def _wall(found: Mapping[str, Any], qos: int, assoc: int) -> float:
+def _wall(index: Mapping[str, Any], qos: int, assoc: int) -> float:
     """MaxWall of the QOS, or else of the association, where limits are enforced."""
-    by_qos, by_assoc = found["wall"]
-    own = by_qos[qos] if by_qos and found["enforced"] else math.inf
-    return float(own if own < math.inf or assoc == NONE or not found["enforced"] else by_assoc[assoc])
+    by_qos, by_assoc = index["wall"]
+    own = by_qos[qos] if by_qos and index["enforced"] else math.inf
+    return float(own if own < math.inf or assoc == NONE or not index["enforced"] else by_assoc[assoc])
 
 
 def _then(r: NodeRequest, parts: int, cpus: Sequence[set[int]]) -> int:

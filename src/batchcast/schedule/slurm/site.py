@@ -100,7 +100,7 @@ def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
         alike=whole([mask(members, every, width) for members in alike.values()], len(alike), width),
         sample=np.array([members[0] for members in alike.values()], np.int64),
     )
-    found = {
+    index = {
         "node": names,
         "cpus": [{groups[i].cpus for i in m} for m in members],
         "feature": bits,
@@ -118,7 +118,7 @@ def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
         "assoc": places,
         "reservation": {r.name: k for k, r in enumerate(machine.reservations)},
     }
-    return site, found
+    return site, index
 
 
 def _parent(account: str, user: str, parent: str, places: Mapping[tuple[str, str], int]) -> int:
