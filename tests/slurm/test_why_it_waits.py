@@ -93,6 +93,7 @@ def cancelled_together(lab: Lab, follower: Follower) -> None:
     held = lab.submit("-n1", "-t5", "-H", seconds=1)
     follower.run("collect", "--once", "--quiet")
     lab.run("scancel", array, held)
+    lab.wait(lambda: _accounted(lab, array, held), "cancelled jobs in accounting")  # it hears seconds later
     lab.run("scontrol", "update", "nodename=n3", "state=resume")
     lab.stop("slurmctld")
     for path in (lab.root / "state").glob("job*"):  # slurmctld has forgotten, as it does after MinJobAge
@@ -100,6 +101,12 @@ def cancelled_together(lab: Lab, follower: Follower) -> None:
     lab.start_slurmctld()
     follower.run("collect", "--once", "--quiet")
     lab.wait(lambda: _ended(follower, held, array, odd), f"{len(odd)} tasks and a held job, cancelled", 60)
+
+
+def _accounted(lab: Lab, array: str, held: str) -> bool:
+    """Whether accounting has both, cancelled, the array with its tasks."""
+    rows = lab.run("sacct", "-aXnP", "-o", "jobid,state", "-j", f"{array},{held}").splitlines()
+    return {row.partition("|")[0].partition("[")[0] for row in rows if "CANCELLED" in row} == {f"{array}_", held}
 
 
 def _ended(follower: Follower, held: str, array: str, odd: list[int]) -> bool:

@@ -64,6 +64,10 @@ class Values(Struct, frozen=True, kw_only=True):
     listen: Annotated[str, _words("where `serve` answers: a path, or 127.0.0.1:PORT", "text")] = (
         "/run/batchcast/api.sock"
     )
+    proxy_from: Annotated[
+        str, _words("a proxy that may say for whom it asks: a unix user, or an address; empty: none", "text")
+    ] = ""
+    proxy_header: Annotated[str, _words("the header in which that proxy names the user; empty: none", "text")] = ""
     least_users: Annotated[int, _count("where jobs are private, figures cover at least so many users", 1)] = 5
     private: Annotated[
         Literal["yes", "no", "auto"],

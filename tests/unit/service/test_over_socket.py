@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from batchcast.formats.sighting import Sighting
-from batchcast.service.server import Server
+from batchcast.service.server import serving
 from batchcast.service.settings import load
 from batchcast.store import history, told
 from batchcast.store.database import Store
@@ -47,16 +46,9 @@ def closed() -> Iterator[dict[str, str]]:
             told.write_meta(connection, "c", site={"private": True, "partitions": {}}, cycle_at=now, told_until=now)
         store.chmod(0o600)
         settings = load({"store": str(store), "listen": listen, "private": "yes"}, {})
-        server = Server(settings, listen, lambda _: None)
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
+        with serving(settings, listen, lambda _: None):
             yield {"PATH": os.environ["PATH"], "BATCHCAST_CONFIG": os.devnull, "BATCHCAST_STORE": str(store),
                    "BATCHCAST_LISTEN": listen, "PYTHONPATH": os.environ.get("PYTHONPATH", "")}  # fmt: skip
-        finally:
-            server.shutdown()
-            thread.join()
-            server.server_close()
 
 
 def asked(closed: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
