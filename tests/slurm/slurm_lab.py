@@ -28,7 +28,6 @@ import configuration
 from places import NEWER, SEARCHED, Place
 
 REAL_TIME = time.monotonic
-PLACES = SEARCHED
 USERS = ("daemon", "games")
 """Ordinary users every Debian has; jobs are submitted in their names."""
 
@@ -311,7 +310,7 @@ class Lab:
         kept.pop("LD_PRELOAD", None)
         return {
             **kept,
-            "PATH": f"{PLACES}:{kept.get('PATH', '')}",
+            "PATH": f"{SEARCHED}:{kept.get('PATH', '')}",
             "SLURM_CONF": str(self.slurm_conf),
             "LC_ALL": "C.UTF-8",
         }

@@ -60,9 +60,10 @@ def command(
     settings = load({"store": store, "scheduler": scheduler, "cluster": cluster})
     now = time.time()
     if script is not None:
-        from ..service.whatif import answer_script
+        from ..service.whatif import answer_options, options_of
 
-        said = answer_script(settings, script, asked, now, myself())
+        options = options_of(script, asked)
+        said = answered(settings, "test", options, lambda: answer_options(settings, options, myself(), now))
     else:
         user = user or (None if job_ids and not me else whoami())
         try:
