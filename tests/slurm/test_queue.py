@@ -14,7 +14,7 @@ from batchcast.store.reader import Reader
 
 pytestmark = [pytest.mark.slurm, pytest.mark.usefixtures("lab_possible")]
 WAITING = 2000
-METHODS = 4  # kernel, last_2 and recent_mean of the run time, one of the wait
+METHODS = 6  # kernel, last_2 and recent_mean of the run time, three of the wait
 
 
 class Cost(NamedTuple):
