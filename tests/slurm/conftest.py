@@ -40,6 +40,18 @@ def fast_lab_possible(request: pytest.FixtureRequest) -> Iterator[None]:
     yield from _labs_on(request.param, speed=60.0)
 
 
+@pytest.fixture
+def fast_lab_here() -> Iterator[None]:
+    """An accelerated lab, on this machine's Slurm alone."""
+    yield from _labs_on("here", speed=60.0)
+
+
+@pytest.fixture
+def lab_here() -> Iterator[None]:
+    """A lab on real time, on this machine's Slurm alone."""
+    yield from _labs_on("here", speed=1.0)
+
+
 def _labs_on(where: str, speed: float) -> Iterator[None]:
     """Labs of this test run that Slurm. A second Slurm is skipped, never failed: not every mirror has one."""
     import slurm_lab

@@ -98,6 +98,12 @@ class Place:
             return list(command)
         return ["nsenter", f"--target={self._holder.pid}", "--mount", "--root", "--wd", "--", *command]
 
+    @property
+    def rights(self) -> tuple[str, ...]:
+        """What `setpriv` leaves an ordinary user so that it may ask a Slurm in a folder."""
+        names = "+sys_admin,+sys_chroot,+sys_ptrace"
+        return () if self.is_here else (f"--inh-caps={names}", f"--ambient-caps={names}")
+
     def outside(self, environment: Mapping[str, str]) -> dict[str, str]:
         """The environment of a program of this machine that asks the lab's Slurm (as root)."""
         if self.is_here:

@@ -63,25 +63,25 @@ def command(
         from ..service.whatif import answer_options, options_of
 
         options = options_of(script, asked)
-        said = answered(settings, "test", options, lambda: answer_options(settings, options, myself(), now))
+        reply = answered(settings, "test", options, lambda: answer_options(settings, options, myself(), now))
     else:
         user = user or (None if job_ids and not me else whoami())
         try:
             asked_for = {"job": ",".join(job_ids) or None, "user": user}
-            said = answered(settings, "start", asked_for, lambda: ask.start(settings, job_ids, user, myself(), now))
+            reply = answered(settings, "start", asked_for, lambda: ask.start(settings, job_ids, user, myself(), now))
         except NoStore as error:
             from ..service.without_store import start
 
-            said = start(settings, job_ids, user, error.message, now)
+            reply = start(settings, job_ids, user, error.message, now)
     if as_json:
-        emit(document("start", *said))
+        emit(document("start", *reply))
         return
-    for note in said.warnings:
+    for note in reply.warnings:
         say(note)
     if parsable2:
-        print_parsable(said.results)
+        print_parsable(reply.results)
         return
-    _print(said.results, now, slurm)
+    _print(reply.results, now, slurm)
 
 
 def _print(results: Sequence[Mapping[str, Any]], now: float, slurm: bool) -> None:
@@ -123,14 +123,14 @@ def _columns(r: Mapping[str, Any], now: float, slurm: bool) -> tuple[str, ...]:
     """What a line says of a job, after its id. A wait that counts from something unknown is shown as +wait."""
     from ..units import format_duration
 
-    said = []
+    lines = []
     for name in ("likely", "by_90"):
         wait, at = r[f"{name}_wait_s"], r[f"{name}_start_s"]
         floating = at != at and wait == wait and wait != float("inf")
-        said.append(f"+{format_duration(wait)}" if floating else clock(at, now))
-    why = r["reason_in_words"] + (f" (+ counts from {r['counts_from']})" if said[0].startswith("+") else "")
+        lines.append(f"+{format_duration(wait)}" if floating else clock(at, now))
+    why = r["reason_in_words"] + (f" (+ counts from {r['counts_from']})" if lines[0].startswith("+") else "")
     estimate = [clock(r["slurm_start_s"], now)] if slurm else []
-    return (r["partition"] or "-", *said, format_duration(r["waited_s"]), *estimate, why)
+    return (r["partition"] or "-", *lines, format_duration(r["waited_s"]), *estimate, why)
 
 
 def _together(ids: list[str]) -> str:

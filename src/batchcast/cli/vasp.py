@@ -26,20 +26,20 @@ def features(directory: Path, wavecar: bool, as_json: bool) -> None:
     from ..vasp import read_features
     from ..vasp.features import DEFAULTS_FROM, MEANINGS
 
-    found = read_features(directory, look_for_wavecar=wavecar)
-    for note in found.notes:
+    read = read_features(directory, look_for_wavecar=wavecar)
+    for note in read.notes:
         say(f"note: {note}")
     if as_json:
-        settings = {"look_for_wavecar": wavecar, "defaults_from": DEFAULTS_FROM, "defaulted": list(found.defaulted)}
-        emit(document("vasp-features", {"directory": str(directory)}, settings, found.notes, [dict(found.values)]))
+        settings = {"look_for_wavecar": wavecar, "defaults_from": DEFAULTS_FROM, "defaulted": list(read.defaulted)}
+        emit(document("vasp-features", {"directory": str(directory)}, settings, read.notes, [dict(read.values)]))
         return
     from rich.table import Table
 
     table = Table(title=f"{directory}", title_justify="left")
     for column in ("feature", "value", "from", "meaning"):
         table.add_column(column, justify="right" if column == "value" else "left")
-    for name, value in found.values.items():
-        origin = "default" if name in found.defaulted else "inputs"
+    for name, value in read.values.items():
+        origin = "default" if name in read.defaulted else "inputs"
         table.add_row(name, value if isinstance(value, str) else f"{value:.10g}", origin, MEANINGS[name])
     console().print(table)
     say(f"defaults: {DEFAULTS_FROM}")

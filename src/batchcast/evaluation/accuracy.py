@@ -10,15 +10,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import UsageError
-from ..events.event import Event
 from ..events.recorded import Forecasts
-from ..events.state import SystemState
-from ..job import JobRequest
 from ..metrics.accuracy import SIZE_CLASSES, accuracy, size_class
 from ..predict.batched import replay
 from ..predict.gate import check_predictor, lacking
-from ..predict.protocol import Grounds, Prediction, Predictor
+from ..predict.protocol import Grounds, Predictor
 from ..predict.registry import make, parse_spec
+from ..predict.timed import Timed
 from ..table import Trace
 from .differences import RUN_TIME, against_limits, forecast_differences, reference_of
 from .periods import month_starts
@@ -83,9 +81,9 @@ def score(
     """
     inside = np.ones(len(trace), bool) if mask is None else np.asarray(mask, bool)
     ran = ~np.isnan(trace.run_time)
-    timed = {spec: Timed(predictor(spec, trace, total, seed, makers)) for spec in specs}
+    timed = {spec: Timed(predictor(spec, trace, total, seed, makers), perf_counter) for spec in specs}
     forecasts = replay(trace, timed, protocol=protocol, procs=procs, total=total, ask=inside & ran, tick=tick)
-    points = {spec: _said(forecasts[spec].points, spec, trace) for spec in specs}
+    points = {spec: _scorable(forecasts[spec].points, spec, trace) for spec in specs}
     reference = reference_of(specs, against, RUN_TIME)
     return Scores(
         trace=trace,
@@ -119,7 +117,7 @@ def _differences(
     return against_limits(keys, theirs, "mae_s")
 
 
-def _said(points: np.ndarray, spec: str, trace: Trace) -> np.ndarray:
+def _scorable(points: np.ndarray, spec: str, trace: Trace) -> np.ndarray:
     """The forecasts; of `requested` only where a user asked for a time: an invented limit is nobody's to be scored."""
     return np.where(known_request(trace.req_time), points, np.nan) if _is_limit(spec) else points
 
@@ -234,43 +232,3 @@ def groups(trace: Trace, by: str, procs: str = "req") -> tuple[np.ndarray, Seque
         known = trace.info.names.get(f"{by}_id", {})
         return column.codes, [str(known.get(c, c)) for c in column.categories]
     raise UsageError(f"not a grouping: {by!r} (accepted: {', '.join(GROUPS)})")
-
-
-class Timed:
-    """A predictor with a stop watch around it; optional members are there when the predictor's own are."""
-
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
-        self.seconds = 0.0
-        self._predict, self._observe = inner.predict, inner.observe
-        for name in ("refit_every_jobs", "refit_every_s"):
-            if hasattr(inner, name):
-                setattr(self, name, getattr(inner, name))
-        if hasattr(inner, "refit"):
-            self.refit = self._refit
-        if hasattr(inner, "predict_trace"):
-            self.predict_trace = self._predict_trace
-
-    def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """As the predictor, timed."""
-        begun = perf_counter()
-        answer: Prediction = self._predict(job, at)
-        self.seconds += perf_counter() - begun
-        return answer
-
-    def observe(self, event: Event, at: SystemState) -> None:
-        """As the predictor, timed."""
-        begun = perf_counter()
-        self._observe(event, at)
-        self.seconds += perf_counter() - begun
-
-    def _predict_trace(self, trace: Trace, protocol: str, procs: str) -> Forecasts:
-        begun = perf_counter()
-        answers: Forecasts = self.inner.predict_trace(trace, protocol, procs)
-        self.seconds += perf_counter() - begun
-        return answers
-
-    def _refit(self, now: float) -> None:
-        begun = perf_counter()
-        self.inner.refit(now)
-        self.seconds += perf_counter() - begun

@@ -68,10 +68,10 @@ def forecast_differences(
     run = actual[scored]
     values: dict[str, dict[str, np.ndarray]] = {}
     for spec, point in points.items():
-        said = point[scored]
-        parts = {names[0]: np.abs(said - run)}
+        forecast = point[scored]
+        parts = {names[0]: np.abs(forecast - run)}
         if len(names) > 1:
-            parts[names[1]] = relative_accuracy(said, run)
+            parts[names[1]] = relative_accuracy(forecast, run)
         values[spec] = parts
     return _compared(trace, scored, group, values, against, names, seed)
 

@@ -52,7 +52,7 @@ def parse_script(text: str) -> dict[str, str]:
 
 
 def _options(words: list[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     k = 0
     while k < len(words):
         word = words[k]
@@ -65,8 +65,8 @@ def _options(words: list[str]) -> dict[str, str]:
             continue
         if not equals and k < len(words) and not words[k].startswith("-"):
             value, k = words[k], k + 1
-        found[name] = value
-    return found
+        options[name] = value
+    return options
 
 
 def processors(options: Mapping[str, str]) -> tuple[float, float]:

@@ -230,12 +230,12 @@ def kicked(
             r = near[i, rng.integers(0, near.shape[1])]
             if is_near[i, r] and r != where[i]:
                 _shift(problem, standing, i, r)
-        found, work = descend(problem, standing, work)
-        if found <= current * (1.0 + slack):
-            if found < best:
-                best = found
+        improved, work = descend(problem, standing, work)
+        if improved <= current * (1.0 + slack):
+            if improved < best:
+                best = improved
                 best_where[:] = where
-            current = found
+            current = improved
             kept[:] = where
         else:
             for i in range(n):

@@ -35,21 +35,21 @@ def put(s: Record, rules: Record, place: int, job: int) -> None:
     jobs = jobs_of(s)
     slots = slots_of(s)
     blocks = blocks_of(s)
-    it, slot, block = jobs[job], slots[place], blocks[place // BLOCK]
+    entry, slot, block = jobs[job], slots[place], blocks[place // BLOCK]
     if place % BLOCK == 0:
         block.procs = GONE
         block.planned = np.inf
         block.head_key = np.inf
     slot.job = job
-    slot.procs = it.procs
-    slot.planned = it.planned
-    block.procs = min(block.procs, np.int64(it.procs))
-    block.planned = min(block.planned, it.planned)
+    slot.procs = entry.procs
+    slot.planned = entry.planned
+    block.procs = min(block.procs, np.int64(entry.procs))
+    block.planned = min(block.planned, entry.planned)
     if rules.head_order != 0:
-        slot.head_key = head_key(s, rules, it)
+        slot.head_key = head_key(s, rules, entry)
         block.head_key = min(block.head_key, slot.head_key)
     if rules.candidate_order != 0:
-        slot.candidate_key = candidate_key(s, rules, it)
+        slot.candidate_key = candidate_key(s, rules, entry)
 
 
 @kernel

@@ -242,11 +242,13 @@ def staleness(memory: dict[str, Any], now: float) -> list[str]:
     if abs(ahead) > CLOCKS_APART_S:
         side = "ahead of" if ahead > 0 else "behind"
         notes.append(f"the collector's clock is {abs(ahead):.0f} s {side} the batch system's: run NTP on both")
-    told = memory.get("told_until")
-    if told is None:
+    told_until = memory.get("told_until")
+    if told_until is None:
         notes.append("history is still being read; no forecast has been issued yet")
-    elif at - told > max(300.0, 2 * patience):
-        notes.append(f"forecasts stand {_ago(now - told)} back, until accounting tells how jobs of that time ended")
+    elif at - told_until > max(300.0, 2 * patience):
+        notes.append(
+            f"forecasts stand {_ago(now - told_until)} back, until accounting tells how jobs of that time ended"
+        )
     return notes
 
 

@@ -41,10 +41,10 @@ def reply(settings: Settings, target: str, asker: Asker, now: float | None = Non
     """The answer to GET `target` (path and query). Errors are documents too, with the next thing to try."""
     try:
         verb, given, answer = _question(target)
-        said = answer(settings, given, asker, time.time() if now is None else now)
+        answered = answer(settings, given, asker, time.time() if now is None else now)
     except BatchcastError as error:
         return Reply(status_of(error), problem(status_of(error), error.message, error.hint, error.exit_code))
-    return Reply(200, dumps(document(verb, *said)))
+    return Reply(200, dumps(document(verb, *answered)))
 
 
 def from_memory(settings: Settings, target: str, asker: Asker, queue: Queue) -> Reply | None:
@@ -52,10 +52,10 @@ def from_memory(settings: Settings, target: str, asker: Asker, queue: Queue) -> 
     try:
         _, given, _ = _question(target)
         ids, user = _whose(given, asker)
-        said = ask.from_memory(settings, queue, ids, user, asker, time.time())
+        answered = ask.from_memory(settings, queue, ids, user, asker, time.time())
     except BatchcastError as error:
         return Reply(status_of(error), problem(status_of(error), error.message, error.hint, error.exit_code))
-    return Reply(200, dumps(document("start", *said), indent=None)) if said else None
+    return Reply(200, dumps(document("start", *answered), indent=None)) if answered else None
 
 
 def status_of(error: BatchcastError) -> int:

@@ -100,11 +100,11 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
         yield _slurm_clock(scheduler)
         try:
             now = time.time()
-            found = scheduler.history(now - 3600, now)
+            history = scheduler.history(now - 3600, now)
             yield _finding(
                 "accounting",
                 "ok",
-                f"{len(found.jobs)} jobs ended in the last hour, {health()['slurmdbd']['seconds']:.2f} s",
+                f"{len(history.jobs)} jobs ended in the last hour, {health()['slurmdbd']['seconds']:.2f} s",
                 "",
             )
         except BatchcastError as error:
@@ -196,11 +196,11 @@ def store_findings(settings: Settings, ask: bool = False) -> Iterator[dict[str, 
 
 def _pages(reader: Any) -> dict[str, Any]:
     """SQLite's own look at its file."""
-    said = reader.pages()
+    pages = reader.pages()
     return _finding(
         "store's pages",
-        "ok" if said == "ok" else "failed",
-        said,
+        "ok" if pages == "ok" else "failed",
+        pages,
         "restore a backup, or start anew: history comes back from accounting",
     )
 
@@ -294,5 +294,5 @@ def _when(epoch: float | None) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(epoch)) if epoch else "never"
 
 
-def _finding(name: str, state: str, found: str, do: str) -> dict[str, Any]:
-    return {"check": name, "state": state, "found": found, "do": do}
+def _finding(name: str, state: str, fact: str, do: str) -> dict[str, Any]:
+    return {"check": name, "state": state, "found": fact, "do": do}

@@ -17,7 +17,7 @@ from sqlalchemy import update
 from batchcast.formats.sighting import Sighting
 from batchcast.service.server import serving
 from batchcast.service.settings import load
-from batchcast.store import history, told
+from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
 from batchcast.store.schema import jobs
 
@@ -51,7 +51,9 @@ def closed() -> Iterator[dict[str, str]]:
                 .where(jobs.c.open == 0)
                 .values(told=7, told_start=jobs.c.start_time, told_end=jobs.c.end_time)
             )
-            told.write_meta(connection, "c", site={"private": True, "partitions": {}}, cycle_at=now, told_until=now)
+            clock_jobs.write_meta(
+                connection, "c", site={"private": True, "partitions": {}}, cycle_at=now, told_until=now
+            )
         store.chmod(0o600)
         settings = load({"store": str(store), "listen": listen, "private": "yes"}, {})
         with serving(settings, listen, lambda _: None):

@@ -181,24 +181,24 @@ def distances_by_range(instances, numbers, names, number_weights, name_weights, 
 def nearest(instances, apart, k, near, near_apart):
     """The k nearest instances, nearest first, the later learned first among equals; returns how many."""
     size, last = instances.used[0], instances.used[1] - 1
-    found, limit = 0, np.float32(np.inf)
+    count, limit = 0, np.float32(np.inf)
     for stretch in range(2):  # the ring from its newest entry back to the oldest
         high, low = (last, -1) if stretch == 0 else (size - 1, last)
         for j in range(high, low, -1):
             d = apart[j]
             if d < limit:
-                place = found if found < k else k - 1
+                place = count if count < k else k - 1
                 while place > 0 and near_apart[place - 1] > d:
                     near_apart[place] = near_apart[place - 1]
                     near[place] = near[place - 1]
                     place -= 1
                 near_apart[place] = d
                 near[place] = j
-                if found < k:
-                    found += 1
-                if found == k:
+                if count < k:
+                    count += 1
+                if count == k:
                     limit = near_apart[k - 1]
-    return found
+    return count
 
 
 @allocating
@@ -240,14 +240,14 @@ def answer(instances, numbers, names, number_weights, name_weights, k, literal, 
         distances_by_range(instances, numbers, names, number_weights, name_weights, apart)
     else:
         distances(instances, numbers, names, number_weights, name_weights, apart)
-    found = nearest(instances, apart, max(k, wide), near, near_apart)
+    count = nearest(instances, apart, max(k, wide), near, near_apart)
     if literal:
-        point = weighted_mean(instances, near, near_apart, min(k, found))
+        point = weighted_mean(instances, near, near_apart, min(k, count))
     else:
-        point = weighted_median(instances, near, near_apart, min(k, found))
+        point = weighted_median(instances, near, near_apart, min(k, count))
     if wide == 0:
         return point, point
-    waits = np.empty(min(wide, found))
+    waits = np.empty(min(wide, count))
     for a in range(len(waits)):
         waits[a] = instances.wait[near[a]]
     waits.sort()
@@ -337,8 +337,8 @@ def search_weights(
         before = least
         for k in (1, 3, 5, 9, 15, 25):
             trial = (best[0], best[1], k)
-            if k != best[2] and (found := loss(trial)) < least:
-                best, least = trial, found
+            if k != best[2] and (error := loss(trial)) < least:
+                best, least = trial, error
         for part in (0, 1):
             for f in range(len((best[0], best[1])[part])):
                 here = (best[0], best[1])[part][f]
@@ -346,8 +346,8 @@ def search_weights(
                     changed = [best[0].copy(), best[1].copy()]
                     changed[part][f] = value
                     trial = (changed[0], changed[1], best[2])
-                    if (found := loss(trial)) < least:
-                        best, least = trial, found
+                    if (error := loss(trial)) < least:
+                        best, least = trial, error
         if least > before * 0.998:
             break
     return best, least
