@@ -66,7 +66,7 @@ def growing(path: str, jobs: int) -> None:
         seen = [Sighting(str(k), str(k), NOW - 3000 + k, "PENDING", reason="Priority", asked={"partition_id": "main"})
                 for k in range(jobs)]  # fmt: skip
         history.take_in(connection, "c", seen, NOW)
-        rows = [job.request.row for job in clock_jobs.untold(connection, "c", NOW)]
+        rows = [job.request.row for job in clock_jobs.untold_jobs(connection, "c", NOW)]
         for method, bound in (("short", 50.0), ("long", 10_000.0)):
             shared = {
                 "kind": "wait",
@@ -96,7 +96,9 @@ def test_on_a_growing_queue_the_method_answers_whose_bound_holds(path: str) -> N
     with Store(path).begin() as connection:  # some start, late by the one and in time by the other
         seen = [Sighting(str(k), str(k), NOW - 9000 + k, "RUNNING", start_time=NOW - 5000 + k) for k in range(100, 130)]
         history.take_in(connection, "c", seen, NOW)
-        rows = [job.request.row for job in clock_jobs.untold(connection, "c", NOW) if int(job.request.job_id) >= 100]
+        rows = [
+            job.request.row for job in clock_jobs.untold_jobs(connection, "c", NOW) if int(job.request.job_id) >= 100
+        ]
         for method, bound in (("short", 50.0), ("long", 10_000.0)):
             shared = {
                 "kind": "wait",
