@@ -15,8 +15,8 @@ from ...records import enlarged
 from ...table import Trace
 from ..protocol import Grounds, Prediction, at_least_a_second
 from . import ibl_attributes, ibl_nearest
-from .ibl_attributes import Attributes
 from .groups import guess
+from .ibl_attributes import Attributes
 
 NAME_COLUMNS = ("user_id", "group_id", "app_id", "queue_id")
 NUMBER_WEIGHTS = (1.0, 0.25, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 1.0, 0.25, 0.25, 0.25, 0.01)
