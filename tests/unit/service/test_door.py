@@ -24,7 +24,7 @@ from batchcast.service.ask import Asker
 from batchcast.service.door import Door, Peer
 from batchcast.service.server import Server, serving
 from batchcast.service.settings import Settings, load
-from batchcast.store import history, told
+from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
@@ -46,7 +46,8 @@ def settings() -> Iterator[Settings]:
         ]  # fmt: skip
         with opened.begin() as connection:
             history.take_in(connection, "c", jobs, now)
-            told.write_meta(connection, "c", site={"private": True, "partitions": {}}, cycle_at=now, told_until=now)
+            site = {"private": True, "partitions": {}}
+            clock_jobs.write_meta(connection, "c", site=site, cycle_at=now, told_until=now)
         store.chmod(0o600)
         yield load({"store": str(store), "listen": str(Path(place) / "api.sock"), "private": "yes"}, {})
 
