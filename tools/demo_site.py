@@ -12,7 +12,7 @@ import numpy as np
 from batchcast.formats.sighting import Sighting
 from batchcast.service.clock import StoredClock, compare_with_slurm, predictors
 from batchcast.service.settings import load
-from batchcast.store import history, told
+from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
 from batchcast.table import Trace
 from batchcast.trace.synth.log import Recipe, make_log
@@ -33,7 +33,7 @@ def sightings(log: Trace, now: float, seed: int) -> list[Sighting]:
     shift = now - float(np.quantile(submit, 0.75))
     limits, procs = log.number("req_time"), log.number("req_procs")
     users = [hash_of(name) for name in log["user_id"]]
-    found = []
+    seen = []
     for k in range(len(log)):
         at = round(float(submit[k]) + shift)
         if at > now:
@@ -52,7 +52,7 @@ def sightings(log: Trace, now: float, seed: int) -> list[Sighting]:
             "job_name": NAMES[(user * 3 + int(procs[k]) % 3) % len(NAMES)],
         }
         waits = state == "PENDING"
-        found.append(
+        seen.append(
             Sighting(
                 str(10_000 + k),
                 str(10_000 + k),
@@ -67,7 +67,7 @@ def sightings(log: Trace, now: float, seed: int) -> list[Sighting]:
                 held={} if waits else {"alloc_procs": float(procs[k])},
             )
         )
-    return found
+    return seen
 
 
 def hash_of(name: object) -> int:
@@ -85,7 +85,7 @@ def build(path: str, jobs: int = 5000, seed: int = 7, private: bool = False) -> 
     site = {"private": private, "partitions": PARTITIONS, "version": "22.05"}
     with store.begin() as connection:
         history.take_in(connection, "demo", seen, now)
-        told.write_meta(
+        clock_jobs.write_meta(
             connection, "demo", site=site, cycle_at=now, snapshot_at=now, interval_s=30.0, total_procs=1024.0,
             collected_by="batchcast", runtime_methods=[settings["runtime"]],
             wait_methods=settings["wait"].split(","), health={"slurmctld": {"calls": 900, "failures": 2}},

@@ -15,7 +15,7 @@ import pytest
 
 from batchcast.service.server import Server, serving
 from batchcast.service.settings import load
-from batchcast.store import told
+from batchcast.store import clock_jobs
 from batchcast.store.database import Store
 
 PAGES = {"jobs": "?user=carl", "script": "script?job=JOB", "accuracy": "accuracy", "cluster": "cluster",
@@ -95,7 +95,7 @@ def test_my_jobs_follow_the_store(tab: Any, demo: str, site: Server) -> None:
     store = Store(demo)
     with store.begin() as connection:
         history.take_in(connection, "demo", [fresh], now)
-        told.write_meta(connection, "demo", cycle_at=now)
+        clock_jobs.write_meta(connection, "demo", cycle_at=now)
     store.close()
     tab.run("window.seen")
     assert "in the dark" in tab.run("document.body.innerText")

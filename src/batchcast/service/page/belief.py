@@ -59,11 +59,11 @@ def belief(settings: Settings, asker: Asker, now: float) -> dict[str, Any]:
 def _figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Coverage at 50 and 90 %, median error, share that started later than the likely start."""
     errors = [abs(row["point_s"] - row["outcome_s"]) for row in rows]
-    found: dict[str, Any] = {"forecasts": len(rows), "median_ae_s": answers.median(errors)}
+    figures: dict[str, Any] = {"forecasts": len(rows), "median_ae_s": answers.median(errors)}
     for level in (0.5, 0.9):
         hits = _hits(rows, level)
-        found[f"coverage_{100 * level:g}"] = sum(hits) / len(hits) if hits else math.nan
-    return found
+        figures[f"coverage_{100 * level:g}"] = sum(hits) / len(hits) if hits else math.nan
+    return figures
 
 
 def _hits(rows: Sequence[Mapping[str, Any]], level: float) -> list[bool]:
@@ -97,15 +97,15 @@ def _over_time(rows: Sequence[Mapping[str, Any]], least: int) -> list[dict[str, 
 def _by_partition(
     ask: Any, cluster: str, method: str, since: float, least: int, now: float, memory: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
-    found = []
+    figures = []
     for name in memory.get("site", {}).get("partitions", {}):
         rows = ask("started_forecasts", cluster=cluster, partition=name, method=method, since=since, nothing=NOTHING,
                    most=MOST)  # fmt: skip
         if least > 1:
             rows = days_of_several(rows, "as_of", least, now)
         if len(rows) >= LEAST and len({row["user_id"] for row in rows}) >= least:
-            found.append({"partition": name, **_shown(_figures(rows), least)})
-    return found
+            figures.append({"partition": name, **_shown(_figures(rows), least)})
+    return figures
 
 
 def _by_horizon(rows: Sequence[Mapping[str, Any]], least: int) -> list[dict[str, Any]]:

@@ -130,10 +130,10 @@ def _who(site: Site, waiting: Sequence[Mapping[str, Any]], least: int) -> list[d
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for row in waiting:
         groups.setdefault(row[column] or "–", []).append(row)
-    found: list[dict[str, Any]] = [
+    figures: list[dict[str, Any]] = [
         {"name": name, "jobs": len(group), "users": len({row["user_id"] for row in group}),
          "procs": sum(float(row["req_procs"] or 0) for row in group)}
         for name, group in groups.items()
     ]  # fmt: skip
-    shown = [rounded(one) for one in found if one["users"] >= least] if least > 1 else found
+    shown = [rounded(one) for one in figures if one["users"] >= least] if least > 1 else figures
     return sorted(shown, key=lambda one: -one["procs"])[:15]

@@ -61,12 +61,11 @@ def my_jobs(settings: Settings, user: str, asker: Asker, now: float) -> dict[str
 
 def _waiting(settings: Settings, site: Site, user: str, now: float) -> list[dict[str, Any]]:
     rows = site.reader.waiting(site.cluster, answers.answering_method(site.memory), (), user)[:MOST]
-    found = []
+    lines = []
     for row in rows:
         answer = answers.start_answer(row, now, release(site.reader, site.cluster, site.memory, row, now))
-        found.append({**answer, "chances": _chances(row, answer, now), "limit": row["limit_now"] or row["req_time"],
-                      "procs": row["req_procs"]})  # fmt: skip
-    return found
+        lines.append({**answer, "chances": _chances(row, answer, now), "procs": row["req_procs"]})
+    return lines
 
 
 def _chances(row: Row, answer: Mapping[str, Any], now: float) -> Chances:

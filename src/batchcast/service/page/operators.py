@@ -18,7 +18,7 @@ DAYS = 28
 
 def operators(settings: Settings, asker: Asker, now: float) -> dict[str, Any]:
     """The settings, with their places, are shown to whoever may see everything; the rest as everywhere."""
-    found: dict[str, Any] = {
+    figures: dict[str, Any] = {
         "findings": list(store_findings(settings)), "settings": settings_in_force(settings) if asker.sees_all else [],
         "limits": [], "hidden": False, "saved": math.nan, "hours": math.nan, "cluster": "", "stale": [], "now": now,
         "days": DAYS, "least": settings["least_users"],
@@ -31,16 +31,16 @@ def operators(settings: Settings, asker: Asker, now: float) -> dict[str, Any]:
             rows: Any = site.reader.ask("used", cluster=site.cluster, since=since, until=math.inf)
             if site.private:
                 rows = days_of_several(rows, "end_time", least, now)
-            found |= {"limits": _limits(rows, settings, least), "hidden": site.private, "cluster": site.cluster,
+            figures |= {"limits": _limits(rows, settings, least), "hidden": site.private, "cluster": site.cluster,
                       "stale": answers.staleness(site.memory, now)}  # fmt: skip
-            found["hours"] = sum((r["end_time"] - r["start_time"]) * (r["alloc_procs"] or 0) for r in rows
+            figures["hours"] = sum((r["end_time"] - r["start_time"]) * (r["alloc_procs"] or 0) for r in rows
                                  if r["start_time"] is not None) / 3600  # fmt: skip
-            found["saved"] = sum(one["hours"] for one in found["limits"])
+            figures["saved"] = sum(one["hours"] for one in figures["limits"])
             if least > 1:
-                found |= rounded({"hours": found["hours"], "saved": found["saved"]})
+                figures |= rounded({"hours": figures["hours"], "saved": figures["saved"]})
     except BatchcastError as error:
-        found["stale"] = [f"{error.message}; {error.hint}"]
-    return found
+        figures["stale"] = [f"{error.message}; {error.hint}"]
+    return figures
 
 
 def _limits(rows: Any, settings: Settings, least: int) -> list[dict[str, Any]]:
@@ -48,13 +48,13 @@ def _limits(rows: Any, settings: Settings, least: int) -> list[dict[str, Any]]:
     groups: dict[tuple[str, str], list[Any]] = {}
     for row in rows:
         groups.setdefault((row["account"] or "–", row["job_name"] or "–"), []).append(row)
-    found = []
+    figures = []
     for (account, name), group in groups.items():
         users = len({row["user_id"] for row in group})
         as_one = [{**row, "user_id": account} for row in group]
         for one in advice(as_one, settings["limit_floor"], settings["limit_step"]):
             if users >= least:
-                found.append(
+                figures.append(
                     {
                         "account": account,
                         "name": name,
@@ -65,5 +65,5 @@ def _limits(rows: Any, settings: Settings, least: int) -> list[dict[str, Any]]:
                         "hours": one["wasted_processor_hours"],
                     }
                 )
-    shown = [rounded(one) for one in found] if least > 1 else found
+    shown = [rounded(one) for one in figures] if least > 1 else figures
     return sorted(shown, key=lambda one: -one["hours"])[:40]

@@ -66,22 +66,22 @@ def words(request: Request) -> Words:
 
 def render(request: Request, name: str, status: int = 200, **values: Any) -> Response:
     """A page in the reader's language."""
-    said = words(request)
-    response = Response(text_of(said, name, request, **values), status, media_type="text/html; charset=utf-8")
+    spoken = words(request)
+    response = Response(text_of(spoken, name, request, **values), status, media_type="text/html; charset=utf-8")
     if request.query_params.get("lang") in LANGUAGES:
-        response.set_cookie("lang", said.language, max_age=31_536_000, samesite="lax", httponly=True)
+        response.set_cookie("lang", spoken.language, max_age=31_536_000, samesite="lax", httponly=True)
     response.headers["Vary"] = "Accept-Language, Cookie"
     return response
 
 
-def text_of(said: Words, name: str, request: Request, **values: Any) -> str:
+def text_of(spoken: Words, name: str, request: Request, **values: Any) -> str:
     """A template's text."""
     environment = _templates().overlay()
-    environment.install_gettext_callables(said.say, said.many, newstyle=True)
+    environment.install_gettext_callables(spoken.say, spoken.many, newstyle=True)
     service = request.state.service
     asker: Asker = service.asker(request)
     shown = {
-        "w": said, "span": span, "short": short, "clock": said.clock, "views": VIEWS,
+        "w": spoken, "span": span, "short": short, "clock": spoken.clock, "views": VIEWS,
         "languages": LANGUAGES, "asker": asker.name,
         "here": request.url.path.strip("/"), "query": dict(request.query_params), "now": time.time(),
         "stale": [], "cluster": "", "user": asker.name or "",
@@ -90,7 +90,7 @@ def text_of(said: Words, name: str, request: Request, **values: Any) -> str:
 
 
 async def page(request: Request, name: str, heavy: bool, ask: Callable[[], dict[str, Any]]) -> Response:
-    """A page from its data; what goes wrong is said on the page, with the next thing to try."""
+    """A page from its data; what goes wrong is spoken on the page, with the next thing to try."""
     from ..api import status_of
 
     service = request.state.service

@@ -100,7 +100,7 @@ def _forecaster(site: Site, asker: Asker, now: float) -> Any:
     clock.state.now = now
 
     def ask(options: Mapping[str, str]) -> tuple[JobRequest, Prediction]:
-        job = request(options, site, asker.name or "", now, "script")
+        job = request(options, site, asker.name or "", now)
         return job, clock.predictors[method].predict(job, clock.state)
 
     return ask
@@ -108,13 +108,13 @@ def _forecaster(site: Site, asker: Asker, now: float) -> Any:
 
 def _variants(site: Site, options: Mapping[str, str], job: JobRequest) -> list[tuple[tuple[str, str], dict[str, str]]]:
     """The same with one thing changed: (what, its new value), and all options."""
-    found: list[tuple[tuple[str, str], dict[str, str]]] = []
+    variants: list[tuple[tuple[str, str], dict[str, str]]] = []
     limit = job.req_time
     if limit == limit and math.isfinite(limit):
         for share in (0.5, 0.25):
             shorter = format_duration(max(60.0 * round(share * limit / 60), 60.0))
             if parse_duration(shorter) < limit:
-                found.append((("--time", shorter), {**options, "time": shorter}))
+                variants.append((("--time", shorter), {**options, "time": shorter}))
     procs, nodes = processors(options)
     if procs >= 2:
         smaller = {k: v for k, v in options.items() if k not in ("nodes", "ntasks", "ntasks-per-node")}
@@ -122,9 +122,9 @@ def _variants(site: Site, options: Mapping[str, str], job: JobRequest) -> list[t
         smaller["ntasks"] = str(half)
         if nodes >= 2:
             smaller["nodes"] = f"{nodes // 2:g}"
-        found.append((("--ntasks", str(half)), smaller))
+        variants.append((("--ntasks", str(half)), smaller))
     for name, limits in site.memory.get("site", {}).get("partitions", {}).items():
         fits = not (limit == limit and limits.get("max_time_s") and limit > limits["max_time_s"])
         if name != job.partition_id and fits:
-            found.append((("--partition", name), {**options, "partition": name}))
-    return found[:10]
+            variants.append((("--partition", name), {**options, "partition": name}))
+    return variants[:10]

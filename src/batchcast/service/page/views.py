@@ -44,16 +44,16 @@ async def _form(request: Request) -> dict[str, str]:
     """The fields as text; an uploaded file takes the place of the pasted script."""
     if request.method != "POST":
         return {}
-    found: dict[str, str] = {}
+    given: dict[str, str] = {}
     async with request.form(max_files=1, max_fields=20, max_part_size=MOST_CHARACTERS) as form:
         for name, value in form.multi_items():
             if isinstance(value, UploadFile):
                 text = (await value.read(MOST_CHARACTERS)).decode("utf-8", "replace")
                 if text.strip():
-                    found["script"] = text
+                    given["script"] = text
             elif name in (*FIELDS, "script"):
-                found.setdefault(name, value.replace("\0", ""))
-    return found
+                given.setdefault(name, value.replace("\0", ""))
+    return given
 
 
 async def _kept(request: Request, name: str, template: str, work: Any) -> Response:
@@ -66,9 +66,9 @@ async def _kept(request: Request, name: str, template: str, work: Any) -> Respon
         return render(request, template, **data)
 
     def fresh() -> dict[str, Any]:
-        found: dict[str, Any] = work(service.settings, Asker(None, sees_all=asker.sees_all), time.time())
-        service.kept[key] = (time.monotonic(), found)
-        return found
+        given: dict[str, Any] = work(service.settings, Asker(None, sees_all=asker.sees_all), time.time())
+        service.kept[key] = (time.monotonic(), given)
+        return given
 
     return await page(request, template, True, fresh)
 
@@ -89,6 +89,6 @@ async def cluster(request: Request) -> Response:
 
 async def operators(request: Request) -> Response:
     """For operators."""
-    from .operators import operators as found
+    from .operators import operators as figures
 
-    return await _kept(request, "operators", "operators.html.j2", found)
+    return await _kept(request, "operators", "operators.html.j2", figures)
