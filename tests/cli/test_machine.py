@@ -16,8 +16,12 @@ PARTITION = (
     "PartitionName=all Nodes=n[1-2] Default=YES MaxTime=1-00:00:00 DefaultTime=01:00:00 State=UP"
     " TRESBillingWeights=CPU=1.0,Mem=0.5G\n"
 )
-CONFIG = "SchedulerType = sched/backfill\nLicenses = matlab:3\nPreemptType = preempt/qos\nSelectType = select/cons_tres\n"
-QOS = "Name|Priority|GrpTRES|MaxTRESPU|MaxWall|GrpTRESMins|Preempt\nnormal|0|cpu=8||1-00:00:00|cpu=100|low\nlow|0|||||\n"
+CONFIG = (
+    "SchedulerType = sched/backfill\nLicenses = matlab:3\nPreemptType = preempt/qos\nSelectType = select/cons_tres\n"
+)
+QOS = (
+    "Name|Priority|GrpTRES|MaxTRESPU|MaxWall|GrpTRESMins|Preempt\nnormal|0|cpu=8||1-00:00:00|cpu=100|low\nlow|0|||||\n"
+)
 LOG = "\n".join(
     f"{k + 1} {60 * k} 0 {300 + 60 * (k % 5)} {1 + k % 4} -1 -1 {1 + k % 4} 900 -1 1 {1 + k % 3} 1 1 1 -1 -1 -1"
     for k in range(80)
