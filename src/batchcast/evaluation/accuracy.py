@@ -18,7 +18,7 @@ from ..predict.protocol import Grounds, Predictor
 from ..predict.registry import make, parse_spec
 from ..predict.timed import Timed
 from ..table import Trace
-from .differences import RUN_TIME, against_limits, forecast_differences, reference_of
+from .differences import RUN_TIME, against_limits, burst_groups, forecast_differences, reference_of
 from .periods import month_starts
 
 GROUPS = ("user", "queue", "size", "month")
@@ -35,7 +35,8 @@ class Scores:
     mask that ran; `never_ran` counts those inside it that did not, `outside` those the mask leaves out. `seconds` is
     the time spent inside each predictor, without the replay's own. `coverage` is the share of scored jobs that ended
     within each quantile a predictor gave, by level; `lacking` the fields it uses and this log does not know; `stood_in`
-    the method that answered in its place and for which share of the scored jobs; `trained` what its refits found.
+    the method that answered in its place and for which share of the scored jobs; `trained` what its refits found;
+    `differences` are those to `against`, drawn by `seed`.
     """
 
     trace: Trace
@@ -52,6 +53,8 @@ class Scores:
     stood_in: Mapping[str, tuple[str, float]] = field(default_factory=dict)
     trained: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     differences: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    against: str = ""
+    seed: int = 0
 
 
 def score(
@@ -100,6 +103,8 @@ def score(
         lacking={spec: lacking(timed[spec].inner, trace) for spec in specs},
         trained={spec: getattr(timed[spec].inner, "trained", ()) for spec in specs},
         differences=_differences(trace, points, inside & ran, reference, procs, seed),
+        against=reference,
+        seed=seed,
     )
 
 
@@ -199,9 +204,20 @@ def figures(scores: Scores, by: str | None = None) -> list[dict[str, Any]]:
     codes, names = groups(scores.trace, by, scores.procs)
     present = np.unique(codes[scores.scored]).tolist()
     masks = [(names[k] if k >= 0 else "unknown", scores.scored & (codes == k)) for k in present]
+    bursts = burst_groups(scores.trace, scores.procs)
+    keys = [_keys_within(scores, mask, bursts) for _, mask in masks]
     return [
-        {**_row(scores, spec, mask, seconds=False), "by": by, "group": name} for spec in specs for name, mask in masks
+        {**_row(scores, spec, mask, seconds=False), **mine.get(spec, {}), "by": by, "group": name}
+        for spec in specs
+        for (name, mask), mine in zip(masks, keys)
     ]
+
+
+def _keys_within(scores: Scores, mask: np.ndarray, bursts: np.ndarray) -> Mapping[str, Mapping[str, Any]]:
+    """Every method against the same reference over some of the scored jobs."""
+    return forecast_differences(
+        scores.trace, scores.points, mask, scores.trace.run_time, scores.against, seed=scores.seed, groups=bursts
+    )
 
 
 def _row(scores: Scores, spec: str, mask: np.ndarray, seconds: bool = True) -> dict[str, Any]:
@@ -229,6 +245,8 @@ def groups(trace: Trace, by: str, procs: str = "req") -> tuple[np.ndarray, Seque
         return np.searchsorted(starts, trace.submit_time, side="right") - 1, names
     if by in ("user", "queue"):
         column = trace.nominal(f"{by}_id")
+        if by == "user" and trace.info.private:
+            return column.codes, [f"a user ({number})" for number in range(1, len(column.categories) + 1)]
         known = trace.info.names.get(f"{by}_id", {})
         return column.codes, [str(known.get(c, c)) for c in column.categories]
     raise UsageError(f"not a grouping: {by!r} (accepted: {', '.join(GROUPS)})")

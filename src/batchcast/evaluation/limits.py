@@ -68,8 +68,8 @@ def rounded(seconds: np.ndarray, floor: float, step: float) -> np.ndarray:
     >>> rounded(np.array([10.0, 301.0]), 60.0, 300.0).tolist()
     [300.0, 600.0]
     """
-    raised = np.maximum(seconds, floor)
-    return np.ceil(raised / step - 1e-9) * step if step > 0 else raised
+    raised: np.ndarray = np.maximum(seconds, floor)
+    return np.asarray(np.ceil(raised / step - 1e-9) * step) if step > 0 else raised
 
 
 def _thumb(trace: Trace, own: np.ndarray, procs: str) -> np.ndarray:

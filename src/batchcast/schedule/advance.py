@@ -133,14 +133,15 @@ def next_instant(s: Record) -> float:
     jobs = jobs_of(s)
     plan = plan_of(s)
     endings = endings_of(s)
-    time = np.inf
+    time: float = np.inf
     if s.next_submit < jobs.size:
         time = jobs[s.next_submit].submit
     if s.ending > 0:
         time = min(time, endings[0].key)
     if s.running > 0:
         time = min(time, plan[0].end)
-    return min(time, s.next_start)
+    time = min(time, s.next_start)
+    return time
 
 
 @kernel
@@ -220,7 +221,7 @@ def arrive(s: Record, rules: Record, job: int) -> None:
 def further_round(s: Record) -> bool:
     """Whether zero-length jobs started at this instant are still to end; they become the ends of the next round."""
     instant = instant_of(s)
-    again = s.instant_first < s.instant_end
+    again: bool = s.instant_first < s.instant_end
     for place in range(s.instant_first, s.instant_end):
         push_end(s, s.now, np.int64(instant[place]), instant[place])
     s.instant_first = 0

@@ -70,7 +70,8 @@ def recent_plan(memory: Record, entry: Record) -> float:
         point = total / kept
         if memory.whole_seconds:
             point = np.floor(point)
-    return max(min(point, entry.request), 1.0)
+    planned: float = max(min(point, entry.request), 1.0)
+    return planned
 
 
 @inlined

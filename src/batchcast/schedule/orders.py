@@ -66,7 +66,7 @@ def head_key(s: Record, rules: Record, entry: Record) -> float:
     """The key that decides the head. Ageing adds weight * submit: always the same order as key - weight * wait."""
     planned = entry.request if rules.head_on else entry.planned
     wait = s.now - entry.submit
-    key = order_key(
+    key: float = order_key(
         rules.head_order,
         rules.head_address,
         s.origin,
@@ -76,7 +76,8 @@ def head_key(s: Record, rules: Record, entry: Record) -> float:
         planned,
         wait,
     )
-    return key + rules.head_ageing * (entry.submit - s.origin)
+    key += rules.head_ageing * (entry.submit - s.origin)
+    return key
 
 
 @inlined
@@ -84,7 +85,7 @@ def candidate_key(s: Record, rules: Record, entry: Record) -> float:
     """The key among candidates; see `head_key`."""
     planned = entry.request if rules.candidate_on else entry.planned
     wait = s.now - entry.submit
-    key = order_key(
+    key: float = order_key(
         rules.candidate_order,
         rules.candidate_address,
         s.origin,
@@ -94,4 +95,5 @@ def candidate_key(s: Record, rules: Record, entry: Record) -> float:
         planned,
         wait,
     )
-    return key + rules.candidate_ageing * (entry.submit - s.origin)
+    key += rules.candidate_ageing * (entry.submit - s.origin)
+    return key

@@ -135,8 +135,9 @@ def head_place(s: Record, rules: Record) -> int:
     """
     slots = slots_of(s)
     blocks = blocks_of(s)
+    first: int = s.head
     if rules.head_order == 0:
-        return s.head
+        return first
     if s.indexed and not rules.head_varying:
         return head_by_key(s)
     best, least_key = -1, np.inf
@@ -145,11 +146,11 @@ def head_place(s: Record, rules: Record) -> int:
             best, least_key = number, blocks[number].head_key
     s.looked_at += (s.tail - s.head) // BLOCK + BLOCK
     if best < 0:
-        return s.head
-    for place in range(max(best * BLOCK, s.head), min(best * BLOCK + BLOCK, s.tail)):
+        return first
+    for place in range(max(best * BLOCK, first), min(best * BLOCK + BLOCK, s.tail)):
         if slots[place].head_key == least_key:
             return place
-    return s.head
+    return first
 
 
 @inlined
@@ -204,9 +205,8 @@ def next_candidate(s: Record, rules: Record, head: int, by_request: bool, start:
 def length(s: Record, slot: Record, by_request: bool) -> float:
     """For how long a waiting job is taken to run: as planned, or as requested."""
     jobs = jobs_of(s)
-    if by_request:
-        return jobs[slot.job].request
-    return slot.planned
+    seconds: float = jobs[slot.job].request if by_request else slot.planned
+    return seconds
 
 
 @kernel

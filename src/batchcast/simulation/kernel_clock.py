@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
 from ..compiled import kernel
+from ..compiled.arrays import Record
 from ..job import JobRequest
 from ..predict.likeness.coder import Coder
-from ..predict.likeness.memory import CLASSES, FIELDS, Memory, grown, make_memory
+from ..predict.likeness.memory import CLASSES, FIELDS, Memory, Options, grown, make_memory
 from ..predict.likeness.steps import answer, ended, note, revised, started, submitted
 from ..predict.runtime.kernel import LEVELS, Kernel
 from ..schedule.advance import go_on
@@ -21,6 +21,7 @@ TICK = 101  # some more jobs were submitted
 EVERY = 20_000
 SLOTS = 4096  # places for unfinished jobs to begin with
 REASON, LEFT, ASKED = range(3)
+Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # the schedule's jobs and log, numbers and codes to ask
 
 
 def drive_kernel(
@@ -68,7 +69,16 @@ def _more_slots(memory: Memory, at: np.ndarray) -> tuple[Memory, np.ndarray]:
 
 @kernel
 def follow_schedule(
-    record: Any, rules: Any, columns: Any, m: Any, o: Any, free: Any, slot_of: Any, at: Any, levels: Any, out: Any
+    record: np.ndarray,
+    rules: Record,
+    columns: Columns,
+    m: Memory,
+    o: Options,
+    free: np.ndarray,
+    slot_of: np.ndarray,
+    at: np.ndarray,
+    levels: np.ndarray,
+    out: np.ndarray,
 ) -> int:
     """Until the schedule is done, the log of decisions is full, or a place for an unfinished job is wanted."""
     s, (jobs, log, numbers, codes) = record[0], columns
@@ -84,7 +94,8 @@ def follow_schedule(
                     free[at[LEFT]] = slot_of[job]
                     at[LEFT] += 1
             s.logged = 0
-        reason, job = at[REASON], s.job
+        reason: int = at[REASON]
+        job = s.job
         if reason == NEEDS_PREDICTION:
             if at[LEFT] == 0:
                 return NO_SLOT
@@ -107,7 +118,17 @@ def follow_schedule(
 
 
 @kernel
-def plan(m: Any, o: Any, slot: int, now: float, numbers: Any, codes: Any, levels: Any, out: Any, entry: Any) -> None:
+def plan(
+    m: Memory,
+    o: Options,
+    slot: int,
+    now: float,
+    numbers: np.ndarray,
+    codes: np.ndarray,
+    levels: np.ndarray,
+    out: np.ndarray,
+    entry: Record,
+) -> None:
     """The answer for a job submitted now, within [1, request]; without a candidate the request."""
     note(m, slot, numbers, codes)
     n = answer(m, o, slot, -1, now, levels, out)
