@@ -167,7 +167,7 @@ def test_tasks_of_an_irregular_array_leave_room_for_the_answer(capsys: pytest.Ca
            "track_record_coverage_90": None, "counts_from": "submission"}  # fmt: skip
     _print([{**one, "job_id": f"108_{k}"} for k in range(1, 400) if k % 3 and k % 7], 100.0, False)
     lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines[:2])) < 80
+    assert max(map(len, lines[:2])) < 90
     assert lines[1].startswith("108_[1-2,")
     assert "...,397-398] " in lines[1]
     assert "none of recent_wait has come out yet" in lines[-1]
