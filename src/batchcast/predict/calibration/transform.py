@@ -23,7 +23,7 @@ def transform_curve(values: np.ndarray, ended: np.ndarray) -> np.ndarray:
     Notes
     -----
     Kaplan & Meier 1958; at equal values outcomes come before the censored. What no outcome reaches follows the
-    identity, scaled. `calibrated_levels` inverts it. O(n log n).
+    identity, scaled. O(n log n).
 
     >>> transform_curve(np.full(200, 0.5), np.ones(200, bool))[[99, 100]].round(3).tolist()
     [0.248, 0.75]
@@ -40,7 +40,7 @@ def transform_curve(values: np.ndarray, ended: np.ndarray) -> np.ndarray:
     last = sorted_values[known][-1] if known.any() else 0.0
     if beyond[-1] > 0.0 and last < 1.0:  # the rest lies beyond the last outcome, spread as the forecaster spreads it
         rest = np.clip((GRID - last) / (1.0 - last), 0.0, 1.0)
-        beyond = np.where(GRID > last, beyond[-1] * (1.0 - rest), beyond)
+        beyond = np.where(last < GRID, beyond[-1] * (1.0 - rest), beyond)
     beyond[-1] = 0.0
     outcomes = float(known.sum())
     return np.asarray((outcomes * (1.0 - beyond) + IDENTITY * GRID) / (outcomes + IDENTITY))
@@ -53,12 +53,3 @@ def kept_chances(curve: np.ndarray, chances: np.ndarray) -> np.ndarray:
     array([0.25])
     """
     return np.interp(chances, GRID, curve)
-
-
-def calibrated_levels(curve: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """The levels to read a forecast at, so that it keeps `levels`: the inverse of `kept_chances`.
-
-    >>> calibrated_levels(GRID**2, np.array([0.25])).round(3).tolist()
-    [0.5]
-    """
-    return np.interp(levels, curve, GRID)

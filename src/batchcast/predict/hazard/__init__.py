@@ -1,1 +1,1 @@
-"""The hazard of starting: what a waiting job sees of the state, the model of when it starts, and the answer read off."""
+"""The hazard of starting: what a waiting job sees, the model of when it starts, and the answer read off it."""

@@ -38,7 +38,7 @@ def passed(waited: np.ndarray) -> np.ndarray:
 def reached(curves: np.ndarray, wait: np.ndarray) -> np.ndarray:
     """The chance (n,) of a wait up to `wait` (n,) by curves (n, 33) of chances at the ends of the bins.
 
-    Within a bin the chance is linear in log(1 + wait); a wait below 0 has none.
+    Within a bin the chance is linear in log(1 + wait); in the first, of the whole second 0, from -1 to 0 s.
 
     >>> reached(np.linspace(0.0, 1.0, 33)[None, :], np.array([3600.0])).tolist()
     [0.53125]
@@ -49,8 +49,9 @@ def reached(curves: np.ndarray, wait: np.ndarray) -> np.ndarray:
     high = curves[rows, at]
     low = np.where(at > 0, curves[rows, at - 1], 0.0)
     left, right = _KNOTS[np.maximum(at - 1, 0)], _KNOTS[at]
-    share = np.where(at > 0, (np.log1p(np.maximum(wait, 0.0)) - left) / np.where(at > 0, right - left, 1.0), 1.0)
-    return np.where(wait < 0.0, 0.0, low + share * (high - low))
+    first = np.clip(1.0 + wait, 0.0, 1.0)
+    share = np.where(at > 0, (np.log1p(np.maximum(wait, 0.0)) - left) / np.where(at > 0, right - left, 1.0), first)
+    return low + share * (high - low)
 
 
 def quantiles(curves: np.ndarray, levels: np.ndarray) -> np.ndarray:
@@ -65,4 +66,4 @@ def quantiles(curves: np.ndarray, levels: np.ndarray) -> np.ndarray:
     low = np.where(at > 0, curves[rows, np.maximum(at - 1, 0)], 0.0)
     left, right = np.where(at > 0, _KNOTS[np.maximum(at - 1, 0)], 0.0), _KNOTS[at]
     share = np.clip((levels - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)
-    return np.expm1(left + share * (right - left))
+    return np.where(at > 0, np.expm1(left + share * (right - left)), share - 1.0)

@@ -39,26 +39,48 @@ AT_DRAWS = AT_PAST + len(see_past.NAMES)
 SUBMISSIONS, WORK, STARTS, ENDS = range(4)
 ALL_PLANS = len(PLANS)
 
-class Room(NamedTuple):
-    """Arrays that a description needs while it is made: keys, sums over the queue, heaps of ends, simulated waits."""
 
+class Room(NamedTuple):
+    """Arrays for a description: itself, keys of classes, sums over the queue, heaps of ends, simulated waits."""
+
+    out: np.ndarray
     keys: np.ndarray
     sums: np.ndarray
     heaps: np.ndarray
     waits: np.ndarray
     future: Forward
 
+
 def blank_room(running: int, queued: int) -> Room:
     """Room for so many running and queued jobs."""
     sums, heaps = np.zeros((len(see_queue.GROUPS), 6)), np.zeros((2, running + 1), HEAP)
-    return Room(np.zeros(len(KINDS), np.int64), sums, heaps, np.zeros(ALL_PLANS), blank_draw(running + 1, queued + 1))
+    keys, waits = np.zeros(len(KINDS), np.int64), np.zeros(ALL_PLANS)
+    return Room(np.zeros(len(NAMES)), keys, sums, heaps, waits, blank_draw(running + 1, queued + 1))
+
 
 @kernel
 def describe(
+    s: Record, m: Lessons, job: Record, itself: int, now: float, runs: np.ndarray, run: np.ndarray, room: Room
+) -> None:
+    """What `job`, submitted now, sees (NAMES), into `room.out`; `itself` is its entry if it is queued, else -1."""
+    out, peak = room.out, m.numbers[PEAK]
+    write_keys(job, room.keys)
+    see_job(s, job, now, run, peak, out[:OWN_JOB])
+    running_seen(s, job, now, runs, peak, room.heaps, out[OWN_JOB:AT_QUEUE])
+    queue_seen(s, job, itself, now, runs, room.sums, out[AT_QUEUE:AT_PAST])
+    past_of(m, job, room.keys, now, s.size if s.size == s.size else peak, out[AT_PAST:AT_DRAWS])
+    size = s.size if s.size == s.size else max(peak, job.procs)
+    for plan in range(ALL_PLANS):
+        draw_future(room.future, s, runs, itself, now, plan, size)
+        room.waits[plan] = wait_in(room.future, job, run, itself if itself >= 0 else s.entries, now, plan)
+    see_draws(room.waits, out[AT_DRAWS:])
 
-    s: Record,
+
+@kernel
+def describe_now(
+    state: np.ndarray,
     m: Lessons,
-    job: Record,
+    jobs: np.ndarray,
     itself: int,
     now: float,
     runs: np.ndarray,
@@ -66,13 +88,11 @@ def describe(
     room: Room,
     out: np.ndarray,
 ) -> None:
-    """Write what `job`, submitted now, sees into `out` (NAMES but the draws); `itself` is its entry if it is queued."""
-    write_keys(job, room.keys)
-    peak = m.numbers[PEAK]
-    see_job(s, job, now, run, peak, out[:OWN_JOB])
-    running_seen(s, job, now, runs, peak, room.heaps, out[OWN_JOB:AT_QUEUE])
-    queue_seen(s, job, itself, now, runs, room.sums, out[AT_QUEUE:AT_PAST])
-    past_of(m, job, room.keys, now, s.size if s.size == s.size else peak, out[AT_PAST:AT_DRAWS])
+    """`describe` of the one job in `jobs` for a clock that tells events one by one."""
+    describe(state[0], m, jobs[0], itself, now, runs, run, room)
+    for f in range(len(out)):
+        out[f] = room.out[f]
+
 
 @kernel
 def happened(s: Record, m: Lessons, rank: int, left_teach: bool, keys: np.ndarray) -> None:
@@ -95,14 +115,12 @@ def happened(s: Record, m: Lessons, rank: int, left_teach: bool, keys: np.ndarra
         write_keys(job, keys)
         wait_ended(m, keys, s.taught, s.now)
 
+
 @kernel
-def simulate(s: Record, job: Record, itself: int, now: float, runs: np.ndarray, run: np.ndarray, room: Room, peak: float) -> None:
-    """The waits of a job that comes last, by every simulation (PLANS), into `room.waits`."""
-    size = s.size if s.size == s.size else max(peak, job.procs)
-    entry = itself if itself >= 0 else s.entries
-    for plan in range(ALL_PLANS):
-        draw_future(room.future, s, runs, itself, now, plan, size)
-        room.waits[plan] = wait_in(room.future, job, run, entry, now, plan)
+def happened_now(state: np.ndarray, m: Lessons, rank: int, left_teach: bool, keys: np.ndarray) -> None:
+    """`happened` for a clock that tells events one by one."""
+    happened(state[0], m, rank, left_teach, keys)
+
 
 @kernel
 def describe_log(
@@ -116,15 +134,16 @@ def describe_log(
     runs: np.ndarray,
     room: Room,
     out: np.ndarray,
+    taught: np.ndarray,
 ) -> None:
-    """The events (EVENT) from `first` to before `end`; each submission's features into the row of its entry."""
+    """The events (EVENT) from `first` to before `end`: features into the row of an entry, waits taught by event."""
     s = state[0]
     for e in range(first, end):
         i, now = events[e].entry, events[e].time
         if events[e].rank == SUBMIT:
-            job, into = requests[i], out[i]
-            describe(s, m, job, -1, now, runs, runs[i], room, into)
-            simulate(s, job, -1, now, runs, runs[i], room, m.numbers[PEAK])
-            see_draws(room.waits, into[AT_DRAWS:])
+            describe(s, m, requests[i], -1, now, runs, runs[i], room)
+            for f in range(len(room.out)):
+                out[i, f] = room.out[f]
         tell(s, requests, events[e])
         happened(s, m, events[e].rank, left_teach, room.keys)
+        taught[e] = s.taught

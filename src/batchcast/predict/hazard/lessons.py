@@ -90,7 +90,7 @@ def level_of(value: float, most: int) -> int:
     """The size class: 1 for up to 1, one more for every doubling; 0 unknown."""
     if not value > 0.0:
         return 0
-    return 1 + min(int(math.ceil(math.log2(max(value, 1.0)) - 1e-9)), most - 1)
+    return 1 + min(math.ceil(math.log2(max(value, 1.0)) - 1e-9), most - 1)
 
 
 @kernel

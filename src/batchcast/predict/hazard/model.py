@@ -16,7 +16,7 @@ BLOCK = 4096
 
 
 class Waits(NamedTuple):
-    """What is known of submissions at an instant: `waited` seconds, `ended` (bool: the wait is over), how much each counts."""
+    """What is known of submissions: seconds `waited`, whether the wait has `ended`, the `weight` of each."""
 
     waited: np.ndarray
     ended: np.ndarray
@@ -57,7 +57,12 @@ def fit(features: np.ndarray, waits: Waits, seed: int = 0) -> Hazard | None:
     starts = happened[job] & (bins == entered[job] - 1)
     weight = waits.weight[job]
     kept = starts | (np.random.default_rng(seed).random(len(job)) < PASSED_SHARE)
-    job, bins, starts, weight = job[kept], bins[kept], starts[kept], (weight / np.where(starts, 1.0, PASSED_SHARE))[kept]
+    job, bins, starts, weight = (
+        job[kept],
+        bins[kept],
+        starts[kept],
+        (weight / np.where(starts, 1.0, PASSED_SHARE))[kept],
+    )
     if not starts.any() or starts.all():
         return None
     ever = np.bincount(bins, weight, BINS)
