@@ -38,10 +38,10 @@ class Forecast:
     bin starts in it, from what the job meets: the queue and the running set against it, its user, recent waits, and
     the schedule simulated forward with run times drawn from `kernel`'s distributions given elapsed
     (hazard/features.py). It is fitted on the last `window` submissions, those still waiting as censored, a submission
-    `half_life` ago counting half; first after `first` submissions, then whenever half as many came again, at most `every`. Until the model has the
-    best CRPS of log(1 + wait) so far, the simulation's own curve or recent waits of the same queue and size answer:
-    whichever has. Every answer is corrected twice by what became of earlier ones: by the transform of the last 2,000
-    forecasts, and by one adaptive level a bound (hazard/promises.py).
+    `half_life` ago counting half; first after `first` submissions, then whenever half as many came again, at most
+    `every`. Until the model has the best CRPS of log(1 + wait) so far, the simulation's own curve or recent waits of
+    the same queue and size answer: whichever has. Every answer is corrected twice by what became of earlier ones: by
+    the transform of the last 2,000 forecasts, and by one adaptive level a bound (hazard/promises.py).
 
     The source is this project's study (docs/waits.md); discrete-time hazards: Singer & Willett, J. Educ. Statist. 18
     (1993); gradient boosting: Ke et al., NeurIPS 2017. Cost: 0.2 ms of features a submission, 10 s a fit.
@@ -60,7 +60,7 @@ class Forecast:
         window: int = 20000,
         half_life: float = 10000.0,
         first: int = 500,
-        every: int = 2500,
+        every: int = 5000,
         step: int = 250,
         seed: int = 0,
         cancelled: Cancelled = "count",
