@@ -14,6 +14,7 @@ from ..events.recorded import Forecasts
 from ..metrics.chances import identified_at, kept_by_window, log_crps
 from ..metrics.wait import BINS_S, good
 from ..predict.hazard.bins import ENDS_S, quantiles, reached
+from ..predict.protocol import SHORTEST
 
 AT_MISGUIDED = 0.04
 WINDOW = 5000
@@ -21,10 +22,13 @@ _RANGES = [int(np.flatnonzero(end == ENDS_S)[0]) for end in BINS_S]
 
 
 def crps_of(wait: np.ndarray, forecasts: Forecasts) -> np.ndarray:
-    """The CRPS (n,) of log(1 + wait) of each forecast: by its quantiles where it has a median, else by its point."""
-    if 0.5 in forecasts.levels:
-        return log_crps(wait, forecasts.levels, forecasts.quantiles)
-    return log_crps(wait, (0.5,), forecasts.points[:, None])
+    """The CRPS (n,) of log(1 + wait) of each forecast: by its quantiles where it has a median, else by its point.
+
+    One second is the shortest that a method may answer, so it counts as no wait.
+    """
+    has_median = 0.5 in forecasts.levels
+    values = forecasts.quantiles if has_median else forecasts.points[:, None]
+    return log_crps(wait, forecasts.levels if has_median else (0.5,), np.where(values <= SHORTEST, 0.0, values))
 
 
 def quick_score(forecasts: Forecasts, chances: np.ndarray | None, threshold: float) -> np.ndarray:

@@ -18,7 +18,8 @@ from .bins import BINS, ENDS_S, bin_of, quantiles, reached
 LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 RECENT = 2000
 EVERY = 25
-STEP = 0.005
+STEPS = (0.005, 0.005, 0.002, 0.002, 0.002, 0.005, 0.005)
+"""How far one outcome moves each level: the outer ones, which intervals rest on, faster."""
 MEMORY = 500.0
 """Over how many outcomes a way's score is averaged; one is chosen over another after `LEAST`."""
 LEAST = 20
@@ -75,7 +76,8 @@ class Promises:
         self.waited = np.zeros(RECENT)
         self.fate = np.full(RECENT, SPOILED, np.int8)
         self.count = 0
-        self.keeper = Keeper(LEVELS, STEP, 0.0, math.inf)
+        self.keeper = Keeper(LEVELS, 0.005, 0.0, math.inf)
+        self.keeper.step = np.array(STEPS)
         self.score = np.zeros(len(ways))
         self.outcomes = np.zeros(len(ways))
         self.transforms: list[np.ndarray] = []
