@@ -85,4 +85,4 @@ def likeliest_point(chances: np.ndarray) -> np.ndarray:
     best = np.argmax(np.diff(at, axis=1), axis=1)
     rows = np.arange(len(chances))
     middle = 0.5 * (at[rows, best] + at[rows, best + 1])
-    return np.maximum(quantiles(chances, middle[:, None])[:, 0], 1.0)
+    return np.asarray(np.maximum(quantiles(chances, middle[:, None])[:, 0], 1.0))

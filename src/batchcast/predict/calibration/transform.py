@@ -52,4 +52,4 @@ def kept_chances(curve: np.ndarray, chances: np.ndarray) -> np.ndarray:
     >>> kept_chances(GRID, np.array([0.25]))
     array([0.25])
     """
-    return np.interp(chances, GRID, curve)
+    return np.asarray(np.interp(chances, GRID, curve))

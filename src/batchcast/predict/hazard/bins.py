@@ -51,7 +51,7 @@ def reached(curves: np.ndarray, wait: np.ndarray) -> np.ndarray:
     left, right = _KNOTS[np.maximum(at - 1, 0)], _KNOTS[at]
     first = np.clip(1.0 + wait, 0.0, 1.0)
     share = np.where(at > 0, (np.log1p(np.maximum(wait, 0.0)) - left) / np.where(at > 0, right - left, 1.0), first)
-    return low + share * (high - low)
+    return np.asarray(low + share * (high - low))
 
 
 def quantiles(curves: np.ndarray, levels: np.ndarray) -> np.ndarray:

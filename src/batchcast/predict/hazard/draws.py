@@ -73,7 +73,7 @@ def run_of(row: np.ndarray, limit: float, elapsed: float, entry: int, draw: int,
 @inlined
 def whole(procs: float) -> int:
     """Processors as a whole number, at least 1."""
-    return np.int64(math.ceil(min(max(procs, 1.0), LARGEST)))
+    return math.ceil(min(max(procs, 1.0), LARGEST))
 
 
 @kernel

@@ -38,6 +38,8 @@ AT_PAST = AT_QUEUE + len(see_queue.NAMES)
 AT_DRAWS = AT_PAST + len(see_past.NAMES)
 SUBMISSIONS, WORK, STARTS, ENDS = range(4)
 ALL_PLANS = len(PLANS)
+MOST_SIMULATED = 5000
+"""Above so many queued and running jobs nothing is simulated: a draw costs some 2 microseconds a job."""
 
 
 class Room(NamedTuple):
@@ -70,7 +72,9 @@ def describe(
     queue_seen(s, job, itself, now, runs, room.sums, out[AT_QUEUE:AT_PAST])
     past_of(m, job, room.keys, now, s.size if s.size == s.size else peak, out[AT_PAST:AT_DRAWS])
     size = s.size if s.size == s.size else max(peak, job.procs)
-    for plan in range(ALL_PLANS):
+    room.waits[:] = np.nan
+    present = s.queue_end - s.queue_first + s.running_end - s.running_first
+    for plan in range(ALL_PLANS if present <= MOST_SIMULATED else 0):
         draw_future(room.future, s, runs, itself, now, plan, size)
         room.waits[plan] = wait_in(room.future, job, run, itself if itself >= 0 else s.entries, now, plan)
     see_draws(room.waits, out[AT_DRAWS:])

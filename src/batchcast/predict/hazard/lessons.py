@@ -82,7 +82,7 @@ def place_of(classes: np.ndarray, key: int) -> int:
     place = (mixed >> np.uint64(24)) & mask
     while classes[place].key != 0 and classes[place].key != key:
         place = (place + np.uint64(1)) & mask
-    return np.int64(place)
+    return int(place)
 
 
 @inlined
@@ -114,7 +114,8 @@ def key_of(kind: int, name: int, more: int) -> int:
     """One number a class; names are codes below 2^28, `more` below 2^28."""
     if name <= 0:
         return name
-    return ((np.int64(kind + 1) << 56) | (np.int64(name) << 28) | np.int64(more)) & np.int64(0x7FFFFFFFFFFFFFFF)
+    key: int = (np.int64(kind + 1) << 56) | (np.int64(name) << 28) | np.int64(more)
+    return key
 
 
 @kernel

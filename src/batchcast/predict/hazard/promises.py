@@ -102,12 +102,12 @@ class Promises:
         levels = self.keeper.asked(None)
         asked = np.concatenate([[0.0], np.clip(levels, 1e-4, 1.0 - 1e-4), [1.0]])
         asked = np.maximum.accumulate(asked + 1e-9 * np.arange(len(asked)))
-        return np.interp(kept_chances(self._transform(way), raw), asked / asked[-1], _ENDS)
+        return np.asarray(np.interp(kept_chances(self._transform(way), raw), asked / asked[-1], _ENDS))
 
     @staticmethod
     def bounds(chances: np.ndarray) -> np.ndarray:
         """Waits (7,) at LEVELS by promised chances (33,); what is below 0 s lies within the wait of 0 s."""
-        return quantiles(chances[None, :], _LEVELS[None, :])[0]
+        return np.asarray(quantiles(chances[None, :], _LEVELS[None, :])[0])
 
     def issue(self, number: int, now: float, curves: np.ndarray, chances: np.ndarray) -> None:
         """Submission `number` got these curves (ways, 33), NaN for a way that had none, and was promised `chances`."""

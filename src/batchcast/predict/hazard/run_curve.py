@@ -36,7 +36,8 @@ def reached(row: np.ndarray, limit: float, elapsed: float) -> float:
     for k in range(COUNT):
         value = min(np.float64(row[k]), top)
         if elapsed < value:
-            return level + (_LEVELS[k] - level) * (elapsed - below) / (value - below)
+            share: float = level + (_LEVELS[k] - level) * (elapsed - below) / (value - below)
+            return share
         below, level = value, _LEVELS[k]
     return level + (1.0 - level) * (elapsed - below) / (top - below) if top > below else 1.0
 
@@ -51,7 +52,8 @@ def at_level(row: np.ndarray, limit: float, wanted: float) -> float:
     for k in range(COUNT):
         value = min(np.float64(row[k]), top)
         if wanted < _LEVELS[k]:
-            return below + (value - below) * (wanted - level) / (_LEVELS[k] - level)
+            seconds: float = below + (value - below) * (wanted - level) / (_LEVELS[k] - level)
+            return seconds
         below, level = value, _LEVELS[k]
     return below + (top - below) * (wanted - level) / (1.0 - level)
 

@@ -86,8 +86,8 @@ def see_running(
             out[25] += 1.0
             out[26] += other.procs
         out[27] += 1.0 if elapsed <= 3600.0 else 0.0
-        push(heaps[0], k, by_limit, k, np.int64(min(other.procs, 5e8)))
-        push(heaps[1], k, by_forecast, k, np.int64(min(other.procs, 5e8)))
+        push(heaps[0], k, by_limit, k, int(min(other.procs, 5e8)))
+        push(heaps[1], k, by_forecast, k, int(min(other.procs, 5e8)))
     out[9] = out[9] / n if n > 0 else math.nan
     for place in range(6, 28):
         if place != 22:
