@@ -66,7 +66,7 @@ def classes(job):
 
 
 def seen(job, story, size):
-    """Every feature by name; `story` is what happened before: (time, kind, job) with `wait` in the job when it ended."""
+    """Every feature by name; `story` is what happened before: (time, kind, job), `wait` in the job once it started."""
     now = job["submit"]
     queue = [j for t, kind, j in story if kind == "submit" and not any(k != "submit" and o is j for _, k, o in story)]
     running = [j for t, kind, j in story if kind == "start" and not any(k == "end" and o is j for _, k, o in story)]
