@@ -21,10 +21,24 @@ def test_every_reason_that_can_be_made_has_its_rule_and_arrays_their_tasks() -> 
         follower.run("collect", "--once")
         jobs = make_reasons(lab)
         wanted = {jobs[name]: kind for name, kind in WANTED.items()}
+        if not lab.place.is_here:  # 24.11 calls drained nodes "May be reserved for other job", as reserved ones
+            wanted[jobs["drained"]] = Rule.RESERVATION
         lab.wait(lambda: wanted.items() <= rules(lab).items(), f"the rules {wanted}", 120)
         words = ("no answer until an administrator acts", "come first under this limit")
         lab.wait(lambda: all(w in _answers(follower, jobs) for w in words), f"answers with {words}")
         cancelled_together(lab, follower)
+
+
+def test_a_job_on_drained_nodes_has_no_answer_until_an_administrator_acts() -> None:
+    """Where nothing is reserved: 22.05 names the nodes, 24.11 says of them that they may be reserved."""
+    with Lab(nodes=2, cpus=2) as lab:
+        follower = Follower(lab, str(lab.root / "store.db"), HISTORY_DAYS="0.02", WAIT="recent_wait:need=1")
+        follower.run("collect", "--once")
+        lab.submit("-n1", "-t5", seconds=0.1)
+        lab.run("scontrol", "update", "nodename=n2", "state=drain", "reason=broken")
+        jobs = {"drained": lab.submit("-n1", "-t5", "-w", "n2", seconds=1)}
+        lab.wait(lambda: "ReqNodeNotAvail" in reasons(lab).get(jobs["drained"], ""), "Slurm's reason", 120)
+        lab.wait(lambda: "no answer until an administrator acts" in _answers(follower, jobs), "that answer", 120)
 
 
 WANTED = {
@@ -93,6 +107,7 @@ def cancelled_together(lab: Lab, follower: Follower) -> None:
     held = lab.submit("-n1", "-t5", "-H", seconds=1)
     follower.run("collect", "--once", "--quiet")
     lab.run("scancel", array, held)
+    lab.wait(lambda: _accounted(lab, array, held), "cancelled jobs in accounting")  # it hears seconds later
     lab.run("scontrol", "update", "nodename=n3", "state=resume")
     lab.stop("slurmctld")
     for path in (lab.root / "state").glob("job*"):  # slurmctld has forgotten, as it does after MinJobAge
@@ -100,6 +115,12 @@ def cancelled_together(lab: Lab, follower: Follower) -> None:
     lab.start_slurmctld()
     follower.run("collect", "--once", "--quiet")
     lab.wait(lambda: _ended(follower, held, array, odd), f"{len(odd)} tasks and a held job, cancelled", 60)
+
+
+def _accounted(lab: Lab, array: str, held: str) -> bool:
+    """Whether accounting has both, cancelled, the array with its tasks."""
+    rows = lab.run("sacct", "-aXnP", "-o", "jobid,state", "-j", f"{array},{held}").splitlines()
+    return {row.partition("|")[0].partition("[")[0] for row in rows if "CANCELLED" in row} == {f"{array}_", held}
 
 
 def _ended(follower: Follower, held: str, array: str, odd: list[int]) -> bool:
@@ -132,7 +153,7 @@ def as_stranger(lab: Lab, follower: Follower, *words: str) -> str:
     place.mkdir(mode=0o777)
     place.chmod(0o777)
     env = {**follower.env, "BATCHCAST_STORE": str(place / "s.db"), "HOME": str(place)}
-    user = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
+    user = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", *lab.place.rights]
     for verb in (("collect", "--once"), words):
         done = subprocess.run([*user, *BATCHCAST, *verb], env=env, capture_output=True, text=True, timeout=120,
                               check=False, cwd="/")  # fmt: skip

@@ -31,18 +31,17 @@ def command(listen: str | None, quiet: bool, as_json: bool, **flags: Any) -> Non
 
     settings = load({**flags, "listen": listen})
     stop = stop_on_signals()
-    server = Server(settings, settings["listen"], (lambda _: None) if quiet else say)
+    server = Server(settings, settings["listen"], say, quiet)
     say(f"answering from {settings.shown('store')} on {server.shown}")
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve, daemon=True)
     thread.start()
     if as_json:
         settings_shown = {"store": settings.shown("store"), "quiet": quiet}
         emit(document("serve", {}, settings_shown, [], [{"listening_on": server.shown}]))
         sys.stdout.flush()
     try:
-        while not stop(3600.0):
+        while thread.is_alive() and not stop(3600.0):
             pass
     finally:
-        server.shutdown()
+        server.stop()
         thread.join()
-        server.server_close()

@@ -10,10 +10,13 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from ..errors import BatchcastError, NoAnswer, Refused, Unreachable, UsageError
+from ..formats.sbatch import HEARD
 from ..units import parse_share
 from . import ask
 from .ask import Asker
 from .document import Said, document, dumps
+from .problem import problem
+from .queue import Queue
 from .settings import Settings
 from .when import parse_when
 
@@ -21,6 +24,10 @@ JOB_ID = re.compile(r"\d+(?:[_+]\d+)?")
 STATUS = ((Refused, 403), (NoAnswer, 404), (UsageError, 400), (Unreachable, 503))
 LONGEST = 2000
 MOST_JOBS = 100
+
+
+Given = Mapping[str, Sequence[str]]
+Answer = Callable[[Settings, Given, Asker, float], Said]
 
 
 class Reply(NamedTuple):
@@ -33,29 +40,51 @@ class Reply(NamedTuple):
 def reply(settings: Settings, target: str, asker: Asker, now: float | None = None) -> Reply:
     """The answer to GET `target` (path and query). Errors are documents too, with the next thing to try."""
     try:
-        if len(target) > LONGEST:
-            raise UsageError(f"the request is longer than {LONGEST} characters")
-        parts = urlsplit(target)
-        name = parts.path.rstrip("/")
-        if name not in PLACES:
-            raise _NoPlace(f"no {parts.path} (accepted: {', '.join(PLACES)})")
-        verb, accepted, answer = PLACES[name]
-        given = parse_qs(parts.query, keep_blank_values=True)
-        if strange := sorted(set(given) - set(accepted)):
-            raise UsageError(f"no parameter {strange[0]!r} (accepted: {', '.join(accepted) or 'none'})")
-        said = answer(settings, given, asker, time.time() if now is None else now)
+        verb, given, answer = _question(target)
+        answered = answer(settings, given, asker, time.time() if now is None else now)
     except BatchcastError as error:
-        status = next((code for kind, code in STATUS if isinstance(error, kind)), 500)
-        wrong = {"schema": "batchcast/error/1", "error": error.message, "try": error.hint, "exit_code": error.exit_code}
-        return Reply(status, dumps(wrong))
-    return Reply(200, dumps(document(verb, *said)))
+        return Reply(status_of(error), problem(status_of(error), error.message, error.hint, error.exit_code))
+    return Reply(200, dumps(document(verb, *answered)))
 
 
-class _NoPlace(NoAnswer):
-    """Nothing is served there."""
+def from_memory(settings: Settings, target: str, asker: Asker, queue: Queue) -> Reply | None:
+    """The answer to `/v1/start` where a queue in memory holds all of it, else None: no file, no lock, no wait."""
+    try:
+        _, given, _ = _question(target)
+        ids, user = _whose(given, asker)
+        answered = ask.from_memory(settings, queue, ids, user, asker, time.time())
+    except BatchcastError as error:
+        return Reply(status_of(error), problem(status_of(error), error.message, error.hint, error.exit_code))
+    return Reply(200, dumps(document("start", *answered), indent=None)) if answered else None
 
 
-def _start(settings: Settings, given: Mapping[str, Sequence[str]], asker: Asker, now: float) -> Said:
+def status_of(error: BatchcastError) -> int:
+    """The HTTP status of an error."""
+    return next((code for kind, code in STATUS if isinstance(error, kind)), 500)
+
+
+def _question(target: str) -> tuple[str, Mapping[str, Sequence[str]], Answer]:
+    """The verb, the parameters and who answers; UsageError for what is no question."""
+    if len(target) > LONGEST:
+        raise UsageError(f"the request is longer than {LONGEST} characters")
+    try:
+        parts = urlsplit(target)
+        given = parse_qs(parts.query, keep_blank_values=True, max_num_fields=MOST_JOBS + 10)
+    except ValueError as error:
+        raise UsageError(f"not an address: {error}", hint="/v1/start?job=42") from None
+    name = parts.path.rstrip("/")
+    if name not in PLACES:
+        raise NoAnswer(f"no {parts.path} (accepted: {', '.join(PLACES)})")
+    verb, accepted, answer = PLACES[name]
+    if strange := sorted(set(given) - set(accepted)):
+        raise UsageError(f"no parameter {strange[0]!r} (accepted: {', '.join(accepted) or 'none'})")
+    if any("\0" in value for values in given.values() for value in values):
+        raise UsageError("a zero byte is part of no name")
+    return verb, given, answer
+
+
+def _whose(given: Given, asker: Asker) -> tuple[list[str], str | None]:
+    """The jobs, and the user, that are asked about."""
     ids = [word for value in given.get("job", ()) for word in value.split(",")]
     for job_id in ids[: MOST_JOBS + 1]:
         _check_id(job_id)
@@ -64,10 +93,14 @@ def _start(settings: Settings, given: Mapping[str, Sequence[str]], asker: Asker,
     user = _one(given, "user") or (None if ids else asker.name)
     if not ids and user is None:
         raise UsageError("whose jobs? (accepted: job=ID, user=NAME)")
-    return ask.start(settings, ids, user, asker, now)
+    return ids, user
 
 
-def _walltime(settings: Settings, given: Mapping[str, Sequence[str]], asker: Asker, now: float) -> Said:
+def _start(settings: Settings, given: Given, asker: Asker, now: float) -> Said:
+    return ask.start(settings, *_whose(given, asker), asker, now)
+
+
+def _walltime(settings: Settings, given: Given, asker: Asker, now: float) -> Said:
     job, glob = _one(given, "job"), _one(given, "name")
     if (job is None) == (glob is None):
         raise UsageError("give one of job=ID, name=GLOB")
@@ -79,7 +112,7 @@ def _walltime(settings: Settings, given: Mapping[str, Sequence[str]], asker: Ask
     return ask.walltime(settings, job, glob, user or "", asker, parse_share(_one(given, "risk") or "5%"), now)
 
 
-def _report(settings: Settings, given: Mapping[str, Sequence[str]], asker: Asker, now: float) -> Said:
+def _report(settings: Settings, given: Given, asker: Asker, now: float) -> Said:
     account, partition = _one(given, "account"), _one(given, "partition")
     user = _one(given, "user") or (None if account or partition else asker.name)
     if not (user or account or partition):
@@ -87,20 +120,26 @@ def _report(settings: Settings, given: Mapping[str, Sequence[str]], asker: Asker
     return ask.report(settings, ask.Who(user, account, partition), *_span(given, now), asker, now)
 
 
-def _accuracy(settings: Settings, given: Mapping[str, Sequence[str]], asker: Asker, now: float) -> Said:
+def _accuracy(settings: Settings, given: Given, asker: Asker, now: float) -> Said:
     return ask.accuracy(settings, *_span(given, now), _one(given, "partition"), asker, now)
 
 
-def _health(settings: Settings, given: Mapping[str, Sequence[str]], asker: Asker, now: float) -> Said:
+def _test(settings: Settings, given: Given, asker: Asker, now: float) -> Said:
+    from .whatif import answer_options
+
+    return answer_options(settings, {name: _one(given, name) or "" for name in given}, asker, now)
+
+
+def _health(settings: Settings, given: Given, asker: Asker, now: float) -> Said:
     """The findings of `doctor` that need no daemon; the settings, with their places, are the operator's own."""
     from .checkup import store_findings
 
     return Said({}, {}, [], list(store_findings(settings)))
 
 
-Answer = Callable[[Settings, Mapping[str, Sequence[str]], Asker, float], Said]
 PLACES: dict[str, tuple[str, tuple[str, ...], Answer]] = {
     "/v1/start": ("start", ("job", "user"), _start),
+    "/v1/test": ("start", HEARD, _test),
     "/v1/walltime": ("walltime", ("job", "name", "user", "risk"), _walltime),
     "/v1/report": ("report", ("user", "account", "partition", "starttime", "endtime"), _report),
     "/v1/accuracy": ("accuracy", ("partition", "starttime", "endtime"), _accuracy),

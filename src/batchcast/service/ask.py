@@ -7,19 +7,20 @@ somebody without an identity gets such figures alone; root and whoever runs the 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ..errors import NoAnswer, Refused
 from ..store.issued import NOTHING
-from ..store.reader import Reader
+from ..store.reader import Reader, Row
 from ..units import format_duration
 from . import answers
 from .accuracy import accuracy as scores
 from .document import Said
 from .hidden import days_of_several, rounded, whole_days
-from .release import release
+from .queue import Queue, needs_store
+from .release import Release, release
 from .settings import Settings
 
 
@@ -93,24 +94,54 @@ def start(settings: Settings, ids: Sequence[str], user: str | None, asker: Asker
             partition: answers.track_record(site.reader, site.cluster, partition, method, since, least, now)
             for partition in {row["partition_id"] for row in rows}
         }
-        results = [
-            {
-                **answers.start_answer(row, now, release(site.reader, site.cluster, site.memory, row, now)),
-                **answers.shown(records[row["partition_id"]]),
-            }
-            for row in rows
-        ]
-        stale = answers.staleness(site.memory, now)
-        if all(r["method"] is None for r in results):
-            raise NoAnswer(f"no forecast has been issued for {', '.join(r['job_id'] for r in results[:5])} yet",
-                           hint="the collector issues one within an interval; "
-                           + "; ".join(stale or ["it is up to date"]))  # fmt: skip
-        if all(math.isnan(r["likely_wait_s"]) and r["grounds"] == NOTHING for r in results):
-            raise NoAnswer(
-                f"too little history on {site.cluster}: no job like {results[0]['job_id']} has started yet",
-                hint="ask again when some jobs have started; batchcast start --start shows Slurm's own estimate",
-            )
-        return Said({"cluster": site.cluster}, start_settings(settings, now), stale, results)
+        releases = {row["row"]: release(site.reader, site.cluster, site.memory, row, now) for row in rows}
+        return _said(settings, site.cluster, site.memory, rows, records, releases, now)
+
+
+def from_memory(
+    settings: Settings, queue: Queue, ids: Sequence[str], user: str | None, asker: Asker, now: float
+) -> Said | None:
+    """As `start`, from a queue held in memory, or None where it takes the store (to say why not, to look further)."""
+    hidden = is_private(settings, queue.memory) and not asker.sees_all
+    if hidden and (user is not None or asker.name is None) and asker.name != user:
+        return None
+    rows = queue.waiting(ids, user)
+    if hidden:
+        rows = [row for row in rows if row["user_id"] == asker.name]
+    if not rows or any(needs_store(row) for row in rows):
+        return None
+    least = settings["least_users"] if hidden else 1
+    records = {row["partition_id"]: queue.records.get((row["partition_id"], least), {}) for row in rows}
+    return _said(settings, queue.cluster, queue.memory, rows, records, {}, now)
+
+
+def _said(
+    settings: Settings,
+    cluster: str,
+    memory: dict[str, Any],
+    rows: Sequence[Row],
+    records: Mapping[str, dict[str, Any]],
+    releases: Mapping[int, Release | None],
+    now: float,
+) -> Said:
+    results = [
+        {
+            **answers.start_answer(row, now, releases.get(row["row"])),
+            **answers.shown(records[row["partition_id"]]),
+        }
+        for row in rows
+    ]
+    stale = answers.staleness(memory, now)
+    if all(r["method"] is None for r in results):
+        raise NoAnswer(f"no forecast has been issued for {', '.join(r['job_id'] for r in results[:5])} yet",
+                       hint="the collector issues one within an interval; "
+                       + "; ".join(stale or ["it is up to date"]))  # fmt: skip
+    if all(math.isnan(r["likely_wait_s"]) and r["grounds"] == NOTHING for r in results):
+        raise NoAnswer(
+            f"too little history on {cluster}: no job like {results[0]['job_id']} has started yet",
+            hint="ask again when some jobs have started; batchcast start --start shows Slurm's own estimate",
+        )
+    return Said({"cluster": cluster}, start_settings(settings, now), stale, results)
 
 
 def start_settings(settings: Settings, now: float) -> dict[str, Any]:

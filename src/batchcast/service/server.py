@@ -1,137 +1,133 @@
-"""The HTTP API on a unix socket or on loopback: read-only, for this machine only.
+"""The HTTP service on a unix socket or on loopback: for this machine only. Starlette answers, uvicorn serves.
 
-On a unix socket the kernel says who asks (SO_PEERCRED, unix(7)); on TCP nobody knows, so where jobs are private such
-a caller gets figures over several users and nothing else.
+On a unix socket the kernel says who asks (see `door`); on TCP nobody knows, so where jobs are private such a caller
+gets figures over several users and nothing else.
 """
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import os
-import pwd
 import socket
-import socketserver
 import stat
-import struct
 import threading
-from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ..errors import BatchcastError, InputError, UsageError
-from .api import Reply, reply
-from .ask import Asker
-from .document import dumps
+from .door import Door
 from .settings import Settings
 
-AT_ONCE = 16
-PATIENCE_S = 10
+CONNECT_S = 10
+LAST_ANSWERS_S = 10
+BACKLOG = 1024
 _ACCEPTED = "a path for a unix socket, 127.0.0.1:PORT, [::1]:PORT"
 
 
-class _Handler(BaseHTTPRequestHandler):
-    """One connection, one GET, one document."""
+class Server:
+    """Bound and listening once made; `serve` until `stop`, which lets what is being asked be answered."""
 
-    server_version, sys_version, protocol_version, timeout = "batchcast", "", "HTTP/1.0", PATIENCE_S
-    server: Any
+    def __init__(self, settings: Settings, listen: str, say: Callable[[str], None], quiet: bool = False) -> None:
+        self.settings, self.say, self.quiet = settings, say, quiet
+        self.door = Door(settings)
+        self.socket, self._owned = _given(), False
+        if self.socket is None:
+            self.socket, self._owned = _listening(listen), True
+        self.is_tcp = self.socket.family != socket.AF_UNIX
+        self.address: Any = self.socket.getsockname()
+        self._uvicorn = self._made()
 
-    def do_GET(self) -> None:
-        self._send(self._answer())
-
-    def do_HEAD(self) -> None:
-        self._send(self._answer(), body=False)
-
-    def _answer(self) -> Reply:
-        if self.server.is_tcp and not _is_here(self.headers.get("Host", "localhost")):
-            return _wrong(403, "this is asked by the name of another machine", "http://localhost, from this machine")
+    def _made(self) -> Any:
+        """uvicorn with our wire; imported here, since the rest of batchcast must not pay for it."""
         try:
-            return reply(self.server.settings, self.path, self.server.asker(self.connection))
-        except Exception as error:  # a defect must not cost the server
-            self.server.say(f"unexpected {type(error).__name__}: {error}")
-            return _wrong(500, f"unexpected {type(error).__name__}", "the server's own log")
+            import uvicorn
 
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What the library refuses by itself (another method, a broken request) as a document too."""
-        self._send(_wrong(code, message or "refused", "GET"), body=self.command != "HEAD")
-
-    def _send(self, answer: Reply, body: bool = True) -> None:
-        data = answer.body.encode()
-        self.send_response(answer.status)
-        self.send_header("Content-Type", "application/json; charset=utf-8")
-        self.send_header("Content-Length", str(len(data)))
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("X-Content-Type-Options", "nosniff")
-        self.end_headers()
-        if body:
-            self.wfile.write(data)
-
-    def address_string(self) -> str:
-        """Who asks, for the log."""
-        return self.server.asker(self.connection).name or "somebody"
-
-    def log_message(self, format: str, *args: Any) -> None:
-        self.server.say(f"{self.address_string()}: {format % args}")
-
-
-class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
-    """Bound and listening once made; `serve_forever` until `shutdown`. At most 16 requests at once, the others wait."""
-
-    allow_reuse_address, daemon_threads, request_queue_size = True, True, 64
-
-    def __init__(self, settings: Settings, listen: str, say: Callable[[str], None]) -> None:
-        self.settings, self.say = settings, say
-        self.address_family, address = _address(listen)
-        self.is_tcp = self.address_family != socket.AF_UNIX
-        self._room = threading.BoundedSemaphore(AT_ONCE)
-        if not self.is_tcp:
-            _clear(Path(address))
-        try:
-            super().__init__(address, _Handler)
-        except OSError as error:
-            raise InputError(
-                f"cannot listen on {listen}: {error.strerror}", hint=f"another place: --listen ({_ACCEPTED})"
-            ) from None
-        if not self.is_tcp:
-            os.chmod(address, 0o666)  # everybody may ask: who it is decides what is answered
+            from .web import application
+            from .wire import HEAD_BYTES, Wire
+        except ImportError as error:
+            raise InputError(f"serving needs {error.name}", hint="pip install 'batchcast[serve]'") from None
+        config = uvicorn.Config(
+            application(self.settings, self.door, self.say, quiet=self.quiet, is_tcp=self.is_tcp),
+            http=functools.partial(Wire, self.door),  # type: ignore[arg-type]
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            log_level="error",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            h11_max_incomplete_event_size=HEAD_BYTES,
+            timeout_graceful_shutdown=LAST_ANSWERS_S,
+        )
+        return uvicorn.Server(config)
 
     @property
     def shown(self) -> str:
         """Where it is reached."""
         if not self.is_tcp:
-            return str(self.server_address)
-        host, port = str(self.server_address[0]), self.server_address[1]
+            return str(self.address)
+        host, port = str(self.address[0]), self.address[1]
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
-    def asker(self, connection: socket.socket) -> Asker:
-        """Who is at the other end of a connection."""
-        if self.is_tcp:
-            return Asker(None)
-        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        _, uid, _ = struct.unpack("3i", credentials)
+    def serve(self) -> None:
+        """Answer until `stop`; gives the place back."""
         try:
-            name = pwd.getpwuid(uid).pw_name
-        except KeyError:
-            name = str(uid)
-        return Asker(name, sees_all=uid in (0, os.getuid()))
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        self._room.acquire()
-        super().process_request(request, client_address)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        try:
-            super().process_request_thread(request, client_address)
+            self._uvicorn.run(sockets=[self.socket])
         finally:
-            self._room.release()
+            self.close()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Somebody hung up, or sent nothing: no traceback for that."""
+    def stop(self) -> None:
+        """End `serve` once what is being asked has been answered; from any thread."""
+        self._uvicorn.should_exit = True
 
-    def server_close(self) -> None:
-        super().server_close()
-        if not self.is_tcp:
-            Path(str(self.server_address)).unlink(missing_ok=True)
+    def close(self) -> None:
+        """Give the place back; a socket that was handed in stays for the next server."""
+        assert self.socket is not None
+        self.socket.close()
+        if self._owned and not self.is_tcp:
+            Path(str(self.address)).unlink(missing_ok=True)
+
+
+@contextmanager
+def serving(settings: Settings, listen: str, say: Callable[[str], None], quiet: bool = False) -> Iterator[Server]:
+    """A server that answers, in a thread of its own, within the block."""
+    server = Server(settings, listen, say, quiet)
+    thread = threading.Thread(target=server.serve, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+        thread.join()
+
+
+def _given() -> socket.socket | None:
+    """The listening socket that systemd hands over (sd_listen_fds(3)), which outlives a restart of this process."""
+    if os.environ.get("LISTEN_PID") != str(os.getpid()) or os.environ.get("LISTEN_FDS") != "1":
+        return None
+    return socket.socket(fileno=3)
+
+
+def _listening(listen: str) -> socket.socket:
+    family, address = _address(listen)
+    if family == socket.AF_UNIX:
+        _clear(Path(address))
+    opened = socket.socket(family)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind(address)
+        if family == socket.AF_UNIX:
+            os.chmod(address, 0o666)  # everybody may ask: who it is decides what is answered
+        opened.listen(BACKLOG)
+    except OSError as error:
+        opened.close()
+        raise InputError(
+            f"cannot listen on {listen}: {error.strerror}", hint=f"another place: --listen ({_ACCEPTED})"
+        ) from None
+    return opened
 
 
 def _address(listen: str) -> tuple[socket.AddressFamily, Any]:
@@ -159,20 +155,7 @@ def _clear(path: Path) -> None:
     if not stat.S_ISSOCK(there.st_mode):
         raise InputError(f"{path} is there already and no socket", hint="another place: --listen PATH")
     with socket.socket(socket.AF_UNIX) as other:
-        other.settimeout(PATIENCE_S)
+        other.settimeout(CONNECT_S)
         if other.connect_ex(str(path)) == 0:
             raise BatchcastError(f"another server answers on {path}", hint="systemctl status batchcast-serve")
     path.unlink(missing_ok=True)
-
-
-def _is_here(host: str) -> bool:
-    """Whether a Host header names this machine: a web page elsewhere cannot make a browser ask here."""
-    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
-    try:
-        return name == "localhost" or ipaddress.ip_address(name.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
-def _wrong(status: int, what: str, hint: str) -> Reply:
-    return Reply(status, dumps({"schema": "batchcast/error/1", "error": what, "try": hint, "exit_code": 1}))

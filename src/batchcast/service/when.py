@@ -26,7 +26,10 @@ def parse_when(text: str, now: float | None = None) -> float:
     here = datetime.fromtimestamp(time.time() if now is None else now)
     if match := re.fullmatch(r"now(?:([+-]\d+)\s*(seconds?|minutes?|hours?|days?|weeks?)?)?", word):
         unit = (match[2] or "seconds").rstrip("s") + "s"
-        return (here + timedelta(**{unit: int(match[1] or 0)})).timestamp()
+        try:
+            return (here + timedelta(**{unit: int(match[1] or 0)})).timestamp()
+        except (OverflowError, ValueError):  # beyond the calendar
+            raise UsageError(f"not a time: {text[:40]!r} (accepted: years 1 to 9999, e.g. now-7days)") from None
     midnight = here.replace(hour=0, minute=0, second=0, microsecond=0)
     if word in _DAYS:
         return (midnight + timedelta(days=_DAYS[word])).timestamp()
@@ -37,7 +40,7 @@ def parse_when(text: str, now: float | None = None) -> float:
             hours, minutes, *seconds = (int(part) for part in word.split(":"))
             return midnight.replace(hour=hours, minute=minutes, second=seconds[0] if seconds else 0).timestamp()
         return datetime.fromisoformat(word).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):
         raise UsageError(
-            f"not a time: {text!r} (accepted: YYYY-MM-DD[THH:MM[:SS]], HH:MM, today, yesterday, now, now-7days)"
+            f"not a time: {text[:40]!r} (accepted: YYYY-MM-DD[THH:MM[:SS]], HH:MM, today, yesterday, now, now-7days)"
         ) from None

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
 from ..compiled import kernel
+from ..compiled.arrays import Record
 from ..job import JobRequest
 from ..predict.likeness.coder import Coder
-from ..predict.likeness.memory import CLASSES, FIELDS, Memory, grown, make_memory
+from ..predict.likeness.memory import CLASSES, FIELDS, Memory, Options, grown, make_memory
 from ..predict.likeness.steps import answer, ended, note, revised, started, submitted
 from ..predict.runtime.kernel import LEVELS, Kernel
 from ..schedule.advance import go_on
@@ -21,6 +21,7 @@ TICK = 101  # some more jobs were submitted
 EVERY = 20_000
 SLOTS = 4096  # places for unfinished jobs to begin with
 REASON, LEFT, ASKED = range(3)
+Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # the schedule's jobs and log, numbers and codes to ask
 
 
 def drive_kernel(
@@ -43,9 +44,9 @@ def drive_kernel(
     scratch = np.empty(1 + len(LEVELS) + 5)
     levels = np.array(LEVELS)
     while True:
-        told = (state.jobs, state.log, numbers, codes)
+        columns = (state.jobs, state.log, numbers, codes)
         reason = follow_schedule(
-            state.record, state.rules, told, memory, predictor.options, free, slot_of, at, levels, scratch
+            state.record, state.rules, columns, memory, predictor.options, free, slot_of, at, levels, scratch
         )
         if reason == NO_SLOT:
             memory, free = _more_slots(memory, at)
@@ -68,10 +69,19 @@ def _more_slots(memory: Memory, at: np.ndarray) -> tuple[Memory, np.ndarray]:
 
 @kernel
 def follow_schedule(
-    record: Any, rules: Any, told: Any, m: Any, o: Any, free: Any, slot_of: Any, at: Any, levels: Any, out: Any
+    record: np.ndarray,
+    rules: Record,
+    columns: Columns,
+    m: Memory,
+    o: Options,
+    free: np.ndarray,
+    slot_of: np.ndarray,
+    at: np.ndarray,
+    levels: np.ndarray,
+    out: np.ndarray,
 ) -> int:
     """Until the schedule is done, the log of decisions is full, or a place for an unfinished job is wanted."""
-    s, (jobs, log, numbers, codes) = record[0], told
+    s, (jobs, log, numbers, codes) = record[0], columns
     while True:
         if at[REASON] < 0:
             at[REASON] = go_on(record, rules)
@@ -84,7 +94,8 @@ def follow_schedule(
                     free[at[LEFT]] = slot_of[job]
                     at[LEFT] += 1
             s.logged = 0
-        reason, job = at[REASON], s.job
+        reason: int = at[REASON]
+        job = s.job
         if reason == NEEDS_PREDICTION:
             if at[LEFT] == 0:
                 return NO_SLOT
@@ -93,12 +104,12 @@ def follow_schedule(
             plan(m, o, slot_of[job], s.now, numbers[job], codes[job], levels, out, jobs[job])
             at[ASKED] += 1
         elif reason == JOB_OVERDUE:
-            it = jobs[job]
-            elapsed = s.now - it.start
+            entry = jobs[job]
+            elapsed = s.now - entry.start
             numbers[job, 0] = s.now
             note(m, 0, numbers[job], codes[job])
             again = revised(m, o, 0, slot_of[job], s.now, elapsed, levels, out)
-            it.planned = max(min(again, it.request), elapsed + 1.0)
+            entry.planned = max(min(again, entry.request), elapsed + 1.0)
         at[REASON] = -1
         if reason not in (NEEDS_PREDICTION, JOB_OVERDUE):
             return reason
@@ -107,9 +118,19 @@ def follow_schedule(
 
 
 @kernel
-def plan(m: Any, o: Any, slot: int, now: float, numbers: Any, codes: Any, levels: Any, out: Any, it: Any) -> None:
+def plan(
+    m: Memory,
+    o: Options,
+    slot: int,
+    now: float,
+    numbers: np.ndarray,
+    codes: np.ndarray,
+    levels: np.ndarray,
+    out: np.ndarray,
+    entry: Record,
+) -> None:
     """The answer for a job submitted now, within [1, request]; without a candidate the request."""
     note(m, slot, numbers, codes)
     n = answer(m, o, slot, -1, now, levels, out)
-    it.planned = max(min(out[0] if n > 0 else it.request, it.request), 1.0)
+    entry.planned = max(min(out[0] if n > 0 else entry.request, entry.request), 1.0)
     submitted(m, slot, numbers, codes)

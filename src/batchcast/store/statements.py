@@ -141,6 +141,22 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
     )
     .order_by(outcomes.c.id.desc())
     .limit(_("most")),
+    "late_forecasts": select(
+        forecasts.c.point_s, forecasts.c.levels, forecasts.c.quantiles_s, forecasts.c.grounds,
+        (_("until") - jobs.c.submit_time).label("outcome_s"), jobs.c.reason,
+    )
+    .select_from(forecasts.join(jobs, _AT_SUBMISSION))
+    .where(
+        _HERE,
+        jobs.c.open == 1,
+        jobs.c.start_time.is_(None),
+        forecasts.c.grounds != _("nothing"),
+        forecasts.c.as_of >= _("since"),
+        _("until") - jobs.c.submit_time > forecasts.c.point_s,
+        _if_given(jobs.c.partition_id, "partition"),
+    )
+    .order_by(forecasts.c.id)
+    .limit(_("most")),
     "latest_run": select(*JOB, jobs.c.state)
     .where(
         _HERE,

@@ -7,9 +7,7 @@ import json
 import os
 import socket
 import stat
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +16,10 @@ import pytest
 from batchcast.errors import BatchcastError, InputError, UsageError
 from batchcast.formats.sighting import Sighting, Site, Snapshot
 from batchcast.service import api
+from batchcast.service import server as service
 from batchcast.service.ask import Asker
 from batchcast.service.collector import Collector
+from batchcast.service.door import Peer
 from batchcast.service.server import Server
 from batchcast.service.settings import Settings, load
 from batchcast.store.database import Store
@@ -84,26 +84,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], Settings]
     return lambda private: found[private]
 
 
-@contextmanager
-def serving(settings: Settings, listen: str) -> Iterator[Server]:
-    server = Server(settings, listen, lambda _: None)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
 def get(server: Server, target: str, method: str = "GET", **headers: str) -> tuple[int, Any]:
     if server.is_tcp:
-        connection = http.client.HTTPConnection(*server.server_address[:2], timeout=10)
+        connection = http.client.HTTPConnection(*server.address[:2], timeout=10)
     else:
         connection = http.client.HTTPConnection("localhost", timeout=10)
         connection.sock = socket.socket(socket.AF_UNIX)
-        connection.sock.connect(str(server.server_address))
+        connection.sock.connect(str(server.address))
     connection.request(method, target, headers=headers)
     answer = connection.getresponse()
     body = answer.read().decode()
@@ -119,7 +106,7 @@ TARGETS = ["/v1/start?job=200", "/v1/start?user=user1", "/v1/walltime?job=200", 
 def test_every_question_has_the_document_of_json(made: Callable[[bool], Settings], listen: str, tmp_path: Path) -> None:
     if listen.startswith("[") and not socket.has_ipv6:
         pytest.skip("no IPv6 on this machine")
-    with serving(made(False), str(tmp_path / "api.sock") if listen == "unix" else listen) as server:
+    with service.serving(made(False), str(tmp_path / "api.sock") if listen == "unix" else listen, print) as server:
         for target in TARGETS:
             status, document = get(server, target)
             if target.startswith("/v1/walltime"):  # the store's clock stands at 1970: no job is recent enough
@@ -133,19 +120,19 @@ def test_every_question_has_the_document_of_json(made: Callable[[bool], Settings
 
 def test_the_socket_says_who_asks_and_goes_with_the_server(made: Callable[[bool], Settings], tmp_path: Path) -> None:
     path = tmp_path / "api.sock"
-    with serving(made(True), str(path)) as server:
+    with service.serving(made(True), str(path), print) as server:
         assert stat.S_ISSOCK(path.stat().st_mode)
-        seen: list[Asker] = []
-        ask, server.asker = server.asker, lambda c: seen.append(ask(c)) or seen[-1]  # type: ignore[method-assign]
+        seen: list[Peer] = []
+        peer, server.door.peer = server.door.peer, lambda c: seen.append(peer(c)) or seen[-1]  # type: ignore[method-assign]
         assert get(server, "/v1/start?user=user1")[0] == 200  # we run the service: we see everything
-        assert seen[0] == Asker(__import__("pwd").getpwuid(os.getuid()).pw_name, sees_all=True)
+        assert seen[0].asker == Asker(__import__("pwd").getpwuid(os.getuid()).pw_name, sees_all=True)
         with pytest.raises(BatchcastError, match="another server answers"):
             Server(made(True), str(path), print)
     assert not path.exists()
     stale = socket.socket(socket.AF_UNIX)
     stale.bind(str(path))
     stale.close()
-    with serving(made(True), str(path)) as server:
+    with service.serving(made(True), str(path), print) as server:
         assert get(server, "/v1/health")[0] == 200
 
 
@@ -207,12 +194,12 @@ def test_errors_teach(made: Callable[[bool], Settings], target: str, status: int
 
 
 def test_what_is_not_a_get_and_what_comes_from_elsewhere_is_refused(made: Callable[[bool], Settings]) -> None:
-    with serving(made(False), "127.0.0.1:0") as server:
-        assert get(server, "/v1/health", "POST")[0] == 501
+    with service.serving(made(False), "127.0.0.1:0", print) as server:
+        assert get(server, "/v1/health", "POST")[0] == 405
         assert get(server, "/v1/health", "HEAD") == (200, None)
         assert get(server, "/v1/health", Host="evil.example")[0] == 403
         assert get(server, "/v1/health", Host="localhost:8000")[0] == 200
-        with socket.create_connection(server.server_address[:2]) as rude:
+        with socket.create_connection(server.address[:2]) as rude:
             rude.sendall(b"\x00\xff junk\r\n\r\n")
             assert b"batchcast/error/1" in rude.recv(4096)
         assert get(server, "/v1/health")[0] == 200

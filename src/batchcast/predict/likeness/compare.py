@@ -23,11 +23,13 @@ from .memory import (
     STAMP,
     TOTAL,
     USER,
+    Memory,
+    Options,
 )
 
 
 @inlined
-def apart(a, b):
+def apart(a: float, b: float) -> tuple[float, float]:
     """How far two logarithms are from each other, and whether they differ: unknown equals unknown, and nothing else."""
     if a == b or (a != a and b != b):
         return 0.0, 0.0
@@ -35,7 +37,7 @@ def apart(a, b):
 
 
 @kernel
-def gather(m, o, slot):
+def gather(m: Memory, o: Options, slot: int) -> int:
     """Write the candidates of an unfinished job: differences, seconds, log seconds; how many.
 
     The last REACH finished of each of its classes when it was submitted, each once, newest first within a class.
@@ -73,7 +75,7 @@ def gather(m, o, slot):
 
 
 @inlined
-def add_scaled(m, n, ratio, terms):
+def add_scaled(m: Memory, n: int, ratio: float, terms: int) -> int:
     """The candidate before `n` a second time, its run time scaled by the ratio of the limits."""
     for t in range(terms):
         m.difference[n, t] = m.difference[n - 1, t]
@@ -84,7 +86,7 @@ def add_scaled(m, n, ratio, terms):
 
 
 @kernel
-def weigh(m, user, n):
+def weigh(m: Memory, user: int, n: int) -> float:
     """Weights of the n candidates, summing to one; the logarithm of what they were divided by."""
     terms = OWN + m.numbers[KNOWN_FIELDS]
     w, theta = m.candidate[2], m.sums[0]
@@ -111,12 +113,14 @@ def weigh(m, user, n):
 
 
 @kernel
-def likeness(m, slot, other):
+def likeness(m: Memory, slot: int, other: int) -> float:
     """theta . d between an unfinished job and a running one: both are the user's own, newest, of no age."""
     user = m.unfinished[slot].user
     job, theirs, theta, own = m.unfinished[slot], m.unfinished[other], m.theta[0], m.offset[user, 0]
     ratio, differs = apart(job.log_limit, theirs.log_limit)
-    exponent = (theta[LIMIT_RATIO] + own[LIMIT_RATIO]) * ratio + (theta[LIMIT_DIFFERS] + own[LIMIT_DIFFERS]) * differs
+    exponent: float = (theta[LIMIT_RATIO] + own[LIMIT_RATIO]) * ratio + (
+        theta[LIMIT_DIFFERS] + own[LIMIT_DIFFERS]
+    ) * differs
     ratio, differs = apart(job.log_procs, theirs.log_procs)
     exponent += (theta[PROCS_RATIO] + own[PROCS_RATIO]) * ratio + (theta[PROCS_DIFFER] + own[PROCS_DIFFER]) * differs
     exponent += (theta[APART] + own[APART]) * math.log(1.0 + abs(job.asked - theirs.asked) / 60.0)

@@ -6,7 +6,7 @@ import math
 
 from ...compiled import inlined, kernel
 from .compare import gather, weigh
-from .memory import KNOWN_FIELDS, OWN
+from .memory import KNOWN_FIELDS, OWN, Memory, Options
 from .ordered import sort
 
 FARTHEST = 10.0  # limits: runs beyond are as wrong as that
@@ -15,7 +15,7 @@ NO_LIMIT = 1e5  # seconds that count as one limit where none is known
 
 
 @inlined
-def scored(o, log_seconds, limit):
+def scored(o: Options, log_seconds: float, limit: float) -> float:
     """Where a run time stands on the axis of the score: a share of the limit, or log seconds."""
     if o.relative:
         scale = max(limit, 60.0) if limit == limit else NO_LIMIT
@@ -24,7 +24,7 @@ def scored(o, log_seconds, limit):
 
 
 @kernel
-def learn(m, o, slot, log_run):
+def learn(m: Memory, o: Options, slot: int, log_run: float) -> float:
     """Move theta, and the user's offset, one step against the gradient; the CRPS (NaN without two candidates).
 
     For weights w on sorted values t, CRPS = sum_j w_j |t_j - y| - 1/2 sum_jk w_j w_k |t_j - t_k| (Gneiting & Raftery
@@ -42,7 +42,7 @@ def learn(m, o, slot, log_run):
 
 
 @inlined
-def slopes(m, o, n, log_run, limit):
+def slopes(m: Memory, o: Options, n: int, log_run: float, limit: float) -> float:
     """Write the derivative of the CRPS in each weight; the CRPS."""
     value, w, g, order = m.candidate[1], m.candidate[2], m.candidate[3], m.order[0]
     y, mean = scored(o, log_run, limit), 0.0
@@ -62,7 +62,7 @@ def slopes(m, o, n, log_run, limit):
 
 
 @inlined
-def step(m, o, user, n):
+def step(m: Memory, o: Options, user: int, n: int) -> None:
     """AdaGrad (Duchi, Hazan & Singer 2011) on theta and on the user's offset, which shrinks a little each time."""
     w, g, theta, own, slope = m.candidate[2], m.candidate[3], m.theta, m.offset[user], m.sums[1]
     terms, mean = OWN + m.numbers[KNOWN_FIELDS], 0.0

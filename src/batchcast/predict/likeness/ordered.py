@@ -6,11 +6,11 @@ import math
 
 from ...compiled import inlined, kernel
 from .compare import likeness
-from .memory import BINS
+from .memory import BINS, Memory, Options
 
 
 @kernel
-def sort(m, n):
+def sort(m: Memory, n: int) -> None:
     """The n candidates in ascending order of log seconds: counted into bins, then each bin by insertion. O(n)."""
     value, order, bin_of, bins = m.candidate[1], m.order[0], m.order[1], m.bins
     bins[:] = 0
@@ -36,7 +36,7 @@ def sort(m, n):
 
 
 @kernel
-def censor(m, o, slot, itself, now, n, log_sum):
+def censor(m: Memory, o: Options, slot: int, itself: int, now: float, n: int, log_sum: float) -> None:
     """Let the user's running jobs move weight from the candidates they have outlived to longer ones.
 
     Efron 1967: a censored observation's mass goes to the right of where it was censored, in proportion to what stands
@@ -63,18 +63,20 @@ def censor(m, o, slot, itself, now, n, log_sum):
 
 
 @inlined
-def quantile(m, n, level):
+def quantile(m: Memory, n: int, level: float) -> float:
     """The smallest candidate with at least `level` of the weight at or below it."""
-    below = 0.0
+    below, last = 0.0, n - 1
     for a in range(n):
         below += m.candidate[2, m.order[0, a]]
         if below >= level - 1e-12:
-            return m.candidate[0, m.order[0, a]]
-    return m.candidate[0, m.order[0, n - 1]]
+            last = a
+            break
+    seconds: float = m.candidate[0, m.order[0, last]]
+    return seconds
 
 
 @kernel
-def quantile_left(m, n, elapsed, level):
+def quantile_left(m: Memory, n: int, elapsed: float, level: float) -> float:
     """The same among the candidates longer than `elapsed`; NaN where there is none."""
     left = 0.0
     for j in range(n):
@@ -82,7 +84,8 @@ def quantile_left(m, n, elapsed, level):
             left += m.candidate[2, j]
     if left <= 0.0:
         return math.nan
-    below, last = 0.0, math.nan
+    below = 0.0
+    last: float = math.nan
     for a in range(n):
         j = m.order[0, a]
         if m.candidate[0, j] > elapsed:

@@ -1,0 +1,111 @@
+"""Who stands at the door, and how much each may ask at once: the service belongs to all users, not to the loudest.
+
+On a unix socket the kernel says who asks (SO_PEERCRED, unix(7)). On loopback nobody knows. A proxy that the site names
+(`proxy_from`: a unix user, or an address) may say for whom it asks (`proxy_header`); from anybody else that header
+means nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import socket
+import struct
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+from .ask import Asker
+from .settings import Settings
+
+CONNECTIONS_EACH, CONNECTIONS_OF_A_PROXY = 64, 512
+RATE, BURST = 20.0, 120.0
+MOST_BUCKETS = 10_000
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
+
+
+class Peer(NamedTuple):
+    """The other end of a connection: who it is, and whether it may speak for others."""
+
+    asker: Asker
+    is_proxy: bool
+    key: str
+
+
+class Door:
+    """Connections and requests counted by user. One event loop uses it; no locks."""
+
+    def __init__(self, settings: Settings, now: Callable[[], float] = time.monotonic) -> None:
+        self.settings, self._now = settings, now
+        self._open: Counter[str] = Counter()
+        self._buckets: dict[str, tuple[float, float]] = {}
+        self.refused: Counter[str] = Counter()
+
+    def peer(self, connection: socket.socket) -> Peer:
+        """Who is at the other end."""
+        trusted = self.settings["proxy_from"] if self.settings["proxy_header"] else ""
+        if connection.family != socket.AF_UNIX:
+            address = str(connection.getpeername()[0])
+            return Peer(Asker(None), bool(trusted) and trusted == address, "proxy" if trusted == address else "")
+        uid, name = peer_of(connection)
+        if trusted and trusted == name:
+            return Peer(Asker(None), True, "proxy")
+        return Peer(Asker(name, sees_all=uid in (0, os.getuid())), False, name)
+
+    def spoken_for(self, peer: Peer, header: str | None) -> Asker:
+        """The asker of one request: a trusted proxy's user, else whoever holds the connection."""
+        if not peer.is_proxy or header is None or not _NAME.fullmatch(header):
+            return peer.asker
+        return Asker(header)
+
+    def enter(self, peer: Peer) -> bool:
+        """Count a connection in; false, and not counted, where its user has enough of them."""
+        most = CONNECTIONS_OF_A_PROXY if peer.is_proxy or not peer.key else CONNECTIONS_EACH
+        if self._open[peer.key] >= most:
+            self.refused["connections"] += 1
+            return False
+        self._open[peer.key] += 1
+        return True
+
+    def leave(self, peer: Peer) -> None:
+        """Count a connection out."""
+        self._open[peer.key] -= 1
+        if self._open[peer.key] <= 0:
+            del self._open[peer.key]
+
+    def wait_for(self, asker: Asker) -> float:
+        """Seconds until this user may ask again; 0: now, and it is counted (a bucket of 120, 20 more each second).
+
+        Nobody known and whoever may see everything are not limited here: the first only by connections.
+        """
+        if asker.name is None or asker.sees_all:
+            return 0.0
+        now = self._now()
+        left, at = self._buckets.get(asker.name, (BURST, now))
+        left = min(BURST, left + (now - at) * RATE)
+        if left < 1.0:
+            self.refused["rate"] += 1
+            return (1.0 - left) / RATE
+        if len(self._buckets) >= MOST_BUCKETS:
+            full_again = [name for name, (_, at) in self._buckets.items() if now - at > BURST / RATE]
+            for name in full_again:
+                del self._buckets[name]
+        self._buckets[asker.name] = (left - 1.0, now)
+        return 0.0
+
+    @property
+    def open(self) -> int:
+        """Connections open now."""
+        return self._open.total()
+
+
+def peer_of(connection: socket.socket) -> tuple[int, str]:
+    """The user id and name the kernel gives for the other end of a unix socket."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    uid = int(struct.unpack("3i", credentials)[1])
+    try:
+        return uid, pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return uid, str(uid)

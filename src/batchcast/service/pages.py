@@ -1,0 +1,7 @@
+from __future__ import annotations
+
+from typing import Any
+
+
+def routes() -> list[Any]:
+    return []

@@ -1,0 +1,134 @@
+"""The waiting jobs as of the collector's last word, held in memory: an answer then costs no question to the store.
+
+Everything in it comes from the store and is thrown away when that has changed; nothing is remembered beyond it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..formats.reasons import Rule, rule
+from ..store.place import sqlite_path
+from ..store.reader import Reader, Row
+from . import answers
+from .settings import Settings
+
+LOOK_EVERY_S = 1.0
+ASK_EVERY_S = 5.0
+RECORDS_FOR_S = 300.0
+_AFTER_OTHERS = (Rule.LIMIT, Rule.RESERVATION)
+
+
+@dataclass(slots=True)
+class Queue:
+    """One cluster's waiting jobs with their forecasts, and the track record of each partition."""
+
+    cluster: str
+    memory: dict[str, Any]
+    rows: list[Row]
+    records: dict[tuple[str | None, int], dict[str, Any]]
+    version: object
+    by_id: dict[str, list[Row]] = field(default_factory=dict)
+    by_user: dict[str, list[Row]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            job_id = str(row["job_id"])
+            array = job_id.partition("_")[0]
+            for name in {job_id, array}:
+                self.by_id.setdefault(name, []).append(row)
+            self.by_user.setdefault(row["user_id"] or "", []).append(row)
+
+    def waiting(self, ids: Sequence[str], user: str | None) -> list[Row]:
+        """As `Reader.waiting`."""
+        if not ids:
+            return self.rows if user is None else self.by_user.get(user, [])
+        rows = {row["row"]: row for job_id in ids for row in self.by_id.get(job_id, ())}
+        chosen = [row for row in rows.values() if user is None or row["user_id"] == user]
+        return sorted(chosen, key=lambda row: (row["submit_time"], row["row"]))
+
+
+def needs_store(row: Row) -> bool:
+    """Whether what holds this job back must be asked from the store: others hold a limit, or a reservation."""
+    return rule(row["reason"] or "") in _AFTER_OTHERS
+
+
+class Standing:
+    """The newest `Queue` of a store, read anew in a thread when the store has changed. One event loop uses it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._queue: Queue | None = None
+        self._looked = -1e300
+        self._at_work: asyncio.Task[Queue] | None = None
+        self._records: dict[str, tuple[float, dict[tuple[str | None, int], dict[str, Any]]]] = {}
+
+    async def queue(self) -> Queue:
+        """What waits. While a newer one is being read, the last one answers; one errors where the store does."""
+        now = time.monotonic()
+        if self._queue is not None and now - self._looked < LOOK_EVERY_S:
+            return self._queue
+        if self._at_work is None:
+            self._at_work = asyncio.create_task(asyncio.to_thread(self._newest))
+            self._at_work.add_done_callback(self._done)
+        if self._queue is not None and now - self._looked < 3 * LOOK_EVERY_S:
+            return self._queue
+        return await asyncio.shield(self._at_work)
+
+    def version(self) -> object | None:
+        """What changes with the store; None before it was read."""
+        return None if self._queue is None else self._queue.version
+
+    def _done(self, task: asyncio.Task[Queue]) -> None:
+        self._at_work = None
+        if not task.cancelled() and task.exception() is None:
+            self._queue, self._looked = task.result(), time.monotonic()
+        else:
+            self._queue = None
+
+    def _newest(self) -> Queue:
+        version = self._version()
+        if self._queue is not None and self._queue.version == version:
+            return self._queue
+        reader = Reader(self.settings["store"])
+        try:
+            return self._read(reader, version)
+        finally:
+            reader.close()
+
+    def _read(self, reader: Reader, version: object) -> Queue:
+        cluster = answers.choose_cluster(reader, self.settings["cluster"] or None)
+        memory = reader.memory(cluster)
+        method = answers.answering_method(memory)
+        rows = reader.waiting(cluster, method)
+        at, records = self._records.get(cluster, (-1e300, {}))
+        parts = {row["partition_id"] for row in rows}
+        if time.monotonic() - at > RECORDS_FOR_S or {p for p, _ in records} < parts:
+            now = time.time()
+            records = {
+                (part, least): answers.track_record(
+                    reader, cluster, part, method, now - answers.TRACK_RECORD_S, least, now
+                )
+                for part in parts
+                for least in {1, int(self.settings["least_users"])}
+            }
+            self._records[cluster] = (time.monotonic(), records)
+        return Queue(cluster, memory, rows, records, version)
+
+    def _version(self) -> object:
+        """Something else after each change of the store: an SQLite file's state, or the time in steps."""
+        path = sqlite_path(self.settings["store"])
+        if path is None:
+            return int(time.monotonic() // ASK_EVERY_S)
+        found: list[tuple[int, int, int] | None] = []
+        for name in (path, path.with_name(path.name + "-wal")):
+            try:
+                state = name.stat()
+                found.append((state.st_ino, state.st_size, state.st_mtime_ns))
+            except OSError:
+                found.append(None)
+        return tuple(found)

@@ -1,0 +1,237 @@
+"""The application that Starlette runs: the API under /v1, the pages beside it, one log line for each request."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import ipaddress
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ..errors import BatchcastError, NoAnswer
+from . import api
+from .ask import Asker
+from .door import Door
+from .lanes import Lanes, TooLong, TooMany
+from .metrics import Measures
+from .openapi import description
+from .pages import routes as page_routes
+from .problem import PROBLEM, problem
+from .queue import Standing
+from .settings import Settings
+
+HEAVY = ("/v1/report", "/v1/accuracy", "/v1/health", "/v1/test")
+SAME_FOR_S = 60.0
+HEALTH_FOR_S = 60.0
+
+
+class Service:
+    """What the handlers share: settings, door, lanes, the standing queue, the measures."""
+
+    def __init__(self, settings: Settings, door: Door, say: Callable[[str], None]) -> None:
+        self.settings, self.door, self.say = settings, door, say
+        self.lanes = Lanes()
+        self.standing = Standing(settings)
+        self.measures = Measures()
+        self.stopping = False
+        self._health: tuple[float, api.Reply] | None = None
+
+    def asker(self, request: Request) -> Asker:
+        """Who asks, by the connection, or by what a named proxy says."""
+        header = self.settings["proxy_header"]
+        return self.door.spoken_for(request.scope["state"]["peer"], request.headers.get(header) if header else None)
+
+    async def reply(self, target: str, asker: Asker) -> api.Reply:
+        """A question of the API, in the lane that it belongs to."""
+        path = target.partition("?")[0].rstrip("/")
+        user = asker.name or ""
+        if path == "/v1/health" and self._health and time.monotonic() - self._health[0] < HEALTH_FOR_S:
+            return self._health[1]
+        if path in HEAVY:
+            answer = await self.lanes.heavy.run(user, lambda: api.reply(self.settings, target, asker))
+            if target == "/v1/health":
+                self._health = (time.monotonic(), answer)
+            return answer
+        queue = None
+        if path == "/v1/start":
+            with contextlib.suppress(BatchcastError):
+                queue = await self.standing.queue()
+            if queue is not None and (here := api.from_memory(self.settings, target, asker, queue)):
+                return here
+        return await self.lanes.quick.run(user, lambda: api.reply(self.settings, target, asker))
+
+
+def application(settings: Settings, door: Door, say: Callable[[str], None], *, quiet: bool, is_tcp: bool) -> ASGIApp:
+    """The whole application: limits and log around the routes."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[dict[str, Any]]:
+        app.state.service = Service(settings, door, say)
+        yield {"service": app.state.service}
+
+    inner = Starlette(
+        routes=[
+            Route("/v1/openapi.json", _openapi, methods=["GET"]),
+            Route("/metrics", _metrics, methods=["GET"]),
+            Mount("/v1", routes=[Route("/{rest:path}", _answer, methods=["GET"])]),
+            *page_routes(),
+        ],
+        lifespan=lifespan,
+        exception_handlers={404: _unknown, 405: _method},
+    )
+    return _Around(inner, door, say, quiet, is_tcp)
+
+
+async def _answer(request: Request) -> Response:
+    service: Service = request.state.service
+    asker = service.asker(request)
+    target = _target(request)
+    tag = _tag(service, target, asker)
+    if tag is not None and tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers={"ETag": tag})
+    answer = await service.reply(target, asker)
+    kind = "application/json" if answer.status == 200 else PROBLEM
+    headers = {"ETag": tag} if tag is not None and answer.status == 200 else {}
+    return Response(answer.body, answer.status, headers, kind)
+
+
+def _tag(service: Service, target: str, asker: Asker) -> str | None:
+    """A weak mark: the same question by the same person of the same store, within a minute, says the same."""
+    version = service.standing.version()
+    if version is None:
+        return None
+    what = f"{target}|{asker.name}|{asker.sees_all}|{version}|{time.time() // SAME_FOR_S}"
+    return f'W/"{hashlib.blake2s(what.encode(errors="replace"), digest_size=12).hexdigest()}"'
+
+
+def _target(request: Request) -> str:
+    query = request.scope["query_string"]
+    path: str = request.scope["raw_path"].decode("ascii", "replace")
+    return f"{path}?{query.decode('ascii', 'replace')}" if query else path
+
+
+async def _openapi(request: Request) -> Response:
+    return Response(description(), media_type="application/json")
+
+
+async def _metrics(request: Request) -> Response:
+    service: Service = request.state.service
+    text = await service.lanes.heavy.run("metrics", lambda: service.measures.text(service.settings, service.door))
+    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+async def _unknown(request: Request, _: Exception) -> Response:
+    places = ", ".join([*api.PLACES, "/v1/openapi.json", "/metrics", "/"])
+    return Response(problem(404, f"no {request.url.path[:80]}", f"accepted: {places}", 3), 404, media_type=PROBLEM)
+
+
+async def _method(request: Request, error: Exception) -> Response:
+    allowed = getattr(error, "headers", None) or {}
+    words = problem(405, f"{request.method} changes nothing here", "GET", 2)
+    return Response(words, 405, allowed, PROBLEM)
+
+
+class _Around:
+    """Host, rate, time and log around every request; a defect costs its own answer and is said."""
+
+    def __init__(self, inner: Starlette, door: Door, say: Callable[[str], None], quiet: bool, is_tcp: bool) -> None:
+        self.inner, self.door, self.say, self.quiet, self.is_tcp = inner, door, say, quiet, is_tcp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.inner(scope, receive, send)
+            return
+        begun, status = time.perf_counter(), 0
+        request = Request(scope)
+        asker = self._asker(request)
+
+        async def noted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], *_ALWAYS]
+            await send(message)
+
+        try:
+            refusal = self._refusal(request, asker)
+            if refusal is not None:
+                await refusal(scope, receive, noted)
+            else:
+                await self.inner(scope, receive, noted)
+        except (TooMany, TooLong) as error:
+            code = 429 if isinstance(error, TooMany) else 503
+            if not status:
+                await _document(code, error.message, error.hint)(scope, receive, noted)
+        except BatchcastError as error:
+            if not status:
+                code = api.status_of(error) if not isinstance(error, NoAnswer) else 404
+                await _document(code, error.message, error.hint)(scope, receive, noted)
+        except Exception as error:  # a defect must not cost the server
+            self.say(f"error user={asker.name or '-'} path={scope['path']!r} {type(error).__name__}: {error}")
+            if not status:
+                words = _document(500, f"unexpected {type(error).__name__}", "the server's own log")
+                await words(scope, receive, noted)
+        finally:
+            took = time.perf_counter() - begun
+            scope["app"].state.service.measures.request(_place(scope["path"]), status, took) if "app" in scope else None
+            if not self.quiet or status >= 500:
+                self.say(
+                    f"user={asker.name or '-'} method={scope['method']} path={scope['path']!r} status={status} "
+                    f"ms={1000 * took:.1f}"
+                )
+
+    def _asker(self, request: Request) -> Asker:
+        header = self.door.settings["proxy_header"]
+        return self.door.spoken_for(request.scope["state"]["peer"], request.headers.get(header) if header else None)
+
+    def _refusal(self, request: Request, asker: Asker) -> Response | None:
+        """Why this is not even looked at."""
+        if self.is_tcp and not _is_here(request.headers.get("host", "localhost")):
+            return _document(403, "this is asked by the name of another machine", "http://localhost, from this machine")
+        if (seconds := self.door.wait_for(asker)) > 0:
+            response = _document(429, f"{asker.name} asks faster than anybody needs", "wait a second")
+            response.headers["Retry-After"] = str(int(seconds) + 1)
+            return response
+        return None
+
+
+_ALWAYS = [
+    (b"cache-control", b"private, no-cache"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"same-origin"),
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        b"form-action 'self'; frame-ancestors 'self'; base-uri 'none'",
+    ),
+]
+
+
+def _document(status: int, what: str, hint: str) -> Response:
+    return Response(problem(status, what, hint), status, media_type=PROBLEM)
+
+
+def _place(path: str) -> str:
+    """A path as a label: few values, whatever is asked for."""
+    parts = path.strip("/").split("/")
+    known = {place.strip("/") for place in api.PLACES}
+    return path.rstrip("/") if "/".join(parts) in known else f"/{parts[0]}" if parts[0] in _PLACES else "other"
+
+
+_PLACES = ("", "script", "accuracy", "cluster", "operators", "metrics", "assets", "jobs")
+
+
+def _is_here(host: str) -> bool:
+    """Whether a Host header names this machine: a web page elsewhere cannot make a browser ask here."""
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    try:
+        return name == "localhost" or ipaddress.ip_address(name.strip("[]")).is_loopback
+    except ValueError:
+        return False

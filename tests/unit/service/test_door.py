@@ -1,0 +1,246 @@
+"""One user cannot stop the others: connections, slow requests, floods, noise; and a proxy that may speak for users."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batchcast.formats.sighting import Sighting
+from batchcast.service import api, door, wire
+from batchcast.service.ask import Asker
+from batchcast.service.door import Door, Peer
+from batchcast.service.server import Server, serving
+from batchcast.service.settings import Settings, load
+from batchcast.store import clock_jobs, history
+from batchcast.store.database import Store
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
+NOBODY = __import__("pwd").getpwuid(65534).pw_name
+
+
+@pytest.fixture(scope="module")
+def settings() -> Iterator[Settings]:
+    """A private site with a waiting job of nobody's and one of bob's, and history."""
+    now = time.time()
+    with tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        store = Path(place) / "s.db"
+        opened = Store(str(store), create=True)
+        jobs = [
+            Sighting(str(100 + k), str(100 + k), now - 60, "PENDING", reason="Resources",
+                     asked={"user_id": (NOBODY, "bob")[k], "partition_id": "main", "job_name": f"secret-{k}"})
+            for k in range(2)
+        ]  # fmt: skip
+        with opened.begin() as connection:
+            history.take_in(connection, "c", jobs, now)
+            site = {"private": True, "partitions": {}}
+            clock_jobs.write_meta(connection, "c", site=site, cycle_at=now, told_until=now)
+        store.chmod(0o600)
+        yield load({"store": str(store), "listen": str(Path(place) / "api.sock"), "private": "yes"}, {})
+
+
+@pytest.fixture
+def server(settings: Settings) -> Iterator[Server]:
+    with serving(settings, settings["listen"], lambda _: None) as opened:
+        yield opened
+
+
+def connected(server: Server) -> socket.socket:
+    opened = socket.socket(socket.AF_UNIX)
+    opened.settimeout(30)
+    opened.connect(str(server.address))
+    return opened
+
+
+def rest(opened: socket.socket) -> bytes:
+    """All that comes until the server hangs up."""
+    taken = b""
+    while part := opened.recv(65536):
+        taken += part
+    return taken
+
+
+def status(server: Server, target: str, **headers: str) -> tuple[int, Any]:
+    connection = http.client.HTTPConnection("localhost", timeout=30)
+    connection.sock = connected(server)
+    connection.request("GET", target, headers=headers)
+    answer = connection.getresponse()
+    return answer.status, json.loads(answer.read() or b"null")
+
+
+def test_a_request_that_drips_in_is_ended_after_one_total_time(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "REQUEST_S", 0.3)
+    with connected(server) as slow:
+        try:
+            while True:  # every byte would start a clock anew that counts from the last one
+                slow.sendall(b"X")
+                if b"408" in _waiting(slow):
+                    break
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+    with connected(server) as silent:
+        assert b"408 Request Timeout" in rest(silent)
+    assert status(server, "/v1/start?job=100")[0] == 404  # no forecast yet: but it is answered
+
+
+def _waiting(slow: socket.socket) -> bytes:
+    slow.settimeout(0.01)
+    try:
+        return slow.recv(4096)
+    except TimeoutError:
+        return b""
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        b"\x00\xff junk\r\n\r\n",
+        b"GET /v1/start HTTP/9.9\r\nHost: localhost\r\n\r\n",
+        b"GET /v1/start HTTP/1.1\r\n\r\n",
+        b"GET  HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 100_000 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"A: b\r\n" * 20_000 + b"\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"POST /script HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"GET http://[::1/v1/start HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    ],
+)
+def test_noise_gets_a_4xx_or_the_end_and_costs_nobody_else(
+    server: Server, noise: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "REQUEST_S", 0.5)
+    with connected(server) as rude:
+        try:
+            rude.sendall(noise)
+            answer = rest(rude)
+        except (BrokenPipeError, ConnectionResetError):
+            answer = b""
+    assert answer == b"" or answer.split()[1][:1] == b"4", answer[:200]
+    assert status(server, "/v1/start?job=100")[0] == 404
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["/v1/report?starttime=now-99999999999days&user=x", "http://[::1/v1/start", "/v1/start?job=%00",
+     "/v1/report?user=%00", "/v1/accuracy?starttime=uts" + "9" * 400, "/v1/walltime?name=x&risk=nan",
+     "/v1/accuracy?starttime=0001-01-01", "/v1/accuracy?endtime=9999-12-31T23:59:59&starttime=9999-12-31"],
+)  # fmt: skip
+def test_absurd_questions_are_4xx_with_what_is_accepted(settings: Settings, target: str) -> None:
+    found = api.reply(settings, target, Asker("root", sees_all=True))
+    assert 400 <= found.status < 500, found.body
+    assert json.loads(found.body)["error"]
+
+
+VALUES = st.one_of(st.text(max_size=30), st.sampled_from(
+    ["100", "101", "bob", NOBODY, "secret*", "*", "%", "_", "now", "now-1days", "uts0", "c",
+     "main", "5%"]))  # fmt: skip
+NAMES = st.sampled_from(["job", "user", "name", "risk", "account", "partition", "starttime", "endtime", "x"])
+
+
+@given(
+    st.sampled_from([*api.PLACES, "/v1", "/v1/start/"]),
+    st.lists(st.tuples(NAMES, VALUES), max_size=4),
+    st.sampled_from([NOBODY, "bob", "eve", None]),
+)
+def test_no_question_is_a_500_or_shows_anothers_job(
+    settings: Settings, place: str, parts: list[tuple[str, str]], who: str | None
+) -> None:
+    from urllib.parse import urlencode
+
+    found = api.reply(settings, f"{place}?{urlencode(parts, errors='replace')}", Asker(who))
+    assert found.status < 500, found.body
+    others = {NOBODY: "secret-1", "bob": "secret-0"}.get(who or "", "secret-")
+    assert others not in json.dumps(json.loads(found.body).get("results", []))
+
+
+@as_root
+def test_the_connections_of_one_user_leave_room_for_others(server: Server) -> None:
+    hold = """
+import socket, sys
+open_ones = []
+for k in range(500):
+    s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
+    if k % 30 == 0: s.sendall(b"GET /v1/report HTT")
+    open_ones.append(s)
+last = open_ones[-1].recv(4096)
+print(last.split()[1].decode(), flush=True)
+sys.stdin.read()
+"""
+    command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c", hold]
+    with subprocess.Popen(
+        [*command, str(server.address)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as bob:
+        assert bob.stdout is not None
+        assert bob.stdout.readline().strip() == "429"
+        assert server.door.open == door.CONNECTIONS_EACH
+        assert status(server, "/v1/start?job=100")[0] == 404
+        bob.communicate("")
+
+
+def test_a_flood_is_told_to_wait_and_others_are_not() -> None:
+    at = [0.0]
+    guard = Door(load({}, {}), lambda: at[0])
+    asked = [guard.wait_for(Asker("bob")) for _ in range(200)]
+    assert asked[: int(door.BURST)] == [0.0] * int(door.BURST)
+    assert all(seconds > 0 for seconds in asked[int(door.BURST) :])
+    assert guard.wait_for(Asker("alice")) == 0.0
+    at[0] = 1.0
+    assert guard.wait_for(Asker("bob")) == 0.0
+
+
+def test_only_the_named_proxy_may_say_for_whom_it_asks() -> None:
+    guard = Door(load({"proxy_header": "X-Forwarded-User", "proxy_from": "www-data"}, {}))
+    proxy, bob = Peer(Asker(None), True, "proxy"), Peer(Asker("bob"), False, "bob")
+    assert guard.spoken_for(proxy, "alice") == Asker("alice")
+    assert guard.spoken_for(bob, "alice") == Asker("bob")
+    for wrong in ("", "a" * 99, "alice, root", "../x", None):
+        assert guard.spoken_for(proxy, wrong) == Asker(None)
+    assert not guard.spoken_for(proxy, "root").sees_all, "a header makes nobody an operator"
+
+
+@as_root
+def test_a_header_from_somebody_else_means_nothing(settings: Settings) -> None:
+    named = settings.replaced(proxy_header="X-Forwarded-User", proxy_from="www-data")
+    code = (
+        "import http.client,socket,sys\nc=http.client.HTTPConnection('localhost')\n"
+        "c.sock=socket.socket(socket.AF_UNIX)\n"
+        "c.sock.connect(sys.argv[1]);c.request('GET','/v1/start?user=bob',headers={'X-Forwarded-User':'bob'})\n"
+        "print(c.getresponse().status)"
+    )
+
+    def as_user(name: str, path: str) -> str:
+        import pwd
+
+        uid = str(pwd.getpwnam(name).pw_uid)
+        command = ["setpriv", f"--reuid={uid}", "--clear-groups", sys.executable, "-c", code, path]
+        return subprocess.run(command, capture_output=True, text=True, check=True, cwd="/").stdout.strip()
+
+    with serving(named, named["listen"], lambda _: None) as server:
+        assert as_user(NOBODY, str(server.address)) == "403"
+        assert as_user("www-data", str(server.address)) == "404"  # bob's: no forecast of it yet
+
+
+def test_health_is_worked_out_once_for_all(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    from batchcast.service import checkup
+
+    asked = []
+    findings = checkup.store_findings
+    monkeypatch.setattr(checkup, "store_findings", lambda s: asked.append(1) or findings(s))
+    for _ in range(5):
+        assert status(server, "/v1/health")[0] == 200
+    assert len(asked) == 1
