@@ -84,6 +84,19 @@ def finished() -> Select[Any]:
     )
 
 
+def _used() -> Select[Any]:
+    """What figures over many jobs are made of, and no column more."""
+    return select(
+        jobs.c.user_id, jobs.c.account, jobs.c.partition_id, jobs.c.job_name, jobs.c.submit_time, jobs.c.start_time,
+        jobs.c.end_time, jobs.c.status, jobs.c.req_time, jobs.c.req_procs, jobs.c.alloc_procs,
+    ).where(
+        _HERE,
+        _if_given(jobs.c.user_id, "user"),
+        _if_given(jobs.c.account, "account"),
+        _if_given(jobs.c.partition_id, "partition"),
+    )  # fmt: skip
+
+
 STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
     "memory": select(meta.c.name, meta.c.value).where(meta.c.cluster == _("cluster")),
     "clusters": select(meta.c.cluster).distinct().where(meta.c.cluster != "").order_by(meta.c.cluster),
@@ -187,6 +200,30 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
     .order_by(jobs.c.end_time.desc())
     .limit(_("most")),
     "clock_jobs": clock_jobs(),
+    "running_now": select(
+        *JOB, jobs.c.limit_now, jobs.c.state, forecasts.c.method, forecasts.c.point_s, forecasts.c.levels,
+        forecasts.c.quantiles_s, forecasts.c.basis, forecasts.c.grounds,
+    )
+    .select_from(
+        jobs.outerjoin(
+            forecasts,
+            and_(
+                forecasts.c.row == jobs.c.row,
+                forecasts.c.kind == "runtime",
+                forecasts.c.moment == "submit",
+                forecasts.c.method == _("method"),
+            ),
+        )
+    )
+    .where(_HERE, jobs.c.open == 1, jobs.c.start_time.is_not(None), _if_given(jobs.c.user_id, "user"))
+    .order_by(jobs.c.start_time, jobs.c.row),
+    "used": _used().where(jobs.c.end_time >= _("since"), jobs.c.end_time < _("until"), jobs.c.open == 0),
+    "still_open": _used().where(jobs.c.open == 1),
+    "nth_last_end": select(jobs.c.end_time)
+    .where(_HERE, jobs.c.open == 0, jobs.c.end_time.is_not(None))
+    .order_by(jobs.c.end_time.desc())
+    .limit(1)
+    .offset(_("most")),
     "running": select(
         func.count().filter(or_(jobs.c.user_id.is_(None), jobs.c.user_id != _("user"))).label("others"),
         func.sum(jobs.c.alloc_nodes).filter(jobs.c.user_id == _("user")).label("own_nodes"),
