@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -33,6 +34,8 @@ from .site import clock, myself, site_options, whoami
 @click.option("-d", "--dependency", help="With --test.")
 @click.option("-H", "--hold", is_flag=True, default=None, help="With --test.")
 @click.option("--ntasks-per-node", "ntasks_per_node", help="With --test.")
+@click.option("--within", metavar="SPAN", help="Exit code 1 unless every job's chance to start within it is enough.")
+@click.option("--chance", default="90%", show_default=True, metavar="SHARE", help="With --within: how high.")
 @click.option("-P", "--parsable2", is_flag=True, help="Columns parted by |, times as epoch seconds.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def command(
@@ -44,6 +47,8 @@ def command(
     store: str | None,
     scheduler: str | None,
     cluster: str | None,
+    within: str | None,
+    chance: str,
     parsable2: bool,
     as_json: bool,
     **asked: Any,
@@ -57,12 +62,14 @@ def command(
     from ..service.over_socket import answered
     from ..service.settings import load
 
+    asked_span = parse_within(within, chance) if within is not None else None
     settings = load({"store": store, "scheduler": scheduler, "cluster": cluster})
     now = time.time()
     if script is not None:
-        from ..service.whatif import answer_script
+        from ..service.whatif import answer_options, options_of
 
-        reply = answer_script(settings, script, asked, now, myself())
+        options = options_of(script, asked)
+        reply = answered(settings, "test", options, lambda: answer_options(settings, options, myself(), now))
     else:
         user = user or (None if job_ids and not me else whoami())
         try:
@@ -74,18 +81,72 @@ def command(
             reply = start(settings, job_ids, user, error.message, now)
     if as_json:
         emit(document("start", *reply))
-        return
-    for note in reply.warnings:
-        say(note)
-    if parsable2:
-        print_parsable(reply.results)
-        return
-    _print(reply.results, now, slurm)
+    else:
+        for note in reply.warnings:
+            say(note)
+        if parsable2:
+            print_parsable(reply.results)
+        else:
+            _print(reply.results, now, slurm)
+    if asked_span is not None:
+        _judge(reply.results, *asked_span)
+
+
+def parse_within(within: str, chance: str) -> tuple[float, float]:
+    """`--within` in seconds and `--chance` as a share; UsageError with the forms that are accepted.
+
+    >>> parse_within("2h", "80%"), parse_within("10m", "0.5")
+    ((7200.0, 0.8), (600.0, 0.5))
+    """
+    from ..errors import UsageError
+    from ..units import parse_span
+
+    span = parse_span(within)
+    if not 0 < span <= 86400.0:
+        raise UsageError(f"--within: {within!r} (accepted: a span above 0 s and up to a day: 30m, 2h, 1d)")
+    number = chance.strip().removesuffix("%")
+    try:
+        share = float(number) / (100.0 if chance.strip().endswith("%") else 1.0)
+    except ValueError:
+        share = math.nan
+    if not 0 < share <= 1:
+        raise UsageError(f"--chance: {chance!r} (accepted: 80% or 0.8, above 0 and up to 100%)")
+    return span, share
+
+
+def chance_within(result: Mapping[str, Any], span: float) -> float:
+    """The chance of a start within a span, linear between those of an answer (10 min, 1 h, 4 h, 1 day); NaN unknown.
+
+    >>> chance_within({"chance_within_10_min": 0.2, "chance_within_1_hour": 0.4, "chance_within_4_hours": 0.7,
+    ...                "chance_within_1_day": 1.0}, 2100.0)
+    0.30000000000000004
+    """
+    before, reached = 0.0, 0.0
+    for name, until in (("10_min", 600.0), ("1_hour", 3600.0), ("4_hours", 14400.0), ("1_day", 86400.0)):
+        known = result.get(f"chance_within_{name}")
+        at = math.nan if known is None else float(known)
+        if span <= until:
+            return reached + (at - reached) * (span - before) / (until - before)
+        before, reached = until, at
+    return math.nan
+
+
+def _judge(results: Sequence[Mapping[str, Any]], span: float, share: float) -> None:
+    """Say, on stderr, each job's chance to start in time, and end with 1 unless all are as high as asked."""
+    from ..units import format_duration
+
+    enough = True
+    for r in results:
+        chance = chance_within(r, span)
+        enough &= chance >= share
+        words = "unknown" if chance != chance else f"{chance:.0%}"
+        say(f"{r['job_id']}: chance to start within {format_duration(span)}: {words} (asked: {share:.0%})")
+    if not enough:
+        click.get_current_context().exit(1)
 
 
 def _print(results: Sequence[Mapping[str, Any]], now: float, slurm: bool) -> None:
     """The table; tasks of one array with the same answer share a line."""
-    from ..units import format_duration
 
     slurm = slurm or results[0]["method"] is None
     groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
@@ -98,16 +159,25 @@ def _print(results: Sequence[Mapping[str, Any]], now: float, slurm: bool) -> Non
     for basis in dict.fromkeys(r["basis"] for r in results):
         click.echo(f"basis: {basis}")
     for part, r in {r["partition"]: r for r in results}.items():
-        if r["track_record_forecasts"]:
-            cover = r["track_record_coverage_90"]
-            held = f"{cover:.0%} started by the 90 % time, " if cover is not None and cover == cover else ""
-            within = format_duration(r["track_record_median_ae_s"])
-            click.echo(
-                f"track record on {part}, last 30 days: {r['track_record_forecasts']} forecasts, {held}half were "
-                f"within {within}"
-            )
-        elif r["method"] is not None:
-            click.echo(f"track record on {part}: fewer than 20 forecasts have come out yet")
+        if r["method"] is not None:
+            click.echo(f"track record on {part}{_record(r)}")
+
+
+def _record(r: Mapping[str, Any]) -> str:
+    """How the answering method's forecasts have come out so far, from the first on."""
+    from ..units import format_duration
+
+    came, late, cover = r["track_record_forecasts"], r["track_record_overdue"], r["track_record_coverage_90"]
+    if not came and not late:
+        return f": none of {r['method']} has come out yet, so nobody knows how its 90 % time holds here"
+    words = [f"{came} forecasts of {r['method']}"]
+    if late:
+        words.append(f"{late} more jobs wait longer than their 90 % time")
+    if cover is not None and cover == cover:
+        words.append(f"{cover:.0%} started by the 90 % time")
+    if came:
+        words.append(f"half were within {format_duration(r['track_record_median_ae_s'])}")
+    return f", last 30 days: {', '.join(words)}"
 
 
 def _columns(r: Mapping[str, Any], now: float, slurm: bool) -> tuple[str, ...]:

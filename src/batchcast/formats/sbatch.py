@@ -24,6 +24,12 @@ _LONG = {
     "H": "hold",
 }
 
+HEARD = (
+    "partition", "account", "time", "nodes", "ntasks", "cpus-per-task", "mem", "job-name", "qos", "array", "begin",
+    "dependency", "hold", "ntasks-per-node", "gpus", "gpus-per-node", "gpus-per-task", "gres", "chdir",
+)  # fmt: skip
+"""The options of a script that a forecast goes by, by their long names."""
+
 
 def parse_script(text: str) -> dict[str, str]:
     """Options of the #SBATCH lines by long name, the last of each winning; reading ends at the first command.

@@ -16,7 +16,7 @@ from ..compiled import inlined, kernel
 from .heap import pop, push
 from .state import GONE, HEAP
 
-FCFS, EASY, EASY_SJBF = range(3)
+FCFS, EASY, EASY_SJBF, GREEDY = range(4)
 SIZE, FREE, EXTRA, HEAD, JOBS, RUNNING, NEAR, FAR, OPENINGS, POLICY, RESERVED = range(11)
 NOW, SHADOW = range(2)
 BLOCK, WIDE = 16, 256
@@ -201,7 +201,9 @@ def one_pass(f: Forward) -> None:
         return
     if count[POLICY] == FCFS:
         return
-    if not count[RESERVED]:
+    if count[POLICY] == GREEDY:  # nobody is reserved for: whoever fits starts
+        f.time[SHADOW] = np.inf
+    elif not count[RESERVED]:
         reserve_once(f, f.procs[head])
     shadow = f.time[SHADOW]
     if count[POLICY] == EASY_SJBF:
@@ -216,7 +218,7 @@ def one_pass(f: Forward) -> None:
             f.openings[count[OPENINGS] - 1].below = f.planned[q]
             leave_open(f, f.planned[q])
         place = next_place(f, place + 1)
-    if count[POLICY] == EASY:
+    if count[POLICY] in (EASY, GREEDY):
         leave_open(f, -np.inf)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import NoAnswer, UsageError
 from ..formats.reasons import Rule, plain_reason, rule, word
-from ..predict.conditional import given_waited
+from ..predict.conditional import chance_to_start, given_waited
 from ..predict.protocol import Prediction
 from ..store.issued import NOTHING, as_prediction
 from ..store.reader import Reader, Row
@@ -20,6 +20,8 @@ CLOCKS_APART_S = 2.0
 TRACK_RECORD_S = 30 * 86400.0
 LEAST_RECORD = 20
 MOST_RECORDS, ALL = 2000, 2**62
+SPANS_S = {"10_min": 600.0, "1_hour": 3600.0, "4_hours": 14400.0, "1_day": 86400.0}
+"""What an answer gives the chance of: to start within so long from now."""
 
 
 def choose_cluster(reader: Reader, asked: str | None) -> str:
@@ -37,8 +39,36 @@ def choose_cluster(reader: Reader, asked: str | None) -> str:
 
 
 def answering_method(memory: dict[str, Any]) -> str:
-    """The wait predictor whose forecasts answer users: the first the collector was told to run."""
-    return str((memory.get("wait_methods") or ["recent_wait"])[0])
+    """The wait predictor whose forecasts answer users: the first the collector was told to run, while its bound holds.
+
+    Where it does not, the one whose bound has held best here, as the collector found (see `best_bound`).
+    """
+    methods = memory.get("wait_methods") or ["recent_wait"]
+    chosen = memory.get("answers_by")
+    return str(chosen if chosen in methods else methods[0])
+
+
+def best_bound(records: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """Of the track records by method, the first being preferred: whose 90 % bound has held best.
+
+    The first while its coverage is as promised, within one binomial standard error; else, of those that keep theirs,
+    the one with the least mean pinball loss at 90 % (the tightest honest bound); else the highest coverage. Methods
+    with fewer than 20 judged forecasts are not judged; None where the first is one of them.
+
+    >>> of = {"judged": 100, "loss_90_s": 9.0}
+    >>> best_bound({"a": {**of, "coverage_90": 0.13}, "b": {**of, "coverage_90": 0.95}})
+    'b'
+    >>> best_bound({"a": {**of, "coverage_90": 0.88}, "b": {**of, "coverage_90": 0.95}})
+    'a'
+    """
+    judged = {name: record for name, record in records.items() if record.get("judged", 0) >= LEAST_RECORD}
+    first = next(iter(records), None)
+    if first not in judged:
+        return None
+    holding = [name for name, r in judged.items() if r["coverage_90"] >= 0.9 - math.sqrt(0.09 / r["judged"])]
+    if first in holding or not holding:
+        return first if holding else max(judged, key=lambda name: judged[name]["coverage_90"])
+    return min(holding, key=lambda name: judged[name]["loss_90_s"])
 
 
 def start_answer(row: Row, now: float, held: Release | None = None) -> dict[str, Any]:
@@ -66,6 +96,8 @@ def start_answer(row: Row, now: float, held: Release | None = None) -> dict[str,
         at = row["submit_time"]
         point, by_90 = (held.likely - at, held.latest - at) if held is not None else (math.nan, math.nan)
         basis = held.basis if held is not None else "nobody knows when that is over"
+    spans = SPANS_S if kind is Rule.MACHINE and issued is not None else {}
+    chances = {name: chance_to_start(issued, waited, span) for name, span in spans.items() if issued is not None}
     return {
         "job_id": row["job_id"],
         "partition": row["partition_id"],
@@ -76,6 +108,7 @@ def start_answer(row: Row, now: float, held: Release | None = None) -> dict[str,
         "by_90_start_s": at + by_90,
         "likely_wait_s": point,
         "by_90_wait_s": by_90,
+        **{f"chance_within_{name}": chances.get(name, math.nan) for name in SPANS_S},
         "counts_from": _counts_from(kind, name, held),
         "reason": reason,
         "reason_in_words": plain_reason(reason),
@@ -115,38 +148,58 @@ def track_record(
 ) -> dict[str, Any]:
     """How issued wait forecasts of a partition came out since an instant: coverage at 90 %, median absolute error.
 
-    Empty where fewer than 20 came out. Above one `least_users` only days of so many users count, and figures are
-    rounded (see `hidden`).
+    A job that waits for the machine longer than its 90 % time has missed it, whenever it starts (`overdue`, until
+    `now`): a growing queue is seen before its jobs have started. `judged` counts the forecasts with a bound that
+    started or are overdue. Empty where there is none; above one `least_users`, only days of so many users count, of
+    started jobs alone, at least 20, and figures are rounded (see `hidden`).
     """
     hidden = least_users > 1
     since = whole_days(since, math.inf)[0] if hidden else since
-    rows = reader.ask(
-        "started_forecasts",
-        cluster=cluster,
-        partition=partition,
-        method=method,
-        since=since,
-        nothing=NOTHING,
-        most=MOST_RECORDS if not hidden else ALL,
-    )
+    chosen = {"cluster": cluster, "partition": partition, "method": method, "since": since, "nothing": NOTHING}
+    rows = reader.ask("started_forecasts", **chosen, most=MOST_RECORDS if not hidden else ALL)
     if hidden:
         rows = [dict(row) for row in days_of_several(rows, "as_of", least_users, now)]
-    if len(rows) < LEAST_RECORD or len({row["user_id"] for row in rows}) < least_users:
+        if len(rows) < LEAST_RECORD or len({row["user_id"] for row in rows}) < least_users:
+            return {}
+    late = [] if hidden or now == math.inf else reader.ask("late_forecasts", **chosen, until=now, most=MOST_RECORDS)
+    late = [row for row in late if rule(row["reason"] or "") is Rule.MACHINE]
+    came = [(hit, _pinball(row)) for row in rows if (hit := covered_at(row, 0.9)) is not None]
+    overdue = [(False, _pinball(row)) for row in late if covered_at(row, 0.9) is False]
+    if not rows and not overdue:
         return {}
-    errors = sorted(abs(row["point_s"] - row["outcome_s"]) for row in rows)
-    covered = [hit for row in rows if (hit := covered_at(row, 0.9)) is not None]
+    judged = came + overdue
     record = {
         "forecasts": len(rows),
-        "coverage_90": sum(covered) / len(covered) if covered else math.nan,
-        "median_ae_s": median(errors),
+        "judged": len(judged),
+        "overdue": len(overdue),
+        "coverage_90": sum(hit for hit, _ in judged) / len(judged) if judged else math.nan,
+        "loss_90_s": sum(loss for _, loss in judged) / len(judged) if judged else math.nan,
+        "median_ae_s": median(abs(row["point_s"] - row["outcome_s"]) for row in rows),
     }
     return rounded(record) if hidden else record
+
+
+def best_of(url: str, cluster: str, methods: Sequence[str], now: float) -> str | None:
+    """`best_bound` over the last 30 days of a store."""
+    reader = Reader(url)
+    try:
+        since = now - TRACK_RECORD_S
+        return best_bound({one: track_record(reader, cluster, None, one, since, now=now) for one in methods})
+    finally:
+        reader.close()
+
+
+def _pinball(row: Mapping[str, Any]) -> float:
+    """The pinball loss of what was said for 90 %: a bound too low costs nine times one too high (Koenker 1978)."""
+    over = row["outcome_s"] - given_waited(as_prediction(row), 0.0, (0.9,)).point
+    return float(max(0.9 * over, -0.1 * over))
 
 
 def shown(record: dict[str, Any]) -> dict[str, Any]:
     """A track record as part of an answer."""
     return {
         "track_record_forecasts": record.get("forecasts", 0),
+        "track_record_overdue": record.get("overdue", 0),
         "track_record_coverage_90": record.get("coverage_90"),
         "track_record_median_ae_s": record.get("median_ae_s"),
     }

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from ..errors import BatchcastError, NoAnswer, Refused, Unreachable, UsageError
+from ..formats.sbatch import HEARD
 from ..units import parse_share
 from . import ask
 from .ask import Asker
@@ -123,6 +124,12 @@ def _accuracy(settings: Settings, given: Given, asker: Asker, now: float) -> Sai
     return ask.accuracy(settings, *_span(given, now), _one(given, "partition"), asker, now)
 
 
+def _test(settings: Settings, given: Given, asker: Asker, now: float) -> Said:
+    from .whatif import answer_options
+
+    return answer_options(settings, {name: _one(given, name) or "" for name in given}, asker, now)
+
+
 def _health(settings: Settings, given: Given, asker: Asker, now: float) -> Said:
     """The findings of `doctor` that need no daemon; the settings, with their places, are the operator's own."""
     from .checkup import store_findings
@@ -132,6 +139,7 @@ def _health(settings: Settings, given: Given, asker: Asker, now: float) -> Said:
 
 PLACES: dict[str, tuple[str, tuple[str, ...], Answer]] = {
     "/v1/start": ("start", ("job", "user"), _start),
+    "/v1/test": ("start", HEARD, _test),
     "/v1/walltime": ("walltime", ("job", "name", "user", "risk"), _walltime),
     "/v1/report": ("report", ("user", "account", "partition", "starttime", "endtime"), _report),
     "/v1/accuracy": ("accuracy", ("partition", "starttime", "endtime"), _accuracy),

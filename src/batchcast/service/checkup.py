@@ -276,11 +276,11 @@ def _sight(reader: Any, cluster: str, memory: dict[str, Any], settings: Settings
 def _promises(reader: Any, cluster: str, memory: dict[str, Any], now: float) -> Iterator[dict[str, Any]]:
     """Is what was promised for 90 % kept, as far as chance allows?"""
     method = answering_method(memory)
-    record = track_record(reader, cluster, None, method, now - TRACK_RECORD_S)
-    if not record or record["coverage_90"] != record["coverage_90"]:
+    record = track_record(reader, cluster, None, method, now - TRACK_RECORD_S, now=now)
+    if record.get("judged", 0) < LEAST_RECORD:
         yield _finding("track record", "ok", f"fewer than {LEAST_RECORD} forecasts of {method} have come out yet", "")
         return
-    n, kept = record["forecasts"], record["coverage_90"]
+    n, kept = record["judged"], record["coverage_90"]
     below = kept + 3 * math.sqrt(0.9 * 0.1 / n) < 0.9
     yield _finding(
         "track record",

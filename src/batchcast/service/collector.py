@@ -19,6 +19,7 @@ from ..formats.sighting import Site, Snapshot
 from ..predict.registry import split_specs
 from ..store import clock_jobs, history
 from ..store.database import Store
+from . import answers
 from .clock import Step, StoredClock, compare_with_slurm, predictors
 from .settings import Settings
 
@@ -85,6 +86,7 @@ class Collector:
         self._site_at = -math.inf
         self._clock: StoredClock | None = None
         self._history_at = -math.inf
+        self._judged_at = -math.inf
         self._ticks: tuple[float, float] | None = None
         self._shown: frozenset[tuple[str, float]] = frozenset()
 
@@ -272,6 +274,16 @@ class Collector:
             self._clock.forget()
             raise BatchcastError(f"no forecasts: unexpected {type(error).__name__}: {error}") from error
         done.behind_s = self.scheduler.now() - until
+        self._judge(done.at)
+
+    def _judge(self, now: float) -> None:
+        """Whose bound has held best here: that method answers. Looked at as often as accounting is."""
+        if not 0 <= now - self._judged_at < self.settings["history_every_s"]:
+            methods = split_specs(self.settings["wait"], "wait")
+            best = answers.best_of(self.store.url, self.cluster, methods, now)
+            with self.store.begin() as connection:
+                clock_jobs.write_meta(connection, self.cluster, answers_by=best)
+            self._judged_at = now
 
     def _surely_complete(self, connection: Any) -> float | None:
         """The last whole second before which every event is in the store; None while history is still being fetched."""
