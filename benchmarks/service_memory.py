@@ -35,8 +35,8 @@ def fill(path: str, jobs: int) -> None:
     ]
     statement = text(
         "INSERT INTO jobs (cluster, job_id, submit_time, user_id, job_name, account, partition_id, req_time, "
-        "req_procs, alloc_procs, state, status, start_time, end_time, open, first_seen, told) VALUES ('c', :j, :s, :u, :n, :a, "
-        "'main', 7200, 4, 4, 'COMPLETED', 'completed', :s + 60, :s + 1260, 0, :s, 7)"
+        "req_procs, alloc_procs, state, status, start_time, end_time, open, first_seen, told) VALUES ('c', :j, :s, :u, "
+        ":n, :a, 'main', 7200, 4, 4, 'COMPLETED', 'completed', :s + 60, :s + 1260, 0, :s, 7)"
     )
     with store.begin() as connection:
         connection.execute(statement, rows)
