@@ -24,6 +24,7 @@ VERBS: dict[str, str] = {
     "runtime": "Predict run times on the recorded clock and score them.",
     "simulate": "Let a scheduler decide the starts, with predictors in the loop.",
     "limits": "Which limits to ask for: what calibrated advice, the usual rule and the users' own cost.",
+    "whatif": "What if the machine, its scheduler or the limits changed: who gains, who pays.",
     "machine": "The cluster as Slurm describes it: capture, show; prove a simulated Slurm against a recorded one.",
     "convert": "A log in one format as a log in another: SWF, CSV, Parquet.",
     "anonymize": "A log that can be shared: names replaced by a keyed hash, times kept or moved.",
@@ -37,6 +38,8 @@ VERBS: dict[str, str] = {
     "collect": "Beside a running cluster: keep its history and issue forecasts, read-only.",
     "serve": "The answers to users as JSON over HTTP, on this machine only, read-only.",
     "doctor": "Settings and where each came from; is everything there and does it answer; what to do.",
+    "purge": "Let go of history older than a site keeps; what goes is said first and summed up.",
+    "install": "The systemd units of collector and service, as this site needs them.",
     "export": "The cluster's own history as a log for evaluate and simulate.",
     "completion": "What makes bash, zsh or fish complete verbs, methods, policies and files.",
 }
