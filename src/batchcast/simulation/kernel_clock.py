@@ -11,8 +11,8 @@ from ..compiled import kernel
 from ..job import JobRequest
 from ..predict.likeness.coder import Coder
 from ..predict.likeness.memory import CLASSES, FIELDS, Memory, grown, make_memory
-from ..predict.likeness.steps import answer, ended, note, revised, started, submitted
-from ..predict.runtime.kernel import LEVELS, Kernel
+from ..predict.likeness.steps import ended, forecast, met, note, revised, started
+from ..predict.runtime.kernel import Kernel
 from ..schedule.advance import go_on
 from ..schedule.state import DONE, JOB_OVERDUE, LOG_END, LOG_FULL, LOG_START, NEEDS_PREDICTION, KernelState
 
@@ -40,12 +40,10 @@ def drive_kernel(
     free = np.arange(slots - 1, -1, -1)[:-1]
     at = np.array([-1, slots - 1, 0])
     slot_of = np.zeros(n, np.int64)
-    scratch = np.empty(1 + len(LEVELS) + 5)
-    levels = np.array(LEVELS)
     while True:
         told = (state.jobs, state.log, numbers, codes)
         reason = follow_schedule(
-            state.record, state.rules, told, memory, predictor.options, free, slot_of, at, levels, scratch
+            state.record, state.rules, told, memory, predictor.options, free, slot_of, at
         )
         if reason == NO_SLOT:
             memory, free = _more_slots(memory, at)
@@ -68,7 +66,7 @@ def _more_slots(memory: Memory, at: np.ndarray) -> tuple[Memory, np.ndarray]:
 
 @kernel
 def follow_schedule(
-    record: Any, rules: Any, told: Any, m: Any, o: Any, free: Any, slot_of: Any, at: Any, levels: Any, out: Any
+    record: Any, rules: Any, told: Any, m: Any, o: Any, free: Any, slot_of: Any, at: Any
 ) -> int:
     """Until the schedule is done, the log of decisions is full, or a place for an unfinished job is wanted."""
     s, (jobs, log, numbers, codes) = record[0], told
@@ -90,14 +88,14 @@ def follow_schedule(
                 return NO_SLOT
             at[LEFT] -= 1
             slot_of[job] = free[at[LEFT]]
-            plan(m, o, slot_of[job], s.now, numbers[job], codes[job], levels, out, jobs[job])
+            plan(m, o, slot_of[job], s.now, numbers[job], codes[job], jobs[job])
             at[ASKED] += 1
         elif reason == JOB_OVERDUE:
             it = jobs[job]
             elapsed = s.now - it.start
             numbers[job, 0] = s.now
             note(m, 0, numbers[job], codes[job])
-            again = revised(m, o, 0, slot_of[job], s.now, elapsed, levels, out)
+            again = revised(m, o, 0, slot_of[job], s.now, elapsed)
             it.planned = max(min(again, it.request), elapsed + 1.0)
         at[REASON] = -1
         if reason not in (NEEDS_PREDICTION, JOB_OVERDUE):
@@ -107,9 +105,8 @@ def follow_schedule(
 
 
 @kernel
-def plan(m: Any, o: Any, slot: int, now: float, numbers: Any, codes: Any, levels: Any, out: Any, it: Any) -> None:
+def plan(m: Any, o: Any, slot: int, now: float, numbers: Any, codes: Any, it: Any) -> None:
     """The answer for a job submitted now, within [1, request]; without a candidate the request."""
     note(m, slot, numbers, codes)
-    n = answer(m, o, slot, -1, now, levels, out)
-    it.planned = max(min(out[0] if n > 0 else it.request, it.request), 1.0)
-    submitted(m, slot, numbers, codes)
+    it.planned = max(min(forecast(m, o, slot, now, it.request), it.request), 1.0)
+    met(m, slot, codes)
