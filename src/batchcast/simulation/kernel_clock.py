@@ -42,9 +42,7 @@ def drive_kernel(
     slot_of = np.zeros(n, np.int64)
     while True:
         told = (state.jobs, state.log, numbers, codes)
-        reason = follow_schedule(
-            state.record, state.rules, told, memory, predictor.options, free, slot_of, at
-        )
+        reason = follow_schedule(state.record, state.rules, told, memory, predictor.options, free, slot_of, at)
         if reason == NO_SLOT:
             memory, free = _more_slots(memory, at)
         elif reason == LOG_FULL:
@@ -65,9 +63,7 @@ def _more_slots(memory: Memory, at: np.ndarray) -> tuple[Memory, np.ndarray]:
 
 
 @kernel
-def follow_schedule(
-    record: Any, rules: Any, told: Any, m: Any, o: Any, free: Any, slot_of: Any, at: Any
-) -> int:
+def follow_schedule(record: Any, rules: Any, told: Any, m: Any, o: Any, free: Any, slot_of: Any, at: Any) -> int:
     """Until the schedule is done, the log of decisions is full, or a place for an unfinished job is wanted."""
     s, (jobs, log, numbers, codes) = record[0], told
     while True:

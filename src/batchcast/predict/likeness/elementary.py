@@ -10,7 +10,9 @@ import numpy as np
 from ...compiled import inlined
 
 LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # in two parts: k * LN2_HIGH is exact
-INTEGER = 6755399441055744.0  # 1.5 * 2^52: added and taken away it rounds to a whole number, which stands in its low bits
+INTEGER = (
+    6755399441055744.0  # 1.5 * 2^52: added and taken away it rounds to a whole number, which stands in its low bits
+)
 INTEGER_BITS = 0x4338000000000000
 ONE = 0x3FF0000000000000
 ROOT_HALF = 0x3FE6A09E667F3BCD

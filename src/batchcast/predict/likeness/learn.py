@@ -16,7 +16,7 @@ NO_LIMIT = 1e5  # seconds that count as one limit where none is known
 
 @inlined
 def scored(m, o, n, limit, run):
-    """Write where the n candidates stand on the axis of the score, shares of the limit or log seconds; where `run` does."""
+    """Write where candidates stand on the axis of the score, shares of the limit or log seconds; where `run` does."""
     seconds, log_seconds, t = m.candidate[0], m.candidate[1], m.candidate[3]
     if not o.relative:
         for j in range(n):
@@ -40,7 +40,7 @@ def learn(m, o, slot, run):
     if n < 2:
         return math.nan
     weigh(m, m.unfinished[slot].user, n)
-    sort(m, n)
+    sort(m, slot, n)
     crps = slopes(m, o, n, run, m.unfinished[slot].limit)
     step(m, o, m.unfinished[slot].user, n)
     return crps

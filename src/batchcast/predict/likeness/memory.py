@@ -25,7 +25,7 @@ FIELD_START = (1.0, 0.4, 0.2, 1.8, 0.3, 0.2, 0.2, 0.5, 0.5, 0.3, 0.3, 0.5)
 TERMS = OWN + len(FIELDS)
 
 TOTAL, STAMP, KNOWN_FIELDS = range(3)  # finished so far, walks so far, fields some job has known
-BINS = 1024  # of the counting sort: 64 a unit of log seconds
+BINS = 1024  # of the counting sort
 NOBODY = -1
 NOT_LISTED = -1
 
@@ -35,7 +35,8 @@ FINISHED = np.dtype(
 )  # fmt: skip
 UNFINISHED = np.dtype(
     [("asked", "f8"), ("start", "f8"), ("limit", "f8"), ("log_limit", "f8"), ("log_procs", "f8"),
-     ("rank", "i8"), ("user", "i8"), ("next", "i8"), ("previous", "i8"), ("count", "i8")]
+     ("rank", "i8"), ("user", "i8"), ("next", "i8"), ("previous", "i8"), ("count", "i8"),
+     ("sorted", "i8")]
 )  # fmt: skip
 
 
@@ -59,11 +60,14 @@ class Memory(NamedTuple):
     ends: np.ndarray  # (users,) finished jobs
     listed: np.ndarray  # (slots, LISTED) running numbers of the candidates, `count` of them once they are wanted
     steps: np.ndarray  # (slots, LISTED) how many jobs of its class ended after each
+    sorted: np.ndarray  # (slots, most) the candidates in order of run time, `sorted` of them
     running: np.ndarray  # (users,) slot of the job started last, NOBODY
     place: np.ndarray  # (fields,) where a field's weight stands, -1 while no job has known it
     theta: np.ndarray  # (2, terms) weights and their sums of squared gradients
     offset: np.ndarray  # (users, 2, terms) the same, a user's own
-    difference: np.ndarray  # (terms, most) of the candidates at hand; a row a term, so that loops over candidates go abreast
+    difference: (
+        np.ndarray
+    )  # (terms, most) of the candidates at hand; a row a term, so that loops over candidates go abreast
     sums: np.ndarray  # (2, terms) theta with the user's offset, derivatives
     candidate: np.ndarray  # (4, most) seconds, log seconds, weight, gradient
     order: np.ndarray  # (2, most) candidates by seconds, and their bins
@@ -100,6 +104,7 @@ def make_memory(ring: int, slots: int, users: int, classes: int) -> Memory:
         ends=np.zeros(users, np.int64),
         listed=np.zeros((slots, LISTED), np.int32),
         steps=np.zeros((slots, LISTED), np.int8),
+        sorted=np.zeros((slots, MOST), np.int16),
         running=np.full(users, NOBODY, np.int64),
         place=np.full(fields, -1, np.int64),
         theta=theta,
@@ -114,7 +119,7 @@ def make_memory(ring: int, slots: int, users: int, classes: int) -> Memory:
 
 _GROWS = {
     "ring": ("finished", "finished_codes", "before"),
-    "slots": ("unfinished", "codes", "classes", "heads", "listed", "steps"),
+    "slots": ("unfinished", "codes", "classes", "heads", "listed", "steps", "sorted"),
     "users": ("ends", "running", "offset"),
 }
 

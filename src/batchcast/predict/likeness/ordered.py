@@ -10,12 +10,31 @@ from .memory import BINS
 
 
 @kernel
-def sort(m, n):
-    """The n candidates in ascending order of log seconds: counted into bins, then each bin by insertion. O(n)."""
+def sort(m, slot, n):
+    """The n candidates in ascending order of log seconds; as they were sorted for this job before, if none is gone."""
+    order, kept = m.order[0], m.sorted[slot]
+    if m.unfinished[slot].sorted == n:
+        for a in range(n):
+            order[a] = kept[a]
+        return
+    into_bins(m, n)
+    insert(m.candidate[1], order, n)
+    for a in range(n):
+        kept[a] = order[a]
+    m.unfinished[slot].sorted = n
+
+
+@inlined
+def into_bins(m, n):
+    """Counted into bins between the least and the largest."""
     value, order, bin_of, bins = m.candidate[1], m.order[0], m.order[1], m.bins
+    least, most = math.inf, -math.inf
+    for j in range(n):
+        least, most = min(least, value[j]), max(most, value[j])
+    scale = (BINS - 1) / (most - least) if most > least else 0.0
     bins[:] = 0
     for j in range(n):
-        b = max(min(int(value[j] * 64.0), BINS - 1), 0)
+        b = int((value[j] - least) * scale)
         bin_of[j] = b
         bins[b] += 1
     before = 0
@@ -26,6 +45,11 @@ def sort(m, n):
     for j in range(n):
         order[bins[bin_of[j]]] = j
         bins[bin_of[j]] += 1
+
+
+@inlined
+def insert(value, order, n):
+    """Insertion sort of what is nearly sorted."""
     for a in range(1, n):
         j = order[a]
         b = a - 1

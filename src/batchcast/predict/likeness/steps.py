@@ -42,7 +42,7 @@ def note(m, slot, numbers, codes):
     job.log_limit, job.log_procs = logarithm(numbers[1]), logarithm(numbers[2])
     job.user, job.rank, job.start = user, m.ends[user], math.nan
     job.next = job.previous = NOBODY
-    job.count = NOT_LISTED
+    job.count = job.sorted = NOT_LISTED
     for kind in range(CLASSES):
         m.classes[slot, kind] = codes[1 + kind]
         m.heads[slot, kind] = m.head[kind, codes[1 + kind]]
@@ -73,10 +73,11 @@ def met(m, slot, codes):
 
 @kernel
 def answer(m, o, slot, itself, now, levels, out):
-    """Quantiles at `levels`, ascending, for a noted job into `out`, its median before them, what it rests on after; how many.
+    """Quantiles at `levels` (ascending) for a noted job into `out`, its median before them, what it rests on after.
 
-    What it rests on: the weight of the user's own candidates, of those with this limit, with these processors, with
-    both, and 1 / (sum of squares) of all weights. `itself` is the slot of a job that asks while it runs, else NOBODY.
+    How many candidates it has. What it rests on: the weight of the user's own candidates, of those with this limit,
+    with these processors, with both, and 1 / (sum of squares) of all weights. `itself` is the slot of a job that asks
+    while it runs, else NOBODY.
     """
     n = weighted(m, o, slot, itself, now)
     if n == 0:
@@ -96,7 +97,7 @@ def weighted(m, o, slot, itself, now):
     n = gather(m, o, slot)
     if n > 0:
         log_sum = weigh(m, m.unfinished[slot].user, n)
-        sort(m, n)
+        sort(m, slot, n)
         if o.running > 0.0:
             censor(m, o, slot, itself, now, n, log_sum)
     return n
