@@ -49,8 +49,8 @@ class Tab:
                 return message["result"]
             self._note(message)
 
-    def open(self, path: Path, *, width: int, height: int = 900, dark: bool = False) -> Visit:
-        """Load a file at a window size and colour scheme; returns when it has loaded and drawn a frame."""
+    def open(self, path: Path | str, *, width: int, height: int = 900, dark: bool = False) -> Visit:
+        """Load a file, or an address, at a window size and colour scheme; returns when it has drawn a frame."""
         self.visit = Visit()
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
@@ -59,7 +59,7 @@ class Tab:
         )
         scheme = "dark" if dark else "light"
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-        self.call("Page.navigate", url=path.resolve().as_uri())
+        self.call("Page.navigate", url=path if isinstance(path, str) else path.resolve().as_uri())
         while not self.visit.loaded:
             self._note(json.loads(self.socket.recv()))
         self.run("window.drawn || 1")
@@ -73,10 +73,10 @@ class Tab:
             raise RuntimeError(json.dumps(answer["exceptionDetails"])[:500])
         return answer["result"].get("value")
 
-    def picture(self, path: Path) -> None:
-        """A PNG of the whole page."""
+    def picture(self, path: Path, most: int = 20_000) -> None:
+        """A PNG of the whole page, or of its first `most` lines."""
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
+        clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], most), "scale": 1}
         shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
         path.write_bytes(base64.b64decode(shot["data"]))
 
@@ -99,7 +99,7 @@ def browser(chromium: str) -> Iterator[Tab]:
     """A fresh headless Chromium with a profile of its own; ended with the block."""
     import websocket
 
-    with tempfile.TemporaryDirectory() as profile:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         command = [chromium, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         try:

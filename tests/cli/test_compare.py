@@ -80,6 +80,25 @@ def test_changes_are_b_minus_a_with_an_interval_around_them(reports: Path) -> No
     assert any("loop" in text for text in found["warnings"])
 
 
+def test_the_changes_of_forecasts_have_intervals_too(reports: Path, tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.swf", jobs=2000, stretch=500)
+    for name, protocol in (("honest", "honest"), ("paper", "paper")):
+        options = ["--predictor", "last_2", "--policy", "easy", "--protocol", protocol, "--loop", "open"]
+        done = CliRunner().invoke(cli, ["evaluate", str(log), "-o", str(tmp_path / name), *options])
+        assert done.exit_code == 0, done.output
+    found = json.loads(compare(tmp_path, "honest", "paper", "--json").stdout)["results"]
+    row = next(r for r in found if r["part"] == "forecast" and r["predictor"] == "last_2")
+    for metric in ("mae_s", "apa", "underestimate_rate"):
+        assert row[f"{metric}_change"] != 0
+        assert row[f"{metric}_change_low"] < row[f"{metric}_change"] < row[f"{metric}_change_high"]
+    same = next(r for r in found if r["part"] == "forecast" and r["predictor"] == "requested")
+    assert same["mae_s_change_low"] == same["mae_s_change_high"] == 0
+    (tmp_path / "paper" / "forecasts.csv").unlink()
+    assert "No interval where a report keeps no forecasts.csv." in compare(tmp_path, "honest", "paper").stdout
+    told = " ".join(compare(reports, "a", "half").stdout.split())
+    assert "No interval where other jobs were scored." in told
+
+
 def test_other_logs_and_selections_are_not_like_for_like(reports: Path) -> None:
     told = " ".join(compare(reports, "a", "other").stdout.split())
     assert "Not like for like: the logs differ" in told

@@ -25,7 +25,7 @@ from batchcast.service.ask import Asker
 from batchcast.service.collector import Collector
 from batchcast.service.settings import load
 from batchcast.service.whatif import answer_script
-from batchcast.store import history, told
+from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
 
 AS_NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
@@ -423,7 +423,7 @@ def test_a_suspended_job_is_not_said_to_have_run(tmp_path: Path) -> None:
     with Store(path, create=True).begin() as connection:
         seen = Sighting("5", "5", now - 500, "SUSPENDED", start_time=now - 400, asked={"user_id": ME})
         history.take_in(connection, "c", [seen], now)
-        told.write_meta(connection, "c", cycle_at=now, told_until=now)
+        clock_jobs.write_meta(connection, "c", cycle_at=now, told_until=now)
     said = run("start", "5", store=path, code=3).stderr
     assert "is suspended now" in said
     assert "it has run for" not in said

@@ -61,6 +61,20 @@ def test_groups_add_up_to_all_jobs(log: Path, by: str, groups: int) -> None:
     assert len({row["group"] for row in rows if "group" in row}) == groups
 
 
+def test_a_site_that_is_private_names_no_user(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    named = {
+        row["group"] for row in run(str(log), "--predictor", "last_2", "--by", "user")["results"] if "group" in row
+    }
+    monkeypatch.setenv("BATCHCAST_PRIVATE", "yes")
+    document = run(str(log), "--predictor", "last_2", "--by", "user")
+    hidden = {row["group"] for row in document["results"] if "group" in row}
+    assert document["settings"]["private"] is True
+    assert len(hidden) == len(named)
+    assert not hidden & named
+    again = run(str(log), "--predictor", "last_2", "--by", "user", "--named")["results"]
+    assert {row["group"] for row in again if "group" in row} == named
+
+
 def test_scoring_a_part_learns_from_everything(log: Path) -> None:
     rows = run(str(log), "--predictor", "last_2", "--score-from", "1970-01-01T01:00")["results"]
     assert rows[0]["jobs"] == 4

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+from places import NEWER
 
 
 def absent(reason: str) -> None:
@@ -21,21 +24,43 @@ def absent(reason: str) -> None:
     house.absent(reason)
 
 
-@pytest.fixture(scope="session")
-def lab_possible() -> None:
-    """Skip (or fail) unless a lab on real time can run here."""
-    from slurm_lab import missing
-
-    reason = missing()
-    if reason:
-        absent(reason)
+EACH_SLURM = ["here", pytest.param("newer", marks=pytest.mark.lab)]
+"""This machine's Slurm, and the newer one of `newer.sh`, which only `make test-lab` runs."""
 
 
-@pytest.fixture(scope="session")
-def fast_lab_possible() -> None:
-    """Skip (or fail) unless an accelerated lab can run here."""
-    from slurm_lab import missing
+@pytest.fixture(params=EACH_SLURM)
+def lab_possible(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A lab on real time, on each Slurm; skipped (or failed) where it cannot run."""
+    yield from _labs_on(request.param, speed=1.0)
 
-    reason = missing(speed=60)
-    if reason:
-        absent(reason)
+
+@pytest.fixture(params=EACH_SLURM)
+def fast_lab_possible(request: pytest.FixtureRequest) -> Iterator[None]:
+    """An accelerated lab, on each Slurm; skipped (or failed) where it cannot run."""
+    yield from _labs_on(request.param, speed=60.0)
+
+
+@pytest.fixture
+def fast_lab_here() -> Iterator[None]:
+    """An accelerated lab, on this machine's Slurm alone."""
+    yield from _labs_on("here", speed=60.0)
+
+
+@pytest.fixture
+def lab_here() -> Iterator[None]:
+    """A lab on real time, on this machine's Slurm alone."""
+    yield from _labs_on("here", speed=1.0)
+
+
+def _labs_on(where: str, speed: float) -> Iterator[None]:
+    """Labs of this test run that Slurm. A second Slurm is skipped, never failed: not every mirror has one."""
+    import slurm_lab
+
+    before = slurm_lab.CHOSEN["root"]
+    slurm_lab.CHOSEN["root"] = NEWER if where == "newer" else Path("/")
+    try:
+        if reason := slurm_lab.missing(speed):
+            (pytest.skip if where == "newer" else absent)(reason)
+        yield
+    finally:
+        slurm_lab.CHOSEN["root"] = before

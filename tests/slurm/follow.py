@@ -38,7 +38,7 @@ class Follower:
             **settings,
         }
         self.env = {
-            **lab.env,
+            **lab.outside,
             **{f"BATCHCAST_{k}": v for k, v in given.items()},
             "BATCHCAST_CONFIG": os.devnull,
             "PYTHONUNBUFFERED": "1",

@@ -5,6 +5,7 @@ on loopback, with ports found free, and every one is stopped by its pid. On a fa
 its clients and the jobs live in one accelerated time (libfaketime); MariaDB stays on real time.
 
     python tests/slurm/slurm_lab.py --nodes 4 run -- CMD...     bring it up, run CMD in it, take it down
+    BATCHCAST_LAB=newer python tests/slurm/slurm_lab.py ...     the same with the Slurm that newer.sh installs
 """
 
 from __future__ import annotations
@@ -23,23 +24,21 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import configuration
+from places import NEWER, SEARCHED, Place
+
 REAL_TIME = time.monotonic
-PROGRAMS = ("munged", "slurmctld", "slurmd", "slurmstepd", "slurmdbd", "sacctmgr", "sbatch", "mariadbd")
-PLACES = "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin:/sbin:/bin:/usr/lib/x86_64-linux-gnu/slurm-wlm:/usr/libexec"
 USERS = ("daemon", "games")
 """Ordinary users every Debian has; jobs are submitted in their names."""
 
 
+CHOSEN = {"root": NEWER if os.environ.get("BATCHCAST_LAB") == "newer" else Path("/")}
+"""Where a lab's Slurm comes from, unless it is told: this machine's, or that of `newer.sh`."""
+
+
 def missing(speed: float = 1.0) -> str:
     """Why the lab cannot run here, in words; empty when it can."""
-    if os.geteuid() != 0:
-        return "Slurm's daemons need root here"
-    wanted = [*PROGRAMS, "mysql_install_db", *(["faketime"] if speed != 1 else [])]
-    absent = [name for name in wanted if name != "slurmstepd" and shutil.which(name, path=PLACES) is None]
-    if absent:
-        return f"no {', '.join(absent)} on this machine (tests/slurm/install.sh installs them)"
-    users = [name for name in USERS if not _user_exists(name)]
-    return f"no user {', '.join(users)} on this machine " if users else ""
+    return Place(CHOSEN["root"]).missing(speed, USERS)
 
 
 class Lab:
@@ -50,6 +49,7 @@ class Lab:
     ) -> None:
         self.nodes, self.cpus, self.speed = nodes, cpus, speed
         self.conf = dict(conf or {})
+        self.place = Place(CHOSEN["root"])
         self.root = Path(tempfile.mkdtemp(prefix="bclab-"))
         self.root.chmod(0o755)
         self.ports = _free_ports(nodes + 2)
@@ -75,6 +75,7 @@ class Lab:
         """Everything running, every node idle."""
         for name in ("etc", "log", "state", "spool", "run", "munge", "bin", "mysql"):
             (self.root / name).mkdir(exist_ok=True)
+        self.place.open(self.root)
         self._link_daemons()
         self._write_configuration()
         if self.speed != 1:
@@ -115,12 +116,18 @@ class Lab:
                 if process.poll() is None:
                     process.kill()
         self._reap(self.pid_file("munged"))
+        self.place.close()
         if "FAKETIME_SHARED" in self.env:
             for path in Path("/dev/shm").glob(f"*faketime*_{self.env['FAKETIME_SHARED'].split('_')[-1]}"):
                 path.unlink(missing_ok=True)
         shutil.rmtree(self.root, ignore_errors=True)
 
     # -- use ----------------------------------------------------------------------------------------------------
+
+    @property
+    def outside(self) -> dict[str, str]:
+        """The environment of a program that asks this Slurm: a collector, a user's shell."""
+        return self.place.outside(self.env)
 
     @property
     def slurm_conf(self) -> Path:
@@ -209,7 +216,7 @@ class Lab:
 
     def _daemon(self, name: str, *options: str, **environment: str) -> None:
         done = subprocess.run(
-            [str(self.root / "bin" / name), *options],
+            self.place.inside([str(self.root / "bin" / name), *options]),
             env={**self.env, **environment},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -239,36 +246,30 @@ class Lab:
     def _start_mariadb(self) -> None:
         """MariaDB on real time, on a unix socket only, emptied of durability: the lab is thrown away."""
         sock, data = self.root / "run" / "mysql.sock", self.root / "mysql"
-        subprocess.run(
-            [
-                "mysql_install_db",
-                "--no-defaults",
-                "--user=root",
-                f"--datadir={data}",
-                "--skip-test-db",
-                "--auth-root-authentication-method=socket",
-                "--auth-root-socket-user=root",
-            ],
-            check=True,
-            capture_output=True,
-            timeout=120,
-            env=_real(self.env),
+        self._on_real_time(
+            "mariadb-install-db",
+            "--no-defaults",
+            "--user=root",
+            f"--datadir={data}",
+            "--skip-test-db",
+            "--auth-root-authentication-method=socket",
+            "--auth-root-socket-user=root",
+        ).check_returncode()
+        options = (
+            "--no-defaults",
+            "--user=root",
+            f"--datadir={data}",
+            f"--socket={sock}",
+            "--skip-networking",
+            f"--pid-file={self.root}/run/mariadbd.pid",
+            "--innodb-buffer-pool-size=96M",
+            "--innodb-log-file-size=48M",
+            "--innodb-lock-wait-timeout=900",
+            "--innodb-flush-log-at-trx-commit=0",
         )
         with (self.root / "log" / "mariadb.log").open("wb") as log:
             self._mariadb = subprocess.Popen(
-                [
-                    "mariadbd",
-                    "--no-defaults",
-                    "--user=root",
-                    f"--datadir={data}",
-                    f"--socket={sock}",
-                    "--skip-networking",
-                    f"--pid-file={self.root}/run/mariadbd.pid",
-                    "--innodb-buffer-pool-size=96M",
-                    "--innodb-log-file-size=48M",
-                    "--innodb-lock-wait-timeout=900",
-                    "--innodb-flush-log-at-trx-commit=0",
-                ],
+                self.place.inside(["mariadbd", *options]),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -278,17 +279,12 @@ class Lab:
             "create database slurm_acct_db; create user slurm@localhost identified by 'lab';"
             "grant all on slurm_acct_db.* to slurm@localhost"
         )
-        self.wait(
-            lambda: (
-                not subprocess.run(
-                    ["mysqladmin", "-S", str(sock), "ping"], capture_output=True, env=_real(self.env)
-                ).returncode
-            ),
-            "mariadbd",
-        )
-        subprocess.run(
-            ["mysql", "-S", str(sock), "-e", sql], check=True, capture_output=True, timeout=60, env=_real(self.env)
-        )
+        self.wait(lambda: not self._on_real_time("mariadb-admin", "-S", str(sock), "ping").returncode, "mariadbd")
+        self._on_real_time("mariadb", "-S", str(sock), "-e", sql).check_returncode()
+
+    def _on_real_time(self, *command: str) -> subprocess.CompletedProcess[bytes]:
+        """A program of the database's, which does not live on the fast clock."""
+        return subprocess.run(self.place.inside(command), capture_output=True, timeout=120, env=_real(self.env))
 
     def _seed_accounting(self) -> None:
         for kind, names, more in (
@@ -314,7 +310,7 @@ class Lab:
         kept.pop("LD_PRELOAD", None)
         return {
             **kept,
-            "PATH": f"{PLACES}:{kept.get('PATH', '')}",
+            "PATH": f"{SEARCHED}:{kept.get('PATH', '')}",
             "SLURM_CONF": str(self.slurm_conf),
             "LC_ALL": "C.UTF-8",
         }
@@ -322,94 +318,16 @@ class Lab:
     def _link_daemons(self) -> None:
         """Slurm compares its program names, and the emulator package may own the plain ones: own links, own names."""
         for name in ("slurmctld", "slurmd", "slurmstepd", "slurmdbd"):
-            target = next(p for p in map(Path, (f"/usr/sbin/{name}-wlm", f"/usr/sbin/{name}")) if p.exists())
+            target = self.place.find(f"{name}-wlm", name)
             link = self.root / "bin" / name
-            if not link.is_symlink():
+            if target is not None and not link.is_symlink():
                 link.symlink_to(target)
 
     def _write_configuration(self) -> None:
-        run, log = self.root / "run", self.root / "log"
-        slow = self.speed != 1
-        settings = {
-            "ClusterName": "lab",
-            "SlurmctldHost": "localhost(127.0.0.1)",
-            "SlurmctldPort": str(self.ports[0]),
-            "SlurmUser": "root",
-            "SlurmdUser": "root",
-            "AuthType": "auth/munge",
-            "AuthInfo": f"socket={run}/munge.socket",
-            "CredType": "cred/munge",
-            "StateSaveLocation": f"{self.root}/state",
-            "SlurmdSpoolDir": f"{self.root}/spool/%n",
-            "SlurmctldPidFile": f"{run}/slurmctld.pid",
-            "SlurmdPidFile": f"{run}/slurmd-%n.pid",
-            "SlurmctldLogFile": f"{log}/slurmctld.log",
-            "SlurmdLogFile": f"{log}/slurmd-%n.log",
-            "SlurmctldDebug": "info",
-            "SlurmdDebug": "error",
-            "MailProg": "/bin/true",
-            "ProctrackType": "proctrack/linuxproc",
-            "TaskPlugin": "task/none",
-            "JobAcctGatherType": "jobacct_gather/none",
-            "ReturnToService": "2",
-            "SlurmdParameters": "config_overrides",
-            "SchedulerType": "sched/backfill",
-            "SchedulerParameters": "bf_interval=30,bf_resolution=60,bf_continue,sched_interval=30,batch_sched_delay=0"
-            if slow
-            else "bf_interval=2,bf_resolution=1,bf_continue,sched_interval=5,sched_min_interval=0,batch_sched_delay=0",
-            "SelectType": "select/cons_tres",
-            "SelectTypeParameters": "CR_Core",
-            "PriorityType": "priority/basic",
-            "MinJobAge": "1800" if slow else "300",
-            "MaxJobCount": "20000",
-            "KillWait": "5",
-            "JobRequeue": "1",
-            "AccountingStorageType": "accounting_storage/slurmdbd",
-            "AccountingStorageHost": "localhost",
-            "AccountingStoragePort": str(self.ports[1]),
-            "AccountingStoragePass": f"{run}/munge.socket",
-            "AccountingStoreFlags": "job_comment",
-        }
-        if slow:  # time-outs count the fast clock's seconds
-            settings |= {
-                "MessageTimeout": "3600",
-                "TCPTimeout": "1200",
-                "SlurmdTimeout": "0",
-                "SlurmctldTimeout": "3600",
-                "BatchStartTimeout": "7200",
-                "UnkillableStepTimeout": "7200",
-            }
-        lines = [f"{k}={v}" for k, v in (settings | self.conf).items()]
-        lines += [
-            f"NodeName=n{k} NodeHostname=localhost NodeAddr=127.0.0.1 Port={self.ports[1 + k]} CPUs={self.cpus} "
-            "RealMemory=4000 State=UNKNOWN"
-            for k in range(1, self.nodes + 1)
-        ]
-        lines.append("PartitionName=main Nodes=ALL Default=YES DefaultTime=60 MaxTime=7-0 State=UP")
-        self.slurm_conf.write_text("\n".join(lines) + "\n")
-        database = self.root / "etc" / "slurmdbd.conf"
-        database.touch(0o600)
-        database.write_text(
-            "\n".join(
-                [
-                    "AuthType=auth/munge",
-                    f"AuthInfo=socket={run}/munge.socket",
-                    "DbdHost=localhost",
-                    "DbdAddr=127.0.0.1",
-                    f"DbdPort={self.ports[1]}",
-                    "SlurmUser=root",
-                    "DebugLevel=info",
-                    f"LogFile={log}/slurmdbd.log",
-                    f"PidFile={run}/slurmdbd.pid",
-                    "StorageType=accounting_storage/mysql",
-                    "StorageHost=localhost",
-                    "StorageUser=slurm",
-                    "StoragePass=lab",
-                    "StorageLoc=slurm_acct_db",
-                    "",
-                ]
-            )
-        )
+        """slurm.conf and slurmdbd.conf as they stand now (`conf` may have changed)."""
+        if not self.place.is_here:  # 22.05 knows no such plugin, later ones want cgroups otherwise
+            (self.root / "etc" / "cgroup.conf").write_text("CgroupPlugin=disabled\n")
+        configuration.write(self.root, self.ports, self.nodes, self.cpus, self.speed, self.conf)
 
     def _start_clock(self) -> None:
         """A process that holds the shared start of the fast clock; everyone else joins by its environment."""
@@ -441,7 +359,7 @@ class Lab:
             "timeout": 300,
             **more,
         }
-        return subprocess.run(argv, **options)  # type: ignore[call-overload,no-any-return]
+        return subprocess.run(self.place.inside(argv), **options)  # type: ignore[call-overload,no-any-return]
 
     def _signal(self, path: Path, number: int) -> None:
         with contextlib.suppress(FileNotFoundError, ValueError, ProcessLookupError):
@@ -491,14 +409,6 @@ def _alive(pid: int) -> bool:
         return False
 
 
-def _user_exists(name: str) -> bool:
-    import pwd
-
-    with contextlib.suppress(KeyError):
-        return bool(pwd.getpwnam(name))
-    return False
-
-
 def _processes_under(root: Path) -> Iterator[int]:
     """Processes started with this lab's configuration, but not this one."""
     mark = f"SLURM_CONF={root}/etc/slurm.conf".encode()
@@ -529,7 +439,7 @@ def main() -> int:
         print(f"slurm_lab: {reason}", file=sys.stderr)
         return 1
     with Lab(nodes=given.nodes, cpus=given.cpus, speed=given.speed) as lab:
-        return subprocess.run(given.command, env={**lab.env, "LAB": str(lab.root)}).returncode
+        return subprocess.run(given.command, env={**lab.outside, "LAB": str(lab.root)}).returncode
 
 
 if __name__ == "__main__":

@@ -12,9 +12,9 @@ from slurm_lab import Lab
 
 from batchcast.store.reader import Reader
 
-pytestmark = [pytest.mark.slurm, pytest.mark.usefixtures("lab_possible")]
+pytestmark = [pytest.mark.slurm, pytest.mark.usefixtures("lab_here")]
 WAITING = 2000
-METHODS = 4  # kernel, last_2 and recent_mean of the run time, one of the wait
+METHODS = 6  # kernel, last_2 and recent_mean of the run time, three of the wait
 
 
 class Cost(NamedTuple):

@@ -27,7 +27,7 @@ from batchcast.table import Trace
 from batchcast.trace.parquet import read_parquet, write_parquet
 from conftest import absent
 
-pytestmark = [pytest.mark.slurm, pytest.mark.usefixtures("fast_lab_possible")]
+pytestmark = [pytest.mark.slurm]
 SPEED = 60.0
 FAST_PATIENCE = f"&connect_timeout={60 * SPEED:.0f}"
 """libpq counts the fast clock's seconds."""
@@ -200,6 +200,7 @@ def memory(follower: Follower) -> dict[str, object]:
 
 
 @pytest.mark.lab
+@pytest.mark.usefixtures("fast_lab_possible")
 def test_a_calm_replay_into_postgresql(tmp_path: Path) -> None:
     if reason := postgres_lab.missing():
         absent(reason)
@@ -213,6 +214,7 @@ def test_a_calm_replay_into_postgresql(tmp_path: Path) -> None:
 
 
 @pytest.mark.lab
+@pytest.mark.usefixtures("fast_lab_here")
 def test_a_replay_under_faults(tmp_path: Path) -> None:
     with troubled() as followed:
         check_faults(followed)

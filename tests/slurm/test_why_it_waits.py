@@ -21,10 +21,24 @@ def test_every_reason_that_can_be_made_has_its_rule_and_arrays_their_tasks() -> 
         follower.run("collect", "--once")
         jobs = make_reasons(lab)
         wanted = {jobs[name]: kind for name, kind in WANTED.items()}
+        if not lab.place.is_here:  # 24.11 calls drained nodes "May be reserved for other job", as reserved ones
+            wanted[jobs["drained"]] = Rule.RESERVATION
         lab.wait(lambda: wanted.items() <= rules(lab).items(), f"the rules {wanted}", 120)
         words = ("no answer until an administrator acts", "come first under this limit")
         lab.wait(lambda: all(w in _answers(follower, jobs) for w in words), f"answers with {words}")
         cancelled_together(lab, follower)
+
+
+def test_a_job_on_drained_nodes_has_no_answer_until_an_administrator_acts() -> None:
+    """Where nothing is reserved: 22.05 names the nodes, 24.11 says of them that they may be reserved."""
+    with Lab(nodes=2, cpus=2) as lab:
+        follower = Follower(lab, str(lab.root / "store.db"), HISTORY_DAYS="0.02", WAIT="recent_wait:need=1")
+        follower.run("collect", "--once")
+        lab.submit("-n1", "-t5", seconds=0.1)
+        lab.run("scontrol", "update", "nodename=n2", "state=drain", "reason=broken")
+        jobs = {"drained": lab.submit("-n1", "-t5", "-w", "n2", seconds=1)}
+        lab.wait(lambda: "ReqNodeNotAvail" in reasons(lab).get(jobs["drained"], ""), "Slurm's reason", 120)
+        lab.wait(lambda: "no answer until an administrator acts" in _answers(follower, jobs), "that answer", 120)
 
 
 WANTED = {
@@ -139,7 +153,7 @@ def as_stranger(lab: Lab, follower: Follower, *words: str) -> str:
     place.mkdir(mode=0o777)
     place.chmod(0o777)
     env = {**follower.env, "BATCHCAST_STORE": str(place / "s.db"), "HOME": str(place)}
-    user = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
+    user = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", *lab.place.rights]
     for verb in (("collect", "--once"), words):
         done = subprocess.run([*user, *BATCHCAST, *verb], env=env, capture_output=True, text=True, timeout=120,
                               check=False, cwd="/")  # fmt: skip

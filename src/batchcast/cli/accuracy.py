@@ -34,21 +34,21 @@ def command(
     settings = load(flags)
     asked_for = {"partition": partition, "starttime": f"uts{since:.0f}"}
     asked_for |= {"endtime": f"uts{until:.0f}"} if math.isfinite(until) else {}
-    said = answered(
+    reply = answered(
         settings,
         "accuracy",
         asked_for,
         lambda: ask.accuracy(settings, since, until, partition, myself(), time.time()),
     )
     if as_json:
-        emit(document("accuracy", *said))
+        emit(document("accuracy", *reply))
         return
-    for note in said.warnings:
+    for note in reply.warnings:
         say(note)
     if parsable2:
-        print_parsable(said.results)
+        print_parsable(reply.results)
         return
-    _print(said.results)
+    _print(reply.results)
 
 
 def _print(results: Sequence[Mapping[str, Any]]) -> None:

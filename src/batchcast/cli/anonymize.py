@@ -83,7 +83,9 @@ def command(
         }
         emit(document("anonymize", describe_log(log.trace), settings, [*log.warnings, *notes], rows))
         return
-    console().print(_table(rows, f"{len(shared)} jobs to {out} ({kind})"))
+    from ..report.terminal import show
+
+    show(console(), [_table(rows, f"{len(shared)} jobs to {out} ({kind})")])
     for line in notes:
         say(f"note: {line}")
 
@@ -128,12 +130,12 @@ def _size(procs: float) -> str:
 
 
 def _table(rows: list[dict[str, Any]], title: str) -> Any:
-    from rich.table import Table
+    from ..report.blocks import Table, TableColumn
 
-    table = Table(title=title, title_justify="left")
-    for heading in ("column", "what was done", "different", "why"):
-        table.add_column(heading, justify="right" if heading == "different" else "left")
-    for row in rows:
-        distinct = "" if row["distinct"] is None else f"{row['distinct']:,}"
-        table.add_row(row["column"], row["treatment"], distinct, row["why"])
-    return table
+    columns = [
+        TableColumn("column", "column"),
+        TableColumn("treatment", "what was done"),
+        TableColumn("distinct", "different", "count"),
+        TableColumn("why", "why"),
+    ]
+    return Table(title, columns, rows)

@@ -28,8 +28,9 @@ def command(a: str, b: str, seed: int, resamples: int, as_json: bool) -> None:
     """Compare two reports of `evaluate`: folders, or their result.json.
 
     Says whether they are like for like, which settings differ, and per forecast and schedule what changed from A to B.
-    Where both folders hold their schedules/*.csv, the change of the mean wait has a 90 % interval: groups of one
-    user's submissions of one week are drawn again and again, so it says how much hangs on a few bursts.
+    Where both folders hold their forecasts.csv and schedules/*.csv, the changes of mean errors and mean waits have a
+    90 % interval: groups of one user's submissions of one week are drawn again and again, so it says how much hangs on
+    a few bursts.
 
     \b
     batchcast compare report/ report-new/
@@ -37,11 +38,13 @@ def command(a: str, b: str, seed: int, resamples: int, as_json: bool) -> None:
     from ..evaluation.comparison import compare
     from ..report.comparison import comparison_blocks
     from ..report.terminal import show
+    from ..trace.forecasts import FORECASTS, read_forecasts
     from ..trace.result import read_result
 
     (ours, place_a), (theirs, place_b) = read_result(a), read_result(b)
+    kept = (read_forecasts(place / FORECASTS) for place in (place_a, place_b))
     comparison = compare(
-        ours, theirs, _schedules(place_a), _schedules(place_b), seed=seed, level=LEVEL, resamples=resamples
+        ours, theirs, _schedules(place_a), _schedules(place_b), *kept, seed=seed, level=LEVEL, resamples=resamples
     )
     settings = {"a": a, "b": b, "seed": seed, "resamples": resamples, "level": LEVEL}
     if as_json:

@@ -142,14 +142,14 @@ def _split(line: str) -> tuple[list[str], str]:
     """
     for ending in ("", "'", '"', "\\\\"):
         try:
-            found = shlex.split(line + ending)
+            words = shlex.split(line + ending)
             break
         except ValueError:
             continue
     else:
-        found = line.split()
-    unfinished = bool(found) and not re.search(r"(?<!\\)\s$", line)
-    return (found[:-1], found[-1]) if unfinished else (found, "")
+        words = line.split()
+    unfinished = bool(words) and not re.search(r"(?<!\\)\s$", line)
+    return (words[:-1], words[-1]) if unfinished else (words, "")
 
 
 add_completion_class(Bash)

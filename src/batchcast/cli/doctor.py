@@ -28,18 +28,18 @@ def command(no_ask: bool, show_settings: bool, as_json: bool, **flags: Any) -> N
         for s in force:
             click.echo(f"{s['setting'].ljust(width)} = {s['value']}  [{s['from']}]  {s['meaning']}")
         return
-    found = list(check(settings, not no_ask))
+    findings = list(check(settings, not no_ask))
     if as_json:
-        emit(document("doctor", {}, {s["setting"]: s["value"] for s in force}, [], found))
+        emit(document("doctor", {}, {s["setting"]: s["value"] for s in force}, [], findings))
     else:
         for s in force:
             if s["from"] != "built in":
                 click.echo(f"setting  {s['setting']} = {s['value']} ({s['from']})")
-        width = max(len(f["check"]) for f in found)
-        for f in found:
+        width = max(len(f["check"]) for f in findings)
+        for f in findings:
             click.echo(f"{f['state']:8} {f['check'].ljust(width)}  {f['found']}")
             if f["do"] and f["state"] != "ok":
                 click.echo(f"{'':8} {''.ljust(width)}  -> {f['do']}")
-    failed = [f["check"] for f in found if f["state"] == "failed"]
+    failed = [f["check"] for f in findings if f["state"] == "failed"]
     if failed:
         raise BatchcastError(f"failed: {', '.join(failed)}")

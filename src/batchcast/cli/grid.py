@@ -82,9 +82,9 @@ def map_command(
     results: list[dict[str, Any]] = []
     last = None
     for spec in specs:
-        row, made = _mapped(batch, spec, seconds, bound, deadline is not None)
+        row, plan_of_spec = _mapped(batch, spec, seconds, bound, deadline is not None)
         results.append(row)
-        last = made or last
+        last = plan_of_spec or last
     notes = [f"{row['heuristic']} left out: {row['note']}" for row in results if "note" in row]
     if last is None:
         raise UsageError(notes[0])

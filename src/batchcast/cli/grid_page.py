@@ -72,14 +72,14 @@ def gantt(jobs: Jobs, resources: Resources, outcome: Outcome, name: str) -> Figu
 
 
 def _over_time(outcomes: Mapping[str, Outcome], resources: Resources) -> list[Block]:
-    found = {name: load_and_unfinished(outcome, len(resources)) for name, outcome in outcomes.items()}
+    curves = {name: load_and_unfinished(outcome, len(resources)) for name, outcome in outcomes.items()}
     shown = (
         ("load", "Busy resources", True),
         ("waiting", "Waiting jobs", False),
         ("unfinished", "Unfinished so far", False),
     )
     return [
-        lines(f"{words} over time", {n: (f["time"], f[key]) for n, f in found.items()}, x="time", y=words, share=share)
+        lines(f"{words} over time", {n: (f["time"], f[key]) for n, f in curves.items()}, x="time", y=words, share=share)
         for key, words, share in shown
     ]
 

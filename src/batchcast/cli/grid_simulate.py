@@ -75,11 +75,11 @@ def command(**given: Any) -> None:
     if given["page"] is not None or given["outcomes"] is not None:
         from .grid_page import run_page
 
-        jobs, resources, made = shown()
+        jobs, resources, outcomes = shown()
         if given["outcomes"] is not None:
-            write_text(given["outcomes"], outcomes_csv(jobs, resources, made))
+            write_text(given["outcomes"], outcomes_csv(jobs, resources, outcomes))
         if given["page"] is not None:
-            write_text(given["page"], run_page(jobs, resources, made, results, {"log": log, "settings": settings}))
+            write_text(given["page"], run_page(jobs, resources, outcomes, results, {"log": log, "settings": settings}))
             say(f"page: {given['page']}")
     if given["as_json"]:
         emit(document("grid-simulate", log, settings, warnings, results))
@@ -93,10 +93,10 @@ def command(**given: Any) -> None:
 
 
 Shown = Callable[[], tuple[Any, Any, dict[str, Any]]]  # the last setting's first run: jobs, resources, outcomes
-Found = tuple[list[str], list[dict[str, Any]], dict[str, Any], Shown]
+Outcomes = tuple[list[str], list[dict[str, Any]], dict[str, Any], Shown]
 
 
-def _drawn(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings: dict[str, Any]) -> Found:
+def _drawn(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings: dict[str, Any]) -> Outcomes:
     """The published experiment's jobs, drawn: every rate, p and q."""
     import numpy as np
 
@@ -131,7 +131,7 @@ def _drawn(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings:
     return [], results, {"source": "drawn", "jobs": count}, shown
 
 
-def _given(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings: dict[str, Any]) -> Found:
+def _given(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings: dict[str, Any]) -> Outcomes:
     """Jobs and resources from files: one run a heuristic."""
     from ..grid.measures import over_runs
     from ..grid.study import one_run
@@ -201,11 +201,11 @@ def simulated_tables(results: Sequence[Mapping[str, Any]]) -> list[Table]:
 
     rows = []
     for row in results:
-        made = {
+        texts = {
             name: spread(row, name, digits)
             for name, digits in (("unfinished", 1), ("mean_wait", 4), ("mean_makespan", 4))
         }
-        rows.append(dict(row) | {f"{name}_text": words for name, words in made.items()})
+        rows.append(dict(row) | {f"{name}_text": words for name, words in texts.items()})
     drawn = [
         TableColumn(k, k.replace("_", " "), "number") for k in ("rate", "data_share", "large_share") if k in results[0]
     ]
@@ -221,7 +221,7 @@ def simulated_tables(results: Sequence[Mapping[str, Any]]) -> list[Table]:
     return [Table("Grid: unfinished jobs, mean wait and mean makespan (response time)", columns, rows)]
 
 
-def outcomes_csv(jobs: Jobs, resources: Resources, made: Mapping[str, Outcome]) -> str:
+def outcomes_csv(jobs: Jobs, resources: Resources, outcomes: Mapping[str, Outcome]) -> str:
     """One line a heuristic and job: what came of it, why, and when that was decided."""
     import csv
     import io
@@ -231,7 +231,7 @@ def outcomes_csv(jobs: Jobs, resources: Resources, made: Mapping[str, Outcome]) 
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(("heuristic", "id", "outcome", "instant", "resource", "start", "finish"))
-    for name, outcome in made.items():
+    for name, outcome in outcomes.items():
         rows = zip(
             outcome.outcome.tolist(), outcome.instant.tolist(), outcome.resource.tolist(), outcome.start.tolist(),
             outcome.finish.tolist(),
@@ -256,15 +256,15 @@ def numbers(option: str, text: str, *, above: float = -1.0, most: float = float(
         low, high, step = (_number(option, part) for part in parts)
         if not step > 0 or high < low or (high - low) / step > 1000:
             raise UsageError(f"{option} {text!r} (accepted: FROM:TO:STEP, ascending, or a comma list)")
-        found = [round(low + k * step, 12) for k in range(int((high - low) / step + 1e-9) + 1)]
+        values = [round(low + k * step, 12) for k in range(int((high - low) / step + 1e-9) + 1)]
     else:
-        found = [_number(option, part) for part in text.split(",")]
-    wrong = [v for v in found if not (max(above, 0.0) <= v <= most and v > above)]
+        values = [_number(option, part) for part in text.split(",")]
+    wrong = [v for v in values if not (max(above, 0.0) <= v <= most and v > above)]
     if wrong:
         raise UsageError(
             f"{option}: {wrong[0]:g} is out of range (accepted: above {max(above, 0):g}, at most {most:g})"
         )
-    return found
+    return values
 
 
 def heuristics_named(text: str, left_out: Sequence[str]) -> list[str]:

@@ -38,8 +38,8 @@ def command(by: str | None, risk: float, floor: float, step: float, as_json: boo
 
     log = take_log(given)
     with progress("advising limits", len(log.trace)) as tick:
-        found = find_limits(log.trace, risk=risk, floor=floor, step=step, procs=log.procs, tick=tick)
-    rows, groups = limit_rows(found), limit_rows(found, by) if by else []
+        advice = find_limits(log.trace, risk=risk, floor=floor, step=step, procs=log.procs, tick=tick)
+    rows, groups = limit_rows(advice), limit_rows(advice, by) if by else []
     settings = {**log.settings, "by": by, "risk": risk, "floor_s": floor, "step_s": step}
     if as_json:
         emit(document("limits", describe_log(log.trace), settings, log.warnings, [*rows, *groups]))

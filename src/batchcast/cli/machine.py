@@ -110,8 +110,8 @@ def prove(folder: Path, sets: str, states: int, as_json: bool) -> None:
     if as_json:
         emit(document("machine prove", {"folder": str(folder)}, {"states": states}, [], rows))
         return
-    found = [r for r in rows if "ks" in r]
-    print_columns([TITLES, *(_cells(r) for r in found)], 2)
+    replayed = [r for r in rows if "ks" in r]
+    print_columns([TITLES, *(_cells(r) for r in replayed)], 2)
     judged = [r for r in rows if "states" in r]
     if judged:
         click.echo()

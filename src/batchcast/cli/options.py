@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ..errors import NoAnswer, UsageError
+from ..errors import BatchcastError, NoAnswer, UsageError
 from .complete import STATUS, clean_rules, words, words_or_file
 from .output import say
 
@@ -68,6 +68,12 @@ _LOG = (
         help="Which column of a CSV is which: nrel, graham, or your own.",
     ),
     click.option("--strict", is_flag=True, help="Stop at the first broken line."),
+    click.option(
+        "--private/--named",
+        "private",
+        default=None,
+        help="Whether results may name users. Default: the site's setting `private`, else named as LOG names them.",
+    ),
 )
 _VOUCHED = (
     click.option(
@@ -141,6 +147,8 @@ def take_log(given: dict[str, Any], *, tell: bool = True) -> Log:
         options["since"], options["until"], *(split_words(options[k]) for k in ("status", "partition", "queue", "user"))
     )
     trace = select(trace, selection, options["first"])
+    private = _are_users_private() if options["private"] is None else bool(options["private"])
+    trace = trace.with_info(replace(trace.info, private=private))
     warnings = [*trace.info.notes, *_dropped_lines(trace.info.dropped)]
     if tell:
         for warning in warnings:
@@ -189,7 +197,7 @@ def split_words(values: Sequence[str]) -> list[str]:
 
 _LOG_KEYS = (
     "log", "since", "until", "status", "partition", "queue", "user", "first", "clean", "timezone", "procs",
-    "procs_total", "format", "map", "strict",
+    "procs_total", "format", "map", "strict", "private",
 )  # fmt: skip
 
 
@@ -234,7 +242,22 @@ def _settings(options: Mapping[str, Any], trace: Trace, procs: str, rules: Seque
         "format": trace.info.format,
         "map": trace.info.header.get("map"),
         "strict": options["strict"],
+        "private": trace.info.private,
     }
+
+
+def _are_users_private() -> bool:
+    """Whether this site's settings hide users; also where they cannot be read: a name once shown stays shown."""
+    import os
+
+    from ..service.settings import files, load
+
+    if "BATCHCAST_PRIVATE" not in os.environ and not any(path.is_file() for path in files(os.environ)):
+        return False
+    try:
+        return bool(load()["private"] == "yes")
+    except BatchcastError:
+        return True
 
 
 def _dropped_lines(dropped: Mapping[str, int]) -> list[str]:

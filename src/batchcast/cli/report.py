@@ -49,20 +49,20 @@ def command(
     asked_for = {**who._asdict(), "starttime": f"uts{since:.0f}"}
     asked_for |= {"endtime": f"uts{until:.0f}"} if math.isfinite(until) else {}
     try:
-        said = answered(asked[0], "report", asked_for, lambda: ask.report(*asked))
+        reply = answered(asked[0], "report", asked_for, lambda: ask.report(*asked))
     except NoStore as error:
         from ..service import without_store
 
-        said = without_store.report(*asked, error.message)
+        reply = without_store.report(*asked, error.message)
     if as_json:
-        emit(document("report", *said))
+        emit(document("report", *reply))
         return
-    for note in said.warnings:
+    for note in reply.warnings:
         say(note)
     if parsable2:
-        print_parsable(said.results)
+        print_parsable(reply.results)
         return
-    _print(said.results, said.settings["advice"], said.settings["by"])
+    _print(reply.results, reply.settings["advice"], reply.settings["by"])
 
 
 def _print(results: Sequence[Mapping[str, Any]], advised: Sequence[Mapping[str, Any]], by: str) -> None:

@@ -33,8 +33,8 @@ class Papers(click.Group):
         if cmd_name not in PAPERS:
             return super().get_command(ctx, cmd_name)
         module, _, name = PAPERS[cmd_name][0].partition(":")
-        found: click.Command = getattr(import_module(module), name)
-        return found
+        verb: click.Command = getattr(import_module(module), name)
+        return verb
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """One line a paper, without importing any."""

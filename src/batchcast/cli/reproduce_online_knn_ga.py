@@ -85,22 +85,23 @@ def command(
         "closed_corrections": closed, "event_order": "pyss",
         "h": 3000, "t1": 1500, "t2": 1000, "population": 50, "generations": 100,
     }  # fmt: skip
-    found = Found(Kept(Path(output) / "parts", again), first)
+    gathered = Gathered(Kept(Path(output) / "parts", again), first)
     with folder(output) as place:
         for each in sets:
-            found.add(each, traces, wanted, closed, sensitivity=each is sets[0])
-        settings["cpu_s"] = round(found.kept.cpu_s)
-        summary, tables = findings(found.rows, sets), found.tables(sets[0].name)
-        results = [{"table": table, **row} for table, rows in found.rows.items() for row in rows]
-        log = {"source": str(traces), "sha256": found.hashes}
+            gathered.add(each, traces, wanted, closed, sensitivity=each is sets[0])
+        settings["cpu_s"] = round(gathered.kept.cpu_s)
+        summary, tables = findings(gathered.rows, sets), gathered.tables(sets[0].name)
+        results = [{"table": table, **row} for table, rows in gathered.rows.items() for row in rows]
+        log = {"source": str(traces), "sha256": gathered.hashes}
         doc = document("reproduce-online-knn-ga", log, settings, summary, results)
         (place / "result.json").write_text(dumps(doc))
-        sections = shown.sections(summary, tables, found.pictures, shown.READING)
+        sections = shown.sections(summary, tables, gathered.pictures, shown.READING)
         title = "Online run-time prediction by similar jobs (Xu et al. 2018)"
-        (place / "index.html").write_text(page(title, sections, provenance(found.hashes, settings)))
-    kept = found.kept
+        (place / "index.html").write_text(page(title, sections, provenance(gathered.hashes, settings)))
+    kept = gathered.kept
     say(
-        f"{kept.made} parts computed, {kept.found} found in {output}/parts; all of them cost {kept.cpu_s:,.0f} s of CPU"
+        f"{kept.computed} parts computed, {kept.reused} found in {output}/parts; "
+        f"all of them cost {kept.cpu_s:,.0f} s of CPU"
     )
     say(f"page: {output}/index.html, numbers: {output}/result.json")
     if as_json:
@@ -109,7 +110,7 @@ def command(
     show(console(), [*tables, *summary])
 
 
-class Found:
+class Gathered:
     """Rows by table, pictures and log hashes, gathered set by set; every part is kept as soon as it is done."""
 
     def __init__(self, kept: Kept, first: int | None = None) -> None:
@@ -128,37 +129,37 @@ class Found:
         self.hashes[each.log] = whole.info.sha256
         row = {"set": each.name, "log": each.log, "selection": _words(each), "jobs": len(trace)}
         self.rows["2"].append({**row, "printed_jobs": each.printed_jobs})
-        said: dict[str, dict[str, np.ndarray]] = {}
+        forecasts: dict[str, dict[str, np.ndarray]] = {}
         needed = {"accuracy", "minh", "local", "baselines", "schedules", "sensitivity"}
         for protocol in paper.PROTOCOLS if wanted & needed else ():
-            said[protocol] = self._accuracy(each, trace, protocol)
+            forecasts[protocol] = self._accuracy(each, trace, protocol)
             for part, specs in (("minh", [paper.MINH]), ("local", list(paper.LOCAL))):
                 if part in wanted:
-                    said[protocol] |= self._more(each, trace, protocol, part, specs)
-        if said:
-            self.pictures += shown.pictures(each.name, trace.req_time, trace.run_time, said)
-        plain = {protocol: points[paper.METHOD] for protocol, points in said.items()}
+                    forecasts[protocol] |= self._more(each, trace, protocol, part, specs)
+        if forecasts:
+            self.pictures += shown.pictures(each.name, trace.req_time, trace.run_time, forecasts)
+        plain = {protocol: points[paper.METHOD] for protocol, points in forecasts.items()}
         if "operator" in wanted:
             scored = partial(paper.operators_scores, each, whole, progress, self.first)
             part = self._part(each, "operator", {"specs": paper.OPERATORS}, partial(_kept_figures, scored))
-            self._told(each, part["rows"], "honest", "operator's")
+            self._add_accuracy(each, part["rows"], "honest", "operator's")
         if "baselines" in wanted:
             points = _untrained_too(trace, plain["paper"])
             run = partial(paper.baselines, each, whole, trace, points)
-            made = self._part(each, "baselines", {"method": paper.METHOD, "protocol": "paper"}, run)
-            self.rows["baselines"] += shown.with_printed_requests([{"set": each.name, **row} for row in made], each)
+            figures = self._part(each, "baselines", {"method": paper.METHOD, "protocol": "paper"}, run)
+            self.rows["baselines"] += shown.with_printed_requests([{"set": each.name, **row} for row in figures], each)
         if "schedules" in wanted:
-            minh = {protocol: points[paper.MINH] for protocol, points in said.items() if paper.MINH in points}
-            made = self._schedules(each, trace, plain, minh, closed)
-            self.rows["5-6"] += shown.with_gains(made, {each.name: each})
+            minh = {protocol: points[paper.MINH] for protocol, points in forecasts.items() if paper.MINH in points}
+            figures = self._schedules(each, trace, plain, minh, closed)
+            self.rows["5-6"] += shown.with_gains(figures, {each.name: each})
         if "sensitivity" in wanted and sensitivity:
-            self._sensitivity(each, trace, said)
+            self._sensitivity(each, trace, forecasts)
 
     def _part(self, each: DataSet, name: str, made_of: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
         origin = {"log": self.hashes[each.log], "selection": _words(each), "first": self.first, **made_of}
         return self.kept.part(f"{each.name}-{name}", origin, compute)
 
-    def _told(self, each: DataSet, figures: Sequence[Mapping[str, Any]], protocol: str, selection: str) -> None:
+    def _add_accuracy(self, each: DataSet, figures: Sequence[Mapping[str, Any]], protocol: str, selection: str) -> None:
         self.rows["3-4"] += _accuracy_rows(each, figures, protocol, selection)
         _tell(self.rows["3-4"])
 
@@ -172,7 +173,7 @@ class Found:
         scored = partial(paper.accuracy_of, trace, specs, protocol, progress, f"{each.name}, {protocol} protocol")
         origin = {"specs": specs, "protocol": protocol}
         part = self._part(each, protocol, origin, partial(_kept_figures, scored, paper.TRAINED))
-        self._told(each, part["rows"], protocol, "papers'")
+        self._add_accuracy(each, part["rows"], protocol, "papers'")
         return {spec: np.array(points) for spec, points in part["points"].items()}
 
     def _more(
@@ -194,13 +195,13 @@ class Found:
         self,
         each: DataSet,
         trace: Trace,
-        said: Mapping[str, np.ndarray],
+        minh_forecasts: Mapping[str, np.ndarray],
         minh: Mapping[str, np.ndarray],
         closed: Sequence[str],
     ) -> list[dict[str, Any]]:
         from ..papers.online_knn_ga import study as paper
 
-        planned = {name: _untrained_too(trace, points) for name, points in said.items()}
+        planned = {name: _untrained_too(trace, points) for name, points in minh_forecasts.items()}
         beside = {name: _untrained_too(trace, points) for name, points in minh.items()}
         settings = [*paper.plans(trace, planned, closed), *paper.baseline_plans(trace, beside)]
         rows = []
@@ -209,19 +210,19 @@ class Found:
                 words = [policy, plan.loop.replace(", ", "-"), plan.protocol, plan.correction.replace(" ", "-")]
                 words.append("" if plan.predictor in (paper.METHOD, "requested", "actual") else plan.predictor)
                 name = "-".join(filter(None, words))
-                made = partial(paper.scheduled, trace, policy, plan, progress, f"{each.name} {name}")
+                compute = partial(paper.scheduled, trace, policy, plan, progress, f"{each.name} {name}")
                 origin = {"method": paper.MINH if plan.predictor == "minh_wolters" else paper.METHOD}
-                rows.append({"set": each.name, **self._part(each, name, origin, made)})
+                rows.append({"set": each.name, **self._part(each, name, origin, compute)})
         return rows
 
-    def _sensitivity(self, each: DataSet, trace: Trace, said: Mapping[str, Mapping[str, np.ndarray]]) -> None:
+    def _sensitivity(self, each: DataSet, trace: Trace, forecasts: Mapping[str, Mapping[str, np.ndarray]]) -> None:
         """Other settings, and those of Tables 3 and 4 again over the same jobs."""
         from ..metrics.accuracy import accuracy
         from ..papers.online_knn_ga import study as paper
 
         mask = paper.trained_everywhere(trace)
         for protocol in paper.PROTOCOLS:
-            for spec, points in said[protocol].items():
+            for spec, points in forecasts[protocol].items():
                 row = {"predictor": spec, **accuracy(points[mask], trace.run_time[mask])}
                 self.rows["sensitivity"].append({"protocol": protocol, **row})
             for at, spec in enumerate(paper.SENSITIVITY):
@@ -303,7 +304,7 @@ def _untrained_too(trace: Any, points: np.ndarray) -> np.ndarray:
 
 def findings(rows: Mapping[str, Sequence[Mapping[str, Any]]], sets: Sequence[DataSet]) -> list[str]:
     """What the tables say, in sentences."""
-    told = []
+    sentences = []
     for each in sets:
         name = each.name
         mine = {
@@ -313,21 +314,21 @@ def findings(rows: Mapping[str, Sequence[Mapping[str, Any]]], sets: Sequence[Dat
         }
         if mine:
             words = [f"{p} protocol {r['mae_s']:,.0f} s (PU {r['underestimate_rate']:.2f})" for p, r in mine.items()]
-            told.append(
+            sentences.append(
                 f"{name}: mean absolute error {' and '.join(words)}; printed {each.mae:,} s (PU {each.pu:.2f})."
             )
     for each in sets:
         name = each.name
         base = [r for r in rows["5-6"] if r["set"] == name and r["policy"] == "easy" and r["loop"] == "requests"]
         if base:
-            told.append(
+            sentences.append(
                 f"{name}, EASY planned with requests: mean wait {base[0]['mean_wait_min']:.1f} min by our averages, "
                 f"{base[0]['pyss_mean_wait_min']:.1f} by pyss' own; printed {each.waits[0]:.1f}."
             )
         honest = {r["predictor"]: r["mae_s"] for r in _honest(rows["3-4"], name)}
         if "knn_ga" in honest:
             errors = ", ".join(f"{predictor} {error:,.0f} s" for predictor, error in honest.items())
-            told.append(f"{name}, honest protocol, mean absolute error: {errors}.")
+            sentences.append(f"{name}, honest protocol, mean absolute error: {errors}.")
         best = {
             row["loop"] + " " + row["protocol"]: row["wait_gain"]
             for row in rows["5-6"]
@@ -339,8 +340,8 @@ def findings(rows: Mapping[str, Sequence[Mapping[str, Any]]], sets: Sequence[Dat
             if not setting.startswith("requests")
         ]
         if gains:
-            told.append(f"{name}, EASY, mean wait shorter than with requests by: {'; '.join(gains)}.")
-    return told
+            sentences.append(f"{name}, EASY, mean wait shorter than with requests by: {'; '.join(gains)}.")
+    return sentences
 
 
 def _honest(rows: Sequence[Mapping[str, Any]], name: str) -> list[Mapping[str, Any]]:

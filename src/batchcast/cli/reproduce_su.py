@@ -63,21 +63,22 @@ def command(
         "logs": list(names or NAMES), "first": first, "every": every, "schedule_first": schedule_first,
         "protocol": "honest", "loop": "open", "policy": "easy", "seed": 0,
     }  # fmt: skip
-    found = Found(Kept(Path(output) / "parts", again), first, every, schedule_first)
+    gathered = Gathered(Kept(Path(output) / "parts", again), first, every, schedule_first)
     with folder(output) as place:
         for name in names or NAMES:
-            found.add(name, traces)
-        settings["cpu_s"] = round(found.kept.cpu_s)
-        summary, tables = findings(found.rows), found.tables()
-        results = [{"table": table, **row} for table, kept_rows in found.rows.items() for row in kept_rows]
-        doc = document("reproduce-su", {"source": str(traces), "sha256": found.hashes}, settings, summary, results)
+            gathered.add(name, traces)
+        settings["cpu_s"] = round(gathered.kept.cpu_s)
+        summary, tables = findings(gathered.rows), gathered.tables()
+        results = [{"table": table, **row} for table, kept_rows in gathered.rows.items() for row in kept_rows]
+        doc = document("reproduce-su", {"source": str(traces), "sha256": gathered.hashes}, settings, summary, results)
         (place / "result.json").write_text(dumps(doc))
         title = "Run times from clusters of job names (Wang et al. 2021)"
-        html = page(title, shown.sections(summary, tables, found.pictures), provenance(found.hashes, settings))
+        html = page(title, shown.sections(summary, tables, gathered.pictures), provenance(gathered.hashes, settings))
         (place / "index.html").write_text(html)
-    kept = found.kept
+    kept = gathered.kept
     say(
-        f"{kept.made} parts computed, {kept.found} found in {output}/parts; all of them cost {kept.cpu_s:,.0f} s of CPU"
+        f"{kept.computed} parts computed, {kept.reused} found in {output}/parts; "
+        f"all of them cost {kept.cpu_s:,.0f} s of CPU"
     )
     say(f"page: {output}/index.html, numbers: {output}/result.json")
     if as_json:
@@ -86,7 +87,7 @@ def command(
     show(console(), [*tables, *summary])
 
 
-class Found:
+class Gathered:
     """Rows by table, pictures and log hashes, gathered log by log; every part is kept as soon as it is done."""
 
     def __init__(self, kept: Kept, first: int | None, every: int, schedule_first: int) -> None:
@@ -141,12 +142,12 @@ class Found:
         specs = [spec for spec in paper.PAPER if "svr" in spec]
         rows = np.array(part["rows"], dtype=int)
         actual = trace.run_time[rows]
-        points = {spec: np.array(said) for spec, said in part["points"].items()}
-        user, labels, found = paper.clustered_users(trace)
+        points = {spec: np.array(values) for spec, values in part["points"].items()}
+        user, labels, clusters = paper.clustered_users(trace)
         classes = paper.by_class(actual, points, labels[rows], specs)
         self.rows["class"] += [{"log": name, **row} for row in classes] + _size_rows(name, part["by_size"], specs)
         errors = {words: points[spec] - actual for spec, words in paper.PAPER.items()}
-        self.pictures += shown.clustering_pictures(name, user, found.tried, found.sse, found.score, found.k)
+        self.pictures += shown.clustering_pictures(name, user, clusters.tried, clusters.sse, clusters.score, clusters.k)
         rows_5 = [row for row in self.rows["5"] if (row["log"], row["jobs_of"]) == (name, "all")]
         self.pictures += [*shown.table_5_pictures(name, rows_5), shown.error_picture(name, errors)]
         self.pictures += shown.class_pictures(name, classes)
@@ -175,7 +176,7 @@ def _size_rows(name: str, by_size: Sequence[Mapping[str, Any]], specs: Sequence[
 
 def findings(rows: dict[str, list[dict[str, Any]]]) -> list[str]:
     """What the tables say, in sentences."""
-    told = []
+    sentences = []
     for log, kept in dict.fromkeys((row["log"], row["jobs_of"]) for row in rows["5"]):
         mine = {row["predictor"]: row for row in rows["5"] if (row["log"], row["jobs_of"]) == (log, kept)}
         su, plain = (
@@ -183,7 +184,7 @@ def findings(rows: dict[str, list[dict[str, Any]]]) -> list[str]:
             for kind in ("SU", "plain")
         )
         best = min((name for name in mine if name.startswith("SU")), key=lambda name: mine[name]["mae_s"])
-        told.append(
+        sentences.append(
             f"{log}, {kept} jobs: mean error with clusters and neighbours {su:,.0f} s, without {plain:,.0f} s "
             f"({1 - su / plain:+.0%}; printed +74%); best of the three: {best} (printed: SU svr)."
         )
@@ -193,6 +194,6 @@ def findings(rows: dict[str, list[dict[str, Any]]]) -> list[str]:
             if name in mine and mine[name]["mae_s"] < mine[best]["mae_s"]
         ]
         if ahead:
-            told.append(f"{log}, {kept} jobs: plain history is nearer than {best} ({mine[best]['mae_s']:,.0f} s): "
+            sentences.append(f"{log}, {kept} jobs: plain history is nearer than {best} ({mine[best]['mae_s']:,.0f} s): "
                         f"{', '.join(ahead)}.")  # fmt: skip
-    return told
+    return sentences

@@ -60,32 +60,32 @@ def command(
     settings = load({"store": store, "scheduler": scheduler, "cluster": cluster})
     now = time.time()
     if script is not None:
-        from ..service.whatif import answer_script
+        from ..service.whatif import answer_options, options_of
 
-        said = answer_script(settings, script, asked, now, myself())
+        options = options_of(script, asked)
+        reply = answered(settings, "test", options, lambda: answer_options(settings, options, myself(), now))
     else:
         user = user or (None if job_ids and not me else whoami())
         try:
             asked_for = {"job": ",".join(job_ids) or None, "user": user}
-            said = answered(settings, "start", asked_for, lambda: ask.start(settings, job_ids, user, myself(), now))
+            reply = answered(settings, "start", asked_for, lambda: ask.start(settings, job_ids, user, myself(), now))
         except NoStore as error:
             from ..service.without_store import start
 
-            said = start(settings, job_ids, user, error.message, now)
+            reply = start(settings, job_ids, user, error.message, now)
     if as_json:
-        emit(document("start", *said))
+        emit(document("start", *reply))
         return
-    for note in said.warnings:
+    for note in reply.warnings:
         say(note)
     if parsable2:
-        print_parsable(said.results)
+        print_parsable(reply.results)
         return
-    _print(said.results, now, slurm)
+    _print(reply.results, now, slurm)
 
 
 def _print(results: Sequence[Mapping[str, Any]], now: float, slurm: bool) -> None:
     """The table; tasks of one array with the same answer share a line."""
-    from ..units import format_duration
 
     slurm = slurm or results[0]["method"] is None
     groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
@@ -98,30 +98,39 @@ def _print(results: Sequence[Mapping[str, Any]], now: float, slurm: bool) -> Non
     for basis in dict.fromkeys(r["basis"] for r in results):
         click.echo(f"basis: {basis}")
     for part, r in {r["partition"]: r for r in results}.items():
-        if r["track_record_forecasts"]:
-            cover = r["track_record_coverage_90"]
-            held = f"{cover:.0%} started by the 90 % time, " if cover is not None and cover == cover else ""
-            within = format_duration(r["track_record_median_ae_s"])
-            click.echo(
-                f"track record on {part}, last 30 days: {r['track_record_forecasts']} forecasts, {held}half were "
-                f"within {within}"
-            )
-        elif r["method"] is not None:
-            click.echo(f"track record on {part}: fewer than 20 forecasts have come out yet")
+        if r["method"] is not None:
+            click.echo(f"track record on {part}{_record(r)}")
+
+
+def _record(r: Mapping[str, Any]) -> str:
+    """How the answering method's forecasts have come out so far, from the first on."""
+    from ..units import format_duration
+
+    came, late, cover = r["track_record_forecasts"], r["track_record_overdue"], r["track_record_coverage_90"]
+    if not came and not late:
+        return f": none of {r['method']} has come out yet, so nobody knows how its 90 % time holds here"
+    words = [f"{came} forecasts of {r['method']}"]
+    if late:
+        words.append(f"{late} more jobs wait longer than their 90 % time")
+    if cover is not None and cover == cover:
+        words.append(f"{cover:.0%} started by the 90 % time")
+    if came:
+        words.append(f"half were within {format_duration(r['track_record_median_ae_s'])}")
+    return f", last 30 days: {', '.join(words)}"
 
 
 def _columns(r: Mapping[str, Any], now: float, slurm: bool) -> tuple[str, ...]:
     """What a line says of a job, after its id. A wait that counts from something unknown is shown as +wait."""
     from ..units import format_duration
 
-    said = []
+    lines = []
     for name in ("likely", "by_90"):
         wait, at = r[f"{name}_wait_s"], r[f"{name}_start_s"]
         floating = at != at and wait == wait and wait != float("inf")
-        said.append(f"+{format_duration(wait)}" if floating else clock(at, now))
-    why = r["reason_in_words"] + (f" (+ counts from {r['counts_from']})" if said[0].startswith("+") else "")
+        lines.append(f"+{format_duration(wait)}" if floating else clock(at, now))
+    why = r["reason_in_words"] + (f" (+ counts from {r['counts_from']})" if lines[0].startswith("+") else "")
     estimate = [clock(r["slurm_start_s"], now)] if slurm else []
-    return (r["partition"] or "-", *said, format_duration(r["waited_s"]), *estimate, why)
+    return (r["partition"] or "-", *lines, format_duration(r["waited_s"]), *estimate, why)
 
 
 def _together(ids: list[str]) -> str:

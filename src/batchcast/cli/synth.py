@@ -138,7 +138,7 @@ def _compare(logs: Sequence[str], seed: int, limit: float | None, as_json: bool)
         emit(document("synth", {"source": list(logs)}, settings, [], results))
         return
     from ..report.synthetic import comparison_table
+    from ..report.terminal import show
 
-    for real, synthetic in zip(results[::2], results[1::2]):
-        console().print(comparison_table(real, synthetic))
+    show(console(), [comparison_table(real, synthetic) for real, synthetic in zip(results[::2], results[1::2])])
     say(f"synthetic: seed {seed}; distance: the largest difference of the two cumulative distributions")

@@ -26,22 +26,26 @@ def features(directory: Path, wavecar: bool, as_json: bool) -> None:
     from ..vasp import read_features
     from ..vasp.features import DEFAULTS_FROM, MEANINGS
 
-    found = read_features(directory, look_for_wavecar=wavecar)
-    for note in found.notes:
+    read = read_features(directory, look_for_wavecar=wavecar)
+    for note in read.notes:
         say(f"note: {note}")
     if as_json:
-        settings = {"look_for_wavecar": wavecar, "defaults_from": DEFAULTS_FROM, "defaulted": list(found.defaulted)}
-        emit(document("vasp-features", {"directory": str(directory)}, settings, found.notes, [dict(found.values)]))
+        settings = {"look_for_wavecar": wavecar, "defaults_from": DEFAULTS_FROM, "defaulted": list(read.defaulted)}
+        emit(document("vasp-features", {"directory": str(directory)}, settings, read.notes, [dict(read.values)]))
         return
-    from rich.table import Table
+    from ..report.blocks import Table, TableColumn
+    from ..report.terminal import show
 
-    table = Table(title=f"{directory}", title_justify="left")
-    for column in ("feature", "value", "from", "meaning"):
-        table.add_column(column, justify="right" if column == "value" else "left")
-    for name, value in found.values.items():
-        origin = "default" if name in found.defaulted else "inputs"
-        table.add_row(name, value if isinstance(value, str) else f"{value:.10g}", origin, MEANINGS[name])
-    console().print(table)
+    rows = [
+        {
+            "feature": name,
+            "value": value if isinstance(value, str) else f"{value:.10g}",
+            "from": "default" if name in read.defaulted else "inputs",
+            "meaning": MEANINGS[name],
+        }
+        for name, value in read.values.items()
+    ]
+    show(console(), [Table(f"{directory}", [TableColumn(name, name) for name in rows[0]], rows)] if rows else [])
     say(f"defaults: {DEFAULTS_FROM}")
 
 
@@ -124,12 +128,8 @@ def collect(
         warnings = [*notes, *done.problems]
         emit(document("vasp-collect", {"source": trace.info.source, "jobs": len(trace)}, settings, warnings, rows))
         return
-    from rich.table import Table
+    from ..report.blocks import Table, TableColumn
+    from ..report.terminal import show
 
-    table = Table(title=f"{output}: {len(trace)} jobs", title_justify="left")
-    table.add_column("inputs")
-    table.add_column("jobs", justify="right")
-    table.add_column("directories", justify="right")
-    for row in rows:
-        table.add_row(str(row["inputs"]), f"{row['jobs']}", f"{row['directories']}")
-    console().print(table)
+    columns = [TableColumn("inputs", "inputs"), *(TableColumn(key, key, "count") for key in ("jobs", "directories"))]
+    show(console(), [Table(f"{output}: {len(trace)} jobs", columns, rows)])

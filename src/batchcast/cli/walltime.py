@@ -54,19 +54,19 @@ def command(
     asked = (settings, what, glob, user or whoami(), myself(), risk, time.time())
     asked_for = {**limits.in_words(what, glob), "user": user, "risk": risk}
     try:
-        said = answered(settings, "walltime", asked_for, lambda: ask.walltime(*asked))
+        reply = answered(settings, "walltime", asked_for, lambda: ask.walltime(*asked))
     except NoStore as error:
         from ..service import without_store
 
-        said = without_store.walltime(*asked, error.message)
-    (answer,) = said.results
+        reply = without_store.walltime(*asked, error.message)
+    (answer,) = reply.results
     if as_json:
-        emit(document("walltime", *said))
+        emit(document("walltime", *reply))
         return
-    for note in said.warnings:
+    for note in reply.warnings:
         say(note)
     if parsable2:
-        print_parsable(said.results)
+        print_parsable(reply.results)
         return
     click.echo(f"#SBATCH --time={answer['limit']}")
     click.echo(f"# {answer['why']}")

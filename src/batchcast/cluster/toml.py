@@ -55,11 +55,11 @@ def read_machine_toml(text: str, expand: Expand, path: str = "machine.toml") -> 
     unknown = set(table) - {*TABLES, "settings", "name", "left_out"}
     if unknown:
         raise input_error(path, "no such table", value=min(unknown), accepted=", ".join([*TABLES, "settings"]))
-    made = {
+    items = {
         key: tuple(_item(kind, key, item, expand, path) for item in table.get(key, [])) for key, kind in TABLES.items()
     }
     machine = Machine(
-        made["nodes"], made["partition"], made["qos"], made["association"], made["reservation"],
+        items["nodes"], items["partition"], items["qos"], items["association"], items["reservation"],
         {key: str(value) for key, value in table.get("settings", {}).items()}, table.get("name", ""),
         tuple(table.get("left_out", ())),
     )  # fmt: skip

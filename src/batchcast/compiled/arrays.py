@@ -39,14 +39,14 @@ def array_in(name: str, dtype: Any, columns: int = 0) -> Callable[[Record], Any]
                 at = _BUILD.gep_inbounds(builder, base, ir.Constant(word, record.offset(field)))
                 return builder.load(builder.bitcast(at, word.as_pointer()))
 
-            made = _ARRAYS.make_array(array)(context, builder)
+            view = _ARRAYS.make_array(array)(context, builder)
             size = context.get_abi_sizeof(context.get_data_type(element))
             data = builder.inttoptr(load(name), context.get_data_type(element).as_pointer())
             shape, strides = [load(f"{name}_size")], [ir.Constant(word, size)]
             if columns:
                 shape, strides = [*shape, ir.Constant(word, columns)], [ir.Constant(word, size * columns), *strides]
-            _ARRAYS.populate_array(made, data, shape, strides, ir.Constant(word, size), None)
-            return made._getvalue()
+            _ARRAYS.populate_array(view, data, shape, strides, ir.Constant(word, size), None)
+            return view._getvalue()
 
         return array(record), build
 

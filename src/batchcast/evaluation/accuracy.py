@@ -10,17 +10,15 @@ from typing import Any
 import numpy as np
 
 from ..errors import UsageError
-from ..events.event import Event
 from ..events.recorded import Forecasts
-from ..events.state import SystemState
-from ..job import JobRequest
 from ..metrics.accuracy import SIZE_CLASSES, accuracy, size_class
 from ..predict.batched import replay
 from ..predict.gate import check_predictor, lacking
-from ..predict.protocol import Grounds, Prediction, Predictor
+from ..predict.protocol import Grounds, Predictor
 from ..predict.registry import make, parse_spec
+from ..predict.timed import Timed
 from ..table import Trace
-from .differences import RUN_TIME, against_limits, forecast_differences, reference_of
+from .differences import RUN_TIME, against_limits, burst_groups, forecast_differences, reference_of
 from .periods import month_starts
 
 GROUPS = ("user", "queue", "size", "month")
@@ -37,7 +35,8 @@ class Scores:
     mask that ran; `never_ran` counts those inside it that did not, `outside` those the mask leaves out. `seconds` is
     the time spent inside each predictor, without the replay's own. `coverage` is the share of scored jobs that ended
     within each quantile a predictor gave, by level; `lacking` the fields it uses and this log does not know; `stood_in`
-    the method that answered in its place and for which share of the scored jobs; `trained` what its refits found.
+    the method that answered in its place and for which share of the scored jobs; `trained` what its refits found;
+    `differences` are those to `against`, drawn by `seed`.
     """
 
     trace: Trace
@@ -54,6 +53,8 @@ class Scores:
     stood_in: Mapping[str, tuple[str, float]] = field(default_factory=dict)
     trained: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     differences: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    against: str = ""
+    seed: int = 0
 
 
 def score(
@@ -83,9 +84,9 @@ def score(
     """
     inside = np.ones(len(trace), bool) if mask is None else np.asarray(mask, bool)
     ran = ~np.isnan(trace.run_time)
-    timed = {spec: Timed(predictor(spec, trace, total, seed, makers)) for spec in specs}
+    timed = {spec: Timed(predictor(spec, trace, total, seed, makers), perf_counter) for spec in specs}
     forecasts = replay(trace, timed, protocol=protocol, procs=procs, total=total, ask=inside & ran, tick=tick)
-    points = {spec: _said(forecasts[spec].points, spec, trace) for spec in specs}
+    points = {spec: _scorable(forecasts[spec].points, spec, trace) for spec in specs}
     reference = reference_of(specs, against, RUN_TIME)
     return Scores(
         trace=trace,
@@ -102,6 +103,8 @@ def score(
         lacking={spec: lacking(timed[spec].inner, trace) for spec in specs},
         trained={spec: getattr(timed[spec].inner, "trained", ()) for spec in specs},
         differences=_differences(trace, points, inside & ran, reference, procs, seed),
+        against=reference,
+        seed=seed,
     )
 
 
@@ -119,7 +122,7 @@ def _differences(
     return against_limits(keys, theirs, "mae_s")
 
 
-def _said(points: np.ndarray, spec: str, trace: Trace) -> np.ndarray:
+def _scorable(points: np.ndarray, spec: str, trace: Trace) -> np.ndarray:
     """The forecasts; of `requested` only where a user asked for a time: an invented limit is nobody's to be scored."""
     return np.where(known_request(trace.req_time), points, np.nan) if _is_limit(spec) else points
 
@@ -201,9 +204,20 @@ def figures(scores: Scores, by: str | None = None) -> list[dict[str, Any]]:
     codes, names = groups(scores.trace, by, scores.procs)
     present = np.unique(codes[scores.scored]).tolist()
     masks = [(names[k] if k >= 0 else "unknown", scores.scored & (codes == k)) for k in present]
+    bursts = burst_groups(scores.trace, scores.procs)
+    keys = [_keys_within(scores, mask, bursts) for _, mask in masks]
     return [
-        {**_row(scores, spec, mask, seconds=False), "by": by, "group": name} for spec in specs for name, mask in masks
+        {**_row(scores, spec, mask, seconds=False), **mine.get(spec, {}), "by": by, "group": name}
+        for spec in specs
+        for (name, mask), mine in zip(masks, keys)
     ]
+
+
+def _keys_within(scores: Scores, mask: np.ndarray, bursts: np.ndarray) -> Mapping[str, Mapping[str, Any]]:
+    """Every method against the same reference over some of the scored jobs."""
+    return forecast_differences(
+        scores.trace, scores.points, mask, scores.trace.run_time, scores.against, seed=scores.seed, groups=bursts
+    )
 
 
 def _row(scores: Scores, spec: str, mask: np.ndarray, seconds: bool = True) -> dict[str, Any]:
@@ -231,46 +245,8 @@ def groups(trace: Trace, by: str, procs: str = "req") -> tuple[np.ndarray, Seque
         return np.searchsorted(starts, trace.submit_time, side="right") - 1, names
     if by in ("user", "queue"):
         column = trace.nominal(f"{by}_id")
+        if by == "user" and trace.info.private:
+            return column.codes, [f"a user ({number})" for number in range(1, len(column.categories) + 1)]
         known = trace.info.names.get(f"{by}_id", {})
         return column.codes, [str(known.get(c, c)) for c in column.categories]
     raise UsageError(f"not a grouping: {by!r} (accepted: {', '.join(GROUPS)})")
-
-
-class Timed:
-    """A predictor with a stop watch around it; optional members are there when the predictor's own are."""
-
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
-        self.seconds = 0.0
-        self._predict, self._observe = inner.predict, inner.observe
-        for name in ("refit_every_jobs", "refit_every_s"):
-            if hasattr(inner, name):
-                setattr(self, name, getattr(inner, name))
-        if hasattr(inner, "refit"):
-            self.refit = self._refit
-        if hasattr(inner, "predict_trace"):
-            self.predict_trace = self._predict_trace
-
-    def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """As the predictor, timed."""
-        begun = perf_counter()
-        answer: Prediction = self._predict(job, at)
-        self.seconds += perf_counter() - begun
-        return answer
-
-    def observe(self, event: Event, at: SystemState) -> None:
-        """As the predictor, timed."""
-        begun = perf_counter()
-        self._observe(event, at)
-        self.seconds += perf_counter() - begun
-
-    def _predict_trace(self, trace: Trace, protocol: str, procs: str) -> Forecasts:
-        begun = perf_counter()
-        answers: Forecasts = self.inner.predict_trace(trace, protocol, procs)
-        self.seconds += perf_counter() - begun
-        return answers
-
-    def _refit(self, now: float) -> None:
-        begun = perf_counter()
-        self.inner.refit(now)
-        self.seconds += perf_counter() - begun

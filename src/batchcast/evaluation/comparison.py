@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from ..metrics.accuracy import size_class
+from ..metrics.accuracy import relative_accuracy, size_class
 from ..metrics.bursts import user_weeks
 from ..metrics.paired import LEAST_GROUPS, LEVEL, paired_differences
+from ..metrics.schedule import bounded_slowdown
+from ..trace.forecasts import Forecasts
 
 FORECAST = ("mae_s", "median_ae_s", "apa", "underestimate_rate")
+FORECAST_MEANS = ("mae_s", "apa", "underestimate_rate")
 SCHEDULE = ("mean_wait_s", "p95_wait_s", "mean_bounded_slowdown", "utilization")
 SELECTION = (
     *("from", "to", "status", "partition", "queue", "user", "first", "clean", "procs", "machine_procs", "timezone"),
@@ -44,6 +47,8 @@ def compare(
     b: Document,
     schedules_a: Waits | None = None,
     schedules_b: Waits | None = None,
+    forecasts_a: Forecasts | None = None,
+    forecasts_b: Forecasts | None = None,
     *,
     seed: int = 0,
     level: float = LEVEL,
@@ -54,8 +59,9 @@ def compare(
     `schedules_a` and `schedules_b` give the columns of a row's schedule (None: not there). With both, a schedule row
     has `wait_change_low_s` and `wait_change_high_s`, the interval of the difference of mean waits over groups of one
     user's submissions of one week (`metrics.paired`; of reports that do not keep them, a week and class of sizes),
-    `wait_change_verdict`, and `blocks` says which groups; else `no_interval` says why there is none. The same seed
-    gives the same intervals.
+    `wait_change_verdict`, and `blocks` says which groups; else `no_interval` says why there is none. `forecasts_a` and
+    `forecasts_b` are what the methods said: with both, a forecast row has the interval and verdict of the change of its
+    `FORECAST_MEANS` (`mae_s_change_low`, ...), else `no_interval`. The same seed gives the same intervals.
     """
     rows: list[dict[str, Any]] = []
     for part, measures in (("forecast", FORECAST), ("schedule", SCHEDULE)):
@@ -65,6 +71,8 @@ def compare(
                 row = _row(part, ours[key], theirs[key], measures)
                 if part == "schedule":
                     row |= _interval(ours[key], theirs[key], schedules_a, schedules_b, seed, level, resamples)
+                else:
+                    row |= _of_forecasts(row, forecasts_a, forecasts_b, seed, level, resamples)
                 rows.append(row)
     rows += _validity(a, b)
     rows += [{"part": "setting", "setting": name, "a": x, "b": y} for name, x, y in _settings(a, b)]
@@ -115,8 +123,11 @@ def _interval(
     if not all(len(w) and math.isclose(w.mean(), m, rel_tol=1e-6, abs_tol=1e-6) for w, m in zip(waits, means)):
         return {**none, "no_interval": "the numbers are of a part of the jobs in the schedules"}
     group, unit = _groups(ours)
-    rng = np.random.default_rng(seed)
-    one = paired_differences(waits[1][None], waits[0], group, rng, level=level, draws=resamples)[0]
+    slowdowns = [bounded_slowdown(w, side["end_time"] - side["start_time"]) for w, side in zip(waits, (ours, theirs))]
+    one, slow = (
+        paired_differences(b[None], a, group, np.random.default_rng(seed), level=level, draws=resamples)[0]
+        for a, b in (waits, slowdowns)
+    )
     if one.why_not:
         return {**none, "no_interval": f"there are {one.groups} {unit} and {LEAST_GROUPS} are needed"}
     return {
@@ -124,8 +135,40 @@ def _interval(
         "wait_change_high_s": one.high,
         "wait_change_verdict": one.word(),
         "wait_change_largest_share": one.largest_share,
+        "mean_bounded_slowdown_change_low": slow.low,
+        "mean_bounded_slowdown_change_high": slow.high,
+        "mean_bounded_slowdown_change_verdict": slow.word(),
         "blocks": f"{one.groups} {unit}",
     }
+
+
+def _of_forecasts(
+    row: Mapping[str, Any], a: Forecasts | None, b: Forecasts | None, seed: int, level: float, resamples: int
+) -> dict[str, Any]:
+    """The intervals of one method's changes over the same jobs, or why there are none."""
+    name = row["predictor"]
+    if a is None or b is None or name not in a.points or name not in b.points:
+        return {"no_interval": "a report keeps no forecasts.csv"}
+    if not np.array_equal(a.job_id, b.job_id) or not np.array_equal(a.run_time, b.run_time):
+        return {"no_interval": "other jobs were scored"}
+    ours, theirs = _measures(a.points[name], a.run_time), _measures(b.points[name], b.run_time)
+    group = np.unique(a.group, return_inverse=True)[1]
+    keys: dict[str, Any] = {}
+    for metric in FORECAST_MEANS:
+        rng = np.random.default_rng(seed)
+        one = paired_differences(theirs[metric][None], ours[metric], group, rng, level=level, draws=resamples)[0]
+        if one.why_not:
+            return {"no_interval": f"there are {one.groups} groups and {LEAST_GROUPS} are needed"}
+        keys |= {f"{metric}_change_low": one.low, f"{metric}_change_high": one.high}
+        keys[f"{metric}_change_verdict"] = one.word(lower_is_better=metric != "apa")
+    return {**keys, "blocks": f"{one.groups} groups of one user's submissions of one week"}
+
+
+def _measures(points: np.ndarray, run_time: np.ndarray) -> dict[str, np.ndarray]:
+    """What the means of a method's row are means of, (n,) each; NaN where it said nothing."""
+    late = np.where(np.isnan(points), np.nan, points < run_time)
+    parts = np.abs(points - run_time), relative_accuracy(points, run_time), late
+    return dict(zip(FORECAST_MEANS, parts))
 
 
 def _groups(schedule: Mapping[str, np.ndarray]) -> tuple[np.ndarray, str]:

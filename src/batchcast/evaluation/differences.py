@@ -57,21 +57,22 @@ def forecast_differences(
     procs: str = "req",
     seed: int = 0,
     names: tuple[str, ...] = ("mae_s", "apa"),
+    groups: np.ndarray | None = None,
 ) -> Keys:
     """What each method's row gains: its difference to the reference in mean absolute error and accuracy.
 
     `points` and `actual` are seconds (n,); pairs are the jobs `scored` of which all of it is known. The reference's own
-    row gains only the figures that no burst owns.
+    row gains only the figures that no burst owns. `groups` (n,) are those of `burst_groups`, if they are known already.
     """
-    group = burst_groups(trace, procs)[scored]
+    group = (burst_groups(trace, procs) if groups is None else groups)[scored]
     group = np.unique(group, return_inverse=True)[1]
     run = actual[scored]
     values: dict[str, dict[str, np.ndarray]] = {}
     for spec, point in points.items():
-        said = point[scored]
-        parts = {names[0]: np.abs(said - run)}
+        forecast = point[scored]
+        parts = {names[0]: np.abs(forecast - run)}
         if len(names) > 1:
-            parts[names[1]] = relative_accuracy(said, run)
+            parts[names[1]] = relative_accuracy(forecast, run)
         values[spec] = parts
     return _compared(trace, scored, group, values, against, names, seed)
 
@@ -197,13 +198,7 @@ def _decided_by(trace: Trace, scored: np.ndarray, group: np.ndarray, metric: str
     """One sentence: whose jobs of which hours decide a difference, and what it is without them."""
     rows = np.flatnonzero(scored)[group == one.largest]
     submit = trace.submit_time[rows] + trace.info.unix_start
-    code = trace.nominal("user_id").codes[rows[0]]
-    user = trace.nominal("user_id").categories[code] if code >= 0 else None
-    who = (
-        f"user {trace.info.names.get('user_id', {}).get(user, user)}"
-        if user is not None
-        else "a user that is not known"
-    )
+    who = _who(trace, int(rows[0]))
     since = format_date(float(submit.min()), zone(trace.info.timezone))
     jobs = f"{one.largest_jobs:,} job{'' if one.largest_jobs == 1 else 's'}"
     length = format_duration(float(submit.max() - submit.min()))
@@ -212,6 +207,15 @@ def _decided_by(trace: Trace, scored: np.ndarray, group: np.ndarray, metric: str
         f"{length} from {since} on; without them the difference is {_amount(metric, one.without)} instead of "
         f"{_amount(metric, one.difference)}"
     )
+
+
+def _who(trace: Trace, row: int) -> str:
+    """The user of a job as the site lets results name him."""
+    code = trace.nominal("user_id").codes[row]
+    if code < 0:
+        return "a user that is not known"
+    user = trace.nominal("user_id").categories[code]
+    return "one user" if trace.info.private else f"user {trace.info.names.get('user_id', {}).get(user, user)}"
 
 
 def _amount(metric: str, value: float) -> str:

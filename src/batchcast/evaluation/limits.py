@@ -59,8 +59,8 @@ def find_limits(
     if not scored.any():
         raise NoAnswer("no job that ran had a limit", hint="`batchcast info LOG` shows which fields are known")
     method = Calibrated(level=1.0 - risk)
-    said = replay(trace, {"calibrated": method}, procs=procs, ask=scored, tick=tick)["calibrated"]
-    bound = said.quantiles[:, said.levels.index(1.0 - risk)]
+    forecasts = replay(trace, {"calibrated": method}, procs=procs, ask=scored, tick=tick)["calibrated"]
+    bound = forecasts.quantiles[:, forecasts.levels.index(1.0 - risk)]
     advice = np.minimum(rounded(bound, floor, step), own)
     limits = {"advice": advice, "rule_of_thumb": _thumb(trace, own, procs), "own": own}
     return Limits(trace, trace.procs(procs), limits, scored)
@@ -89,8 +89,8 @@ def rounded(seconds: np.ndarray, floor: float, step: float) -> np.ndarray:
     >>> rounded(np.array([10.0, 301.0]), 60.0, 300.0).tolist()
     [300.0, 600.0]
     """
-    raised = np.maximum(seconds, floor)
-    return np.ceil(raised / step - 1e-9) * step if step > 0 else raised
+    raised: np.ndarray = np.maximum(seconds, floor)
+    return np.asarray(np.ceil(raised / step - 1e-9) * step) if step > 0 else raised
 
 
 def _thumb(trace: Trace, own: np.ndarray, procs: str) -> np.ndarray:
@@ -111,7 +111,7 @@ def _thumb(trace: Trace, own: np.ndarray, procs: str) -> np.ndarray:
     return np.where(np.isnan(own), np.nan, np.maximum(limits, 300.0))
 
 
-def limit_rows(found: Limits, by: str | None = None, most: int = 20) -> list[dict[str, Any]]:
+def limit_rows(limits: Limits, by: str | None = None, most: int = 20) -> list[dict[str, Any]]:
     """One flat row a rule: jobs, kills per thousand, core-hours asked for and not used; of each group with `by`.
 
     A job is killed by a limit that it outran. One that its own limit cut is killed by every limit up to that one; what
@@ -119,24 +119,24 @@ def limit_rows(found: Limits, by: str | None = None, most: int = 20) -> list[dic
     the `most` with the most jobs.
     """
     if by is None:
-        return [_row(found, rule, found.scored) for rule in RULES]
-    column = found.trace.nominal(COLUMNS[by])
+        return [_row(limits, rule, limits.scored) for rule in RULES]
+    column = limits.trace.nominal(COLUMNS[by])
     codes = column.codes
-    count = np.bincount(codes[found.scored & (codes >= 0)], minlength=len(column.categories))
+    count = np.bincount(codes[limits.scored & (codes >= 0)], minlength=len(column.categories))
     names: Sequence[Any] = column.categories
-    known = found.trace.info.names.get(COLUMNS[by], {})
+    known = limits.trace.info.names.get(COLUMNS[by], {})
     rows = []
     for code in np.argsort(-count, kind="stable")[:most].tolist():
-        inside = found.scored & (codes == code)
+        inside = limits.scored & (codes == code)
         if inside.any():
             group = {"by": by, "group": str(known.get(names[code], names[code]))}
-            rows += [{**_row(found, rule, inside), **group} for rule in RULES]
+            rows += [{**_row(limits, rule, inside), **group} for rule in RULES]
     return rows
 
 
-def _row(found: Limits, rule: str, inside: np.ndarray) -> dict[str, Any]:
-    limit, own = found.limits[rule][inside], found.limits["own"][inside]
-    run, procs = found.trace.run_time[inside], np.nan_to_num(found.procs[inside], nan=1.0)
+def _row(limits: Limits, rule: str, inside: np.ndarray) -> dict[str, Any]:
+    limit, own = limits.limits[rule][inside], limits.limits["own"][inside]
+    run, procs = limits.trace.run_time[inside], np.nan_to_num(limits.procs[inside], nan=1.0)
     cut = run >= own
     killed = np.where(cut, limit <= own, run > limit)
     unused = procs * np.maximum(limit - run, 0.0)

@@ -116,7 +116,7 @@ def decisions(record: Record, states: int = 50, tick: Callable[[], None] | None 
     truth = {k: t["start"] for k, t in record.truth.items() if t["start"] == t["start"]}
     waiting = [at for at, queue in record.samples if any(state == "PD" for state, _ in queue.values())]
     chosen = [waiting[k] for k in np.unique(np.linspace(0, len(waiting) - 1, min(states, len(waiting))).astype(int))]
-    right = made = starts = close = 0
+    right = decided = starts = close = 0
     for at in chosen:
         past: dict[Key, Takes] = {}
         for key, start in truth.items():
@@ -125,15 +125,15 @@ def decisions(record: Record, states: int = 50, tick: Callable[[], None] | None 
                 cpus = int(record.truth[key]["cpus"]) // max(len(names), 1)
                 past[key] = (start + HALF, parts[part], tuple((places[n], max(cpus, 1)) for n in names))
         phases = {"cycle": _last(record.cycles, at), "second": _last(record.polls, at)}
-        said = replay_record(record, fixed=past, since=at, until=at + WINDOW, **phases)
-        mine = {k: t for k, t in said.starts().items() if k not in past}
+        replayed = replay_record(record, fixed=past, since=at, until=at + WINDOW, **phases)
+        mine = {k: t for k, t in replayed.starts().items() if k not in past}
         true = {k: t for k, t in truth.items() if at < t <= at + WINDOW}
         common = mine.keys() & true.keys()
-        right, made, starts = right + len(common), made + len(mine), starts + len(true)
+        right, decided, starts = right + len(common), decided + len(mine), starts + len(true)
         close += sum(abs(mine[k] - true[k]) <= 30 for k in common)
         if tick is not None:
             tick()
-    share = [a / b if b else float("nan") for a, b in ((right, made), (right, starts), (close, right))]
+    share = [a / b if b else float("nan") for a, b in ((right, decided), (right, starts), (close, right))]
     return Decisions(len(chosen), starts, *share)
 
 

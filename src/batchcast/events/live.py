@@ -39,7 +39,7 @@ def live_events(jobs: Iterable[LiveJob], until: float, only: int | None = None) 
     `only` turns it round for a restart: the events that *were* told, `told & only`. A job that ends at its start, or
     leaves at its submission, does so in a further round of that instant, as on the recorded clock. O(n log n).
     """
-    found: list[tuple[tuple[float, int, int, int], tuple[float, ...], Event]] = []
+    events: list[tuple[tuple[float, int, int, int], tuple[float, ...], Event]] = []
     for job in jobs:
         place = log_place(job.request)
         if job.told & (TOLD_START | TOLD_GONE) == TOLD_GONE:  # was told as withdrawn, whatever became known later
@@ -48,9 +48,9 @@ def live_events(jobs: Iterable[LiveJob], until: float, only: int | None = None) 
             bit = BITS[type(event)]
             wanted = job.told & bit if only is not None else not job.told & bit
             if wanted and event.time <= until:
-                found.append((event_key(event.time, round_, RANK[type(event)], 0), place, event))
-    found.sort(key=lambda item: item[:2])
-    return [event for _, _, event in found]
+                events.append((event_key(event.time, round_, RANK[type(event)], 0), place, event))
+    events.sort(key=lambda item: item[:2])
+    return [event for _, _, event in events]
 
 
 def log_place(request: JobRequest) -> tuple[float, ...]:

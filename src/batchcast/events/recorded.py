@@ -67,10 +67,10 @@ def timeline(trace: Trace, protocol: str = "honest") -> Timeline:
 
 def told_events(trace: Trace, plan: Timeline) -> np.ndarray:
     """A timeline as a kernel is told it (EVENT); an unknown wait teaches no predictor."""
-    told = np.zeros(len(plan.time), EVENT)
-    told["time"], told["rank"], told["entry"] = plan.time, plan.kind, plan.index
-    told["value"] = np.where(trace.wait_time >= 0, trace.wait_time, np.nan)[plan.index]
-    return told
+    table = np.zeros(len(plan.time), EVENT)
+    table["time"], table["rank"], table["entry"] = plan.time, plan.kind, plan.index
+    table["value"] = np.where(trace.wait_time >= 0, trace.wait_time, np.nan)[plan.index]
+    return table
 
 
 def after_the_log(trace: Trace, protocol: str = "honest", procs: str = "req", *, total: float) -> Columns:
@@ -80,8 +80,8 @@ def after_the_log(trace: Trace, protocol: str = "honest", procs: str = "req", *,
     requests, codes = requests_of(trace, procs)
     columns = Columns(total, len(trace))
     columns.make_room(len(trace), len(codes["user_id"]) + 1)
-    told = told_events(trace, timeline(trace, protocol))
-    tell_all(columns.record, requests, told, 0, len(told))
+    table = told_events(trace, timeline(trace, protocol))
+    tell_all(columns.record, requests, table, 0, len(table))
     return columns
 
 
@@ -108,7 +108,7 @@ def events(trace: Trace, protocol: str = "honest", procs: str = "req") -> Iterat
 
 def _events(trace: Trace, plan: Timeline, jobs: Sequence[JobRequest]) -> Iterator[Event]:
     _, wait, run = (column.tolist() for column in outcome(trace))
-    told = np.where(trace.wait_time >= 0, trace.wait_time, np.nan).tolist()  # an unknown wait teaches no predictor
+    waits = np.where(trace.wait_time >= 0, trace.wait_time, np.nan).tolist()  # an unknown wait teaches no predictor
     status = trace.nominal("status").decode()
     new: Any = tuple.__new__  # as the classes' own constructors do, without their keywords and defaults: half the time
     for time, kind, i in zip(plan.time.tolist(), plan.kind.tolist(), plan.index.tolist()):
@@ -116,11 +116,11 @@ def _events(trace: Trace, plan: Timeline, jobs: Sequence[JobRequest]) -> Iterato
         if kind == SUBMIT:
             yield new(Submit, (time, job))
         elif kind == START:
-            yield new(Start, (time, job, told[i]))
+            yield new(Start, (time, job, waits[i]))
         elif kind == END:
             yield new(End, (time, job, run[i], wait[i], status[i]))
         else:
-            yield new(Withdraw, (time, job, told[i]))
+            yield new(Withdraw, (time, job, waits[i]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ def replay(
     plan = timeline(trace, protocol)
     story = lambda: told_events(trace, plan)  # noqa: E731
     state = SystemState(total, jobs, lambda: requests_of(trace, procs), story)
-    told = 0
+    submissions = 0
     for event in _events(trace, plan, jobs):
         if isinstance(event, Submit):
             job = event.job
@@ -180,9 +180,9 @@ def replay(
             if want[job.row]:
                 for predict, into in asked:
                     into[job.row] = predict(job, state)
-            told += 1
-            if tick is not None and told % 1000 == 0:
-                tick(told)
+            submissions += 1
+            if tick is not None and submissions % 1000 == 0:
+                tick(submissions)
         state.apply(event)
         for observe in observers:
             observe(event, state)

@@ -88,14 +88,14 @@ def make_map(plain: Mapping[str, Any], source: str) -> ColumnMap:
             raise UsageError(f"{source}: [extra] {name} is one of batchcast's own columns", hint="put it in [columns]")
     if "submit_time" not in columns:
         raise UsageError(f"{source}: [columns] has no submit_time", hint='submit_time = "the column that holds it"')
-    made = [_column(name, value, source, False) for name, value in columns.items()]
-    made += [_column(name, value, source, True) for name, value in extra.items()]
+    columns_read = [_column(name, value, source, False) for name, value in columns.items()]
+    columns_read += [_column(name, value, source, True) for name, value in extra.items()]
     procs = plain.get("procs_total", math.nan)
     if isinstance(procs, bool) or not isinstance(procs, (int, float)) or procs <= 0:
         raise _wrong(source, "procs_total", procs, "a number of processors above 0")
     return ColumnMap(
         name=re.sub(r"\.toml$", "", source.replace("\\", "/").rsplit("/", 1)[-1]),
-        columns=tuple(made),
+        columns=tuple(columns_read),
         status={str(k): _text(v, f"[status] {k}", source) for k, v in _table(plain, "status", source).items()},
         header=_texts(plain, "header", source),
         notes=_texts(plain, "notes", source),

@@ -204,14 +204,14 @@ class _Log:
         self, size: Callable[..., tuple[float, float]], texts: dict[str, list[str]], *keys: str
     ) -> tuple[np.ndarray, np.ndarray]:
         """Two amounts of every record from some of its texts, worked out once for each that occurs."""
-        known, found = self._sizes, []
+        known, sizes = self._sizes, []
         for given in zip(*(texts[key] for key in keys)):
             if (amounts := known.get(given)) is None:
                 if len(known) > 200_000:
                     known.clear()
                 amounts = known[given] = size(*given)
-            found.append(amounts)
-        both = np.array(found)
+            sizes.append(amounts)
+        both = np.array(sizes)
         return both[:, 0], both[:, 1]
 
     def trace(self, source: str) -> Trace:

@@ -19,20 +19,20 @@ def columns_of(messages: Sequence[str], keys: Sequence[str]) -> dict[str, list[s
     >>> columns_of(["a=1 b=2", "a=3 b=4", "b=5"], ["a", "b"])
     {'a': ['1', '3', ''], 'b': ['2', '4', '5']}
     """
-    found = {key: [""] * len(messages) for key in keys}
+    fields = {key: [""] * len(messages) for key in keys}
     groups: dict[int, list[int]] = {}
     for row, message in enumerate(messages):
         groups.setdefault(-1 if has_blank_in_quotes(message) else message.count(" "), []).append(row)
-    _one_by_one(found, groups.pop(-1, []), messages)
+    _one_by_one(fields, groups.pop(-1, []), messages)
     for rows in groups.values():
-        _cut(found, rows, messages)
-    return found
+        _cut(fields, rows, messages)
+    return fields
 
 
-def _cut(found: Mapping[str, list[str]], rows: Sequence[int], messages: Sequence[str]) -> None:
+def _cut(fields: Mapping[str, list[str]], rows: Sequence[int], messages: Sequence[str]) -> None:
     """Messages of as many words: their columns, or those of each part that agrees on the keys."""
     if len(rows) < _FEW:
-        _one_by_one(found, rows, messages)
+        _one_by_one(fields, rows, messages)
         return
     width = messages[rows[0]].count(" ") + 1
     words = " ".join([messages[row] for row in rows]).split(" ")
@@ -45,12 +45,12 @@ def _cut(found: Mapping[str, list[str]], rows: Sequence[int], messages: Sequence
             parts: dict[str | None, list[int]] = {}
             for row, word in zip(rows, column):
                 parts.setdefault(word.partition("=")[0] if "=" in word else None, []).append(row)
-            _one_by_one(found, parts.pop(None, []), messages)
+            _one_by_one(fields, parts.pop(None, []), messages)
             for part in parts.values():
-                _cut(found, part, messages)
+                _cut(fields, part, messages)
             return
         columns[key] = values
-    for key, target in found.items():
+    for key, target in fields.items():
         if key in columns:
             if len(rows) == len(messages):
                 target[:] = columns[key]
@@ -59,8 +59,8 @@ def _cut(found: Mapping[str, list[str]], rows: Sequence[int], messages: Sequence
                     target[row] = value
 
 
-def _one_by_one(found: Mapping[str, list[str]], rows: Sequence[int], messages: Sequence[str]) -> None:
+def _one_by_one(fields: Mapping[str, list[str]], rows: Sequence[int], messages: Sequence[str]) -> None:
     for row in rows:
         pairs = pairs_of(messages[row])
-        for key in found.keys() & pairs.keys():
-            found[key][row] = pairs[key]
+        for key in fields.keys() & pairs.keys():
+            fields[key][row] = pairs[key]

@@ -64,11 +64,11 @@ def parse_qstat(text: str) -> list[tuple[str, dict[str, str]]]:
 
 def _parse_json(text: str) -> list[tuple[str, dict[str, str]]]:
     try:
-        found: Mapping[str, Any] = json.loads(text).get("Jobs", {})
+        records: Mapping[str, Any] = json.loads(text).get("Jobs", {})
     except (ValueError, AttributeError) as error:
         raise InputError(f"qstat's JSON cannot be read: {error}") from None
     jobs = []
-    for job_id, attributes in found.items():
+    for job_id, attributes in records.items():
         flat: dict[str, str] = {}
         for name, value in attributes.items():
             if isinstance(value, Mapping):

@@ -158,7 +158,7 @@ class _Table:
             for name, column in columns.items():
                 columns[name] = column.take(order) if isinstance(column, Nominal) else column[order]
         dropped = self._problems.counts() | ({"job step (only jobs count)": records.steps} if records.steps else {})
-        notes = [*records.notes(), *self._problems.notes(), *self._said(), *self._clock.notes()]
+        notes = [*records.notes(), *self._problems.notes(), *self._remarks(), *self._clock.notes()]
         if not is_sorted:
             notes.append("the records were not in order of submit time and job number: sorted")
         if repeats := count_duplicates(ids):
@@ -169,7 +169,7 @@ class _Table:
         info = LogInfo(source=source, format="sacct", header=header, dropped=dropped, notes=tuple(notes))
         return Trace(columns, info, is_sorted=True)
 
-    def _said(self) -> list[str]:
+    def _remarks(self) -> list[str]:
         notes = []
         if self.unfinished:
             notes.append(f"{self.unfinished} jobs had not finished when the dump was written: no run time is known")

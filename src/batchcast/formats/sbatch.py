@@ -24,6 +24,12 @@ _LONG = {
     "H": "hold",
 }
 
+HEARD = (
+    "partition", "account", "time", "nodes", "ntasks", "cpus-per-task", "mem", "job-name", "qos", "array", "begin",
+    "dependency", "hold", "ntasks-per-node", "gpus", "gpus-per-node", "gpus-per-task", "gres", "chdir",
+)  # fmt: skip
+"""The options of a script that a forecast goes by, by their long names."""
+
 
 def parse_script(text: str) -> dict[str, str]:
     """Options of the #SBATCH lines by long name, the last of each winning; reading ends at the first command.
@@ -46,7 +52,7 @@ def parse_script(text: str) -> dict[str, str]:
 
 
 def _options(words: list[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     k = 0
     while k < len(words):
         word = words[k]
@@ -59,8 +65,8 @@ def _options(words: list[str]) -> dict[str, str]:
             continue
         if not equals and k < len(words) and not words[k].startswith("-"):
             value, k = words[k], k + 1
-        found[name] = value
-    return found
+        options[name] = value
+    return options
 
 
 def processors(options: Mapping[str, str]) -> tuple[float, float]:

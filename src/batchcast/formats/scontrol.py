@@ -28,8 +28,8 @@ def parse_records(text: str, first: str) -> list[dict[str, str]]:
     """
     records = []
     for block in re.split(rf"(?m)^(?={re.escape(first)}=)", text):
-        found = list(_KEY.finditer(block))
-        ends = [m.start() for m in found[1:]] + [len(block)]
-        if found and found[0][1] == first:
-            records.append({m[1]: block[m.end() : end].strip() for m, end in reversed(list(zip(found, ends)))})
+        matches = list(_KEY.finditer(block))
+        ends = [m.start() for m in matches[1:]] + [len(block)]
+        if matches and matches[0][1] == first:
+            records.append({m[1]: block[m.end() : end].strip() for m, end in reversed(list(zip(matches, ends)))})
     return [dict(reversed(r.items())) for r in records]

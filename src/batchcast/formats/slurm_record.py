@@ -117,15 +117,15 @@ def _requests(
         if row["action"] == "submit":
             args = re.sub(r"@\+(\d+)", lambda m: str(int(start) + int(m[1])), row["args"]).replace("@", "")
             run, step = float(row["run"]), float(row["step"] or 0)
-            made, _ = parse_request(
+            request, _ = parse_request(
                 args, row["key"], float(row["sent"]) + start, run, user=row["user"], account=row["account"]
             )
-            jobs[row["key"]] = [_with_truth(r, run + step * max(r.task, 0), truth) for r in made]
+            jobs[row["key"]] = [_with_truth(r, run + step * max(r.task, 0), truth) for r in request]
         elif row["action"] == "release":
             jobs[target] = [replace(r, release=float(row["answered"]) + start) for r in jobs[target]]
         elif row["action"] == "cancel":
             jobs[target] = [replace(r, cancel=float(row["answered"]) + start) for r in jobs[target]]
-    return [r for made in jobs.values() for r in made]
+    return [r for request in jobs.values() for r in request]
 
 
 def _with_truth(r: NodeRequest, run: float, truth: Mapping[tuple[str, int], Mapping[str, float]]) -> NodeRequest:
@@ -177,7 +177,7 @@ def _cycles(texts: Mapping[str, str]) -> tuple[tuple[float, ...], float, float |
         re.search(rf"Backfilling stats.*?{word}:\s*(\d+)", sdiag, re.S) for word in ("Mean cycle", "Depth Mean")
     )
     passes = re.findall(r"^\[(\S+)\] sched: Allocate", log, re.M)
-    offsets = [[_epoch(text) for text in found] for found in (begun[1:], started, decay, passes)]
+    offsets = [[_epoch(text) for text in stamps] for stamps in (begun[1:], started, decay, passes)]
     each = int(mean[1]) / 1e6 / max(int(depth[1]), 1) if mean and depth else 0.0
     return tuple(offsets[0] or offsets[1]), each, offsets[2][0] if offsets[2] else None, tuple(offsets[3])
 

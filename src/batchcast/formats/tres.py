@@ -40,8 +40,8 @@ def gres_gpus(text: str) -> float:
     >>> gres_gpus("gpu:a100:2,lustre"), gres_gpus("gpu"), gres_gpus("gres:gpu:4"), gres_gpus("")
     (2.0, 1.0, 4.0, 0.0)
     """
-    found = (_GRES.fullmatch(item.strip().removeprefix("PER_NODE:")) for item in re.split(r",(?![^(]*\))", text))
-    return float(sum(int(match[1] or 1) for match in found if match))
+    matches = (_GRES.fullmatch(item.strip().removeprefix("PER_NODE:")) for item in re.split(r",(?![^(]*\))", text))
+    return float(sum(int(match[1] or 1) for match in matches if match))
 
 
 def _amount(text: str) -> float:

@@ -10,11 +10,12 @@ import numpy as np
 from ..compiled import allocating
 
 BEYOND_ROUNDING = 1e-9  # a step must lower the fullest resource by this share: rounding never looks like progress
+Index = int | np.integer[Any]  # a place in an array, as a loop or as an array of places gives it
 LOOKED_AT = 10_000_000  # pairs of jobs, or of job and resource, between two looks at a clock: some ten milliseconds
 
 
 @allocating
-def prices(times: Any, free: Any, steps: Any) -> Any:  # pragma: no cover - compiled
+def prices(times: np.ndarray, free: np.ndarray, steps: int) -> tuple[float, np.ndarray]:
     """Lower bound on the makespan and the resource prices that give it: (bound, prices (m,) summing to 1).
 
     For any prices w >= 0 of sum 1, sum_r w_r load_r is at most the makespan, and it is least when each job sits where
@@ -29,8 +30,15 @@ def prices(times: Any, free: Any, steps: Any) -> Any:  # pragma: no cover - comp
 
 @allocating
 def dearer(
-    times: Any, free: Any, price: Any, best: Any, bound: Any, begin: Any, end: Any, steps: Any
-) -> Any:  # pragma: no cover - compiled
+    times: np.ndarray,
+    free: np.ndarray,
+    price: np.ndarray,
+    best: np.ndarray,
+    bound: float,
+    begin: int,
+    end: int,
+    steps: int,
+) -> float:
     """Steps `begin` to `end` of the `steps` of `prices`: the bound; `price` and `best` (m,) change in place."""
     n, m = times.shape
     load = np.empty(m)
@@ -133,7 +141,7 @@ class Standing(NamedTuple):
 
 
 @allocating
-def _shift(problem: Any, standing: Any, i: Any, r: Any) -> Any:  # pragma: no cover - compiled
+def _shift(problem: Problem, standing: Standing, i: Index, r: Index) -> None:
     """Job i to resource r: its load, its list, its place."""
     where, load, member, count, place = standing
     old = where[i]
@@ -148,7 +156,7 @@ def _shift(problem: Any, standing: Any, i: Any, r: Any) -> Any:  # pragma: no co
 
 
 @allocating
-def descend(problem: Any, standing: Any, work: Any) -> Any:  # pragma: no cover - compiled
+def descend(problem: Problem, standing: Standing, work: int) -> tuple[float, int]:
     """Moves and swaps off the fullest resource while one lowers it: (makespan, work left; 0: not at the end yet).
 
     Every step lowers the fullest resource by more than rounding could, and leaves the other one below it by as much,
@@ -197,16 +205,16 @@ def descend(problem: Any, standing: Any, work: Any) -> Any:  # pragma: no cover 
 
 @allocating
 def kicked(
-    problem: Any,
-    standing: Any,
-    best_where: Any,
-    kicks: Any,
-    jobs_a_kick: Any,
-    slack: Any,
-    target: Any,
-    work: Any,
-    rng: Any,
-) -> Any:  # pragma: no cover - compiled
+    problem: Problem,
+    standing: Standing,
+    best_where: np.ndarray,
+    kicks: int,
+    jobs_a_kick: int,
+    slack: float,
+    target: float,
+    work: int,
+    rng: np.random.Generator,
+) -> tuple[float, int]:
     """Iterated descent: move a few random jobs to one of their nearest resources, descend, keep what is not worse.
 
     `standing` ends as the last mapping kept, `best_where` (n,) as the best one met. `slack` is the relative loss that
@@ -223,19 +231,19 @@ def kicked(
     done = 0
     while done < kicks and best > target and work > 0:
         for nth in range(jobs_a_kick):
-            i = rng.integers(0, n)
+            i = int(rng.integers(0, n))
             full = standing.load.argmax()
             if nth == 0 and standing.held[full] > 0:  # one of the jobs that hold the makespan up
                 i = standing.member[full, rng.integers(0, standing.held[full])]
             r = near[i, rng.integers(0, near.shape[1])]
             if is_near[i, r] and r != where[i]:
                 _shift(problem, standing, i, r)
-        found, work = descend(problem, standing, work)
-        if found <= current * (1.0 + slack):
-            if found < best:
-                best = found
+        improved, work = descend(problem, standing, work)
+        if improved <= current * (1.0 + slack):
+            if improved < best:
+                best = improved
                 best_where[:] = where
-            current = found
+            current = improved
             kept[:] = where
         else:
             for i in range(n):
@@ -246,7 +254,7 @@ def kicked(
 
 
 @allocating
-def loads(times: Any, free: Any, where: Any) -> Any:  # pragma: no cover - compiled
+def loads(times: np.ndarray, free: np.ndarray, where: np.ndarray) -> np.ndarray:
     """When each resource ends its jobs, (m,). O(n)."""
     load = free.copy()
     for i in range(len(where)):

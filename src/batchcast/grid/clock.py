@@ -6,7 +6,7 @@ Order at one instant as everywhere (DESIGN, Events): ends, then submits, then on
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -198,7 +198,7 @@ class _Run:
 
 
 @allocating
-def _all_fit(times: Any) -> Any:  # pragma: no cover - compiled
+def _all_fit(times: np.ndarray) -> bool:
     """Every job has a resource that can hold it."""
     for i in range(times.shape[0]):
         r = 0
@@ -210,7 +210,7 @@ def _all_fit(times: Any) -> Any:  # pragma: no cover - compiled
 
 
 @allocating
-def _best_ends(times: Any, free: Any, arrival: Any) -> Any:  # pragma: no cover - compiled
+def _best_ends(times: np.ndarray, free: np.ndarray, arrival: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Earliest end of each job after the work resources are bound to, and on an idle grid at its arrival."""
     n, m = times.shape
     best, alone = np.full(n, np.inf), np.full(n, np.inf)
@@ -223,21 +223,21 @@ def _best_ends(times: Any, free: Any, arrival: Any) -> Any:  # pragma: no cover 
 
 @allocating
 def _commit(
-    order: Any,
-    column: Any,
-    rows: Any,
-    times: Any,
-    free: Any,
-    deadline: Any,
-    now: Any,
-    keep: Any,
-    late: Any,
-    resource: Any,
-    start: Any,
-    finish: Any,
-    outcome: Any,
-    instant: Any,
-) -> Any:  # pragma: no cover - compiled
+    order: np.ndarray,
+    column: np.ndarray,
+    rows: np.ndarray,
+    times: np.ndarray,
+    free: np.ndarray,
+    deadline: np.ndarray,
+    now: float,
+    keep: float,
+    late: int,
+    resource: np.ndarray,
+    start: np.ndarray,
+    finish: np.ndarray,
+    outcome: np.ndarray,
+    instant: np.ndarray,
+) -> np.ndarray:
     """Run a plan on the clock, resource by resource in plan order; jobs that would start at `keep` or later stay.
 
     `free` moves in place. True (k,) for the jobs that are settled: run, stopped or dropped.

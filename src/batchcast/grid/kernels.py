@@ -8,7 +8,6 @@ late stays too late: that is what makes the first two incremental. Ties go to th
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
-from typing import Any
 
 import numpy as np
 
@@ -20,8 +19,14 @@ LARGEST_FIRST, SUFFERAGE, LONE_LAST, LEAST_SLACK = range(4)
 
 @allocating
 def pairs(
-    times: Any, free: Any, deadline: Any, orders: Any, by_slack: Any, latest: Any, urgent: Any
-) -> Any:  # pragma: no cover - compiled
+    times: np.ndarray,
+    free: np.ndarray,
+    deadline: np.ndarray,
+    orders: np.ndarray,
+    by_slack: np.ndarray,
+    latest: bool,
+    urgent: float,
+) -> tuple[np.ndarray, np.ndarray]:
     """Place, again and again, the feasible pair of least completion (`latest`: of least slack).
 
     `orders` (m, n) sorts the jobs of each resource by that key without its free time, which is the same for all of
@@ -95,7 +100,7 @@ def pairs(
 
 
 @kernel
-def _best_two(row: Any, free: Any, deadline: Any) -> Any:  # pragma: no cover - compiled
+def _best_two(row: np.ndarray, free: np.ndarray, deadline: float) -> tuple[int, float, int, float]:
     """First resource, its completion, the second one and its completion; a completion past the deadline is infinite."""
     first, second = -1, -1
     c_first, c_second = np.inf, np.inf
@@ -115,8 +120,8 @@ def _best_two(row: Any, free: Any, deadline: Any) -> Any:  # pragma: no cover - 
 
 @allocating
 def jobs_by_key(
-    times: Any, by_resource: Any, free: Any, deadline: Any, rule: Any, urgent: Any
-) -> Any:  # pragma: no cover - compiled
+    times: np.ndarray, by_resource: np.ndarray, free: np.ndarray, deadline: np.ndarray, rule: int, urgent: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Place, again and again, the job of largest key on its best resource: its best completion, or its sufferage.
 
     `by_resource` is the transposed matrix, read along a resource when its free time moved. A job is looked at afresh
@@ -193,7 +198,9 @@ def jobs_by_key(
 
 
 @allocating
-def one_by_one(times: Any, free: Any, now: Any, deadline: Any, rule: Any) -> Any:  # pragma: no cover - compiled
+def one_by_one(
+    times: np.ndarray, free: np.ndarray, now: float, deadline: np.ndarray, rule: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Each job in index order to the resource its rule names; unplaced where nothing qualifies. O(nm)."""
     n, m = times.shape
     free = free.copy()
@@ -236,7 +243,7 @@ def one_by_one(times: Any, free: Any, now: Any, deadline: Any, rule: Any) -> Any
 
 
 @allocating
-def sufferage_passes(times: Any, free: Any) -> Any:  # pragma: no cover - compiled
+def sufferage_passes(times: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Maheswaran et al. 1999: passes in which a machine's holder gives way to a job of larger sufferage.
 
     Free times move after a pass, so a pass places at most one job a machine. O(passes n m).
@@ -274,8 +281,15 @@ def sufferage_passes(times: Any, free: Any) -> Any:  # pragma: no cover - compil
 
 @allocating
 def by_score(
-    times: Any, free: Any, now: Any, deadline: Any, power: Any, link: Any, load_unit: Any, urgent: Any
-) -> Any:  # pragma: no cover - compiled
+    times: np.ndarray,
+    free: np.ndarray,
+    now: float,
+    deadline: np.ndarray,
+    power: np.ndarray,
+    link: np.ndarray,
+    load_unit: float,
+    urgent: float,
+) -> tuple[np.ndarray, np.ndarray]:
     """Jobs as they come, each on the feasible resource of largest `power (1 - load) + link`; pressing jobs first.
 
     `load` is the work a resource is bound to, in `load_unit`s. O(n^2 + nm) with the urgent rule, O(nm) without.

@@ -24,7 +24,7 @@ def measure(outcome: Outcome) -> dict[str, float]:
     """
     ran, in_time = np.isfinite(outcome.finish), outcome.outcome == 0
     wait, response = outcome.start - outcome.arrival, outcome.finish - outcome.arrival
-    found: dict[str, float] = {
+    figures: dict[str, float] = {
         "submitted": len(outcome.outcome),
         "assigned": outcome.assigned,
         "unfinished": outcome.unfinished,
@@ -35,7 +35,7 @@ def measure(outcome: Outcome) -> dict[str, float]:
         "mapping_events": outcome.events,
     }
     counts = np.bincount(outcome.outcome, minlength=len(REASONS))
-    return found | {f"reason: {REASONS[k]}": int(counts[k]) for k in range(1, len(REASONS))}
+    return figures | {f"reason: {REASONS[k]}": int(counts[k]) for k in range(1, len(REASONS))}
 
 
 def over_runs(runs: Sequence[Mapping[str, float]]) -> dict[str, Any]:

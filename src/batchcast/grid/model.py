@@ -84,21 +84,21 @@ class Jobs:
 
     def faults(self) -> dict[int, str]:
         """Rows that cannot be scheduled at all, each with its reason. O(n)."""
-        found: dict[int, str] = {}
+        reasons: dict[int, str] = {}
         for name, values, least in (
             ("instructions", self.ini, 0),
             ("file size", self.fsize, 0),
             ("arrival", self.arrival, -np.inf),
         ):
             for row in np.flatnonzero(~(np.isfinite(values) & (values >= least))).tolist():
-                found.setdefault(
+                reasons.setdefault(
                     row, f"{name} not a finite number of at least 0" if least == 0 else f"{name} not a finite number"
                 )
         for row in np.flatnonzero(np.isnan(self.deadline)).tolist():
-            found.setdefault(row, "deadline not a number")
+            reasons.setdefault(row, "deadline not a number")
         for row in duplicates(self.ids).tolist():
-            found.setdefault(row, "id already submitted")
-        return found
+            reasons.setdefault(row, "id already submitted")
+        return reasons
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..compiled import allocating
@@ -31,7 +29,7 @@ def resource_orders(keys: np.ndarray, less: np.ndarray | None = None) -> np.ndar
 
 
 @allocating
-def _small_orders(keys: Any, less: Any, negate: Any) -> Any:  # pragma: no cover - compiled
+def _small_orders(keys: np.ndarray, less: np.ndarray, negate: bool) -> np.ndarray:
     """`resource_orders` by insertion; NaN last, as numpy sorts it."""
     n, m = keys.shape
     orders = np.empty((m, n), dtype=np.int32)

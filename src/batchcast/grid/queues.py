@@ -8,21 +8,23 @@ import numpy as np
 
 from ..compiled import allocating, kernel
 
+Index = int | np.integer[Any]  # a place in an array, as a loop or as an array of places gives it
+
 
 @kernel
 def _chain(
-    row: Any,
-    length: Any,
-    times: Any,
-    deadline: Any,
-    free: Any,
-    r: Any,
-    skip: Any,
-    job: Any,
-    at: Any,
-    worth: Any,
-    price: Any,
-) -> Any:  # pragma: no cover - compiled
+    row: np.ndarray,
+    length: int,
+    times: np.ndarray,
+    deadline: np.ndarray,
+    free: float,
+    r: Index,
+    skip: int,
+    job: Index,
+    at: int,
+    worth: np.ndarray,
+    price: float,
+) -> float:
     """Cost of resource r's queue with entry `skip` out (-1: none) and `job` put in before entry `at` (-1: none).
 
     The sum of completions, less what each job is worth, plus the price of the time it takes; infinite when
@@ -46,8 +48,16 @@ def _chain(
 
 @kernel
 def _best_place(
-    queue: Any, length: Any, times: Any, deadline: Any, free: Any, cost: Any, job: Any, worth: Any, price: Any
-) -> Any:  # pragma: no cover - compiled
+    queue: np.ndarray,
+    length: np.ndarray,
+    times: np.ndarray,
+    deadline: np.ndarray,
+    free: np.ndarray,
+    cost: np.ndarray,
+    job: Index,
+    worth: np.ndarray,
+    price: np.ndarray,
+) -> tuple[float, int, int, int]:
     """The cheapest insertion of a job: (change of cost, resource, entry, tries)."""
     best, column, at, tries = np.inf, -1, -1, 0
     for r in range(len(free)):
@@ -62,7 +72,7 @@ def _best_place(
 
 
 @kernel
-def _put(queue: Any, length: Any, where: Any, r: Any, at: Any, job: Any) -> Any:  # pragma: no cover - compiled
+def _put(queue: np.ndarray, length: np.ndarray, where: np.ndarray, r: Index, at: Index, job: Index) -> None:
     for k in range(length[r], at, -1):
         queue[r, k] = queue[r, k - 1]
     queue[r, at] = job
@@ -71,7 +81,7 @@ def _put(queue: Any, length: Any, where: Any, r: Any, at: Any, job: Any) -> Any:
 
 
 @kernel
-def _take(queue: Any, length: Any, where: Any, job: Any) -> Any:  # pragma: no cover - compiled
+def _take(queue: np.ndarray, length: np.ndarray, where: np.ndarray, job: Index) -> int:
     r = where[job]
     k = 0
     while queue[r, k] != job:
@@ -85,8 +95,15 @@ def _take(queue: Any, length: Any, where: Any, job: Any) -> Any:  # pragma: no c
 
 @allocating
 def improve_queues(
-    order: Any, column: Any, times: Any, free: Any, deadline: Any, worth: Any, price: Any, budget: Any
-) -> Any:  # pragma: no cover - compiled
+    order: np.ndarray,
+    column: np.ndarray,
+    times: np.ndarray,
+    free: np.ndarray,
+    deadline: np.ndarray,
+    worth: np.ndarray,
+    price: np.ndarray,
+    budget: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """From a plan by descent: insert unplaced jobs, move, swap, and give up a job for a better one.
 
     Lowers the sum of completions less worth over placed jobs and never ends a job late. Stops at a local
@@ -134,18 +151,18 @@ def improve_queues(
 
 @kernel
 def _swap(
-    queue: Any,
-    length: Any,
-    where: Any,
-    times: Any,
-    free: Any,
-    deadline: Any,
-    worth: Any,
-    price: Any,
-    cost: Any,
-    job: Any,
-    allowed: Any,
-) -> Any:  # pragma: no cover - compiled
+    queue: np.ndarray,
+    length: np.ndarray,
+    where: np.ndarray,
+    times: np.ndarray,
+    free: np.ndarray,
+    deadline: np.ndarray,
+    worth: np.ndarray,
+    price: np.ndarray,
+    cost: np.ndarray,
+    job: Index,
+    allowed: int,
+) -> tuple[bool, int]:
     """Put `job` in another's entry; the other takes job's entry, or its cheapest place, or is given up.
 
     First gain: (whether, tries).
@@ -208,7 +225,9 @@ def _swap(
 
 
 @allocating
-def as_plan(queue: Any, length: Any, times: Any, free: Any, until: Any, now: Any) -> Any:  # pragma: no cover - compiled
+def as_plan(
+    queue: np.ndarray, length: np.ndarray, times: np.ndarray, free: np.ndarray, until: float, now: float
+) -> tuple[np.ndarray, np.ndarray]:
     """The jobs of each queue that start before `until` (or right now), in queue order; later ones stay waiting."""
     n = times.shape[0]
     order = np.empty(n, dtype=np.int64)

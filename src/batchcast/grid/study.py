@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..predict.registry import make
+from ..predict.timed import Timed
 from .clock import Mapping, Outcome, simulate
 from .measures import measure, over_runs
 from .model import Jobs, Model, Resources, Units
-from .protocol import Batch, Heuristic, Plan
 from .workload import Setting, draw
 
 Watch = Callable[[], float]
@@ -33,20 +33,6 @@ class Study:
     resources: int = 50
     runs: int = 10
     seed: int = 1
-
-
-class Timed:
-    """A heuristic with a stopwatch around its decisions."""
-
-    def __init__(self, heuristic: Heuristic, watch: Watch) -> None:
-        self.heuristic, self.deadlines, self.seconds, self.watch = heuristic, heuristic.deadlines, 0.0, watch
-
-    def assign(self, batch: Batch) -> Plan:
-        """The heuristic's plan; its time is added up."""
-        began = self.watch()
-        plan = self.heuristic.assign(batch)
-        self.seconds += self.watch() - began
-        return plan
 
 
 def one_run(

@@ -40,5 +40,5 @@ def draw(
     fsize = np.where(is_data < setting.data_share, np.where(is_large < setting.large_share, large, small), 0)
     arrival = np.cumsum(gaps) / setting.rate
     names = [f"r{k}" for k in range(resources)]
-    made = Jobs([f"j{k}" for k in range(jobs)], ini, fsize.astype(np.float64), arrival, arrival + allowed)
-    return made, Resources(names, speed, bandwidth, np.zeros(resources))
+    jobs_drawn = Jobs([f"j{k}" for k in range(jobs)], ini, fsize.astype(np.float64), arrival, arrival + allowed)
+    return jobs_drawn, Resources(names, speed, bandwidth, np.zeros(resources))

@@ -25,13 +25,13 @@ class Kept:
     >>> with tempfile.TemporaryDirectory() as place:
     ...     parts = Kept(Path(place))
     ...     first = parts.part("sum", {"n": 3}, lambda: sum(range(3)))
-    ...     (first, parts.part("sum", {"n": 3}, lambda: 1 / 0), parts.made, parts.found)
+    ...     (first, parts.part("sum", {"n": 3}, lambda: 1 / 0), parts.computed, parts.reused)
     (3, 3, 1, 1)
     """
 
     def __init__(self, folder: Path, again: bool = False) -> None:
         self.folder, self.again = folder, again
-        self.cpu_s, self.found, self.made = 0.0, 0, 0
+        self.cpu_s, self.reused, self.computed = 0.0, 0, 0
 
     def part(self, name: str, made_of: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
         """The part's value: from its file, else computed and kept."""
@@ -39,13 +39,13 @@ class Kept:
         path = self.folder / f"{name}.json"
         held = None if self.again else _read(path)
         if held is not None and held["made_of"] == wanted:
-            self.found += 1
+            self.reused += 1
         else:
             begun = process_time()
             value = compute()
             held = {"made_of": wanted, "cpu_s": process_time() - begun, "value": value}
             _write(path, held)
-            self.made += 1
+            self.computed += 1
         self.cpu_s += held["cpu_s"]
         return held["value"]
 

@@ -41,14 +41,14 @@ def replay(
     return {name: answers[name] for name in methods}
 
 
-def _where_asked(said: Forecasts, ask: np.ndarray | None) -> Forecasts:
+def _where_asked(forecasts: Forecasts, ask: np.ndarray | None) -> Forecasts:
     if ask is None:
-        return said
+        return forecasts
     wanted = np.asarray(ask, bool)
     return replace(
-        said,
-        points=np.where(wanted, said.points, np.nan),
-        quantiles=np.where(wanted[:, None], said.quantiles, np.nan),
-        basis=[word if asked else "" for word, asked in zip(said.basis, wanted.tolist())],
-        grounds=[word if asked else "" for word, asked in zip(said.grounds, wanted.tolist())],
+        forecasts,
+        points=np.where(wanted, forecasts.points, np.nan),
+        quantiles=np.where(wanted[:, None], forecasts.quantiles, np.nan),
+        basis=[word if asked else "" for word, asked in zip(forecasts.basis, wanted.tolist())],
+        grounds=[word if asked else "" for word, asked in zip(forecasts.grounds, wanted.tolist())],
     )

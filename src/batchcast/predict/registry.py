@@ -24,8 +24,8 @@ GROUPS = {
 @cache
 def available(kind: str) -> Mapping[str, EntryPoint]:
     """Every registered method of a kind (`runtime`, `wait`, `heuristic`) by name, sorted; nothing is imported."""
-    found = {point.name: point for point in entry_points(group=GROUPS[kind])}
-    return dict(sorted(found.items()))
+    points = {point.name: point for point in entry_points(group=GROUPS[kind])}
+    return dict(sorted(points.items()))
 
 
 def parse_spec(spec: str) -> tuple[str, dict[str, str]]:

@@ -43,11 +43,11 @@ def cluster_texts(counts: Mapping[str, int], most: int = 500, seed: int = 0) -> 
     weights = np.array([float(counts[text]) for text in texts])
     distances = cdist(texts, texts, scorer=Levenshtein.distance, dtype=np.float64) * np.sqrt(weights)
     labels, k, tried, sse, score = _best_of(distances, weights, seed)
-    found = {text: int(label) for text, label in zip(texts, labels)}
+    cluster_of = {text: int(label) for text, label in zip(texts, labels)}
     for text in counts:
-        if text not in found:
-            found[text] = found[nearest_text(text, texts)]
-    return TextClusters(found, k, tried, sse, score)
+        if text not in cluster_of:
+            cluster_of[text] = cluster_of[nearest_text(text, texts)]
+    return TextClusters(cluster_of, k, tried, sse, score)
 
 
 def nearest_text(text: str, texts: list[str]) -> str:

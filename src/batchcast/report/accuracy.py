@@ -7,6 +7,7 @@ from typing import Any
 
 from ..predict.registry import parse_spec
 from .blocks import Table, TableColumn
+from .difference import difference_words
 
 COLUMNS = (
     TableColumn("predictor", "predictor"),
@@ -41,9 +42,16 @@ def accuracy_table(
         rows, note = _largest(rows)
         columns[1:1] = [TableColumn("group", {"size": "processors"}.get(by, by))]
         columns.pop()
+        against = next((row["against"] for row in rows if row.get("against")), None)
+        if against is not None:
+            columns.append(TableColumn("mae_s_words", f"mean error against {against}", "text", DIFFERENCE))
+            rows = [{**row, "mae_s_words": difference_words(row, "mae_s", "seconds")} for row in rows]
     note = " ".join(filter(None, (note, lacking, stand_ins(rows))))
     heading = f"Run-time forecasts{f' by {by}' if by else ''} · {PROTOCOLS[protocol]} · {selection_words(settings)}"
     return Table(heading, columns, [{**row, "predictor": named(row["predictor"])} for row in rows], note)
+
+
+DIFFERENCE = "with its 90 % interval over groups of one user's submissions of one week, within the rows' jobs"
 
 
 def named(predictor: str) -> str:

@@ -32,8 +32,7 @@ def comparison_blocks(comparison: Comparison, level: float) -> list[Block]:
         rows = [{k: _plain(v) for k, v in row.items() if k != "part"} for row in settings]
         blocks.append(Table("Settings that differ", columns, rows))
     if forecasts := comparison.part("forecast"):
-        columns = [TableColumn("predictor", "predictor"), *_columns(FORECAST)]
-        blocks.append(Table("Forecasts (change: B - A)", columns, [_shown(row, FORECAST) for row in forecasts]))
+        blocks.append(_forecasts(forecasts, level))
     if schedules := comparison.part("schedule"):
         blocks.append(_schedules(schedules, level))
     for row in comparison.part("validity"):
@@ -64,15 +63,39 @@ def _verdict(comparison: Comparison, level: float) -> Callout:
     return Callout(text, "good", "Like for like:")
 
 
+def _forecasts(rows: list[Mapping[str, Any]], level: float) -> Table:
+    columns = [TableColumn("predictor", "predictor")]
+    for measure in FORECAST:
+        columns += _columns((measure,))
+        columns.append(TableColumn(f"{measure[0]}_interval", f"{100 * level:g} % interval", "text"))
+    shown_rows = []
+    for row in rows:
+        words = {f"{key}_interval": _interval_words(row, f"{key}_change", kind) for key, _, kind in FORECAST}
+        shown_rows.append({**_shown(row, FORECAST), **words})
+    reasons = dict.fromkeys(row["no_interval"] for row in rows if row.get("no_interval"))
+    blocks = dict.fromkeys(row["blocks"] for row in rows if row.get("blocks"))
+    note = [f"Intervals of the changes: bootstrap over {', '.join(blocks)}."] if blocks else []
+    note += [f"No interval where {reason}." for reason in reasons]
+    return Table("Forecasts (change: B - A)", columns, shown_rows, " ".join(note))
+
+
+def _interval_words(row: Mapping[str, Any], key: str, kind: Kind) -> str:
+    low, high = row.get(f"{key}_low"), row.get(f"{key}_high")
+    if low is None or high is None or low != low:
+        return "not available"
+    return "0" if not low and not high else f"{_signed(low, kind)} to {_signed(high, kind)}"
+
+
 def _schedules(rows: list[Mapping[str, Any]], level: float) -> Table:
     columns = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with"), *_columns(SCHEDULE)]
     columns.insert(5, TableColumn("interval", f"{100 * level:g} % interval", "text"))
+    columns.insert(9, TableColumn("slow_interval", f"{100 * level:g} % interval", "text"))
     shown_rows = []
     for row in rows:
-        low, high = row["wait_change_low_s"], row["wait_change_high_s"]
-        same = "0" if not low and not high else f"{_signed(low, 'seconds')} to {_signed(high, 'seconds')}"
-        interval = same if low == low else "not available"
-        shown_rows.append({**_shown(row, SCHEDULE), "interval": interval, "policy": policy_words(row["policy"])})
+        waits = {"wait_low": row["wait_change_low_s"], "wait_high": row["wait_change_high_s"]}
+        words = {"interval": _interval_words(waits, "wait", "seconds"), "policy": policy_words(row["policy"])}
+        words["slow_interval"] = _interval_words(row, "mean_bounded_slowdown_change", "number")
+        shown_rows.append({**_shown(row, SCHEDULE), **words})
     reasons = dict.fromkeys(row["no_interval"] for row in rows if row.get("no_interval"))
     blocks = dict.fromkeys(row["blocks"] for row in rows if row["blocks"])
     note = [f"Interval of the change in mean wait: bootstrap over {', '.join(blocks)}."] if blocks else []

@@ -1,10 +1,12 @@
-"""A real log and a synthetic one like it, as a terminal table."""
+"""A real log and a synthetic one like it, side by side in a table."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from .blocks import Table, TableColumn
 
 _QUANTILES = ("p25", "p50", "p75", "p95")
 _SPREADS = (
@@ -29,20 +31,27 @@ _SINGLE = (
 )
 
 
-def comparison_table(real: Mapping[str, Any], synthetic: Mapping[str, Any]) -> Any:
-    """A rich table: quantities down, the log, the synthetic one and the distance of their distributions across."""
-    from rich.table import Table
-
-    table = Table(title=str(real["workload"]).rsplit("/", 1)[-1], title_justify="left")
-    for name in ("", "log", "synthetic", "distance"):
-        table.add_column(name, justify="left" if not name else "right")
+def comparison_table(real: Mapping[str, Any], synthetic: Mapping[str, Any]) -> Table:
+    """Quantities down, the log, the synthetic one and the distance of their distributions across."""
+    rows = []
     for key, label, digits in _SINGLE:
         distance = {"apa": "distance_accuracy", "like_last_run": "distance_last_run_ratio"}.get(key, "")
-        table.add_row(label, *(f"{row[key]:,.{digits}f}" for row in (real, synthetic)), _shown(synthetic.get(distance)))
+        values = [f"{row[key]:,.{digits}f}" for row in (real, synthetic)]
+        rows.append(_row(label, values, synthetic.get(distance)))
     for key, label, unit in _SPREADS:
-        values = (" ".join(f"{row[f'{key}_{q}{unit}']:,.0f}" for q in _QUANTILES) for row in (real, synthetic))
-        table.add_row(f"{label}: {' '.join(_QUANTILES)}", *values, _shown(synthetic[f"distance_{key}"]))
-    return table
+        for quantile in _QUANTILES:
+            values = [f"{row[f'{key}_{quantile}{unit}']:,.0f}" for row in (real, synthetic)]
+            distance_of = synthetic[f"distance_{key}"] if quantile == _QUANTILES[-1] else None
+            rows.append(_row(f"{label}, {quantile}", values, distance_of))
+    columns = [
+        TableColumn("quantity", "quantity"),
+        *(TableColumn(name, name) for name in ("log", "synthetic", "distance")),
+    ]
+    return Table(str(real["workload"]).rsplit("/", 1)[-1], columns, rows)
+
+
+def _row(quantity: str, values: Sequence[str], distance: float | None) -> dict[str, str]:
+    return {"quantity": quantity, "log": values[0], "synthetic": values[1], "distance": _shown(distance)}
 
 
 def _shown(value: float | None) -> str:

@@ -7,11 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..document import document, dumps
 from ..evaluation.differences import burst_groups
 from ..evaluation.evaluation import Evaluation
 from ..trace.about import describe_log
 from ..trace.csv import write_columns
+from ..trace.forecasts import FORECASTS, Forecasts, write_forecasts
 from ..trace.schedule import GROUPS, write_schedule
 from .blocks import Section
 from .evaluation import sections as sections_of
@@ -35,7 +38,7 @@ def fill(
     title: str | None = None,
     preface: str = "",
 ) -> tuple[dict[str, Any], list[Section]]:
-    """Write index.html, result.json and schedules/*.csv into a folder; returns the document and the page's sections.
+    """Write index.html, result.json, forecasts.csv and schedules/*.csv into a folder: the document and the sections.
 
     `settings` and `warnings` are those of the log's reading; `command` is what makes the same report again; `title`
     and `preface` head the page.
@@ -46,6 +49,7 @@ def fill(
         files[each.policy, each.predictor] = f"schedules/{name}"
         (place / "schedules").mkdir(exist_ok=True)
         write_schedule(place / "schedules" / name, each.schedule)
+    _write_forecasts(place / FORECASTS, evaluation)
     if evaluation.outcomes:
         _write_groups(place / GROUPS, evaluation)
     rows = evaluation.results()
@@ -61,6 +65,15 @@ def fill(
     )
     (place / "index.html").write_text(html, encoding="utf-8")
     return result, sections
+
+
+def _write_forecasts(path: Path, evaluation: Evaluation) -> None:
+    """What every method said of the scored jobs, with the group of each."""
+    scores = evaluation.scores
+    rows, log = np.flatnonzero(scores.scored), evaluation.trace
+    group = burst_groups(log, evaluation.procs)[rows]
+    points = {spec: said[rows] for spec, said in scores.points.items()}
+    write_forecasts(path, Forecasts(log.job_id[rows], group, log.run_time[rows], points))
 
 
 def _write_groups(path: Path, evaluation: Evaluation) -> None:

@@ -133,14 +133,15 @@ def next_instant(s: Record) -> float:
     jobs = jobs_of(s)
     plan = plan_of(s)
     endings = endings_of(s)
-    time = np.inf
+    time: float = np.inf
     if s.next_submit < jobs.size:
         time = jobs[s.next_submit].submit
     if s.ending > 0:
         time = min(time, endings[0].key)
     if s.running > 0:
         time = min(time, plan[0].end)
-    return min(time, s.next_start)
+    time = min(time, s.next_start)
+    return time
 
 
 @kernel
@@ -151,29 +152,29 @@ def tell_overdue(s: Record, rules: Record) -> bool:
     place = 0
     while place < s.running and plan[place].end <= s.now:
         job = plan[place].job
-        it = jobs[job]
-        if it.start + it.run > s.now:
+        entry = jobs[job]
+        if entry.start + entry.run > s.now:
             if not (s.answered and s.job == job):
-                it.step += 1
+                entry.step += 1
                 s.corrections += 1
                 note(s, LOG_OVERDUE, job)
-                it.planned = corrected(
+                entry.planned = corrected(
                     rules.correction,
-                    s.now - it.start,
-                    it.first,
-                    it.request,
-                    it.step - 1,
+                    s.now - entry.start,
+                    entry.first,
+                    entry.request,
+                    entry.step - 1,
                 )
                 if rules.ask_overdue:
                     s.job = job
                     s.answered = 1
                     return True
             s.answered = 0
-            replan(s, rules, it, job, plan[place].end)
+            replan(s, rules, entry, job, plan[place].end)
         elif rules.event_order == PYSS:
             drop_plan(s, job, plan[place].end)
-            it.released = 1
-            s.free += it.procs
+            entry.released = 1
+            s.free += entry.procs
             s.dirty = 1
         else:
             place += 1
@@ -181,12 +182,12 @@ def tell_overdue(s: Record, rules: Record) -> bool:
 
 
 @kernel
-def replan(s: Record, rules: Record, it: Record, job: int, old_end: float) -> None:
+def replan(s: Record, rules: Record, entry: Record, job: int, old_end: float) -> None:
     """Move a running job to its new planned end (always later than now: a plan in the past would stand still)."""
     drop_plan(s, job, old_end)
-    if not it.start + it.planned > s.now:
-        it.planned = max(it.request, it.run)
-    add_plan(s, job, it.procs, it.start + it.planned)
+    if not entry.start + entry.planned > s.now:
+        entry.planned = max(entry.request, entry.run)
+    add_plan(s, job, entry.procs, entry.start + entry.planned)
     s.dirty = 1
     s.rebuild = rules.backfill == CONSERVATIVE
 
@@ -195,15 +196,15 @@ def replan(s: Record, rules: Record, it: Record, job: int, old_end: float) -> No
 def end_job(s: Record, rules: Record, job: int) -> None:
     """A job leaves the machine, and the native planner learns."""
     jobs = jobs_of(s)
-    it = jobs[job]
-    if not it.released:
-        drop_plan(s, job, it.start + it.planned)
-        s.free += it.procs
+    entry = jobs[job]
+    if not entry.released:
+        drop_plan(s, job, entry.start + entry.planned)
+        s.free += entry.procs
     s.dirty = 1
     if rules.backfill == CONSERVATIVE:
-        give_back(s, it)
+        give_back(s, entry)
     if rules.planner >= RECENT:
-        learn_natively(s, rules, it)
+        learn_natively(s, rules, entry)
     note(s, LOG_END, job)
 
 
@@ -220,7 +221,7 @@ def arrive(s: Record, rules: Record, job: int) -> None:
 def further_round(s: Record) -> bool:
     """Whether zero-length jobs started at this instant are still to end; they become the ends of the next round."""
     instant = instant_of(s)
-    again = s.instant_first < s.instant_end
+    again: bool = s.instant_first < s.instant_end
     for place in range(s.instant_first, s.instant_end):
         push_end(s, s.now, np.int64(instant[place]), instant[place])
     s.instant_first = 0

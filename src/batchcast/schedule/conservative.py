@@ -48,11 +48,11 @@ def schedule_conservatively(s: Record, rules: Record) -> None:
 
 
 @kernel
-def reserve_for(s: Record, it: Record) -> None:
+def reserve_for(s: Record, entry: Record) -> None:
     """Give a job its first or its new reservation, noted as its start."""
-    it.start = earliest_fit(s, it.procs, it.planned)
-    hold(s, it.start, it.start + it.planned, it.procs)
-    s.next_start = min(s.next_start, it.start)
+    entry.start = earliest_fit(s, entry.procs, entry.planned)
+    hold(s, entry.start, entry.start + entry.planned, entry.procs)
+    s.next_start = min(s.next_start, entry.start)
 
 
 @kernel
@@ -71,14 +71,14 @@ def move_up(s: Record, end: int) -> None:
         slot = slots[place]
         if slot.procs > most:  # an empty slot too
             continue
-        it = jobs[slot.job]
-        start = earlier_fit(s, it.procs, it.planned, it.start, freed)
-        if start < it.start:
-            hold(s, it.start, it.start + it.planned, -it.procs)
-            hold(s, start, start + it.planned, it.procs)
-            left_behind = max(left_behind, it.start + it.planned)
+        entry = jobs[slot.job]
+        start = earlier_fit(s, entry.procs, entry.planned, entry.start, freed)
+        if start < entry.start:
+            hold(s, entry.start, entry.start + entry.planned, -entry.procs)
+            hold(s, start, start + entry.planned, entry.procs)
+            left_behind = max(left_behind, entry.start + entry.planned)
             freed = max(freed, left_behind)
-            it.start = start
+            entry.start = start
             s.next_start = min(s.next_start, start)
             most = most_free(s, freed)
     s.freed_until = left_behind
@@ -113,13 +113,13 @@ def profile_hold_running(s: Record, entry: Record) -> None:
 
 
 @kernel
-def give_back(s: Record, it: Record) -> None:
+def give_back(s: Record, entry: Record) -> None:
     """A job ended: what it still held is free from now on, and waiting jobs may be placed again."""
     s.ended = 1
-    end = it.start + it.planned
+    end = entry.start + entry.planned
     if end > s.now:
         forget_past(s)
-        hold(s, s.now, end, -it.procs)
+        hold(s, s.now, end, -entry.procs)
         s.freed_until = max(s.freed_until, end)
 
 

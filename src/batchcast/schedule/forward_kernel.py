@@ -62,29 +62,24 @@ class Forward(NamedTuple):
 
 def blank_forward(size: int, running: int, queued: int, policy: int) -> Forward:
     """Room for so many running and queued jobs; every queued one may come to run."""
-    number, index = (lambda n: np.empty(n)), (lambda n: np.empty(n, np.int64))
     blocks, wides = queued // BLOCK + 1, queued // WIDE + 1
     count, time = np.zeros(11, np.int64), np.zeros(2)
     count[SIZE], count[POLICY] = size, policy
     run, ends = running + queued, running + queued + 1
     return Forward(
-        *(
-            count,
-            time,
-            number(run),
-            index(run),
-            index(queued),
-            number(queued),
-            number(queued),
-        ),
-        *(index(queued), index(queued), index(queued), number(queued)),
-        *(index(blocks), number(blocks), index(wides), number(wides)),
-        *(
-            np.empty(ends, HEAP),
-            np.empty(ends, HEAP),
-            np.empty(run + queued + 2, OPENING),
-        ),
+        *(count, time, _numbers(run), _indices(run), _indices(queued), _numbers(queued), _numbers(queued)),
+        *(_indices(queued), _indices(queued), _indices(queued), _numbers(queued)),
+        *(_indices(blocks), _numbers(blocks), _indices(wides), _numbers(wides)),
+        *(np.empty(ends, HEAP), np.empty(ends, HEAP), np.empty(run + queued + 2, OPENING)),
     )
+
+
+def _numbers(n: int) -> np.ndarray:
+    return np.empty(n)
+
+
+def _indices(n: int) -> np.ndarray:
+    return np.empty(n, np.int64)
 
 
 @kernel
@@ -314,7 +309,8 @@ def noticed(f: Forward, procs: int, planned: float) -> float:
     i = first_opening(f, procs, planned)
     while i > 0 and f.openings[i].shadow == np.inf and f.openings[i - 1].shadow == np.inf:
         i -= 1
-    return f.openings[i].time
+    since: float = f.openings[i].time
+    return since
 
 
 @kernel

@@ -47,4 +47,4 @@ def pop(heap: Record, count: int) -> int:
 @inlined
 def before(one: Record, other: Record) -> bool:
     """Whether one entry comes before another."""
-    return one.key < other.key or (one.key == other.key and one.tie < other.tie)
+    return bool(one.key < other.key or (one.key == other.key and one.tie < other.tie))

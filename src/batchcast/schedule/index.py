@@ -137,7 +137,7 @@ def may_pass(s: Record, slot: Record) -> bool:
     """Whether a waiting job may be backfilled now: it fits, and is short enough or narrow enough."""
     if slot.procs > s.free:
         return False
-    return slot.procs <= s.extra_procs or s.now + slot.planned <= s.shadow_time
+    return bool(slot.procs <= s.extra_procs or s.now + slot.planned <= s.shadow_time)
 
 
 @inlined
@@ -254,8 +254,9 @@ def head_by_key(s: Record) -> int:
         size = (size + 15) // 16
         level += 1
     least, node = index[row][HEAD_KEY], 0
+    place: int = s.head
     if least == np.inf:
-        return s.head
+        return place
     while level > 0:
         level -= 1
         row, size = 1, s.leaves

@@ -38,29 +38,29 @@ def recent_memory(rings: int, length: int, **settings: float) -> Memory:
 
 
 @kernel
-def plan_natively(s: Record, rules: Record, it: Record) -> float:
+def plan_natively(s: Record, rules: Record, entry: Record) -> float:
     """The planned run time of a job submitted now, by the planner built in."""
-    return recent_plan(recent_memory_of(s)[0], it)
+    return recent_plan(recent_memory_of(s)[0], entry)
 
 
 @kernel
-def learn_natively(s: Record, rules: Record, it: Record) -> None:
+def learn_natively(s: Record, rules: Record, entry: Record) -> None:
     """A job finished: the planner built in learns."""
     if rules.planner == RECENT:
-        learn_recent(recent_memory_of(s)[0], it)
+        learn_recent(recent_memory_of(s)[0], entry)
 
 
 @inlined
-def recent_plan(memory: Record, it: Record) -> float:
+def recent_plan(memory: Record, entry: Record) -> float:
     """The mean of recent run times, else the request; within [1, request].
 
     Jobs that look the same come first, then the user's. Means are summed from the oldest, as the Python twins do.
     """
     rings, counts = rings_of(memory), counts_of(memory)
-    number = it.alike_ring
+    number = entry.alike_ring
     if number < 0 or counts[number] == 0:
-        number = it.user_ring
-    point = it.request
+        number = entry.user_ring
+    point = entry.request
     if number >= 0 and counts[number] >= memory.need:
         count, k = counts[number], memory.length
         kept = min(count, k)
@@ -70,14 +70,15 @@ def recent_plan(memory: Record, it: Record) -> float:
         point = total / kept
         if memory.whole_seconds:
             point = np.floor(point)
-    return max(min(point, it.request), 1.0)
+    planned: float = max(min(point, entry.request), 1.0)
+    return planned
 
 
 @inlined
-def learn_recent(memory: Record, it: Record) -> None:
+def learn_recent(memory: Record, entry: Record) -> None:
     """A job finished: its run time overwrites the oldest of its rings."""
     rings, counts = rings_of(memory), counts_of(memory)
-    for number in (it.alike_ring, it.user_ring):
+    for number in (entry.alike_ring, entry.user_ring):
         if number >= 0:
-            rings[number * memory.length + counts[number] % memory.length] = it.run
+            rings[number * memory.length + counts[number] % memory.length] = entry.run
             counts[number] += 1

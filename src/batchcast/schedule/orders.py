@@ -62,36 +62,38 @@ def order_key(
 
 
 @inlined
-def head_key(s: Record, rules: Record, it: Record) -> float:
+def head_key(s: Record, rules: Record, entry: Record) -> float:
     """The key that decides the head. Ageing adds weight * submit: always the same order as key - weight * wait."""
-    planned = it.request if rules.head_on else it.planned
-    wait = s.now - it.submit
-    key = order_key(
+    planned = entry.request if rules.head_on else entry.planned
+    wait = s.now - entry.submit
+    key: float = order_key(
         rules.head_order,
         rules.head_address,
         s.origin,
         s.now,
-        it.submit,
-        float(it.procs),
+        entry.submit,
+        float(entry.procs),
         planned,
         wait,
     )
-    return key + rules.head_ageing * (it.submit - s.origin)
+    key += rules.head_ageing * (entry.submit - s.origin)
+    return key
 
 
 @inlined
-def candidate_key(s: Record, rules: Record, it: Record) -> float:
+def candidate_key(s: Record, rules: Record, entry: Record) -> float:
     """The key among candidates; see `head_key`."""
-    planned = it.request if rules.candidate_on else it.planned
-    wait = s.now - it.submit
-    key = order_key(
+    planned = entry.request if rules.candidate_on else entry.planned
+    wait = s.now - entry.submit
+    key: float = order_key(
         rules.candidate_order,
         rules.candidate_address,
         s.origin,
         s.now,
-        it.submit,
-        float(it.procs),
+        entry.submit,
+        float(entry.procs),
         planned,
         wait,
     )
-    return key + rules.candidate_ageing * (it.submit - s.origin)
+    key += rules.candidate_ageing * (entry.submit - s.origin)
+    return key

@@ -42,7 +42,8 @@ def forget_past(s: Record) -> None:
 def step_at(s: Record, time: float) -> int:
     """The index of a step that begins at `time`, made where there is none; O(log steps) and a shift."""
     profile = profile_of(s)
-    low, high = s.first_step, s.steps
+    low: int = s.first_step
+    high: int = s.steps
     while low < high:
         middle = (low + high) // 2
         if profile[middle].time < time:
@@ -87,7 +88,7 @@ def hold(s: Record, start: float, end: float, procs: int) -> None:
 def earliest_fit(s: Record, procs: int, length: float) -> float:
     """The earliest time from now on at which `procs` are free for `length` seconds. O(steps)."""
     profile = profile_of(s)
-    start = s.now
+    start: float = s.now
     for place in range(s.first_step, s.steps):
         if profile[place].free < procs:
             start = profile[place + 1].time
@@ -103,7 +104,7 @@ def earlier_fit(s: Record, procs: int, length: float, reserved: float, before: f
     Within its own reservation a job always fits, so only the steps until there are read.
     """
     profile = profile_of(s)
-    start = s.now
+    start: float = s.now
     limit = min(reserved, before)
     for place in range(s.first_step, s.steps):
         if start >= limit:

@@ -35,21 +35,21 @@ def put(s: Record, rules: Record, place: int, job: int) -> None:
     jobs = jobs_of(s)
     slots = slots_of(s)
     blocks = blocks_of(s)
-    it, slot, block = jobs[job], slots[place], blocks[place // BLOCK]
+    entry, slot, block = jobs[job], slots[place], blocks[place // BLOCK]
     if place % BLOCK == 0:
         block.procs = GONE
         block.planned = np.inf
         block.head_key = np.inf
     slot.job = job
-    slot.procs = it.procs
-    slot.planned = it.planned
-    block.procs = min(block.procs, np.int64(it.procs))
-    block.planned = min(block.planned, it.planned)
+    slot.procs = entry.procs
+    slot.planned = entry.planned
+    block.procs = min(block.procs, np.int64(entry.procs))
+    block.planned = min(block.planned, entry.planned)
     if rules.head_order != 0:
-        slot.head_key = head_key(s, rules, it)
+        slot.head_key = head_key(s, rules, entry)
         block.head_key = min(block.head_key, slot.head_key)
     if rules.candidate_order != 0:
-        slot.candidate_key = candidate_key(s, rules, it)
+        slot.candidate_key = candidate_key(s, rules, entry)
 
 
 @kernel
@@ -135,8 +135,9 @@ def head_place(s: Record, rules: Record) -> int:
     """
     slots = slots_of(s)
     blocks = blocks_of(s)
+    first: int = s.head
     if rules.head_order == 0:
-        return s.head
+        return first
     if s.indexed and not rules.head_varying:
         return head_by_key(s)
     best, least_key = -1, np.inf
@@ -145,11 +146,11 @@ def head_place(s: Record, rules: Record) -> int:
             best, least_key = number, blocks[number].head_key
     s.looked_at += (s.tail - s.head) // BLOCK + BLOCK
     if best < 0:
-        return s.head
-    for place in range(max(best * BLOCK, s.head), min(best * BLOCK + BLOCK, s.tail)):
+        return first
+    for place in range(max(best * BLOCK, first), min(best * BLOCK + BLOCK, s.tail)):
         if slots[place].head_key == least_key:
             return place
-    return s.head
+    return first
 
 
 @inlined
@@ -204,9 +205,8 @@ def next_candidate(s: Record, rules: Record, head: int, by_request: bool, start:
 def length(s: Record, slot: Record, by_request: bool) -> float:
     """For how long a waiting job is taken to run: as planned, or as requested."""
     jobs = jobs_of(s)
-    if by_request:
-        return jobs[slot.job].request
-    return slot.planned
+    seconds: float = jobs[slot.job].request if by_request else slot.planned
+    return seconds
 
 
 @kernel

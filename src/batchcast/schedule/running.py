@@ -70,8 +70,8 @@ def reserve_by_request(s: Record, procs: int) -> None:
     choices = choices_of(s)
     count = 0
     for place in range(s.running):
-        it = jobs[plan[place].job]
-        count = push(choices, count, it.start + it.request, place, it.procs)
+        entry = jobs[plan[place].job]
+        count = push(choices, count, entry.start + entry.request, place, entry.procs)
     free = s.free
     s.shadow_time = s.now
     while count > 0 and (free < procs or choices[0].key == s.shadow_time):

@@ -28,23 +28,23 @@ def start_job(s: Record, rules: Record, place: int, backfilled: int) -> None:
     slots = slots_of(s)
     instant = instant_of(s)
     job = slots[place].job
-    it = jobs[job]
-    it.start = s.now
-    it.backfilled = backfilled
-    s.free -= it.procs
+    entry = jobs[job]
+    entry.start = s.now
+    entry.backfilled = backfilled
+    s.free -= entry.procs
     s.sequence += 1
     dequeue(s, rules, place)
     if rules.running_ends == REQUESTED:
-        it.planned = max(it.request, it.run)
-    add_plan(s, job, it.procs, s.now + it.planned)
+        entry.planned = max(entry.request, entry.run)
+    add_plan(s, job, entry.procs, s.now + entry.planned)
     note(s, LOG_START, job)
-    if it.run <= 0.0:
+    if entry.run <= 0.0:
         instant[s.instant_end] = job
         s.instant_end += 1
     else:
         push_end(
             s,
-            s.now + it.run,
+            s.now + entry.run,
             s.sequence if rules.event_order == PYSS else np.int64(job),
             job,
         )

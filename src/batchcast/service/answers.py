@@ -37,8 +37,36 @@ def choose_cluster(reader: Reader, asked: str | None) -> str:
 
 
 def answering_method(memory: dict[str, Any]) -> str:
-    """The wait predictor whose forecasts answer users: the first the collector was told to run."""
-    return str((memory.get("wait_methods") or ["recent_wait"])[0])
+    """The wait predictor whose forecasts answer users: the first the collector was told to run, while its bound holds.
+
+    Where it does not, the one whose bound has held best here, as the collector found (see `best_bound`).
+    """
+    methods = memory.get("wait_methods") or ["recent_wait"]
+    chosen = memory.get("answers_by")
+    return str(chosen if chosen in methods else methods[0])
+
+
+def best_bound(records: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """Of the track records by method, the first being preferred: whose 90 % bound has held best.
+
+    The first while its coverage is as promised, within one binomial standard error; else, of those that keep theirs,
+    the one with the least mean pinball loss at 90 % (the tightest honest bound); else the highest coverage. Methods
+    with fewer than 20 judged forecasts are not judged; None where the first is one of them.
+
+    >>> of = {"judged": 100, "loss_90_s": 9.0}
+    >>> best_bound({"a": {**of, "coverage_90": 0.13}, "b": {**of, "coverage_90": 0.95}})
+    'b'
+    >>> best_bound({"a": {**of, "coverage_90": 0.88}, "b": {**of, "coverage_90": 0.95}})
+    'a'
+    """
+    judged = {name: record for name, record in records.items() if record.get("judged", 0) >= LEAST_RECORD}
+    first = next(iter(records), None)
+    if first not in judged:
+        return None
+    holding = [name for name, r in judged.items() if r["coverage_90"] >= 0.9 - math.sqrt(0.09 / r["judged"])]
+    if first in holding or not holding:
+        return first if holding else max(judged, key=lambda name: judged[name]["coverage_90"])
+    return min(holding, key=lambda name: judged[name]["loss_90_s"])
 
 
 def start_answer(row: Row, now: float, held: Release | None = None) -> dict[str, Any]:
@@ -115,38 +143,58 @@ def track_record(
 ) -> dict[str, Any]:
     """How issued wait forecasts of a partition came out since an instant: coverage at 90 %, median absolute error.
 
-    Empty where fewer than 20 came out. Above one `least_users` only days of so many users count, and figures are
-    rounded (see `hidden`).
+    A job that waits for the machine longer than its 90 % time has missed it, whenever it starts (`overdue`, until
+    `now`): a growing queue is seen before its jobs have started. `judged` counts the forecasts with a bound that
+    started or are overdue. Empty where there is none; above one `least_users`, only days of so many users count, of
+    started jobs alone, at least 20, and figures are rounded (see `hidden`).
     """
     hidden = least_users > 1
     since = whole_days(since, math.inf)[0] if hidden else since
-    rows = reader.ask(
-        "started_forecasts",
-        cluster=cluster,
-        partition=partition,
-        method=method,
-        since=since,
-        nothing=NOTHING,
-        most=MOST_RECORDS if not hidden else ALL,
-    )
+    chosen = {"cluster": cluster, "partition": partition, "method": method, "since": since, "nothing": NOTHING}
+    rows = reader.ask("started_forecasts", **chosen, most=MOST_RECORDS if not hidden else ALL)
     if hidden:
         rows = [dict(row) for row in days_of_several(rows, "as_of", least_users, now)]
-    if len(rows) < LEAST_RECORD or len({row["user_id"] for row in rows}) < least_users:
+        if len(rows) < LEAST_RECORD or len({row["user_id"] for row in rows}) < least_users:
+            return {}
+    late = [] if hidden or now == math.inf else reader.ask("late_forecasts", **chosen, until=now, most=MOST_RECORDS)
+    late = [row for row in late if rule(row["reason"] or "") is Rule.MACHINE]
+    came = [(hit, _pinball(row)) for row in rows if (hit := covered_at(row, 0.9)) is not None]
+    overdue = [(False, _pinball(row)) for row in late if covered_at(row, 0.9) is False]
+    if not rows and not overdue:
         return {}
-    errors = sorted(abs(row["point_s"] - row["outcome_s"]) for row in rows)
-    covered = [hit for row in rows if (hit := covered_at(row, 0.9)) is not None]
+    judged = came + overdue
     record = {
         "forecasts": len(rows),
-        "coverage_90": sum(covered) / len(covered) if covered else math.nan,
-        "median_ae_s": median(errors),
+        "judged": len(judged),
+        "overdue": len(overdue),
+        "coverage_90": sum(hit for hit, _ in judged) / len(judged) if judged else math.nan,
+        "loss_90_s": sum(loss for _, loss in judged) / len(judged) if judged else math.nan,
+        "median_ae_s": median(abs(row["point_s"] - row["outcome_s"]) for row in rows),
     }
     return rounded(record) if hidden else record
+
+
+def best_of(url: str, cluster: str, methods: Sequence[str], now: float) -> str | None:
+    """`best_bound` over the last 30 days of a store."""
+    reader = Reader(url)
+    try:
+        since = now - TRACK_RECORD_S
+        return best_bound({one: track_record(reader, cluster, None, one, since, now=now) for one in methods})
+    finally:
+        reader.close()
+
+
+def _pinball(row: Mapping[str, Any]) -> float:
+    """The pinball loss of what was said for 90 %: a bound too low costs nine times one too high (Koenker 1978)."""
+    over = row["outcome_s"] - given_waited(as_prediction(row), 0.0, (0.9,)).point
+    return float(max(0.9 * over, -0.1 * over))
 
 
 def shown(record: dict[str, Any]) -> dict[str, Any]:
     """A track record as part of an answer."""
     return {
         "track_record_forecasts": record.get("forecasts", 0),
+        "track_record_overdue": record.get("overdue", 0),
         "track_record_coverage_90": record.get("coverage_90"),
         "track_record_median_ae_s": record.get("median_ae_s"),
     }
@@ -194,11 +242,13 @@ def staleness(memory: dict[str, Any], now: float) -> list[str]:
     if abs(ahead) > CLOCKS_APART_S:
         side = "ahead of" if ahead > 0 else "behind"
         notes.append(f"the collector's clock is {abs(ahead):.0f} s {side} the batch system's: run NTP on both")
-    told = memory.get("told_until")
-    if told is None:
+    told_until = memory.get("told_until")
+    if told_until is None:
         notes.append("history is still being read; no forecast has been issued yet")
-    elif at - told > max(300.0, 2 * patience):
-        notes.append(f"forecasts stand {_ago(now - told)} back, until accounting tells how jobs of that time ended")
+    elif at - told_until > max(300.0, 2 * patience):
+        notes.append(
+            f"forecasts stand {_ago(now - told_until)} back, until accounting tells how jobs of that time ended"
+        )
     return notes
 
 

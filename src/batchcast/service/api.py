@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from ..errors import BatchcastError, NoAnswer, Refused, Unreachable, UsageError
+from ..formats.sbatch import HEARD
 from ..units import parse_share
 from . import ask
 from .ask import Asker
@@ -40,10 +41,10 @@ def reply(settings: Settings, target: str, asker: Asker, now: float | None = Non
     """The answer to GET `target` (path and query). Errors are documents too, with the next thing to try."""
     try:
         verb, given, answer = _question(target)
-        said = answer(settings, given, asker, time.time() if now is None else now)
+        answered = answer(settings, given, asker, time.time() if now is None else now)
     except BatchcastError as error:
         return Reply(status_of(error), problem(status_of(error), error.message, error.hint, error.exit_code))
-    return Reply(200, dumps(document(verb, *said)))
+    return Reply(200, dumps(document(verb, *answered)))
 
 
 def from_memory(settings: Settings, target: str, asker: Asker, queue: Queue) -> Reply | None:
@@ -51,10 +52,10 @@ def from_memory(settings: Settings, target: str, asker: Asker, queue: Queue) -> 
     try:
         _, given, _ = _question(target)
         ids, user = _whose(given, asker)
-        said = ask.from_memory(settings, queue, ids, user, asker, time.time())
+        answered = ask.from_memory(settings, queue, ids, user, asker, time.time())
     except BatchcastError as error:
         return Reply(status_of(error), problem(status_of(error), error.message, error.hint, error.exit_code))
-    return Reply(200, dumps(document("start", *said), indent=None)) if said else None
+    return Reply(200, dumps(document("start", *answered), indent=None)) if answered else None
 
 
 def status_of(error: BatchcastError) -> int:
@@ -123,6 +124,12 @@ def _accuracy(settings: Settings, given: Given, asker: Asker, now: float) -> Sai
     return ask.accuracy(settings, *_span(given, now), _one(given, "partition"), asker, now)
 
 
+def _test(settings: Settings, given: Given, asker: Asker, now: float) -> Said:
+    from .whatif import answer_options
+
+    return answer_options(settings, {name: _one(given, name) or "" for name in given}, asker, now)
+
+
 def _health(settings: Settings, given: Given, asker: Asker, now: float) -> Said:
     """The findings of `doctor` that need no daemon; the settings, with their places, are the operator's own."""
     from .checkup import store_findings
@@ -132,6 +139,7 @@ def _health(settings: Settings, given: Given, asker: Asker, now: float) -> Said:
 
 PLACES: dict[str, tuple[str, tuple[str, ...], Answer]] = {
     "/v1/start": ("start", ("job", "user"), _start),
+    "/v1/test": ("start", HEARD, _test),
     "/v1/walltime": ("walltime", ("job", "name", "user", "risk"), _walltime),
     "/v1/report": ("report", ("user", "account", "partition", "starttime", "endtime"), _report),
     "/v1/accuracy": ("accuracy", ("partition", "starttime", "endtime"), _accuracy),

@@ -100,11 +100,11 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
         yield _slurm_clock(scheduler)
         try:
             now = time.time()
-            found = scheduler.history(now - 3600, now)
+            history = scheduler.history(now - 3600, now)
             yield _finding(
                 "accounting",
                 "ok",
-                f"{len(found.jobs)} jobs ended in the last hour, {health()['slurmdbd']['seconds']:.2f} s",
+                f"{len(history.jobs)} jobs ended in the last hour, {health()['slurmdbd']['seconds']:.2f} s",
                 "",
             )
         except BatchcastError as error:
@@ -196,11 +196,11 @@ def store_findings(settings: Settings, ask: bool = False) -> Iterator[dict[str, 
 
 def _pages(reader: Any) -> dict[str, Any]:
     """SQLite's own look at its file."""
-    said = reader.pages()
+    pages = reader.pages()
     return _finding(
         "store's pages",
-        "ok" if said == "ok" else "failed",
-        said,
+        "ok" if pages == "ok" else "failed",
+        pages,
         "restore a backup, or start anew: history comes back from accounting",
     )
 
@@ -276,11 +276,11 @@ def _sight(reader: Any, cluster: str, memory: dict[str, Any], settings: Settings
 def _promises(reader: Any, cluster: str, memory: dict[str, Any], now: float) -> Iterator[dict[str, Any]]:
     """Is what was promised for 90 % kept, as far as chance allows?"""
     method = answering_method(memory)
-    record = track_record(reader, cluster, None, method, now - TRACK_RECORD_S)
-    if not record or record["coverage_90"] != record["coverage_90"]:
+    record = track_record(reader, cluster, None, method, now - TRACK_RECORD_S, now=now)
+    if record.get("judged", 0) < LEAST_RECORD:
         yield _finding("track record", "ok", f"fewer than {LEAST_RECORD} forecasts of {method} have come out yet", "")
         return
-    n, kept = record["forecasts"], record["coverage_90"]
+    n, kept = record["judged"], record["coverage_90"]
     below = kept + 3 * math.sqrt(0.9 * 0.1 / n) < 0.9
     yield _finding(
         "track record",
@@ -294,5 +294,5 @@ def _when(epoch: float | None) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(epoch)) if epoch else "never"
 
 
-def _finding(name: str, state: str, found: str, do: str) -> dict[str, Any]:
-    return {"check": name, "state": state, "found": found, "do": do}
+def _finding(name: str, state: str, fact: str, do: str) -> dict[str, Any]:
+    return {"check": name, "state": state, "found": fact, "do": do}

@@ -15,7 +15,7 @@ from ..events.live import LiveClock, LiveJob, live_events
 from ..predict.conditional import given_waited
 from ..predict.protocol import Grounds, Prediction
 from ..predict.registry import make, split_specs
-from ..store import told
+from ..store import clock_jobs
 from ..store.database import Connection
 from ..store.issued import as_prediction
 
@@ -37,8 +37,8 @@ def taught(
 
 def predictors(runtime: str, wait: str) -> dict[tuple[str, str], Any]:
     """Fresh predictors by (kind, spec)."""
-    made = {("runtime", spec): make("runtime", spec) for spec in split_specs(runtime)}
-    return made | {("wait", spec): make("wait", spec) for spec in split_specs(wait, "wait")}
+    runtimes = {("runtime", spec): make("runtime", spec) for spec in split_specs(runtime)}
+    return runtimes | {("wait", spec): make("wait", spec) for spec in split_specs(wait, "wait")}
 
 
 @dataclass(slots=True)
@@ -66,11 +66,11 @@ class StoredClock:
 
     def rebuild(self, connection: Connection, since: float = -math.inf) -> None:
         """Hear again what was told of the jobs that were not gone before `since`. Linear in that history."""
-        memory = told.read_meta(connection, self.cluster)
-        jobs = told.told(connection, self.cluster, since)
+        memory = clock_jobs.read_meta(connection, self.cluster)
+        jobs = clock_jobs.told_jobs(connection, self.cluster, since)
         self._clock = taught(jobs, {json.dumps(k): p for k, p in self._make().items()}, memory)
         self._since = since
-        told.write_meta(connection, self.cluster, heard_since=since if math.isfinite(since) else None)
+        clock_jobs.write_meta(connection, self.cluster, heard_since=since if math.isfinite(since) else None)
 
     def _slack(self) -> float:
         """How far the oldest that was heard may lie behind what is to be remembered before all is heard anew."""
@@ -85,9 +85,9 @@ class StoredClock:
         if self._clock is None or until - self.memory_s > self._since + self._slack():
             self.rebuild(connection, until - self.memory_s)
         assert self._clock is not None
-        memory = told.read_meta(connection, self.cluster)
+        memory = clock_jobs.read_meta(connection, self.cluster)
         before = memory.get("told_until", -math.inf) or -math.inf
-        waiting = told.untold(connection, self.cluster, until)
+        waiting = clock_jobs.untold_jobs(connection, self.cluster, until)
         begun = {j.request.row: _begun(j.start_time, j.end_time) for j in waiting}
         step, issue = Step(), []
         events = live_events(waiting, until)
@@ -108,9 +108,11 @@ class StoredClock:
                         "prediction": prediction,
                     }
                 )
-        told.issue(connection, issue)
-        told.mark_told(connection, events)
-        told.write_meta(connection, self.cluster, told_until=max(before, until), late=memory.get("late", 0) + step.late)
+        clock_jobs.issue(connection, issue)
+        clock_jobs.mark_told(connection, events)
+        clock_jobs.write_meta(
+            connection, self.cluster, told_until=max(before, until), late=memory.get("late", 0) + step.late
+        )
         step.events, step.issued = len(events), len(issue)
         return step
 
@@ -123,7 +125,7 @@ def compare_with_slurm(connection: Connection, cluster: str, at: float) -> int:
     """Where the batch system itself now first estimates a start, keep its estimate and ours of the same moment."""
     issue = []
     seen: set[int] = set()
-    for one in told.newly_estimated(connection, cluster):
+    for one in clock_jobs.newly_estimated(connection, cluster):
         waited = max(at - one["submit_time"], 0.0)
         now = given_waited(as_prediction(one), waited, (0.5, 0.9))
         shared = {"row": one["row"], "kind": "wait", "moment": "slurm", "as_of": at, "issued_at": at}
@@ -140,7 +142,7 @@ def compare_with_slurm(connection: Connection, cluster: str, at: float) -> int:
             theirs = Prediction(estimate, basis="Slurm's own estimate", grounds=Grounds.SCHEDULER)
             issue.append({**shared, "method": "squeue --start", "prediction": theirs})
             seen.add(one["row"])
-    told.issue(connection, issue)
+    clock_jobs.issue(connection, issue)
     return len(seen)
 
 

@@ -17,8 +17,9 @@ from ..errors import BatchcastError, Unreachable
 from ..formats.reasons import Rule, rule
 from ..formats.sighting import Site, Snapshot
 from ..predict.registry import split_specs
-from ..store import history, told
+from ..store import clock_jobs, history
 from ..store.database import Store
+from . import answers
 from .clock import Step, StoredClock, compare_with_slurm, predictors
 from .settings import Settings
 
@@ -85,6 +86,7 @@ class Collector:
         self._site_at = -math.inf
         self._clock: StoredClock | None = None
         self._history_at = -math.inf
+        self._judged_at = -math.inf
         self._ticks: tuple[float, float] | None = None
         self._shown: frozenset[tuple[str, float]] = frozenset()
 
@@ -122,7 +124,7 @@ class Collector:
         done.jobs, done.broken = len(snapshot.jobs), snapshot.broken
         assert self.site is not None
         with self.store.begin() as connection:
-            memory = told.read_meta(connection, self.cluster)
+            memory = clock_jobs.read_meta(connection, self.cluster)
             last = memory.get("snapshot_at")
             if last is not None and last > snapshot.asked_at:  # the clock was ahead, and is set right
                 last = None
@@ -136,9 +138,9 @@ class Collector:
             history.mark_vanished(connection, gone, snapshot.asked_at if last is None else last)
             unbroken = last is not None and snapshot.asked_at - last < 0.8 * self.site.keeps_s
             since = min(memory["unbroken_since"], snapshot.asked_at) if unbroken else snapshot.asked_at
-            told.write_meta(connection, self.cluster, snapshot_at=snapshot.asked_at, unbroken_since=since)
+            clock_jobs.write_meta(connection, self.cluster, snapshot_at=snapshot.asked_at, unbroken_since=since)
             if "live_since" not in memory:
-                told.write_meta(connection, self.cluster, live_since=snapshot.asked_at)
+                clock_jobs.write_meta(connection, self.cluster, live_since=snapshot.asked_at)
         self._learn_reservations(snapshot)
         done.seen = seen  # now that it is written
         self._shown = frozenset((s.job_id, s.submit_time) for s in snapshot.jobs)
@@ -148,7 +150,7 @@ class Collector:
         if any(rule(s.reason) is Rule.RESERVATION for s in snapshot.jobs if s.state == "PENDING"):
             reservations = self.scheduler.reservations()
             with self.store.begin() as connection:
-                told.write_meta(connection, self.cluster, reservations=reservations)
+                clock_jobs.write_meta(connection, self.cluster, reservations=reservations)
 
     def _clock_was_set(self, now: float) -> bool:
         """Whether the two clocks of this machine went apart since the last cycle."""
@@ -163,8 +165,8 @@ class Collector:
         if private != self.site.private:
             self.site = self.site._replace(private=private)
             with self.store.begin() as connection:
-                memory = told.read_meta(connection, self.cluster)
-                told.write_meta(connection, self.cluster, site={**memory["site"], "private": private})
+                memory = clock_jobs.read_meta(connection, self.cluster)
+                clock_jobs.write_meta(connection, self.cluster, site={**memory["site"], "private": private})
 
     def _learn_site(self, now: float) -> None:
         """What holds for the machine; after a restart the store's memory does until the batch system answers."""
@@ -174,9 +176,9 @@ class Collector:
             specs = self.settings["runtime"], self.settings["wait"]
             self._clock = StoredClock(self.cluster, lambda: predictors(*specs), self.settings["memory_days"] * 86400.0)
         with self.store.begin() as connection:
-            memory = told.read_meta(connection, self.cluster)
+            memory = clock_jobs.read_meta(connection, self.cluster)
             total = self.site.total_procs if math.isfinite(self.site.total_procs) else None
-            told.write_meta(
+            clock_jobs.write_meta(
                 connection,
                 self.cluster,
                 site={**self.site._asdict(), "total_procs": total},
@@ -204,7 +206,7 @@ class Collector:
             answer = self.scheduler.history(*window)
             with self.store.begin() as connection:
                 ended = history.take_in(connection, self.cluster, answer.jobs, answer.asked_at)
-                told.write_meta(connection, self.cluster, history_until=min(window[1], answer.asked_at))
+                clock_jobs.write_meta(connection, self.cluster, history_until=min(window[1], answer.asked_at))
             done.ended, done.broken = done.ended + ended, done.broken + answer.broken
             if window[1] >= now:
                 self._history_at = now
@@ -227,12 +229,12 @@ class Collector:
             self._give_up(connection, now)
 
     def _next_window(self, connection: Any, now: float) -> tuple[float, float] | None:
-        memory = told.read_meta(connection, self.cluster)
+        memory = clock_jobs.read_meta(connection, self.cluster)
         reached = memory.get("history_until")
         overlap, length = self.settings["overlap_s"], self.settings["window_s"]
         if reached is None:
             since = now - self.settings["history_days"] * 86400
-            told.write_meta(connection, self.cluster, history_from=since)
+            clock_jobs.write_meta(connection, self.cluster, history_from=since)
             return since, min(since + length, now)
         vanished = [v for *_, v in history.open_keys(connection, self.cluster) if v is not None]
         behind = reached < memory.get("unbroken_since", now) or now - reached > length
@@ -262,7 +264,7 @@ class Collector:
                 until = self._surely_complete(connection)
                 if until is None:
                     return
-                memory = told.read_meta(connection, self.cluster)
+                memory = clock_jobs.read_meta(connection, self.cluster)
                 done.step = self._clock.advance(connection, until, self.scheduler.now(), memory["live_since"])
                 compare_with_slurm(connection, self.cluster, memory["snapshot_at"])
         except BatchcastError:
@@ -272,10 +274,20 @@ class Collector:
             self._clock.forget()
             raise BatchcastError(f"no forecasts: unexpected {type(error).__name__}: {error}") from error
         done.behind_s = self.scheduler.now() - until
+        self._judge(done.at)
+
+    def _judge(self, now: float) -> None:
+        """Whose bound has held best here: that method answers. Looked at as often as accounting is."""
+        if not 0 <= now - self._judged_at < self.settings["history_every_s"]:
+            methods = split_specs(self.settings["wait"], "wait")
+            best = answers.best_of(self.store.url, self.cluster, methods, now)
+            with self.store.begin() as connection:
+                clock_jobs.write_meta(connection, self.cluster, answers_by=best)
+            self._judged_at = now
 
     def _surely_complete(self, connection: Any) -> float | None:
         """The last whole second before which every event is in the store; None while history is still being fetched."""
-        memory = told.read_meta(connection, self.cluster)
+        memory = clock_jobs.read_meta(connection, self.cluster)
         last, patience = memory.get("snapshot_at"), self.settings["patience_s"]
         assert self.site is not None
         if last is None or (
@@ -295,7 +307,7 @@ class Collector:
         if self.site is None:
             return
         with self.store.begin() as connection:
-            told.write_meta(
+            clock_jobs.write_meta(
                 connection,
                 self.cluster,
                 cycle_at=done.at,

@@ -41,6 +41,7 @@ class Door:
         self.settings, self._now = settings, now
         self._open: Counter[str] = Counter()
         self._buckets: dict[str, tuple[float, float]] = {}
+        self.closing = False
         self.refused: Counter[str] = Counter()
 
     def peer(self, connection: socket.socket) -> Peer:

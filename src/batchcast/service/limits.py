@@ -167,5 +167,5 @@ def _similar(rows: list[Row], wanted: dict[str, Any]) -> tuple[list[Row], str]:
     groups.append(([r for r in rows if named(r)], f"the name {name}" if wanted["exact"] else f"names like {name}"))
     if procs:
         groups.append(([r for r in rows if r["req_procs"] == procs], f"{procs:g} processors"))
-    found = next((group for group in groups if len(group[0]) >= LEAST_JOBS), groups[0])
-    return found[0][:MOST_JOBS], found[1]
+    chosen = next((group for group in groups if len(group[0]) >= LEAST_JOBS), groups[0])
+    return chosen[0][:MOST_JOBS], chosen[1]

@@ -21,10 +21,11 @@ _MEANING = {
 }
 _WHAT = {
     "start": "When waiting jobs start: likely, by 90 %, why, and the track record of such answers",
+    "test": "When a job that asks for this would start, if the asker submitted it now",
     "walltime": "A time limit for the next job like these, and why",
     "report": "What finished jobs asked for and used, and which flag to change",
     "accuracy": "Past forecasts against what happened, beside the scheduler's own",
-    "doctor": "The state of store and collector",
+    "health": "The state of store and collector",
 }
 _ERRORS = {
     "400": "no question",
@@ -43,29 +44,35 @@ def description() -> str:
         {
             "openapi": "3.1.0",
             "info": {"title": "batchcast", "version": __version__, "license": {"name": "Apache-2.0"}},
-            "paths": {place: {"get": _operation(verb, names)} for place, (verb, names, _) in PLACES.items()},
+            "paths": {place: {"get": _operation(place, verb, names)} for place, (verb, names, _) in PLACES.items()},
             "components": {"schemas": {"Answer": _ANSWER, "Problem": _PROBLEM}},
         }
     )
 
 
-def _operation(verb: str, names: tuple[str, ...]) -> dict[str, Any]:
+def _operation(place: str, verb: str, names: tuple[str, ...]) -> dict[str, Any]:
     def body(kind: str, name: str) -> dict[str, Any]:
         return {"content": {kind: {"schema": {"$ref": f"#/components/schemas/{name}"}}}}
 
     wrong = {code: {"description": what, **body("application/problem+json", "Problem")}
              for code, what in _ERRORS.items()}  # fmt: skip
+    name = place.rpartition("/")[2]
     right = {"description": f"batchcast/{verb}/1", **body("application/json", "Answer")}
     return {
-        "operationId": verb,
-        "summary": _WHAT[verb],
+        "operationId": name,
+        "summary": _WHAT[name],
         "parameters": [
-            {"name": n, "in": "query", "required": False, "description": _MEANING[n][0],
-             "schema": {"type": "string", "maxLength": 500, "examples": [_MEANING[n][1]]}}
+            {"name": n, "in": "query", "required": False, "description": _meaning(n, name)[0],
+             "schema": {"type": "string", "maxLength": 500, "examples": [_meaning(n, name)[1]]}}
             for n in names
         ],
         "responses": {"200": right, "304": {"description": "as before"}, **wrong},
     }  # fmt: skip
+
+
+def _meaning(parameter: str, place: str) -> tuple[str, str]:
+    """What a parameter means, with an example; those of a script are sbatch's own."""
+    return (f"as sbatch's --{parameter}", "") if place == "test" else _MEANING[parameter]
 
 
 _ANSWER = {

@@ -124,11 +124,11 @@ class Standing:
         path = sqlite_path(self.settings["store"])
         if path is None:
             return int(time.monotonic() // ASK_EVERY_S)
-        found: list[tuple[int, int, int] | None] = []
+        states: list[tuple[int, int, int] | None] = []
         for name in (path, path.with_name(path.name + "-wal")):
             try:
                 state = name.stat()
-                found.append((state.st_ino, state.st_size, state.st_mtime_ns))
+                states.append((state.st_ino, state.st_size, state.st_mtime_ns))
             except OSError:
-                found.append(None)
-        return tuple(found)
+                states.append(None)
+        return tuple(states)

@@ -44,6 +44,9 @@ def _reservation(memory: Mapping[str, Any], row: Row, now: float) -> Release:
         return Release(begin, begin, f"the beginning of reservation {own['name']}", f"reservation {own['name']}")
     ends = [r["end"] for r in known if r["end"] > now and r["maintenance"]]
     ends = ends or [r["end"] for r in known if r["end"] > now]
+    if not ends and word(row["reason"]) == "ReqNodeNotAvail":  # 24.11 says "May be reserved" of drained nodes as well
+        basis = "no answer until an administrator acts: nothing is reserved, so what it needs is down or drained"
+        return Release(math.nan, math.nan, "an administrator's action", basis)
     if not ends:
         return Release(math.nan, math.nan, "the end of a reservation that nobody names", "a reservation")
     return Release(min(ends), max(ends), "the end of what is reserved", "the reservations that scontrol shows")

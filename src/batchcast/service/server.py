@@ -81,6 +81,7 @@ class Server:
 
     def stop(self) -> None:
         """End `serve` once what is being asked has been answered; from any thread."""
+        self.door.closing = True  # what follows the queue ends by itself
         self._uvicorn.should_exit = True
 
     def close(self) -> None:

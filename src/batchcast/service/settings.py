@@ -45,7 +45,12 @@ class Values(Struct, frozen=True, kw_only=True):
     scheduler: Annotated[Literal["slurm", "pbs"], _words("the batch system", "slurm, pbs")] = "slurm"
     cluster: Annotated[str, _words("the cluster's name; empty: as the batch system says", "text")] = ""
     runtime: Annotated[str, _words("run-time predictors, NAME:key=value,...", "text")] = "kernel,recent_mean,last_2"
-    wait: Annotated[str, _words("wait predictors, NAME:key=value,...; the first answers", "text")] = "recent_wait"
+    wait: Annotated[
+        str,
+        _words(
+            "wait predictors, NAME:key=value,...; the first answers while its 90 % bound holds, else the best", "text"
+        ),
+    ] = "recent_wait,log_uniform,qbets"
     interval_s: Annotated[float, _seconds("between two looks at the queue", 0.1)] = 30.0
     floor_s: Annotated[float, _seconds("least time between two calls to one daemon")] = 1.0
     timeout_s: Annotated[float, _seconds("an answer that takes longer is none", 0.1)] = 30.0

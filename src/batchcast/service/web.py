@@ -6,30 +6,37 @@ import contextlib
 import hashlib
 import ipaddress
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..errors import BatchcastError, NoAnswer
+from ..errors import BatchcastError
 from . import api
 from .ask import Asker
 from .door import Door
 from .lanes import Lanes, TooLong, TooMany
 from .metrics import Measures
 from .openapi import description
-from .pages import routes as page_routes
+from .page import routes as page_routes
 from .problem import PROBLEM, problem
 from .queue import Standing
 from .settings import Settings
 
-HEAVY = ("/v1/report", "/v1/accuracy", "/v1/health")
+HEAVY = ("/v1/report", "/v1/accuracy", "/v1/health", "/v1/test")
 SAME_FOR_S = 60.0
 HEALTH_FOR_S = 60.0
+BODY_BYTES = 400_000
+
+
+class TooLarge(BatchcastError):
+    """A body longer than any script."""
 
 
 class Service:
@@ -40,7 +47,8 @@ class Service:
         self.lanes = Lanes()
         self.standing = Standing(settings)
         self.measures = Measures()
-        self.stopping = False
+        self.streams: Counter[str] = Counter()
+        self.kept: dict[tuple[str, str], tuple[float, dict[str, Any]]] = {}
         self._health: tuple[float, api.Reply] | None = None
 
     def asker(self, request: Request) -> Asker:
@@ -84,7 +92,13 @@ def application(settings: Settings, door: Door, say: Callable[[str], None], *, q
             *page_routes(),
         ],
         lifespan=lifespan,
-        exception_handlers={404: _unknown, 405: _method},
+        exception_handlers={
+            404: _unknown,
+            405: _method,
+            HTTPException: _other,
+            BatchcastError: _known,
+            Exception: _defect,
+        },
     )
     return _Around(inner, door, say, quiet, is_tcp)
 
@@ -138,6 +152,21 @@ async def _method(request: Request, error: Exception) -> Response:
     return Response(words, 405, allowed, PROBLEM)
 
 
+async def _known(request: Request, error: Exception) -> Response:
+    assert isinstance(error, BatchcastError)
+    special = {TooMany: 429, TooLong: 503, TooLarge: 413}
+    return _document(special.get(type(error), api.status_of(error)), error.message, error.hint)
+
+
+async def _defect(request: Request, error: Exception) -> Response:
+    return _document(500, f"unexpected {type(error).__name__}", "the server's own log")
+
+
+async def _other(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return _document(error.status_code, error.detail, "a form as the page sends it")
+
+
 class _Around:
     """Host, rate, time and log around every request; a defect costs its own answer and is said."""
 
@@ -159,25 +188,24 @@ class _Around:
                 message["headers"] = [*message["headers"], *_ALWAYS]
             await send(message)
 
+        left = BODY_BYTES
+
+        async def bounded() -> Message:
+            nonlocal left
+            message = await receive()
+            left -= len(message.get("body", b""))
+            if left < 0:
+                raise TooLarge(f"more than {BODY_BYTES // 1000} kB", hint="the script's first lines are enough")
+            return message
+
         try:
             refusal = self._refusal(request, asker)
             if refusal is not None:
                 await refusal(scope, receive, noted)
             else:
-                await self.inner(scope, receive, noted)
-        except (TooMany, TooLong) as error:
-            code = 429 if isinstance(error, TooMany) else 503
-            if not status:
-                await _document(code, error.message, error.hint)(scope, receive, noted)
-        except BatchcastError as error:
-            if not status:
-                code = api.status_of(error) if not isinstance(error, NoAnswer) else 404
-                await _document(code, error.message, error.hint)(scope, receive, noted)
-        except Exception as error:  # a defect must not cost the server
+                await self.inner(scope, bounded, noted)
+        except Exception as error:  # a defect must not cost the server; its answer is sent already (`_defect`)
             self.say(f"error user={asker.name or '-'} path={scope['path']!r} {type(error).__name__}: {error}")
-            if not status:
-                words = _document(500, f"unexpected {type(error).__name__}", "the server's own log")
-                await words(scope, receive, noted)
         finally:
             took = time.perf_counter() - begun
             scope["app"].state.service.measures.request(_place(scope["path"]), status, took) if "app" in scope else None
@@ -195,6 +223,8 @@ class _Around:
         """Why this is not even looked at."""
         if self.is_tcp and not _is_here(request.headers.get("host", "localhost")):
             return _document(403, "this is asked by the name of another machine", "http://localhost, from this machine")
+        if request.method == "POST" and request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            return _document(403, "another site sent this form", "the form of this site")
         if (seconds := self.door.wait_for(asker)) > 0:
             response = _document(429, f"{asker.name} asks faster than anybody needs", "wait a second")
             response.headers["Retry-After"] = str(int(seconds) + 1)

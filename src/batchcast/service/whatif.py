@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, NoAnswer, UsageError
-from ..formats.sbatch import gpus, parse_script, processors
+from ..formats.sbatch import HEARD, gpus, parse_script, processors
 from ..job import JobRequest, as_submitted
 from ..predict.protocol import Prediction
 from ..store.issued import as_values
@@ -24,15 +24,25 @@ from .when import parse_when
 
 def answer_script(settings: Settings, script: str, asked: dict[str, Any], now: float, asker: Asker) -> Said:
     """The answer of `batchcast start --test`: its #SBATCH lines, overridden by what was asked for beside it."""
-    options = parse_script(read_script(script))
+    return answer_options(settings, options_of(script, asked), asker, now)
+
+
+def options_of(script: str, asked: Mapping[str, Any]) -> dict[str, str]:
+    """What a script and the options beside it ask for, as far as it matters here; the script's name is the job's."""
+    options = {"job-name": Path(script).name} | parse_script(read_script(script))
     names = {"limit": "time"}
     options |= {names.get(k, k.replace("_", "-")): str(v) for k, v in asked.items() if v is not None}
+    return {name: value for name, value in options.items() if name in HEARD}
+
+
+def answer_options(settings: Settings, options: Mapping[str, str], asker: Asker, now: float) -> Said:
+    """When a job that asks for this would start, if this asker submitted it now."""
     with open_site(settings, asker) as site:
-        return _answer(settings, site, options, script, asker, now)
+        return _answer(settings, site, options, asker, now)
 
 
-def _answer(settings: Settings, site: Site, options: Mapping[str, str], script: str, asker: Asker, now: float) -> Said:
-    job = request(options, site, asker.name or "", now, Path(script).name)
+def _answer(settings: Settings, site: Site, options: Mapping[str, str], asker: Asker, now: float) -> Said:
+    job = request(options, site, asker.name or "", now)
     prediction = _predict(site.reader, site.cluster, site.memory, job, now)
     if prediction is None:
         raise NoAnswer(
@@ -87,7 +97,7 @@ def read_script(path: str) -> str:
         ) from None
 
 
-def request(options: Mapping[str, str], site: Site, user: str, now: float, script: str) -> JobRequest:
+def request(options: Mapping[str, str], site: Site, user: str, now: float) -> JobRequest:
     """What the script would ask for, with the site's defaults; account, QOS and group as the user's last job had them.
 
     Slurm knows a user's default account and QOS, a store only what came of them.
@@ -112,7 +122,7 @@ def request(options: Mapping[str, str], site: Site, user: str, now: float, scrip
         "user_id": user,
         "queue_id": name,
         "partition_id": name,
-        "job_name": options.get("job-name", script),
+        "job_name": options.get("job-name"),
         "work_dir": options.get("chdir"),
         **{key: options[key] for key in ("account", "qos") if key in options},
     }

@@ -45,8 +45,8 @@ def walltime(
 ) -> Said:
     """`ask.walltime` from one question to accounting."""
     with _one_question(settings, user, now, why) as site:
-        said = ask.walltime(settings, what, glob, user, asker, risk, now, site)
-    return said._replace(warnings=[why + _ONCE], settings={**said.settings, "similar_within_days": DAYS})
+        reply = ask.walltime(settings, what, glob, user, asker, risk, now, site)
+    return reply._replace(warnings=[why + _ONCE], settings={**reply.settings, "similar_within_days": DAYS})
 
 
 def report(settings: Settings, who: Who, since: float, until: float, asker: Asker, now: float, why: str) -> Said:
@@ -54,8 +54,8 @@ def report(settings: Settings, who: Who, since: float, until: float, asker: Aske
     if who.user is None:
         raise NoStore(f"{why}, and without one only a user's own jobs are asked for", hint="-u NAME, or a collector")
     with _one_question(settings, who.user, now, why) as site:
-        said = ask.report(settings, who, since, until, asker, now, site)
-    return said._replace(warnings=[why + _ONCE])
+        reply = ask.report(settings, who, since, until, asker, now, site)
+    return reply._replace(warnings=[why + _ONCE])
 
 
 @contextmanager

@@ -36,7 +36,7 @@ def drive(
     job_field, now_field, logged = (state.record[name] for name in ("job", "now", "logged"))
     observe, predict = predictor.observe, predictor.predict
     cadence = Cadence(predictor) if hasattr(predictor, "refit") else None
-    told = 0
+    submissions = 0
     while True:
         reason = advance(state)
         if logged[0]:
@@ -52,9 +52,9 @@ def drive(
             event = Submit(now, asked)
             at.apply(event)
             observe(event, at)
-            told += 1
-            if tick is not None and told % 1000 == 0:
-                tick(told)
+            submissions += 1
+            if tick is not None and submissions % 1000 == 0:
+                tick(submissions)
         elif reason == JOB_OVERDUE:
             job = int(job_field[0])
             start = float(state.jobs["start"][job])

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
 from ..compiled import kernel
+from ..compiled.arrays import Record
 from ..job import JobRequest
 from ..predict.likeness.coder import Coder
-from ..predict.likeness.memory import CLASSES, FIELDS, Memory, grown, make_memory
+from ..predict.likeness.memory import CLASSES, FIELDS, Memory, Options, grown, make_memory
 from ..predict.likeness.steps import ended, forecast, met, note, revised, started
 from ..predict.runtime.kernel import Kernel
 from ..schedule.advance import go_on
@@ -21,6 +21,7 @@ TICK = 101  # some more jobs were submitted
 EVERY = 20_000
 SLOTS = 4096  # places for unfinished jobs to begin with
 REASON, LEFT, ASKED = range(3)
+Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # the schedule's jobs and log, numbers and codes to ask
 
 
 def drive_kernel(
@@ -41,8 +42,8 @@ def drive_kernel(
     at = np.array([-1, slots - 1, 0])
     slot_of = np.zeros(n, np.int64)
     while True:
-        told = (state.jobs, state.log, numbers, codes)
-        reason = follow_schedule(state.record, state.rules, told, memory, predictor.options, free, slot_of, at)
+        columns = (state.jobs, state.log, numbers, codes)
+        reason = follow_schedule(state.record, state.rules, columns, memory, predictor.options, free, slot_of, at)
         if reason == NO_SLOT:
             memory, free = _more_slots(memory, at)
         elif reason == LOG_FULL:
@@ -63,9 +64,18 @@ def _more_slots(memory: Memory, at: np.ndarray) -> tuple[Memory, np.ndarray]:
 
 
 @kernel
-def follow_schedule(record: Any, rules: Any, told: Any, m: Any, o: Any, free: Any, slot_of: Any, at: Any) -> int:
+def follow_schedule(
+    record: np.ndarray,
+    rules: Record,
+    columns: Columns,
+    m: Memory,
+    o: Options,
+    free: np.ndarray,
+    slot_of: np.ndarray,
+    at: np.ndarray,
+) -> int:
     """Until the schedule is done, the log of decisions is full, or a place for an unfinished job is wanted."""
-    s, (jobs, log, numbers, codes) = record[0], told
+    s, (jobs, log, numbers, codes) = record[0], columns
     while True:
         if at[REASON] < 0:
             at[REASON] = go_on(record, rules)
@@ -78,7 +88,8 @@ def follow_schedule(record: Any, rules: Any, told: Any, m: Any, o: Any, free: An
                     free[at[LEFT]] = slot_of[job]
                     at[LEFT] += 1
             s.logged = 0
-        reason, job = at[REASON], s.job
+        reason: int = at[REASON]
+        job = s.job
         if reason == NEEDS_PREDICTION:
             if at[LEFT] == 0:
                 return NO_SLOT
@@ -87,12 +98,12 @@ def follow_schedule(record: Any, rules: Any, told: Any, m: Any, o: Any, free: An
             plan(m, o, slot_of[job], s.now, numbers[job], codes[job], jobs[job])
             at[ASKED] += 1
         elif reason == JOB_OVERDUE:
-            it = jobs[job]
-            elapsed = s.now - it.start
+            entry = jobs[job]
+            elapsed = s.now - entry.start
             numbers[job, 0] = s.now
             note(m, 0, numbers[job], codes[job])
             again = revised(m, o, 0, slot_of[job], s.now, elapsed)
-            it.planned = max(min(again, it.request), elapsed + 1.0)
+            entry.planned = max(min(again, entry.request), elapsed + 1.0)
         at[REASON] = -1
         if reason not in (NEEDS_PREDICTION, JOB_OVERDUE):
             return reason
@@ -101,8 +112,16 @@ def follow_schedule(record: Any, rules: Any, told: Any, m: Any, o: Any, free: An
 
 
 @kernel
-def plan(m: Any, o: Any, slot: int, now: float, numbers: Any, codes: Any, it: Any) -> None:
+def plan(
+    m: Memory,
+    o: Options,
+    slot: int,
+    now: float,
+    numbers: np.ndarray,
+    codes: np.ndarray,
+    entry: Record,
+) -> None:
     """The answer for a job submitted now, within [1, request]; without a candidate the request."""
     note(m, slot, numbers, codes)
-    it.planned = max(min(forecast(m, o, slot, now, it.request), it.request), 1.0)
+    entry.planned = max(min(forecast(m, o, slot, now, entry.request), entry.request), 1.0)
     met(m, slot, codes)

@@ -80,12 +80,12 @@ def _parameters(order: str, rest: str, option: str) -> tuple[int, float]:
 
 def _imported(module: str, function: str, option: str) -> Callable[..., float]:
     try:
-        found: Callable[..., float] = getattr(importlib.import_module(module), function)
+        key: Callable[..., float] = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError) as error:
         raise UsageError(f"--{option}: {module}:{function}: {error} (accepted: {FORMS})") from None
-    if not callable(found):
+    if not callable(key):
         raise UsageError(f"--{option}: {module}:{function} is no function")
-    return found
+    return key
 
 
 def _of_function(function: Callable[..., float], on: int, ageing: float) -> Order:
@@ -111,8 +111,8 @@ def _sentence(error: Exception) -> str:
     """The lines of a compiler's message that speak of the user's code."""
     lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).strip() for line in str(error).splitlines()]  # coloured by colorama
     skipped = ("Failed in", "During:", "This error", "Known signatures", "Enable logging")
-    told = [line for line in lines if line and not line.startswith(skipped)]
-    return " ".join(told)[:400]
+    sentences = [line for line in lines if line and not line.startswith(skipped)]
+    return " ".join(sentences)[:400]
 
 
 @cache

@@ -68,7 +68,7 @@ class Schedule:
     def measures(self, mask: np.ndarray | None = None) -> dict[str, float]:
         """Quality over all jobs, or those of a boolean mask over the simulated jobs; keys as printed."""
         kept = slice(None) if mask is None else mask
-        found = measures(
+        figures = measures(
             self.submit_time[kept],
             self.start_time[kept],
             self.run_time[kept],
@@ -76,4 +76,4 @@ class Schedule:
             self.total,
             self.backfilled[kept],
         )
-        return {**found, "corrections": self.corrections}
+        return {**figures, "corrections": self.corrections}

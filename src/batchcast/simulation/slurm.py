@@ -79,16 +79,16 @@ def simulate_slurm(
     [0.0, 100.0]
     """
     ordered = tuple(sorted(requests, key=lambda r: r.submit))
-    site, found = make_site(machine)
+    site, index = make_site(machine)
     places = {(r.key, r.task): k for k, r in enumerate(ordered)}
-    jobs = make_jobs(found, ordered, {places[k]: v for k, v in (fixed or {}).items() if k in places})
+    jobs = make_jobs(index, ordered, {places[k]: v for k, v in (fixed or {}).items() if k in places})
     if plan is not None:
         planned = np.array([max(plan(r), 1.0) for r in ordered])
         limit = jobs.row["plan"][:-1]
         jobs.row["plan"][:-1] = np.where(limit >= 0, np.minimum(planned, limit), planned)
     settings = make_rules(machine, **rules)
     nodes = [
-        (found["node"][name], a, b) for name, a, b in (*down, *((n, -FAR, FAR) for g in machine.nodes for n in g.down))
+        (index["node"][name], a, b) for name, a, b in (*down, *((n, -FAR, FAR) for g in machine.nodes for n in g.down))
     ]
     state = make_state(site, jobs, settings, cycle=cycle, decay=decay, second=second, down=nodes, placements=placements)
     fair_tree(site, state)

@@ -95,23 +95,24 @@ def simulate_on(
         raise InputError(f"no job of {trace.info.source} fits the machine: {left}", hint="batchcast machine show FILE")
     plan = _plan(trace, machine, runtime, procs)
     before = clock() if clock is not None else math.nan
-    made = simulate_slurm(machine, jobs, plan=plan, lazy=1, tick=tick)
+    schedule = simulate_slurm(machine, jobs, plan=plan, lazy=1, tick=tick)
     took = clock() - before if clock is not None else math.nan
-    kept = ~np.isnan(made.start)
-    rows = np.array([int(r.key) for r in made.requests], dtype=np.int64)
+    kept = ~np.isnan(schedule.start)
+    rows = np.array([int(r.key) for r in schedule.requests], dtype=np.int64)
     left = {**left, "never started: no node, limit or reservation lets it": int((~kept).sum())}
-    limits = np.array([r.limit for r in made.requests])
+    limits = np.array([r.limit for r in schedule.requests])
     order = np.argsort(rows[kept], kind="stable")
 
     def take(values: Any) -> np.ndarray:
         chosen: np.ndarray = np.asarray(values)[kept][order]
         return chosen
 
-    notes = (ASSUMED, *((f"not modelled: {', '.join(made.left_out)}",) if made.left_out else ()))
+    notes = (ASSUMED, *((f"not modelled: {', '.join(schedule.left_out)}",) if schedule.left_out else ()))
     return Schedule(
-        take(rows), trace.job_id[take(rows)], take(made.submit), take(made.start), take(made.start + made.run),
-        take([r.cpus for r in made.requests]), take(np.where(np.isnan(limits), made.run, limits)),
-        take(made.backfilled), machine.cpus, 0, left, notes, took,
+        take(rows), trace.job_id[take(rows)], take(schedule.submit), take(schedule.start),
+        take(schedule.start + schedule.run),
+        take([r.cpus for r in schedule.requests]), take(np.where(np.isnan(limits), schedule.run, limits)),
+        take(schedule.backfilled), machine.cpus, 0, left, notes, took,
     )  # fmt: skip
 
 

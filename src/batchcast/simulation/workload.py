@@ -72,9 +72,9 @@ def make_workload(
     elif count:
         notes.append(f"{count} jobs cut to the machine's {size:.0f} processors")
     rows = np.flatnonzero(kept)
-    run, request, told = _requests(run[rows], asked[rows], asked, kill, default_request, trace.info.source)
+    run, request, request_notes = _requests(run[rows], asked[rows], asked, kill, default_request, trace.info.source)
     cores = np.minimum(np.ceil(width[rows]), np.floor(size)).astype(np.int64)
-    return Workload(rows, trace.submit_time[rows], cores, run, request, int(size), left_out, (*notes, *told))
+    return Workload(rows, trace.submit_time[rows], cores, run, request, int(size), left_out, (*notes, *request_notes))
 
 
 def _requests(

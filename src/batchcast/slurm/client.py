@@ -127,11 +127,11 @@ class Slurm:
     def site(self) -> Site:
         """Cluster name, version, how long finished jobs stay visible, privacy, partitions with their limits."""
         config = parse_config(self.transport.ask(CONFIG).text)
-        found = parse_records(self.transport.ask(LIMITS).text, "PartitionName")
-        partitions = {p["PartitionName"]: _partition(p) for p in found}
+        records = parse_records(self.transport.ask(LIMITS).text, "PartitionName")
+        partitions = {p["PartitionName"]: _partition(p) for p in records}
         keeps = re.match(r"\d+", config.get("MinJobAge", ""))
         nodes: dict[str, float] = {
-            p.get("Nodes", name): partitions[name]["procs"] for p in found if (name := p["PartitionName"])
+            p.get("Nodes", name): partitions[name]["procs"] for p in records if (name := p["PartitionName"])
         }
         return Site(
             cluster=config.get("ClusterName", "cluster"),

@@ -11,9 +11,9 @@ from sqlalchemy import Connection, select
 from .. import columns as declared
 from ..events.live import TOLD_GONE
 from ..table import LogInfo, Trace
+from .clock_jobs import read_meta
 from .schema import jobs
 from .statements import JOB
-from .told import read_meta
 
 _LIFE = ("job_id", "submit_time", "eligible_time", "status", "restarts")
 _COLUMNS = (*_LIFE, *(column.name for column in (*declared.ASKED, *declared.HELD)))
@@ -76,8 +76,8 @@ def to_trace(
 
 def _differs(row: dict[str, Any]) -> bool:
     """Whether accounting has changed the times of a run since the clock told its end."""
-    told, known = (row["told_start"], row["told_end"]), (row["start_time"], row["end_time"])
-    return bool(row["told"] & TOLD_GONE) and told != known
+    heard, known = (row["told_start"], row["told_end"]), (row["start_time"], row["end_time"])
+    return bool(row["told"] & TOLD_GONE) and heard != known
 
 
 def _ids(ids: list[str]) -> list[Any]:

@@ -117,30 +117,40 @@ def make_room(path: Path) -> None:
         raise InputError(f"{path} is a directory", hint=f"name the file in it: --store {path}/store.db")
 
 
-def trouble(shown: str, said: str, *, away: bool = False, full: bool = False) -> BatchcastError:
+def trouble(shown: str, complaint: str, *, away: bool = False, full: bool = False) -> BatchcastError:
     """A database's complaint as one of batchcast's errors, with what to do; `away`: it does not answer at all."""
-    if full or "database or disk is full" in said or "No space" in said:
+    if full or "database or disk is full" in complaint or "No space" in complaint:
         return BatchcastError(
-            f"the disk of {shown} is full ({said}); nothing was written",
+            f"the disk of {shown} is full ({complaint}); nothing was written",
             hint="make room; the collector goes on by itself",
         )
-    if "malformed" in said or "not a database" in said:
+    if "malformed" in complaint or "not a database" in complaint:
         return InputError(
-            f"{shown} is damaged, or not a store of batchcast: {said}",
+            f"{shown} is damaged, or not a store of batchcast: {complaint}",
             hint="restore a backup, or move it away and start batchcast collect: history comes back from accounting",
         )
-    if "no such table" in said or "no such column" in said or ("relation" in said and "does not exist" in said):
+    if (
+        "no such table" in complaint
+        or "no such column" in complaint
+        or ("relation" in complaint and "does not exist" in complaint)
+    ):
         return InputError(
-            f"{shown} is not a store of batchcast, or not of this version: {said}",
+            f"{shown} is not a store of batchcast, or not of this version: {complaint}",
             hint="batchcast collect makes one and brings an older one up to date",
         )
-    if "readonly" in said or "read-only" in said or "unable to open" in said or "permission denied" in said:
+    if (
+        "readonly" in complaint
+        or "read-only" in complaint
+        or "unable to open" in complaint
+        or "permission denied" in complaint
+    ):
         return Unreachable(
-            f"{shown}: {said}", hint="batchcast doctor shows its owner; run this as the owner, or name another --store"
+            f"{shown}: {complaint}",
+            hint="batchcast doctor shows its owner; run this as the owner, or name another --store",
         )
-    if "authentication failed" in said or "no password" in said:
+    if "authentication failed" in complaint or "no password" in complaint:
         return Unreachable(
-            f"{shown}: {said}", hint="the user in the URL, and the password in ~/.pgpass, PGPASSWORD or the URL"
+            f"{shown}: {complaint}", hint="the user in the URL, and the password in ~/.pgpass, PGPASSWORD or the URL"
         )
     kind = Unreachable if away else BatchcastError
-    return kind(f"{shown}: {said}", hint="batchcast doctor checks the store")
+    return kind(f"{shown}: {complaint}", hint="batchcast doctor checks the store")

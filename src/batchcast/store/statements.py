@@ -84,6 +84,19 @@ def finished() -> Select[Any]:
     )
 
 
+def _used() -> Select[Any]:
+    """What figures over many jobs are made of, and no column more."""
+    return select(
+        jobs.c.user_id, jobs.c.account, jobs.c.partition_id, jobs.c.job_name, jobs.c.submit_time, jobs.c.start_time,
+        jobs.c.end_time, jobs.c.status, jobs.c.req_time, jobs.c.req_procs, jobs.c.alloc_procs,
+    ).where(
+        _HERE,
+        _if_given(jobs.c.user_id, "user"),
+        _if_given(jobs.c.account, "account"),
+        _if_given(jobs.c.partition_id, "partition"),
+    )  # fmt: skip
+
+
 STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
     "memory": select(meta.c.name, meta.c.value).where(meta.c.cluster == _("cluster")),
     "clusters": select(meta.c.cluster).distinct().where(meta.c.cluster != "").order_by(meta.c.cluster),
@@ -141,6 +154,22 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
     )
     .order_by(outcomes.c.id.desc())
     .limit(_("most")),
+    "late_forecasts": select(
+        forecasts.c.point_s, forecasts.c.levels, forecasts.c.quantiles_s, forecasts.c.grounds,
+        (_("until") - jobs.c.submit_time).label("outcome_s"), jobs.c.reason,
+    )
+    .select_from(forecasts.join(jobs, _AT_SUBMISSION))
+    .where(
+        _HERE,
+        jobs.c.open == 1,
+        jobs.c.start_time.is_(None),
+        forecasts.c.grounds != _("nothing"),
+        forecasts.c.as_of >= _("since"),
+        _("until") - jobs.c.submit_time > forecasts.c.point_s,
+        _if_given(jobs.c.partition_id, "partition"),
+    )
+    .order_by(forecasts.c.id)
+    .limit(_("most")),
     "latest_run": select(*JOB, jobs.c.state)
     .where(
         _HERE,
@@ -171,6 +200,30 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
     .order_by(jobs.c.end_time.desc())
     .limit(_("most")),
     "clock_jobs": clock_jobs(),
+    "running_now": select(
+        *JOB, jobs.c.limit_now, jobs.c.state, forecasts.c.method, forecasts.c.point_s, forecasts.c.levels,
+        forecasts.c.quantiles_s, forecasts.c.basis, forecasts.c.grounds,
+    )
+    .select_from(
+        jobs.outerjoin(
+            forecasts,
+            and_(
+                forecasts.c.row == jobs.c.row,
+                forecasts.c.kind == "runtime",
+                forecasts.c.moment == "submit",
+                forecasts.c.method == _("method"),
+            ),
+        )
+    )
+    .where(_HERE, jobs.c.open == 1, jobs.c.start_time.is_not(None), _if_given(jobs.c.user_id, "user"))
+    .order_by(jobs.c.start_time, jobs.c.row),
+    "used": _used().where(jobs.c.end_time >= _("since"), jobs.c.end_time < _("until"), jobs.c.open == 0),
+    "still_open": _used().where(jobs.c.open == 1),
+    "nth_last_end": select(jobs.c.end_time)
+    .where(_HERE, jobs.c.open == 0, jobs.c.end_time.is_not(None))
+    .order_by(jobs.c.end_time.desc())
+    .limit(1)
+    .offset(_("most")),
     "running": select(
         func.count().filter(or_(jobs.c.user_id.is_(None), jobs.c.user_id != _("user"))).label("others"),
         func.sum(jobs.c.alloc_nodes).filter(jobs.c.user_id == _("user")).label("own_nodes"),

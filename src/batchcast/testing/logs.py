@@ -61,8 +61,8 @@ def odd_logs() -> Mapping[str, Trace]:
 
     def changed(**columns: Any) -> Trace:
         kept = {name: base.column(name) for name in base.names}
-        made = Trace.from_arrays({"submit_time": base.submit_time, **columns})
-        return Trace({**kept, **{name: made.column(name) for name in columns}}, is_sorted=True)
+        log = Trace.from_arrays({"submit_time": base.submit_time, **columns})
+        return Trace({**kept, **{name: log.column(name) for name in columns}}, is_sorted=True)
 
     huge = np.where(np.arange(n) % 3 == 0, 1e300, 1.0)
     return {

@@ -48,28 +48,28 @@ def answers_are_in_range(make: Maker, log: Trace) -> None:
     """Finite points of at least a second; levels in (0, 1) ascending; quantiles as many, finite, monotone; under
     both protocols."""
     for protocol in ("honest", "paper"):
-        for job, answer in _told(make(log), log, protocol):
+        for job, answer in _answers(make(log), log, protocol):
             _in_range(answer, f"job {job.row}, {protocol} protocol")
 
 
 def predict_is_pure(make: Maker, log: Trace) -> None:
     """Asking twice gives the same answer, and what was never asked changes none."""
-    asked_all = [answer for _, answer in _told(make(log), log, repeat=2)]
+    asked_all = [answer for _, answer in _answers(make(log), log, repeat=2)]
     some = np.arange(len(log)) % 3 == 0
-    asked_some = [answer for _, answer in _told(make(log), log, ask=some)]
+    asked_some = [answer for _, answer in _answers(make(log), log, ask=some)]
     expected = [answer for answer, wanted in zip(asked_all, some) if wanted]
     assert asked_some == expected, "predict changes the predictor: answers depend on who else was asked"
 
 
 def future_is_hidden(make: Maker, log: Trace) -> None:
     """Whatever is not yet known at an instant, changed beyond recognition, changes no prediction up to it."""
-    told = _points(make, log)
+    points = _points(make, log)
     for share in (0.3, 0.6, 0.9):
         instant = float(log.submit_time[int(share * (len(log) - 1))])
         until = log.submit_time <= instant
         poisoned = _points(make, poison(log, instant))
         for row in np.flatnonzero(until).tolist():
-            assert told[row] == poisoned[row], f"job {row}, submitted by {instant}, was predicted from the future"
+            assert points[row] == poisoned[row], f"job {row}, submitted by {instant}, was predicted from the future"
 
 
 def poison(log: Trace, instant: float) -> Trace:
@@ -105,8 +105,8 @@ def _changed(values: Values, where: np.ndarray) -> Values:
 
 def survives_pickling(make: Maker, log: Trace) -> None:
     """A predictor stored and loaded in the middle of a log goes on as if nothing had happened."""
-    kept = [answer for _, answer in _told(make(log), log)]
-    moved = [answer for _, answer in _told(make(log), log, pickle_at=len(log) // 2)]
+    kept = [answer for _, answer in _answers(make(log), log)]
+    moved = [answer for _, answer in _answers(make(log), log, pickle_at=len(log) // 2)]
     assert kept == moved, "a predictor that was pickled and loaded answers differently"
 
 
@@ -118,7 +118,7 @@ def same_seed_same_answer(make: Maker, log: Trace) -> None:
 def answers_on_odd_logs(make: Maker, log: Trace) -> None:
     """One job, no history, no queue, one user, constant and missing fields, absurd values: an answer in range."""
     for name, odd in odd_logs().items():
-        for job, answer in _told(make(odd), odd):
+        for job, answer in _answers(make(odd), odd):
             _in_range(answer, f"{name}, job {job.row}")
 
 
@@ -167,7 +167,7 @@ CHECKS: tuple[Callable[[Maker, Trace], None], ...] = (
 )
 
 
-def _told(
+def _answers(
     predictor: Any,
     log: Trace,
     protocol: str = "honest",
@@ -177,7 +177,7 @@ def _told(
     pickle_at: int | None = None,
 ) -> list[tuple[JobRequest, Prediction]]:
     """Drive one predictor as the recorded clock does; its answers with their jobs, in log order."""
-    state, cadence, told = SystemState(64.0), Cadence(predictor), []
+    state, cadence, pairs = SystemState(64.0), Cadence(predictor), []
     for event in events(log, protocol):
         if isinstance(event, Submit):
             job: JobRequest = event.job
@@ -189,14 +189,14 @@ def _told(
             if ask is None or ask[job.row]:
                 answers = [predictor.predict(job, state) for _ in range(repeat)]
                 assert all(a == answers[0] for a in answers), f"job {job.row}: asked twice, two answers"
-                told.append((job, answers[0]))
+                pairs.append((job, answers[0]))
         state.apply(event)
         predictor.observe(event, state)
-    return told
+    return pairs
 
 
 def _points(make: Maker, log: Trace) -> list[tuple[float, Sequence[float]]]:
-    return [(answer.point, tuple(answer.quantiles)) for _, answer in _told(make(log), log)]
+    return [(answer.point, tuple(answer.quantiles)) for _, answer in _answers(make(log), log)]
 
 
 def _in_range(answer: Prediction, where: str) -> None:

@@ -39,12 +39,14 @@ def check_wait_predictor(make: Maker, log: Trace | None = None) -> list[str]:
 def queued_waits_are_censored(make: Maker, log: Trace) -> None:
     """How long a queued job goes on waiting changes no answer given while it is queued, on any clock."""
     for clock in CLOCKS[:2]:
-        told = _points(make, log, clock)
+        points = _points(make, log, clock)
         for row in range(3, len(log), max(len(log) // 8, 1)):
             instant = float(log.submit_time[row])
             until = log.submit_time <= instant
             changed = _points(make, poison(log, instant), clock)
-            np.testing.assert_array_equal(told[until], changed[until], f"{clock}: an answer knew a wait before its end")
+            np.testing.assert_array_equal(
+                points[until], changed[until], f"{clock}: an answer knew a wait before its end"
+            )
 
 
 def bound_is_not_below_the_point(make: Maker, log: Trace) -> None:
@@ -116,13 +118,13 @@ def spoiled_waits_teach_nothing(make: Maker, log: Trace) -> None:
 def goes_on_when_attached_late(make: Maker, log: Trace) -> None:
     """A predictor that missed the first half of the events still answers, and learns from the rest."""
     predictor, state = make(log), SystemState(total=64.0)
-    told = list(events(log))
-    for count, event in enumerate(told):
-        if isinstance(event, Submit) and count >= len(told) // 2:
+    stream = list(events(log))
+    for count, event in enumerate(stream):
+        if isinstance(event, Submit) and count >= len(stream) // 2:
             state.now = event.time
             _in_range(predictor.predict(event.job, state), f"job {event.job.row}, attached late")
         state.apply(event)
-        if count >= len(told) // 2:
+        if count >= len(stream) // 2:
             predictor.observe(event, state)
 
 

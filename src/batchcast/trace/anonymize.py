@@ -143,13 +143,13 @@ def _job_ids(values: np.ndarray, key: bytes, ids: str) -> tuple[np.ndarray, str,
         ]
         return np.array(texts), "replaced", "numbers kept, other ids: a keyed hash"
     numbers: dict[str, int] = {}
-    made = []
+    new_ids = []
     for text in map(str, values.tolist()):
         match = re.fullmatch(r"(\d+)([_+]\d+)?", text)
         base, task = (match[1], match[2] or "") if match else (text, "")
-        made.append(f"{numbers.setdefault(base, len(numbers) + 1)}{task}")
-    is_whole = all(text.isdecimal() for text in made)
-    return np.array(made, dtype=np.int64 if is_whole else str), "renumbered", "from 1 in log order"
+        new_ids.append(f"{numbers.setdefault(base, len(numbers) + 1)}{task}")
+    is_whole = all(text.isdecimal() for text in new_ids)
+    return np.array(new_ids, dtype=np.int64 if is_whole else str), "renumbered", "from 1 in log order"
 
 
 def _info(info: LogInfo, shift: float, keep: Sequence[str]) -> LogInfo:

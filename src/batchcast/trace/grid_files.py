@@ -88,7 +88,7 @@ def read_map_jobs(path: str | Path, jobs: int) -> tuple[np.ndarray, np.ndarray]:
         raise input_error(
             str(path), f"{len(rows)} rows, the matrix has {jobs} jobs", hint="one row a job, in its order"
         )
-    found = []
+    tasks = []
     for name, absent in (("deadline", np.inf), ("file_mb", 0.0)):
         values = _numbers(rows, header, name, absent)
         wrong = np.flatnonzero(~(values >= 0.0) | ((name == "file_mb") & ~np.isfinite(values)))
@@ -101,8 +101,8 @@ def read_map_jobs(path: str | Path, jobs: int) -> tuple[np.ndarray, np.ndarray]:
                 value=rows[line][header.index(name)],
                 accepted="a number of at least 0, or nothing",
             )
-        found.append(values)
-    return found[0], found[1]
+        tasks.append(values)
+    return tasks[0], tasks[1]
 
 
 def read_platform(path: str | Path) -> tuple[Resources, Units | None]:
@@ -214,12 +214,12 @@ def _from_tables(path: str | Path, parsed: dict[str, Any]) -> tuple[Resources, U
             for key, column in attributes.items():
                 column.append(_number(path, name, key, table.get("attributes", {}).get(key, 0.0)))
     units = parsed.get("units")
-    found = _checked(
+    tasks = _checked(
         path, ids, np.array(speed), np.array(bandwidth), np.array(free), {k: np.array(v) for k, v in attributes.items()}
     )
     if units is None:
-        return found, None
-    return found, Units(*(_number(path, "units", k, units.get(k, 1.0)) for k in ("compute", "transfer")))
+        return tasks, None
+    return tasks, Units(*(_number(path, "units", k, units.get(k, 1.0)) for k in ("compute", "transfer")))
 
 
 def _number(path: str | Path, name: str, key: str, value: Any) -> float:

@@ -27,16 +27,18 @@ def key_of(path: str | Path) -> tuple[bytes, list[str]]:
     text = secrets.token_hex(_BYTES)
     with os.fdopen(handle, "w") as file:
         file.write(text + "\n")
-    said = f"a new key was made: {target} (only you may read it; keep it to get the same tokens again, share it never)"
-    return text.encode(), [said]
+    sentence = (
+        f"a new key was made: {target} (only you may read it; keep it to get the same tokens again, share it never)"
+    )
+    return text.encode(), [sentence]
 
 
 def key_in_environment(name: str) -> bytes:
     """The key in an environment variable; UsageError when it is not set or too short."""
     text = os.environ.get(name, "").strip()
     if len(text) < SHORTEST:
-        found = f"of {len(text)} characters" if text else "that is not set"
-        raise UsageError(f"--key-env: {name} is a variable {found} (accepted: a key of {SHORTEST} characters or more)")
+        words = f"of {len(text)} characters" if text else "that is not set"
+        raise UsageError(f"--key-env: {name} is a variable {words} (accepted: a key of {SHORTEST} characters or more)")
     return text.encode()
 
 

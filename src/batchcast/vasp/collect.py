@@ -31,7 +31,7 @@ READ, CHANGED, VANISHED, NO_INPUTS, UNREADABLE, NO_DIRECTORY = (
 TEXT_FEATURES = ("prec", "lreal")
 
 
-class Found(NamedTuple):
+class Visit(NamedTuple):
     """What a working directory gave: its status, the features if read, why not if not, when last written (epoch s)."""
 
     status: str
@@ -77,31 +77,31 @@ def collect(
             hint="sacct -P -o ALL, or at least JobID,Submit,Start,End,State,User,AllocCPUS,WorkDir",
         )
     used = sorted({str(where.categories[code]) for code in np.unique(where.codes) if code >= 0})
-    found: dict[str, Found] = {}
+    visits: dict[str, Visit] = {}
     with _journal(journal, [str(root), strip]) as (known, note):
         for done, work_dir in enumerate(used):
             if work_dir in known:
-                found[work_dir] = known[work_dir]
+                visits[work_dir] = known[work_dir]
             else:
-                found[work_dir] = visit(work_dir, str(root), strip)
-                note(work_dir, found[work_dir])
+                visits[work_dir] = visit(work_dir, str(root), strip)
+                note(work_dir, visits[work_dir])
             if tick is not None:
                 tick(done + 1)
-    return _joined(trace, where, found, changed, previous)
+    return _joined(trace, where, visits, changed, previous)
 
 
-def visit(work_dir: str, root: str, strip: str = "") -> Found:
+def visit(work_dir: str, root: str, strip: str = "") -> Visit:
     """What the inputs in a job's working directory say, whatever state it is in."""
     path = locate(work_dir, root, strip)
     if path is None or not os.path.isdir(path):
-        return Found(VANISHED, None, f"{path or work_dir}: is not there", math.nan)
+        return Visit(VANISHED, None, f"{path or work_dir}: is not there", math.nan)
     if not os.path.exists(f"{path}/INCAR"):
-        return Found(NO_INPUTS, None, f"{path}: holds no INCAR", math.nan)
+        return Visit(NO_INPUTS, None, f"{path}: holds no INCAR", math.nan)
     try:
         features = read_features(path, look_for_wavecar=False)
     except InputError as error:
-        return Found(UNREADABLE, None, error.message, changed_at(path))
-    return Found(READ, features.values, "", changed_at(path))
+        return Visit(UNREADABLE, None, error.message, changed_at(path))
+    return Visit(READ, features.values, "", changed_at(path))
 
 
 def locate(work_dir: str, root: str, strip: str = "") -> str | None:
@@ -120,15 +120,15 @@ def locate(work_dir: str, root: str, strip: str = "") -> str | None:
 
 
 def _joined(
-    trace: Trace, where: Nominal, found: Mapping[str, Found], changed: Changed, previous: Trace | None
+    trace: Trace, where: Nominal, visits: Mapping[str, Visit], changed: Changed, previous: Trace | None
 ) -> Collected:
     """Features to the jobs, with the rule for changed inputs and the memory of a former run."""
     names = [None if code < 0 else str(where.categories[code]) for code in where.codes.tolist()]
     submitted = trace.submit_time + trace.info.unix_start
-    written = np.array([math.nan if name is None else found[name].changed_at for name in names])
+    written = np.array([math.nan if name is None else visits[name].changed_at for name in names])
     is_late = written > submitted + 1.0  # file times may be whole seconds
     notes = []
-    if changed == "auto" and is_late.any() and _is_copy(trace, found):
+    if changed == "auto" and is_late.any() and _is_copy(trace, visits):
         notes.append(
             "every input was written after the last job of the log ended: this is a copy that lost its file times, "
             "so they are ignored (--changed drop to leave such jobs out)"
@@ -138,7 +138,7 @@ def _joined(
         notes.append(f"{int(is_late.sum())} jobs keep features of inputs written after their submission")
     status, values = [], []
     for name, late in zip(names, is_late.tolist()):
-        one = Found(NO_DIRECTORY, None, "", math.nan) if name is None else found[name]
+        one = Visit(NO_DIRECTORY, None, "", math.nan) if name is None else visits[name]
         drop = one.status == READ and late and changed != "keep"
         status.append(CHANGED if drop else one.status)
         values.append(None if drop else one.values)
@@ -153,16 +153,16 @@ def _joined(
         for feature in MEANINGS
     }
     columns[STATUS] = Nominal.encode(status)
-    problems = [f"{one.reason}" for one in found.values() if one.status == UNREADABLE]
+    problems = [f"{one.reason}" for one in visits.values() if one.status == UNREADABLE]
     return Collected(
-        trace.with_columns(columns), _counts(status), _counts([f.status for f in found.values()]), problems, notes
+        trace.with_columns(columns), _counts(status), _counts([f.status for f in visits.values()]), problems, notes
     )
 
 
-def _is_copy(trace: Trace, found: Mapping[str, Found]) -> bool:
+def _is_copy(trace: Trace, visits: Mapping[str, Visit]) -> bool:
     """Whether all inputs are younger than everything the log tells."""
     ends = np.nansum([trace.submit_time, trace.wait_time, trace.run_time], axis=0) + trace.info.unix_start
-    times = [one.changed_at for one in found.values() if one.status == READ]
+    times = [one.changed_at for one in visits.values() if one.status == READ]
     return bool(times) and min(times) > float(ends.max())
 
 
@@ -199,25 +199,25 @@ def _counts(words: Sequence[str]) -> dict[str, int]:
 @contextmanager
 def _journal(
     path: str | Path | None, places: list[str]
-) -> Iterator[tuple[dict[str, Found], Callable[[str, Found], None]]]:
+) -> Iterator[tuple[dict[str, Visit], Callable[[str, Visit], None]]]:
     """What a run cut short had found under the same root, and a function that notes the next directory."""
     if path is None:
-        yield {}, lambda work_dir, found: None
+        yield {}, lambda work_dir, visit_made: None
         return
     known = _read_journal(Path(path), places)
     with Path(path).open("a" if known else "w", encoding="utf-8", buffering=1) as file:
         file.write("\n" if known else json.dumps(places) + "\n")  # the former run may have been cut within a line
 
-        def note(work_dir: str, found: Found) -> None:
-            changed = None if math.isnan(found.changed_at) else found.changed_at
-            file.write(json.dumps([work_dir, found.status, found.values, found.reason, changed]) + "\n")
+        def note(work_dir: str, visit_made: Visit) -> None:
+            changed = None if math.isnan(visit_made.changed_at) else visit_made.changed_at
+            file.write(json.dumps([work_dir, visit_made.status, visit_made.values, visit_made.reason, changed]) + "\n")
 
         yield known, note
 
 
-def _read_journal(path: Path, places: list[str]) -> dict[str, Found]:
+def _read_journal(path: Path, places: list[str]) -> dict[str, Visit]:
     """Directories a former run noted; none if it looked elsewhere."""
-    known: dict[str, Found] = {}
+    known: dict[str, Visit] = {}
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
     if not lines or lines[0] != json.dumps(places):
         return known
@@ -226,5 +226,5 @@ def _read_journal(path: Path, places: list[str]) -> dict[str, Found]:
             work_dir, status, values, reason, changed = json.loads(line)
         except ValueError:
             continue  # the line at which the former run was cut
-        known[work_dir] = Found(status, values, reason, math.nan if changed is None else changed)
+        known[work_dir] = Visit(status, values, reason, math.nan if changed is None else changed)
     return known

@@ -164,13 +164,13 @@ def _read(kind: str, text: str) -> Any:
 
 def _numbers(text: str) -> list[float]:
     """The numbers a value begins with, repeat counts spelt out; what follows them is a remark."""
-    found: list[float] = []
+    numbers: list[float] = []
     for word in text.replace(",", " ").split():
         count, star, last = word.rpartition("*")
         if _NUMBER.fullmatch(last) is None or (star and not count.isdigit()):
             break
-        found += [float(last.lower().replace("d", "e"))] * (int(count) if star else 1)
-    return found
+        numbers += [float(last.lower().replace("d", "e"))] * (int(count) if star else 1)
+    return numbers
 
 
 def _range_in_words(rule: Tag) -> str:

@@ -46,14 +46,14 @@ def _fortran(word: str) -> float:
 def _numbers(
     lines: Sequence[str], at: int, path: str, what: str, at_least: int, read: Callable[[str], Number]
 ) -> list[Number]:
-    found: list[Number] = []
+    numbers: list[Number] = []
     for word in line_at(lines, at, path, what).split():
         try:
-            found.append(read(word))
+            numbers.append(read(word))
         except ValueError:
             break
-    if len(found) < at_least:
+    if len(numbers) < at_least:
         kind = "whole number" if read is int else "number"
         accepted = f"{at_least} {kind}{'s' if at_least > 1 else ''}"
         raise input_error(path, f"{what} expected", line=at + 1, value=lines[at].strip(), accepted=accepted)
-    return found
+    return numbers

@@ -39,7 +39,7 @@ def scan_potcar(
     after it.
     """
     known = {} if lengths is None else lengths
-    found: list[Potential] = []
+    potentials: list[Potential] = []
     window = _Window(descriptor)
     key, zval_at = b"", -1
     while (hit := window.next_header()) is not None:
@@ -48,25 +48,27 @@ def scan_potcar(
         end = header.rfind(_END, 0, max(titel, 0))
         if key and end >= 0:
             known[key] = position - at + end - zval_at
-        found.append(_potential(header, titel, at, position, descriptor, path))
+        potentials.append(_potential(header, titel, at, position, descriptor, path))
         key, zval_at = header[titel : header.find(b"\n", header.find(b"ENMAX", at))], position
         jump = known.get(key, 0)
         if jump > 0 and os.pread(descriptor, len(_END), position + jump) == _END:
             window.jump(position + jump)
-    _check_end(descriptor, path, found)
-    return tuple(found)
+    _check_end(descriptor, path, potentials)
+    return tuple(potentials)
 
 
-def _check_end(descriptor: int, path: str, found: list[Potential]) -> None:
+def _check_end(descriptor: int, path: str, potentials: list[Potential]) -> None:
     """The file is not empty, holds potentials, and the last of them is whole."""
     size = os.fstat(descriptor).st_size
     if size == 0:
         raise input_error(path, "is empty", accepted="potentials one after the other")
-    if not found:
+    if not potentials:
         raise input_error(path, "no potential in it (no line with ZVAL)", line=1, hint="is it a POTCAR.spec or a link?")
     if _END not in os.pread(descriptor, 4096, max(0, size - 4096)):
         raise input_error(
-            path, f"ends inside potential {len(found)} ({found[-1].titel})", hint="the file is truncated: copy it again"
+            path,
+            f"ends inside potential {len(potentials)} ({potentials[-1].titel})",
+            hint="the file is truncated: copy it again",
         )
 
 

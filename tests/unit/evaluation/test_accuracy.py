@@ -84,9 +84,11 @@ def test_a_wrong_grouping_names_the_right_ones() -> None:
 
 
 def test_refit_reaches_the_predictor_through_the_watch() -> None:
-    from batchcast.evaluation.accuracy import Timed
+    from time import perf_counter
+
     from batchcast.events.recorded import replay
     from batchcast.predict.protocol import Prediction
+    from batchcast.predict.timed import Timed
 
     class Counting:
         refit_every_jobs = 2
@@ -102,5 +104,5 @@ def test_refit_reaches_the_predictor_through_the_watch() -> None:
             self.calls += 1
 
     inner = Counting()
-    replay(log(), {"counting": Timed(inner)})
+    replay(log(), {"counting": Timed(inner, perf_counter)})
     assert inner.calls == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ from click.testing import CliRunner
 import batchcast
 from batchcast.cli.main import cli
 from batchcast.errors import UsageError
+from batchcast.evaluation.accuracy import figures, score
 from batchcast.evaluation.coverage import Bursts, coverage
 from batchcast.evaluation.differences import more_history, reference_of
+from batchcast.report.accuracy import accuracy_table
 from batchcast.report.blocks import Figure
 from batchcast.report.difference import FORECAST, difference_blocks, difference_words
 from batchcast.report.evaluation import sections
@@ -72,6 +75,36 @@ def test_one_users_hour_decides_the_limits_error_and_is_named(evaluation) -> Non
     assert "without them the difference is +" in row["mae_s_decided_by"]
     words = opening(evaluation)
     assert not any("The best forecast" in text and "times closer" in text for text in words)
+
+
+def test_a_private_site_names_nobody() -> None:
+    log = log_with_a_burst()
+    hidden = log.with_info(replace(log.info, private=True))
+    scores = score(hidden, ["requested", "recent_mean"])
+    decided = [row["mae_s_decided_by"] for row in figures(scores) if "mae_s_decided_by" in row]
+    assert decided
+    assert all("3,000 jobs of one user, submitted" in words and "zoe" not in words for words in decided)
+    assert not {row["group"] for row in figures(scores, "user")} & {"zoe", "u0", "u29"}
+
+
+def test_rows_of_a_group_have_the_interval_of_their_own_jobs() -> None:
+    log = log_with_a_burst()
+    scores = score(log, ["requested", "last_2", "recent_mean"])
+    rows = figures(scores, "month") + figures(scores, "size")
+    mine = [row for row in rows if row["predictor"] == "last_2"]
+    theirs = {row["group"]: row for row in rows if row["predictor"] == "recent_mean"}
+    assert len(mine) > 1
+    for row in mine:
+        assert row["against"] == "recent_mean"
+        assert row["mae_s_difference"] == pytest.approx(row["mae_s"] - theirs[row["group"]]["mae_s"])
+        if row["mae_s_groups"] >= 20:
+            assert row["mae_s_difference_low"] <= row["mae_s_difference"] <= row["mae_s_difference_high"]
+        else:
+            assert row["mae_s_verdict"] == "unknown"
+    assert any(row["mae_s_groups"] >= 20 for row in mine)
+    text = accuracy_table(rows, "honest", {}, by="month")
+    assert text.columns[-1].title == "mean error against recent_mean"
+    assert any(cell["mae_s_words"] for cell in text.rows)
 
 
 def test_the_page_draws_the_differences_sorted_with_their_bars(evaluation) -> None:

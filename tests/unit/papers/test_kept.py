@@ -14,7 +14,7 @@ def test_a_part_is_found_again_by_a_later_run_and_computed_anew_for_other_settin
     assert found["rows"][0] == 1.5
     assert math.isnan(found["rows"][1])
     assert later.part("a", {"n": 2}, lambda: "other") == "other"
-    assert (later.found, later.made) == (1, 1)
+    assert (later.reused, later.computed) == (1, 1)
 
 
 def test_again_and_a_broken_file_compute_anew(tmp_path):

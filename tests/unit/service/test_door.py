@@ -24,7 +24,7 @@ from batchcast.service.ask import Asker
 from batchcast.service.door import Door, Peer
 from batchcast.service.server import Server, serving
 from batchcast.service.settings import Settings, load
-from batchcast.store import history, told
+from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
@@ -46,7 +46,8 @@ def settings() -> Iterator[Settings]:
         ]  # fmt: skip
         with opened.begin() as connection:
             history.take_in(connection, "c", jobs, now)
-            told.write_meta(connection, "c", site={"private": True, "partitions": {}}, cycle_at=now, told_until=now)
+            site = {"private": True, "partitions": {}}
+            clock_jobs.write_meta(connection, "c", site=site, cycle_at=now, told_until=now)
         store.chmod(0o600)
         yield load({"store": str(store), "listen": str(Path(place) / "api.sock"), "private": "yes"}, {})
 
@@ -243,3 +244,43 @@ def test_health_is_worked_out_once_for_all(server: Server, monkeypatch: pytest.M
     for _ in range(5):
         assert status(server, "/v1/health")[0] == 200
     assert len(asked) == 1
+
+
+def test_a_defect_costs_its_answer_and_is_said_even_when_quiet(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    with serving(settings, settings["listen"], said.append, quiet=True) as server:
+        monkeypatch.setattr(api, "reply", lambda *_: 1 / 0)
+        code, document = status(server, "/v1/report?user=x")
+        assert (code, document["schema"]) == (500, "batchcast/error/1")
+        monkeypatch.undo()
+        assert status(server, "/v1/start?job=100")[0] == 404
+    assert any("ZeroDivisionError" in line for line in said)
+    assert not any("status=404" in line for line in said)
+
+
+def test_one_user_has_so_many_questions_open_and_no_more(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    import threading
+
+    from batchcast.service import lanes
+
+    monkeypatch.setattr(lanes, "MOST_WAITING", 2)
+    hold, answered = threading.Event(), []
+    reply = api.reply
+    monkeypatch.setattr(api, "reply", lambda *a: (hold.wait(30), reply(*a))[1])
+    asking = [
+        threading.Thread(target=lambda k=k: answered.append(status(server, f"/v1/report?user=x{k}")[0]))
+        for k in range(6)
+    ]
+    for one in asking:
+        one.start()
+    try:
+        while len(answered) < 4:
+            asking[len(answered)].join(0.01)
+        assert answered == [429] * 4
+    finally:
+        hold.set()
+        for one in asking:
+            one.join()
+    assert len(answered) == 6

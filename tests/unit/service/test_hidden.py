@@ -13,7 +13,7 @@ from batchcast.formats.sighting import Sighting
 from batchcast.service import api
 from batchcast.service.ask import Asker
 from batchcast.service.settings import Settings, load
-from batchcast.store import history, told
+from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
 
 DAY = 86400.0
@@ -35,7 +35,7 @@ def site(tmp_path: Path) -> Settings:
     jobs += [finished(9000, "victim", NOW - 2.0, limit=77777.0), finished(9001, "victim", 29 * DAY + 500, 66666.0)]
     with store.begin() as connection:
         history.take_in(connection, "c", jobs, NOW)
-        told.write_meta(connection, "c", site={"private": True, "partitions": {}}, cycle_at=NOW, told_until=NOW)
+        clock_jobs.write_meta(connection, "c", site={"private": True, "partitions": {}}, cycle_at=NOW, told_until=NOW)
     return load({"store": path, "private": "yes"}, {})
 
 

@@ -13,7 +13,7 @@ from batchcast.formats.sighting import Sighting
 from batchcast.predict.protocol import Prediction
 from batchcast.service.answers import start_answer
 from batchcast.service.release import own_queue, release
-from batchcast.store import history, told
+from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
 from batchcast.store.reader import Reader
 
@@ -62,11 +62,11 @@ def ask(url: str) -> Ask:
         store = Store(url, create=True)
         with store.begin() as connection:
             history.take_in(connection, "c", jobs, NOW)
-            for job in told.untold(connection, "c", NOW):
+            for job in clock_jobs.untold_jobs(connection, "c", NOW):
                 for kind, point in (("wait", 100.0), ("runtime", 600.0)):
                     prediction = Prediction(point, (0.9,), (2 * point,), "like jobs")
                     one = {"row": job.request.row, "kind": kind, "moment": "submit", "method": "m", "as_of": NOW}
-                    told.issue(connection, [{**one, "issued_at": NOW, "prediction": prediction}])
+                    clock_jobs.issue(connection, [{**one, "issued_at": NOW, "prediction": prediction}])
         reader = Reader(url)
         (row,) = reader.waiting("c", "m", [jobs[-1].job_id])
         return start_answer(row, NOW, release(reader, "c", memory, row, NOW))

@@ -83,7 +83,7 @@ from batchcast.slurm.client import SNAPSHOT
 from batchcast.store import history
 from batchcast.store.database import Store
 from batchcast.store.export import to_trace
-from batchcast.store.told import told, untold
+from batchcast.store.clock_jobs import told_jobs, untold_jobs
 assert any("Comment:" in word for word in SNAPSHOT) and "Comment" in sacct_rows.FIELDS
 seen = squeue.sighting({"JobID": "7", "SubmitTime": "100", "StartTime": "110", "EndTime": "150", "State": "COMPLETED",
                         "NodeList": "n1", "Comment": "mine"})
@@ -91,7 +91,7 @@ store = Store("sqlite://" + "/" + PLACE, create=True)
 with store.begin() as connection:
     history.take_in(connection, "c", [seen], 200.0)
     assert to_trace(connection, "c").nominal("comment").decode() == ["mine"]
-    (job,) = untold(connection, "c", 1e9)
+    (job,) = untold_jobs(connection, "c", 1e9)
     assert job.request.extra["comment"] == "mine"
 """
     import tempfile

@@ -15,7 +15,7 @@ from batchcast.formats.sighting import Sighting
 from batchcast.predict.protocol import Prediction
 from batchcast.service.accuracy import accuracy
 from batchcast.service.settings import load
-from batchcast.store import history, told
+from batchcast.store import clock_jobs, history
 from batchcast.store.database import VERSION, Store
 from batchcast.store.export import to_trace
 from batchcast.store.place import normal_url, shown_url, without_secrets
@@ -140,7 +140,7 @@ def forecast(store: Store, kind: str, point: float = 5.0) -> None:
     with store.begin() as connection:
         row = connection.scalar(text("SELECT row FROM jobs"))
         one = {"row": row, "kind": kind, "moment": "submit", "method": "m", "as_of": 100.0, "issued_at": 101.0}
-        told.issue(connection, [{**one, "prediction": Prediction(point, (0.5, 0.9), (5.0, 9.0), "why")}])
+        clock_jobs.issue(connection, [{**one, "prediction": Prediction(point, (0.5, 0.9), (5.0, 9.0), "why")}])
 
 
 def outcomes(store: Store) -> list[tuple]:
@@ -180,11 +180,11 @@ def test_what_was_told_is_told_again_whatever_accounting_says_later(store: Store
     """A finished run that is requeued: Slurm then lets it last until the requeue."""
     take(store, ended())
     with store.begin() as connection:
-        events = live_events(told.untold(connection, "c", 1e9), 1e9)
-        told.mark_told(connection, events)
+        events = live_events(clock_jobs.untold_jobs(connection, "c", 1e9), 1e9)
+        clock_jobs.mark_told(connection, events)
     take(store, ended(end=624.0, state="REQUEUED"))
     with store.begin() as connection:
-        assert live_events(told.told(connection, "c"), math.inf, only=7) == events
+        assert live_events(clock_jobs.told_jobs(connection, "c"), math.inf, only=7) == events
         corrected, as_told = to_trace(connection, "c"), to_trace(connection, "c", as_told=True)
     assert (corrected.run_time.tolist(), as_told.run_time.tolist()) == ([514.0], [40.0])
     assert as_told.nominal("status").decode() == ["completed"]
@@ -194,12 +194,12 @@ def test_what_was_told_is_told_again_whatever_accounting_says_later(store: Store
 def test_a_correction_between_start_and_end_leaves_the_start_as_told(store: Store) -> None:
     take(store, running())
     with store.begin() as connection:
-        told.mark_told(connection, live_events(told.untold(connection, "c", 1e9), 1e9))
+        clock_jobs.mark_told(connection, live_events(clock_jobs.untold_jobs(connection, "c", 1e9), 1e9))
     take(store, ended(start=120.0))
     with store.begin() as connection:
-        (end,) = live_events(told.untold(connection, "c", 1e9), 1e9)
-        told.mark_told(connection, [end])
-        again = live_events(told.told(connection, "c"), math.inf, only=7)
+        (end,) = live_events(clock_jobs.untold_jobs(connection, "c", 1e9), 1e9)
+        clock_jobs.mark_told(connection, [end])
+        again = live_events(clock_jobs.told_jobs(connection, "c"), math.inf, only=7)
     assert (end.time, end.run_time, end.wait_time) == (150.0, 40.0, 10.0)
     assert again[-1] == end
 

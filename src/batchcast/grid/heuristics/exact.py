@@ -91,9 +91,9 @@ class Exact:
         cheap = np.argsort(np.argsort(dear, axis=1, kind="stable"), axis=1) < self.columns
         whole = bool((keep <= cheap).all())
         seconds = min(self.left(), self.seconds) * (0.5 if self.blocks and len(where) > 1000 else 0.9)
-        found, proved = branch_and_bound(problem.times, problem.free, keep & cheap, value, max(seconds, 0.1))
-        if found is not None:
-            better = Standing.of(problem, found)
+        solution, proved = branch_and_bound(problem.times, problem.free, keep & cheap, value, max(seconds, 0.1))
+        if solution is not None:
+            better = Standing.of(problem, solution)
             if settle(problem, better) < value:
                 where, value = better.where, float(better.load.max())
         return where, min(proved, value) if whole else 0.0
@@ -116,11 +116,11 @@ class Exact:
             times = np.ascontiguousarray(problem.times[np.ix_(jobs, block)])
             seconds = min(BLOCK_SECONDS, 0.5 * self.left())
             keep = problem.is_near[np.ix_(jobs, block)] | (block == standing.where[jobs][:, None])
-            found, _ = branch_and_bound(times, problem.free[block], keep, top, seconds)
+            solution, _ = branch_and_bound(times, problem.free[block], keep, top, seconds)
             moved = standing.where.copy()
-            if found is not None:
-                moved[jobs] = block[found]
-            if found is None or loads(problem.times, problem.free, moved)[block].max() >= top * (1 - 1e-9):
+            if solution is not None:
+                moved[jobs] = block[solution]
+            if solution is None or loads(problem.times, problem.free, moved)[block].max() >= top * (1 - 1e-9):
                 size += 2
                 continue
             standing = Standing.of(problem, moved)

@@ -22,7 +22,7 @@ TITLES = {
 
 def paper_tables(results: Rows) -> list[Table]:
     """What the terminal shows of the experiment: printed relations, figures 2 to 4, growth, our search."""
-    said = [
+    sentences = [
         TableColumn("heuristic", "heuristic"), TableColumn("against", "against"), TableColumn("measure", "measure"),
         TableColumn("printed", "printed", "ratio"), TableColumn("ours", "ours", "ratio"),
         TableColumn("gap_points", "gap, points", "number"), TableColumn("same_sign", "same sign"),
@@ -31,7 +31,7 @@ def paper_tables(results: Rows) -> list[Table]:
     tables = [
         Table(
             "Printed relations beside ours (each the mean over the settings of the ratio)",
-            said,
+            sentences,
             _worded(relations(results)),
         )
     ]

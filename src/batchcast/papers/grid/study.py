@@ -97,18 +97,18 @@ def _mean_width(cells: Sequence[Mapping[str, Any]], key: str) -> float:
 def relations(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Every printed relation beside ours: mean over settings of the ratio to the reference, and the gap in points."""
     present = _names(results)
-    found = []
+    rows = []
     for name, against, key, printed in PRINTED:
         for spec in (s for s in present if s.split(":")[0] == name):
             ratio = ratio_of(results, spec, against, key)
-            found.append(
+            rows.append(
                 {
                     "heuristic": spec, "against": against, "measure": SHORT[key], "printed": printed, "ours": ratio,
                     "gap_points": 100 * (ratio - printed), "same_sign": (ratio < 1) == (printed < 1),
                     "within_5_points": abs(ratio - printed) <= 0.05,
                 }
             )  # fmt: skip
-    return found
+    return rows
 
 
 def ratio_of(results: Sequence[Mapping[str, Any]], name: str, against: str, key: str) -> float:
@@ -120,28 +120,28 @@ def ratio_of(results: Sequence[Mapping[str, Any]], name: str, against: str, key:
 
 def growth(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Whether UFJ, AWT and AMJ grow with rate, p and q: shares of neighbouring settings that do, and of the means."""
-    found = []
+    judged = []
     for name in _names(results):
         rows = [row for row in results if row["heuristic"] == name]
         for key in MEASURES:
-            said: dict[str, Any] = {"heuristic": name, "measure": SHORT[key]}
+            growths: dict[str, Any] = {"heuristic": name, "measure": SHORT[key]}
             for axis in ("rate", "data_share", "large_share"):
                 values = sorted({row[axis] for row in rows})
                 means = [np.mean([row[key] for row in rows if row[axis] == v]) for v in values]
-                said[f"grows_with_{axis}"] = bool((np.diff(means) > 0).all())
-            found.append(said)
-    return found
+                growths[f"grows_with_{axis}"] = bool((np.diff(means) > 0).all())
+            judged.append(growths)
+    return judged
 
 
 def against_emin_min(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Our search beside `emin_min` at every rate: more finished, sooner, at which price of a decision."""
     table = {(row["rate"], row["heuristic"]): row for row in by_rate(results)}
-    found = []
+    rows = []
     for rate in sorted({rate for rate, _ in table}):
         base, ours = table[rate, "emin_min"], table.get((rate, OURS[0]))
         if ours is None:
             continue
-        found.append(
+        rows.append(
             {
                 "rate": rate, "heuristic": OURS[0],
                 "unfinished_change": ours["unfinished"] / base["unfinished"] - 1,
@@ -149,7 +149,7 @@ def against_emin_min(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
                 "decision_ms_per_job": ours["decision_ms_per_job"],
             }
         )  # fmt: skip
-    return found
+    return rows
 
 
 def _names(results: Sequence[Mapping[str, Any]]) -> list[str]:

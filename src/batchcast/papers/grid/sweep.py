@@ -41,16 +41,16 @@ def unit_sweep(
                 shape = Shape(every, remap, late)  # type: ignore[arg-type]
                 units, names = Units(compute, transfer), ("min_min", "emin_min", "ebest", "esufferage")
                 study = Study(cells, names, shape, units, jobs, 50, runs, seed + SWEEP_SEEDS)
-                found = run_study(study, watch=watch, each=each)
+                results = run_study(study, watch=watch, each=each)
                 row: dict[str, Any] = {
                     "compute_unit": compute, "transfer_unit": transfer, "every": every, "remap": remap, "late": late,
                 }  # fmt: skip
                 for name in names[1:]:
                     for key in ("mean_makespan", "unfinished"):
-                        row[f"{name}_{SHORT[key].lower()}"] = ratio_of(found, name, "min_min", key) - 1
+                        row[f"{name}_{SHORT[key].lower()}"] = ratio_of(results, name, "min_min", key) - 1
                 gaps = row["emin_min_amj"] + 0.1551, row["emin_min_ufj"] + 0.2218
                 row["distance"] = 50 * (abs(gaps[0]) + abs(gaps[1]))
-                row["overload_at"] = _overload(found)
+                row["overload_at"] = _overload(results)
                 rows.append(row)
     return sorted(rows, key=lambda row: float(row["distance"]))
 
@@ -65,7 +65,7 @@ def asjs_sweep(
     """
     specs = [f"asjs:load_unit={unit:g}" for unit in LOAD_UNITS]
     cells = [Setting(r, p, q) for r in RATES[::2] for p, q in CORNERS]
-    found = run_study(
+    results = run_study(
         Study(cells, ("emin_min", *specs), jobs=jobs, runs=runs, seed=seed + SWEEP_SEEDS), watch=watch, each=each
     )
     rows = []
@@ -74,7 +74,7 @@ def asjs_sweep(
         gaps, wrong = [], 0
         for name, against, key, printed in PRINTED:
             if against == "asjs":
-                ratio = row[SHORT[key].lower()] = ratio_of(found, name, spec, key)
+                ratio = row[SHORT[key].lower()] = ratio_of(results, name, spec, key)
                 gaps.append(100 * abs(ratio - printed))
                 wrong += (ratio < 1) != (printed < 1)
         rows.append(row | {"wrong_signs": wrong, "distance": max(gaps)})

@@ -65,7 +65,7 @@ def tables_5_and_6(rows: Rows) -> Table:
 
 def with_printed_requests(rows: Rows, printed: Any) -> list[dict[str, Any]]:
     """Rows in minutes beside what a data set prints under the same policy, for requests and for forecasts."""
-    made = []
+    extended = []
     for row in rows:
         at = 2 * (row["policy"] == "easy-sjbf")
         extra = {
@@ -78,8 +78,8 @@ def with_printed_requests(rows: Rows, printed: Any) -> list[dict[str, Any]]:
         if "cut_mean_wait_s" in row:
             extra["cut_wait_gain"] = 1 - row["cut_mean_wait_s"] / row["mean_wait_s"]
             extra["cut_bounded_slowdown_gain"] = 1 - row["cut_mean_bounded_slowdown"] / row["mean_bounded_slowdown"]
-        made.append({**row, **extra})
-    return made
+        extended.append({**row, **extra})
+    return extended
 
 
 def baseline_table(rows: Rows) -> Table:
@@ -119,7 +119,7 @@ def with_gains(rows: Rows, printed: Mapping[str, Any]) -> list[dict[str, Any]]:
     have come from: open loop, paper protocol, raised to the truth.
     """
     base = {(r["set"], r["policy"]): r for r in rows if r["loop"] == "requests"}
-    made = []
+    extended = []
     for row in rows:
         requests, given = base[row["set"], row["policy"]], printed[row["set"]]
         at = 2 * (row["policy"] == "easy-sjbf")
@@ -132,7 +132,7 @@ def with_gains(rows: Rows, printed: Mapping[str, Any]) -> list[dict[str, Any]]:
                 "printed_wait_gain": 1 - given.waits[at + 1] / given.waits[at],
                 "printed_bounded_slowdown": given.slowdowns[at + 1],
             }
-        made.append(
+        extended.append(
             {
                 **row,
                 "mean_wait_min": row["mean_wait_s"] / 60,
@@ -142,16 +142,16 @@ def with_gains(rows: Rows, printed: Mapping[str, Any]) -> list[dict[str, Any]]:
                 **figures,
             }
         )
-    return made
+    return extended
 
 
 def pictures(
-    name: str, requested: np.ndarray, run: np.ndarray, said: Mapping[str, Mapping[str, np.ndarray]]
+    name: str, requested: np.ndarray, run: np.ndarray, points_of: Mapping[str, Mapping[str, np.ndarray]]
 ) -> list[Figure]:
-    """The paper's Figures 1 to 3 for one set; `said`: by protocol and method the forecasts (n,), NaN if not scored."""
+    """The paper's Figures 1 to 3 for one set; `points_of`: by protocol and method forecasts (n,), NaN if not scored."""
     errors = {
         f"{spec}, {protocol}": np.abs(forecasts - run)
-        for protocol, points in said.items()
+        for protocol, points in points_of.items()
         for spec, forecasts in points.items()
     }
     means = {label: running_mean(error) for label, error in errors.items()}

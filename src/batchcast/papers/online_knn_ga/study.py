@@ -137,25 +137,25 @@ def plans(trace: Trace, points: Mapping[str, np.ndarray], closed: Sequence[str] 
     with every forecast below the truth raised to the truth, which is what pyss does to estimates it is fed and nobody
     could; closed loop (honest) with each correction of `closed`.
     """
-    made = [
+    settings = [
         Plan("requests", "", "requested", "requested", "requested"),
         Plan("perfect", "", "requested", "actual", "actual"),
     ]
     for protocol, forecasts in points.items():
-        made += [Plan("open", protocol, correction, Precomputed(forecasts)) for correction in CORRECTIONS]
-        made.append(Plan(RAISED, protocol, "none needed", Precomputed(np.fmax(forecasts, trace.run_time))))
-    return made + [Plan("closed", "honest", correction, METHOD) for correction in closed]
+        settings += [Plan("open", protocol, correction, Precomputed(forecasts)) for correction in CORRECTIONS]
+        settings.append(Plan(RAISED, protocol, "none needed", Precomputed(np.fmax(forecasts, trace.run_time))))
+    return settings + [Plan("closed", "honest", correction, METHOD) for correction in closed]
 
 
 def baseline_plans(trace: Trace, points: Mapping[str, np.ndarray]) -> list[Plan]:
     """The settings of Tables 5 and 6 in which MINH's forecasts (n,) of each protocol stand beside knn_ga's."""
     name = MINH.partition(":")[0]
-    made = []
+    settings = []
     for protocol, forecasts in points.items():
         raised = Precomputed(np.fmax(forecasts, trace.run_time))
-        made.append(Plan("open", protocol, "requested", Precomputed(forecasts), name))
-        made.append(Plan(RAISED, protocol, "none needed", raised, name))
-    return made
+        settings.append(Plan("open", protocol, "requested", Precomputed(forecasts), name))
+        settings.append(Plan(RAISED, protocol, "none needed", raised, name))
+    return settings
 
 
 def scheduled(trace: Trace, policy: str, plan: Plan, bar: Progress, label: str) -> dict[str, Any]:
@@ -194,10 +194,10 @@ def baselines(each: DataSet, whole: Trace, trace: Trace, points: np.ndarray) -> 
             fitting = log.take(fits)
             for policy, used in POLICIES.items():
                 schedule = simulate(fitting, used, "requested", total=size)
-                found = averages(schedule, np.maximum(fitting.req_time, fitting.run_time))
+                figures = averages(schedule, np.maximum(fitting.req_time, fitting.run_time))
                 if log is trace:
-                    found |= _cut(fitting, used, points[fits], size)
-                rows.append({"jobs_of": words, "processors": size, "policy": policy, **found})
+                    figures |= _cut(fitting, used, points[fits], size)
+                rows.append({"jobs_of": words, "processors": size, "policy": policy, **figures})
     return rows
 
 
@@ -206,8 +206,8 @@ def _cut(trace: Trace, policy: Policy, points: np.ndarray, size: int) -> dict[st
     columns = {name: trace.column(name) for name in trace.names}
     shortened = Trace({**columns, "run_time": np.fmin(trace.run_time, points)}, trace.info, is_sorted=True)
     schedule = simulate(shortened, policy, Precomputed(points), loop="open", total=size)
-    found = averages(schedule, points)
-    return {f"cut_{name}": found[name] for name in ("mean_wait_s", "mean_bounded_slowdown")}
+    figures = averages(schedule, points)
+    return {f"cut_{name}": figures[name] for name in ("mean_wait_s", "mean_bounded_slowdown")}
 
 
 def averages(schedule: Schedule, estimate: np.ndarray) -> dict[str, float]:

@@ -21,7 +21,7 @@ def pqstar_tables(rows: Sequence[Row], thresholds: Sequence[Row]) -> list[Table]
     """The paper's tables, one block each; a dash where the paper prints nothing."""
     pq = [row for row in rows if row["predictor"].startswith("pqstar")]
     text = [row for row in pq if row["reading"] == "text"]
-    made = [
+    tables = [
         _table("Table 1 · quick starters of the whole log (wait at most 1 h; jobs cancelled in the queue counted in)",
                text, ("log",), ("quick_share_log", "quick starters", "share"),
                ("quick_share_log_recomputed", "recomputed in the notes", "share"),
@@ -53,13 +53,13 @@ def pqstar_tables(rows: Sequence[Row], thresholds: Sequence[Row]) -> list[Table]
                ("good", "good", "share"), ("good_printed", "printed", "share")),
     ]  # fmt: skip
     if thresholds:
-        made.append(
+        tables.append(
             _table(f"Table 8 · thresholds, {thresholds[0]['log']}", thresholds, ("predictor",),
                    ("quick_s", "threshold", "seconds"), ("quick_share", "quick starters", "share"),
                    ("identified", "identified", "share"), ("identified_printed", "printed", "share"),
                    ("misguided", "misguided", "share"))
         )  # fmt: skip
-    return made
+    return tables
 
 
 def discussion(rows: Sequence[Row]) -> list[Block]:
@@ -107,7 +107,7 @@ def bounds_said(rows: Sequence[Row]) -> list[str]:
     >>> bounds_said([{"predictor": "qbets", "log": "CTC", "identified": 0.15, "identified_printed": 0.05}])
     ['qbets against the printed Table 3: CTC +10.0 points. Further than 8 points on CTC.']
     """
-    said = []
+    sentences = []
     for name in dict.fromkeys(r["predictor"] for r in rows if r["predictor"].startswith(("qbets", "log_uniform"))):
         apart = {
             r["log"]: 100 * (r["identified"] - r["identified_printed"])
@@ -118,8 +118,8 @@ def bounds_said(rows: Sequence[Row]) -> list[str]:
             far = [log for log, points in apart.items() if abs(points) > 8.0]
             words = ", ".join(f"{log} {points:+.1f}" for log, points in apart.items())
             verdict = f"Further than 8 points on {', '.join(far)}." if far else "Within 8 points on all of them."
-            said.append(f"{name} against the printed Table 3: {words} points. {verdict}")
-    return said
+            sentences.append(f"{name} against the printed Table 3: {words} points. {verdict}")
+    return sentences
 
 
 def pqstar_figures(studies: Sequence[Any]) -> list[Figure]:
@@ -127,11 +127,11 @@ def pqstar_figures(studies: Sequence[Any]) -> list[Figure]:
     from ...metrics.wait import error_by_range
     from .study import predicted_ranges
 
-    made = [_against(studies[0], "processors", "procs"), _against(studies[0], "limit", "req_time")]
+    drawn = [_against(studies[0], "processors", "procs"), _against(studies[0], "limit", "req_time")]
     for study in studies:
         wait = study.wait[:5000]
         shown = {m: study.value(m)[:5000] for m in ("qbets", "ibl", "ibl text", "pqstar")}
-        made.append(
+        drawn.append(
             figures.bars(
                 f"{study.name}: mean error by range of the actual wait (5,000 jobs)",
                 RANGES,
@@ -142,7 +142,7 @@ def pqstar_figures(studies: Sequence[Any]) -> list[Figure]:
             )
         )
         quick = np.flatnonzero(study.wait <= 3600.0)[:2000]
-        made.append(
+        drawn.append(
             _log_axes(
                 figures.scatter(
                     f"{study.name}: actual and predicted wait of quick starters",
@@ -159,8 +159,8 @@ def pqstar_figures(studies: Sequence[Any]) -> list[Figure]:
         )
         for method in ("qbets", "ibl", "ibl text", "pqstar"):
             shares = predicted_ranges(study, method)
-            made.append(_stacked(f"{study.name}, {method}: predicted range by range of the actual wait", shares))
-    return made
+            drawn.append(_stacked(f"{study.name}, {method}: predicted range by range of the actual wait", shares))
+    return drawn
 
 
 def pqstar_sections(rows: Sequence[Row], thresholds: Sequence[Row], studies: Sequence[Any]) -> list[Section]:
@@ -180,14 +180,14 @@ def floor(values: np.ndarray) -> np.ndarray:
 def _against(study: Any, words: str, column: str) -> Figure:
     values = study.trace.procs() if column == "procs" else study.trace.number(column)
     rows = np.flatnonzero(study.rows)[:1000]
-    made = figures.scatter(
+    figure = figures.scatter(
         f"{study.name}: wait against {words} (1,000 jobs)",
         {"jobs": (values[rows], floor(study.wait[:1000]))},
         x=words + (", s" if column != "procs" else ""),
         y="wait, s",
         alt=f"Wait of 1,000 jobs of {study.name} against {words}: at most values waits spread over all magnitudes.",
     )
-    return _log_axes(made)
+    return _log_axes(figure)
 
 
 def _log_axes(figure: Figure) -> Figure:
@@ -197,13 +197,13 @@ def _log_axes(figure: Figure) -> Figure:
 
 def _stacked(title: str, shares: np.ndarray) -> Figure:
     series = {f"predicted {name}": shares[:, k].tolist() for k, name in enumerate(RANGES)}
-    made = figures.bars(title, RANGES, series, value="share of the jobs", share=True)
-    data = [{**d, "text": None, "textposition": "none"} for d in made.data]
-    xaxis = {**made.layout["xaxis"], "range": [0, 1]}
+    figure = figures.bars(title, RANGES, series, value="share of the jobs", share=True)
+    data = [{**d, "text": None, "textposition": "none"} for d in figure.data]
+    xaxis = {**figure.layout["xaxis"], "range": [0, 1]}
     return replace(
-        made,
+        figure,
         data=data,
-        layout={**made.layout, "barmode": "stack", "xaxis": xaxis, "legend": {"traceorder": "normal"}},
+        layout={**figure.layout, "barmode": "stack", "xaxis": xaxis, "legend": {"traceorder": "normal"}},
         height=380,
     )
 

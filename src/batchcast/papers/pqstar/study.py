@@ -147,13 +147,13 @@ def table_rows(study: LogStudy) -> list[dict[str, Any]]:
     own = {m: rms(study.value(m) - wait) for m in study.runs}
     normal = {m: rms((study.value(m) - wait) / np.maximum(wait, 1.0)) for m in study.runs}
     rows = []
-    for method, made in study.runs.items():
+    for method, wait_run in study.runs.items():
         score, base = study.score(method), method.split()[0]
         place = order.index(base)
         row = {
             "log": study.name,
             "predictor": METHODS[method],
-            "protocol": made.protocol,
+            "protocol": wait_run.protocol,
             "jobs": score.jobs,
             "quick_share_log": study.quick_share,
             "quick_share_log_recomputed": _percent(printed, "quick", 1),
@@ -169,8 +169,8 @@ def table_rows(study: LogStudy) -> list[dict[str, Any]]:
             "mean_ppert_printed": printed["ppert"][place] if printed else float("nan"),
             "good": float(good(study.value(method), wait, run).mean()),
             "good_printed": _percent(printed, "good", place),
-            "seconds": made.seconds,
-            "search_s": made.search_s,
+            "seconds": wait_run.seconds,
+            "search_s": wait_run.search_s,
         }
         if base == "pqstar":
             row |= _pqstar_row(study, method, quick, own, normal, printed)
@@ -186,7 +186,7 @@ def _pqstar_row(
     normal: Mapping[str, float],
     printed: Mapping[str, Any],
 ) -> dict[str, Any]:
-    made, reading = study.runs[method], int(method == "pqstar tables")
+    run, reading = study.runs[method], int(method == "pqstar tables")
     measured = MEASURED.get(study.name, ((float("nan"),) * 3,) * 2)[reading]
     row: dict[str, Any] = {
         "reading": ("text", "tables")[reading],
@@ -194,10 +194,10 @@ def _pqstar_row(
         "misguided_measured": measured[1] / 100,
         "misguided_printed": _percent(printed, "misguided", 0),
         "misguided_under_4h_printed": _percent(printed, "misguided", 1),
-        "near_share": float(made.near[study.rows][quick].mean()),
+        "near_share": float(run.near[study.rows][quick].mean()),
         "near_share_measured": measured[2] / 100,
         "near_share_printed": _percent(printed, "near", 0),
-        "near_jobs": float(made.near_jobs[study.rows].mean()),
+        "near_jobs": float(run.near_jobs[study.rows].mean()),
         "near_jobs_printed": printed["near"][1] if printed else float("nan"),
     }
     for k, other in enumerate(("log_uniform", "qbets", "ibl")):
@@ -215,8 +215,8 @@ def threshold_rows(study: LogStudy) -> list[dict[str, Any]]:
     rows = []
     for threshold, printed in zip(THRESHOLDS_S, PRINTED_THRESHOLDS):
         for reading in ("text", "tables"):
-            made = run_wait(study.trace, f"pqstar:reading={reading},fallback=none", study.rows, threshold=threshold)
-            score = score_run(made, study.trace, study.rows, threshold)
+            run = run_wait(study.trace, f"pqstar:reading={reading},fallback=none", study.rows, threshold=threshold)
+            score = score_run(run, study.trace, study.rows, threshold)
             rows.append(
                 {
                     "log": study.name,

@@ -75,29 +75,29 @@ def error_picture(log: str, errors: Mapping[str, np.ndarray]) -> Figure:
 def table_5_pictures(log: str, rows: Rows) -> list[Figure]:
     """The paper's Figures 6 to 8 as bars: MAE, APA and UR of every method, ours and printed."""
     names = [row["predictor"] for row in rows]
-    made = []
+    drawn = []
     for number, key, printed, words in (
         (6, "mae_s", "printed_mae_s", "MAE"), (7, "apa", "printed_apa", "APA"),
         (8, "underestimate_rate", "printed_ur", "UR"),
     ):  # fmt: skip
         series = {"ours": [row[key] for row in rows], "printed": [row.get(printed, float("nan")) for row in rows]}
         title = f"Figure {number}, {log}: {words}"
-        made.append(bars(title, names, series, value=words, seconds=key == "mae_s", share=key != "mae_s"))
-    return made
+        drawn.append(bars(title, names, series, value=words, seconds=key == "mae_s", share=key != "mae_s"))
+    return drawn
 
 
 def class_pictures(log: str, rows: Rows) -> list[Figure]:
     """The paper's Figure 10: APA, UR and MAE by class."""
     classes = list(dict.fromkeys(row["class"] for row in rows))
     methods = list(dict.fromkeys(row["predictor"] for row in rows))
-    made = []
+    drawn = []
     for key, words in (("apa", "APA"), ("underestimate_rate", "UR"), ("mae_s", "MAE")):
         at = {(row["class"], row["predictor"]): row[key] for row in rows}
         series = {method: [at.get((name, method), float("nan")) for name in classes] for method in methods}
-        made.append(
+        drawn.append(
             bars(f"{log}: {words} by class", classes, series, value=words, share=key != "mae_s", seconds=key == "mae_s")
         )
-    return made
+    return drawn
 
 
 def sections(summary: Sequence[str], tables: Sequence[Table], figures: Sequence[Figure]) -> list[Section]:

@@ -68,9 +68,11 @@ def table_6(trace: Trace, first: int, bar: Progress, label: str) -> list[dict[st
     """Mean waits under EASY and first come first served, planned by each method's honest forecasts (open loop)."""
     part = trace.take(np.arange(min(first, len(trace))))
     with bar(label, len(part)) as tick:
-        said = score(part, list(PAPER), tick=tick).points
+        points = score(part, list(PAPER), tick=tick).points
     planners: dict[str, Any] = {"requests": "requested", "perfect": "actual"}
-    planners |= {words: Precomputed(np.where(np.isnan(said[s]), part.req_time, said[s])) for s, words in PAPER.items()}
+    planners |= {
+        words: Precomputed(np.where(np.isnan(points[s]), part.req_time, points[s])) for s, words in PAPER.items()
+    }
     rows = []
     for name, planner in planners.items():
         schedule = simulate(part, Policy(), planner, loop="open")

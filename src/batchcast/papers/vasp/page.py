@@ -85,22 +85,22 @@ def vasp_sections(
 
 def summary_tables(results: Rows, resamples: int) -> list[Block]:
     """What the terminal shows: of each split the overview, tables 3 to 5."""
-    made: list[Block] = []
+    blocks: list[Block] = []
     for split in SPLIT_WORDS:
         rows = [row for row in results if row["split"] == split]
         scored = [row for row in rows if "apa" in row]
-        made += [
+        blocks += [
             _overview(rows, split, resamples),
             _ranges(scored, "acc", "Table 3: ACC (precision) per range of run time", split),
             _ranges(scored, "rec", "Table 4: REC (recall) per range of run time", split),
             _mre(scored, split),
         ]
-    return made
+    return blocks
 
 
 def synthetic_tables(results: Rows, shares: Rows) -> list[Table]:
     """The sets at the paper's scale: figures 6 and 7 (first set), 8 and 9 (second), table 5, and tables 2 to 4."""
-    made = []
+    tables = []
     for data, figures in (("first", "Figures 6 and 7, table 5"), ("second", "Figures 8 and 9")):
         rows = [dict(row) | {"name": shown_name(str(row["predictor"]))} for row in results if row["data"] == data]
         if not rows:
@@ -114,15 +114,15 @@ def synthetic_tables(results: Rows, shares: Rows) -> list[Table]:
             TableColumn("best_90_mre", "MRE", "ratio"), TableColumn("paper", "MRE printed", "ratio"),
         ]  # fmt: skip
         note = "Synthetic jobs (seeded): every branch of the methods runs, no printed figure is confirmed."
-        made.append(Table(f"{figures}: synthetic VASP jobs, {data} set, split in time", columns, rows, note))
+        tables.append(Table(f"{figures}: synthetic VASP jobs, {data} set, split in time", columns, rows, note))
         if data == "first":
-            made.append(_printed_ranges(rows))
+            tables.append(_printed_ranges(rows))
     columns = [
         TableColumn("data", "set"), TableColumn("range_min", "minutes"), TableColumn("share_all", "ours", "share"),
         TableColumn("share_paper", "printed", "share"),
     ]  # fmt: skip
     rows = [dict(row) | {"share_paper": PAPER_SHARES.get(str(row["range_min"]))} for row in shares]
-    return [*made, Table("Table 2: distribution of run times", columns, rows)]
+    return [*tables, Table("Table 2: distribution of run times", columns, rows)]
 
 
 def _printed_ranges(rows: Rows) -> Table:
@@ -151,17 +151,17 @@ def _printed_ranges(rows: Rows) -> Table:
 
 def _best(scored: Rows) -> list[Block]:
     """Which method leads in each split, in a sentence."""
-    said: list[Block] = []
+    blocks: list[Block] = []
     for split in SPLIT_WORDS:
         rows = sorted((row for row in scored if row["split"] == split), key=lambda row: -row["apa"])
         if rows:
             lead, last = rows[0], rows[-1]
-            said.append(
+            blocks.append(
                 f"{SPLIT_WORDS[split].capitalize()}: {shown_name(lead['predictor'])} is nearest on average (apa "
                 f"{_spread(lead, 'apa')}), {shown_name(last['predictor'])} farthest "
                 f"({last['apa']:.3f})."
             )
-    return said
+    return blocks
 
 
 def _runs(shares: Rows, core_time: Mapping[str, float], counts: Mapping[str, int]) -> list[Block]:
@@ -222,13 +222,13 @@ def _overview(rows: Rows, split: str, resamples: int) -> Table:
         TableColumn("acc_under_120_min", "ACC 2 h", "ratio"),
         TableColumn("rec_under_120_min", "REC 2 h", "ratio"),
     ]
-    made = [dict(row) | {"name": shown_name(str(row["predictor"]))} for row in rows if "note" not in row]
+    named = [dict(row) | {"name": shown_name(str(row["predictor"]))} for row in rows if "note" not in row]
     absent = "".join(f" {row['predictor']}: {row['note']}." for row in rows if "note" in row)
     note = (
         "Means over the resamples; ± is their standard deviation. Models are taught once and do not learn during the "
         "test (the paper's protocol)." + (" Each resample draws new systems." if split == "system" else "") + absent
     )
-    return Table(f"VASP run times · {SPLIT_WORDS[split]} · {resamples} bootstrap resamples", columns, made, note)
+    return Table(f"VASP run times · {SPLIT_WORDS[split]} · {resamples} bootstrap resamples", columns, named, note)
 
 
 def _cut_figure(scored: Rows, cut: int, split: str) -> Figure:

@@ -142,4 +142,4 @@ def bounds_at(
     """
     most = max(certain, least, *quantiles)
     curve = np.log((least, *np.maximum(quantiles, least), most))
-    return np.minimum(np.exp(np.interp(asked, (0.0, *levels, 1.0), curve)), most)
+    return np.asarray(np.minimum(np.exp(np.interp(asked, (0.0, *levels, 1.0), curve)), most))

@@ -128,8 +128,8 @@ def _cluster(x: np.ndarray, m: int, seed: int, before: RbfNetwork | None) -> tup
     start = before.centres if before is not None and before.centres.shape == (m, x.shape[1]) else "k-means++"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # "fewer distinct rows than clusters": empty ones do no harm here
-        found = KMeans(m, init=start, n_init=1, random_state=seed).fit(x)
-    return found.cluster_centers_, found.labels_
+        clustering = KMeans(m, init=start, n_init=1, random_state=seed).fit(x)
+    return clustering.cluster_centers_, clustering.labels_
 
 
 def _to_nearest(centres: np.ndarray) -> np.ndarray:

@@ -46,13 +46,13 @@ def category_statistics(
 @allocating
 def members(codes: np.ndarray, query: np.ndarray, template: int, amount: np.ndarray) -> np.ndarray:
     """The amounts (not NaN) of the finished jobs in the query's category, in completion order."""
-    found = np.empty(len(codes))
+    values = np.empty(len(codes))
     count = 0
     for place in range(len(codes)):
         if amount[place] == amount[place] and alike(codes[place], query, template):
-            found[count] = amount[place]
+            values[count] = amount[place]
             count += 1
-    return found[:count]
+    return values[:count]
 
 
 @allocating
@@ -75,11 +75,11 @@ def smallest_interval(
 
     `estimate` and `interval` are (templates, jobs), NaN where a template has no answer. Ties: the first chosen.
     """
-    told = fallback.copy()
-    for i in range(len(told)):
+    estimates = fallback.copy()
+    for i in range(len(estimates)):
         least = np.inf
         for template in chosen:
             if interval[template, i] < least:
                 least = interval[template, i]
-                told[i] = estimate[template, i]
-    return told
+                estimates[i] = estimate[template, i]
+    return estimates

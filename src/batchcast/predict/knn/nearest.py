@@ -59,7 +59,7 @@ def alike(one: np.ndarray, other: np.ndarray, template: int) -> bool:
 
 
 @allocating
-def insert(best: np.ndarray, found: np.ndarray, count: int, d: float, position: int) -> int:
+def insert(best: np.ndarray, positions: np.ndarray, count: int, d: float, position: int) -> int:
     """Put a candidate in its place among the nearest, behind its equals; how many there are now."""
     k = len(best)
     if count == k and not d < best[k - 1]:
@@ -67,10 +67,10 @@ def insert(best: np.ndarray, found: np.ndarray, count: int, d: float, position: 
     at = count if count < k else k - 1
     while at > 0 and d < best[at - 1]:
         best[at] = best[at - 1]
-        found[at] = found[at - 1]
+        positions[at] = positions[at - 1]
         at -= 1
     best[at] = d
-    found[at] = position
+    positions[at] = position
     return min(count + 1, k)
 
 
@@ -92,7 +92,7 @@ def nearest(
     more recently completed first. O(n (m + k)).
     """
     best = np.empty(k)
-    found = np.empty(k, dtype=np.int64)
+    positions = np.empty(k, dtype=np.int64)
     count = 0
     row = np.empty(values.shape[1])
     for back in range(min(n, len(codes))):
@@ -102,8 +102,8 @@ def nearest(
         for column in range(len(row)):
             row[column] = normal(values[position, column], low[column], span[column])
         d = distance(row, query)
-        count = insert(best, found, count, d, position)
-    return found[:count]
+        count = insert(best, positions, count, d, position)
+    return positions[:count]
 
 
 @allocating

@@ -41,15 +41,15 @@ def neighbour_orders(
     distinct, group = np.unique(np.nan_to_num(queries, nan=np.inf), axis=0, return_inverse=True)
     vectors = np.where(np.isinf(distinct), np.nan, distinct)
     order = sorted_candidates(vectors, values)
-    found: dict[bytes, Orders] = {}
+    by_key: dict[bytes, Orders] = {}
     orders = {}
     for template in templates:
         label = classes(np.concatenate([codes, query_codes]), template)
         key = label.tobytes()
-        if key not in found:  # a field that tells nothing new gives the same classes, hence the same order
+        if key not in by_key:  # a field that tells nothing new gives the same classes, hence the same order
             entries, start = needed(order, group.ravel(), done, label[: len(codes)], label[len(codes) :], most)
-            found[key] = Orders(start, entries)
-        orders[template] = found[key]
+            by_key[key] = Orders(start, entries)
+        orders[template] = by_key[key]
     return orders
 
 

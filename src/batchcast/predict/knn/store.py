@@ -92,8 +92,8 @@ class Store:
 
     def value(self, job: JobRequest) -> np.ndarray:
         """The job's numbers (float64), NaN when unknown or infinite."""
-        found = (field_value(job, name) for name in self.numbers)
-        return np.array([_finite(v) for v in found])
+        values = (field_value(job, name) for name in self.numbers)
+        return np.array([_finite(v) for v in values])
 
     def limit(self, job: JobRequest) -> tuple[float, float]:
         """The job's limit (NaN: none) and what stands in for a prediction when there is no history at all."""

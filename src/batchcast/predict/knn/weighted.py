@@ -30,7 +30,7 @@ def weighted_nearest(
     number) count. Ties: the more recently completed. O(n (fields + k)).
     """
     best = np.empty(k)
-    found = np.empty(k, dtype=np.int64)
+    positions = np.empty(k, dtype=np.int64)
     count = 0
     fields = len(query_codes)
     whole = weights.sum()
@@ -51,5 +51,5 @@ def weighted_nearest(
             elif span[column] > 0.0:
                 d /= span[column]
                 total += weights[fields + column] * d * d
-        count = insert(best, found, count, np.sqrt(total / whole) if whole > 0.0 else 0.0, place)
-    return found[:count]
+        count = insert(best, positions, count, np.sqrt(total / whole) if whole > 0.0 else 0.0, place)
+    return positions[:count]

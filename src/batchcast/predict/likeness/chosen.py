@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ...compiled import kernel
-from .memory import CLASSES, REACH, STAMP, TOTAL
+from .memory import CLASSES, REACH, STAMP, TOTAL, Memory
 
 
 @kernel
-def choose(m, slot):
+def choose(m: Memory, slot: int) -> None:
     """List an unfinished job's candidates: the last REACH finished of each of its classes when it was submitted.
 
     Each once, newest first within a class. A job may be asked about, and learned from when it ends, by one list.

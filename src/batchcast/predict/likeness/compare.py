@@ -22,11 +22,13 @@ from .memory import (
     RECENT,
     SCALED,
     TOTAL,
+    Memory,
+    Options,
 )
 
 
 @inlined
-def apart(a, b):
+def apart(a: float, b: float) -> tuple[float, float]:
     """How far two logarithms are from each other, and whether they differ: unknown equals unknown, and nothing else."""
     ratio = abs(a - b)
     known, unknown = ratio == ratio, (a != a) & (b != b)
@@ -34,7 +36,7 @@ def apart(a, b):
 
 
 @kernel
-def gather(m, o, slot):
+def gather(m: Memory, o: Options, slot: int) -> int:
     """Write the candidates of an unfinished job: differences, seconds, log seconds; how many."""
     if m.unfinished[slot].count == NOT_LISTED:
         choose(m, slot)
@@ -44,7 +46,7 @@ def gather(m, o, slot):
 
 
 @inlined
-def fetch(m, slot):
+def fetch(m: Memory, slot: int) -> int:
     """Fetch what is to be compared of every candidate that is still remembered; how many."""
     job, codes, length, fields = m.unfinished[slot], m.codes[slot], len(m.finished), m.numbers[KNOWN_FIELDS]
     oldest = max(m.numbers[TOTAL] - length, 0)
@@ -72,7 +74,7 @@ def fetch(m, slot):
 
 
 @inlined
-def compare(m, slot, n):
+def compare(m: Memory, slot: int, n: int) -> None:
     """Turn what was fetched into differences."""
     job = m.unfinished[slot]
     asked, log_limit, log_procs = job.asked, job.log_limit, job.log_procs
@@ -96,7 +98,7 @@ def compare(m, slot, n):
 
 
 @inlined
-def add_scaled(m, n, log_limit):
+def add_scaled(m: Memory, n: int, log_limit: float) -> int:
     """After the n candidates those with another limit once more, their run times scaled by the ratio; how many."""
     which, ratio, seconds, log_seconds, signed = (
         m.order[0], m.difference[LIMIT_RATIO], m.candidate[0], m.candidate[1], m.candidate[3]
@@ -118,7 +120,7 @@ def add_scaled(m, n, log_limit):
 
 
 @kernel
-def weigh(m, user, n):
+def weigh(m: Memory, user: int, n: int) -> float:
     """Weights of the n candidates, summing to one; the logarithm of what they were divided by."""
     terms = OWN + m.numbers[KNOWN_FIELDS]
     w, theta = m.candidate[2], m.sums[0]
@@ -144,12 +146,14 @@ def weigh(m, user, n):
 
 
 @kernel
-def likeness(m, slot, other):
+def likeness(m: Memory, slot: int, other: int) -> float:
     """theta . d between an unfinished job and a running one: both are the user's own, newest, of no age."""
     user = m.unfinished[slot].user
     job, theirs, theta, own = m.unfinished[slot], m.unfinished[other], m.theta[0], m.offset[user, 0]
     ratio, differs = apart(job.log_limit, theirs.log_limit)
-    exponent = (theta[LIMIT_RATIO] + own[LIMIT_RATIO]) * ratio + (theta[LIMIT_DIFFERS] + own[LIMIT_DIFFERS]) * differs
+    exponent: float = (theta[LIMIT_RATIO] + own[LIMIT_RATIO]) * ratio + (
+        theta[LIMIT_DIFFERS] + own[LIMIT_DIFFERS]
+    ) * differs
     ratio, differs = apart(job.log_procs, theirs.log_procs)
     exponent += (theta[PROCS_RATIO] + own[PROCS_RATIO]) * ratio + (theta[PROCS_DIFFER] + own[PROCS_DIFFER]) * differs
     exponent += (theta[APART] + own[APART]) * math.log(1.0 + abs(job.asked - theirs.asked) / 60.0)

@@ -21,7 +21,7 @@ BIAS = 1023
 
 
 @inlined
-def exponential(x):
+def exponential(x: float) -> float:
     """e to the power of x for x up to 700, within 1e-14 of it; below -700 what it is there, which is next to nothing.
 
     x = k log 2 + r with |r| <= log(2) / 2, then Taylor's series of e^r to the eleventh power, then k to the exponent.
@@ -38,7 +38,7 @@ def exponential(x):
 
 
 @inlined
-def logarithm_from_one(x):
+def logarithm_from_one(x: float) -> float:
     """log x for finite x of at least 1, within 1e-15 of it.
 
     x = 2^k m with m between the roots of 1/2 and 2; log m = 2 atanh(s), s = (m - 1) / (m + 1), by its odd powers with

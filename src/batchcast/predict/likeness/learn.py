@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from ...compiled import inlined, kernel
 from .compare import gather, weigh
-from .memory import KNOWN_FIELDS, OWN
+from .memory import KNOWN_FIELDS, OWN, Memory, Options
 from .ordered import sort
 
 FARTHEST = 10.0  # limits: runs beyond are as wrong as that
@@ -15,7 +17,7 @@ NO_LIMIT = 1e5  # seconds that count as one limit where none is known
 
 
 @inlined
-def scored(m, o, n, limit, run):
+def scored(m: Memory, o: Options, n: int, limit: float, run: float) -> float:
     """Write where candidates stand on the axis of the score, shares of the limit or log seconds; where `run` does."""
     seconds, log_seconds, t = m.candidate[0], m.candidate[1], m.candidate[3]
     if not o.relative:
@@ -29,7 +31,7 @@ def scored(m, o, n, limit, run):
 
 
 @kernel
-def learn(m, o, slot, run):
+def learn(m: Memory, o: Options, slot: int, run: float) -> float:
     """Move theta, and the user's offset, one step against the gradient; the CRPS (NaN without two candidates).
 
     For weights w on sorted values t, CRPS = sum_j w_j |t_j - y| - 1/2 sum_jk w_j w_k |t_j - t_k| (Gneiting & Raftery
@@ -47,7 +49,7 @@ def learn(m, o, slot, run):
 
 
 @inlined
-def slopes(m, o, n, run, limit):
+def slopes(m: Memory, o: Options, n: int, run: float, limit: float) -> float:
     """Write the derivative of the CRPS in each weight; the CRPS."""
     w, g, order = m.candidate[2], m.candidate[3], m.order[0]
     y = scored(m, o, n, limit, run)
@@ -65,7 +67,7 @@ def slopes(m, o, n, run, limit):
 
 
 @inlined
-def step(m, o, user, n):
+def step(m: Memory, o: Options, user: int, n: int) -> None:
     """AdaGrad (Duchi, Hazan & Singer 2011) on theta and on the user's offset, which shrinks a little each time."""
     w, g, theta, own, slope = m.candidate[2], m.candidate[3], m.theta, m.offset[user], m.sums[1]
     terms, mean = OWN + m.numbers[KNOWN_FIELDS], dot(w, g, n)
@@ -81,7 +83,7 @@ def step(m, o, user, n):
 
 
 @inlined
-def dot(a, b, n):
+def dot(a: np.ndarray, b: np.ndarray, n: int) -> float:
     """Sum of a[j] * b[j], j < n, in eight sums that do not wait for each other."""
     whole = n - n % 8
     s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0

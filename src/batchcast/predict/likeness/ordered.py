@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from ...compiled import inlined, kernel
 from .compare import likeness
-from .memory import BINS
+from .memory import BINS, Memory, Options
 
 
 @kernel
-def sort(m, slot, n):
+def sort(m: Memory, slot: int, n: int) -> None:
     """The n candidates in ascending order of log seconds; as they were sorted for this job before, if none is gone."""
     order, kept = m.order[0], m.sorted[slot]
     if m.unfinished[slot].sorted == n:
@@ -25,7 +27,7 @@ def sort(m, slot, n):
 
 
 @inlined
-def into_bins(m, n):
+def into_bins(m: Memory, n: int) -> None:
     """Counted into bins between the least and the largest."""
     value, order, bin_of, bins = m.candidate[1], m.order[0], m.order[1], m.bins
     least, most = math.inf, -math.inf
@@ -48,7 +50,7 @@ def into_bins(m, n):
 
 
 @inlined
-def insert(value, order, n):
+def insert(value: np.ndarray, order: np.ndarray, n: int) -> None:
     """Insertion sort of what is nearly sorted."""
     for a in range(1, n):
         j = order[a]
@@ -60,7 +62,7 @@ def insert(value, order, n):
 
 
 @kernel
-def censor(m, o, slot, itself, now, n, log_sum):
+def censor(m: Memory, o: Options, slot: int, itself: int, now: float, n: int, log_sum: float) -> None:
     """Let the user's running jobs move weight from the candidates they have outlived to longer ones.
 
     Efron 1967: a censored observation's mass goes to the right of where it was censored, in proportion to what stands
@@ -77,7 +79,7 @@ def censor(m, o, slot, itself, now, n, log_sum):
 
 
 @inlined
-def outlived(m, n, reached, mass):
+def outlived(m: Memory, n: int, reached: float, mass: float) -> None:
     """Move weight from the candidates up to `reached` log seconds to the longer ones, for an observation of `mass`."""
     value, w = m.candidate[1], m.candidate[2]
     below = weight_up_to(value, w, n, reached)
@@ -90,7 +92,7 @@ def outlived(m, n, reached, mass):
 
 
 @inlined
-def weight_up_to(value, w, n, reached):
+def weight_up_to(value: np.ndarray, w: np.ndarray, n: int, reached: float) -> float:
     """Sum of the weights of values up to `reached`, in four sums that do not wait for each other."""
     whole = n - n % 4
     s0 = s1 = s2 = s3 = 0.0
@@ -105,7 +107,7 @@ def weight_up_to(value, w, n, reached):
 
 
 @inlined
-def quantiles(m, n, levels, out):
+def quantiles(m: Memory, n: int, levels: np.ndarray, out: np.ndarray) -> None:
     """`quantile` at ascending levels, in one pass."""
     below, a = 0.0, -1
     for k in range(len(levels)):
@@ -116,18 +118,20 @@ def quantiles(m, n, levels, out):
 
 
 @inlined
-def quantile(m, n, level):
+def quantile(m: Memory, n: int, level: float) -> float:
     """The smallest candidate with at least `level` of the weight at or below it."""
-    below = 0.0
+    below, last = 0.0, n - 1
     for a in range(n):
         below += m.candidate[2, m.order[0, a]]
         if below >= level - 1e-12:
-            return m.candidate[0, m.order[0, a]]
-    return m.candidate[0, m.order[0, n - 1]]
+            last = a
+            break
+    seconds: float = m.candidate[0, m.order[0, last]]
+    return seconds
 
 
 @kernel
-def quantile_left(m, n, elapsed, level):
+def quantile_left(m: Memory, n: int, elapsed: float, level: float) -> float:
     """The same among the candidates longer than `elapsed`; NaN where there is none."""
     left = 0.0
     for j in range(n):
@@ -135,7 +139,8 @@ def quantile_left(m, n, elapsed, level):
             left += m.candidate[2, j]
     if left <= 0.0:
         return math.nan
-    below, last = 0.0, math.nan
+    below = 0.0
+    last: float = math.nan
     for a in range(n):
         j = m.order[0, a]
         if m.candidate[0, j] > elapsed:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from ...compiled import inlined, kernel
 from ...events.event import END, START, SUBMIT, WITHDRAW
 from .compare import gather, weigh
@@ -19,6 +21,8 @@ from .memory import (
     OWN,
     PROCS_DIFFER,
     TOTAL,
+    Memory,
+    Options,
 )
 from .ordered import censor, quantile, quantile_left, quantiles, sort
 
@@ -26,13 +30,13 @@ ABSURD = 1e15  # seconds, processors: beyond is unknown
 
 
 @inlined
-def logarithm(value):
+def logarithm(value: float) -> float:
     """log of a limit or of processors; NaN where it is unknown or absurd."""
     return math.log(value) if 0.0 < value < ABSURD else math.nan
 
 
 @kernel
-def note(m, slot, numbers, codes):
+def note(m: Memory, slot: int, numbers: np.ndarray, codes: np.ndarray) -> None:
     """Write a job into a slot as it asks now: numbers (instant, limit, processors), codes (user, classes, fields).
 
     Fields that no job before knew are left out: every candidate would differ in them.
@@ -54,14 +58,14 @@ def note(m, slot, numbers, codes):
 
 
 @kernel
-def submitted(m, slot, numbers, codes):
+def submitted(m: Memory, slot: int, numbers: np.ndarray, codes: np.ndarray) -> None:
     """A job entered the queue: note it, and the fields it is the first to know."""
     note(m, slot, numbers, codes)
     met(m, slot, codes)
 
 
 @kernel
-def met(m, slot, codes):
+def met(m: Memory, slot: int, codes: np.ndarray) -> None:
     """Take up the fields that a noted job is the first to know."""
     for f in range(len(m.place)):
         if m.place[f] < 0 and codes[1 + CLASSES + f] != 0:
@@ -72,7 +76,7 @@ def met(m, slot, codes):
 
 
 @kernel
-def answer(m, o, slot, itself, now, levels, out):
+def answer(m: Memory, o: Options, slot: int, itself: int, now: float, levels: np.ndarray, out: np.ndarray) -> int:
     """Quantiles at `levels` (ascending) for a noted job into `out`, its median before them, what it rests on after.
 
     How many candidates it has. What it rests on: the weight of the user's own candidates, of those with this limit,
@@ -92,7 +96,7 @@ def answer(m, o, slot, itself, now, levels, out):
 
 
 @kernel
-def weighted(m, o, slot, itself, now):
+def weighted(m: Memory, o: Options, slot: int, itself: int, now: float) -> int:
     """The candidates of a noted job with their weights, running jobs heard, in order; how many."""
     n = gather(m, o, slot)
     if n > 0:
@@ -104,14 +108,14 @@ def weighted(m, o, slot, itself, now):
 
 
 @kernel
-def forecast(m, o, slot, now, otherwise):
+def forecast(m: Memory, o: Options, slot: int, now: float, otherwise: float) -> float:
     """The median alone for a job noted as it is submitted, `otherwise` without a candidate."""
     n = weighted(m, o, slot, NOBODY, now)
     return within(quantile(m, n, 0.5), m.unfinished[slot].limit) if n > 0 else otherwise
 
 
 @inlined
-def rests_on(m, n, shares):
+def rests_on(m: Memory, n: int, shares: np.ndarray) -> None:
     """Weights of the user's own candidates: all, with this limit, of this size, with both; the effective number."""
     shares[:] = 0.0
     squares = 0.0
@@ -129,13 +133,13 @@ def rests_on(m, n, shares):
 
 
 @inlined
-def within(seconds, limit):
+def within(seconds: float, limit: float) -> float:
     """Not above the limit where one is known, not below a second."""
     return max(min(seconds, limit), 1.0) if limit == limit else max(seconds, 1.0)
 
 
 @kernel
-def revised(m, o, slot, itself, now, elapsed):
+def revised(m: Memory, o: Options, slot: int, itself: int, now: float, elapsed: float) -> float:
     """A new plan for a noted job that has run `elapsed` seconds: the median of what is longer, kept inside the limit.
 
     Where every candidate was outlived: the limit, or twice as long where that is unknown or passed.
@@ -148,7 +152,7 @@ def revised(m, o, slot, itself, now, elapsed):
 
 
 @kernel
-def started(m, slot, now):
+def started(m: Memory, slot: int, now: float) -> None:
     """A job began to run: it leads its user's running jobs."""
     job = m.unfinished[slot]
     job.start, job.previous, job.next = now, NOBODY, m.running[job.user]
@@ -158,7 +162,7 @@ def started(m, slot, now):
 
 
 @kernel
-def stopped(m, slot):
+def stopped(m: Memory, slot: int) -> None:
     """A job runs no longer: take it out of its user's running jobs."""
     job = m.unfinished[slot]
     if job.start != job.start:
@@ -174,7 +178,7 @@ def stopped(m, slot):
 
 
 @kernel
-def ended(m, o, slot, now, run, teach):
+def ended(m: Memory, o: Options, slot: int, now: float, run: float, teach: bool) -> float:
     """A job ended: learn from the answer it would be given now (if `teach`), then remember it; the CRPS."""
     run = max(run, 1.0)
     crps = learn(m, o, slot, run) if teach and o.step > 0.0 else math.nan
@@ -196,7 +200,18 @@ def ended(m, o, slot, now, run, teach):
 
 
 @kernel
-def follow(m, o, events, jobs, run, ask, levels, free, slot_of, out):
+def follow(
+    m: Memory,
+    o: Options,
+    events: tuple[np.ndarray, np.ndarray, np.ndarray],
+    jobs: tuple[np.ndarray, np.ndarray],
+    run: np.ndarray,
+    ask: np.ndarray,
+    levels: np.ndarray,
+    free: np.ndarray,
+    slot_of: np.ndarray,
+    out: np.ndarray,
+) -> None:
     """A whole log: every event of `events` (time, kind, row), answers into the rows of `out` that `ask` marks.
 
     `jobs` holds numbers and codes as `note` takes them, `free` the free slots as a stack, `slot_of` a place a row.

@@ -156,7 +156,7 @@ class KnnGa:
         trial = self.trial()
         if not len(trial.actual):
             return
-        found = minimise(
+        search = minimise(
             GENES,
             lambda genome: trial.score(Parameters.of(genome), self.pu_weight)[0],
             np.random.default_rng((self.seed, batch)),
@@ -164,8 +164,8 @@ class KnnGa:
             generations=self.generations,
             start=self.last_population if self.warm_start else None,
         )
-        self.last_population = found.population
-        self.parameters = Parameters.of(found.best)
+        self.last_population = search.population
+        self.parameters = Parameters.of(search.best)
         _, mae, pu = trial.score(self.parameters, self.pu_weight)
         self.trained.append(
             {
@@ -177,11 +177,11 @@ class KnnGa:
                 "k": self.parameters.k,
                 "alpha": self.parameters.alpha,
                 "beta": self.parameters.beta,
-                "fitness": found.fitness,
+                "fitness": search.fitness,
                 "training_jobs": len(trial.done),
                 "training_mae_s": mae,
                 "training_underestimate_rate": pu,
-                "evaluations": found.evaluations,
+                "evaluations": search.evaluations,
             }
         )
 

@@ -191,23 +191,23 @@ class MinhWolters:
             mean, std = grouped_estimates(*fixed, np.array(chosen.weights), chosen.template, chosen.n, chosen.k)
             return score(mean, std, limit, actual, chosen.alpha, chosen.beta, self.pu_weight)
 
-        found = minimise(
+        search = minimise(
             GENES,
             lambda genome: tried(genome)[0],
             np.random.default_rng((self.seed, self.batch, len(side))),
             population=self.population,
             generations=self.generations,
         )
-        chosen, (_, mae, pu) = Weighted.of(found.best), tried(found.best)
+        chosen, (_, mae, pu) = Weighted.of(search.best), tried(search.best)
         template = "+".join(name for field, name in enumerate(NOMINALS) if (chosen.template >> field) & 1)
         self.trained.append(
             {
                 "now": now, "batch": self.batch, "first_job": self.batches.training(self.batch)[1], "side": side,
                 "template": template or "(empty)",
                 **{f"weight_{name}": weight for name, weight in zip(ATTRIBUTES, chosen.weights)},
-                "n": chosen.n, "k": chosen.k, "alpha": chosen.alpha, "beta": chosen.beta, "fitness": found.fitness,
+                "n": chosen.n, "k": chosen.k, "alpha": chosen.alpha, "beta": chosen.beta, "fitness": search.fitness,
                 "training_jobs": len(rows), "training_mae_s": mae, "training_underestimate_rate": pu,
-                "evaluations": found.evaluations,
+                "evaluations": search.evaluations,
             }
         )  # fmt: skip
         return chosen

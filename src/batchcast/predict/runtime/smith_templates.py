@@ -109,12 +109,12 @@ class SmithTemplates:
             template = UNIVERSE[number]
             scale = limit if template.relative else 1.0
             amount = run / store.finished["values"][:, 0] if template.relative else run
-            found = members(store.finished["codes"], codes, template.fields, amount)
-            mean, variance = welford(found)
-            interval = float(self._interval(np.array(float(len(found))), np.array(variance))) * scale
+            values = members(store.finished["codes"], codes, template.fields, amount)
+            mean, variance = welford(values)
+            interval = float(self._interval(np.array(float(len(values))), np.array(variance))) * scale
             if interval < least:
-                least, value, used = interval, mean * scale, found * scale
-                basis, grounds = f"category {template} of {len(found)}", Grounds.CLASS
+                least, value, used = interval, mean * scale, values * scale
+                basis, grounds = f"category {template} of {len(values)}", Grounds.CLASS
         if not len(run):
             return Prediction(max(fallback, 1.0), basis="limit: no history", grounds=Grounds.LIMIT)
         point = at_least_a_second(float(value if least < np.inf else run.mean()), limit)
@@ -138,17 +138,17 @@ class SmithTemplates:
         actual, limit = training["run"], np.nan_to_num(training["limit"], nan=np.inf)
 
         def mean_error(genome: np.ndarray) -> float:
-            told = smallest_interval(np.array(_set(genome), dtype=np.int64), estimate, interval, fallback)
-            return float(np.abs(np.maximum(np.minimum(told, limit), 1.0) - actual).mean())
+            estimates = smallest_interval(np.array(_set(genome), dtype=np.int64), estimate, interval, fallback)
+            return float(np.abs(np.maximum(np.minimum(estimates, limit), 1.0) - actual).mean())
 
-        found = minimise(
+        search = minimise(
             GENES,
             mean_error,
             np.random.default_rng((self.seed, batch)),
             population=self.population,
             generations=self.generations,
         )
-        self.chosen = _set(found.best)
+        self.chosen = _set(search.best)
         self.trained.append(
             {
                 "now": now,
@@ -156,8 +156,8 @@ class SmithTemplates:
                 "first_job": self.batches.training(batch)[1],
                 "templates": " ".join(str(UNIVERSE[number]) for number in self.chosen) or "(none)",
                 "training_jobs": len(actual),
-                "training_mae_s": found.fitness,
-                "evaluations": found.evaluations,
+                "training_mae_s": search.fitness,
+                "evaluations": search.evaluations,
             }
         )
 

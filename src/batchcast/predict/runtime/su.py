@@ -246,10 +246,10 @@ class Su:
                 if len(near):
                     estimate[at] = self._regress(near, query)
                     fits += 1
-            told = ~np.isnan(estimate)
-            for alpha in ALPHAS if told.any() else ():
-                capped = alpha * estimate[told]
-                value = score(capped, 0.0 * capped, limit[told], actual[told], 0.0, 1.0, self.pu_weight)[0]
+            answered = ~np.isnan(estimate)
+            for alpha in ALPHAS if answered.any() else ():
+                capped = alpha * estimate[answered]
+                value = score(capped, 0.0 * capped, limit[answered], actual[answered], 0.0, 1.0, self.pu_weight)[0]
                 best = min(best, (value, k, alpha))
         _, self.k, self.alpha = best
         return fits

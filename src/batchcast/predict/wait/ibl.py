@@ -14,8 +14,9 @@ from ...job import JobRequest
 from ...records import enlarged
 from ...table import Trace
 from ..protocol import Grounds, Prediction, at_least_a_second
-from . import ibl_kernel as kernel
+from . import ibl_attributes, ibl_nearest
 from .groups import guess
+from .ibl_attributes import Attributes
 
 NAME_COLUMNS = ("user_id", "group_id", "app_id", "queue_id")
 NUMBER_WEIGHTS = (1.0, 0.25, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 1.0, 0.25, 0.25, 0.25, 0.01)
@@ -31,7 +32,7 @@ class Ibl:
     Source: Li, Chen, Tao, Groep & Wolters, "Improving a local learning technique for queue wait time predictions",
     CCGrid 2006, as used by Kumar & Vadhiyar 2012: a heterogeneous Euclidean-overlap distance over attributes of the
     job (processors, limit, user, group, executable, queue) and of the state at its submission. Departures: numeric
-    attributes on log2 scales instead of divided by their range; further state attributes (`ibl_kernel.NUMBERS`: the
+    attributes on log2 scales instead of divided by their range; further state attributes (`ibl_attributes.NUMBERS`: the
     user's queued and running jobs and last wait, the mean wait so far of the queue, through which jobs still queued
     speak although their waits are not known, what may go first, the date); the answer is the weighted median. After
     `train` submissions the weights and k are searched once, coordinate by coordinate, on those jobs alone
@@ -72,9 +73,9 @@ class Ibl:
         self.tuned: tuple[np.ndarray, np.ndarray, int] | None = None
         self.loss = float("nan")
         self.cancelled: Cancelled = cancelled
-        self.attributes = kernel.blank_attributes(1024)
+        self.attributes = ibl_attributes.blank_attributes(1024)
         self.last_wait = np.zeros(64)
-        self.instances = kernel.blank_instances(window)
+        self.instances = ibl_nearest.blank_instances(window)
         self.noted = 0
         self.wait = np.zeros(0)
         self.learned: list[int] = []
@@ -90,13 +91,13 @@ class Ibl:
         if self.instances.used[0] == 0:
             point, basis = guess(job, at, 0.0)
             return Prediction(point, (self.level,), (point,), basis, Grounds.NO_HISTORY)
-        numbers = np.empty(len(kernel.NUMBERS), np.float32)
+        numbers = np.empty(len(ibl_attributes.NUMBERS), np.float32)
         codes = [at.code(name, getattr(job, name)) for name in NAME_COLUMNS]
         self._describe(at.columns(), codes[0], at.now, clean_request(job), False, numbers)
         names = np.array(codes, np.int32)
         weights = self.tuned or self.weights
         arguments = (self.instances, numbers, names, *weights, self.literal, self.wide, self.level, *self.room)
-        point, bound = kernel.answer(*arguments)
+        point, bound = ibl_nearest.answer(*arguments)
         basis = basis_of(weights[2], self.tuned)
         return Prediction(at_least_a_second(point), (self.level,), (at_least_a_second(bound),), basis, Grounds.CLASS)
 
@@ -110,8 +111,8 @@ class Ibl:
         wait = at.taught(event, self.cancelled)
         if wait is not None:
             i = at.entry(event)
-            self.last_wait[columns.jobs["user"][i]] = kernel.scale(wait)
-            kernel.push(self.instances, self.attributes.numbers[:, i], self.attributes.names[:, i], wait)
+            self.last_wait[columns.jobs["user"][i]] = ibl_attributes.scale(wait)
+            ibl_nearest.push(self.instances, self.attributes.numbers[:, i], self.attributes.names[:, i], wait)
             if self.tuned is None:
                 self.learned.append(i)
                 self.wait[i] = wait
@@ -120,7 +121,7 @@ class Ibl:
         """The search, once: on the first `train` submissions, those of them whose wait is known by now."""
         n = len(self.known)
         if self.tuned is None and self.search and n >= self.train:
-            part = kernel.Attributes(*(a[:, :n] for a in self.attributes))
+            part = Attributes(*(a[:, :n] for a in self.attributes))
             self._search(part, self.wait[:n], np.array(self.learned, np.int64), np.array(self.known))
 
     def _note(self, columns: Columns) -> None:
@@ -129,7 +130,7 @@ class Ibl:
         job = columns.jobs[i]
         self.noted += 1
         if i >= self.attributes.numbers.shape[1]:
-            self.attributes = kernel.Attributes(*(widened(a, 2 * i) for a in self.attributes))
+            self.attributes = Attributes(*(widened(a, 2 * i) for a in self.attributes))
         in_queue = i == int(columns.record["entries"][0]) - 1
         codes = [int(job[NAMES[name]]) for name in NAME_COLUMNS]
         lengths = float(job["procs"]), float(job["limit"])
@@ -146,16 +147,16 @@ class Ibl:
         if user >= len(self.last_wait):
             self.last_wait = enlarged(self.last_wait, 2 * user)
         last_wait = float(self.last_wait[user]) if user >= 0 else 0.0
-        kernel.describe_now(columns.record, user, last_wait, now, *lengths, in_queue, into)
+        ibl_attributes.describe_now(columns.record, user, last_wait, now, *lengths, in_queue, into)
 
-    def _search(self, part: kernel.Attributes, wait: np.ndarray, learned: np.ndarray, known: np.ndarray) -> None:
+    def _search(self, part: Attributes, wait: np.ndarray, learned: np.ndarray, known: np.ndarray) -> None:
         known, learned = known[: self.train], learned[learned < self.train]
-        part = kernel.Attributes(*(np.ascontiguousarray(a[:, : self.train]) for a in part))
+        part = Attributes(*(np.ascontiguousarray(a[:, : self.train]) for a in part))
         queries = np.zeros(len(known), bool)
         queries[self.train // 5 :: 8] = True
         queries[: len(known)] &= np.isin(np.arange(len(known)), learned) & (known > 0)
         if queries.any():
-            self.tuned, self.loss = kernel.search_weights(
+            self.tuned, self.loss = ibl_nearest.search_weights(
                 *(
                     part,
                     np.asarray(wait[: len(known)], float),
@@ -188,9 +189,9 @@ class Ibl:
         attributes, wait, learned, known = self._collected(trace, protocol, procs, total)
         points, bounds = np.full(len(trace), np.nan), np.full(len(trace), np.nan)
         tuned = self.tuned or self.weights
-        kernel.answer_log(
+        ibl_nearest.answer_log(
             *(attributes, wait, learned, known, asked, self.train, self.weights, tuned, self.literal),
-            *(kernel.blank_instances(self.window), self.level, self.wide, points, bounds),
+            *(ibl_nearest.blank_instances(self.window), self.level, self.wide, points, bounds),
         )
         points, bounds = np.maximum(points, 1.0), np.maximum(bounds, 1.0)
         basis = [basis_of(self.weights[2], None)] * len(trace)
@@ -209,18 +210,18 @@ class Ibl:
 
     def _collected(
         self, trace: Trace, protocol: str, procs: str, total: float | None
-    ) -> tuple[kernel.Attributes, np.ndarray, np.ndarray, np.ndarray]:
+    ) -> tuple[Attributes, np.ndarray, np.ndarray, np.ndarray]:
         """Attributes, waits, the order of learning, and how many were learned at each submission."""
         n = len(trace)
         requests, codes = requests_of(trace, procs)
-        attributes = kernel.blank_attributes(n)
+        attributes = ibl_attributes.blank_attributes(n)
         for row, name in enumerate(NAME_COLUMNS):
             attributes.names[row] = requests[NAMES[name]]
         state = Columns(trace.info.max_procs if total is None else total, n)
         users = len(codes["user_id"]) + 1
         state.make_room(n, users)
         learned, known = np.zeros(n, np.int64), np.zeros(n, np.int64)
-        count = kernel.collect_log(
+        count = ibl_attributes.collect_log(
             *(state.record, requests, told_events(trace, timeline(trace, protocol)), self.cancelled == "count"),
             *(np.zeros(users), attributes.numbers, learned, known),
         )

@@ -174,8 +174,8 @@ class PQStar:
         state.make_room(n, len(codes["user_id"]) + 1)
         histories = memory.Histories(self.rules, n + 1, cells.shape[1] + 1, len(classes) + 1)
         asked = np.ones(n, bool) if ask is None else ask
-        told = told_events(trace, timeline(trace, protocol))
-        records = (state.record, histories.record, requests, told)
+        table = told_events(trace, timeline(trace, protocol))
+        records = (state.record, histories.record, requests, table)
         return kernel.replay_log(*records, cell.reshape(-1), klass.reshape(-1), asked)
 
 

@@ -126,7 +126,7 @@ def count_large(s: Record, m: Record) -> int:
 @kernel
 def has_taught(m: Record, job: Record) -> bool:
     """Whether a job's wait is known and counts as evidence."""
-    return job.lesson == STARTED or (job.lesson == LEFT and m.left_teach != 0)
+    return bool(job.lesson == STARTED or (job.lesson == LEFT and m.left_teach != 0))
 
 
 @kernel
@@ -172,10 +172,8 @@ def look_at_queue(
 def near_boundary(m: Record, large_now: int) -> int:
     """The first job of the near history: the run of submissions that saw as many large running jobs as now."""
     seen, n = seen_of(m), m.noted
-    if n > 0 and seen[n - 1].large == large_now:
-        boundary: int = seen[n - 1].boundary
-        return boundary
-    return n
+    boundary: int = seen[n - 1].boundary if n > 0 and seen[n - 1].large == large_now else n
+    return boundary
 
 
 @kernel

@@ -71,14 +71,14 @@ class Group:
         self.misses = 0
         self.sums = self.squares = self.products = 0.0
 
-    def learn(self, it: Learned, keep: int = 0, *, marks: bool = False) -> None:
+    def learn(self, entry: Learned, keep: int = 0, *, marks: bool = False) -> None:
         """Append a wait, forgetting the oldest beyond `keep` (0: none)."""
         if self.recent:
-            self.products += it.x * self.recent[-1].x
-        self.sums += it.x
-        self.squares += it.x * it.x
-        self.recent.append(it)
-        insort(self.ordered, it.wait)
+            self.products += entry.x * self.recent[-1].x
+        self.sums += entry.x
+        self.squares += entry.x * entry.x
+        self.recent.append(entry)
+        insort(self.ordered, entry.wait)
         if 0 < keep < len(self.recent):
             self._drop_oldest(marks)
 
@@ -191,19 +191,19 @@ class Qbets:
             return
         issued = self.issued.pop(job.row, math.inf)
         if wait is not None:
-            it = Learned(self._place(job), wait)
-            self.learned.append(it)
-            self._learn(self.groups[self._cluster(it.place)], it, issued)
-            self._learn(self.everyone, it, issued)
+            entry = Learned(self._place(job), wait)
+            self.learned.append(entry)
+            self._learn(self.groups[self._cluster(entry.place)], entry, issued)
+            self._learn(self.everyone, entry, issued)
 
     def refit(self, now: float) -> None:
         """Cluster the latest shapes anew and refill each cluster's history with what no change point has cut off."""
         self.centers = cluster_shapes(np.array(self.places), self.clusters).tolist()
         self.groups = [Group() for _ in self.centers]
         self.queued.regroup(lambda job: self._cluster(self._place(job)))
-        self.learned = deque((it for it in self.learned if it.kept), maxlen=self.keep or None)
-        for it in self.learned:
-            self.groups[self._cluster(it.place)].learn(it, self.keep)
+        self.learned = deque((entry for entry in self.learned if entry.kept), maxlen=self.keep or None)
+        for entry in self.learned:
+            self.groups[self._cluster(entry.place)].learn(entry, self.keep)
 
     def _place(self, job: JobRequest) -> tuple[float, ...]:
         procs, limit = shape(job)
@@ -232,10 +232,10 @@ class Qbets:
     def _members(self, group: Group) -> list[int]:
         return [k for k, g in enumerate(self.groups) if g is group or group is self.everyone]
 
-    def _learn(self, group: Group, it: Learned, issued: float) -> None:
+    def _learn(self, group: Group, entry: Learned, issued: float) -> None:
         marks = group is not self.everyone
-        group.misses = group.misses + 1 if it.wait > issued else 0
-        group.learn(it, self.keep, marks=marks)
+        group.misses = group.misses + 1 if entry.wait > issued else 0
+        group.learn(entry, self.keep, marks=marks)
         suspect = group.misses >= RUNS[0] and len(group.recent) > self.need
         if suspect and group.misses >= RUNS[round(group.autocorrelation() * 10)]:
             group.trim(self.need, marks=marks)

@@ -122,7 +122,7 @@ def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
         ),
         reserved=_whole([_mask(r.nodes, names, width) for r in machine.reservations], len(machine.reservations), width),
     )
-    found = {
+    index = {
         "node": names,
         "feature": bits,
         "gres": kinds,
@@ -133,11 +133,11 @@ def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
         "assoc": places,
         "reservation": {r.name: k for k, r in enumerate(machine.reservations)},
     }
-    return site, found
+    return site, index
 
 
 def make_jobs(
-    found: Mapping[str, Any], requests: Sequence[NodeRequest], fixed: Mapping[int, Any] | None = None
+    index: Mapping[str, Any], requests: Sequence[NodeRequest], fixed: Mapping[int, Any] | None = None
 ) -> Jobs:
     """Requests in order of submission as arrays; `fixed` gives (start, partition, ((node, processors), ...)) by place.
 
@@ -146,7 +146,7 @@ def make_jobs(
     fixed = fixed or {}
     row = np.zeros(len(requests) + 1, JOB_RECORD)
     for k, r in enumerate(requests):
-        for name, value in _row(r, found).items():
+        for name, value in _row(r, index).items():
             row[k][name] = value
     takes: list[Any] = [fixed.get(k, (FAR, 0, ())) for k in range(len(requests))]
     by_key: dict[str, list[int]] = {}
@@ -163,7 +163,7 @@ def make_jobs(
     return Jobs(
         row,
         _whole(
-            [[_amount(r.gres, kind) for kind in found["gres"]] for r in requests], len(requests), len(found["gres"])
+            [[_amount(r.gres, kind) for kind in index["gres"]] for r in requests], len(requests), len(index["gres"])
         ),
         needs,
         kinds,
@@ -285,14 +285,14 @@ def _events(row: np.ndarray, down: Sequence[tuple[int, float, float]], first: fl
     return sorted(events)
 
 
-def _row(r: NodeRequest, found: Mapping[str, Any]) -> dict[str, float]:
-    wanted = [found["partition"].get(p, NONE) for p in r.partitions]
+def _row(r: NodeRequest, index: Mapping[str, Any]) -> dict[str, float]:
+    wanted = [index["partition"].get(p, NONE) for p in r.partitions]
     if NONE in wanted:
-        raise UsageError(f"job {r.key}: no partition {r.partitions} on this machine ({', '.join(found['partition'])})")
-    missing = [w for w in (*r.features, *r.gres) if w not in found["feature"]]
+        raise UsageError(f"job {r.key}: no partition {r.partitions} on this machine ({', '.join(index['partition'])})")
+    missing = [w for w in (*r.features, *r.gres) if w not in index["feature"]]
     if missing:
         raise UsageError(f"job {r.key}: no node of this machine has {missing[0]!r}")
-    parts = sum(1 << p for p in set(wanted)) or found["default"]
+    parts = sum(1 << p for p in set(wanted)) or index["default"]
     return {
         "submit": r.submit,
         "run": r.run,
@@ -305,8 +305,8 @@ def _row(r: NodeRequest, found: Mapping[str, Any]) -> dict[str, float]:
         "cpus": r.cpus,
         "mem_node": float(_or(r.mem_per_node)),
         "mem_cpu": float(_or(r.mem_per_cpu)),
-        "features": sum(found["feature"][w] for w in {*r.features, *r.gres}),
-        "exclusive": int(r.exclusive or bool(parts & found["exclusive"])),
+        "features": sum(index["feature"][w] for w in {*r.features, *r.gres}),
+        "exclusive": int(r.exclusive or bool(parts & index["exclusive"])),
         "nice": r.nice,
         "begin": max(r.begin, -FAR),
         "release": min(max(r.release, -FAR), FAR),
@@ -314,10 +314,10 @@ def _row(r: NodeRequest, found: Mapping[str, Any]) -> dict[str, float]:
         "task": r.task,
         "throttle": r.throttle,
         "partitions": parts,
-        "qos": found["qos"].get(r.qos, 0),
-        "assoc": found["assoc"].get((r.account, r.user), NONE),
+        "qos": index["qos"].get(r.qos, 0),
+        "assoc": index["assoc"].get((r.account, r.user), NONE),
         "singleton": int(r.singleton),
-        "reservation": found["reservation"].get(r.reservation, NONE),
+        "reservation": index["reservation"].get(r.reservation, NONE),
         "fails": int(r.fails),
     }
 

@@ -228,6 +228,8 @@ def _with_waits(rng: np.random.Generator, trace: Trace, site: Site) -> Trace:
     waited[schedule.rows] = schedule.wait_time
     status = np.array(trace.nominal("status").decode(), dtype=object)
     status[leaves] = "cancelled"
-    made = {name: stays.column(name) for name in stays.names}
+    columns = {name: stays.column(name) for name in stays.names}
     alloc = np.where(leaves, np.nan, trace.number("alloc_procs"))
-    return Trace.from_arrays({**made, "wait_time": waited, "alloc_procs": alloc, "status": status.tolist()}, trace.info)
+    return Trace.from_arrays(
+        {**columns, "wait_time": waited, "alloc_procs": alloc, "status": status.tolist()}, trace.info
+    )

@@ -11,7 +11,7 @@ from batchcast.events.recorded import replay
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
 from batchcast.predict.registry import make
-from batchcast.predict.wait import ibl_kernel
+from batchcast.predict.wait import ibl_nearest
 from batchcast.predict.wait.ibl import Ibl
 from batchcast.predict.wait.log_uniform import LogUniform
 from batchcast.predict.wait.qbets import Group, Learned, Qbets, binomial_rank, shortest_history
@@ -137,12 +137,12 @@ def test_log_uniform_fits_a_log_uniform_queue():
 def test_nearest_as_by_sorting_everything(apart, newest, k):
     n = len(apart)
     newest %= n
-    ring = ibl_kernel.blank_instances(n)
+    ring = ibl_nearest.blank_instances(n)
     ring.used[:] = n, (newest + 1) % n
     near, room = np.zeros(64, np.int64), np.zeros(64, np.float32)
-    found = ibl_kernel.nearest(ring, np.array(apart, np.float32), k, near, room)
+    count = ibl_nearest.nearest(ring, np.array(apart, np.float32), k, near, room)
     order = [(newest - step) % n for step in range(n)]
-    assert near[:found].tolist() == naive.nearest(apart, order, k)
+    assert near[:count].tolist() == naive.nearest(apart, order, k)
 
 
 def test_ibl_answers_with_the_wait_of_the_same_kind_of_job():

@@ -17,13 +17,13 @@ from .schema import forecasts, jobs, meta
 from .statements import JOB, clock_jobs
 
 
-def untold(connection: Connection, cluster: str, until: float) -> list[LiveJob]:
+def untold_jobs(connection: Connection, cluster: str, until: float) -> list[LiveJob]:
     """The jobs that may have events at or before `until` to tell."""
     query = select(*JOB).where(jobs.c.cluster == cluster, jobs.c.told < TOLD_GONE, jobs.c.submit_time <= until)
     return [live_job(dict(row)) for row in connection.execute(query).mappings()]
 
 
-def told(connection: Connection, cluster: str, since: float = -math.inf) -> Iterator[LiveJob]:
+def told_jobs(connection: Connection, cluster: str, since: float = -math.inf) -> Iterator[LiveJob]:
     """Every job of which anything was told and that was not gone before `since`: what a restarted clock hears again."""
     query = clock_jobs().where(jobs.c.told > 0)
     values = {"cluster": cluster, "since": max(since, -1e300), "until": -1e300}

@@ -1,4 +1,4 @@
-"""The compiled half of `ibl`: attributes of a submission, the nearest instances, the search for weights."""
+"""The compiled half of `ibl` that answers: the nearest instances, their median or mean, the search for weights."""
 
 from __future__ import annotations
 
@@ -7,37 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ...compiled import allocating, kernel
-from ...compiled.arrays import Record
-from ...events.event import SUBMIT
-from ...events.kernel import free_procs, jobs_of, queue_of, tell, users_of
-from ...events.record import LEFT, NO_LIMIT
+from .ibl_attributes import Attributes, blank_attributes
 
-NUMBERS = (
-    "processors",
-    "limit",
-    "free processors",
-    "queue length",
-    "queued processors",
-    "queued work",
-    "running jobs",
-    "remaining work",
-    "mean wait so far of the queue",
-    "user's queued jobs",
-    "user's running jobs",
-    "user's last wait",
-    "queued processors asked for by smaller or shorter jobs",
-    "date",
-)
-NAMES = ("user", "group", "executable", "queue")
-DAY_S = 86400.0
 BLOCK = 2048
-
-
-class Attributes(NamedTuple):
-    """One column a job: numbers (attributes, jobs) float32 on log scales, names (attributes, jobs) int32."""
-
-    numbers: np.ndarray
-    names: np.ndarray
+Weights = tuple[np.ndarray, np.ndarray, int]
+"""Of the numbers, of the names, and how many neighbours."""
 
 
 class Instances(NamedTuple):
@@ -49,11 +23,6 @@ class Instances(NamedTuple):
     used: np.ndarray
 
 
-def blank_attributes(capacity: int) -> Attributes:
-    """Room for so many jobs."""
-    return Attributes(np.zeros((len(NUMBERS), capacity), np.float32), np.zeros((len(NAMES), capacity), np.int32))
-
-
 def blank_instances(window: int) -> Instances:
     """Room for the latest `window` learned jobs."""
     numbers, names = blank_attributes(window)
@@ -61,62 +30,7 @@ def blank_instances(window: int) -> Instances:
 
 
 @kernel
-def scale(value: float) -> float:
-    """log2(1 + value) of what is not negative."""
-    logarithm: float = np.log2(1.0 + max(value, 0.0))
-    return logarithm
-
-
-@allocating
-def describe(
-    s: Record, user: int, last_wait: float, now: float, procs: float, limit: float, in_queue: bool, into: np.ndarray
-) -> None:
-    """The numeric attributes of a job submitted now, `in_queue` already or not; `user` is its code, -1 never seen."""
-    jobs, queue = jobs_of(s), queue_of(s)
-    end = s.queue_end - 1 if in_queue else s.queue_end
-    waiting = end - s.queue_first
-    queued_procs = s.before_procs if in_queue else s.queued_procs
-    queued_work = s.before_work if in_queue else s.queued_work
-    submits = s.before_submits if in_queue else s.queued_submits
-    ahead = 0.0
-    for k in range(s.queue_first, end):
-        job = jobs[queue[k]]
-        if job.procs < procs or job.limit < limit:
-            ahead += job.procs
-    free = free_procs(s)
-    into[0] = scale(procs)
-    into[1] = scale(limit) if limit < NO_LIMIT else 0.0
-    into[2] = scale(free) if free == free else 0.0
-    into[3] = scale(waiting)
-    into[4] = scale(queued_procs)
-    into[5] = scale(queued_work)
-    into[6] = scale(s.running_end - s.running_first)
-    into[7] = scale(s.running_ends - now * s.running_procs)
-    into[8] = scale(now - submits / waiting) if waiting > 0 else 0.0
-    into[9] = scale(users_of(s)[user].queued - in_queue) if user >= 0 else 0.0
-    into[10] = scale(users_of(s)[user].running) if user >= 0 else 0.0
-    into[11] = last_wait
-    into[12] = scale(ahead)
-    into[13] = now / DAY_S
-
-
-@allocating
-def describe_now(
-    state: np.ndarray,
-    user: int,
-    last_wait: float,
-    now: float,
-    procs: float,
-    limit: float,
-    in_queue: bool,
-    into: np.ndarray,
-) -> None:
-    """`describe` for a clock that tells events one by one."""
-    describe(state[0], user, last_wait, now, procs, limit, in_queue, into)
-
-
-@kernel
-def push(instances, numbers, names, wait):
+def push(instances: Instances, numbers: np.ndarray, names: np.ndarray, wait: float) -> None:
     """The latest learned job takes the oldest one's place."""
     window = len(instances.wait)
     place = instances.used[1]
@@ -130,7 +44,14 @@ def push(instances, numbers, names, wait):
 
 
 @allocating
-def distances(instances, numbers, names, number_weights, name_weights, into):
+def distances(
+    instances: Instances,
+    numbers: np.ndarray,
+    names: np.ndarray,
+    number_weights: np.ndarray,
+    name_weights: np.ndarray,
+    into: np.ndarray,
+) -> None:
     """Squared heterogeneous Euclidean-overlap distances to every instance; an unknown name (0, -1) equals nothing."""
     size = instances.used[0]
     for low in range(0, size, BLOCK):  # a block of distances stays in the innermost cache over all attributes
@@ -152,13 +73,21 @@ def distances(instances, numbers, names, number_weights, name_weights, into):
 
 
 @kernel
-def unscaled(value):
+def unscaled(value: float) -> float:
     """What `scale` was given, to a sixteenth: compilers differ in the last bits of a power, an answer must not."""
-    return np.floor(np.exp2(np.float64(value)) * 16.0 + 0.5) / 16.0 - 1.0
+    given: float = np.floor(np.exp2(np.float64(value)) * 16.0 + 0.5) / 16.0 - 1.0
+    return given
 
 
 @allocating
-def distances_by_range(instances, numbers, names, number_weights, name_weights, into):
+def distances_by_range(
+    instances: Instances,
+    numbers: np.ndarray,
+    names: np.ndarray,
+    number_weights: np.ndarray,
+    name_weights: np.ndarray,
+    into: np.ndarray,
+) -> None:
     """The literal squared distance: numbers on their own scale over the range of the instances, names 0 or 1."""
     size = instances.used[0]
     into[:size] = np.float32(0.0)
@@ -178,31 +107,31 @@ def distances_by_range(instances, numbers, names, number_weights, name_weights, 
 
 
 @kernel
-def nearest(instances, apart, k, near, near_apart):
+def nearest(instances: Instances, apart: np.ndarray, k: int, near: np.ndarray, near_apart: np.ndarray) -> int:
     """The k nearest instances, nearest first, the later learned first among equals; returns how many."""
     size, last = instances.used[0], instances.used[1] - 1
-    found, limit = 0, np.float32(np.inf)
+    count, limit = 0, np.float32(np.inf)
     for stretch in range(2):  # the ring from its newest entry back to the oldest
         high, low = (last, -1) if stretch == 0 else (size - 1, last)
         for j in range(high, low, -1):
             d = apart[j]
             if d < limit:
-                place = found if found < k else k - 1
+                place = count if count < k else k - 1
                 while place > 0 and near_apart[place - 1] > d:
                     near_apart[place] = near_apart[place - 1]
                     near[place] = near[place - 1]
                     place -= 1
                 near_apart[place] = d
                 near[place] = j
-                if found < k:
-                    found += 1
-                if found == k:
+                if count < k:
+                    count += 1
+                if count == k:
                     limit = near_apart[k - 1]
-    return found
+    return count
 
 
 @allocating
-def weighted_median(instances, near, near_apart, k):
+def weighted_median(instances: Instances, near: np.ndarray, near_apart: np.ndarray, k: int) -> float:
     """The wait at which half of the weight 1/(distance + 0.01) of the k nearest is reached."""
     waits, weight = np.empty(k), np.empty(k)
     total = 0.0
@@ -211,16 +140,18 @@ def weighted_median(instances, near, near_apart, k):
         weight[a] = 1.0 / (np.sqrt(near_apart[a]) + 0.01)
         total += weight[a]
     order = np.argsort(waits, kind="mergesort")
-    reached = 0.0
+    reached, half = 0.0, order[k - 1]
     for a in order:
         reached += weight[a]
         if reached >= 0.5 * total:
-            return waits[a]
-    return waits[order[k - 1]]
+            half = a
+            break
+    median: float = waits[half]
+    return median
 
 
 @kernel
-def weighted_mean(instances, near, near_apart, k):
+def weighted_mean(instances: Instances, near: np.ndarray, near_apart: np.ndarray, k: int) -> float:
     """The mean wait of the k nearest, weighed by 1/(distance + 0.01)."""
     total, weights = 0.0, 0.0
     for a in range(k):
@@ -231,7 +162,20 @@ def weighted_mean(instances, near, near_apart, k):
 
 
 @allocating
-def answer(instances, numbers, names, number_weights, name_weights, k, literal, wide, level, apart, near, near_apart):
+def answer(
+    instances: Instances,
+    numbers: np.ndarray,
+    names: np.ndarray,
+    number_weights: np.ndarray,
+    name_weights: np.ndarray,
+    k: int,
+    literal: bool,
+    wide: int,
+    level: float,
+    apart: np.ndarray,
+    near: np.ndarray,
+    near_apart: np.ndarray,
+) -> tuple[float, float]:
     """Point (s) from the k nearest, bound (s): the level's quantile among the `wide` nearest, never below the point.
 
     `literal`: distances over ranges and a weighted mean, as the paper has them; else log scales and a weighted median.
@@ -240,14 +184,14 @@ def answer(instances, numbers, names, number_weights, name_weights, k, literal, 
         distances_by_range(instances, numbers, names, number_weights, name_weights, apart)
     else:
         distances(instances, numbers, names, number_weights, name_weights, apart)
-    found = nearest(instances, apart, max(k, wide), near, near_apart)
+    count = nearest(instances, apart, max(k, wide), near, near_apart)
     if literal:
-        point = weighted_mean(instances, near, near_apart, min(k, found))
+        point = weighted_mean(instances, near, near_apart, min(k, count))
     else:
-        point = weighted_median(instances, near, near_apart, min(k, found))
+        point = weighted_median(instances, near, near_apart, min(k, count))
     if wide == 0:
         return point, point
-    waits = np.empty(min(wide, found))
+    waits = np.empty(min(wide, count))
     for a in range(len(waits)):
         waits[a] = instances.wait[near[a]]
     waits.sort()
@@ -256,36 +200,22 @@ def answer(instances, numbers, names, number_weights, name_weights, k, literal, 
 
 
 @allocating
-def collect_log(
-    state: np.ndarray,
-    requests: np.ndarray,
-    events: np.ndarray,
-    left_teach: bool,
-    last_wait: np.ndarray,
-    numbers: np.ndarray,
+def answer_log(
+    attributes: Attributes,
+    wait: np.ndarray,
     learned: np.ndarray,
     known: np.ndarray,
-) -> int:
-    """A whole log's attributes; `learned` gets the jobs in order of learning, `known` how many were at a submission."""
-    s, count = state[0], 0
-    for e in range(len(events)):
-        i = events[e].entry
-        job = requests[i]
-        if events[e].rank == SUBMIT:
-            describe(s, job.user, last_wait[job.user], events[e].time, job.procs, job.limit, False, numbers[:, i])
-            known[i] = count
-        tell(s, requests, events[e])
-        if s.taught == s.taught and (left_teach or jobs_of(s)[i].lesson != LEFT):
-            last_wait[job.user] = scale(s.taught)
-            learned[count] = i
-            count += 1
-    return count
-
-
-@allocating
-def answer_log(
-    attributes, wait, learned, known, ask, first_tuned, weights, tuned, literal, instances, level, wide, points, bounds
-):
+    ask: np.ndarray,
+    first_tuned: int,
+    weights: Weights,
+    tuned: Weights,
+    literal: bool,
+    instances: Instances,
+    level: float,
+    wide: int,
+    points: np.ndarray,
+    bounds: np.ndarray,
+) -> None:
     """Answers for the jobs asked for: `weights` before job `first_tuned`, `tuned` from it on.
 
     Weights are (number weights, name weights, k). Jobs are taken in order, the instances being those learned by then.
@@ -302,9 +232,9 @@ def answer_log(
         if ask[i] and pushed > 0:
             number_weights, name_weights, k = tuned if i >= first_tuned else weights
             points[i], bounds[i] = answer(
-                *(instances, attributes.numbers[:, i], attributes.names[:, i], number_weights, name_weights),
-                *(k, literal, wide, level, apart, near, near_apart),
-            )
+                instances, attributes.numbers[:, i], attributes.names[:, i], number_weights, name_weights, k, literal,
+                wide, level, apart, near, near_apart,
+            )  # fmt: skip
 
 
 def search_weights(
@@ -312,11 +242,11 @@ def search_weights(
     wait: np.ndarray,
     learned: np.ndarray,
     known: np.ndarray,
-    start: tuple[np.ndarray, np.ndarray, int],
+    start: Weights,
     window: int,
     queries: np.ndarray,
     sweeps: int,
-) -> tuple[tuple[np.ndarray, np.ndarray, int], float]:
+) -> tuple[Weights, float]:
     """Coordinate search: each weight in turn to the best of 0, a quarter, itself, four times, while it helps.
 
     `queries` (n,) bool are the jobs asked, all with known `wait`; the loss is the mean of |ln((p + 60)/(w + 60))|.
@@ -324,7 +254,7 @@ def search_weights(
     """
     truth = np.log(wait[queries] + 60.0)
 
-    def loss(weights: tuple[np.ndarray, np.ndarray, int]) -> float:
+    def loss(weights: Weights) -> float:
         points, bounds = np.zeros(len(known)), np.zeros(len(known))
         answer_log(
             *(attributes, wait, learned, known, queries, 0, weights, weights, False, blank_instances(window), 0.95, 0),
@@ -337,8 +267,8 @@ def search_weights(
         before = least
         for k in (1, 3, 5, 9, 15, 25):
             trial = (best[0], best[1], k)
-            if k != best[2] and (found := loss(trial)) < least:
-                best, least = trial, found
+            if k != best[2] and (error := loss(trial)) < least:
+                best, least = trial, error
         for part in (0, 1):
             for f in range(len((best[0], best[1])[part])):
                 here = (best[0], best[1])[part][f]
@@ -346,8 +276,8 @@ def search_weights(
                     changed = [best[0].copy(), best[1].copy()]
                     changed[part][f] = value
                     trial = (changed[0], changed[1], best[2])
-                    if (found := loss(trial)) < least:
-                        best, least = trial, found
+                    if (error := loss(trial)) < least:
+                        best, least = trial, error
         if least > before * 0.998:
             break
     return best, least

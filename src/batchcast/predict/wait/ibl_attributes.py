@@ -1,0 +1,126 @@
+"""The compiled half of `ibl` that looks: the attributes of a submission, one by one or of a whole log."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...compiled import allocating, kernel
+from ...compiled.arrays import Record
+from ...events.event import SUBMIT
+from ...events.kernel import free_procs, jobs_of, queue_of, tell, users_of
+from ...events.record import LEFT, NO_LIMIT
+
+NUMBERS = (
+    "processors",
+    "limit",
+    "free processors",
+    "queue length",
+    "queued processors",
+    "queued work",
+    "running jobs",
+    "remaining work",
+    "mean wait so far of the queue",
+    "user's queued jobs",
+    "user's running jobs",
+    "user's last wait",
+    "queued processors asked for by smaller or shorter jobs",
+    "date",
+)
+NAMES = ("user", "group", "executable", "queue")
+DAY_S = 86400.0
+
+
+class Attributes(NamedTuple):
+    """One column a job: numbers (attributes, jobs) float32 on log scales, names (attributes, jobs) int32."""
+
+    numbers: np.ndarray
+    names: np.ndarray
+
+
+def blank_attributes(capacity: int) -> Attributes:
+    """Room for so many jobs."""
+    return Attributes(np.zeros((len(NUMBERS), capacity), np.float32), np.zeros((len(NAMES), capacity), np.int32))
+
+
+@kernel
+def scale(value: float) -> float:
+    """log2(1 + value) of what is not negative."""
+    logarithm: float = np.log2(1.0 + max(value, 0.0))
+    return logarithm
+
+
+@allocating
+def describe(
+    s: Record, user: int, last_wait: float, now: float, procs: float, limit: float, in_queue: bool, into: np.ndarray
+) -> None:
+    """The numeric attributes of a job submitted now, `in_queue` already or not; `user` is its code, -1 never seen."""
+    jobs, queue = jobs_of(s), queue_of(s)
+    end = s.queue_end - 1 if in_queue else s.queue_end
+    waiting = end - s.queue_first
+    queued_procs = s.before_procs if in_queue else s.queued_procs
+    queued_work = s.before_work if in_queue else s.queued_work
+    submits = s.before_submits if in_queue else s.queued_submits
+    ahead = 0.0
+    for k in range(s.queue_first, end):
+        job = jobs[queue[k]]
+        if job.procs < procs or job.limit < limit:
+            ahead += job.procs
+    free = free_procs(s)
+    into[0] = scale(procs)
+    into[1] = scale(limit) if limit < NO_LIMIT else 0.0
+    into[2] = scale(free) if free == free else 0.0
+    into[3] = scale(waiting)
+    into[4] = scale(queued_procs)
+    into[5] = scale(queued_work)
+    into[6] = scale(s.running_end - s.running_first)
+    into[7] = scale(s.running_ends - now * s.running_procs)
+    into[8] = scale(now - submits / waiting) if waiting > 0 else 0.0
+    into[9] = scale(users_of(s)[user].queued - in_queue) if user >= 0 else 0.0
+    into[10] = scale(users_of(s)[user].running) if user >= 0 else 0.0
+    into[11] = last_wait
+    into[12] = scale(ahead)
+    into[13] = now / DAY_S
+
+
+@allocating
+def describe_now(
+    state: np.ndarray,
+    user: int,
+    last_wait: float,
+    now: float,
+    procs: float,
+    limit: float,
+    in_queue: bool,
+    into: np.ndarray,
+) -> None:
+    """`describe` for a clock that tells events one by one."""
+    describe(state[0], user, last_wait, now, procs, limit, in_queue, into)
+
+
+@allocating
+def collect_log(
+    state: np.ndarray,
+    requests: np.ndarray,
+    events: np.ndarray,
+    left_teach: bool,
+    last_wait: np.ndarray,
+    numbers: np.ndarray,
+    learned: np.ndarray,
+    known: np.ndarray,
+) -> int:
+    """A whole log's attributes; `learned` gets the jobs in order of learning, `known` how many were at a submission."""
+    s, count = state[0], 0
+    for e in range(len(events)):
+        i = events[e].entry
+        job = requests[i]
+        if events[e].rank == SUBMIT:
+            describe(s, job.user, last_wait[job.user], events[e].time, job.procs, job.limit, False, numbers[:, i])
+            known[i] = count
+        tell(s, requests, events[e])
+        if s.taught == s.taught and (left_teach or jobs_of(s)[i].lesson != LEFT):
+            last_wait[job.user] = scale(s.taught)
+            learned[count] = i
+            count += 1
+    return count

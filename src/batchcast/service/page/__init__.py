@@ -1,0 +1,3 @@
+"""The page: what users, and operators, look at. Rendered here; scripts only make it livelier."""
+
+from .routes import routes as routes

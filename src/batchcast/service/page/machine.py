@@ -1,0 +1,139 @@
+"""*The cluster*: how full it is, who waits, and how long, by hour, weekday, size and limit."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ...errors import NoAnswer
+from .. import answers
+from ..ask import Asker, Site, open_site
+from ..hidden import days_of_several, rounded, whole_days
+from ..settings import Settings
+
+DAYS = 28
+STEPS = 112
+LEAST = 5
+SHADES_S = (60.0, 900.0, 7200.0, 28800.0)
+SIZES = ((1, 1), (2, 4), (5, 16), (17, 64), (65, math.inf))
+LIMITS = ((0, 3600), (3600, 4 * 3600), (4 * 3600, 12 * 3600), (12 * 3600, 86400), (86400, math.inf))
+
+
+def machine(settings: Settings, asker: Asker, now: float) -> dict[str, Any]:
+    """Four weeks of the machine. Where jobs are private every cell is of days that are over and of enough users."""
+    with open_site(settings, asker) as site:
+        least = int(settings["least_users"]) if site.private else 1
+        since = now - DAYS * 86400
+        since = whole_days(since, math.inf)[0] if site.private else since
+        over: Sequence[Mapping[str, Any]] = site.reader.ask("used", cluster=site.cluster, since=since, until=math.inf)
+        still = site.reader.ask("still_open", cluster=site.cluster)
+        if not over and not still:
+            raise NoAnswer("nothing has been collected yet", hint="let batchcast collect run")
+        ran = [row for row in (*over, *still) if row["start_time"] is not None and row["start_time"] >= since]
+        known = days_of_several(ran, "start_time", least, now) if site.private else ran
+        procs = float(site.memory.get("total_procs") or 0.0)
+        series = _series([*over, *still], procs, since, now)
+        waiting = [row for row in still if row["start_time"] is None]
+        running = [row for row in still if row["start_time"] is not None]
+        return {
+            "now": now, "cluster": site.cluster, "private": site.private, "least": least, "days": DAYS, "procs": procs,
+            "waiting": len(waiting), "running": len(running),
+            "busy": sum(_held(row) for row in running) / procs if procs else math.nan,
+            "median_wait": _median(known), "users": len({row["user_id"] for row in waiting}),
+            "series": series, "by_hour": _by_hour(known, least), "by_size": _by_size(known, least),
+            "who": _who(site, waiting, least), "stale": answers.staleness(site.memory, now),
+        }  # fmt: skip
+
+
+def _held(row: Mapping[str, Any]) -> float:
+    return float(row["alloc_procs"] or row["req_procs"] or 0.0)
+
+
+def _wait(row: Mapping[str, Any]) -> float:
+    return max(float(row["start_time"]) - float(row["submit_time"]), 0.0)
+
+
+def _median(rows: Sequence[Mapping[str, Any]]) -> float:
+    return float(answers.median(_wait(row) for row in rows))
+
+
+def _series(rows: Sequence[Mapping[str, Any]], procs: float, since: float, now: float) -> dict[str, list[float]]:
+    """Processors in use and asked for by what waits, in means over equal steps. One pass over the jobs."""
+    step = (now - since) / STEPS
+    used, queued = [0.0] * STEPS, [0.0] * STEPS
+    for row in rows:
+        start, end = row["start_time"], row["end_time"]
+        if start is not None:
+            _spread(used, (start - since) / step, ((now if end is None else end) - since) / step, _held(row))
+        left = start if start is not None else end if end is not None else now
+        _spread(queued, (row["submit_time"] - since) / step, (left - since) / step, float(row["req_procs"] or 0.0))
+    whole = procs or max([*used, 1.0])
+    return {"at": [since + (k + 0.5) * step for k in range(STEPS)], "used": [round(u / whole, 4) for u in used],
+            "queued": [round(q / whole, 4) for q in queued]}  # fmt: skip
+
+
+def _spread(totals: list[float], begin: float, end: float, amount: float) -> None:
+    """Add an amount that lasts from `begin` to `end`, in steps, to the steps' means."""
+    low, high = max(begin, 0.0), min(end, float(len(totals)))
+    for k in range(int(low), min(math.ceil(high), len(totals))):
+        totals[k] += amount * max(min(high, k + 1) - max(low, k), 0.0)
+
+
+def _cells(
+    rows: Sequence[Mapping[str, Any]], key: Callable[[Mapping[str, Any]], Any], least: int
+) -> dict[Any, dict[str, float]]:
+    """Median waits by key: only cells of enough jobs and users."""
+    groups: dict[Any, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    cells = {
+        name: {"wait": _median(group), "jobs": len(group)} for name, group in groups.items()
+        if len(group) >= LEAST and len({row["user_id"] for row in group}) >= least
+    }  # fmt: skip
+    return {name: rounded(cell) for name, cell in cells.items()} if least > 1 else cells
+
+
+def _shade(cells: dict[Any, dict[str, float]]) -> dict[Any, dict[str, float]]:
+    """Five shades, the same everywhere: up to a minute, a quarter, two hours, eight, and more."""
+    for cell in cells.values():
+        cell["shade"] = 1 + sum(cell["wait"] > least for least in SHADES_S)
+    return cells
+
+
+def _by_hour(rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
+    def when(row: Mapping[str, Any]) -> tuple[int, int]:
+        there = time.localtime(row["submit_time"])
+        return there.tm_wday, there.tm_hour // 3
+
+    cells = _shade(_cells(rows, when, least))
+    return {"rows": [[cells.get((day, hour)) for hour in range(8)] for day in range(7)],
+            "hours": [f"{3 * h:02}–{3 * h + 3:02}" for h in range(8)]}  # fmt: skip
+
+
+def _class(value: float | None, classes: Sequence[tuple[float, float]]) -> int:
+    if value is None or value != value:
+        return -1
+    return next((k for k, (low, high) in enumerate(classes) if low <= value <= high), len(classes) - 1)
+
+
+def _by_size(rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
+    cells = _shade(_cells(rows, lambda row: (_class(row["req_procs"], SIZES), _class(row["req_time"], LIMITS)), least))
+    return {"rows": [[cells.get((s, k)) for k in range(len(LIMITS))] for s in range(len(SIZES))],
+            "sizes": SIZES, "limits": LIMITS}  # fmt: skip
+
+
+def _who(site: Site, waiting: Sequence[Mapping[str, Any]], least: int) -> list[dict[str, Any]]:
+    """By account where jobs are open, else by partition, each of enough users."""
+    column = "partition_id" if site.private else "account"
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for row in waiting:
+        groups.setdefault(row[column] or "–", []).append(row)
+    figures: list[dict[str, Any]] = [
+        {"name": name, "jobs": len(group), "users": len({row["user_id"] for row in group}),
+         "procs": sum(float(row["req_procs"] or 0) for row in group)}
+        for name, group in groups.items()
+    ]  # fmt: skip
+    shown = [rounded(one) for one in figures if one["users"] >= least] if least > 1 else figures
+    return sorted(shown, key=lambda one: -one["procs"])[:15]

@@ -1,0 +1,165 @@
+"""The pages' addresses: each asks its data in a lane, in the asker's name, and renders a template."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from ...errors import BatchcastError, NoAnswer, UsageError
+from ..ask import Asker
+from .texts import LANGUAGES, Words, chosen, short, span, words_of
+
+STREAM_S, STREAMS_EACH = 1800.0, 6
+LOOK_S = 1.0
+VIEWS = (("", "My jobs"), ("script", "Try a script"), ("accuracy", "Can I believe it?"), ("cluster", "The cluster"),
+          ("operators", "For operators"))  # fmt: skip
+
+
+def routes() -> list[BaseRoute]:
+    """Every page."""
+    from .views import accuracy, cluster, operators, script
+
+    assets = StaticFiles(directory=str(files("batchcast.service.page").joinpath("assets")))
+    return [
+        Route("/", _mine, methods=["GET"]),
+        Route("/jobs", _jobs, methods=["GET"]),
+        Route("/jobs/stream", _stream, methods=["GET"]),
+        Route("/script", script, methods=["GET", "POST"]),
+        Route("/accuracy", accuracy, methods=["GET"]),
+        Route("/cluster", cluster, methods=["GET"]),
+        Route("/operators", operators, methods=["GET"]),
+        Mount("/assets", app=assets, name="assets"),
+    ]
+
+
+@cache
+def _templates() -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=PackageLoader("batchcast.service.page", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=["jinja2.ext.i18n"],
+    )
+
+
+def words(request: Request) -> Words:
+    """The language of this request."""
+    return words_of(
+        chosen(
+            request.query_params.get("lang"), request.cookies.get("lang"), request.headers.get("accept-language", "")
+        )
+    )
+
+
+def render(request: Request, name: str, status: int = 200, **values: Any) -> Response:
+    """A page in the reader's language."""
+    spoken = words(request)
+    response = Response(text_of(spoken, name, request, **values), status, media_type="text/html; charset=utf-8")
+    if request.query_params.get("lang") in LANGUAGES:
+        response.set_cookie("lang", spoken.language, max_age=31_536_000, samesite="lax", httponly=True)
+    response.headers["Vary"] = "Accept-Language, Cookie"
+    return response
+
+
+def text_of(spoken: Words, name: str, request: Request, **values: Any) -> str:
+    """A template's text."""
+    environment = _templates().overlay()
+    environment.install_gettext_callables(spoken.say, spoken.many, newstyle=True)
+    service = request.state.service
+    asker: Asker = service.asker(request)
+    shown = {
+        "w": spoken, "span": span, "short": short, "clock": spoken.clock, "views": VIEWS,
+        "languages": LANGUAGES, "asker": asker.name,
+        "here": request.url.path.strip("/"), "query": dict(request.query_params), "now": time.time(),
+        "stale": [], "cluster": "", "user": asker.name or "",
+    }  # fmt: skip
+    return str(environment.get_template(name).render({**shown, **values}))
+
+
+async def page(request: Request, name: str, heavy: bool, ask: Callable[[], dict[str, Any]]) -> Response:
+    """A page from its data; what goes wrong is spoken on the page, with the next thing to try."""
+    from ..api import status_of
+
+    service = request.state.service
+    asker = service.asker(request)
+    lane = service.lanes.heavy if heavy else service.lanes.quick
+    try:
+        return render(request, name, **await lane.run(asker.name or "", ask))
+    except BatchcastError as error:
+        status = 200 if isinstance(error, NoAnswer) else status_of(error)
+        return render(
+            request, "wrong.html.j2", status, error=error, title=dict(VIEWS).get(request.url.path.strip("/"), "My jobs")
+        )
+
+
+def _whose(request: Request, asker: Asker) -> str:
+    user = request.query_params.get("user") or asker.name
+    if user is None:
+        raise UsageError("whose jobs?", hint="?user=NAME")
+    return user
+
+
+def _data(request: Request, asker: Asker) -> Callable[[], dict[str, Any]]:
+    from .mine import my_jobs
+
+    settings, user = request.state.service.settings, _whose(request, asker)
+    return lambda: my_jobs(settings, user, asker, time.time())
+
+
+async def _mine(request: Request) -> Response:
+    asker = request.state.service.asker(request)
+    if asker.name is None and not request.query_params.get("user"):
+        return render(request, "who.html.j2")
+    return await page(request, "mine.html.j2", False, _data(request, asker))
+
+
+async def _jobs(request: Request) -> Response:
+    """The changing part of *My jobs* alone."""
+    asker = request.state.service.asker(request)
+    return await page(request, "jobs.html.j2", False, _data(request, asker))
+
+
+async def _stream(request: Request) -> Response:
+    """The changing part again whenever the store has changed, and once a minute: times move on."""
+    service = request.state.service
+    asker = service.asker(request)
+    ask, name = _data(request, asker), asker.name or ""
+    if service.streams[name] >= STREAMS_EACH:
+        raise UsageError(f"{STREAMS_EACH} pages of one user follow already", hint="close some")
+    await service.lanes.quick.run(name, ask)  # whoever may not see it is refused before anything is sent
+    return StreamingResponse(_events(request, ask, name), media_type="text/event-stream")
+
+
+async def _events(request: Request, ask: Callable[[], dict[str, Any]], name: str) -> AsyncIterator[str]:
+    service = request.state.service
+    service.streams[name] += 1
+    until, last = time.monotonic() + STREAM_S, None
+    try:
+        yield "retry: 5000\n\n"
+        while not service.door.closing and time.monotonic() < until and not await request.is_disconnected():
+            try:
+                mark = ((await service.standing.queue()).version, time.time() // 60)
+                if last is not None and mark != last:
+                    text = text_of(words(request), "jobs.html.j2", request, **await service.lanes.quick.run(name, ask))
+                    yield "event: jobs\n" + "".join(f"data: {line}\n" for line in text.splitlines()) + "\n"
+                last = mark
+            except BatchcastError:
+                last = None
+            await asyncio.sleep(LOOK_S)
+    finally:
+        service.streams[name] -= 1
+        if not service.streams[name]:
+            del service.streams[name]

@@ -1,0 +1,116 @@
+"""Texts in the reader's language, and times, spans and shares as people say them."""
+
+from __future__ import annotations
+
+import gettext
+import math
+import time
+from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+LANGUAGES = {"en": "English", "de": "Deutsch"}
+DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+
+class Words(NamedTuple):
+    """One language: `say` gives its text for an English one."""
+
+    language: str
+    say: Callable[[str], str]
+    many: Callable[[str, str, int], str]
+
+    def clock(self, epoch: float | None, now: float) -> str:
+        """A local time: only the hour today, the weekday within a week, else the date; a dash where nobody knows."""
+        if epoch is None or not math.isfinite(epoch):
+            return "–"
+        there, here = time.localtime(epoch), time.localtime(now)
+        if there[:3] == here[:3]:
+            return time.strftime("%H:%M", there)
+        if abs(epoch - now) < 7 * 86400:
+            return f"{self.day(there.tm_wday)} {time.strftime('%H:%M', there)}"
+        return time.strftime("%Y-%m-%d %H:%M", there)
+
+    def day(self, weekday: int) -> str:
+        """A weekday, Monday being 0."""
+        return self.say(DAYS[weekday])
+
+    def number(self, value: float | None, digits: int = 0) -> str:
+        """A number with the language's marks.
+
+        >>> words_of("de").number(12345.6, 1), words_of("en").number(12345.6)
+        ('12.345,6', '12,346')
+        """
+        if value is None or not math.isfinite(value):
+            return "–"
+        text = f"{value:,.{digits}f}"
+        return text if self.language == "en" else text.translate(str.maketrans(",.", ".,"))
+
+    def share(self, value: float | None) -> str:
+        """A share in per cent."""
+        if value is None or not math.isfinite(value):
+            return "–"
+        return f"{100 * value:.0f}\u00a0%" if self.language == "de" else f"{100 * value:.0f}%"
+
+
+def span(seconds: float | None) -> str:
+    """A span in its two largest units.
+
+    >>> span(59), span(3700), span(200000), span(float("nan"))
+    ('59\\xa0s', '1\\xa0h 2\\xa0min', '2\\xa0d 8\\xa0h', '–')
+    """
+    if seconds is None or not math.isfinite(seconds):
+        return "–"
+    left = max(round(seconds), 0)
+    if left < 60:
+        return f"{left}\u00a0s"
+    left = round(left / 60)
+    days, hours, minutes = left // 1440, left // 60 % 24, left % 60
+    parts = [(days, "d"), (hours, "h"), (minutes, "min")]
+    shown = [f"{count}\u00a0{unit}" for count, unit in parts if count][: 2 if days or hours else 1]
+    if days:
+        shown = [f"{count}\u00a0{unit}" for count, unit in parts[:2] if count]
+    return " ".join(shown)
+
+
+def short(seconds: float) -> str:
+    """A span in its largest unit, for where there is little room.
+
+    >>> short(50), short(5400), short(100000)
+    ('0\\xa0min', '1.5\\xa0h', '1.2\\xa0d')
+    """
+    if seconds < 3570:
+        return f"{seconds / 60:.0f}\u00a0min"
+    value, unit = (seconds / 3600, "h") if seconds < 86400 else (seconds / 86400, "d")
+    return f"{value:.1f}\u00a0{unit}" if value < 9.95 else f"{value:.0f}\u00a0{unit}"
+
+
+@cache
+def words_of(language: str) -> Words:
+    """The words of a language; English where there is no catalogue."""
+    place = files("batchcast").joinpath("locale")
+    catalogue: gettext.NullTranslations = gettext.NullTranslations()
+    if language != "en":
+        with place.joinpath(language, "LC_MESSAGES", "batchcast.mo").open("rb") as file:
+            catalogue = gettext.GNUTranslations(file)
+    return Words(language, catalogue.gettext, catalogue.ngettext)
+
+
+def chosen(asked: str | None, kept: str | None, accepts: str) -> str:
+    """The language: asked for, as kept, as the browser prefers, else English.
+
+    >>> chosen(None, None, "fr;q=0.9, de;q=0.8, en;q=0.1"), chosen("en", "de", ""), chosen("xx", None, "")
+    ('de', 'en', 'en')
+    """
+    wishes = []
+    for part in accepts.split(",")[:20]:
+        tag, _, weight = part.partition(";q=")
+        try:
+            wishes.append((-float(weight or 1), tag.strip().lower()[:2]))
+        except ValueError:
+            continue
+    for name in (asked, kept, *(tag for _, tag in sorted(wishes))):
+        if name in LANGUAGES:
+            return str(name)
+    return "en"

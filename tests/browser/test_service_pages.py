@@ -1,0 +1,134 @@
+"""The pages in a real Chromium: nothing that axe-core finds, nothing fetched outside, read without scripts."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import time
+import tomllib
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from batchcast.service.server import Server, serving
+from batchcast.service.settings import load
+from batchcast.store import clock_jobs
+from batchcast.store.database import Store
+
+PAGES = {"jobs": "?user=carl", "script": "script?job=JOB", "accuracy": "accuracy", "cluster": "cluster",
+         "operators": "operators"}  # fmt: skip
+VENDOR = files("batchcast.service.page").joinpath("assets", "vendor")
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> str:
+    from tools.demo_site import build
+
+    path = str(tmp_path_factory.mktemp("site") / "demo.db")
+    build(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def site(demo: str) -> Iterator[Server]:
+    with serving(load({"store": demo}, {}), "127.0.0.1:0", lambda _: None) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def waiting(demo: str) -> str:
+    import sqlite3
+
+    with sqlite3.connect(demo) as connection:
+        return str(connection.execute("SELECT job_id FROM jobs WHERE open = 1 AND start_time IS NULL").fetchone()[0])
+
+
+def read(site: Server, target: str, **headers: str) -> tuple[int, str]:
+    connection = http.client.HTTPConnection(*site.address[:2], timeout=60)
+    connection.request("GET", target, headers=headers)
+    answer = connection.getresponse()
+    return answer.status, answer.read().decode()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(("width", "dark", "language"), [(1280, False, "en"), (1280, True, "de"), (390, True, "en"),
+                                                         (390, False, "de")])  # fmt: skip
+def test_a_page_is_clean(
+    tab: Any, site: Server, waiting: str, name: str, width: int, dark: bool, language: str
+) -> None:
+    import axe_core_python
+
+    target = PAGES[name].replace("JOB", waiting)
+    mark = "&" if "?" in target else "?"
+    visit = tab.open(f"{site.shown}/{target}{mark}lang={language}", width=width, dark=dark)
+    assert visit.complaints == []
+    assert [url for url in visit.outside if not url.startswith(site.shown)] == []
+    assert tab.run("document.documentElement.lang") == language
+    assert tab.run("document.documentElement.scrollWidth") <= width
+    tab.run(Path(axe_core_python.__file__).with_name("axe.min.js").read_text())
+    found = tab.run(
+        "axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice']}).then(r => r.violations.map("
+        "v => [v.id, v.nodes.map(n => n.html.slice(0, 200) + ' ' + n.failureSummary)]))"
+    )
+    assert found == []
+
+
+@pytest.mark.browser
+def test_my_jobs_follow_the_store(tab: Any, demo: str, site: Server) -> None:
+    tab.open(f"{site.shown}/?user=carl", width=1280)
+    assert "in the dark" not in tab.run("document.body.innerText")
+    from batchcast.formats.sighting import Sighting
+    from batchcast.store import history
+
+    now = time.time()
+    fresh = Sighting("99999", "99999", now, "PENDING", reason="Priority",
+                     asked={"user_id": "carl", "partition_id": "main", "job_name": "in the dark"})  # fmt: skip
+    tab.run(
+        "new Promise(done => document.body.addEventListener('htmx:sseOpen', () => done(1)) || setTimeout(done, 1500))"
+    )
+    tab.call("Runtime.evaluate", expression="window.seen = new Promise(done => document.body.addEventListener("
+             "'htmx:sseMessage', () => done(1)))")  # fmt: skip
+    store = Store(demo)
+    with store.begin() as connection:
+        history.take_in(connection, "demo", [fresh], now)
+        clock_jobs.write_meta(connection, "demo", cycle_at=now)
+    store.close()
+    tab.run("window.seen")
+    assert "in the dark" in tab.run("document.body.innerText")
+
+
+@pytest.mark.parametrize("target", ["/?user=carl", "/accuracy", "/cluster", "/operators", "/script"])
+def test_everything_is_there_without_scripts(site: Server, target: str) -> None:
+    status, text = read(site, target)
+    assert status == 200
+    assert "<h1>" in text
+    assert "http://" not in text.replace("http://www.w3.org/2000/svg", "")
+    assert "style=" not in text, "the content security policy forbids it"
+    if target not in ("/script", "/operators"):
+        assert "<svg" in text
+
+
+def test_the_language_is_the_readers(site: Server) -> None:
+    assert 'lang="de"' in read(site, "/cluster", **{"Accept-Language": "de-DE,de;q=0.9"})[1]
+    assert 'lang="en"' in read(site, "/cluster", **{"Accept-Language": "fr"})[1]
+    assert "Wer wartet" in read(site, "/cluster?lang=de")[1]
+
+
+def test_the_german_catalogue_is_whole_and_compiled() -> None:
+    from tools.catalogue import PLACE, current
+
+    text, missing = current(PLACE.read_bytes())
+    assert missing == []
+    assert text == PLACE.read_bytes(), "python -m tools.catalogue"
+
+
+def test_vendored_assets_are_what_they_are_said_to_be() -> None:
+    listed = tomllib.loads(VENDOR.joinpath("VENDORED.toml").read_text())
+    present = {one.name for one in VENDOR.iterdir()} - {"VENDORED.toml"}
+    assert present == set(listed) | {one["text"] for one in listed.values()}
+    for name, one in listed.items():
+        assert hashlib.sha256(VENDOR.joinpath(name).read_bytes()).hexdigest() == one["sha256"], name

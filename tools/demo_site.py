@@ -1,0 +1,102 @@
+"""A store as after three weeks of a collector, from a synthetic log, to look at: python -m tools.demo_site STORE."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from batchcast.formats.sighting import Sighting
+from batchcast.service.clock import StoredClock, compare_with_slurm, predictors
+from batchcast.service.settings import load
+from batchcast.store import clock_jobs, history
+from batchcast.store.database import Store
+from batchcast.table import Trace
+from batchcast.trace.synth.log import Recipe, make_log
+
+NAMES = ("relax", "bands", "phonons", "train", "postproc", "mesh", "assembly", "mdrun")
+REASONS = ("Priority", "Priority", "Resources", "QOSMaxJobsPerUserLimit", "Dependency", "BeginTime")
+PEOPLE = ("ada", "bela", "carl", "dora", "emil", "fritz", "gerda", "hanna", "ivo", "jana", "kurt", "lene")
+PARTITIONS = {
+    "main": {"default_time_s": 3600.0, "max_time_s": 172800.0, "procs": 1024.0, "is_default": 1.0},
+    "long": {"default_time_s": 3600.0, "max_time_s": 604800.0, "procs": 1024.0, "is_default": 0.0},
+}
+
+
+def sightings(log: Trace, now: float, seed: int) -> list[Sighting]:
+    """The log's jobs as a batch system shows them at an instant three quarters through it."""
+    rng = np.random.default_rng(seed)
+    submit, wait, run = (log.number(name) for name in ("submit_time", "wait_time", "run_time"))
+    shift = now - float(np.quantile(submit, 0.75))
+    limits, procs = log.number("req_time"), log.number("req_procs")
+    users = [hash_of(name) for name in log["user_id"]]
+    seen = []
+    for k in range(len(log)):
+        at = round(float(submit[k]) + shift)
+        if at > now:
+            continue
+        start, end = at + float(wait[k]), at + float(wait[k]) + float(run[k])
+        state = "PENDING" if start > now else "RUNNING" if end > now else "COMPLETED"
+        if state == "COMPLETED" and run[k] >= limits[k]:
+            state = "TIMEOUT"
+        user = users[k]
+        asked: dict[str, float | str | None] = {
+            "user_id": PEOPLE[user % len(PEOPLE)],
+            "account": f"group{user % 4}",
+            "partition_id": "long" if limits[k] > 43200 else "main",
+            "req_time": float(limits[k]),
+            "req_procs": float(procs[k]),
+            "job_name": NAMES[(user * 3 + int(procs[k]) % 3) % len(NAMES)],
+        }
+        waits = state == "PENDING"
+        seen.append(
+            Sighting(
+                str(10_000 + k),
+                str(10_000 + k),
+                at,
+                state,
+                start_time=math.nan if waits else start,
+                end_time=end if state in ("COMPLETED", "TIMEOUT") else math.nan,
+                expected_start=start + 3600 * float(rng.exponential()) if waits else math.nan,
+                reason=str(rng.choice(REASONS, p=(0.45, 0.25, 0.2, 0.04, 0.03, 0.03))) if waits else "",
+                eligible_time=now + 7200 if waits else math.nan,
+                asked=asked,
+                held={} if waits else {"alloc_procs": float(procs[k])},
+            )
+        )
+    return seen
+
+
+def hash_of(name: object) -> int:
+    """A user's number, out of the name."""
+    return int("".join(filter(str.isdigit, str(name))) or 0)
+
+
+def build(path: str, jobs: int = 5000, seed: int = 7, private: bool = False) -> None:
+    """Write the store; the last three weeks have forecasts."""
+    now = time.time()
+    recipe = replace(Recipe(), jobs=jobs, procs=1024, load=0.6)
+    seen = sightings(make_log(np.random.default_rng(seed), recipe), now, seed)
+    settings = load({"store": path, "wait": "recent_wait,qbets", "runtime": "recent_mean"}, {})
+    store = Store(path, create=True)
+    site = {"private": private, "partitions": PARTITIONS, "version": "22.05"}
+    with store.begin() as connection:
+        history.take_in(connection, "demo", seen, now)
+        clock_jobs.write_meta(
+            connection, "demo", site=site, cycle_at=now, snapshot_at=now, interval_s=30.0, total_procs=1024.0,
+            collected_by="batchcast", runtime_methods=[settings["runtime"]],
+            wait_methods=settings["wait"].split(","), health={"slurmctld": {"calls": 900, "failures": 2}},
+        )  # fmt: skip
+    clock = StoredClock("demo", lambda: predictors(settings["runtime"], settings["wait"]))
+    with store.begin() as connection:
+        clock.advance(connection, now, now, now - 21 * 86400)
+        compare_with_slurm(connection, "demo", now)
+    store.close()
+    print(f"{len(seen)} jobs, seed {seed}, in {path}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    build(sys.argv[1], private="--private" in sys.argv)
