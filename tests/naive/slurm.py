@@ -124,7 +124,8 @@ class Twin:
 
     def limit(self, j, part):
         p = self.parts[part]
-        asked = j.limit if j.limit == j.limit else (p.default_time if p.default_time == p.default_time else p.max_time)
+        usual = p.default_time if p.default_time == p.default_time else p.max_time
+        asked = j.limit if j.limit == j.limit else self.wall(j) if self.wall(j) < INF else usual
         return min(asked, p.max_time, 365 * 86400)
 
     def plan_end(self, j):
@@ -192,7 +193,7 @@ class Twin:
         for j in self.start:
             span = min(self.ended.get(j, now), now) - max(self.real[j], last)
             if span > 0:
-                used = span * keep**span * sum(c for _, c in self.where[j])
+                used = span * keep**span * self.billed(j)
                 self.usage[j.account, j.user] = self.usage.get((j.account, j.user), 0) + used
         users = [a for a in self.m.associations if a.user]
         total = lambda acct: sum(self.usage.get((a.account, a.user), 0) for a in users if a.account == acct)  # noqa: E731
@@ -224,32 +225,52 @@ class Twin:
 
         walk(top, lambda a: self.usage.get((a.account, a.user), 0) if a.user else total(a.account), rank)
 
-    def limited(self, j, cpus, gpus, nodes):
+    def billed(self, j):
+        part, takes = self.part_of[j], self.where[j]
+        weights = self.parts[part].billing_weights or {"cpu": 1}
+        amounts = {
+            "cpu": sum(c for _, c in takes),
+            "node": len(takes),
+            "gres/gpu": self.gpus(j) * len(takes),
+            "mem": sum(self.holds(j, n, c) for n, c in takes),
+        }
+        return sum(weight * amounts[kind] for kind, weight in weights.items())
+
+    def limited(self, j, part, cpus, gpus, nodes):
         """A QOS's limit stands before an association's of the same kind; jobs counted are those that run."""
+        if any(n + sum(o.licenses.get(k, 0) for o in self.running) > self.m.licenses[k] for k, n in j.licenses.items()):
+            return True
         if not self.enforce:
             return False
+        if j.limit > self.wall(j):
+            return True
         q, chain = self.qos[j.qos].limits, [self.assoc[j.account, j.user]]
-        chain += [a for a in self.m.associations if not a.user and a.account in (j.account, "root")]
+        chain += [a for a in self.m.associations if not a.user and a.account == j.account != "root"]
+        chain += [a for a in self.m.associations if not a.user and a.account == "root"]
         mine = lambda sel: [o for o in self.running if sel(o)]  # noqa: E731
         of_qos = mine(lambda o: o.qos == j.qos)
         by_user = [o for o in of_qos if o.user == j.user]
+        by_account = [o for o in of_qos if o.account == j.account]
         if len(of_qos) >= q.grp_jobs or len(by_user) >= q.max_jobs_per_user:
             return True
-        leaf = chain[0].limits
-        if (
-            q.max_jobs_per_user == INF
-            and len(mine(lambda o: (o.account, o.user) == (j.account, j.user))) >= leaf.max_jobs
+        if len(by_account) >= q.max_jobs_per_account:
+            return True
+        own = lambda name, unset: next((v for a in chain if (v := getattr(a.limits, name)) and v != INF), unset)  # noqa: E731
+        if q.max_jobs_per_user == INF and len(mine(lambda o: (o.account, o.user) == (j.account, j.user))) >= own(
+            "max_jobs", INF
         ):
             return True
         if q.grp_jobs == INF and any(len(mine(self.under(a))) >= a.limits.grp_jobs for a in chain):
             return True
         if cpus is None:
             return False
-        asks = {"cpu": cpus, "gres/gpu": gpus, "node": nodes}
+        asks = {"cpu": cpus, "gres/gpu": gpus, "node": nodes, "mem": self.mib(j, part, cpus, nodes)}
         for k, v in asks.items():
             if v and (
                 v + self.used(k, by_user) > q.max_tres_per_user.get(k, INF)
                 or v + self.used(k, of_qos) > q.grp_tres.get(k, INF)
+                or v + self.used(k, by_account) > q.max_tres_per_account.get(k, INF)
+                or v > (q.max_tres if k in q.max_tres else own("max_tres", {})).get(k, INF)
             ):
                 return True
             if (
@@ -266,7 +287,20 @@ class Twin:
     def used(self, kind, jobs):
         if kind == "cpu":
             return sum(c for o in jobs for _, c in self.where[o])
+        if kind == "mem":
+            return sum(self.mib(o, self.part_of[o], self.asks(o, self.where[o])[0], len(self.where[o])) for o in jobs)
         return sum(len(self.where[o]) * (1 if kind == "node" else self.gpus(o)) for o in jobs)
+
+    def mib(self, j, part, cpus, nodes):
+        per_node, per_cpu = self.memory(j, part)
+        if per_node == 0:
+            return nodes * next(n for n in self.nodes if n.name in self.parts[part].nodes).group.memory_mib
+        return per_node * nodes if per_node == per_node else per_cpu * cpus if per_cpu == per_cpu else 0
+
+    def wall(self, j):
+        chain = [(j.account, j.user), (j.account, ""), ("root", "")]
+        tried = [self.qos[j.qos].limits.max_wall, *(self.assoc[a].limits.max_wall for a in chain if a in self.assoc)]
+        return next((w for w in tried if w < INF), INF) if self.enforce else INF
 
     def gpus(self, j):
         return sum(c for k, c in j.gres.items() if k.split(":")[0] == "gpu")
@@ -332,12 +366,25 @@ class Twin:
             if least and len(kept) == len(free):
                 continue
             free = kept
-            chosen = self.choose(j, free)
+            chosen = self.choose(j, free, part)
             if chosen:
                 return self.spread(j, [(n, free[n]) for n in chosen])
         return None
 
-    def choose(self, j, free):
+    def choose_idle(self, j, free):
+        """CR_LLN: the emptiest nodes of the lightest weight, one after the other."""
+        cpus, nodes, most, chosen = j.cpus, max(j.min_nodes, j.max_nodes if j.max_nodes else 1), self.most(j), []
+        while most > 0 and (nodes > 0 or cpus > 0):
+            left = [n for n in free if n not in chosen and not (most == 1 and free[n] < cpus)]
+            if not left:
+                return None
+            chosen.append(min(left, key=lambda n: (n.group.weight, -free[n], n.index)))
+            cpus, nodes, most = cpus - free[chosen[-1]], nodes - 1, most - 1
+        return chosen if nodes <= 0 and cpus <= 0 else None
+
+    def choose(self, j, free, part):
+        if self.parts[part].least_loaded or "CR_LLN" in self.m.settings.get("SelectTypeParameters", ""):
+            return self.choose_idle(j, free)
         sets, last = [], None
         for n in sorted(free, key=lambda n: n.index):
             if last is None or n.index != last.index + 1 or n.group.weight != last.group.weight:
@@ -414,7 +461,7 @@ class Twin:
             if not full and depth > self.num("default_queue_depth", 100):
                 break
             depth += 1
-            if part in failed or self.throttled(j) or self.limited(j, None, 0, 0):
+            if part in failed or self.throttled(j) or self.limited(j, part, None, 0, 0):
                 continue
             inside = [n for n in self.nodes if n in open_nodes and n.name in self.parts[part].nodes]
             if j.min_nodes > len(inside):
@@ -423,11 +470,11 @@ class Twin:
             inside = [n for n in inside if n.name not in kept]
             takes = self.place(j, inside, self.running, part)
             if takes:
-                if not self.limited(j, *self.asks(j, takes)):
+                if not self.limited(j, part, *self.asks(j, takes)):
                     self.begin(j, t, part, takes, now)
                     refused.discard((j.array, part))
                 continue
-            if self.limited(j, self.sized.get(j, j.cpus), self.gpus(j) * j.min_nodes, j.min_nodes):
+            if self.limited(j, part, self.sized.get(j, j.cpus), self.gpus(j) * j.min_nodes, j.min_nodes):
                 continue  # a limit is the reason then, and nobody is blocked
             fit = [n for n in inside if set(j.features) <= set(n.group.features) and set(j.gres) <= n.kinds]
             taken = {n for o in self.running if o.exclusive or j.exclusive for n, _ in self.where[o]}
@@ -480,7 +527,7 @@ class Twin:
                 continue
             if j.array:
                 reserved[j.array, part] = None  # refused, until a task starts or is booked
-            if self.throttled(j) or self.limited(j, None, 0, 0):
+            if self.throttled(j) or self.limited(j, part, None, 0, 0):
                 continue
             tested += 1
             self.tests = tested
@@ -513,7 +560,7 @@ class Twin:
                 self.sized[j] = sum(c for _, c in takes)
                 start = max(start, start_res)
                 if start <= t:
-                    if not self.limited(j, *self.asks(j, takes)):
+                    if not self.limited(j, part, *self.asks(j, takes)):
                         self.begin(j, t, part, takes, now)
                         self.by_backfill.add(j)
                         reserved[j.array, part] = booked
@@ -527,7 +574,7 @@ class Twin:
                 if any(y > a and x < b and not mine <= free for x, y, free in slots):
                     later = start if start > start_res else later
                     continue
-                if self.limited(j, *self.asks(j, takes)):
+                if self.limited(j, part, *self.asks(j, takes)):
                     break
                 slots = self.book(slots, a, b, mine)
                 reserved[j.array, part] = booked + 1

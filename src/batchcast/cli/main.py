@@ -24,6 +24,7 @@ VERBS: dict[str, str] = {
     "runtime": "Predict run times on the recorded clock and score them.",
     "simulate": "Let a scheduler decide the starts, with predictors in the loop.",
     "limits": "Which limits to ask for: what calibrated advice, the usual rule and the users' own cost.",
+    "whatif": "What if the machine, its scheduler or the limits changed: who gains, who pays.",
     "machine": "The cluster as Slurm describes it: capture, show; prove a simulated Slurm against a recorded one.",
     "convert": "A log in one format as a log in another: SWF, CSV, Parquet.",
     "anonymize": "A log that can be shared: names replaced by a keyed hash, times kept or moved.",

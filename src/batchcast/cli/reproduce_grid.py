@@ -67,7 +67,7 @@ def command(
     )
     with processes(workers) as each:
         with progress("simulating", len(study.settings) * runs) as tick:
-            results = run_study(study, watch=perf_counter, each=each, tick=tick)
+            results = run_study(study, watch=perf_counter, each=each, tick=tick, keep_runs=True)
         units = grid_sweep.unit_sweep(perf_counter, seed=seed, each=each) if with_sweep else []
         asjs = grid_sweep.asjs_sweep(perf_counter, seed=seed, each=each) if with_sweep else []
     swept = sweep_tables(units, asjs) if with_sweep else []
@@ -83,7 +83,8 @@ def command(
         write_text(page, paper_page(results, swept, {"log": log, "settings": settings}))
         say(f"page: {page}")
     if as_json:
-        rows = [{"table": "settings", **row} for row in results] + relations
+        flat = [{key: value for key, value in row.items() if not key.endswith("_runs")} for row in results]
+        rows = [{"table": "settings", **row} for row in flat] + relations
         rows += [{"table": "floor", **row} for row in grid_paper.floors(results)]
         rows += [{"table": "growth", **row} for row in grid_paper.growth(results)]
         rows += [{"table": "deadline_search", **row} for row in grid_paper.against_emin_min(results)]

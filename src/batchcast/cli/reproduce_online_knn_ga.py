@@ -115,7 +115,7 @@ class Gathered:
 
     def __init__(self, kept: Kept, first: int | None = None) -> None:
         self.kept, self.first = kept, first
-        tables = ("2", "3-4", "5-6", "baselines", "sensitivity")
+        tables = ("2", "3-4", "noise", "5-6", "baselines", "sensitivity")
         self.rows: dict[str, list[dict[str, Any]]] = {name: [] for name in tables}
         self.pictures: list[Any] = []
         self.hashes: dict[str, str] = {}
@@ -133,9 +133,11 @@ class Gathered:
         needed = {"accuracy", "minh", "local", "baselines", "schedules", "sensitivity"}
         for protocol in paper.PROTOCOLS if wanted & needed else ():
             forecasts[protocol] = self._accuracy(each, trace, protocol)
-            for part, specs in (("minh", [paper.MINH]), ("local", list(paper.LOCAL))):
+            for part, specs in {"minh": [paper.MINH], "local": paper.LOCAL}.items():
                 if part in wanted:
                     forecasts[protocol] |= self._more(each, trace, protocol, part, specs)
+        for protocol, said in forecasts.items():
+            self.rows["noise"] += paper.noise_rows(each, trace, said, protocol)
         if forecasts:
             self.pictures += shown.pictures(each.name, trace.req_time, trace.run_time, forecasts)
         plain = {protocol: points[paper.METHOD] for protocol, points in forecasts.items()}
@@ -239,6 +241,7 @@ class Gathered:
         makers: dict[str, Callable[[Any], Any]] = {
             "2": shown.table_2,
             "3-4": shown.tables_3_and_4,
+            "noise": shown.noise_table,
             "5-6": shown.tables_5_and_6,
             "baselines": shown.baseline_table,
             "sensitivity": lambda rows: shown.sensitivity_table(rows, sensitive),
@@ -325,7 +328,8 @@ def findings(rows: Mapping[str, Sequence[Mapping[str, Any]]], sets: Sequence[Dat
                 f"{name}, EASY planned with requests: mean wait {base[0]['mean_wait_min']:.1f} min by our averages, "
                 f"{base[0]['pyss_mean_wait_min']:.1f} by pyss' own; printed {each.waits[0]:.1f}."
             )
-        honest = {r["predictor"]: r["mae_s"] for r in _honest(rows["3-4"], name)}
+        theirs = [r for r in rows["3-4"] if (r["set"], r["protocol"], r["selection"]) == (name, "honest", "papers'")]
+        honest = {r["predictor"]: r["mae_s"] for r in theirs}
         if "knn_ga" in honest:
             errors = ", ".join(f"{predictor} {error:,.0f} s" for predictor, error in honest.items())
             sentences.append(f"{name}, honest protocol, mean absolute error: {errors}.")
@@ -342,8 +346,3 @@ def findings(rows: Mapping[str, Sequence[Mapping[str, Any]]], sets: Sequence[Dat
         if gains:
             sentences.append(f"{name}, EASY, mean wait shorter than with requests by: {'; '.join(gains)}.")
     return sentences
-
-
-def _honest(rows: Sequence[Mapping[str, Any]], name: str) -> list[Mapping[str, Any]]:
-    """The rows of one set, honest protocol, the paper's selection."""
-    return [r for r in rows if (r["set"], r["protocol"], r["selection"]) == (name, "honest", "papers'")]

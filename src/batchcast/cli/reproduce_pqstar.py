@@ -37,13 +37,14 @@ LOGS = {
 def command(logs: str, own: tuple[str, ...], quick: bool, page: Path | None, as_json: bool) -> None:
     """Quick starters found by log_uniform, qbets, ibl and pqstar, each under two readings. A minute a log."""
     from ..errors import UsageError
-    from ..papers.pqstar.page import discussion, pqstar_sections, pqstar_tables
+    from ..papers.pqstar.page import discussion, noise_table, pqstar_sections, pqstar_tables
     from ..papers.pqstar.study import (
         JOBS,
         METHODS,
         QUICK_JOBS,
         THRESHOLD_LOG,
         name_of,
+        noise_rows,
         study_log,
         table_rows,
         threshold_rows,
@@ -61,13 +62,14 @@ def command(logs: str, own: tuple[str, ...], quick: bool, page: Path | None, as_
     places = {name: shared_folder() / "traces" / LOGS[name] for name in names}
     places |= {name_of(Path(path)): Path(path) for path in own}
     jobs = QUICK_JOBS if quick else JOBS
-    studies, rows, thresholds, described = [], [], [], {}
+    studies, rows, thresholds, noise, described = [], [], [], list[dict[str, Any]](), {}
     with progress("replaying logs", len(places) * len(METHODS)) as tick:
         for k, (name, place) in enumerate(places.items()):
             trace = read_trace(place)
             described[name] = describe_log(trace)
             studies.append(study_log(name, trace, partial(_tick, tick, k * len(METHODS)), jobs))
             rows += table_rows(studies[-1])
+            noise += noise_rows(studies[-1])
             if name == THRESHOLD_LOG and not quick:
                 thresholds = threshold_rows(studies[-1])
     settings: dict[str, Any] = {
@@ -77,14 +79,14 @@ def command(logs: str, own: tuple[str, ...], quick: bool, page: Path | None, as_
     if page is not None:
         from ..report import page as make_page
 
-        sections = pqstar_sections(rows, thresholds, studies)
+        sections = pqstar_sections(rows, thresholds, studies, noise)
         made_by = provenance({name: log["sha256"] for name, log in described.items()}, settings)
         write_text(page, make_page("Quick starters: PQStar", sections, made_by))
         say(f"page: {page}")
     if as_json:
-        emit(document("reproduce-pqstar", {"logs": described}, settings, [], [*rows, *thresholds]))
+        emit(document("reproduce-pqstar", {"logs": described}, settings, [], [*rows, *thresholds, *noise]))
         return
-    show(console(), [*pqstar_tables(rows, thresholds), *discussion(rows)])
+    show(console(), [*pqstar_tables(rows, thresholds), noise_table(noise), *discussion(rows)])
     say("--page FILE writes the tables and the paper's pictures")
 
 

@@ -92,7 +92,7 @@ class Gathered:
 
     def __init__(self, kept: Kept, first: int | None, every: int, schedule_first: int) -> None:
         self.kept, self.first, self.every, self.schedule_first = kept, first, every, schedule_first
-        self.rows: dict[str, list[dict[str, Any]]] = {"5": [], "6": [], "class": []}
+        self.rows: dict[str, list[dict[str, Any]]] = {"5": [], "6": [], "class": [], "noise": []}
         self.pictures: list[Any] = []
         self.hashes: dict[str, str] = {}
 
@@ -110,20 +110,24 @@ class Gathered:
             compute = partial(paper.table_5, trace, self.every, progress, f"{name}, {kept} jobs")
             part = self._part(name, kept, {"every": self.every}, compute)
             self.rows["5"] += _table_5_rows(name, kept, part["figures"])
+            self.rows["noise"] += [{"log": name, "jobs_of": kept, **row} for row in part["noise"]]
             say(f"{name}, {kept} jobs: {len(part['rows']):,} scored")
             if failed:
                 self._classes(name, trace, part)
                 if self.schedule_first and trace.info.max_procs > 0:
                     run = partial(paper.table_6, trace, self.schedule_first, progress, f"{name}, Table 6")
                     simulated = self._part(name, "schedules", {"schedule_first": self.schedule_first}, run)
-                    self.rows["6"] += [{"log": name, **row} for row in simulated]
+                    self.rows["6"] += [{"log": name, **row} for row in simulated if "noise" not in row]
+                    noise = [row["noise"] for row in simulated if "noise" in row]
+                    self.rows["noise"] += [{"log": name, "jobs_of": kept, **row} for row in noise]
 
     def tables(self) -> list[Any]:
         """The tables there are rows for."""
         from ..papers.su import page as shown
 
         waits = [shown.table_6(self.rows["6"])] if self.rows["6"] else []
-        return [shown.table_5(self.rows["5"], self.every), *waits, shown.class_table(self.rows["class"])]
+        tables = [shown.table_5(self.rows["5"], self.every), *waits]
+        return [*tables, shown.noise_table(self.rows["noise"]), shown.class_table(self.rows["class"])]
 
     def _part(self, name: str, kind: str, made_of: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
         from ..papers.su.study import LOGS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -30,6 +30,13 @@ if TYPE_CHECKING:
     type=click.Path(),
     metavar="FILE",
     help="The machine (TOML or a folder of dumps); implies --scheduler slurm.",
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="With --machine: another setting of slurm.conf, e.g. bf_interval=60, or nodes=+10%.",
 )
 @click.option("--schedule", "schedule_file", type=click.Path(), metavar="FILE", help="Write the schedule as CSV.")
 @click.option(
@@ -66,7 +73,9 @@ def command(**given: Any) -> None:
     from ..evaluation.differences import schedule_differences
     from ..evaluation.evaluation import DOUBTS
 
-    described, scheduler = given.pop("machine"), given.pop("scheduler")
+    described, scheduler, changed = given.pop("machine"), given.pop("scheduler"), given.pop("settings")
+    if changed and not described:
+        raise UsageError("--set needs --machine FILE", hint="batchcast machine capture -o machine.toml")
     if scheduler == "slurm" and not described:
         raise UsageError("--scheduler slurm needs --machine FILE", hint="batchcast machine capture -o machine.toml")
     plan, chosen = take_plan(given)
@@ -79,7 +88,7 @@ def command(**given: Any) -> None:
     policies: dict[str, Any] = {"slurm": None} if slurm else dict(plan.policies)
 
     def machine_of(trace: Trace) -> Callable[..., Schedule]:
-        return _on_nodes(described, trace) if slurm else _machines(plan.partitions, trace, log.procs)
+        return _on_nodes(described, changed, trace) if slurm else _machines(plan.partitions, trace, log.procs)
 
     run = machine_of(log.trace)
     results, schedules = [], {}
@@ -106,7 +115,9 @@ def command(**given: Any) -> None:
     if given["schedule_file"]:
         _write(given["schedule_file"], first, log, given["schedule_format"])
     notes = [*_left_out(first), *first.notes]
-    checked = _validity(plan, log, mask)
+    checked = (
+        _judged_on_nodes(described, None if changed else schedules, log, mask) if slurm else _validity(plan, log, mask)
+    )
     if given["as_json"]:
         settings = {
             **log.settings,
@@ -149,6 +160,18 @@ def _validity(plan: Plan, log: Log, mask: np.ndarray | None) -> Validity:
     )
 
 
+def _judged_on_nodes(
+    described: str, schedules: dict[str, Schedule] | None, log: Log, mask: np.ndarray | None
+) -> Validity:
+    """The same of Slurm's scheduler with the users' limits on the machine as described, whatever --set changes."""
+    from ..evaluation.validity import MODELLED_ON_NODES, judged
+
+    asked = schedules.get("slurm, requested") if schedules else None
+    run = _on_nodes(described, (), log.trace)
+    schedule = asked or run(None, "requested", procs=log.procs, clock=None, tick=None)
+    return judged(log.trace, schedule, mask, procs=log.procs, modelled=MODELLED_ON_NODES, policy="slurm")
+
+
 def _check_any(schedule: Schedule) -> None:
     from ..errors import NoAnswer
 
@@ -189,12 +212,13 @@ def _machines(partitions: str, trace: Trace, procs: str) -> Callable[..., Schedu
     return partial(simulate_split, trace, partition_sizes(trace, procs))
 
 
-def _on_nodes(described: str, trace: Trace) -> Callable[..., Schedule]:
+def _on_nodes(described: str, changed: Sequence[str], trace: Trace) -> Callable[..., Schedule]:
     """Slurm's scheduler on the described machine, called as `simulate` is."""
+    from ..cluster.vary import changes_of, vary
     from ..simulation.slurm_trace import simulate_on
     from ..trace.slurm_machine import open_machine
 
-    machine = open_machine(described)
+    machine = vary(open_machine(described), changes_of(",".join(changed))) if changed else open_machine(described)
 
     def run(_policy: object, spec: str, *, procs: str, clock: Any, tick: Any, **_: object) -> Schedule:
         return simulate_on(machine, trace, spec, procs=procs, clock=clock, tick=tick)

@@ -29,7 +29,10 @@ class NodeGroup:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A set of nodes with rules. Times in seconds, memory in MiB; NaN where nothing is set."""
+    """A set of nodes with rules. Times in seconds, memory in MiB; NaN where nothing is set.
+
+    `billing_weights` are TRESBillingWeights by TRES, memory per MiB.
+    """
 
     name: str
     nodes: tuple[str, ...]
@@ -46,6 +49,7 @@ class Partition:
     up: bool = True
     qos: str = ""
     preempt: bool = False
+    billing_weights: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +120,7 @@ class Machine:
     settings: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
     left_out: tuple[str, ...] = ()
+    licenses: Mapping[str, float] = field(default_factory=dict)
 
     def node_names(self) -> tuple[str, ...]:
         """Every node, in the order of the node table."""

@@ -49,6 +49,7 @@ class NodeRequest:
     singleton: bool = False
     reservation: str = ""
     fails: bool = False
+    licenses: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def cpus(self) -> int:

@@ -27,6 +27,9 @@ def write_machine(machine: Machine, fold: Fold) -> str:
     """The machine as TOML; `fold` shortens lists of nodes. What is unknown or unlimited is left away."""
     lines = [f"name = {json.dumps(machine.name)}", "", "[settings]  # slurm.conf's words"]
     lines += [f"{json.dumps(key)} = {json.dumps(value)}" for key, value in machine.settings.items()]
+    if machine.licenses:
+        lines += ["", "[licenses]"]
+        lines += [f"{json.dumps(key)} = {value:g}" for key, value in machine.licenses.items()]
     for title, items in (
         ("nodes", machine.nodes),
         ("partition", machine.partitions),
@@ -52,7 +55,7 @@ def read_machine_toml(text: str, expand: Expand, path: str = "machine.toml") -> 
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: not TOML: {error}", hint="batchcast machine capture -o machine.toml") from None
-    unknown = set(table) - {*TABLES, "settings", "name", "left_out"}
+    unknown = set(table) - {*TABLES, "settings", "name", "left_out", "licenses"}
     if unknown:
         raise input_error(path, "no such table", value=min(unknown), accepted=", ".join([*TABLES, "settings"]))
     items = {
@@ -62,6 +65,7 @@ def read_machine_toml(text: str, expand: Expand, path: str = "machine.toml") -> 
         items["nodes"], items["partition"], items["qos"], items["association"], items["reservation"],
         {key: str(value) for key, value in table.get("settings", {}).items()}, table.get("name", ""),
         tuple(table.get("left_out", ())),
+        {key: float(value) for key, value in table.get("licenses", {}).items()},
     )  # fmt: skip
     if not machine.nodes or not machine.partitions:
         raise InputError(f"{path}: a machine needs [[nodes]] and [[partition]]", hint="see docs/machines.md")

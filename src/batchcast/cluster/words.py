@@ -39,6 +39,8 @@ def describe(machine: Machine, fold: Callable[[Sequence[str]], str]) -> list[str
         if _limits(a.limits):
             limits.append(f"  {a.account}{'/' + a.user if a.user else ''}{_limits(a.limits)}")
     lines += ["", "limits", *limits] if limits else []
+    if machine.licenses:
+        lines += ["", "licenses", *(f"  {name}: {count:g}" for name, count in machine.licenses.items())]
     if machine.reservations:
         lines += ["", "reservations"]
         for r in machine.reservations:

@@ -35,6 +35,10 @@ MINUTE = 60.0
 """Waits below it count as none: a log's clock and a scheduler's cycle are in them, no queue."""
 
 
+MODELLED_ON_NODES = ("memory", "GPUs", "partitions", "priorities")
+"""What the simulation of a described machine does model, by the names of `not_covered`."""
+
+
 class Verdict(StrEnum):
     """How far a simulation may be believed."""
 
@@ -79,6 +83,8 @@ class Validity:
     procs, procs_source, peak, over_share
         The machine that was judged, in processors, where its size comes from, the most that recorded jobs held at once,
         and the share of core-hours that they held beyond its size (a log's clock gives some).
+    policy
+        What decided the starts: `easy`, or `slurm` on a described machine.
     """
 
     jobs: int
@@ -100,6 +106,7 @@ class Validity:
     procs_source: str = ""
     peak: float = float("nan")
     over_share: float = 0.0
+    policy: str = "easy"
 
     @property
     def ratio(self) -> float:
@@ -140,7 +147,7 @@ class Validity:
     def row(self) -> dict[str, Any]:
         """One flat object for JSON."""
         return {
-            "policy": "easy",
+            "policy": self.policy,
             "predictor": "requested",
             "part": "validity",
             "jobs": self.jobs,
@@ -229,6 +236,7 @@ def judged(
     procs: str = "req",
     size: tuple[float, str] | None = None,
     modelled: Collection[str] = (),
+    policy: str = "easy",
 ) -> Validity:
     """Judge a schedule that is meant to be what was recorded.
 
@@ -244,6 +252,8 @@ def judged(
         Processors of the recorded machine, and where that is known from. Default: the schedule's.
     modelled
         Of the reasons of `not_covered`, those that this simulation does model.
+    policy
+        What decided the starts.
     """
     inside = np.ones(len(trace), bool) if mask is None else np.asarray(mask, bool)
     recorded = trace.wait_time[schedule.rows]
@@ -275,6 +285,7 @@ def judged(
         procs_source=source,
         peak=peak_procs(trace, procs),
         over_share=over_size(trace, total, procs),
+        policy=policy,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ..cluster.machine import Association, Limits, Machine, NodeGroup, Partition, Qos, Reservation
 from ..errors import InputError, UsageError
@@ -18,16 +18,35 @@ _DOWN = ("DOWN", "DRAIN", "FAIL", "MAINT", "POWERED_DOWN", "FUTURE", "UNKNOWN")
 _MODELLED = {
     "SelectType": ("cons_tres", "cons_res"),
     "TopologyPlugin": ("none", "default", "flat"),
+    "PreemptType": ("none",),
+    "PriorityUsageResetPeriod": ("NONE", "none"),
     "PriorityType": ("basic", "multifactor"),
     "SchedulerType": ("backfill", "builtin"),
 }
-_NOT_MODELLED = ("Licenses", "BurstBufferType", "JobSubmitPlugins", "PriorityFlags", "PrioritySiteFactorPlugin")
+_NOT_MODELLED = (
+    "BurstBufferType",
+    "EnforcePartLimits",
+    "FederationParameters",
+    "JobSubmitPlugins",
+    "PriorityFlags",
+    "PrioritySiteFactorPlugin",
+    "PriorityWeightAssoc",
+    "PriorityWeightTRES",
+    "RequeueExit",
+    "ResumeProgram",
+)
 _PARAMETERS = [
     "assoc_limit_stop",
+    "bf_allow_magnetic_slots",
     "bf_busy_nodes",
     "bf_hetjob_immediate",
     "bf_licenses",
+    "bf_max_job_assoc",
+    "bf_max_job_start",
+    "bf_max_job_user_part",
     "bf_min_age_reserve",
+    "bf_min_prio_reserve_part",
+    "bf_node_space_size",
     "bf_one_resv_per_job",
     "bf_running_job_reserve",
     "defer",
@@ -35,8 +54,18 @@ _PARAMETERS = [
     "pack_serial_at_end",
     "preempt_strict_order",
     "reduce_completing_frag",
+    "sched_max_job_start",
+    "spec_cores_first",
+    "whole_hetjob",
 ]
-_LIMITS = ("GrpTRESMins", "GrpTRESRunMins", "GrpWall", "MaxTRESMins", "MaxTRESPerNode", "MinTRES")
+_SELECT = ("CR_ONE_TASK_PER_CORE", "CR_SOCKET", "CR_PACK_NODES", "LL_SHARED_GRES", "OTHER_CONS")
+_LIMITS = (
+    "GrpTRESMins", "GrpTRESRunMins", "GrpWall", "GrpSubmit", "GrpJobsAccrue", "MaxTRESMins", "MaxTRESMinsPU",
+    "MaxTRESMinsPA", "MaxTRESPerNode", "MaxTRESRunMins", "MaxTRESRunMinsPU", "MaxTRESRunMinsPA", "MaxSubmit",
+    "MaxSubmitPU", "MaxSubmitPA", "MaxJobsAccruePU", "MaxJobsAccruePA", "MinTRES", "MinPrio", "LimitFactor",
+    "UsageFactor", "UsageThres", "GraceTime",
+)  # fmt: skip
+_HARMLESS = {"GraceTime": "00:00:00", "UsageFactor": "1.000000"}
 _NONE = ("", "(null)", "N/A", "NONE", "None", "UNLIMITED")
 
 
@@ -69,7 +98,8 @@ def read_machine(
         tuple(_reservation(record, clock) for record in parse_records(reservation, "ReservationName")),
         settings,
         settings.get("ClusterName", ""),
-        tuple(_left_out(settings, partition, qos, assoc)),
+        tuple(_left_out(settings, node, partition, reservation, qos, assoc)),
+        {name: float(count) for name, count in gres(settings.get("Licenses", "")).items()},
     )
 
 
@@ -149,7 +179,18 @@ def _partition(r: Mapping[str, str], nodes: tuple[NodeGroup, ...], settings: Map
         r.get("State", "UP").upper() in ("UP", "INACTIVE"),
         "" if r.get("QoS", "N/A") in _NONE else r["QoS"],
         r.get("PreemptMode", "OFF").upper() in ("REQUEUE", "CANCEL"),
+        _weights(r.get("TRESBillingWeights", "")),
     )
+
+
+def _weights(text: str) -> dict[str, float]:
+    """TRESBillingWeights by TRES, memory a MiB: `CPU=1.0,Mem=0.25G,GRES/gpu=2.0`."""
+    weights = {}
+    for item in text.split(",") if text not in _NONE else []:
+        name, _, value = item.partition("=")
+        unit = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}.get(value[-1:].upper(), 0.0)
+        weights[name.lower()] = _or(_number(value.rstrip("kKmMgGtT")), 0.0) / (unit or 1.0)
+    return weights
 
 
 def _qos(r: Mapping[str, str]) -> Qos:
@@ -203,18 +244,48 @@ def _parameters(text: str) -> dict[str, str]:
     return {name.strip(): value if equals else "yes" for name, equals, value in pairs}
 
 
-def _left_out(settings: Mapping[str, str], partition: str, qos: str, assoc: str) -> list[str]:
+def _left_out(
+    settings: Mapping[str, str], node: str, partition: str, reservation: str, qos: str, assoc: str
+) -> list[str]:
     """What this configuration uses and the model does not, by Slurm's name."""
-    used = [f"{key}={settings[key]}" for key in _NOT_MODELLED if settings.get(key, "") not in _NONE]
+    used = [f"{key}={settings[key]}" for key in _NOT_MODELLED if settings.get(key, "0") not in (*_NONE, "0", "NO")]
     for key, models in _MODELLED.items():
         value = settings.get(key, models[0]).split("/")[-1]
         if value not in models:
             used.append(f"{key}={value}")
     used += [name for name in _PARAMETERS if name in settings]
-    used += ["TRESBillingWeights"] if "TRESBillingWeights" in partition else []
+    used += [word for word in settings.get("SelectTypeParameters", "").upper().split(",") if word in _SELECT]
+    used += _of_partitions(parse_records(partition, "PartitionName"))
+    nodes = parse_records(node, "NodeName")
+    used += ["CoreSpecCount"] if any(_or(_number(r.get("CoreSpecCount", "")), 0) for r in nodes) else []
+    flags = {f for r in parse_records(reservation, "ReservationName") for f in r.get("Flags", "").split(",")}
+    used += [f"reservation {flag}" for flag in sorted(flags & {"DAILY", "WEEKLY", "WEEKDAY", "FLEX", "MAGNETIC"})]
     for title, text in (("qos", qos), ("assoc", assoc)):
         rows = table(text)
-        used += [f"{title} {column}" for column in _LIMITS if any(row.get(column) for row in rows)]
+        for column in _LIMITS:
+            values = {row.get(column, "") for row in rows} - {"", _HARMLESS.get(column, "")}
+            used += [f"{title} {column}"] if values else []
+        used += [f"{title} Flags={row['Flags']}" for row in rows if row.get("Flags")]
+        used += [f"{title} Preempt"] if any(row.get("Preempt") for row in rows) else []
+    return list(dict.fromkeys(used))
+
+
+def _of_partitions(rows: Sequence[Mapping[str, str]]) -> list[str]:
+    """What partitions use and the model does not."""
+    used = []
+    for r in rows:
+        share = r.get("OverSubscribe", "NO").upper()
+        used += [f"OverSubscribe={share}"] if share.startswith(("FORCE", "YES")) else []
+        for key, usual in (("MinNodes", ("0", "1")), ("ExclusiveUser", ("NO",)), ("ExclusiveTopo", ("NO",))):
+            used += [f"{key}={r[key]}"] if r.get(key, usual[0]) not in (*usual, *_NONE) else []
+        for key in ("MaxCPUsPerNode", "MaxMemPerNode", "MaxMemPerCPU", "QoS"):
+            used += [f"partition {key}"] if r.get(key, "") not in _NONE else []
+        used += ["partition MaxNodes"] if r.get("MaxNodes", "") not in _NONE else []
+        used += (
+            ["partition AllowAccounts/AllowQos/AllowGroups"]
+            if any(r.get(key, "ALL") not in ("ALL", *_NONE) for key in ("AllowAccounts", "AllowQos", "AllowGroups"))
+            else []
+        )
     return used
 
 

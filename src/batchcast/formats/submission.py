@@ -70,6 +70,7 @@ def parse_request(words: str, key: str, submit: float, run: float, **known: str)
         depends=kinds,
         singleton=singleton,
         reservation=take("reservation", ""),
+        licenses=gres(take("licenses", take("L", ""))),
     )
     array = take("array", "")
     left = [f"--{name}" for name in options if name not in IGNORED]

@@ -12,7 +12,7 @@ import numpy as np
 from ..predict.registry import make
 from ..predict.timed import Timed
 from .clock import Mapping, Outcome, simulate
-from .measures import measure, over_runs
+from .measures import MEASURES, measure, over_runs
 from .model import Jobs, Model, Resources, Units
 from .workload import Setting, draw
 
@@ -58,8 +58,11 @@ def run_study(
     watch: Watch,
     each: Callable[..., Iterable[tuple[Setting, Rows]]] = map,
     tick: Callable[[int], None] = lambda done: None,
+    keep_runs: bool = False,
 ) -> list[dict[str, Any]]:
     """One row a setting and heuristic: means over runs with 95 % intervals. Run k draws the same numbers everywhere.
+
+    With `keep_runs` a row also has each measure run by run, in lists under `unfinished_runs` and the like.
 
     `watch` reads a clock in seconds; `each` runs the cells in order, as `map` does (a pool's own `map`: in processes).
     """
@@ -70,10 +73,12 @@ def run_study(
         for spec, row in rows.items():
             gathered.setdefault((setting, spec), []).append(row)
         tick(done)
-    return [
-        {"rate": s.rate, "data_share": s.data_share, "large_share": s.large_share, "heuristic": spec, **over_runs(runs)}
-        for (s, spec), runs in gathered.items()
-    ]
+    means: list[dict[str, Any]] = []
+    for (s, spec), runs in gathered.items():
+        names = {"rate": s.rate, "data_share": s.data_share, "large_share": s.large_share, "heuristic": spec}
+        kept = {f"{key}_runs": [run[key] for run in runs] for key in MEASURES} if keep_runs else {}
+        means.append({**names, **over_runs(runs), **kept})
+    return means
 
 
 def _cell(watch: Watch, first: int | None, cell: Cell) -> tuple[Setting, Rows]:

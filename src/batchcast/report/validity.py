@@ -10,6 +10,7 @@ from .axes import span
 from .blocks import Callout, shown
 
 LABEL = "Validity."
+RULES = {"easy": "under EASY", "slurm": "under Slurm's two loops on the described machine"}
 NOTHING = (
     "No schedule was simulated: this report cannot say how much sooner jobs would start, and any such gain is not to "
     "be trusted."
@@ -65,7 +66,7 @@ def _waits(validity: Validity) -> str:
     distance = f"; their distributions differ by {validity.wait_distance:.2f} at most"
     return (
         f"Recorded, these {validity.jobs:,} jobs waited {span(validity.recorded_mean_wait_s)} on average (median "
-        f"{span(validity.recorded_median_wait_s)}); simulated under EASY with the users' limits, "
+        f"{span(validity.recorded_median_wait_s)}); simulated {RULES[validity.policy]} with the users' limits, "
         f"{span(validity.simulated_mean_wait_s)} (median {span(validity.simulated_median_wait_s)}): "
         f"{_factor(validity)}{distance if validity.wait_distance else ''}."
     )

@@ -12,8 +12,9 @@ from ..cluster.machine import Machine
 from ..cluster.request import NodeRequest
 from ..schedule.slurm.arrays import FAR, NONE, OUT, RUNNING
 from ..schedule.slurm.clock import advance
-from ..schedule.slurm.make import make_jobs, make_rules, make_site, make_state
-from ..schedule.slurm.policy import fair_tree
+from ..schedule.slurm.make import make_jobs, make_rules, make_state
+from ..schedule.slurm.priority import fair_tree
+from ..schedule.slurm.site import make_site
 
 CHUNK = 50_000
 Takes = tuple[float, int, tuple[tuple[int, int], ...]]
@@ -107,7 +108,7 @@ def _schedule(machine: Machine, ordered: tuple[NodeRequest, ...], jobs: Any, sta
         row["submit"],
         np.where(job["eligible"] >= 0, job["eligible"], np.floor(row["submit"])),
         np.where(started, job["start"], np.nan),
-        np.where(started, job["real"], np.nan),
+        np.where(started, job["began"], np.nan),
         row["run"],
         np.where(started, job["part"], NONE),
         job["backfilled"].astype(bool),

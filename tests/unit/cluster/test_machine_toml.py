@@ -19,7 +19,8 @@ WHOLE = Machine(
     (Reservation("maint", ("a1",), 100.0, 200.0, ("root",), flags=("MAINT",)),),
     {"bf_interval": "30"},
     "lab",
-    ("Licenses=x:2",),
+    ("PreemptType=qos",),
+    {"matlab": 3.0},
 )
 
 
@@ -27,6 +28,7 @@ def test_what_is_written_is_read_again() -> None:
     again = read_machine_toml(toml_of(WHOLE), expand)
     assert toml_of(again) == toml_of(WHOLE)
     assert (again.nodes, again.qos, again.associations) == (WHOLE.nodes, WHOLE.qos, WHOLE.associations)
+    assert (again.licenses, again.left_out) == (WHOLE.licenses, WHOLE.left_out)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +51,9 @@ def test_what_the_model_leaves_out_is_named() -> None:
     node = "NodeName=n1 CPUTot=4 RealMemory=1000 Sockets=1 ThreadsPerCore=1 State=IDLE Weight=1\n"
     part = "PartitionName=p Nodes=n1 MaxTime=UNLIMITED Default=YES State=UP\n"
     config = "Licenses                = matlab:4\nTopologyPlugin          = topology/tree\n"
-    assert read_machine(node, part, config).left_out == ("Licenses=matlab:4", "TopologyPlugin=tree")
+    machine = read_machine(node, part, config)
+    assert machine.left_out == ("TopologyPlugin=tree",)
+    assert machine.licenses == {"matlab": 4.0}
 
 
 def test_dumps_without_nodes_say_which_command_makes_them() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import given, settings
@@ -37,6 +38,9 @@ TREE = (
 )
 
 
+EXTRA = ["", "", "", "array", "after", "begin", "hold", "nice", "cancel", "singleton", "license"]
+
+
 @st.composite
 def some_jobs(draw: st.DrawFn) -> list[NodeRequest]:
     jobs: list[NodeRequest] = []
@@ -64,7 +68,7 @@ def some_jobs(draw: st.DrawFn) -> list[NodeRequest]:
         asks["partitions"] = draw(st.sampled_from([(), ("all",), ("all",), ("quick", "all")]))
         if shape in ("one", "memory"):
             asks["partitions"] = draw(st.sampled_from([("quick",), ("all",)]))
-        extra = draw(st.sampled_from(["", "", "", "array", "after", "begin", "hold", "nice", "cancel", "singleton"]))
+        extra = draw(st.sampled_from(EXTRA))
         if extra == "after" and jobs:
             asks["depends"] = ((draw(st.sampled_from(["afterok", "afterany"])), draw(st.sampled_from(jobs)).key),)
         elif extra == "begin":
@@ -75,6 +79,8 @@ def some_jobs(draw: st.DrawFn) -> list[NodeRequest]:
             asks["nice"] = draw(st.integers(1, 20))
         elif extra == "cancel":
             asks["cancel"] = at + draw(st.integers(1, 100))
+        elif extra == "license":
+            asks["licenses"] = {"lic": draw(st.integers(1, 2))}
         asks["singleton"] = extra == "singleton"
         run = float(draw(st.integers(1, 400)))
         limit = max(60.0, run * draw(st.sampled_from([1, 1, 2, 5])))
@@ -91,6 +97,11 @@ def some_jobs(draw: st.DrawFn) -> list[NodeRequest]:
     return jobs
 
 
+AMOUNTS = (
+    Qos("normal", 1, limits=Limits(max_jobs_per_account=3, max_tres={"cpu": 9}, max_wall=900)),
+    Qos("high", 10, limits=Limits(max_tres_per_account={"cpu": 10}, grp_tres={"mem": 900, "node": 3})),
+)
+OF_ROOT = Limits(max_jobs=3, max_tres={"cpu": 12, "gres/gpu": 1}, max_wall=1500)
 CONF = {"bf_interval": "30", "bf_resolution": "60", "bf_window": "60"}
 MULTI = {
     "PriorityType": "priority/multifactor", "PriorityDecayHalfLife": "00:10:00", "PriorityCalcPeriod": "00:01:00",
@@ -102,12 +113,19 @@ POLICIES = {
     "backfill": CONF,
     "multifactor": {**CONF, **MULTI},
     "limits": {**CONF, **MULTI, "AccountingStorageEnforce": "associations,limits,qos"},
+    "amounts": {**CONF, **MULTI, "AccountingStorageEnforce": "associations,limits,qos"},
+    "emptiest": {**CONF, **MULTI, "SelectTypeParameters": "CR_CORE_MEMORY,CR_LLN"},
 }
 
 
 def machine(policy: str, reserved: bool) -> Machine:
     kept = (Reservation("maint", ("a1", "b1"), 200.0, 420.0),) if reserved else ()
-    return Machine(GROUPS, PARTS, TIGHT, TREE, kept, POLICIES[policy])
+    site = Machine(GROUPS, PARTS, TIGHT, TREE, kept, POLICIES[policy], licenses={"lic": 2.0})
+    if policy == "amounts":
+        site = replace(site, qos=AMOUNTS, associations=(replace(TREE[0], limits=OF_ROOT), *TREE[1:]))
+    if policy == "emptiest":
+        site = replace(site, partitions=(replace(PARTS[0], billing_weights={"cpu": 0.5, "gres/gpu": 7.0}), PARTS[1]))
+    return site
 
 
 policies = st.sampled_from(sorted(POLICIES))

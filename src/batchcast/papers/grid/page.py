@@ -25,6 +25,8 @@ def paper_tables(results: Rows) -> list[Table]:
     sentences = [
         TableColumn("heuristic", "heuristic"), TableColumn("against", "against"), TableColumn("measure", "measure"),
         TableColumn("printed", "printed", "ratio"), TableColumn("ours", "ours", "ratio"),
+        TableColumn("ours_ci95", "±", "ratio", "half the 95 % interval over the runs, paired: runs share their draws"),
+        TableColumn("stands", "noise of the runs", "text", "outside: the interval of the ratio does not hold 1"),
         TableColumn("gap_points", "gap, points", "number"), TableColumn("same_sign", "same sign"),
         TableColumn("within_5_points", "within 5 points"),
     ]  # fmt: skip

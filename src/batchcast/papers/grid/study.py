@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...grid.clock import REASONS
-from ...grid.measures import MEASURES, SHORT
+from ...grid.measures import MEASURES, SHORT, half_width
 from ...grid.study import Study
 from ...grid.workload import Setting
 
@@ -100,10 +100,11 @@ def relations(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     rows = []
     for name, against, key, printed in PRINTED:
         for spec in (s for s in present if s.split(":")[0] == name):
-            ratio = ratio_of(results, spec, against, key)
+            ratio, wide = ratio_of(results, spec, against, key), _width(results, spec, against, key)
             rows.append(
                 {
                     "heuristic": spec, "against": against, "measure": SHORT[key], "printed": printed, "ours": ratio,
+                    "ours_ci95": wide, "stands": _stands(ratio, wide),
                     "gap_points": 100 * (ratio - printed), "same_sign": (ratio < 1) == (printed < 1),
                     "within_5_points": abs(ratio - printed) <= 0.05,
                 }
@@ -116,6 +117,27 @@ def ratio_of(results: Sequence[Mapping[str, Any]], name: str, against: str, key:
     table = {(row["rate"], row["data_share"], row["large_share"], row["heuristic"]): row[key] for row in results}
     cells = sorted({key_[:3] for key_ in table})
     return float(np.mean([table[(*cell, name)] / table[(*cell, against)] for cell in cells]))
+
+
+def _width(results: Sequence[Mapping[str, Any]], name: str, against: str, key: str) -> float:
+    """Half the 95 % interval of `ratio_of` over the runs, which all heuristics share; NaN for one run."""
+    if any(f"{key}_runs" not in row for row in results):
+        return float("nan")
+    table = {(row["rate"], row["data_share"], row["large_share"], row["heuristic"]): row for row in results}
+    cells = sorted({key_[:3] for key_ in table})
+    ratios = [np.divide(table[(*cell, name)][f"{key}_runs"], table[(*cell, against)][f"{key}_runs"]) for cell in cells]
+    return half_width(np.mean(ratios, axis=0))
+
+
+def _stands(ratio: float, wide: float) -> str:
+    """Whether a ratio differs from 1 by more than its interval over the runs.
+
+    >>> _stands(0.9, 0.05), _stands(0.99, 0.05), _stands(0.9, float("nan"))
+    ('outside', 'inside', 'one run')
+    """
+    if wide != wide:
+        return "one run"
+    return "outside" if abs(ratio - 1.0) > wide else "inside"
 
 
 def growth(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ import numpy as np
 from ...metrics.curves import running_mean
 from ...report.blocks import Block, Figure, Section, Table, TableColumn
 from ...report.figures import cdf, lines
+from ..noise import gain_table
 
 Rows = Sequence[Mapping[str, Any]]
 PAPERS_SELECTION = "papers' selection (cut first, cold start, only jobs that will succeed where status = 1)"
@@ -40,6 +41,19 @@ def tables_3_and_4(rows: Rows) -> Table:
     return Table("Tables 3 and 4: underestimate rate and mean absolute error", columns, rows, note)
 
 
+def noise_table(rows: Rows) -> Table:
+    """The method's gains with the interval of each set."""
+    naming = [("set", "set"), ("protocol", "protocol")]
+    return gain_table(rows, naming, "Do the gains of Tables 3 and 4 stand outside their own set's noise?")
+
+
+def _gain_words(row: Mapping[str, Any], key: str) -> str | None:
+    """A gain with its interval, where it has one."""
+    if f"{key}_low" not in row:
+        return None
+    return f"{100 * row[f'{key}_low']:.1f} to {100 * row[f'{key}_high']:.1f} %"
+
+
 def tables_5_and_6(rows: Rows) -> Table:
     """Waits and slowdowns under every setting beside the printed ones."""
     columns = [
@@ -48,11 +62,13 @@ def tables_5_and_6(rows: Rows) -> Table:
         TableColumn("correction", "correction"),
         TableColumn("mean_wait_min", "wait, min", "number"), TableColumn("pyss_mean_wait_min", "pyss' own", "number"),
         TableColumn("printed_wait_min", "printed", "number"), TableColumn("wait_gain", "gain", "share"),
+        TableColumn("wait_gain_words", "90 % interval"),
         TableColumn("printed_wait_gain", "printed", "share"),
         TableColumn("mean_bounded_slowdown", "bsld", "number"),
         TableColumn("pyss_mean_bounded_slowdown", "pyss' own", "number"),
         TableColumn("printed_bounded_slowdown", "printed", "number"),
         TableColumn("bounded_slowdown_gain", "gain", "share"),
+        TableColumn("bounded_slowdown_gain_words", "90 % interval"),
         TableColumn("corrections", "corrections", "count"),
     ]  # fmt: skip
     note = (
@@ -60,6 +76,8 @@ def tables_5_and_6(rows: Rows) -> Table:
         "are against the requests of the same policy, by our averages. pyss' own leave out the first 1 % to finish, "
         f"1 s estimates on one processor and what ends after the last submission. {PAPERS_SELECTION}."
     )
+    keys = ("wait_gain", "bounded_slowdown_gain")
+    rows = [{**row, **{f"{key}_words": _gain_words(row, key) for key in keys}} for row in rows]
     return Table("Tables 5 and 6: mean wait and bounded slowdown (tau = 10 s)", columns, rows, note)
 
 

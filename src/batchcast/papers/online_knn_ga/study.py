@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...evaluation.accuracy import Scores, predictor, score
+from ...evaluation.differences import burst_groups
 from ...metrics.schedule import bounded_slowdown
 from ...simulation import Policy, Schedule, simulate
 from ...table import Trace
 from ...trace import Selection, read_trace, select, selection_mask
+from ..noise import Gain, gain_rows
 from ..precomputed import Precomputed
 
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
@@ -120,6 +122,26 @@ def operators_scores(each: DataSet, whole: Trace, bar: Progress, first: int | No
     return accuracy_of(whole, OPERATORS, "honest", bar, f"{each.name}: learning from the whole log", mask)
 
 
+def noise_rows(each: DataSet, trace: Trace, points: Mapping[str, np.ndarray], protocol: str) -> list[dict[str, Any]]:
+    """Tables 3 and 4: the method's gains over its baseline and beside it, with the interval of this set.
+
+    `points` (n,) by method, NaN where a job is not scored; the printed gains are those over Minh and Wolters.
+    """
+    actual, gains = trace.run_time, []
+    printed = {MINH: (1 - each.mae / each.mae_minh, each.pu_minh - each.pu)}
+    others = {**points, "requested": np.where(np.isnan(points[METHOD]), np.nan, trace.req_time)}
+    for other, said in others.items():
+        if other == METHOD:
+            continue
+        mae, pu = printed.get(other, (float("nan"), float("nan")))
+        near, far = np.abs(points[METHOD] - actual), np.abs(said - actual)
+        gains.append(Gain(METHOD, other, "MAE", near, far, mae))
+        late, their_late = (np.where(np.isnan(one), np.nan, one < actual) for one in (points[METHOD], said))
+        gains.append(Gain(METHOD, other, "PU", late, their_late, pu, points=True))
+    named = {"set": each.name, "protocol": protocol}
+    return [{**named, **row} for row in gain_rows(gains, burst_groups(trace))]
+
+
 class Plan(NamedTuple):
     """One setting of Tables 5 and 6: where the forecasts come from, and what corrects those that were too short."""
 
@@ -172,7 +194,21 @@ def scheduled(trace: Trace, policy: str, plan: Plan, bar: Progress, label: str) 
         schedule = simulate(trace, used, given, loop=loop, tick=tick)
     words = {"policy": policy, "loop": plan.loop, "predictor": plan.predictor}
     words |= {"protocol": plan.protocol, "correction": plan.correction}
-    return words | averages(schedule, np.maximum(trace.req_time, trace.run_time))
+    noise = {} if plan.loop == "requests" else _wait_noise(trace, named, schedule)
+    return words | averages(schedule, np.maximum(trace.req_time, trace.run_time)) | noise
+
+
+def _wait_noise(trace: Trace, policy: Policy, schedule: Schedule) -> dict[str, float]:
+    """The 90 % intervals of the gains in mean wait and bounded slowdown over the requests of the same policy."""
+    base = simulate(trace, policy, "requested")
+    group = burst_groups(trace)[base.rows]
+    slow, their_slow = (bounded_slowdown(one.wait_time, one.run_time) for one in (schedule, base))
+    gains = [
+        Gain("", "", "wait_gain", schedule.wait_time, base.wait_time),
+        Gain("", "", "bounded_slowdown_gain", slow, their_slow),
+    ]
+    rows = gain_rows(gains, group)
+    return {f"{row['measure']}_{end}": row[f"gain_{end}"] for row in rows for end in ("low", "high")}
 
 
 def baselines(each: DataSet, whole: Trace, trace: Trace, points: np.ndarray) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...report import figures
 from ...report.blocks import Block, Callout, Figure, Section, Table, TableColumn
+from ..noise import gain_table
 
 RANGES = ("≤ 1 h", "1–3 h", "3–6 h", "6–12 h", "12–24 h", "1–2 d", "> 2 d")
 ROUNDED = ("15 min", "30 min", "1 h", "3 h", "6 h", "12 h", "24 h")
@@ -163,11 +164,18 @@ def pqstar_figures(studies: Sequence[Any]) -> list[Figure]:
     return drawn
 
 
-def pqstar_sections(rows: Sequence[Row], thresholds: Sequence[Row], studies: Sequence[Any]) -> list[Section]:
+def noise_table(rows: Sequence[Row]) -> Table:
+    """PQStar's gains with the interval of each log."""
+    return gain_table(rows, [("log", "log")], "Do PQStar's gains stand outside the noise of their own log?")
+
+
+def pqstar_sections(
+    rows: Sequence[Row], thresholds: Sequence[Row], studies: Sequence[Any], noise: Sequence[Row]
+) -> list[Section]:
     """The page: what is reached, the tables, the pictures."""
     return [
         Section("What is reproduced", discussion(rows)),
-        Section("Tables", pqstar_tables(rows, thresholds)),
+        Section("Tables", [*pqstar_tables(rows, thresholds), noise_table(noise)]),
         Section("Pictures", pqstar_figures(studies)),
     ]
 

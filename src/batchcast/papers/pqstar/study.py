@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from ...errors import NoAnswer
+from ...evaluation.differences import burst_groups
 from ...evaluation.wait import WaitRun, last_needed, recorded_wait, run_wait, score_run, scored_rows
 from ...metrics.wait import good, ppert, ranges_matrix, rms, rms_decrease
 from ...table import Trace
+from ..noise import Gain, gain_rows
 
 THRESHOLD_S = 3600.0
 JOBS = (10001, 50000)
@@ -208,6 +210,24 @@ def _pqstar_row(
     row["normalised_rms_decrease_from_ibl"] = rms_decrease(normal[method], normal["ibl"])
     row["normalised_rms_decrease_from_ibl_printed"] = _percent(printed, "rms", 3)
     return row
+
+
+def noise_rows(study: LogStudy) -> list[dict[str, Any]]:
+    """Tables 3, 4 and 5: PQStar's gains over the others, each with the interval of this log beside the printed one."""
+    printed, wait, rows = PRINTED.get(study.name, {}), study.wait, study.rows
+    quick, nothing = wait <= THRESHOLD_S, np.full(len(wait), np.nan)
+    marked = {m: np.where(quick, run.marked[rows].astype(float), nothing) for m, run in study.runs.items()}
+    square = {m: (study.value(m) - wait) ** 2 for m in study.runs}
+    ours, places = "pqstar", ("log_uniform", "qbets", "ibl")
+    gains = []
+    for other in ("log_uniform", "qbets", "ibl text", "ibl"):
+        at = places.index(other.split()[0])
+        theirs, mine = _percent(printed, "identified", at), _percent(printed, "identified", 3)
+        gains.append(Gain(ours, METHODS[other], "identified", marked[ours], marked[other], mine - theirs, True, True))
+        fall = _percent(printed, "rms", at)
+        gains.append(Gain(ours, METHODS[other], "RMS error", square[ours], square[other], fall, root=True))
+    group = burst_groups(study.trace)[rows]
+    return [{"log": study.name, "table": "noise", **row} for row in gain_rows(gains, group)]
 
 
 def threshold_rows(study: LogStudy) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...report.blocks import Figure, Section, Table, TableColumn
 from ...report.figures import bars, lines
+from ..noise import gain_table
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -37,6 +38,11 @@ def table_6(rows: Rows) -> Table:
     ]  # fmt: skip
     note = "EASY, first come first served, open loop (honest); a job that outlives its plan gets its request as plan."
     return Table("Table 6: mean waits by simulation", columns, rows, note)
+
+
+def noise_table(rows: Rows) -> Table:
+    """SU's gains with the interval of each log."""
+    return gain_table(rows, [("log", "log"), ("jobs_of", "jobs of")], "Do SU's gains stand outside these logs' noise?")
 
 
 def class_table(rows: Rows) -> Table:

@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 
 from ...evaluation.accuracy import figures, score
-from ...metrics.accuracy import accuracy
+from ...evaluation.differences import burst_groups
+from ...metrics.accuracy import accuracy, relative_accuracy
 from ...predict.runtime.su import user_and_text
 from ...predict.text_clusters import TextClusters, cluster_texts
-from ...simulation import Policy, simulate
+from ...simulation import Policy, Schedule, simulate
 from ...table import Trace
 from ...trace import Selection, read_trace, select
+from ..noise import Gain, gain_rows
 from ..precomputed import Precomputed
 
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
@@ -56,12 +58,32 @@ def table_5(trace: Trace, every: int, bar: Progress, label: str) -> dict[str, An
     with bar(label, len(trace)) as tick:
         scores = score(trace, [*PAPER, *BESIDE], mask=mask, tick=tick)
     rows = np.flatnonzero(scores.scored)
+    group = burst_groups(trace)[rows]
+    actual = trace.run_time[rows]
     return {
+        "noise": gain_rows(_gains({spec: scores.points[spec][rows] for spec in (*PAPER, *BESIDE)}, actual), group),
         "figures": figures(scores),
         "by_size": figures(scores, by="size"),
         "rows": rows.tolist(),
         "points": {spec: scores.points[spec][rows].tolist() for spec in PAPER},
     }
+
+
+def _gains(points: Mapping[str, np.ndarray], actual: np.ndarray) -> list[Gain]:
+    """Table 5's gains of SU over the same model without clusters and neighbours, and over plain history."""
+    error = {spec: np.abs(said - actual) for spec, said in points.items()}
+    near = {spec: relative_accuracy(said, actual) for spec, said in points.items()}
+    late = {spec: (said < actual).astype(float) for spec, said in points.items()}
+    gains = []
+    for model in MODELS:
+        su, plain = f"su:model={model}", f"plain_regression:model={model}"
+        ours, theirs = PRINTED[PAPER[su]], PRINTED[PAPER[plain]]
+        names = PAPER[su], PAPER[plain]
+        gains.append(Gain(*names, "MAE", error[su], error[plain], 1 - ours[0] / theirs[0]))
+        gains.append(Gain(*names, "APA", near[su], near[plain], ours[1] / theirs[1] - 1, True))
+        gains.append(Gain(*names, "UR", late[su], late[plain], theirs[2] - ours[2], points=True))
+    gains += [Gain("SU svr", name, "MAE", error["su:model=svr"], error[name]) for name in ("last_2", "recent_mean")]
+    return gains
 
 
 def table_6(trace: Trace, first: int, bar: Progress, label: str) -> list[dict[str, Any]]:
@@ -73,12 +95,26 @@ def table_6(trace: Trace, first: int, bar: Progress, label: str) -> list[dict[st
     planners |= {
         words: Precomputed(np.where(np.isnan(points[s]), part.req_time, points[s])) for s, words in PAPER.items()
     }
-    rows = []
+    rows: list[dict[str, Any]] = []
+    schedules: dict[str, Schedule] = {}
     for name, planner in planners.items():
         schedule = simulate(part, Policy(), planner, loop="open")
         printed = {"printed_mean_wait": PRINTED[name][3]} if name in PRINTED else {}
         rows.append({"predictor": name, **schedule.measures(), **printed})
-    return rows
+        schedules[name] = schedule
+    return rows + [{"noise": row} for row in _wait_gains(part, schedules)]
+
+
+def _wait_gains(part: Trace, schedules: Mapping[str, Schedule]) -> list[dict[str, Any]]:
+    """Table 6's gains of SU over the plain models, and of its best over requests."""
+    gains = []
+    for model in MODELS:
+        su, plain = f"SU {model}", f"plain {model}"
+        printed = 1 - PRINTED[su][3] / PRINTED[plain][3]
+        gains.append(Gain(su, plain, "mean wait", schedules[su].wait_time, schedules[plain].wait_time, printed))
+    requests = schedules["requests"]
+    gains.append(Gain("SU svr", "requests", "mean wait", schedules["SU svr"].wait_time, requests.wait_time))
+    return gain_rows(gains, burst_groups(part)[requests.rows])
 
 
 def clustered_users(trace: Trace) -> tuple[str, np.ndarray, TextClusters]:

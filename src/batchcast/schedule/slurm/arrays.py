@@ -21,28 +21,30 @@ def _record(whole: str, real: str = "") -> np.dtype[Any]:
 
 
 NODE_RECORD = _record("cpus weight features", "memory")
-PART_RECORD = _record("tier first", "factor max_time default_time mem_node mem_cpu")
-QOS_RECORD = _record("", "factor jobs user_jobs")
+PART_RECORD = _record("tier first loaded", "factor max_time default_time mem_node mem_cpu")
+QOS_RECORD = _record("", "factor jobs user_jobs account_jobs")
 ASSOC_RECORD = _record("parent is_user", "share jobs own_jobs")
 RESERVATION_RECORD = _record("", "begin end")
 JOB_RECORD = _record(
-    "min_nodes max_nodes tasks per_node per_task cpus features exclusive nice array task throttle partitions qos user"
-    " assoc group earlier singleton reservation fails needs_from fixed_part fixed_from",
+    "min_nodes max_nodes tasks per_node per_task cpus then form any_gres licensed barred features exclusive nice array"
+    " task throttle partitions qos user account assoc group earlier singleton reservation fails needs_from"
+    " fixed_part fixed_from",
     "submit run plan mem_node mem_cpu begin release cancel fixed",
 )
-JOB_STATE = _record("status part backfilled head", "start real ended eligible accrued sized")
+JOB_STATE = _record("status part backfilled head", "start began planned ended eligible accrued sized")
 NODE_STATE = _record(
-    "used_cpus exclusive_jobs node_jobs tmp_cpus tmp_exclusive tmp_jobs free chosen taken asks set_from set_to"
-    " set_cpus set_nodes",
-    "used_memory tmp_memory",
+    "used_cpus exclusive_jobs node_jobs tmp_cpus tmp_exclusive tmp_jobs stamp free trial listed chosen taken asks"
+    " set_from set_to set_cpus set_nodes",
+    "used_memory tmp_memory booked",
 )
 ASSOC_STATE = _record("jobs siblings", "usage recent fair level")
 POOL_RECORD = _record("node cpus next", "memory")
-WORD_RECORD = _record("up mask seen mine open_nodes")
+WORD_RECORD = _record("up idle mask seen rich mine open_nodes")
+SHAPE_RECORD = _record("refused cycle fits", "length")
 SLOT_RECORD = _record("order", "begin end")
 QUEUE_RECORD = _record("job part", "tier order")
 ACTIVE_RECORD = _record("job", "end")
-HEAP_RECORD = _record("kind item", "time")
+HEAP_RECORD = _record("kind what", "time")
 DOWN_RECORD = _record("node", "begin end")
 LIST_RECORD = _record("special due")
 PART_STATE = _record("failed part_tests")
@@ -53,7 +55,8 @@ class Site(NamedTuple):
     """A machine: nodes in their order, P partitions, Q QOS, associations, V reservations, G kinds of gres.
 
     Sets of nodes are bits of int64 words: `inside` (P, W), `reserved` (V, W). `features` are bits too. TRES are
-    processors, nodes and the G gres; a limit that is not set is FAR. `parent` of an association leads to the root;
+    processors, nodes, memory in MiB and the G gres; a limit that is not set is FAR. `billing` (P, TRES) are the weights
+    by which use is counted. `parent` of an association leads to the root;
     `share` is of its siblings' shares. `part` has one record more: where the last one's nodes in `members` end.
     """
 
@@ -65,10 +68,17 @@ class Site(NamedTuple):
     qos: Any
     qos_tres: Any
     qos_user_tres: Any
+    qos_account_tres: Any
+    qos_job_tres: Any
     assoc: Any
     assoc_tres: Any
+    assoc_job_tres: Any
+    billing: Any
+    licenses: Any
     reservation: Any
     reserved: Any
+    alike: Any
+    sample: Any
 
 
 class Jobs(NamedTuple):
@@ -80,6 +90,7 @@ class Jobs(NamedTuple):
 
     row: Any
     gres: Any
+    licenses: Any
     needs: Any
     needs_kind: Any
     fixed_node: Any
@@ -114,6 +125,7 @@ class Rules(NamedTuple):
     w_partition: float
     w_qos: float
     machine_cpus: float
+    sizes_matter: int
     lazy: int
     since: float
     until: float
@@ -134,14 +146,20 @@ class State(NamedTuple):
     pool: Any
     word: Any
     queue: Any
+    spare: Any
     active: Any
     group_sequence: Any
     array_running: Any
     array_planned: Any
+    array_pass: Any
+    shape: Any
     qos: Any
     qos_user_jobs: Any
+    qos_account_jobs: Any
     qos_tres: Any
     qos_user_tres: Any
+    qos_account_tres: Any
+    licenses: Any
     assoc: Any
     assoc_tres: Any
     stack: Any
@@ -159,5 +177,5 @@ class State(NamedTuple):
 # places in State.reg
 (
     NOW, SUBMITTED, QUEUE, RUNNING_COUNT, POOL, FREED, SEQUENCE, ASKED, LAST, FULL, CYCLE, POLLS, FIRST_POLL, DECAY,
-    PRIO_NOW, SLOTS, TESTS, HEAP, OUT, TAKEN, DIRTY, SPECIAL, QUIET, REGISTERS,
-) = range(24)  # fmt: skip
+    PRIO_NOW, SLOTS, TESTS, HEAP, OUT, TAKEN, DIRTY, SPECIAL, QUIET, FIRST, PASS, STAMP, GROWN, TOTAL, COUNT, REGISTERS,
+) = range(30)  # fmt: skip

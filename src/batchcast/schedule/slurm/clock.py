@@ -8,14 +8,14 @@ from .arrays import (
     CYCLE,
     DECAY,
     DIRTY,
-    DONE,
     FAR,
+    FIRST,
     FIRST_POLL,
     FULL,
     GONE,
+    GROWN,
     HEAP,
     LAST,
-    NONE,
     NOW,
     POLLS,
     PRIO_NOW,
@@ -34,68 +34,16 @@ from .arrays import (
     Site,
     State,
 )  # fmt: skip
-from .loops import backfill, main_loop, start_job
-from .place import give_back, place
-from .policy import (
-    charge,
-    compact,
-    count,
-    decay_usage,
-    enqueue,
-    fair_tree,
-    independent,
-    recompute,
-    stop_order,
-    throttled,
-)  # fmt: skip
+from .cycle import backfill
+from .heap import CANCEL, END, FIXED, NODE, RELEASE, pop
+from .loops import main_loop
+from .place import place
+from .policy import independent, throttled
+from .priority import decay_usage, fair_tree
+from .queue import compact, enqueue, recompute, trim
+from .start import finish, start_job
 
-END, CANCEL, RELEASE, BEGIN, FIXED, NODE = range(6)
 PATIENCE = 1000  # instants in which nothing ends, comes or starts
-
-
-@kernel
-def push(s: State, time: float, kind: int, item: int) -> None:
-    """Put an event on the heap."""
-    k = int(s.reg[HEAP])
-    s.reg[HEAP] += 1
-    while k > 0 and s.heap[(k - 1) >> 1].time > time:
-        up = (k - 1) >> 1
-        s.heap[k].time, s.heap[k].kind, s.heap[k].item = s.heap[up].time, s.heap[up].kind, s.heap[up].item
-        k = up
-    s.heap[k].time, s.heap[k].kind, s.heap[k].item = time, kind, item
-
-
-@kernel
-def pop(s: State) -> None:
-    """Drop the earliest event."""
-    s.reg[HEAP] -= 1
-    n = int(s.reg[HEAP])
-    time, kind, item, k = s.heap[n].time, s.heap[n].kind, s.heap[n].item, 0
-    while 2 * k + 1 < n:
-        down = 2 * k + 1
-        if down + 1 < n and s.heap[down + 1].time < s.heap[down].time:
-            down += 1
-        if s.heap[down].time >= time:
-            break
-        s.heap[k].time, s.heap[k].kind, s.heap[k].item = s.heap[down].time, s.heap[down].kind, s.heap[down].item
-        k = down
-    s.heap[k].time, s.heap[k].kind, s.heap[k].item = time, kind, item
-
-
-@kernel
-def finish(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, at: float) -> None:
-    """A running job ends."""
-    cpus, nodes, entry = 0, 0, s.job[j].head
-    while entry != NONE:
-        cpus += s.pool[entry].cpus
-        nodes += 1
-        entry = s.pool[entry].next
-    if rules.multifactor:
-        charge(site, jobs, rules, s, j, s.reg[PRIO_NOW], at)
-    count(site, jobs, s, j, cpus, nodes, -1)
-    give_back(site, jobs, s, j, 0)
-    stop_order(s, j)
-    s.job[j].status, s.job[j].ended = DONE, at
 
 
 @kernel
@@ -103,7 +51,7 @@ def pass_time(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> Non
     """Everything that happens until `now`: ends, submissions, withdrawals, releases, nodes down and back."""
     due, before = 0, s.reg[NOW]
     while s.reg[HEAP] > 0 and s.heap[0].time <= now:
-        at, kind, item = s.heap[0].time, s.heap[0].kind, s.heap[0].item
+        at, kind, item = s.heap[0].time, s.heap[0].kind, s.heap[0].what
         pop(s)
         s.reg[DIRTY] = 1
         if (kind in (END, CANCEL)) and s.job[item].status == RUNNING:
@@ -121,9 +69,8 @@ def pass_time(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> Non
         submit(site, jobs, rules, s, j, now)
     for k in range(due):
         later_change(site, jobs, rules, s, s.list[k].due // len(jobs.row), s.list[k].due % len(jobs.row), now)
-    if due:
-        schedule_ends(jobs, s)
     settle(jobs, s, before, now)
+    trim(s)
     s.reg[NOW] = now
 
 
@@ -149,7 +96,6 @@ def later_change(site: Site, jobs: Jobs, rules: Rules, s: State, kind: int, j: i
         return
     if kind == CANCEL:
         s.job[j].status = GONE
-        compact(s, NONE)
     elif kind == RELEASE:
         s.group_sequence[jobs.row[j].group] = s.reg[SEQUENCE] + 0.5
         compact(s, j)
@@ -159,7 +105,6 @@ def later_change(site: Site, jobs: Jobs, rules: Rules, s: State, kind: int, j: i
         take_as_recorded(site, jobs, s, j)
         begun = jobs.row[j].fixed
         start_job(site, jobs, s, j, jobs.row[j].fixed_part, begun, float(int(begun)), 0)
-        compact(s, NONE)
 
 
 @kernel
@@ -191,6 +136,7 @@ def change_node(s: State, k: int, at: float) -> None:
         s.word[i >> 6].up &= ~one
     else:
         s.word[i >> 6].up |= one
+        s.reg[GROWN] += 1
         s.reg[ASKED] = 1
 
 
@@ -216,16 +162,6 @@ def settle(jobs: Jobs, s: State, before: float, now: float) -> None:
 
 
 @kernel
-def schedule_ends(jobs: Jobs, s: State) -> None:
-    """Events for the ends of jobs that this instant started."""
-    for k in range(int(s.reg[RUNNING_COUNT])):
-        j = s.active[k].job
-        if s.job[j].ended < 0:
-            s.job[j].ended = 0.0
-            push(s, s.job[j].real + jobs.row[j].run, END, j)
-
-
-@kernel
 def next_instant(jobs: Jobs, rules: Rules, s: State) -> float:
     """The next poll, cycle or priority update; with `lazy`, none at which nothing could have changed."""
     poll = s.reg[FIRST_POLL] + s.reg[POLLS] * rules.poll
@@ -241,7 +177,7 @@ def next_instant(jobs: Jobs, rules: Rules, s: State) -> float:
         if 0 < skipped < FAR / 1e6:
             s.reg[POLLS] += float(int(skipped + 0.999999))
             poll = s.reg[FIRST_POLL] + s.reg[POLLS] * rules.poll
-        if not s.reg[DIRTY] or s.reg[QUEUE] == 0:
+        if not s.reg[DIRTY] or s.reg[QUEUE] == s.reg[FIRST]:
             idle = (event - s.reg[CYCLE]) / rules.bf_interval
             if 0 < idle < FAR / 1e6:
                 s.reg[CYCLE] += rules.bf_interval * float(int(idle + 0.999999))
@@ -256,7 +192,7 @@ def advance(site: Site, jobs: Jobs, rules: Rules, s: State, events: int) -> int:
     for _ in range(events):
         if s.reg[SUBMITTED] == len(s.order) and s.reg[RUNNING_COUNT] == 0 and s.reg[HEAP] == 0:
             s.reg[QUIET] += 1
-            if s.reg[QUEUE] == 0 or s.reg[QUIET] > PATIENCE:  # what still waits will never start
+            if s.reg[QUEUE] == s.reg[FIRST] or s.reg[QUIET] > PATIENCE:  # what still waits will never start
                 return -1
         else:
             s.reg[QUIET] = 0
@@ -279,7 +215,6 @@ def advance(site: Site, jobs: Jobs, rules: Rules, s: State, events: int) -> int:
             if now >= rules.since and not rules.fifo:
                 s.reg[DIRTY] = 0
                 backfill(site, jobs, rules, s, now)
-                schedule_ends(jobs, s)
             s.reg[CYCLE] += rules.bf_interval + rules.test_length * s.reg[TESTS]
     return int(s.reg[SUBMITTED])
 
@@ -295,4 +230,3 @@ def poll(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> None:
             s.reg[FULL] = t
         s.reg[ASKED], s.reg[LAST] = 0, t
         main_loop(site, jobs, rules, s, now, int(long_ago))
-        schedule_ends(jobs, s)

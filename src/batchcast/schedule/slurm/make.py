@@ -1,4 +1,4 @@
-"""A Machine and NodeRequests as the kernels' arrays."""
+"""NodeRequests, settings and a state before the first submission as the kernels' arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from .arrays import (
     AFTERANY,
     AFTERNOTOK,
     AFTEROK,
-    ASSOC_RECORD,
     ASSOC_STATE,
     CYCLE,
     DECAY,
@@ -32,19 +31,16 @@ from .arrays import (
     JOB_STATE,
     LAST,
     LIST_RECORD,
-    NODE_RECORD,
     NODE_STATE,
     NONE,
     NOW,
     OUT_RECORD,
-    PART_RECORD,
     PART_STATE,
     POOL_RECORD,
     PRIO_NOW,
-    QOS_RECORD,
     QUEUE_RECORD,
     REGISTERS,
-    RESERVATION_RECORD,
+    SHAPE_RECORD,
     SLOT_RECORD,
     WORD_RECORD,
     Jobs,
@@ -52,88 +48,15 @@ from .arrays import (
     Site,
     State,
 )  # fmt: skip
+from .site import amount, mask, or_none, whole
 
 KINDS = {"afterok": AFTEROK, "afterany": AFTERANY, "after": AFTERANY, "afternotok": AFTERNOTOK}
 FIXED_LATER, CANCEL, RELEASE, BEGIN, FIXED, NODE = range(6)
 MOST_SLOTS = 2048
-
-
-def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
-    """The machine's arrays, and the names by which requests find their places in them."""
-    names = {name: i for i, name in enumerate(machine.node_names())}
-    groups = [group for group in machine.nodes for _ in group.names]
-    kinds = sorted({kind.split(":")[0] for group in machine.nodes for kind in group.gres})
-    words = {w for g in machine.nodes for w in (*g.features, *g.gres, *(k.split(":")[0] for k in g.gres))}
-    if len(words) > 62 or len(machine.partitions) > 62:
-        raise UsageError("more than 62 node features and gres types, or partitions, are not modelled")
-    bits = {word: 1 << k for k, word in enumerate(sorted(words))}
-    width = (len(names) + 63) // 64
-    np.array([_mask(p.nodes, names, width) for p in machine.partitions], dtype=np.int64)
-    members = [sorted(names[n] for n in p.nodes if n in names) for p in machine.partitions]
-    most = max(p.priority_job_factor for p in machine.partitions) or 1
-    tres = ["cpu", "node", *(f"gres/{kind}" for kind in kinds)]
-    qos, assoc = machine.qos, machine.associations
-    best = max((q.priority for q in qos), default=0.0) or 1.0
-    places = {(a.account, a.user): k for k, a in enumerate(assoc)}
-    parent = [_parent(a.account, a.user, a.parent, places) for a in assoc]
-    peers = [sum(b.shares for b, p in zip(assoc, parent) if p == parent[k]) for k in range(len(assoc))]
-    site = Site(
-        node=records(
-            NODE_RECORD,
-            cpus=[g.cpus for g in groups],
-            weight=[g.weight for g in groups],
-            features=[sum(bits[w] for w in _words(g.features, g.gres)) for g in groups],
-            memory=[min(g.memory_mib, FAR) for g in groups],
-        ),
-        gres=_whole([[_amount(g.gres, kind) for kind in kinds] for g in groups], len(groups), len(kinds)),
-        part=records(
-            PART_RECORD,
-            tier=[p.priority_tier for p in machine.partitions] + [0],
-            first=np.concatenate([[0], np.cumsum([len(m) for m in members])]),
-            factor=[p.priority_job_factor / most for p in machine.partitions] + [0.0],
-            max_time=[min(p.max_time, FAR) for p in machine.partitions] + [0.0],
-            default_time=[_or(p.default_time) for p in machine.partitions] + [0.0],
-            mem_node=[_or(p.default_mem_per_node) for p in machine.partitions] + [0.0],
-            mem_cpu=[_or(p.default_mem_per_cpu) for p in machine.partitions] + [0.0],
-        ),
-        inside=_whole([_mask(p.nodes, names, width) for p in machine.partitions], len(machine.partitions), width),
-        members=np.array([i for m in members for i in m], np.int64),
-        qos=records(
-            QOS_RECORD,
-            factor=[q.priority / best for q in qos] or [0.0],
-            jobs=[min(q.limits.grp_jobs, FAR) for q in qos] or [FAR],
-            user_jobs=[min(q.limits.max_jobs_per_user, FAR) for q in qos] or [FAR],
-        ),
-        qos_tres=_limits([q.limits.grp_tres for q in qos] or [{}], tres),
-        qos_user_tres=_limits([q.limits.max_tres_per_user for q in qos] or [{}], tres),
-        assoc=records(
-            ASSOC_RECORD,
-            parent=parent or [NONE],
-            is_user=[bool(a.user) for a in assoc] or [1],
-            share=[a.shares / peers[k] if peers[k] else 0.0 for k, a in enumerate(assoc)] or [1.0],
-            jobs=[min(a.limits.grp_jobs, FAR) for a in assoc] or [FAR],
-            own_jobs=[min(a.limits.max_jobs, FAR) for a in assoc] or [FAR],
-        ),
-        assoc_tres=_limits([a.limits.grp_tres for a in assoc] or [{}], tres),
-        reservation=records(
-            RESERVATION_RECORD,
-            begin=[r.start for r in machine.reservations],
-            end=[r.end for r in machine.reservations],
-        ),
-        reserved=_whole([_mask(r.nodes, names, width) for r in machine.reservations], len(machine.reservations), width),
-    )
-    index = {
-        "node": names,
-        "feature": bits,
-        "gres": kinds,
-        "partition": {p.name: k for k, p in enumerate(machine.partitions)},
-        "default": sum(1 << k for k, p in enumerate(machine.partitions) if p.default) or 1,
-        "exclusive": sum(1 << k for k, p in enumerate(machine.partitions) if p.exclusive),
-        "qos": {q.name: k for k, q in enumerate(qos)},
-        "assoc": places,
-        "reservation": {r.name: k for k, r in enumerate(machine.reservations)},
-    }
-    return site, index
+SHAPE = (
+    "min_nodes", "max_nodes", "tasks", "per_node", "per_task", "cpus", "features", "exclusive", "mem_node", "mem_cpu",
+    "reservation",
+)  # fmt: skip
 
 
 def make_jobs(
@@ -145,26 +68,34 @@ def make_jobs(
     """
     fixed = fixed or {}
     row = np.zeros(len(requests) + 1, JOB_RECORD)
-    for k, r in enumerate(requests):
-        for name, value in _row(r, index).items():
-            row[k][name] = value
+    asked = [_row(r, index) for r in requests]
+    for name in asked[0] if asked else ():
+        row[name][:-1] = [values[name] for values in asked]
     takes: list[Any] = [fixed.get(k, (FAR, 0, ())) for k in range(len(requests))]
     by_key: dict[str, list[int]] = {}
     for k, r in enumerate(requests):
         by_key.setdefault(r.key, []).append(k)
     needs, kinds, row["needs_from"] = _needs(requests, by_key)
     row["user"][:-1] = _codes([r.user for r in requests])
+    row["account"][:-1] = _codes([r.account for r in requests])
+    licenses = np.array([[float(r.licenses.get(k, 0)) for k in index["licenses"]] for r in requests])
+    licenses = licenses.reshape(len(requests), len(index["licenses"]))
+    row["licensed"][:-1] = licenses.sum(axis=1) > 0
     row["array"][:-1] = _codes([r.array or None for r in requests])
     row["group"][:-1] = _codes([r.key for r in requests])
     row["earlier"][:-1] = _earlier(requests)
+    gres = whole(
+        [[amount(r.gres, kind) for kind in index["gres"]] for r in requests], len(requests), len(index["gres"])
+    )
+    row["any_gres"][:-1] = gres.sum(axis=1) > 0
+    row["form"][:-1] = _codes(list(zip(*(row[name][:-1].tolist() for name in SHAPE), map(tuple, gres.tolist()))))
     row["fixed"][:-1] = [t[0] for t in takes]
     row["fixed_part"][:-1] = [t[1] for t in takes]
     row["fixed_from"] = np.concatenate([[0], np.cumsum([len(t[2]) for t in takes])])
     return Jobs(
         row,
-        _whole(
-            [[_amount(r.gres, kind) for kind in index["gres"]] for r in requests], len(requests), len(index["gres"])
-        ),
+        gres,
+        licenses,
         needs,
         kinds,
         np.array([n for t in takes for n, _ in t[2]], np.int64),
@@ -208,10 +139,12 @@ def make_rules(machine: Machine, **given: float) -> Rules:
         w_partition=weight("Partition"),
         w_qos=weight("QOS"),
         machine_cpus=float(machine.cpus),
+        sizes_matter=0,
         lazy=0,
         since=-FAR,
         until=FAR,
     )
+    rules = rules._replace(sizes_matter=int(bool(rules.multifactor and rules.w_size) or rules.enforce))
     return rules._replace(**{name: type(getattr(rules, name))(value) for name, value in given.items()})
 
 
@@ -230,7 +163,8 @@ def make_state(
     n, nodes, width = len(jobs.row) - 1, len(site.node), site.inside.shape[1]
     parts, kinds, assoc = len(site.part) - 1, site.gres.shape[1], len(site.assoc)
     row, qos, users = jobs.row[:-1], len(site.qos), int(jobs.row["user"].max()) + 1
-    arrays, tres = int(row["array"].max(initial=-1)) + 1, 2 + kinds
+    arrays, tres = int(row["array"].max(initial=-1)) + 1, 3 + kinds
+    accounts = int(jobs.row["account"].max()) + 1
     slots = min(2 * rules.bf_max_job_test + 2, MOST_SLOTS)
     first = float(int(row["submit"].min())) if n else 0.0
     changes = [*down, *((NONE, r["begin"], r["end"]) for r in site.reservation)]
@@ -254,19 +188,23 @@ def make_state(
     ):
         job[name] = value
     job["sized"] = row["cpus"]
-    word["up"] = _mask(range(nodes), {i: i for i in range(nodes)}, width)
+    word["idle"] = word["up"] = mask(range(nodes), {i: i for i in range(nodes)}, width)
     heap, slot = np.zeros(room, HEAP_RECORD), np.zeros(slots, SLOT_RECORD)
     heap[: len(events)] = np.array([(kind, item, at) for at, kind, item in events], HEAP_RECORD)
     slot["order"] = np.arange(slots)
+    shape = np.full((int(row["form"].max(initial=0)) + 1, parts), np.array((-1, -1, -1, 0.0), SHAPE_RECORD))
     state_of_assoc = np.zeros(2 * assoc + 2, ASSOC_STATE)
     state_of_assoc["fair"] = 1.0
     return State(
         reg, job, np.zeros(nodes + 1, NODE_STATE),
         np.zeros((nodes, kinds), np.int64), np.zeros((nodes, kinds), np.int64),
         np.zeros(int(site.node["cpus"].sum()) + n + 1, POOL_RECORD), word, np.zeros(pairs, QUEUE_RECORD),
+        np.zeros(pairs, QUEUE_RECORD),
         np.zeros(n + 1, ACTIVE_RECORD), np.full(n + 1, -1.0), np.zeros(arrays, np.int64),
-        np.zeros((arrays, parts), np.int64), np.zeros(qos, ASSOC_STATE), np.zeros((qos, users), np.int64),
-        np.zeros((qos, tres)), np.zeros((qos, users, tres)), state_of_assoc, np.zeros((assoc, tres)),
+        np.zeros((arrays, parts), np.int64), np.zeros((arrays, parts), np.int64), shape,
+        np.zeros(qos, ASSOC_STATE), np.zeros((qos, users), np.int64), np.zeros((qos, accounts), np.int64),
+        np.zeros((qos, tres)), np.zeros((qos, users, tres)), np.zeros((qos, accounts, tres)),
+        np.zeros(len(site.licenses)), state_of_assoc, np.zeros((assoc, tres)),
         np.zeros((assoc + 2, 2), np.int64), np.zeros(parts, PART_STATE), slot, np.zeros((slots, width), np.int64),
         np.zeros(users, np.int64), np.argsort(row["submit"], kind="stable"), heap,
         np.array([tuple(c) for c in changes], DOWN_RECORD), np.zeros(room, LIST_RECORD),
@@ -289,22 +227,29 @@ def _row(r: NodeRequest, index: Mapping[str, Any]) -> dict[str, float]:
     wanted = [index["partition"].get(p, NONE) for p in r.partitions]
     if NONE in wanted:
         raise UsageError(f"job {r.key}: no partition {r.partitions} on this machine ({', '.join(index['partition'])})")
+    lacking = [name for name in r.licenses if name not in index["licenses"]]
+    if lacking:
+        raise UsageError(f"job {r.key}: this machine has no license {lacking[0]!r}")
     missing = [w for w in (*r.features, *r.gres) if w not in index["feature"]]
     if missing:
         raise UsageError(f"job {r.key}: no node of this machine has {missing[0]!r}")
     parts = sum(1 << p for p in set(wanted)) or index["default"]
+    qos, assoc = index["qos"].get(r.qos, 0), index["assoc"].get((r.account, r.user), NONE)
+    wall = _wall(index, qos, assoc)
     return {
         "submit": r.submit,
         "run": r.run,
-        "plan": _or(r.limit),
+        "plan": or_none(r.limit if r.limit == r.limit or wall == math.inf else wall),
+        "barred": int(r.limit > wall),
         "min_nodes": r.min_nodes,
         "max_nodes": r.max_nodes,
         "tasks": r.tasks,
         "per_node": r.tasks_per_node,
         "per_task": r.cpus_per_task,
         "cpus": r.cpus,
-        "mem_node": float(_or(r.mem_per_node)),
-        "mem_cpu": float(_or(r.mem_per_cpu)),
+        "then": _then(r, parts, index["cpus"]),
+        "mem_node": float(or_none(r.mem_per_node)),
+        "mem_cpu": float(or_none(r.mem_per_cpu)),
         "features": sum(index["feature"][w] for w in {*r.features, *r.gres}),
         "exclusive": int(r.exclusive or bool(parts & index["exclusive"])),
         "nice": r.nice,
@@ -314,12 +259,30 @@ def _row(r: NodeRequest, index: Mapping[str, Any]) -> dict[str, float]:
         "task": r.task,
         "throttle": r.throttle,
         "partitions": parts,
-        "qos": index["qos"].get(r.qos, 0),
-        "assoc": index["assoc"].get((r.account, r.user), NONE),
+        "qos": qos,
+        "assoc": assoc,
         "singleton": int(r.singleton),
         "reservation": index["reservation"].get(r.reservation, NONE),
         "fails": int(r.fails),
     }
+
+
+def _wall(index: Mapping[str, Any], qos: int, assoc: int) -> float:
+    """MaxWall of the QOS, or else of the association, where limits are enforced."""
+    by_qos, by_assoc = index["wall"]
+    own = by_qos[qos] if by_qos and index["enforced"] else math.inf
+    return float(own if own < math.inf or assoc == NONE or not index["enforced"] else by_assoc[assoc])
+
+
+def _then(r: NodeRequest, parts: int, cpus: Sequence[set[int]]) -> int:
+    """Processors that the job will have wherever it is placed, or -1 where that depends on the place."""
+    exact, each = r.max_nodes in (0, r.min_nodes), max(r.tasks_per_node, 1)
+    if r.exclusive:
+        sizes = set().union(*(sizes for p, sizes in enumerate(cpus) if parts >> p & 1))
+        return r.min_nodes * min(sizes) if r.max_nodes == r.min_nodes and len(sizes) == 1 else NONE
+    if not r.tasks or r.tasks_per_node:
+        return r.min_nodes * each * r.cpus_per_task if exact and r.tasks <= r.min_nodes * each else NONE
+    return r.cpus if exact and (r.cpus_per_task == 1 or r.min_nodes == 1) else NONE
 
 
 def _needs(
@@ -349,10 +312,6 @@ def _earlier(requests: Sequence[NodeRequest]) -> np.ndarray:
     return earlier
 
 
-def _parent(account: str, user: str, parent: str, places: Mapping[tuple[str, str], int]) -> int:
-    return places.get((account if user else parent, ""), NONE) if user or parent else NONE
-
-
 def _phase(at: float, first: float, period: float) -> float:
     """The first instant of a periodic thing that is not before `first`."""
     return (
@@ -362,47 +321,11 @@ def _phase(at: float, first: float, period: float) -> float:
     )
 
 
-def _mask(nodes: Sequence[Any], names: Mapping[Any, int], width: int) -> list[int]:
-    words = [0] * width
-    for name in nodes:
-        if name in names:
-            words[names[name] >> 6] |= 1 << (names[name] & 63)
-    return [w - (1 << 64) if w >> 63 else w for w in words]
-
-
-def _words(features: Sequence[str], gres: Mapping[str, int]) -> set[str]:
-    return {*features, *gres, *(kind.split(":")[0] for kind in gres)}
-
-
-def _amount(gres: Mapping[str, int], kind: str) -> int:
-    return sum(count for name, count in gres.items() if name.split(":")[0] == kind)
-
-
-def _limits(tables: Sequence[Mapping[str, float]], tres: Sequence[str]) -> np.ndarray:
-    return np.array([[min(t.get(name, FAR), FAR) for name in tres] for t in tables])
-
-
-def _codes(values: Sequence[str | None]) -> np.ndarray:
-    known: dict[str, int] = {}
+def _codes(values: Sequence[Any]) -> np.ndarray:
+    known: dict[Any, int] = {}
     return np.array([NONE if v is None else known.setdefault(v, len(known)) for v in values], np.int64)
 
 
 def _span(text: str, otherwise: float) -> float:
     value = parse_duration(text)
     return value if 0 < value < math.inf else otherwise
-
-
-def _or(value: float) -> float:
-    return -1.0 if math.isnan(value) else value
-
-
-def _whole(rows: Sequence[Sequence[int]], height: int, width: int) -> np.ndarray:
-    return np.array(rows, np.int64).reshape(height, width)
-
-
-def records(kind: Any, **columns: Any) -> np.ndarray:
-    """A record array from columns."""
-    table = np.zeros(len(next(iter(columns.values()))), kind)
-    for name, values in columns.items():
-        table[name] = values
-    return table

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from ...compiled import kernel
-from .arrays import FREED, NONE, POOL, TAKEN, Jobs, Site, State
+from ...compiled import inlined, kernel
+from .arrays import COUNT, NONE, TAKEN, TOTAL, Jobs, Site, State
 
 
-@kernel
+@inlined
+def bits(word: int) -> int:
+    """Bits set in a word."""
+    word -= (word >> 1) & 0x5555555555555555
+    word = (word & 0x3333333333333333) + ((word >> 2) & 0x3333333333333333)
+    word = (word + (word >> 4)) & 0x0F0F0F0F0F0F0F0F
+    return ((word * 0x0101010101010101) >> 56) & 0x7F
+
+
+@inlined
+def lowest(word: int) -> int:
+    """The place of the lowest bit set in a word that is not 0."""
+    return bits((word & -word) - 1)
+
+
+@inlined
 def wanted_memory(site: Site, jobs: Jobs, j: int, part: int) -> tuple[float, float]:
     """MiB a node and MiB a processor that the job is taken to ask for; -1 where not, 0 a node is all of it."""
     if jobs.row[j].mem_node >= 0 or jobs.row[j].mem_cpu >= 0:
@@ -14,7 +29,7 @@ def wanted_memory(site: Site, jobs: Jobs, j: int, part: int) -> tuple[float, flo
     return site.part[part].mem_node, site.part[part].mem_cpu
 
 
-@kernel
+@inlined
 def most_nodes(site: Site, jobs: Jobs, j: int) -> int:
     """Nodes that the job may take at most: no more than it has tasks."""
     everyone = len(site.node)
@@ -23,22 +38,12 @@ def most_nodes(site: Site, jobs: Jobs, j: int) -> int:
     return max(min(most, tasks), jobs.row[j].min_nodes) if tasks > 0 else most
 
 
-@kernel
-def available(site: Site, jobs: Jobs, s: State, j: int, part: int, i: int, simulated: int, most: int) -> int:
-    """Processors the job could take on node i, beside those that run (or beside what `will_run` left there)."""
-    if jobs.row[j].features & ~site.node[i].features:
-        return 0
-    for g in range(site.gres.shape[1]):
-        used = s.tmp_gres[i, g] if simulated else s.used_gres[i, g]
-        if jobs.gres[j, g] > site.gres[i, g] - used:
-            return 0
-    if (s.node[i].tmp_exclusive if simulated else s.node[i].exclusive_jobs) > 0:
-        return 0
-    if jobs.row[j].exclusive and (s.node[i].tmp_jobs if simulated else s.node[i].node_jobs) > 0:
-        return 0
-    free = site.node[i].cpus - (s.node[i].tmp_cpus if simulated else s.node[i].used_cpus)
-    spare = site.node[i].memory - (s.node[i].tmp_memory if simulated else s.node[i].used_memory)
-    per_node, per_cpu = wanted_memory(site, jobs, j, part)
+@inlined
+def available(
+    site: Site, jobs: Jobs, j: int, i: int, free: int, spare: float, most: int, per: tuple[float, float]
+) -> int:
+    """Processors the job could take of `free` ones on node i with `spare` MiB; gres and sharing apart."""
+    per_node, per_cpu = per
     if (per_node == 0 and spare < site.node[i].memory) or per_node > spare:
         return 0
     if per_cpu > 0 and free * per_cpu > spare:
@@ -51,70 +56,163 @@ def available(site: Site, jobs: Jobs, s: State, j: int, part: int, i: int, simul
         least = max(jobs.row[j].tasks, 1) if most == 1 else 1
     if tasks < least:
         return 0
-    asks = 0
-    for g in range(site.gres.shape[1]):
-        asks += jobs.gres[j, g]
-    if (
-        asks > 0 and jobs.row[j].tasks > 0
-    ):  # with gres only the processors of the tasks that the node would run are counted
-        one = jobs.row[j].tasks == 1 or (
-            jobs.row[j].tasks == jobs.row[j].min_nodes and jobs.row[j].tasks == jobs.row[j].max_nodes
-        )
-        few = jobs.row[j].per_node if jobs.row[j].per_node > 0 else (1 if one else jobs.row[j].tasks)
-        tasks = min(tasks, few)
-    elif asks > 0 and jobs.row[j].per_node > 0:
-        tasks = min(tasks, jobs.row[j].per_node)
+    if jobs.row[j].any_gres:  # with gres only the processors of the tasks that the node would run are counted
+        if jobs.row[j].per_node > 0:
+            tasks = min(tasks, jobs.row[j].per_node)
+        elif jobs.row[j].tasks > 0:
+            one = jobs.row[j].tasks == 1 or (
+                jobs.row[j].tasks == jobs.row[j].min_nodes and jobs.row[j].tasks == jobs.row[j].max_nodes
+            )
+            tasks = min(tasks, 1 if one else jobs.row[j].tasks)
     return int(tasks * jobs.row[j].per_task)
 
 
+@inlined
+def available_now(site: Site, jobs: Jobs, s: State, j: int, i: int, most: int, per: tuple[float, float]) -> int:
+    """Processors the job could take on node i beside those that run."""
+    if jobs.row[j].features & ~site.node[i].features or s.node[i].exclusive_jobs > 0:
+        return 0
+    if jobs.row[j].exclusive and s.node[i].node_jobs > 0:
+        return 0
+    if jobs.row[j].any_gres:
+        for g in range(site.gres.shape[1]):
+            if jobs.gres[j, g] > site.gres[i, g] - s.used_gres[i, g]:
+                return 0
+    free = site.node[i].cpus - s.node[i].used_cpus
+    return available(site, jobs, j, i, free, site.node[i].memory - s.node[i].used_memory, most, per)
+
+
+@inlined
+def available_then(site: Site, jobs: Jobs, s: State, j: int, i: int, most: int, per: tuple[float, float]) -> int:
+    """The same beside what a look ahead left there (`tmp_*`)."""
+    if jobs.row[j].features & ~site.node[i].features or s.node[i].tmp_exclusive > 0:
+        return 0
+    if jobs.row[j].exclusive and s.node[i].tmp_jobs > 0:
+        return 0
+    if jobs.row[j].any_gres:
+        for g in range(site.gres.shape[1]):
+            if jobs.gres[j, g] > site.gres[i, g] - s.tmp_gres[i, g]:
+                return 0
+    free = site.node[i].cpus - s.node[i].tmp_cpus
+    return available(site, jobs, j, i, free, site.node[i].memory - s.node[i].tmp_memory, most, per)
+
+
+@inlined
+def available_empty(site: Site, jobs: Jobs, j: int, i: int, most: int, per: tuple[float, float]) -> int:
+    """The same if nothing ran there."""
+    if jobs.row[j].features & ~site.node[i].features:
+        return 0
+    for g in range(site.gres.shape[1]):
+        if jobs.gres[j, g] > site.gres[i, g]:
+            return 0
+    return available(site, jobs, j, i, site.node[i].cpus, site.node[i].memory, most, per)
+
+
 @kernel
-def place(site: Site, jobs: Jobs, s: State, j: int, part: int, words: int, simulated: int) -> bool:
-    """Choose nodes of `s.mask` (what `words` says: 0 mask, 1 seen) for the job: `s.taken`, `s.asks` in order chosen.
+def survey(site: Site, jobs: Jobs, s: State, j: int, part: int, words: int, empty: int) -> None:
+    """Processors for the job on the nodes of `words` (0 mask, 1 seen), now or if nothing ran: `free`, `rich`, sums."""
+    most, per = most_nodes(site, jobs, j), wanted_memory(site, jobs, j, part)
+    total, nodes = 0, 0
+    for w in range(len(s.word)):
+        word = (s.word[w].mask if words == 0 else s.word[w].seen) & site.inside[part, w]
+        if not empty:
+            word &= s.word[w].idle
+        rich = 0
+        while word:
+            i = (w << 6) + lowest(word)
+            if empty:
+                free = available_empty(site, jobs, j, i, most, per)
+            else:
+                free = available_now(site, jobs, s, j, i, most, per)
+            if free > 0:
+                s.node[i].free = free
+                total += free
+                nodes += 1
+                rich |= word & -word
+            word &= word - 1
+        s.word[w].rich = rich
+    s.reg[TOTAL], s.reg[COUNT] = total, nodes
+
+
+@kernel
+def enough(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
+    """Whether the nodes of `s.seen` would do for the job if nothing ran there: alike nodes are looked at once."""
+    most, per = most_nodes(site, jobs, j), wanted_memory(site, jobs, j, part)
+    total, nodes = 0, 0
+    for c in range(len(site.sample)):
+        each = available_empty(site, jobs, j, site.sample[c], most, per)
+        if each > 0:
+            for w in range(len(s.word)):
+                here = bits(s.word[w].seen & site.alike[c, w])
+                total += here * each
+                nodes += here
+            if total >= jobs.row[j].cpus and nodes >= jobs.row[j].min_nodes:
+                return True
+    return False
+
+
+@kernel
+def place(site: Site, jobs: Jobs, s: State, j: int, part: int, words: int, empty: int) -> bool:
+    """Choose nodes of `words` for the job, beside what runs or as if nothing ran: `taken`, `asks` in order chosen."""
+    survey(site, jobs, s, j, part, words, empty)
+    return pick(site, jobs, s, j, part)
+
+
+@kernel
+def pick(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
+    """Choose among the nodes surveyed.
 
     The best set of neighbours is taken first; while that fails, the poorest nodes are left out and it is tried again.
     """
-    most = most_nodes(site, jobs, j)
-    total, richest, nodes = 0, 0, 0
-    for k in range(site.part[part].first, site.part[part + 1].first):
-        i = site.members[k]
-        word = s.word[i >> 6].mask if words == 0 else s.word[i >> 6].seen
-        s.node[i].free = 0
-        if word >> (i & 63) & 1:
-            s.node[i].free = available(site, jobs, s, j, part, i, simulated, most)
-            if s.node[i].free > 0:
-                total += s.node[i].free
-                nodes += 1
-                richest = max(richest, s.node[i].free)
-    if total < jobs.row[j].cpus or nodes < jobs.row[j].min_nodes:
+    if s.reg[TOTAL] < jobs.row[j].cpus or s.reg[COUNT] < jobs.row[j].min_nodes:
         return False
+    count, richest, most = 0, 0, most_nodes(site, jobs, j)
+    for w in range(len(s.word)):
+        word = s.word[w].rich
+        while word:
+            i = (w << 6) + lowest(word)
+            s.node[count].listed = i
+            s.node[i].trial = s.node[i].free
+            richest = max(richest, s.node[i].free)
+            count += 1
+            word &= word - 1
     for least in range(richest):
         changed = least == 0
-        for k in range(site.part[part].first, site.part[part + 1].first):
-            i = site.members[k]
-            if 0 < s.node[i].free <= least:
-                s.node[i].free = 0
+        kept = 0
+        for k in range(count):
+            i = s.node[k].listed
+            if s.node[i].trial <= least:
+                s.node[i].trial = 0
                 changed = True
-        if changed and choose(site, jobs, s, j, part, most):
+            else:
+                s.node[kept].listed = i
+                kept += 1
+        count = kept
+        if not changed:
+            continue
+        if site.part[part].loaded:
+            chosen = choose_idle(site, jobs, s, j, most, count)
+        else:
+            chosen = choose(site, jobs, s, j, most, count)
+        if chosen:
             spread(site, jobs, s, j)
             return True
     return False
 
 
 @kernel
-def choose(site: Site, jobs: Jobs, s: State, j: int, part: int, most: int) -> bool:
+def choose(site: Site, jobs: Jobs, s: State, j: int, most: int, listed: int) -> bool:
     """Sets of neighbours of one weight: the tightest that suffices, else the largest, until there is enough."""
     sets, last = 0, -2
-    for k in range(site.part[part].first, site.part[part + 1].first):
-        i = site.members[k]
-        if s.node[i].free == 0:
-            continue
+    for k in range(listed):
+        i = s.node[k].listed
         if i != last + 1 or site.node[i].weight != site.node[last].weight:
             s.node[sets].set_from = i
             s.node[sets].set_cpus = s.node[sets].set_nodes = 0
             sets += 1
         last = i
         s.node[sets - 1].set_to = i
-        s.node[sets - 1].set_cpus += s.node[i].free
+        s.node[sets - 1].set_cpus += s.node[i].trial
         s.node[sets - 1].set_nodes += 1
     cpus, nodes, count = jobs.row[j].cpus, max(jobs.row[j].min_nodes, jobs.row[j].max_nodes, 1), 0
     while most > 0:
@@ -137,16 +235,16 @@ def choose(site: Site, jobs: Jobs, s: State, j: int, part: int, most: int) -> bo
         only = NONE
         if nodes <= 1:
             for i in range(s.node[best].set_from, s.node[best].set_to + 1):
-                if s.node[i].free >= cpus and (only == NONE or s.node[i].free < s.node[only].free):
+                if s.node[i].trial >= cpus and (only == NONE or s.node[i].trial < s.node[only].trial):
                     only = i
         for i in range(s.node[best].set_from, s.node[best].set_to + 1):
             if most == 0 or (nodes <= 0 and cpus <= 0):
                 break
-            if (only != NONE and i != only) or (most == 1 and s.node[i].free < cpus):
+            if (only != NONE and i != only) or (most == 1 and s.node[i].trial < cpus):
                 continue
             s.node[count].chosen = i
             count += 1
-            cpus -= s.node[i].free
+            cpus -= s.node[i].trial
             nodes -= 1
             most -= 1
         s.node[best].set_nodes = 0
@@ -154,6 +252,33 @@ def choose(site: Site, jobs: Jobs, s: State, j: int, part: int, most: int) -> bo
             s.reg[TAKEN] = count
             return True
     return False
+
+
+@kernel
+def choose_idle(site: Site, jobs: Jobs, s: State, j: int, most: int, listed: int) -> bool:
+    """CR_LLN: of the lightest weight the node with the most free processors, one after the other."""
+    cpus, nodes, count = jobs.row[j].cpus, max(jobs.row[j].min_nodes, jobs.row[j].max_nodes, 1), 0
+    while most > 0 and (nodes > 0 or cpus > 0):
+        best = NONE
+        for k in range(listed):
+            i = s.node[k].listed
+            if s.node[i].trial <= 0 or (most == 1 and s.node[i].trial < cpus):
+                continue
+            if best != NONE and site.node[i].weight == site.node[best].weight:
+                better = s.node[i].trial > s.node[best].trial
+            else:
+                better = best == NONE or site.node[i].weight < site.node[best].weight
+            if better:
+                best = i
+        if best == NONE:
+            break
+        s.node[count].chosen = best
+        count, cpus, nodes, most = count + 1, cpus - s.node[best].trial, nodes - 1, most - 1
+        s.node[best].trial = -s.node[best].trial
+    for k in range(count):
+        s.node[s.node[k].chosen].trial = -s.node[s.node[k].chosen].trial
+    s.reg[TAKEN] = count
+    return bool(nodes <= 0 and cpus <= 0)
 
 
 @kernel
@@ -169,72 +294,6 @@ def spread(site: Site, jobs: Jobs, s: State, j: int) -> None:
             s.node[k].asks = max(jobs.row[j].per_node, 1) * jobs.row[j].per_task
         else:
             s.node[k].asks = max(
-                min(s.node[i].free, left - max(jobs.row[j].min_nodes - k - 1, 0)), jobs.row[j].per_task
+                min(s.node[i].trial, left - max(jobs.row[j].min_nodes - k - 1, 0)), jobs.row[j].per_task
             )
             left -= s.node[k].asks
-
-
-@kernel
-def allocate(site: Site, jobs: Jobs, s: State, j: int, part: int) -> None:
-    """Hold the taken nodes for a job that starts."""
-    per_node, per_cpu = wanted_memory(site, jobs, j, part)
-    s.job[j].head = NONE
-    for k in range(int(s.reg[TAKEN])):
-        i, cpus = s.node[k].taken, s.node[k].asks
-        entry = int(s.reg[FREED])
-        if entry != NONE:
-            s.reg[FREED] = s.pool[entry].next
-        else:
-            entry = int(s.reg[POOL])
-            s.reg[POOL] += 1
-        memory = site.node[i].memory if per_node == 0 else max(per_node, 0.0)
-        if per_node < 0 and per_cpu > 0:
-            memory = per_cpu * cpus
-        s.pool[entry].node, s.pool[entry].cpus, s.pool[entry].memory = i, cpus, memory
-        s.pool[entry].next = s.job[j].head
-        s.job[j].head = entry
-        s.node[i].used_cpus += cpus
-        s.node[i].used_memory += memory
-        s.node[i].node_jobs += 1
-        s.node[i].exclusive_jobs += jobs.row[j].exclusive
-        for g in range(site.gres.shape[1]):
-            s.used_gres[i, g] += jobs.gres[j, g]
-
-
-@kernel
-def give_back(site: Site, jobs: Jobs, s: State, j: int, simulated: int) -> None:
-    """What a job holds is free again: for good, or in `will_run`'s simulation only."""
-    entry = s.job[j].head
-    while entry != NONE:
-        i, following = s.pool[entry].node, s.pool[entry].next
-        if simulated:
-            s.node[i].tmp_cpus -= s.pool[entry].cpus
-            s.node[i].tmp_memory -= s.pool[entry].memory
-            s.node[i].tmp_jobs -= 1
-            s.node[i].tmp_exclusive -= jobs.row[j].exclusive
-            for g in range(site.gres.shape[1]):
-                s.tmp_gres[i, g] -= jobs.gres[j, g]
-        else:
-            s.node[i].used_cpus -= s.pool[entry].cpus
-            s.node[i].used_memory -= s.pool[entry].memory
-            s.node[i].node_jobs -= 1
-            s.node[i].exclusive_jobs -= jobs.row[j].exclusive
-            for g in range(site.gres.shape[1]):
-                s.used_gres[i, g] -= jobs.gres[j, g]
-            s.pool[entry].next = int(s.reg[FREED])
-            s.reg[FREED] = entry
-        entry = following
-    if not simulated:
-        s.job[j].head = NONE
-
-
-@kernel
-def holds_any(s: State, j: int) -> bool:
-    """Whether a running job has a node in `s.seen`."""
-    entry = s.job[j].head
-    while entry != NONE:
-        i = s.pool[entry].node
-        if s.word[i >> 6].seen >> (i & 63) & 1:
-            return True
-        entry = s.pool[entry].next
-    return False

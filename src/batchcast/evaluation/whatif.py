@@ -1,0 +1,57 @@
+"""Who gains and who pays when a machine changes: two schedules of one log, by user, account, QOS, partition, size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..metrics.accuracy import SIZE_CLASSES, size_class
+from ..simulation.schedule import Schedule
+from ..table import Trace
+
+BY = ("user_id", "account", "qos", "partition_id")
+LEAST = 20
+"""Groups of fewer jobs are not shown apart: one job's luck would speak for them."""
+
+
+def by_group(
+    trace: Trace, now: Schedule, then: Schedule, mask: np.ndarray, procs: str = "req", most: int = 3
+) -> list[dict[str, Any]]:
+    """For each kind of group those that gain most and those that pay most, in mean wait of the jobs in both schedules.
+
+    Rows of kind, group, jobs, mean wait in s now and then, and the difference; at most `most` of either side.
+    """
+    before, after = (np.full(len(trace), np.nan) for _ in range(2))
+    before[now.rows], after[then.rows] = now.wait_time, then.wait_time
+    both = mask & ~np.isnan(before) & ~np.isnan(after)
+    rows: list[dict[str, Any]] = []
+    for kind, labels in _labels(trace, procs).items():
+        groups: list[dict[str, Any]] = []
+        for label in np.unique(labels[both]):
+            here = both & (labels == label)
+            if label != "" and here.sum() >= LEAST:
+                a, b = float(before[here].mean()), float(after[here].mean())
+                groups.append(
+                    {
+                        "by": kind,
+                        "group": str(label),
+                        "jobs": int(here.sum()),
+                        "now_s": a,
+                        "then_s": b,
+                        "change_s": b - a,
+                    }
+                )
+        groups.sort(key=lambda row: row["change_s"])
+        rows += groups if len(groups) <= 2 * most else [*groups[:most], *groups[-most:]]
+    return rows
+
+
+def _labels(trace: Trace, procs: str) -> dict[str, np.ndarray]:
+    labels = {}
+    for name in BY:
+        decoded = trace.nominal(name).decode()
+        labels[name] = np.array(["" if value is None else str(value) for value in decoded])
+    sizes = size_class(trace.procs(procs))
+    labels["size class"] = np.array([SIZE_CLASSES[k] if k >= 0 else "" for k in sizes])
+    return {kind: values for kind, values in labels.items() if len(set(values.tolist()) - {""}) > 1}

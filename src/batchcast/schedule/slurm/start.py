@@ -1,0 +1,70 @@
+"""A job begins and ends: what it holds, what limits count, and the list of running jobs by planned end."""
+
+from __future__ import annotations
+
+from ...compiled import kernel
+from .arrays import DIRTY, DONE, NONE, OUT, PRIO_NOW, RUNNING, RUNNING_COUNT, TAKEN, Jobs, Rules, Site, State
+from .heap import END, push
+from .hold import allocate, give_back
+from .policy import count, plan_of, taken_cpus
+from .priority import charge
+
+
+@kernel
+def start_job(site: Site, jobs: Jobs, s: State, j: int, part: int, now: float, when: float, backfilled: int) -> None:
+    """The job begins on what `place` took."""
+    allocate(site, jobs, s, j, part)
+    s.job[j].start, s.job[j].began, s.job[j].part, s.job[j].backfilled = when, now, part, backfilled
+    run_order(s, j, when + plan_of(site, jobs, j, part))
+    s.job[j].ended = 0.0
+    push(s, now + jobs.row[j].run, END, j)
+    s.reg[DIRTY] = 1
+    count(site, jobs, s, j, part, taken_cpus(s), s.reg[TAKEN], 1)
+    for k in range(int(s.reg[TAKEN])):
+        row = int(s.reg[OUT])
+        if row < len(s.out):
+            s.out[row].job, s.out[row].node, s.out[row].cpus = j, s.node[k].taken, s.node[k].asks
+            s.reg[OUT] += 1
+
+
+@kernel
+def finish(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, at: float) -> None:
+    """A running job ends."""
+    cpus, nodes, entry = 0.0, 0.0, s.job[j].head
+    while entry != NONE:
+        cpus += s.pool[entry].cpus
+        nodes += 1
+        entry = s.pool[entry].next
+    if rules.multifactor:
+        charge(site, jobs, rules, s, j, s.reg[PRIO_NOW], at)
+    count(site, jobs, s, j, int(s.job[j].part), cpus, nodes, -1)
+    give_back(site, jobs, s, j)
+    stop_order(s, j)
+    s.job[j].status, s.job[j].ended = DONE, at
+
+
+@kernel
+def run_order(s: State, j: int, end: float) -> None:
+    """Put a job that starts into the list of running ones, by planned end."""
+    k = int(s.reg[RUNNING_COUNT])
+    s.reg[RUNNING_COUNT] += 1
+    while k > 0 and (s.active[k - 1].end > end or (s.active[k - 1].end == end and s.active[k - 1].job > j)):
+        s.active[k].job, s.active[k].end = s.active[k - 1].job, s.active[k - 1].end
+        k -= 1
+    s.active[k].job, s.active[k].end = j, end
+    s.job[j].status, s.job[j].planned = RUNNING, end
+
+
+@kernel
+def stop_order(s: State, j: int) -> None:
+    """Take a job out of the list of running ones."""
+    low, high, end = 0, int(s.reg[RUNNING_COUNT]), s.job[j].planned
+    while low < high:
+        middle = (low + high) >> 1
+        if s.active[middle].end < end or (s.active[middle].end == end and s.active[middle].job < j):
+            low = middle + 1
+        else:
+            high = middle
+    s.reg[RUNNING_COUNT] -= 1
+    for k in range(low, int(s.reg[RUNNING_COUNT])):
+        s.active[k].job, s.active[k].end = s.active[k + 1].job, s.active[k + 1].end

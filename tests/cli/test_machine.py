@@ -1,0 +1,106 @@
+"""`batchcast machine` and `whatif` as an operator meets them: dumps captured, shown, simulated on, varied."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+NODES = """NodeName=n1 CPUTot=4 RealMemory=8000 Sockets=1 ThreadsPerCore=1 State=IDLE Weight=1 Gres=(null)
+NodeName=n2 CPUTot=4 RealMemory=8000 Sockets=1 ThreadsPerCore=1 State=IDLE Weight=1 Gres=(null)
+"""
+PARTITION = (
+    "PartitionName=all Nodes=n[1-2] Default=YES MaxTime=1-00:00:00 DefaultTime=01:00:00 State=UP"
+    " TRESBillingWeights=CPU=1.0,Mem=0.5G\n"
+)
+CONFIG = (
+    "SchedulerType = sched/backfill\nLicenses = matlab:3\nPreemptType = preempt/qos\nSelectType = select/cons_tres\n"
+)
+QOS = (
+    "Name|Priority|GrpTRES|MaxTRESPU|MaxWall|GrpTRESMins|Preempt\nnormal|0|cpu=8||1-00:00:00|cpu=100|low\nlow|0|||||\n"
+)
+LOG = "\n".join(
+    f"{k + 1} {60 * k} 0 {300 + 60 * (k % 5)} {1 + k % 4} -1 -1 {1 + k % 4} 900 -1 1 {1 + k % 3} 1 1 1 -1 -1 -1"
+    for k in range(80)
+)
+
+
+def run(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "batchcast", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
+
+
+@pytest.fixture
+def dumps(tmp_path: Path) -> Path:
+    folder = tmp_path / "dumps"
+    folder.mkdir()
+    for name, text in (("node", NODES), ("partition", PARTITION), ("config", CONFIG), ("qos", QOS)):
+        (folder / f"{name}.txt").write_text(text)
+    return folder
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "log.swf"
+    path.write_text(f"; MaxProcs: 8\n; UnixStartTime: 0\n{LOG}\n")
+    return path
+
+
+def test_capture_writes_what_show_reads(dumps: Path, tmp_path: Path) -> None:
+    out = tmp_path / "machine.toml"
+    done = run("machine", "capture", dumps, "-o", out)
+    assert done.returncode == 0, done.stderr
+    assert "2 nodes, 1 partitions" in done.stderr
+    shown = run("machine", "show", out)
+    assert "2 nodes, 8 processors" in shown.stdout
+    assert "matlab: 3" in shown.stdout
+
+
+def test_what_the_model_leaves_out_is_named(dumps: Path) -> None:
+    left = run("machine", "show", dumps).stdout.split("not modelled: ")[1]
+    assert {"PreemptType=qos", "qos GrpTRESMins", "qos Preempt"} <= set(left.strip().split(", "))
+    assert "Licenses" not in left
+    assert "TRESBillingWeights" not in left
+
+
+def test_a_folder_without_nodes_says_which_command_gives_them(tmp_path: Path) -> None:
+    done = run("machine", "capture", tmp_path)
+    assert done.returncode != 0
+    assert "scontrol show node -o > node.txt" in done.stderr
+
+
+def test_a_simulation_on_the_machine_is_judged_as_such(dumps: Path, log: Path) -> None:
+    done = run("simulate", log, "--machine", dumps)
+    assert done.returncode == 0, done.stderr
+    assert "EASY" not in done.stdout
+    assert "Slurm's two loops" in " ".join(done.stdout.split())
+
+
+def test_what_if_shows_the_present_first_and_who_gains(dumps: Path, log: Path) -> None:
+    done = run("whatif", log, "--machine", dumps, "--vary", "nodes=+100%", "--vary", "policy=fifo", "--json")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["results"]
+    waits = {r["policy"]: r["mean_wait_s"] for r in rows if r["part"] == "variant"}
+    assert list(waits) == ["now", "nodes=+100%", "policy=fifo"]
+    assert waits["nodes=+100%"] < waits["now"] <= waits["policy=fifo"]
+    assert {r["variant"] for r in rows if r["part"] == "group"} == {"nodes=+100%", "policy=fifo"}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("nodes=many", "+10%"),
+        ("policy=easy", "fifo, backfill, multifactor"),
+        ("bf_intervall=3", "bf_interval"),
+        ("limits=none", "forecast"),
+        ("nodes", "KEY=VALUE"),
+    ],
+)
+def test_a_change_that_cannot_be_read_teaches(dumps: Path, log: Path, change: str, said: str) -> None:
+    done = run("whatif", log, "--machine", dumps, "--vary", change)
+    assert done.returncode != 0
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
