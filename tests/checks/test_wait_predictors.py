@@ -12,6 +12,7 @@ from batchcast.testing.logs import odd_logs, small_log
 from batchcast.testing.wait import CHECKS
 
 SMALL = {
+    "forecast": "forecast:window=80,first=30,every=25,step=10",
     "ibl": "ibl:window=40,train=50,wide=10,sweeps=1",
     "qbets": "qbets:recluster=30,keep=60",
     "pqstar": "pqstar:threshold=100,fallback=recent_wait",
@@ -19,6 +20,7 @@ SMALL = {
 MORE = (
     "pqstar:threshold=100,fallback=none,reading=tables,large=root,missing=fails,point=threshold,cancelled=skip",
     "pqstar:threshold=100",
+    "forecast:first=1000,cancelled=skip",
     "ibl:search=no,cancelled=skip",
     "ibl:reading=text,window=40,wide=10,k=7",
     "log_uniform:by=queue,need=5,keep=30",

@@ -166,6 +166,19 @@ def test_my_jobs_are_the_default_and_a_held_one_counts_from_its_release(stores: 
     assert mine["601"]["likely_wait_s"] > 0
 
 
+def test_a_script_can_ask_whether_a_start_is_likely_enough(stores: dict[bool, str]) -> None:
+    (answer,) = results("start", "600", store=stores[False])
+    chances = [answer[f"chance_within_{span}"] for span in ("10_min", "1_hour", "4_hours", "1_day")]
+    assert chances == sorted(chances)
+    assert 0.5 < chances[0] < 1.0
+    assert (
+        "chance to start within" in run("start", "600", "--within", "1h", "--chance", "50%", store=stores[False]).stderr
+    )
+    run("start", "600", "--within", "1h", "--chance", "100%", store=stores[False], code=1)
+    assert "80%" in run("start", "600", "--within", "1h", "--chance", "most", store=stores[False], code=2).stderr
+    assert "up to a day" in run("start", "600", "--within", "3 days", store=stores[False], code=2).stderr
+
+
 def test_columns_for_programs(stores: dict[bool, str]) -> None:
     head, *lines = run("start", "--me", "-P", store=stores[False]).stdout.splitlines()
     assert all(line.count("|") == head.count("|") for line in lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -33,6 +34,8 @@ from .site import clock, myself, site_options, whoami
 @click.option("-d", "--dependency", help="With --test.")
 @click.option("-H", "--hold", is_flag=True, default=None, help="With --test.")
 @click.option("--ntasks-per-node", "ntasks_per_node", help="With --test.")
+@click.option("--within", metavar="SPAN", help="Exit code 1 unless every job's chance to start within it is enough.")
+@click.option("--chance", default="90%", show_default=True, metavar="SHARE", help="With --within: how high.")
 @click.option("-P", "--parsable2", is_flag=True, help="Columns parted by |, times as epoch seconds.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def command(
@@ -44,6 +47,8 @@ def command(
     store: str | None,
     scheduler: str | None,
     cluster: str | None,
+    within: str | None,
+    chance: str,
     parsable2: bool,
     as_json: bool,
     **asked: Any,
@@ -57,6 +62,7 @@ def command(
     from ..service.over_socket import answered
     from ..service.settings import load
 
+    asked_span = parse_within(within, chance) if within is not None else None
     settings = load({"store": store, "scheduler": scheduler, "cluster": cluster})
     now = time.time()
     if script is not None:
@@ -75,13 +81,68 @@ def command(
             reply = start(settings, job_ids, user, error.message, now)
     if as_json:
         emit(document("start", *reply))
-        return
-    for note in reply.warnings:
-        say(note)
-    if parsable2:
-        print_parsable(reply.results)
-        return
-    _print(reply.results, now, slurm)
+    else:
+        for note in reply.warnings:
+            say(note)
+        if parsable2:
+            print_parsable(reply.results)
+        else:
+            _print(reply.results, now, slurm)
+    if asked_span is not None:
+        _judge(reply.results, *asked_span)
+
+
+def parse_within(within: str, chance: str) -> tuple[float, float]:
+    """`--within` in seconds and `--chance` as a share; UsageError with the forms that are accepted.
+
+    >>> parse_within("2h", "80%"), parse_within("10m", "0.5")
+    ((7200.0, 0.8), (600.0, 0.5))
+    """
+    from ..errors import UsageError
+    from ..units import parse_span
+
+    span = parse_span(within)
+    if not 0 < span <= 86400.0:
+        raise UsageError(f"--within: {within!r} (accepted: a span above 0 s and up to a day: 30m, 2h, 1d)")
+    number = chance.strip().removesuffix("%")
+    try:
+        share = float(number) / (100.0 if chance.strip().endswith("%") else 1.0)
+    except ValueError:
+        share = math.nan
+    if not 0 < share <= 1:
+        raise UsageError(f"--chance: {chance!r} (accepted: 80% or 0.8, above 0 and up to 100%)")
+    return span, share
+
+
+def chance_within(result: Mapping[str, Any], span: float) -> float:
+    """The chance of a start within a span, linear between those of an answer (10 min, 1 h, 4 h, 1 day); NaN unknown.
+
+    >>> chance_within({"chance_within_10_min": 0.2, "chance_within_1_hour": 0.4, "chance_within_4_hours": 0.7,
+    ...                "chance_within_1_day": 1.0}, 2100.0)
+    0.30000000000000004
+    """
+    before, reached = 0.0, 0.0
+    for name, until in (("10_min", 600.0), ("1_hour", 3600.0), ("4_hours", 14400.0), ("1_day", 86400.0)):
+        known = result.get(f"chance_within_{name}")
+        at = math.nan if known is None else float(known)
+        if span <= until:
+            return reached + (at - reached) * (span - before) / (until - before)
+        before, reached = until, at
+    return math.nan
+
+
+def _judge(results: Sequence[Mapping[str, Any]], span: float, share: float) -> None:
+    """Say, on stderr, each job's chance to start in time, and end with 1 unless all are as high as asked."""
+    from ..units import format_duration
+
+    enough = True
+    for r in results:
+        chance = chance_within(r, span)
+        enough &= chance >= share
+        words = "unknown" if chance != chance else f"{chance:.0%}"
+        say(f"{r['job_id']}: chance to start within {format_duration(span)}: {words} (asked: {share:.0%})")
+    if not enough:
+        click.get_current_context().exit(1)
 
 
 def _print(results: Sequence[Mapping[str, Any]], now: float, slurm: bool) -> None:

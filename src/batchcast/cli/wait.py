@@ -73,7 +73,9 @@ def command(
     """
     from ..evaluation.differences import WAIT, reference_of, wait_differences
     from ..evaluation.wait import (
+        at_pqstars_share,
         compare,
+        crps,
         figures,
         irregular_waits,
         last_needed,
@@ -103,6 +105,9 @@ def command(
     results: list[dict[str, Any]] = []
     search: dict[str, float] = {}
     points: dict[str, Any] = {}
+    scores: dict[str, Any] = {}
+    done: list[Any] = []
+    head = trace.take(_head(rows))
     with progress("predicting waits", len(specs) * last_needed(rows)) as tick:
         for k, spec in enumerate(specs):
             runs = compare(
@@ -117,12 +122,14 @@ def command(
                 tick=lambda done, k=k: tick(k * last_needed(rows) + done),
             )
             points[spec] = runs[0][1].forecasts.points
-            head = trace.take(_head(rows))
+            scores[spec] = crps(runs[0][1], head)
+            done += runs
             results += [figures(run, head, rows[: len(head)], threshold) for threshold, run in runs]
             search[spec] = max(run.search_s for _, run in runs)
             tick((k + 1) * last_needed(rows))
     reference = reference_of(specs, against, WAIT)
-    keys = wait_differences(trace, points, rows, reference, procs=log.procs, seed=seed)
+    at_pqstars_share(results, done, head, rows[: len(head)])
+    keys = wait_differences(trace, points, rows, reference, crps=scores, procs=log.procs, seed=seed)
     results = [{**row, **keys[row["predictor"]]} for row in results]
     irregular = {why: count for why, count in irregular_waits(trace, log.procs).items() if count}
     warnings = [

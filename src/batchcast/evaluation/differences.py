@@ -83,21 +83,26 @@ def wait_differences(
     scored: np.ndarray,
     against: str,
     *,
+    crps: Mapping[str, np.ndarray] | None = None,
     procs: str = "req",
     seed: int = 0,
 ) -> Keys:
-    """What each wait forecast's row gains: its difference to the reference in mean absolute error.
+    """What each wait forecast's row gains: its difference to the reference in mean absolute error and CRPS.
 
-    `points` are seconds, of the log's jobs up to the last one scored.
+    `points` are seconds, `crps` that of log(1 + wait), of the log's jobs up to the last one scored.
     """
-    known = np.where(trace.wait_time >= 0, trace.wait_time, np.nan)
-    whole = {}
-    for spec, point in points.items():
-        whole[spec] = np.full(len(trace), np.nan)
-        whole[spec][: len(point)] = point
-    return forecast_differences(
-        trace, whole, scored, known, against, procs=procs, seed=seed, names=("mean_abs_error_s",)
-    )
+    wait = trace.wait_time[scored]
+    group = np.unique(burst_groups(trace, procs)[scored], return_inverse=True)[1]
+    values = {spec: {"mean_abs_error_s": np.abs(cut(point, scored) - wait)} for spec, point in points.items()}
+    for spec, score in (crps or {}).items():
+        values[spec]["crps_log"] = cut(score, scored)
+    names = ("mean_abs_error_s", "crps_log") if crps else ("mean_abs_error_s",)
+    return _compared(trace, scored, group, values, against, names, seed)
+
+
+def cut(values: np.ndarray, scored: np.ndarray) -> np.ndarray:
+    """The scored ones of values that reach up to the last of them."""
+    return values[scored[: len(values)]]
 
 
 def schedule_differences(

@@ -15,6 +15,7 @@ from ..errors import InputError
 from ..events.recorded import irregular
 from ..predict.registry import split_specs
 from ..simulation import Policy, Schedule, simulate, simulate_split
+from ..simulation.policies import policy_of, split_policies
 from ..table import Trace
 from ..table.frame import data_frame, html_table
 from ..trace.machine import partition_sizes
@@ -22,7 +23,6 @@ from .accuracy import Maker, Scores, figures, predictor, score
 from .advice import Advice, advise
 from .differences import against_limits, schedule_differences
 from .limits import LATEST, Limits, latest_limits, limit_rows
-from .policies import policy_of, split_policies
 from .validity import Validity, Verdict, validity
 
 PREDICTORS = ("kernel", "last_2", "recent_mean")

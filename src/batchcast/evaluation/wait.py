@@ -12,9 +12,11 @@ import numpy as np
 from ..errors import NoAnswer, UsageError
 from ..events.record import SPOILED
 from ..events.recorded import Forecasts, after_the_log, replay
+from ..metrics.chances import identified_at
 from ..metrics.wait import WaitScore, score_waits
 from ..predict.registry import make, parse_spec, takes
 from ..table import Trace
+from .wait_chances import chance_figures, crps_of, quick_score
 
 DEFAULT_PROTOCOL = "honest"
 
@@ -32,6 +34,8 @@ class WaitRun:
     near_jobs: np.ndarray
     seconds: float
     search_s: float
+    chances: np.ndarray | None = None
+    """What a method that knows them said of each job (n, bins of predict/hazard): the chance of a wait so long."""
 
 
 def run_wait(
@@ -77,7 +81,8 @@ def run_wait(
         mark, _, near_jobs = method.marks(trace, clock, procs, total=size, ask=ask)
         marked, near = mark > 0, mark == 1
         answer = np.where(marked, threshold, forecasts.points if method.fallback is not None else np.inf)
-    return WaitRun(spec, clock, forecasts, marked, answer, near, near_jobs, seconds, search_s)
+    chances = getattr(method, "chances", None)
+    return WaitRun(spec, clock, forecasts, marked, answer, near, near_jobs, seconds, search_s, chances)
 
 
 def score_run(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) -> WaitScore:
@@ -90,6 +95,9 @@ def score_run(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) ->
 def figures(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) -> dict[str, Any]:
     """One flat row for `--json`: the measures, the near history's share of quick starters and length, the cost."""
     score = score_run(run, trace, rows, threshold)._asdict()
+    chances = None if run.chances is None else run.chances[rows]
+    waited = recorded_wait(trace)[rows]
+    score |= chance_figures(taken(run.forecasts, rows), chances, waited, trace.run_time[rows], threshold)
     quick = rows & (recorded_wait(trace) <= threshold)
     marks = not np.isnan(run.near_jobs).all()
     return {
@@ -101,6 +109,28 @@ def figures(run: WaitRun, trace: Trace, rows: np.ndarray, threshold: float) -> d
         "near_jobs": float(run.near_jobs[rows].mean()) if marks else float("nan"),
         "seconds": run.seconds,
     }
+
+
+def crps(run: WaitRun, trace: Trace) -> np.ndarray:
+    """The CRPS (n,) of log(1 + wait) of a run; NaN where it was not asked."""
+    return crps_of(recorded_wait(trace), run.forecasts)
+
+
+def taken(forecasts: Forecasts, rows: np.ndarray) -> Forecasts:
+    """The forecasts of some rows, without their words."""
+    return Forecasts(forecasts.points[rows], forecasts.levels, forecasts.quantiles[rows], ())
+
+
+def at_pqstars_share(rows: Sequence[dict[str, Any]], runs: Sequence[tuple[float, WaitRun]], trace: Trace,
+                     scored: np.ndarray) -> None:  # fmt: skip
+    """Add what each method identifies at `pqstar`'s own misguided share, where both are among the rows."""
+    wait = recorded_wait(trace)[scored]
+    shares = {r["quick_s"]: r["misguided_share"] for r in rows if parse_spec(r["predictor"])[0] == "pqstar"}
+    for row, (threshold, run) in zip(rows, runs):
+        if (share := shares.get(threshold)) is not None:
+            chances = None if run.chances is None else run.chances[scored]
+            score = quick_score(taken(run.forecasts, scored), chances, threshold)
+            row["identified_like_pqstar"] = identified_at(score, wait <= threshold, share)
 
 
 def recorded_wait(trace: Trace) -> np.ndarray:

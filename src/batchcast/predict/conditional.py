@@ -33,6 +33,25 @@ def given_waited(issued: Prediction, waited: float, levels: Sequence[float] = (0
     return replace(issued, point=answers[0], levels=tuple(levels), quantiles=answers)
 
 
+def chance_to_start(issued: Prediction, waited: float, span: float) -> float:
+    """The chance that a job which has waited `waited` seconds starts within `span` more; NaN without quantiles.
+
+    By the same F as `given_waited`. Where `waited + span` lies beyond the highest issued level, it is at least what is
+    answered. NaN too where the job has waited longer than the forecast reached.
+
+    >>> issued = Prediction(100.0, (0.5, 0.9), (100.0, 500.0), "like jobs")
+    >>> chance_to_start(issued, 0.0, 100.0), round(chance_to_start(issued, 100.0, 200.0), 3)
+    (0.5, 0.4)
+    """
+    if not issued.levels:
+        return math.nan
+    xs, fs = _curve(issued)
+    if waited > xs[-1]:
+        return math.nan
+    gone = _cdf(xs, fs, max(waited, 0.0))
+    return (_cdf(xs, fs, max(waited, 0.0) + span) - gone) / (1.0 - gone)
+
+
 def _curve(issued: Prediction) -> tuple[list[float], list[float]]:
     """The issued distribution as points of F."""
     known = dict(zip(issued.levels, issued.quantiles))

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import NoAnswer, UsageError
 from ..formats.reasons import Rule, plain_reason, rule, word
-from ..predict.conditional import given_waited
+from ..predict.conditional import chance_to_start, given_waited
 from ..predict.protocol import Prediction
 from ..store.issued import NOTHING, as_prediction
 from ..store.reader import Reader, Row
@@ -20,6 +20,8 @@ CLOCKS_APART_S = 2.0
 TRACK_RECORD_S = 30 * 86400.0
 LEAST_RECORD = 20
 MOST_RECORDS, ALL = 2000, 2**62
+SPANS_S = {"10_min": 600.0, "1_hour": 3600.0, "4_hours": 14400.0, "1_day": 86400.0}
+"""What an answer gives the chance of: to start within so long from now."""
 
 
 def choose_cluster(reader: Reader, asked: str | None) -> str:
@@ -94,6 +96,8 @@ def start_answer(row: Row, now: float, held: Release | None = None) -> dict[str,
         at = row["submit_time"]
         point, by_90 = (held.likely - at, held.latest - at) if held is not None else (math.nan, math.nan)
         basis = held.basis if held is not None else "nobody knows when that is over"
+    spans = SPANS_S if kind is Rule.MACHINE and issued is not None else {}
+    chances = {name: chance_to_start(issued, waited, span) for name, span in spans.items() if issued is not None}
     return {
         "job_id": row["job_id"],
         "partition": row["partition_id"],
@@ -104,6 +108,7 @@ def start_answer(row: Row, now: float, held: Release | None = None) -> dict[str,
         "by_90_start_s": at + by_90,
         "likely_wait_s": point,
         "by_90_wait_s": by_90,
+        **{f"chance_within_{name}": chances.get(name, math.nan) for name in SPANS_S},
         "counts_from": _counts_from(kind, name, held),
         "reason": reason,
         "reason_in_words": plain_reason(reason),

@@ -31,7 +31,9 @@ class Keeper:
         The levels promised, in (0, 1), ascending.
     step, own_step
         How far an outcome moves the level asked, of everybody and of the owner, at level 0.9; at others in proportion
-        to min(level, 1 - level).
+        to min(level, 1 - level). Without an own step no owner is remembered.
+    free
+        Unresolved forecasts of one owner that count as evidence of their own.
 
     Notes
     -----
@@ -57,10 +59,12 @@ class Keeper:
     True
     """
 
-    def __init__(self, levels: Sequence[float], step: float = 0.002, own_step: float = 0.02) -> None:
+    def __init__(
+        self, levels: Sequence[float], step: float = 0.002, own_step: float = 0.02, free: float = FREE
+    ) -> None:
         self.levels = np.array(levels, float)
         scale = 10.0 * np.minimum(self.levels, 1.0 - self.levels)
-        self.step, self.own_step = step * scale, own_step * scale
+        self.step, self.own_step, self.free = step * scale, own_step * scale, free
         self.everybody = self.levels.copy()
         self.owed = np.zeros(len(self.levels))
         self.most_paid = np.minimum(self.levels, 1.0 - self.levels)
@@ -82,7 +86,7 @@ class Keeper:
         self.forget(row)
         before = self.unresolved.get(owner, 0)
         self.unresolved[owner] = before + 1
-        weight = 1.0 / (1.0 + max(before - FREE, 0))
+        weight = 1.0 / (1.0 + max(before - self.free, 0))
         self.issued[row] = _Issued(owner, weight, bounds, certain, np.ones(len(bounds), bool))
 
     def begin(self, row: int, now: float) -> None:
@@ -127,8 +131,9 @@ class Keeper:
         self.owed = np.where(which, 1.0 - 1.0 / REMEMBERED, 1.0) * self.owed + owed
         wrong = owed * promised.weight
         self.everybody = np.clip(self.everybody + self.step * wrong, 0.0, 1.0)
-        own = self.owners.get(promised.owner, 0.0)
-        self.owners[promised.owner] = np.where(which, KEEP, 1.0) * own + self.own_step * wrong
+        if self.own_step.any():
+            own = self.owners.get(promised.owner, 0.0)
+            self.owners[promised.owner] = np.where(which, KEEP, 1.0) * own + self.own_step * wrong
         promised.open[which] = False
 
 

@@ -1,0 +1,69 @@
+"""Time since submission in 33 bins, and what can be read off the cumulative chances at their ends."""
+
+from __future__ import annotations
+
+import numpy as np
+
+ENDS_S = np.array(
+    [0, 1, 3, 6, 10, 20, 30, 60, 120, 180, 300, 450, 600, 900, 1200, 1800, 2700, 3600, 5400, 7200, 10800, 14400]
+    + [21600, 28800, 43200, 57600, 86400, 129600, 172800, 259200, 432000, 864000],
+    float,
+)
+"""Ends (32,) of all bins but the last, in seconds, each in its bin; the first holds waits of 0 s."""
+BINS = len(ENDS_S) + 1
+LAST_S = 4.0 * ENDS_S[-1]
+"""Where the last bin ends for whoever needs a number: forty days."""
+_ENDS = np.append(ENDS_S, LAST_S)
+_KNOTS = np.log1p(_ENDS)
+
+
+def bin_of(wait: np.ndarray) -> np.ndarray:
+    """The bin of each wait, 0 to 32.
+
+    >>> bin_of(np.array([0.0, 0.5, 1.0, 3601.0, 1e9])).tolist()
+    [0, 1, 1, 18, 32]
+    """
+    return np.searchsorted(ENDS_S, wait, side="left")
+
+
+def passed(waited: np.ndarray) -> np.ndarray:
+    """How many bins a job that still waits after `waited` seconds has passed whole.
+
+    >>> passed(np.array([0.0, 0.5, 3600.0])).tolist()
+    [1, 1, 18]
+    """
+    return np.searchsorted(ENDS_S, waited, side="right")
+
+
+def reached(curves: np.ndarray, wait: np.ndarray) -> np.ndarray:
+    """The chance (n,) of a wait up to `wait` (n,) by curves (n, 33) of chances at the ends of the bins.
+
+    Within a bin the chance is linear in log(1 + wait); in the first, of the whole second 0, from -1 to 0 s.
+
+    >>> reached(np.linspace(0.0, 1.0, 33)[None, :], np.array([3600.0])).tolist()
+    [0.53125]
+    """
+    wait = np.minimum(wait, LAST_S)
+    at = bin_of(wait)
+    rows = np.arange(len(wait))
+    high = curves[rows, at]
+    low = np.where(at > 0, curves[rows, at - 1], 0.0)
+    left, right = _KNOTS[np.maximum(at - 1, 0)], _KNOTS[at]
+    first = np.clip(1.0 + wait, 0.0, 1.0)
+    share = np.where(at > 0, (np.log1p(np.maximum(wait, 0.0)) - left) / np.where(at > 0, right - left, 1.0), first)
+    return np.asarray(low + share * (high - low))
+
+
+def quantiles(curves: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Waits (n, m) at levels (n, m), ascending in each row, by curves (n, 33): the inverse of `reached`.
+
+    >>> quantiles(np.linspace(0.0, 1.0, 33)[None, :], np.array([[0.53125, 1.0]])).round().tolist()
+    [[3600.0, 3456000.0]]
+    """
+    at = np.minimum((curves[:, None, :] < levels[:, :, None]).sum(axis=2), BINS - 1)
+    rows = np.arange(len(curves))[:, None]
+    high = curves[rows, at]
+    low = np.where(at > 0, curves[rows, np.maximum(at - 1, 0)], 0.0)
+    left, right = np.where(at > 0, _KNOTS[np.maximum(at - 1, 0)], 0.0), _KNOTS[at]
+    share = np.clip((levels - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)
+    return np.where(at > 0, np.expm1(left + share * (right - left)), share - 1.0)

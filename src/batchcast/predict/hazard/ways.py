@@ -1,0 +1,65 @@
+"""Answers from the first day: the simulated waits as a curve, and recent waits of the same queue and size."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+
+from .bins import BINS, ENDS_S
+from .features import AT_DRAWS
+
+KEPT = 50
+SPREAD = 1.5
+_LOG_ENDS = np.log1p(ENDS_S)
+_POINTS = slice(AT_DRAWS + 1, AT_DRAWS + 6)  # least, 25, 50, 75 % and most of the simulated waits, as logarithms
+
+
+def simulated_curves(features: np.ndarray) -> np.ndarray:
+    """Curves (n, 33) of features (n, f): five simulated waits, each spread as a logistic in log(1 + wait).
+
+    NaN where the job never fits.
+
+    >>> from batchcast.predict.hazard.features import NAMES
+    >>> simulated_curves(np.zeros((1, len(NAMES))))[0, [0, 17, 32]].round(2).tolist()
+    [0.5, 1.0, 1.0]
+    """
+    points = features[:, _POINTS].astype(float)
+    out = np.ones((len(features), BINS))
+    above = (_LOG_ENDS[None, :, None] - points[:, None, :]) / (SPREAD / 2.0)
+    out[:, : BINS - 1] = (1.0 / (1.0 + np.exp(-np.clip(above, -40.0, 40.0)))).mean(axis=2)
+    out[np.isnan(points).any(axis=1)] = np.nan
+    return out
+
+
+class RecentWaits:
+    """The last 50 waits of each class of jobs (queue and size), everybody's where the class has fewer than 5.
+
+    >>> recent = RecentWaits()
+    >>> recent.add((0, 1), 30.0)
+    >>> recent.curve((0, 1))[[6, 7]].round(2).tolist()
+    [0.55, 0.57]
+    """
+
+    def __init__(self) -> None:
+        self.waits: dict[tuple[int, ...], deque[float]] = {}
+        self.curves: dict[tuple[int, ...], np.ndarray] = {}
+
+    def add(self, key: tuple[int, ...], wait: float) -> None:
+        """A job of class `key` waited so long."""
+        for name in (key, ()):
+            self.waits.setdefault(name, deque(maxlen=KEPT)).append(wait)
+            self.curves.pop(name, None)
+
+    def curve(self, key: tuple[int, ...]) -> np.ndarray:
+        """The curve (33,), one wait of no knowledge mixed in; NaN where nobody waited yet."""
+        name = key if len(self.waits.get(key, ())) >= 5 else ()
+        kept = self.curves.get(name)
+        if kept is None:
+            waits = np.sort(np.array(self.waits.get(name, ())))
+            if not len(waits):
+                return np.full(BINS, np.nan)
+            flat = np.arange(1, BINS + 1) / BINS
+            counts = np.append(np.searchsorted(waits, ENDS_S, side="right"), len(waits))
+            kept = self.curves[name] = (counts + flat) / (len(waits) + 1.0)
+        return kept

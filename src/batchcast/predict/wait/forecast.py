@@ -1,0 +1,275 @@
+"""`forecast`: the chances of when a job starts, from a hazard model of the state it meets, kept honest online."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ...events.event import END, RANK, START, SUBMIT, WITHDRAW, End, Event, Start, Submit, Withdraw
+from ...events.record import JOB, NAMES, Columns, entry_of, requests_of
+from ...events.recorded import Forecasts, collect, timeline, told_events
+from ...events.state import Cancelled, SystemState
+from ...job import JobRequest
+from ...table import Trace
+from ..hazard import features as kernel
+from ..hazard.bins import BINS, LAST_S
+from ..hazard.curve import WaitCurve
+from ..hazard.lessons import blank_lessons, level_of, with_room
+from ..hazard.model import Hazard
+from ..hazard.promises import LEVELS, Promises
+from ..hazard.run_curve import COUNT
+from ..hazard.submissions import ENDED, LEFT, SPOILED, Submissions
+from ..hazard.ways import RecentWaits, simulated_curves
+from ..hazard.words import reason
+from ..protocol import Grounds, Prediction
+from ..runtime.kernel import Kernel
+
+WAYS = ("simulation", "recent waits", "model")
+SIMULATION, RECENT, MODEL = range(3)
+GROUNDS = (Grounds.SIMULATION, Grounds.CLASS, Grounds.MODEL)
+
+
+class Forecast:
+    """Median and quantiles of the wait, and its whole distribution, from one model of the hazard of starting.
+
+    Time since submission is cut into 33 bins; one boosted classifier (LightGBM) says whether a job that has come to a
+    bin starts in it, from what the job meets: the queue and the running set against it, its user, recent waits, and
+    the schedule simulated forward with run times drawn from `kernel`'s distributions given elapsed
+    (hazard/features.py). It is fitted on the last `window` submissions, those still waiting as censored, a submission
+    `half_life` ago counting half; first after `first` submissions, then whenever half as many came again, at most
+    `every`. Until the model has the best CRPS of log(1 + wait) so far, the simulation's own curve or recent waits of
+    the same queue and size answer: whichever has. Every answer is corrected twice by what became of earlier ones: by
+    the transform of the last 2,000 forecasts, and by one adaptive level a bound (hazard/promises.py).
+
+    The source is this project's study (docs/waits.md); discrete-time hazards: Singer & Willett, J. Educ. Statist. 18
+    (1993); gradient boosting: Ke et al., NeurIPS 2017. Cost: 0.2 ms of features a submission, 10 s a fit.
+
+    >>> Forecast().predict(JobRequest(0, 1, 0.0, 1.0, 60.0, float("nan")), SystemState(4.0)).point
+    1.0
+    """
+
+    answers_by = "point"
+    levels = LEVELS
+    target = "wait_time"
+    uses = Kernel.uses
+
+    def __init__(
+        self,
+        window: int = 20000,
+        half_life: float = 10000.0,
+        first: int = 500,
+        every: int = 5000,
+        step: int = 250,
+        seed: int = 0,
+        cancelled: Cancelled = "count",
+    ) -> None:
+        if min(window, first, every, step) < 1 or not half_life > 0:
+            raise ValueError("window, first, every and step are at least 1, half_life is above 0")
+        self.half_life, self.first, self.every, self.seed = half_life, first, every, seed
+        self.refit_every_jobs = step
+        self.cancelled: Cancelled = cancelled
+        self.run_time = Kernel()
+        self.runs = np.full((64, COUNT), np.nan, np.float32)
+        self.lessons = blank_lessons()
+        self.room_for = (64, 64)
+        self.room = kernel.blank_room(*self.room_for)
+        self.submissions = Submissions(window, len(kernel.NAMES))
+        self.promises = Promises(WAYS)
+        self.recent = RecentWaits()
+        self.model: Hazard | None = None
+        self.fitted_at = 0
+        self.number = 0
+        self.numbers: dict[int, tuple[int, Class]] = {}
+        self.chances = np.empty((0, BINS))
+
+    def predict(self, job: JobRequest, at: SystemState) -> Prediction:
+        """The median wait with quantiles."""
+        row, key = self._seen(job, at)
+        curves = self._curves(row, key)
+        return self._prediction(row, curves, self.promises.chances(curves))
+
+    def distribution(self, job: JobRequest, at: SystemState) -> WaitCurve:
+        """The chances of every span, for a job submitted now."""
+        row, key = self._seen(job, at)
+        return WaitCurve(self.promises.chances(self._curves(row, key)))
+
+    def observe(self, event: Event, at: SystemState) -> None:
+        """Submit: promise; Start (and Withdraw): what was kept, and what the wait teaches; all: run times."""
+        entry = at.entry(event)
+        if entry >= 0:
+            columns = at.columns()
+            if isinstance(event, Submit):
+                self._submitted(event.job, entry, at, columns)
+            if isinstance(event, (Start, Withdraw, End)):
+                self._resolve(event.job.row, at.taught(event), isinstance(event, Withdraw), event.time)
+            self.lessons = with_room(self.lessons, 1)
+            counts = self.cancelled == "count"
+            kernel.happened_now(columns.record, self.lessons, RANK[type(event)], counts, self.room.keys)
+            self.promises.passes(event.time)
+        self.run_time.observe(event, at)
+
+    def refit(self, now: float) -> None:
+        """A new model, where enough submissions came since the last one."""
+        if self.number < max(self.first, min(1.5 * self.fitted_at, self.fitted_at + self.every)):
+            return
+        self.model = self.submissions.fitted(now, self.half_life, self.seed) or self.model
+        self.fitted_at = self.number
+
+    def predict_trace(
+        self,
+        trace: Trace,
+        protocol: str = "honest",
+        procs: str = "req",
+        *,
+        total: float | None = None,
+        ask: np.ndarray | None = None,
+    ) -> Forecasts:
+        """The same answers for every job of a log, told to a fresh method; the features in one compiled pass.
+
+        `chances` (n, 33) is then what was promised of every job, asked or not.
+        """
+        n, step = len(trace), self.refit_every_jobs
+        wanted = np.ones(n, bool) if ask is None else ask
+        log = self._log(trace, protocol, procs, total)
+        answers: list[Prediction | None] = [None] * n
+        self.chances = np.full((n, BINS), np.nan)
+        models, simulated = np.full((step, BINS), np.nan), np.zeros((0, BINS))
+        for time, kind, i, taught in log.events:
+            if kind == SUBMIT:
+                if i % step == 0:
+                    if i:
+                        self.refit(time)
+                    part = log.rows[i : i + step]
+                    simulated = simulated_curves(part)
+                    if self.model is not None:
+                        models = self.model.curves(part)
+                curves = np.stack([simulated[i % step], self.recent.curve(log.keys[i]), models[i % step]])
+                chances = self.chances[i] = self.promises.chances(curves)
+                if wanted[i]:
+                    answers[i] = self._prediction(log.rows[i], curves, chances)
+                self._note(i, time, log.keys[i], log.rows[i], curves, chances)
+            elif kind in (START, WITHDRAW, END):
+                self._resolve(i, None if math.isnan(taught) else taught, kind == WITHDRAW, time)
+            self.promises.passes(time)
+        return collect(answers)
+
+    def _log(self, trace: Trace, protocol: str, procs: str, total: float | None) -> Log:
+        """The features of every submission, its class of recent waits, and the events with what they taught."""
+        n = len(trace)
+        run_times = Kernel().predict_trace(trace, protocol, procs)
+        runs = np.full((n, COUNT), np.nan, np.float32)
+        if run_times.levels:
+            runs[:] = run_times.quantiles
+        requests, codes = requests_of(trace, procs)
+        plan = timeline(trace, protocol)
+        events = told_events(trace, plan)
+        state = Columns(trace.info.max_procs if total is None else total, n)
+        state.make_room(n, len(codes["user_id"]) + 1)
+        most = most_at_once(plan.kind)
+        room, lessons = kernel.blank_room(*most), blank_lessons()
+        rows, taught = np.zeros((n, len(kernel.NAMES)), np.float32), np.full(len(events), np.nan)
+        for first in range(0, len(events), CHUNK):
+            end = min(first + CHUNK, len(events))
+            lessons = with_room(lessons, end - first)
+            counts = self.cancelled == "count"
+            kernel.describe_log(state.record, lessons, requests, events, first, end, counts, runs, room, rows, taught)
+        told = zip(plan.time.tolist(), plan.kind.tolist(), plan.index.tolist(), taught.tolist())
+        return Log(rows, [class_of(job) for job in requests], list(told))
+
+    def _seen(self, job: JobRequest, at: SystemState) -> tuple[np.ndarray, Class]:
+        """The features of a job submitted now, not yet in the state, and its class of recent waits."""
+        columns = at.columns()
+        entry = np.zeros(1, JOB)
+        entry[0] = entry_of(job, at.now, [at.code(name, getattr(job, name)) for name in NAMES])
+        return self._features(columns, entry, -1, at.now, self._run_quantiles(job, at)), class_of(entry[0])
+
+    def _run_quantiles(self, job: JobRequest, at: SystemState) -> np.ndarray:
+        answer = self.run_time.predict(job, at)
+        known = answer.quantiles if answer.levels else (math.nan,) * COUNT
+        return np.array(known, np.float32)
+
+    def _features(self, columns: Columns, job: np.ndarray, itself: int, now: float, run: np.ndarray) -> np.ndarray:
+        most = columns.counts()
+        if most[0] > self.room_for[0] or most[1] > self.room_for[1]:
+            self.room_for = (2 * most[0] + 64, 2 * most[1] + 64)
+            self.room = kernel.blank_room(*self.room_for)
+        self._make_room(int(columns.record["entries"][0]) + 1)
+        row = np.zeros(len(kernel.NAMES), np.float32)
+        kernel.describe_now(columns.record, self.lessons, job, itself, now, self.runs, run, self.room, row)
+        return row
+
+    def _make_room(self, entries: int) -> None:
+        if entries > len(self.runs):
+            bigger = np.full((2 * entries, COUNT), np.nan, np.float32)
+            bigger[: len(self.runs)] = self.runs
+            self.runs = bigger
+
+    def _curves(self, row: np.ndarray, key: Class) -> np.ndarray:
+        """The curves (3, 33) of all ways; NaN where one has none."""
+        model = np.full(BINS, np.nan) if self.model is None else self.model.curves(row[None, :])[0]
+        return np.stack([simulated_curves(row[None, :])[0], self.recent.curve(key), model])
+
+    def _prediction(self, row: np.ndarray, curves: np.ndarray, chances: np.ndarray) -> Prediction:
+        way = self.promises.way_of(curves)
+        bounds = np.minimum(np.maximum(np.ceil(self.promises.bounds(chances) - 1e-9), 1.0), LAST_S).tolist()
+        grounds = GROUNDS[way] if way >= 0 else Grounds.NO_HISTORY
+        words = f"{WAYS[way] if way >= 0 else 'nothing known'}: {reason(row)}"
+        return Prediction(bounds[len(LEVELS) // 2], LEVELS, tuple(bounds), words, grounds)
+
+    def _submitted(self, job: JobRequest, entry: int, at: SystemState, columns: Columns) -> None:
+        """The clock's state has the job already: what it saw before, and what that promised."""
+        run = self._run_quantiles(job, at)
+        requests = columns.jobs[entry : entry + 1]
+        row, key = self._features(columns, requests, entry, at.now, run), class_of(requests[0])
+        self.runs[entry] = run
+        curves = self._curves(row, key)
+        self._note(job.row, at.now, key, row, curves, self.promises.chances(curves))
+
+    def _note(
+        self, row: int, now: float, key: Class, features: np.ndarray, curves: np.ndarray, chances: np.ndarray
+    ) -> None:
+        """The next submission: what it saw and what it was promised."""
+        self._resolve(row, None, False, now)
+        self.numbers[row] = (self.number, key)
+        self.submissions.add(self.number, now, features)
+        self.promises.issue(self.number, now, curves, chances)
+        self.number += 1
+
+    def _resolve(self, row: int, wait: float | None, left: bool, now: float) -> None:
+        """The job is queued no more, after `wait` seconds; None: that teaches nothing."""
+        if row not in self.numbers:
+            return
+        number, key = self.numbers.pop(row)
+        if wait is None or (left and self.cancelled == "skip"):
+            self.submissions.resolved(number, wait or 0.0, SPOILED if wait is None else LEFT)
+            self.promises.left(number, wait or 0.0, wait is None)
+            return
+        self.submissions.resolved(number, wait, ENDED)
+        self.promises.ended(number, wait)
+        self.recent.add(key, wait)
+
+
+Class = tuple[int, int, int]
+CHUNK = 1000
+
+
+class Log(NamedTuple):
+    """A log as the method is told it: features (n, f), classes, and events (time, kind, row, wait taught or NaN)."""
+
+    rows: np.ndarray
+    keys: list[Class]
+    events: list[tuple[float, int, int, float]]
+
+
+def class_of(job: np.void) -> Class:
+    """The class of jobs whose recent waits speak for this one: queue, partition, size."""
+    return int(job["queue"]), int(job["partition"]), level_of(float(job["procs"]), 31)
+
+
+def most_at_once(kind: np.ndarray) -> tuple[int, int]:
+    """The most jobs that run and the most that are queued at any point of a timeline."""
+    queued = np.cumsum(np.where(kind == SUBMIT, 1, np.where((kind == START) | (kind == WITHDRAW), -1, 0)))
+    running = np.cumsum(np.where(kind == START, 1, np.where(kind == END, -1, 0)))
+    return int(running.max(initial=0)) + 1, int(queued.max(initial=0)) + 1

@@ -1,0 +1,99 @@
+"""The compiled features against their naive twin, and the simulated draws against a schedule by brute force."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.naive.hazard import seen
+
+from batchcast.events.event import END, START, SUBMIT
+from batchcast.predict.hazard.features import NAMES
+from batchcast.predict.runtime.kernel import Kernel
+from batchcast.predict.wait.forecast import Forecast
+from batchcast.table import Trace
+
+KINDS = {SUBMIT: "submit", START: "start", END: "end"}
+JOBS = st.lists(
+    st.tuples(
+        st.integers(0, 900), st.integers(0, 5000), st.integers(1, 4000), st.integers(1, 8),
+        st.sampled_from([60, 600, 3600, 7200]), st.sampled_from("ab"), st.sampled_from("xy"), st.sampled_from("gh"),
+    ),
+    min_size=1,
+    max_size=14,
+)  # fmt: skip
+
+
+@settings(max_examples=30, deadline=None)
+@given(JOBS)
+def test_every_feature_is_what_the_twin_says(drawn):
+    gaps, wait, run, procs, limit, user, queue, group = map(list, zip(*drawn))
+    log = Trace.from_arrays(
+        {
+            **{"submit_time": np.cumsum(gaps), "wait_time": wait, "run_time": run, "req_procs": procs},
+            **{"req_time": limit, "user_id": user, "queue_id": queue, "group_id": group},
+        }
+    )
+    method = Forecast()
+    told = method._log(log, "honest", "req", 8.0)
+    runs = Kernel().predict_trace(log).quantiles.astype(np.float32).reshape(len(log), -1)
+    jobs, story = {}, []
+    for time, kind, row, _ in told.events:
+        if kind == SUBMIT:
+            known = runs.shape[1] > 0 and runs[row, 0] == runs[row, 0]
+            jobs[row] = {
+                "submit": time, "procs": float(procs[row]), "limit": float(limit[row]), "user": user[row],
+                "queue": queue[row], "group": group[row], "quantiles": runs[row].tolist() if known else None,
+            }  # fmt: skip
+            check(told.rows[row], seen(jobs[row], story, 8.0), row)
+        elif kind == START:
+            jobs[row] |= {"start": time, "wait": float(wait[row])}
+        story.append((time, KINDS[kind], jobs[row]))
+
+
+def check(row, twin, job):
+    features = dict(zip(NAMES, row.tolist()))
+    assert set(twin) <= set(NAMES)
+    for name, value in twin.items():
+        assert math.isclose(features[name], value, rel_tol=2e-5, abs_tol=2e-5) or (
+            features[name] != features[name] and value != value
+        ), f"job {job}, {name}: {features[name]} instead of {value}"
+
+
+def test_the_twin_covers_all_but_what_is_drawn():
+    job = {"submit": 0.0, "procs": 1.0, "limit": 60.0, "user": "a", "queue": "x", "group": "g", "quantiles": None}
+    left_out = {name for name in NAMES if name not in seen(job, [], 8.0)}
+    drawn = {name for name in left_out if name.startswith(("simulated", "greedy"))}
+    assert left_out - drawn == {"nodes", "memory", "gpus", "account's processors", "queue's running"}
+
+
+@pytest.mark.parametrize("shift", [0, 3])
+def test_nothing_after_an_instant_moves_any_feature_or_promise_up_to_it(shift):
+    """Every start, run and request after job K at random: what was seen and said up to K stays, to the bit."""
+    random = np.random.default_rng(shift)
+    n = 160
+    submit = np.cumsum(random.integers(0, 400, n)).astype(float)
+    columns = {
+        **{"submit_time": submit, "wait_time": random.integers(0, 3000, n), "run_time": random.integers(1, 3000, n)},
+        **{"req_procs": random.integers(1, 9, n), "req_time": random.integers(60, 9000, n)},
+        "user_id": random.choice(list("abc"), n),
+    }
+    at = 90 + shift
+    now = submit[at]
+    changed = {name: np.array(values) for name, values in columns.items()}
+    start = submit + columns["wait_time"]
+    later = np.arange(n) > at
+    changed["wait_time"][start > now] = random.integers(10_000, 90_000, (start > now).sum())
+    unseen = start + columns["run_time"] > now
+    changed["run_time"][unseen] = random.integers(20_000, 90_000, unseen.sum())
+    changed["req_procs"][later] = random.integers(1, 9, later.sum())
+    said = []
+    for log in (columns, changed):
+        method = Forecast(window=80, first=30, every=25, step=10)
+        trace = Trace.from_arrays(log)
+        method.predict_trace(trace, total=16.0)
+        said.append((Forecast()._log(trace, "honest", "req", 16.0).rows[: at + 1], method.chances[: at + 1]))
+    np.testing.assert_array_equal(said[0][0], said[1][0])
+    np.testing.assert_array_equal(said[0][1], said[1][1])
+    assert np.unique(said[0][1], axis=0).shape[0] > 50
