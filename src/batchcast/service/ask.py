@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ..errors import NoAnswer, Refused
+from ..formats.reasons import Rule, rule
 from ..store.issued import NOTHING
 from ..store.reader import Reader, Row
 from ..units import format_duration
@@ -136,7 +137,8 @@ def _said(
         raise NoAnswer(f"no forecast has been issued for {', '.join(r['job_id'] for r in results[:5])} yet",
                        hint="the collector issues one within an interval; "
                        + "; ".join(stale or ["it is up to date"]))  # fmt: skip
-    if all(math.isnan(r["likely_wait_s"]) and r["grounds"] == NOTHING for r in results):
+    unknown = (math.isnan(r["likely_wait_s"]) and r["grounds"] == NOTHING for r in results)
+    if all(unknown) and all(rule(r["reason"]) in (Rule.MACHINE, Rule.ELIGIBLE) for r in results):
         raise NoAnswer(
             f"too little history on {cluster}: no job like {results[0]['job_id']} has started yet",
             hint="ask again when some jobs have started; batchcast start --start shows Slurm's own estimate",
