@@ -35,7 +35,7 @@ test: setup
 
 # One after the other: each has the machine's clock to keep.
 test-lab: setup
-	@$(BIN)/python -m pytest -m lab tests/slurm
+	@$(BIN)/python -m pytest -rs -m lab tests/slurm
 
 test-all: setup
 	@$(BIN)/python -m pytest -n $(JOBS)

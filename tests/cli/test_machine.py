@@ -72,6 +72,14 @@ def test_a_folder_without_nodes_says_which_command_gives_them(tmp_path: Path) ->
     assert "scontrol show node -o > node.txt" in done.stderr
 
 
+def test_info_counts_what_the_machine_can_run(dumps: Path, log: Path) -> None:
+    log.write_text(log.read_text() + "\n81 4800 0 300 64 -1 -1 64 900 -1 1 1 1 1 1 -1 -1 -1\n")
+    done = run("info", log, "--machine", dumps, "--json")
+    assert done.returncode == 0, done.stderr
+    rows = {r["what"]: r["jobs"] for r in json.loads(done.stdout)["results"] if r["part"] == "machine"}
+    assert rows == {"it can run": 80, "larger than its partition": 1}
+
+
 def test_a_simulation_on_the_machine_is_judged_as_such(dumps: Path, log: Path) -> None:
     done = run("simulate", log, "--machine", dumps)
     assert done.returncode == 0, done.stderr

@@ -14,8 +14,11 @@ from .output import console, document, emit
 
 @click.command("info")
 @log_options
+@click.option(
+    "--machine", "described", type=click.Path(), metavar="FILE", help="Which of the jobs a described machine can run."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
-def command(as_json: bool, **given: Any) -> None:
+def command(as_json: bool, described: str | None, **given: Any) -> None:
     """What LOG holds: counts, dates, machine, known fields, users' accuracy, what cleaning would drop.
 
     LOG is SWF, a `sacct -X -P` dump, a PBS accounting log, CSV or Parquet; plain, .gz, .xz, or - for stdin.
@@ -31,12 +34,23 @@ def command(as_json: bool, **given: Any) -> None:
         "clean": describe.cleaning(log.trace),
         "irregularity": describe.irregularities(log.trace),
     }
+    if described:
+        parts["machine"] = _on_machine(described, log)
     about = describe_log(log.trace)
     if as_json:
         rows = [{"part": "summary", **whole}, *({"part": part, **row} for part in parts for row in parts[part])]
         emit(document("info", about, log.settings, log.warnings, rows))
         return
     _show(about, whole, parts, log)
+
+
+def _on_machine(described: str, log: Any) -> list[dict[str, Any]]:
+    """How many jobs the machine could run, and why not the others."""
+    from ..simulation.slurm_trace import requests_of
+    from ..trace.slurm_machine import open_machine
+
+    jobs, left = requests_of(log.trace, open_machine(described), log.procs)
+    return [{"what": "it can run", "jobs": len(jobs)}, *({"what": why, "jobs": n} for why, n in left.items() if n)]
 
 
 def _show(about: Mapping[str, Any], whole: Mapping[str, Any], parts: Mapping[str, Any], log: Any) -> None:
@@ -75,6 +89,9 @@ def _show(about: Mapping[str, Any], whole: Mapping[str, Any], parts: Mapping[str
             parts["clean"],
         ),
     ]
+    if "machine" in parts:
+        columns = [TableColumn("what", "on the described machine"), TableColumn("jobs", "jobs", "count")]
+        blocks.append(Table("The machine of --machine", columns, parts["machine"]))
     odd = [row for row in parts["irregularity"] if row["jobs"]]
     if odd:
         columns = [TableColumn("irregularity", "rule"), TableColumn("jobs", "jobs", "count")]

@@ -38,6 +38,8 @@ VERBS: dict[str, str] = {
     "collect": "Beside a running cluster: keep its history and issue forecasts, read-only.",
     "serve": "The answers to users as JSON over HTTP, on this machine only, read-only.",
     "doctor": "Settings and where each came from; is everything there and does it answer; what to do.",
+    "purge": "Let go of history older than a site keeps; what goes is said first and summed up.",
+    "install": "The systemd units of collector and service, as this site needs them.",
     "export": "The cluster's own history as a log for evaluate and simulate.",
     "completion": "What makes bash, zsh or fish complete verbs, methods, policies and files.",
 }

@@ -136,8 +136,8 @@ def take_plan(given: dict[str, Any]) -> tuple[Plan, dict[str, Any]]:
 
     Raises UsageError for a word that is not accepted, before any work.
     """
-    from ..evaluation.policies import changed, policy_of, split_policies
     from ..predict.registry import split_specs
+    from ..simulation.policies import changed, policy_of, split_policies
 
     find_modules_here()
     words = {word: given.pop(word) for word in OF_A_POLICY}

@@ -12,6 +12,9 @@ import click
 from .output import document, emit, print_columns, print_parsable, say
 from .site import clock, myself, site_options, whoami
 
+LONGEST = 32
+"""Characters of the name that tasks of one array share: more would push the table off the screen."""
+
 
 @click.command()
 @click.argument("job_ids", nargs=-1, metavar="[JOBID]...")
@@ -195,10 +198,12 @@ def _columns(r: Mapping[str, Any], now: float, slurm: bool) -> tuple[str, ...]:
 
 
 def _together(ids: list[str]) -> str:
-    """One name for tasks of an array.
+    """One name for tasks of an array, at most `LONGEST` characters: of many spans the first ones and the last.
 
     >>> _together(["15_2", "15_3", "15_4", "15_9"])
     '15_[2-4,9]'
+    >>> _together([f"15_{k}" for k in range(1, 200) if k % 3])
+    '15_[1-2,4-5,7-8,10-11,...,199]'
     """
     if len(ids) == 1:
         return ids[0]
@@ -209,4 +214,10 @@ def _together(ids: list[str]) -> str:
             spans[-1][1] = task
         else:
             spans.append([task, task])
-    return f"{array}_[{','.join(str(a) if a == b else f'{a}-{b}' for a, b in spans)}]"
+    words = [str(a) if a == b else f"{a}-{b}" for a, b in spans]
+    name = f"{array}_[{','.join(words)}]"
+    for kept in range(len(words) - 2, 0, -1):
+        if len(name) <= LONGEST:
+            break
+        name = f"{array}_[{','.join(words[:kept])},...,{words[-1]}]"
+    return name

@@ -9,6 +9,7 @@ from .forward_kernel import JOBS, NOW, OPENINGS, RUNNING, SIZE
 
 POLICIES = {"fcfs": kernel.FCFS, "easy": kernel.EASY, "easy-sjbf": kernel.EASY_SJBF}
 SPARE = 64
+NO_ORDER = np.zeros(0, np.int64)
 
 
 class ForwardPlan:
@@ -36,19 +37,19 @@ class ForwardPlan:
         queued_procs: np.ndarray,
         queued_planned: np.ndarray,
         policy: str = "easy",
+        room: kernel.Forward | None = None,
     ) -> None:
+        """`room` are the arrays of a plan that is no longer wanted: where they suffice they serve this one."""
         n, running = len(queued_procs), len(running_end)
         self.by_length = policy == "easy-sjbf"
-        self.arrays = f = kernel.blank_forward(size, running, n + SPARE, POLICIES[policy])
-        f.running_end[:running], f.running_procs[:running] = running_end, running_procs
-        f.procs[:n], f.planned[:n] = queued_procs, queued_planned
-        f.start[:n] = np.where(queued_procs <= size, np.inf, -np.inf)
-        f.order[:n] = np.argsort(queued_planned, kind="stable") if self.by_length else np.arange(n)
-        f.tally[JOBS], f.tally[RUNNING] = n, running
-        self.now = now
-        self.first_end = float(running_end.min()) if running else np.inf
-        kernel.begin(f, now)
-        self.due = int((f.start[:n] == now).sum())
+        if room is None or n >= len(room.procs) or running > len(room.running_end) - len(room.procs):
+            room = kernel.blank_forward(size, 2 * running, 2 * n + SPARE, POLICIES[policy])
+        self.arrays, self.now = room, now
+        order = np.argsort(queued_planned, kind="stable") if self.by_length else NO_ORDER
+        self.first_end = kernel.fill(
+            room, now, size, POLICIES[policy], running_end, running_procs, queued_procs, queued_planned, order
+        )
+        self.due = kernel.due_at(room, now)
 
     @property
     def size(self) -> int:

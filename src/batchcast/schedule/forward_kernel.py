@@ -21,14 +21,7 @@ SIZE, FREE, EXTRA, HEAD, JOBS, RUNNING, NEAR, FAR, OPENINGS, POLICY, RESERVED = 
 NOW, SHADOW = range(2)
 BLOCK, WIDE = 16, 256
 OPENING = np.dtype(
-    [
-        ("time", "f8"),
-        ("shadow", "f8"),
-        ("shortest", "f8"),
-        ("below", "f8"),
-        ("free", "i8"),
-        ("extra", "i8"),
-    ]
+    [("time", "f8"), ("shadow", "f8"), ("shortest", "f8"), ("below", "f8"), ("free", "i8"), ("extra", "i8")]
 )
 
 
@@ -67,19 +60,45 @@ def blank_forward(size: int, running: int, queued: int, policy: int) -> Forward:
     count[SIZE], count[POLICY] = size, policy
     run, ends = running + queued, running + queued + 1
     return Forward(
-        *(count, time, _numbers(run), _indices(run), _indices(queued), _numbers(queued), _numbers(queued)),
-        *(_indices(queued), _indices(queued), _indices(queued), _numbers(queued)),
-        *(_indices(blocks), _numbers(blocks), _indices(wides), _numbers(wides)),
+        *(count, time, np.empty(run), _indices(run), _indices(queued), np.empty(queued), np.empty(queued)),
+        *(_indices(queued), _indices(queued), _indices(queued), np.empty(queued)),
+        *(_indices(blocks), np.empty(blocks), _indices(wides), np.empty(wides)),
         *(np.empty(ends, HEAP), np.empty(ends, HEAP), np.empty(run + queued + 2, OPENING)),
     )
 
 
-def _numbers(n: int) -> np.ndarray:
-    return np.empty(n)
-
-
 def _indices(n: int) -> np.ndarray:
     return np.empty(n, np.int64)
+
+
+@kernel
+def fill(
+    f: Forward, now: float, size: int, policy: int, running_end: np.ndarray, running_procs: np.ndarray,
+    procs: np.ndarray, planned: np.ndarray, order: np.ndarray,
+) -> float:  # fmt: skip
+    """The running set and the queue at `now`, candidates by `order` (empty: by arrival), begun; the earliest end."""
+    f.tally[:] = 0
+    f.time[:] = 0.0
+    f.tally[SIZE], f.tally[POLICY], f.tally[JOBS], f.tally[RUNNING] = size, policy, len(procs), len(running_end)
+    first_end = np.inf
+    for k in range(len(running_end)):
+        f.running_end[k], f.running_procs[k] = running_end[k], running_procs[k]
+        first_end = min(first_end, running_end[k])
+    for q in range(len(procs)):
+        f.procs[q], f.planned[q] = procs[q], planned[q]
+        f.start[q] = np.inf if procs[q] <= size else -np.inf
+        f.order[q] = order[q] if len(order) > 0 else q
+    begin(f, now)
+    return first_end
+
+
+@kernel
+def due_at(f: Forward, now: float) -> int:
+    """How many jobs of the queue are to start at this instant."""
+    due = 0
+    for q in range(f.tally[JOBS]):
+        due += f.start[q] == now
+    return due
 
 
 @kernel

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ..errors import NoAnswer, Refused
+from ..formats.reasons import Rule, rule
 from ..store.issued import NOTHING
 from ..store.reader import Reader, Row
 from ..units import format_duration
@@ -136,7 +137,8 @@ def _said(
         raise NoAnswer(f"no forecast has been issued for {', '.join(r['job_id'] for r in results[:5])} yet",
                        hint="the collector issues one within an interval; "
                        + "; ".join(stale or ["it is up to date"]))  # fmt: skip
-    if all(math.isnan(r["likely_wait_s"]) and r["grounds"] == NOTHING for r in results):
+    unknown = (math.isnan(r["likely_wait_s"]) and r["grounds"] == NOTHING for r in results)
+    if all(unknown) and all(rule(r["reason"]) in (Rule.MACHINE, Rule.ELIGIBLE) for r in results):
         raise NoAnswer(
             f"too little history on {cluster}: no job like {results[0]['job_id']} has started yet",
             hint="ask again when some jobs have started; batchcast start --start shows Slurm's own estimate",
@@ -234,10 +236,12 @@ def report(
             since, until = whole_days(since, until)
         if who.user is not None and hidden:
             check_may_see(site, asker, who.user)
-        rows = site.reader.ask("finished", cluster=site.cluster, since=since, until=until, **who._asdict())
+        rows: Sequence[Mapping[str, Any]] = site.reader.ask(
+            "used", cluster=site.cluster, since=since, until=until, **who._asdict()
+        )
         least = settings["least_users"]
         if hidden:
-            rows = [dict(row) for row in days_of_several(rows, "end_time", least, now)]
+            rows = days_of_several(rows, "end_time", least, now)
         by = "partition_id" if hidden else "job_name" if who.user else "user_id"
         if hidden and len({row["user_id"] for row in rows}) < least:
             raise NoAnswer(

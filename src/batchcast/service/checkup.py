@@ -74,7 +74,7 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
     site = None
     try:
         site = scheduler.site()
-        known = ("22.05",)
+        known = ("22.05", "24.11")
         tested = settings["scheduler"] != "slurm" or site.version.startswith(known)
         yield _finding(
             "batch system",
@@ -82,7 +82,7 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
             f"{site.cluster}, {settings['scheduler']} {site.version}",
             ""
             if tested
-            else "run for real on Slurm 22.05 only; fields are asked for by name: compare one job with scontrol "
+            else "run for real on Slurm 22.05 and 24.11; fields are asked for by name: compare one job with scontrol "
             "show job",
         )
         enough = site.keeps_s >= 3 * settings["interval_s"] or site.accounting

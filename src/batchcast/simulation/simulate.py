@@ -18,6 +18,7 @@ from ..table import Trace
 from .clock import drive, planned_run_time
 from .kernel_clock import drive_kernel
 from .native import native_planner
+from .policies import policy_of
 from .policy import Policy
 from .schedule import Schedule
 from .workload import Workload, make_workload
@@ -27,7 +28,7 @@ LOOPS = ("closed", "open")
 
 def simulate(
     trace: Trace,
-    policy: Policy | None = None,
+    policy: Policy | str | None = None,
     runtime: Any = "requested",
     *,
     total: float | None = None,
@@ -44,6 +45,7 @@ def simulate(
 ) -> Schedule:
     """The schedule of a trace's jobs on one machine under a policy.
 
+    `policy` is a `Policy`, or a name with words (`easy-sjbf:correct=incremental`); by default EASY.
     `runtime` plans: a spec (`last_2:need=2`), or any object with `predict` and `observe`. In closed loop it learns at
     the simulated ends; in open loop it learned from the recorded log, under `protocol`. `native=False` asks the Python
     predictor even where the kernel has it built in (the answers are the same, a test says so). `known_at_submit` names
@@ -60,7 +62,7 @@ def simulate(
         raise UsageError(f"--loop: no {loop!r} (accepted: {', '.join(LOOPS)})")
     if plan_level is not None and not 0 < plan_level < 1:
         raise UsageError(f"--plan-level: {plan_level!r} (accepted: a quantile above 0 and below 1)")
-    policy = policy or Policy()
+    policy = policy_of(policy) if isinstance(policy, str) else policy or Policy()
     trace = trace.knowing(known_at_submit)
     work = make_workload(trace, total, procs=procs, wide=wide, kill=policy.kill, default_request=default_request)
     jobs = make_jobs(work.submit, work.procs, work.run, work.request, np.maximum(work.request, 1.0))

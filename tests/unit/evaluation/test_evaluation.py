@@ -9,9 +9,9 @@ import pytest
 
 from batchcast.errors import UsageError
 from batchcast.evaluation.evaluation import evaluate, share_of_perfect_knowledge
-from batchcast.evaluation.policies import policy_of
 from batchcast.evaluation.validity import not_covered, validity
 from batchcast.simulation import Policy, simulate
+from batchcast.simulation.policies import policy_of
 from batchcast.table import LogInfo, Trace
 
 

@@ -192,3 +192,13 @@ def test_an_empty_workload_makes_an_empty_schedule():
     schedule = simulate(trace, total=4)
     assert len(schedule) == 0
     assert schedule.measures()["jobs"] == 0
+
+
+def test_a_policy_goes_by_its_name_and_a_wrong_one_names_the_right_ones() -> None:
+    log = Trace.from_arrays(
+        {"submit_time": [0, 0, 1], "run_time": [9, 9, 2], "req_time": [10, 10, 3], "req_procs": [2, 4, 2]}
+    )
+    named = simulate(log, "easy-sjbf", total=4)
+    assert named.start_time.tolist() == simulate(log, Policy(backfill_order="sjf"), total=4).start_time.tolist()
+    with pytest.raises(UsageError, match="conservative"):
+        simulate(log, "easiest", total=4)

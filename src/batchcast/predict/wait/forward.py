@@ -14,11 +14,13 @@ from ...events.state import SystemState
 from ...job import JobRequest
 from ...records import enlarged
 from ...schedule.forward import ForwardPlan
+from ...schedule.forward_kernel import Forward
 
 LARGEST = float(2**29)
 PROCS, PLANNED, LIMIT = range(3)
 Lengths = tuple[float, float, float]
 PENDING = 32
+NO_PLANS: list[ForwardPlan | None] = [None, None, None]
 NOTED = np.dtype([("row", "i8"), ("procs", "f8"), ("planned", "f8"), ("limit", "f8")])
 
 
@@ -42,6 +44,7 @@ class ForwardPlans:
         self.lengths, self.policy = lengths, policy
         self.noted = np.zeros(64, NOTED)
         self.noted["row"] = -1
+        self.room: list[Forward | None] = [None, None, None]  # a column's latest arrays, used anew by its next plan
         self._forget(None)
 
     def __getstate__(self) -> dict[str, object]:
@@ -50,17 +53,18 @@ class ForwardPlans:
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
+        self.room = [None, None, None]
         self._forget(None)
 
     def _forget(self, at: SystemState | None) -> None:
         """No plan holds any more; `at` is followed from now on."""
         self.at, self.version = at, -1 if at is None else at.version
-        self.plans: list[ForwardPlan | None] = [None, None, None]
+        self.plans: list[ForwardPlan | None] = NO_PLANS.copy()
         self.entries: list[int] = []
         self.place: dict[int, int] = {}
 
     def _planned(self) -> bool:
-        return any(plan is not None for plan in self.plans)
+        return self.plans != NO_PLANS
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Take in an event right after the state took it in."""
@@ -117,8 +121,8 @@ class ForwardPlans:
         gather(columns.record, noted, column == PLANNED, at.now, ends, wide, procs, planned)
         if not fits:
             ends, wide = ends[:0], wide[:0]
-        plan = ForwardPlan(at.now, size, ends, wide, procs, planned, self.policy)
-        self.plans[column] = plan
+        plan = ForwardPlan(at.now, size, ends, wide, procs, planned, self.policy, self.room[column])
+        self.plans[column], self.room[column] = plan, plan.arrays
         return plan
 
     def _catch_up(self, plan: ForwardPlan, column: int, until: int) -> None:

@@ -145,7 +145,7 @@ def _words(features: Sequence[str], gres: Mapping[str, int]) -> set[str]:
 
 
 def _limits(tables: Sequence[Mapping[str, float]], tres: Sequence[str]) -> np.ndarray:
-    return np.array([[min(t.get(name, FAR), FAR) for name in tres] for t in tables])
+    return np.array([[min(t.get(name, FAR), FAR) for name in tres] for t in tables], np.float64)
 
 
 def records(kind: Any, **columns: Any) -> np.ndarray:

@@ -7,8 +7,8 @@ from dataclasses import fields
 from typing import Any
 
 from ..errors import UsageError
-from ..simulation import Policy
 from ..units import parse_duration
+from .policy import Policy
 
 NAMED = {
     "fcfs": Policy(backfill="none"),

@@ -1,0 +1,87 @@
+"""`batchcast install`: the systemd units of the live side, as this site needs them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import click
+
+from .output import document, emit, say
+
+USUAL = ("/usr/bin", "/bin", "/usr/local/bin")
+
+
+@click.command()
+@click.option("--units", required=True, type=click.Path(file_okay=False), help="The folder to write them into.")
+@click.option(
+    "--private",
+    type=click.Choice(["yes", "no", "auto"]),
+    help="May nobody but the collector read the store?  [default: as set, else as Slurm's PrivateData says]",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def command(units: str, private: str | None, as_json: bool) -> None:
+    """Write the units of collector, service and export for this site, and say how to put them in force.
+
+    They start this very program, with the PATH and SLURM_CONF that Slurm needs here and the network that the store
+    needs. Where jobs are hidden, or nobody can be asked whether they are, only the collector's user may read the store.
+    """
+    from ..service.settings import load
+    from ..service.unit_files import unit_files
+    from ..store.place import sqlite_path
+    from ..trace.whole_file import whole_file
+
+    settings = load({"private": private})
+    is_open, why = _is_open(settings)
+    squeue = shutil.which("squeue")
+    clients = str(Path(squeue).parent) if squeue and str(Path(squeue).parent) not in USUAL else ""
+    program = Path(sys.prefix) / "bin" / "batchcast"
+    texts = unit_files(
+        str(program),
+        is_open=is_open,
+        is_remote=sqlite_path(settings["store"]) is None,
+        clients=clients,
+        slurm_conf=os.environ.get("SLURM_CONF", ""),
+    )
+    folder = Path(units)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        with whole_file(folder / name) as part:
+            part.write_text(text, encoding="utf-8")
+    if as_json:
+        shown = {"units": units, "program": str(program), "open": is_open, "why": why}
+        emit(document("install", {}, shown, [], [{"file": str(folder / name)} for name in texts]))
+        return
+    say(f"{len(texts)} files in {units}; the store is {'open to every user' if is_open else 'closed'}: {why}")
+    if program.is_relative_to("/home") or program.is_relative_to("/root"):
+        say(f"note: {program} lies in a home, which the units may not enter: install batchcast in /opt/batchcast")
+    if squeue is None:
+        say("note: there is no squeue on PATH here; the collector needs it")
+    for line in _next(folder):
+        click.echo(line)
+
+
+def _is_open(settings: object) -> tuple[bool, str]:
+    """Whether everybody may read the store, and why."""
+    from ..errors import BatchcastError
+    from ..service.connect import open_scheduler
+
+    word = settings["private"]  # type: ignore[index]
+    if word != "auto":
+        return word == "no", f"private = {word}"
+    try:
+        hides = open_scheduler(settings)[0].hides_jobs()  # type: ignore[arg-type]
+    except BatchcastError as error:
+        return False, f"whether jobs are hidden cannot be asked ({error.message})"
+    return not hides, "Slurm's PrivateData hides jobs" if hides else "Slurm hides no jobs (PrivateData)"
+
+
+def _next(folder: Path) -> list[str]:
+    return [
+        f"cp {folder}/batchcast.sysusers /usr/lib/sysusers.d/batchcast.conf && systemd-sysusers",
+        f"mkdir -p /etc/batchcast && cp -n {folder}/batchcast.toml /etc/batchcast/",
+        f"cp {folder}/batchcast-*.service {folder}/batchcast-*.timer /etc/systemd/system/",
+        "systemctl daemon-reload && systemctl enable --now batchcast-collect batchcast-serve batchcast-export.timer",
+    ]

@@ -1,0 +1,114 @@
+"""`batchcast purge`: let go of history older than a site keeps."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import click
+
+from .output import document, emit, print_columns, print_parsable, say
+from .site import site_options
+
+
+@click.command()
+@site_options
+@click.option("--keep", metavar="DAYS", help="Keep jobs that ended within so many days.  [default: `retention_days`]")
+@click.option("--delete", "really", is_flag=True, help="Do it. Without this it is only said what would go.")
+@click.option("-P", "--parsable2", is_flag=True, help="The sums, columns parted by |.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def command(keep: str | None, really: bool, parsable2: bool, as_json: bool, **flags: Any) -> None:
+    """Delete finished jobs and their forecasts that are older than a site keeps; first it says what would go.
+
+    Before forecasts go they are summed up by month and method: what was said, what came true. The sums stay in the
+    store and are printed here. Nothing goes that predictors are taught with at a start (`memory_days`).
+    """
+    from ..errors import UsageError
+    from ..service.answers import choose_cluster
+    from ..service.settings import load
+    from ..store.clock_jobs import read_meta
+    from ..store.database import Store
+    from ..store.purge import due, remove_some
+    from ..store.reader import Reader
+
+    settings = load({**flags, "retention_days": keep})
+    days, taught = settings["retention_days"], max(settings["memory_days"], 2.0)
+    if 0 < days < taught:
+        raise UsageError(f"{days:g} days are fewer than predictors are taught with (accepted: {taught:g} or more, "
+                         "0 for all)", hint="memory_days is how far back that goes")  # fmt: skip
+    before = time.time() - days * 86400 if days else -math.inf
+    reader = Reader(settings["store"])
+    cluster = choose_cluster(reader, settings["cluster"] or None)
+    reader.close()
+    store = Store(settings["store"])
+    with store.begin() as connection:
+        found = due(connection, cluster, max(before, -1e300))
+    gone = 0
+    while really and found.jobs:
+        with store.begin() as connection:
+            went = remove_some(connection, cluster, before)
+        gone += went
+        if not went:
+            break
+    with store.begin() as connection:
+        memory = read_meta(connection, cluster)
+    store.close()
+    results = sums(memory.get("purged", {}))
+    if as_json:
+        shown = {"store": settings.shown("store"), "retention_days": days, "deleted": really}
+        shown |= {"jobs": found.jobs, "forecasts": found.forecasts, "jobs_gone": gone}
+        emit(document("purge", {"cluster": cluster}, shown, [], results))
+        return
+    for line in _words(found, days, really, gone):
+        say(line)
+    if parsable2 and results:
+        print_parsable(results)
+    elif results:
+        _print(results)
+
+
+def _words(found: Any, days: float, really: bool, gone: int) -> list[str]:
+    if not days:
+        return ["everything is kept (retention_days = 0): --keep DAYS says what would go"]
+    if not found.jobs:
+        return [f"nothing is older than {days:g} days"]
+    span = " to ".join(time.strftime("%Y-%m-%d", time.gmtime(at)) for at in (found.first, found.last))
+    what = f"{found.jobs} jobs that ended {span}, with {found.forecasts} forecasts"
+    if really:
+        return [f"gone: {gone} of {what}"]
+    return [f"would go: {what}", "next: the same with --delete (batchcast export -o FILE keeps the jobs as a log)"]
+
+
+def sums(purged: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
+    """One flat object for each month, kind, moment and method of forecasts that are gone."""
+    results = []
+    for name, one in sorted(purged.items()):
+        month, kind, moment, method = name.split(" ", 3)
+        came = one.get("came_out", 0.0)
+        result: dict[str, Any] = {"month": month, "kind": kind, "moment": moment, "predictor": method}
+        result |= {"forecasts": int(one["forecasts"]), "came_out": int(came)}
+        result |= {
+            "mae_s": one["sum_absolute_error_s"] / came if came else math.nan,
+            "bias_s": one["sum_error_s"] / came if came else math.nan,
+        }
+        for level in ("50", "90"):
+            judged = one.get(f"judged_{level}", 0.0)
+            result[f"coverage_{level}"] = one[f"held_{level}"] / judged if judged else math.nan
+        results.append(result)
+    return results
+
+
+def _print(results: list[dict[str, Any]]) -> None:
+    from ..units import format_duration
+
+    def share(value: float) -> str:
+        return "-" if value != value else f"{value:.0%}"
+
+    lines = [["MONTH", "FORECAST OF", "WHEN", "BY", "FORECASTS", "CAME OUT", "MEAN ERROR", "WITHIN 50%", "WITHIN 90%"]]
+    for r in results:
+        error = "-" if r["mae_s"] != r["mae_s"] else format_duration(r["mae_s"])
+        counts = [str(r["forecasts"]), str(r["came_out"]), error]
+        who = [r["month"], r["kind"], r["moment"], r["predictor"]]
+        lines.append([*who, *counts, share(r["coverage_50"]), share(r["coverage_90"])])
+    print_columns(lines, left=4)

@@ -1,0 +1,43 @@
+"""The units of this package as one site needs them: its program, its Slurm, its store, who may read what is written."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+SERVICES = ("batchcast-collect.service", "batchcast-export.service", "batchcast-serve.service")
+ASK_SLURM = ("batchcast-collect.service",)
+OTHERS = ("batchcast-export.timer", "batchcast.sysusers", "batchcast.toml")
+PROGRAM, CLOSED, OPEN = "/opt/batchcast/bin/batchcast", "UMask=0077", "UMask=0022"
+NO_NETWORK = "PrivateNetwork=yes\nRestrictAddressFamilies=AF_UNIX\n"
+NETWORK = "PrivateNetwork=no\nRestrictAddressFamilies=AF_UNIX AF_INET AF_INET6\n"
+CLOSED_NOTE = "# The store is its owner's alone, users ask batchcast-serve. Open to everybody: UMask=0022.\n"
+OPEN_NOTE = "# Everybody may read the store: jobs are hidden from nobody here. Where they are to be: UMask=0077.\n"
+
+
+def unit_files(
+    program: str, *, is_open: bool, is_remote: bool, clients: str = "", slurm_conf: str = ""
+) -> dict[str, str]:
+    """The files by name.
+
+    `program` is the command the units start; `is_open` lets everybody read the store, else nobody but its owner;
+    `is_remote` (a store on another server) lets the service reach the network; `clients` is the folder of squeue and
+    sacct where it is no usual one, `slurm_conf` the file that they are pointed at.
+
+    >>> text = unit_files("/opt/b/bin/batchcast", is_open=False, is_remote=False, clients="/opt/slurm/bin")
+    >>> [line for line in text["batchcast-collect.service"].splitlines() if "PATH" in line or "ExecStart" in line]
+    ['ExecStart=/opt/b/bin/batchcast collect --quiet', 'Environment=PATH=/opt/slurm/bin:/usr/local/bin:/usr/bin:/bin']
+    """
+    folder = files("batchcast.service") / "units"
+    texts = {name: (folder / name).read_text(encoding="utf-8") for name in (*SERVICES, *OTHERS)}
+    for name in SERVICES:
+        text = texts[name].replace(PROGRAM, program)
+        if is_open:
+            text = text.replace(CLOSED_NOTE, OPEN_NOTE).replace(CLOSED, OPEN)
+        if is_remote:
+            text = text.replace(NO_NETWORK, NETWORK)
+        if name in ASK_SLURM:
+            more = [f"Environment=PATH={clients}:/usr/local/bin:/usr/bin:/bin\n"] if clients else []
+            more += [f"Environment=SLURM_CONF={slurm_conf}\n"] if slurm_conf else []
+            text = text.replace("\nRestart=", "\n" + "".join(more) + "Restart=", 1)
+        texts[name] = text
+    return texts
