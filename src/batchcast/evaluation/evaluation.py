@@ -22,6 +22,7 @@ from ..trace.machine import partition_sizes
 from .accuracy import Maker, Scores, figures, predictor, score
 from .advice import Advice, advise
 from .differences import against_limits, schedule_differences
+from .limits import LATEST, Limits, latest_limits, limit_rows
 from .validity import Validity, Verdict, validity
 
 PREDICTORS = ("kernel", "last_2", "recent_mean")
@@ -55,6 +56,7 @@ class Evaluation:
     advice: Advice | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     differences: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
+    limits: Limits | None = None
 
     def accuracy_rows(self) -> list[dict[str, Any]]:
         """One flat row per predictor."""
@@ -77,10 +79,15 @@ class Evaluation:
             )
         return rows
 
+    def limit_rows(self) -> list[dict[str, Any]]:
+        """One flat row for each way to choose limits: the calibrated advice, the rule of thumb, the users' own."""
+        return limit_rows(self.limits) if self.limits else []
+
     def results(self) -> list[dict[str, Any]]:
         """Every row for JSON: forecasts, schedules, validity; `part` tells them apart."""
         rows = [{"part": "forecast", **row} for row in self.accuracy_rows()]
         rows += [{"part": "schedule", **row} for row in self.schedule_rows()]
+        rows += [{"part": "limits", **row} for row in self.limit_rows()]
         rows += [self.validity.row()] if self.validity else []
         return rows + ([self.advice.row()] if self.advice else [])
 
@@ -207,7 +214,9 @@ def evaluate(
             tick=tick,
         )
     advice = advise(trace, scores.points, scores.scored, procs=procs, seed=seed) if protocol == "honest" else None
-    forecasts = Evaluation(trace, inside, procs, scores, (), None, "", (), advice, settings)
+    with bar("recorded clock: advising limits", min(len(trace), LATEST)) as tick:
+        limits = latest_limits(trace, inside, procs=procs, tick=tick) if protocol == "honest" else None
+    forecasts = Evaluation(trace, inside, procs, scores, (), None, "", (), advice, settings, limits=limits)
     sizes = partition_sizes(trace, procs) if partitions == "split" else None
     if sizes is None and not total > 0:
         return replace(forecasts, why_not=NO_MACHINE)

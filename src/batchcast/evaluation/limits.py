@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,10 @@ from ..predict.runtime.calibrated import Calibrated
 from ..table import Trace
 
 RECENT = 10
+RISK = 0.05
+LATEST = 50_000
+LEAST_SCORED = 300
+"""Fewer jobs with a limit say little about one kill in twenty."""
 RULES = ("advice", "rule_of_thumb", "own")
 COLUMNS = {"user": "user_id", "account": "account", "queue": "queue_id", "application": "app_id"}
 
@@ -60,6 +64,23 @@ def find_limits(
     advice = np.minimum(rounded(bound, floor, step), own)
     limits = {"advice": advice, "rule_of_thumb": _thumb(trace, own, procs), "own": own}
     return Limits(trace, trace.procs(procs), limits, scored)
+
+
+def latest_limits(
+    trace: Trace,
+    mask: np.ndarray,
+    *,
+    most: int = LATEST,
+    procs: str = "req",
+    tick: Callable[[int], None] | None = None,
+) -> Limits | None:
+    """`find_limits` on the last `most` jobs, of which those in `mask` (n,) count; None with too few of them."""
+    last = np.arange(max(len(trace) - most, 0), len(trace))
+    known = (trace.req_time > 0) & np.isfinite(trace.req_time) & ~np.isnan(trace.run_time)
+    if np.count_nonzero((known & mask)[last]) < LEAST_SCORED:
+        return None
+    found = find_limits(trace.take(last), risk=RISK, procs=procs, tick=tick)
+    return replace(found, scored=found.scored & mask[last])
 
 
 def rounded(seconds: np.ndarray, floor: float, step: float) -> np.ndarray:

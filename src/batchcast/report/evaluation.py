@@ -19,6 +19,7 @@ from .choose import choices, chosen, row_marks, slots_of
 from .difference import FORECAST, SCHEDULE, difference_blocks
 from .glance import LEAST_PERIODS, glance_table
 from .interval_figures import interval_figures
+from .limits import limit_blocks
 from .machine import machine_blocks
 from .validity import validity_line
 from .words import opening, policy_notes, policy_words
@@ -53,7 +54,10 @@ def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str =
     parts = [
         Section("In short", [*head, *opening(evaluation), validity_line(evaluation), choices(evaluation)]),
         Section("The log at a glance", [glance_table(evaluation), *_glance_figures(evaluation)]),
-        Section("How wrong are the limits", [_limits_sentence(evaluation), _limits_figure(evaluation, slots)]),
+        Section(
+            "How wrong are the limits",
+            [_limits_sentence(evaluation), _limits_figure(evaluation, slots), *limit_blocks(evaluation)],
+        ),
         Section(
             "How good are the forecasts",
             [_accuracy(evaluation, settings), *_forecast_differences(evaluation), *_error_figures(evaluation, slots)],

@@ -236,10 +236,12 @@ def report(
             since, until = whole_days(since, until)
         if who.user is not None and hidden:
             check_may_see(site, asker, who.user)
-        rows = site.reader.ask("finished", cluster=site.cluster, since=since, until=until, **who._asdict())
+        rows: Sequence[Mapping[str, Any]] = site.reader.ask(
+            "used", cluster=site.cluster, since=since, until=until, **who._asdict()
+        )
         least = settings["least_users"]
         if hidden:
-            rows = [dict(row) for row in days_of_several(rows, "end_time", least, now)]
+            rows = days_of_several(rows, "end_time", least, now)
         by = "partition_id" if hidden else "job_name" if who.user else "user_id"
         if hidden and len({row["user_id"] for row in rows}) < least:
             raise NoAnswer(

@@ -33,6 +33,7 @@ HEAVY = ("/v1/report", "/v1/accuracy", "/v1/health", "/v1/test")
 SAME_FOR_S = 60.0
 HEALTH_FOR_S = 60.0
 BODY_BYTES = 400_000
+HEAD_BYTES = 16 * 1024
 
 
 class TooLarge(BatchcastError):
@@ -221,6 +222,8 @@ class _Around:
 
     def _refusal(self, request: Request, asker: Asker) -> Response | None:
         """Why this is not even looked at."""
+        if sum(len(name) + len(value) + 4 for name, value in request.scope["headers"]) > HEAD_BYTES:
+            return _document(431, "a head larger than any browser's", f"below {HEAD_BYTES // 1024} kB")
         if self.is_tcp and not _is_here(request.headers.get("host", "localhost")):
             return _document(403, "this is asked by the name of another machine", "http://localhost, from this machine")
         if request.method == "POST" and request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):

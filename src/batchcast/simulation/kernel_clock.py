@@ -11,8 +11,8 @@ from ..compiled.arrays import Record
 from ..job import JobRequest
 from ..predict.likeness.coder import Coder
 from ..predict.likeness.memory import CLASSES, FIELDS, Memory, Options, grown, make_memory
-from ..predict.likeness.steps import answer, ended, note, revised, started, submitted
-from ..predict.runtime.kernel import LEVELS, Kernel
+from ..predict.likeness.steps import ended, forecast, met, note, revised, started
+from ..predict.runtime.kernel import Kernel
 from ..schedule.advance import go_on
 from ..schedule.state import DONE, JOB_OVERDUE, LOG_END, LOG_FULL, LOG_START, NEEDS_PREDICTION, KernelState
 
@@ -41,13 +41,9 @@ def drive_kernel(
     free = np.arange(slots - 1, -1, -1)[:-1]
     at = np.array([-1, slots - 1, 0])
     slot_of = np.zeros(n, np.int64)
-    scratch = np.empty(1 + len(LEVELS) + 5)
-    levels = np.array(LEVELS)
     while True:
         columns = (state.jobs, state.log, numbers, codes)
-        reason = follow_schedule(
-            state.record, state.rules, columns, memory, predictor.options, free, slot_of, at, levels, scratch
-        )
+        reason = follow_schedule(state.record, state.rules, columns, memory, predictor.options, free, slot_of, at)
         if reason == NO_SLOT:
             memory, free = _more_slots(memory, at)
         elif reason == LOG_FULL:
@@ -77,8 +73,6 @@ def follow_schedule(
     free: np.ndarray,
     slot_of: np.ndarray,
     at: np.ndarray,
-    levels: np.ndarray,
-    out: np.ndarray,
 ) -> int:
     """Until the schedule is done, the log of decisions is full, or a place for an unfinished job is wanted."""
     s, (jobs, log, numbers, codes) = record[0], columns
@@ -101,14 +95,14 @@ def follow_schedule(
                 return NO_SLOT
             at[LEFT] -= 1
             slot_of[job] = free[at[LEFT]]
-            plan(m, o, slot_of[job], s.now, numbers[job], codes[job], levels, out, jobs[job])
+            plan(m, o, slot_of[job], s.now, numbers[job], codes[job], jobs[job])
             at[ASKED] += 1
         elif reason == JOB_OVERDUE:
             entry = jobs[job]
             elapsed = s.now - entry.start
             numbers[job, 0] = s.now
             note(m, 0, numbers[job], codes[job])
-            again = revised(m, o, 0, slot_of[job], s.now, elapsed, levels, out)
+            again = revised(m, o, 0, slot_of[job], s.now, elapsed)
             entry.planned = max(min(again, entry.request), elapsed + 1.0)
         at[REASON] = -1
         if reason not in (NEEDS_PREDICTION, JOB_OVERDUE):
@@ -125,12 +119,9 @@ def plan(
     now: float,
     numbers: np.ndarray,
     codes: np.ndarray,
-    levels: np.ndarray,
-    out: np.ndarray,
     entry: Record,
 ) -> None:
     """The answer for a job submitted now, within [1, request]; without a candidate the request."""
     note(m, slot, numbers, codes)
-    n = answer(m, o, slot, -1, now, levels, out)
-    entry.planned = max(min(out[0] if n > 0 else entry.request, entry.request), 1.0)
-    submitted(m, slot, numbers, codes)
+    entry.planned = max(min(forecast(m, o, slot, now, entry.request), entry.request), 1.0)
+    met(m, slot, codes)

@@ -10,6 +10,7 @@ import numpy as np
 
 ROUNDING = 1e-9  # of a bound that went through a logarithm: values often equal an earlier one to the second
 KEEP = 0.99  # what is left of an owner's own shift at each of its outcomes
+REMEMBERED = 5000.0  # outcomes that the account looks back on
 FREE = 50  # unresolved forecasts of one owner that count as evidence of their own
 
 
@@ -40,7 +41,10 @@ class Keeper:
     has passed a bound (`waited`) counts as its miss at once, a bound that still holds counts when the value is known.
     *Bursts*: the k-th unresolved forecast of one owner counts 1 / (1 + k - 50) beyond the fiftieth, decided when it is
     issued, so that no outcome chooses its own weight: thousands of like jobs submitted together are one piece of
-    evidence. *Owners*: their own shift decays by 0.99 at each outcome. A bound at `certain` (the limit) always holds.
+    evidence. *Account*: what was promised and not kept over the last thousands of outcomes, each in full and less what
+    was kept beyond the promise, is paid back, by at most min(level, 1 - level): after a burst other owners' bounds move
+    a little, not by all of it. *Owners*: their own shift decays by 0.99 at each outcome. A bound at `certain` (the
+    limit) always holds.
     O(levels) a forecast and outcome, and a heap's logarithm.
 
     References
@@ -62,6 +66,8 @@ class Keeper:
         scale = 10.0 * np.minimum(self.levels, 1.0 - self.levels)
         self.step, self.own_step, self.free = step * scale, own_step * scale, free
         self.everybody = self.levels.copy()
+        self.owed = np.zeros(len(self.levels))
+        self.most_paid = np.minimum(self.levels, 1.0 - self.levels)
         self.owners: dict[Hashable, np.ndarray] = {}
         self.unresolved: dict[Hashable, int] = {}
         self.issued: dict[int, _Issued] = {}
@@ -70,7 +76,9 @@ class Keeper:
     def asked(self, owner: Hashable) -> np.ndarray:
         """The levels (levels,) to ask for now, ascending, in [0, 1]; 1 is the certain bound."""
         own = self.owners.get(owner)
-        asked = self.everybody if own is None else self.everybody + own
+        asked = self.everybody + np.clip(self.step * self.owed, -self.most_paid, self.most_paid)
+        if own is not None:
+            asked = asked + own
         return np.maximum.accumulate(np.clip(asked, 0.0, 1.0))
 
     def issue(self, row: int, owner: Hashable, bounds: np.ndarray, certain: float) -> None:
@@ -119,7 +127,9 @@ class Keeper:
                 del self.unresolved[promised.owner]
 
     def _learn(self, promised: _Issued, which: np.ndarray, kept: np.ndarray) -> None:
-        wrong = np.where(which, self.levels - kept, 0.0) * promised.weight
+        owed = np.where(which, self.levels - kept, 0.0)
+        self.owed = np.where(which, 1.0 - 1.0 / REMEMBERED, 1.0) * self.owed + owed
+        wrong = owed * promised.weight
         self.everybody = np.clip(self.everybody + self.step * wrong, 0.0, 1.0)
         if self.own_step.any():
             own = self.owners.get(promised.owner, 0.0)

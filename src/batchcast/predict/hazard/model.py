@@ -11,7 +11,7 @@ from .bins import BINS, bin_of, passed
 TREES, LEAVES, LEAST_ROWS, RATE = 150, 16, 200, 0.08
 FEATURE_SHARE, ROW_SHARE = 0.5, 0.6
 PASSED_SHARE = 0.2
-"""Of the bins passed whole a sample teaches, each for its share: a third of the rows, the same in expectation."""
+"""Of the bins passed whole a sample teaches, each for its share: far fewer rows, the same in expectation."""
 BLOCK = 4096
 
 

@@ -1,28 +1,27 @@
-"""Candidates of a job, how they differ from it, and their weights exp(-theta . d)."""
+"""How the candidates of a job differ from it, and their weights exp(-theta . d)."""
 
 from __future__ import annotations
 
 import math
 
 from ...compiled import inlined, kernel
+from .chosen import choose
+from .elementary import exponential, logarithm_from_one
 from .memory import (
     AGE,
     APART,
-    CLASSES,
     KNOWN_FIELDS,
     LIMIT_DIFFERS,
     LIMIT_RATIO,
+    NOT_LISTED,
     OTHER_USER,
     OWN,
     PROCS_DIFFER,
     PROCS_RATIO,
     RANK,
-    REACH,
     RECENT,
     SCALED,
-    STAMP,
     TOTAL,
-    USER,
     Memory,
     Options,
 )
@@ -31,58 +30,93 @@ from .memory import (
 @inlined
 def apart(a: float, b: float) -> tuple[float, float]:
     """How far two logarithms are from each other, and whether they differ: unknown equals unknown, and nothing else."""
-    if a == b or (a != a and b != b):
-        return 0.0, 0.0
-    return (abs(a - b) if a == a and b == b else 0.0), 1.0
+    ratio = abs(a - b)
+    known, unknown = ratio == ratio, (a != a) & (b != b)
+    return (ratio if known else 0.0), (0.0 if (a == b) | unknown else 1.0)
 
 
 @kernel
 def gather(m: Memory, o: Options, slot: int) -> int:
-    """Write the candidates of an unfinished job: differences, seconds, log seconds; how many.
+    """Write the candidates of an unfinished job: differences, seconds, log seconds; how many."""
+    if m.unfinished[slot].count == NOT_LISTED:
+        choose(m, slot)
+    n = fetch(m, slot)
+    compare(m, slot, n)
+    return n + add_scaled(m, n, m.unfinished[slot].log_limit) if o.scaled else n
 
-    The last REACH finished of each of its classes when it was submitted, each once, newest first within a class.
-    """
-    job, codes, length = m.unfinished[slot], m.codes[slot], len(m.finished)
-    m.numbers[STAMP] += 1
-    stamp, oldest, fields = m.numbers[STAMP], max(m.numbers[TOTAL] - length, 0), m.numbers[KNOWN_FIELDS]
+
+@inlined
+def fetch(m: Memory, slot: int) -> int:
+    """Fetch what is to be compared of every candidate that is still remembered; how many."""
+    job, codes, length, fields = m.unfinished[slot], m.codes[slot], len(m.finished), m.numbers[KNOWN_FIELDS]
+    oldest = max(m.numbers[TOTAL] - length, 0)
+    round_began = oldest // length * length
+    d, seconds, log_seconds = m.difference, m.candidate[0], m.candidate[1]
     n = 0
-    for kind in range(CLASSES):
-        number, steps = m.heads[slot, kind], 0
-        while number >= oldest and steps < REACH[kind]:
-            place = number % length
-            other = m.finished[place]
-            if other.seen != stamp:
-                m.finished[place].seen = stamp
-                d = m.difference[n]
-                d[LIMIT_RATIO], d[LIMIT_DIFFERS] = apart(job.log_limit, other.log_limit)
-                d[PROCS_RATIO], d[PROCS_DIFFER] = apart(job.log_procs, other.log_procs)
-                d[APART] = math.log(1.0 + abs(job.asked - other.submit) / 60.0)
-                mine = job.user == other.user
-                d[OTHER_USER] = 0.0 if mine else 1.0
-                d[AGE] = math.log(1.0 + max(job.asked - other.end, 0.0) / 60.0)
-                d[RANK] = math.log(1.0 + (job.rank - other.rank if mine else steps))
-                d[RECENT] = 1.0 if kind == USER and steps == 0 else 0.0
-                d[SCALED] = 0.0
-                for f in range(fields):
-                    d[OWN + f] = 1.0 if codes[f] != m.finished_codes[place, f] else 0.0
-                m.candidate[0, n], m.candidate[1, n] = other.run, other.log_run
-                n += 1
-                if o.scaled and d[LIMIT_RATIO] > 0.0:
-                    n = add_scaled(m, n, job.log_limit - other.log_limit, OWN + fields)
-            number = m.before[place, kind]
-            steps += 1
+    for k in range(job.count):
+        number = m.listed[slot, k]
+        if number < oldest:
+            continue
+        place = number - round_began
+        place -= length if place >= length else 0
+        other = m.finished[place]
+        mine = job.user == other.user
+        d[LIMIT_RATIO, n], d[PROCS_RATIO, n] = other.log_limit, other.log_procs
+        d[APART, n], d[AGE, n] = other.submit, other.end
+        d[OTHER_USER, n] = 0.0 if mine else 1.0
+        d[RANK, n] = job.rank - other.rank if mine else m.steps[slot, k]
+        d[RECENT, n] = 1.0 if k == 0 and mine else 0.0
+        for f in range(fields):
+            d[OWN + f, n] = 1.0 if codes[f] != m.finished_codes[place, f] else 0.0
+        seconds[n], log_seconds[n] = other.run, other.log_run
+        n += 1
     return n
 
 
 @inlined
-def add_scaled(m: Memory, n: int, ratio: float, terms: int) -> int:
-    """The candidate before `n` a second time, its run time scaled by the ratio of the limits."""
-    for t in range(terms):
-        m.difference[n, t] = m.difference[n - 1, t]
-    m.difference[n, SCALED] = 1.0
-    m.candidate[1, n] = max(m.candidate[1, n - 1] + ratio, 0.0)
-    m.candidate[0, n] = math.exp(m.candidate[1, n])
-    return n + 1
+def compare(m: Memory, slot: int, n: int) -> None:
+    """Turn what was fetched into differences."""
+    job = m.unfinished[slot]
+    asked, log_limit, log_procs = job.asked, job.log_limit, job.log_procs
+    ratio, differs, by_procs, procs_differ = (
+        m.difference[LIMIT_RATIO], m.difference[LIMIT_DIFFERS], m.difference[PROCS_RATIO], m.difference[PROCS_DIFFER]
+    )  # fmt: skip
+    signed, between, age, rank = m.candidate[3], m.difference[APART], m.difference[AGE], m.difference[RANK]
+    for j in range(n):
+        signed[j] = log_limit - ratio[j]
+    for j in range(n):
+        ratio[j], differs[j] = apart(log_limit, ratio[j])
+    for j in range(n):
+        by_procs[j], procs_differ[j] = apart(log_procs, by_procs[j])
+    for j in range(n):
+        between[j] = logarithm_from_one(1.0 + abs(asked - between[j]) / 60.0)
+    for j in range(n):
+        age[j] = logarithm_from_one(1.0 + max(asked - age[j], 0.0) / 60.0)
+    for j in range(n):
+        rank[j] = logarithm_from_one(1.0 + rank[j])
+    m.difference[SCALED, :n] = 0.0
+
+
+@inlined
+def add_scaled(m: Memory, n: int, log_limit: float) -> int:
+    """After the n candidates those with another limit once more, their run times scaled by the ratio; how many."""
+    which, ratio, seconds, log_seconds, signed = (
+        m.order[0], m.difference[LIMIT_RATIO], m.candidate[0], m.candidate[1], m.candidate[3]
+    )  # fmt: skip
+    more = 0
+    for j in range(n):
+        which[more] = j
+        more += 1 if ratio[j] > 0.0 else 0
+    for t in range(OWN + m.numbers[KNOWN_FIELDS]):
+        row = m.difference[t]
+        for k in range(more):
+            row[n + k] = row[which[k]]
+    m.difference[SCALED, n : n + more] = 1.0
+    for k in range(more):
+        log_seconds[n + k] = max(log_seconds[which[k]] + signed[which[k]], 0.0)
+    for k in range(n, n + more):
+        seconds[k] = exponential(min(log_seconds[k], 700.0))
+    return more
 
 
 @kernel
@@ -90,25 +124,24 @@ def weigh(m: Memory, user: int, n: int) -> float:
     """Weights of the n candidates, summing to one; the logarithm of what they were divided by."""
     terms = OWN + m.numbers[KNOWN_FIELDS]
     w, theta = m.candidate[2], m.sums[0]
-    for t in range(len(theta)):
+    for t in range(terms):
         theta[t] = m.theta[0, t] + m.offset[user, 0, t]
+    w[:n] = 0.0
+    for t in range(terms):
+        d, much = m.difference[t], theta[t]
+        for j in range(n):
+            w[j] -= much * d[j]
     best = -math.inf
     for j in range(n):
-        d = m.difference[j]
-        a = b = c = e = 0.0
-        for t in range(0, terms, 4):
-            a += theta[t] * d[t]
-            b += theta[t + 1] * d[t + 1]
-            c += theta[t + 2] * d[t + 2]
-            e += theta[t + 3] * d[t + 3]
-        w[j] = -((a + b) + (c + e))
         best = max(best, w[j])
+    for j in range(n):
+        w[j] = exponential(w[j] - best)
     total = 0.0
     for j in range(n):
-        w[j] = math.exp(w[j] - best)
         total += w[j]
+    share = 1.0 / total
     for j in range(n):
-        w[j] /= total
+        w[j] *= share
     return best + math.log(total)
 
 

@@ -10,7 +10,8 @@ import numpy as np
 USER, USER_LIMIT, USER_PROCS, USER_LIMIT_PROCS, LIMIT = range(5)
 CLASSES = 5
 REACH = (128, 64, 64, 64, 16)  # how many of each class's last finished jobs are candidates
-MOST = 2 * sum(REACH)  # every candidate may stand twice, as it is and scaled
+LISTED = sum(REACH)  # candidates at most
+MOST = 2 * LISTED  # every candidate may stand twice, as it is and scaled
 
 # the differences between two jobs, d(i, j); the fields that a log knows follow, in order of first appearance
 LIMIT_RATIO, LIMIT_DIFFERS, PROCS_RATIO, PROCS_DIFFER, APART, OTHER_USER, AGE, RANK, RECENT, SCALED = range(10)
@@ -21,11 +22,12 @@ FIELDS = (
 )  # fmt: skip
 START = (0.7, 1.0, 0.1, 0.6, 0.0, 1.6, -0.05, 0.6, -0.25, 0.2)
 FIELD_START = (1.0, 0.4, 0.2, 1.8, 0.3, 0.2, 0.2, 0.5, 0.5, 0.3, 0.3, 0.5)
-TERMS = OWN + len(FIELDS) + 2  # a multiple of four, so that sums go four abreast; the last two are always zero
+TERMS = OWN + len(FIELDS)
 
 TOTAL, STAMP, KNOWN_FIELDS = range(3)  # finished so far, walks so far, fields some job has known
-BINS = 1024  # of the counting sort: 64 a unit of log seconds
+BINS = 1024  # of the counting sort
 NOBODY = -1
+NOT_LISTED = -1
 
 FINISHED = np.dtype(
     [("submit", "f8"), ("end", "f8"), ("run", "f8"), ("log_run", "f8"), ("log_limit", "f8"), ("log_procs", "f8"),
@@ -33,7 +35,8 @@ FINISHED = np.dtype(
 )  # fmt: skip
 UNFINISHED = np.dtype(
     [("asked", "f8"), ("start", "f8"), ("limit", "f8"), ("log_limit", "f8"), ("log_procs", "f8"),
-     ("rank", "i8"), ("user", "i8"), ("next", "i8"), ("previous", "i8")]
+     ("rank", "i8"), ("user", "i8"), ("next", "i8"), ("previous", "i8"), ("count", "i8"),
+     ("sorted", "i8")]
 )  # fmt: skip
 
 
@@ -42,7 +45,7 @@ class Memory(NamedTuple):
 
     A finished job has a running number; it lives at that number modulo the ring's length and is gone once the ring has
     come round. A chain is a linked list from its newest job back, so that an unfinished job remembers the candidates of
-    its submission by five numbers.
+    its submission by five numbers until they are wanted; then they are listed, once.
     """
 
     numbers: np.ndarray  # (3,) TOTAL, STAMP, KNOWN_FIELDS
@@ -55,11 +58,16 @@ class Memory(NamedTuple):
     heads: np.ndarray  # (slots, classes) newest finished job of each class at submission
     head: np.ndarray  # (classes, numbers of classes) newest finished job now
     ends: np.ndarray  # (users,) finished jobs
+    listed: np.ndarray  # (slots, LISTED) running numbers of the candidates, `count` of them once they are wanted
+    steps: np.ndarray  # (slots, LISTED) how many jobs of its class ended after each
+    sorted: np.ndarray  # (slots, most) the candidates in order of run time, `sorted` of them
     running: np.ndarray  # (users,) slot of the job started last, NOBODY
     place: np.ndarray  # (fields,) where a field's weight stands, -1 while no job has known it
     theta: np.ndarray  # (2, terms) weights and their sums of squared gradients
     offset: np.ndarray  # (users, 2, terms) the same, a user's own
-    difference: np.ndarray  # (most, terms) of the candidates at hand
+    difference: (
+        np.ndarray
+    )  # (terms, most) of the candidates at hand; a row a term, so that loops over candidates go abreast
     sums: np.ndarray  # (2, terms) theta with the user's offset, derivatives
     candidate: np.ndarray  # (4, most) seconds, log seconds, weight, gradient
     order: np.ndarray  # (2, most) candidates by seconds, and their bins
@@ -94,11 +102,14 @@ def make_memory(ring: int, slots: int, users: int, classes: int) -> Memory:
         heads=np.full((slots, CLASSES), NOBODY, np.int64),
         head=np.full((CLASSES, classes), NOBODY, np.int64),
         ends=np.zeros(users, np.int64),
+        listed=np.zeros((slots, LISTED), np.int32),
+        steps=np.zeros((slots, LISTED), np.int8),
+        sorted=np.zeros((slots, MOST), np.int16),
         running=np.full(users, NOBODY, np.int64),
         place=np.full(fields, -1, np.int64),
         theta=theta,
         offset=np.zeros((users, 2, TERMS)),
-        difference=np.zeros((MOST, TERMS)),
+        difference=np.zeros((TERMS, MOST)),
         sums=np.zeros((2, TERMS)),
         candidate=np.zeros((4, MOST)),
         order=np.zeros((2, MOST), np.int64),
@@ -108,7 +119,7 @@ def make_memory(ring: int, slots: int, users: int, classes: int) -> Memory:
 
 _GROWS = {
     "ring": ("finished", "finished_codes", "before"),
-    "slots": ("unfinished", "codes", "classes", "heads"),
+    "slots": ("unfinished", "codes", "classes", "heads", "listed", "steps", "sorted"),
     "users": ("ends", "running", "offset"),
 }
 

@@ -16,6 +16,7 @@ from .memory import (
     KNOWN_FIELDS,
     LIMIT_DIFFERS,
     NOBODY,
+    NOT_LISTED,
     OTHER_USER,
     OWN,
     PROCS_DIFFER,
@@ -23,7 +24,7 @@ from .memory import (
     Memory,
     Options,
 )
-from .ordered import censor, quantile, quantile_left, sort
+from .ordered import censor, quantile, quantile_left, quantiles, sort
 
 ABSURD = 1e15  # seconds, processors: beyond is unknown
 
@@ -45,6 +46,7 @@ def note(m: Memory, slot: int, numbers: np.ndarray, codes: np.ndarray) -> None:
     job.log_limit, job.log_procs = logarithm(numbers[1]), logarithm(numbers[2])
     job.user, job.rank, job.start = user, m.ends[user], math.nan
     job.next = job.previous = NOBODY
+    job.count = job.sorted = NOT_LISTED
     for kind in range(CLASSES):
         m.classes[slot, kind] = codes[1 + kind]
         m.heads[slot, kind] = m.head[kind, codes[1 + kind]]
@@ -59,6 +61,12 @@ def note(m: Memory, slot: int, numbers: np.ndarray, codes: np.ndarray) -> None:
 def submitted(m: Memory, slot: int, numbers: np.ndarray, codes: np.ndarray) -> None:
     """A job entered the queue: note it, and the fields it is the first to know."""
     note(m, slot, numbers, codes)
+    met(m, slot, codes)
+
+
+@kernel
+def met(m: Memory, slot: int, codes: np.ndarray) -> None:
+    """Take up the fields that a noted job is the first to know."""
     for f in range(len(m.place)):
         if m.place[f] < 0 and codes[1 + CLASSES + f] != 0:
             m.place[f] = m.numbers[KNOWN_FIELDS]
@@ -69,24 +77,41 @@ def submitted(m: Memory, slot: int, numbers: np.ndarray, codes: np.ndarray) -> N
 
 @kernel
 def answer(m: Memory, o: Options, slot: int, itself: int, now: float, levels: np.ndarray, out: np.ndarray) -> int:
-    """Quantiles at `levels` for a noted job into `out`, its median before them, what it rests on after; how many.
+    """Quantiles at `levels` (ascending) for a noted job into `out`, its median before them, what it rests on after.
 
-    What it rests on: the weight of the user's own candidates, of those with this limit, with these processors, with
-    both, and 1 / (sum of squares) of all weights. `itself` is the slot of a job that asks while it runs, else NOBODY.
+    How many candidates it has. What it rests on: the weight of the user's own candidates, of those with this limit,
+    with these processors, with both, and 1 / (sum of squares) of all weights. `itself` is the slot of a job that asks
+    while it runs, else NOBODY.
     """
-    n = gather(m, o, slot)
+    n = weighted(m, o, slot, itself, now)
     if n == 0:
         return 0
-    log_sum = weigh(m, m.unfinished[slot].user, n)
-    sort(m, n)
-    if o.running > 0.0:
-        censor(m, o, slot, itself, now, n, log_sum)
     limit = m.unfinished[slot].limit
     out[0] = within(quantile(m, n, 0.5), limit)
+    quantiles(m, n, levels, out[1:])
     for k in range(len(levels)):
-        out[1 + k] = within(quantile(m, n, levels[k]), limit)
+        out[1 + k] = within(out[1 + k], limit)
     rests_on(m, n, out[1 + len(levels) :])
     return n
+
+
+@kernel
+def weighted(m: Memory, o: Options, slot: int, itself: int, now: float) -> int:
+    """The candidates of a noted job with their weights, running jobs heard, in order; how many."""
+    n = gather(m, o, slot)
+    if n > 0:
+        log_sum = weigh(m, m.unfinished[slot].user, n)
+        sort(m, slot, n)
+        if o.running > 0.0:
+            censor(m, o, slot, itself, now, n, log_sum)
+    return n
+
+
+@kernel
+def forecast(m: Memory, o: Options, slot: int, now: float, otherwise: float) -> float:
+    """The median alone for a job noted as it is submitted, `otherwise` without a candidate."""
+    n = weighted(m, o, slot, NOBODY, now)
+    return within(quantile(m, n, 0.5), m.unfinished[slot].limit) if n > 0 else otherwise
 
 
 @inlined
@@ -94,17 +119,16 @@ def rests_on(m: Memory, n: int, shares: np.ndarray) -> None:
     """Weights of the user's own candidates: all, with this limit, of this size, with both; the effective number."""
     shares[:] = 0.0
     squares = 0.0
+    w, other_user, limit_differs, procs_differ = (
+        m.candidate[2], m.difference[OTHER_USER], m.difference[LIMIT_DIFFERS], m.difference[PROCS_DIFFER]
+    )  # fmt: skip
     for j in range(n):
-        d, w = m.difference[j], m.candidate[2, j]
-        squares += w * w
-        if d[OTHER_USER] == 0.0:
-            shares[0] += w
-            if d[LIMIT_DIFFERS] == 0.0:
-                shares[1] += w
-            if d[PROCS_DIFFER] == 0.0:
-                shares[2] += w
-                if d[LIMIT_DIFFERS] == 0.0:
-                    shares[3] += w
+        own = w[j] * (1.0 - other_user[j])
+        squares += w[j] * w[j]
+        shares[0] += own
+        shares[1] += own * (1.0 - limit_differs[j])
+        shares[2] += own * (1.0 - procs_differ[j])
+        shares[3] += own * (1.0 - limit_differs[j]) * (1.0 - procs_differ[j])
     shares[4] = 1.0 / squares
 
 
@@ -115,14 +139,12 @@ def within(seconds: float, limit: float) -> float:
 
 
 @kernel
-def revised(
-    m: Memory, o: Options, slot: int, itself: int, now: float, elapsed: float, levels: np.ndarray, out: np.ndarray
-) -> float:
+def revised(m: Memory, o: Options, slot: int, itself: int, now: float, elapsed: float) -> float:
     """A new plan for a noted job that has run `elapsed` seconds: the median of what is longer, kept inside the limit.
 
     Where every candidate was outlived: the limit, or twice as long where that is unknown or passed.
     """
-    n, limit = answer(m, o, slot, itself, now, levels, out), m.unfinished[slot].limit
+    n, limit = weighted(m, o, slot, itself, now), m.unfinished[slot].limit
     median = quantile_left(m, n, elapsed, 0.5) if n > 0 else math.nan
     if median == median and not median > limit:
         return median
@@ -158,13 +180,13 @@ def stopped(m: Memory, slot: int) -> None:
 @kernel
 def ended(m: Memory, o: Options, slot: int, now: float, run: float, teach: bool) -> float:
     """A job ended: learn from the answer it would be given now (if `teach`), then remember it; the CRPS."""
-    log_run = math.log(max(run, 1.0))
-    crps = learn(m, o, slot, log_run) if teach and o.step > 0.0 else math.nan
+    run = max(run, 1.0)
+    crps = learn(m, o, slot, run) if teach and o.step > 0.0 else math.nan
     stopped(m, slot)
     job, number = m.unfinished[slot], m.numbers[TOTAL]
     place = number % len(m.finished)
     kept = m.finished[place]
-    kept.submit, kept.end, kept.run, kept.log_run = job.asked, now, max(run, 1.0), log_run
+    kept.submit, kept.end, kept.run, kept.log_run = job.asked, now, run, math.log(run)
     kept.log_limit, kept.log_procs, kept.user, kept.seen = job.log_limit, job.log_procs, job.user, 0
     m.ends[job.user] += 1
     kept.rank = m.ends[job.user]
@@ -202,11 +224,10 @@ def follow(
         if what == SUBMIT:
             left -= 1
             slot = slot_of[row] = free[left]
-            if ask[row]:
-                note(m, slot, numbers[row], codes[row])
-                if answer(m, o, slot, NOBODY, time[e], levels, out[row]) == 0:
-                    out[row, 0] = math.nan
-            submitted(m, slot, numbers[row], codes[row])
+            note(m, slot, numbers[row], codes[row])
+            if ask[row] and answer(m, o, slot, NOBODY, time[e], levels, out[row]) == 0:
+                out[row, 0] = math.nan
+            met(m, slot, codes[row])
         elif what == START:
             started(m, slot_of[row], time[e])
         elif what in (END, WITHDRAW):

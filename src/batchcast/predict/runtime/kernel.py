@@ -105,8 +105,7 @@ class Kernel:
         numbers, codes = self._written(job, at.now)
         note(self.memory, 0, numbers, codes)
         itself = self.slots.get(job.row, NOBODY)
-        out = np.empty(1 + len(LEVELS) + 5)
-        return float(revised(self.memory, self.options, 0, itself, at.now, elapsed, _LEVELS, out))
+        return float(revised(self.memory, self.options, 0, itself, at.now, elapsed))
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Submit: what the job is compared with; Start, Requeue: running or not; End: learn, and remember it."""

@@ -74,9 +74,23 @@ def test_a_burst_weighs_no_more_than_some_dozens():
             keeper.issue(row, "ada", np.array([10.0]), 1e9)
         for row in range(jobs):
             keeper.known(row, 5.0)
-        levels[jobs] = keeper.asked("eve")[0]
+        levels[jobs] = keeper.everybody[0]
         assert not keeper.unresolved
+        assert keeper.asked("eve")[0] > 0.77
     assert 0.87 < levels[3000] < levels[100] < 0.9
+
+
+def test_what_a_burst_missed_is_paid_back_afterwards_and_no_more():
+    keeper = Keeper((0.9,), own_step=0.0)
+    for row in range(500):
+        keeper.issue(row, "ada", np.array([10.0]), 1e9)
+    for row in range(500):
+        keeper.known(row, 20.0)
+    assert keeper.asked("eve")[0] == 1.0
+    for row in range(500, 10_000):
+        keeper.issue(row, "eve", np.array([10.0]), 1e9)
+        keeper.known(row, 20.0 if row % 10 == 0 else 5.0)
+    assert keeper.asked("eve")[0] < keeper.everybody[0] + 0.03
 
 
 def test_bounds_between_known_quantiles():

@@ -1,0 +1,47 @@
+"""The page's advice on limits: of the latest jobs, of the scored ones, and only where there are enough."""
+
+import numpy as np
+
+from batchcast.evaluation.evaluation import evaluate
+from batchcast.evaluation.limits import LEAST_SCORED, find_limits, latest_limits, limit_rows
+from batchcast.report.limits import limit_blocks
+from batchcast.table import Trace
+
+
+def steady(jobs: int) -> Trace:
+    """Jobs of ten to twenty minutes that ask for ten hours."""
+    k = np.arange(jobs)
+    return Trace.from_arrays(
+        {
+            "submit_time": 3000.0 * k,
+            "wait_time": np.zeros(jobs),
+            "run_time": 600.0 + 60.0 * (7 * k % 10),
+            "req_time": np.full(jobs, 36_000.0),
+            "req_procs": np.full(jobs, 4.0),
+            "user_id": k % 3,
+        }
+    )
+
+
+def test_the_page_says_which_limits_to_advise_and_what_they_save():
+    found = evaluate(steady(500), predictors=["recent_mean"], policies=["easy"])
+    words, table = limit_blocks(found)
+    assert "20 min or less; today half ask for 10 h" in words
+    assert "core-hours less" in words
+    assert [row["limits"] for row in table.rows] == ["advice", "1.25 x longest of 10", "users' own"]
+    assert {row["limits"] for row in found.results() if row["part"] == "limits"} == {"advice", "rule_of_thumb", "own"}
+
+
+def test_few_jobs_give_no_advice():
+    found = evaluate(steady(LEAST_SCORED - 1), predictors=["recent_mean"], policies=["easy"])
+    assert found.limits is None
+    assert limit_blocks(found) == []
+
+
+def test_only_the_latest_and_the_scored_jobs_count():
+    log = steady(600)
+    mask = np.arange(600) >= 250
+    found = latest_limits(log, mask, most=400)
+    assert found is not None
+    assert [row["jobs"] for row in limit_rows(found)] == [350] * 3
+    np.testing.assert_array_equal(found.limits["advice"], find_limits(log.take(np.arange(200, 600))).limits["advice"])
