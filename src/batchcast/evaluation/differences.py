@@ -102,7 +102,8 @@ def wait_differences(
 
 def cut(values: np.ndarray, scored: np.ndarray) -> np.ndarray:
     """The scored ones of values that reach up to the last of them."""
-    return values[scored[: len(values)]]
+    kept: np.ndarray = values[scored[: len(values)]]
+    return kept
 
 
 def schedule_differences(

@@ -114,8 +114,7 @@ def key_of(kind: int, name: int, more: int) -> int:
     """One number a class; names are codes below 2^28, `more` below 2^28."""
     if name <= 0:
         return name
-    key: int = (np.int64(kind + 1) << 56) | (np.int64(name) << 28) | np.int64(more)
-    return key
+    return int((np.int64(kind + 1) << 56) | (np.int64(name) << 28) | np.int64(more))
 
 
 @kernel
