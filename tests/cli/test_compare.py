@@ -116,7 +116,7 @@ def test_without_schedules_the_interval_is_not_available(reports: Path, tmp_path
 
 def test_what_only_one_has_is_said(reports: Path, tmp_path: Path) -> None:
     document = json.loads((reports / "a" / "result.json").read_text())
-    document["results"] = [row for row in document["results"] if row["predictor"] != "last_2"]
+    document["results"] = [row for row in document["results"] if row.get("predictor") != "last_2"]
     (tmp_path / "result.json").write_text(json.dumps(document))
     found = rows(reports, "a", str(tmp_path))
     assert found["warnings"] == ["only A has forecast last_2", "only A has schedule easy last_2"]

@@ -140,7 +140,8 @@ def test_results_become_data_frames_and_arrow():
 def test_an_evaluation_writes_the_report_of_the_command_line(tmp_path):
     page = demo_evaluation().write_report(tmp_path / "report")
     assert page == tmp_path / "report" / "index.html"
-    assert sorted(path.name for path in (tmp_path / "report").iterdir()) == ["index.html", "result.json", "schedules"]
+    kept = ["forecasts.csv", "index.html", "result.json", "schedules"]
+    assert sorted(path.name for path in (tmp_path / "report").iterdir()) == kept
     document = json.loads((tmp_path / "report" / "result.json").read_text())
     assert document["schema"] == "batchcast/evaluate/1"
     assert document["settings"]["loop"] == "closed"

@@ -56,7 +56,8 @@ def fit(features: np.ndarray, waits: Waits, seed: int = 0) -> Hazard | None:
     happened = waits.ended & (bin_of(waits.waited) < BINS - 1)
     starts = happened[job] & (bins == entered[job] - 1)
     weight = waits.weight[job]
-    kept = starts | (np.random.default_rng(seed).random(len(job)) < PASSED_SHARE)
+    drawn = np.random.default_rng(seed)
+    kept = starts | (drawn.random(len(job)) < PASSED_SHARE)
     job, bins, starts, weight = (
         job[kept],
         bins[kept],
