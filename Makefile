@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: setup setup-run setup-docs demo test test-lab test-all lint bench docs reference lock wheel slurm-lab-experiments clean
+.PHONY: setup setup-run setup-docs demo test test-lab test-lab-all test-all lint bench docs reference lock wheel slurm-lab-experiments clean
 setup: $(VENV)/.dev
 setup-run: $(VENV)/.run
 setup-docs: $(VENV)/.docs
@@ -35,6 +35,10 @@ test: setup
 
 # One after the other: each has the machine's clock to keep.
 test-lab: setup
+	@$(BIN)/python -m pytest -rs -m "lab and not slow" tests/slurm
+
+# The same, with the guide and the reasons on the newer Slurm too.
+test-lab-all: setup
 	@$(BIN)/python -m pytest -rs -m lab tests/slurm
 
 test-all: setup

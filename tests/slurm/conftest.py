@@ -24,17 +24,13 @@ def absent(reason: str) -> None:
     house.absent(reason)
 
 
-EACH_SLURM = ["here", pytest.param("newer", marks=pytest.mark.lab)]
-"""This machine's Slurm, and the newer one of `newer.sh`, which only `make test-lab` runs."""
-
-
-@pytest.fixture(params=EACH_SLURM)
+@pytest.fixture(params=["here", pytest.param("newer", marks=pytest.mark.slow)])
 def lab_possible(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A lab on real time, on each Slurm; skipped (or failed) where it cannot run."""
+    """A lab on real time, on this machine's Slurm and, in `make test-lab-all`, on the newer one of `newer.sh`."""
     yield from _labs_on(request.param, speed=1.0)
 
 
-@pytest.fixture(params=EACH_SLURM)
+@pytest.fixture(params=["here", "newer"])
 def fast_lab_possible(request: pytest.FixtureRequest) -> Iterator[None]:
     """An accelerated lab, on each Slurm; skipped (or failed) where it cannot run."""
     yield from _labs_on(request.param, speed=60.0)

@@ -61,11 +61,16 @@ class Lab:
     # -- life ---------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Lab:
-        try:
-            self.up()
-        except BaseException:
-            self.down()
-            raise
+        """Everything running; a start that takes too long, on a crowded machine, is tried once more."""
+        for last in (False, True):
+            try:
+                self.up()
+                break
+            except BaseException as error:
+                self.down()
+                if last or not isinstance(error, TimeoutError):
+                    raise
+                self.__init__(nodes=self.nodes, cpus=self.cpus, speed=self.speed, conf=self.conf)  # type: ignore[misc]
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -15,7 +15,7 @@ from batchcast.pbs.client import Pbs
 from batchcast.slurm.client import Slurm
 from conftest import absent
 
-pytestmark = [pytest.mark.slurm, pytest.mark.usefixtures("lab_possible")]
+pytestmark = [pytest.mark.slurm, pytest.mark.lab, pytest.mark.usefixtures("lab_possible")]
 HURTING = ["a|b", "quo\"te '", "new\nline", "Straße 😀", "-n", "x" * 400]
 
 

@@ -12,7 +12,7 @@ from slurm_lab import Lab
 
 from batchcast.store.reader import Reader
 
-pytestmark = [pytest.mark.slurm, pytest.mark.usefixtures("lab_here")]
+pytestmark = [pytest.mark.slurm, pytest.mark.lab, pytest.mark.usefixtures("lab_here")]
 WAITING = 2000
 METHODS = 6  # kernel, last_2 and recent_mean of the run time, three of the wait
 

@@ -11,7 +11,7 @@ from slurm_lab import USERS, Lab
 from batchcast.formats.reasons import Rule, rule, word
 from batchcast.slurm.client import Slurm
 
-pytestmark = [pytest.mark.slurm, pytest.mark.usefixtures("lab_possible")]
+pytestmark = [pytest.mark.slurm, pytest.mark.lab, pytest.mark.usefixtures("lab_possible")]
 CONF = {"Licenses": "lic:2", "AccountingStorageEnforce": "limits,qos,associations"}
 
 
