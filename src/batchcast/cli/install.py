@@ -6,10 +6,14 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from .output import document, emit, say
+
+if TYPE_CHECKING:
+    from ..service.settings import Settings
 
 USUAL = ("/usr/bin", "/bin", "/usr/local/bin")
 
@@ -63,16 +67,16 @@ def command(units: str, private: str | None, as_json: bool) -> None:
         click.echo(line)
 
 
-def _is_open(settings: object) -> tuple[bool, str]:
+def _is_open(settings: Settings) -> tuple[bool, str]:
     """Whether everybody may read the store, and why."""
     from ..errors import BatchcastError
     from ..service.connect import open_scheduler
 
-    word = settings["private"]  # type: ignore[index]
+    word = settings["private"]
     if word != "auto":
         return word == "no", f"private = {word}"
     try:
-        hides = open_scheduler(settings)[0].hides_jobs()  # type: ignore[arg-type]
+        hides = open_scheduler(settings)[0].hides_jobs()
     except BatchcastError as error:
         return False, f"whether jobs are hidden cannot be asked ({error.message})"
     return not hides, "Slurm's PrivateData hides jobs" if hides else "Slurm hides no jobs (PrivateData)"

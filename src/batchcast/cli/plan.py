@@ -37,7 +37,7 @@ class Plan(NamedTuple):
         return {name: getattr(self, name) for name in names}
 
 
-class Accepted(click.Choice):  # type: ignore[type-arg,unused-ignore]
+class Accepted(click.Choice):  # type: ignore[type-arg,unused-ignore]  # generic from click 8.2 on, and we allow 8.1
     """A choice whose refusal lists the accepted words as every other error does."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -49,9 +50,9 @@ class Decisions:
     close: float
 
 
-def replay_record(record: Record, **more: object) -> SlurmSchedule:
+def replay_record(record: Record, **more: Any) -> SlurmSchedule:
     """The record's submissions and run times on its machine, with its phases of cycles where its logs tell them."""
-    given = {
+    given: dict[str, Any] = {
         "down": record.nodes_down,
         "cycle": record.cycle,
         "decay": record.decay,
@@ -60,7 +61,7 @@ def replay_record(record: Record, **more: object) -> SlurmSchedule:
         "test_length": record.cycle_length,
         **more,
     }
-    return simulate_slurm(record.machine, record.requests, **given)  # type: ignore[arg-type]
+    return simulate_slurm(record.machine, record.requests, **given)
 
 
 def recorded(record: Record) -> tuple[dict[Key, float], np.ndarray]:

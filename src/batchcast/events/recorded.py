@@ -168,8 +168,7 @@ def replay(
     observers = [p.observe for p in predictors.values()]
     jobs: list[JobRequest] = list(trace.requests(procs))
     plan = timeline(trace, protocol)
-    story = lambda: told_events(trace, plan)  # noqa: E731
-    state = SystemState(total, jobs, lambda: requests_of(trace, procs), story)
+    state = SystemState(total, jobs, lambda: requests_of(trace, procs), lambda: told_events(trace, plan))
     submissions = 0
     for event in _events(trace, plan, jobs):
         if isinstance(event, Submit):

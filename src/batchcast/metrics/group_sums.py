@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
 
 from ..compiled import kernel
 
 
 @kernel
 def sum_by_group(
-    values: Any, reference: Any, group: Any, total: Any, size: Any, count: Any
-) -> Any:  # pragma: no cover - compiled
+    values: np.ndarray, reference: np.ndarray, group: np.ndarray, total: np.ndarray, size: np.ndarray, count: np.ndarray
+) -> None:  # pragma: no cover - compiled
     """Adds value - reference and its absolute value to each job's group: total, size (groups, methods); jobs: count.
 
     `values` (methods, n), `reference` and `group` (n,), all known. One pass, O(methods n).
@@ -26,7 +26,9 @@ def sum_by_group(
 
 
 @kernel
-def deal(total: Any, count: Any, mean: Any, cell: Any, rest: Any, jobs: Any) -> Any:  # pragma: no cover - compiled
+def deal(
+    total: np.ndarray, count: np.ndarray, mean: np.ndarray, cell: np.ndarray, rest: np.ndarray, jobs: np.ndarray
+) -> None:  # pragma: no cover - compiled
     """Adds each group's sum less mean x count to its cell: rest (cells, methods), jobs (cells,). O(methods groups)."""
     groups, methods = total.shape
     for g in range(groups):
@@ -37,7 +39,9 @@ def deal(total: Any, count: Any, mean: Any, cell: Any, rest: Any, jobs: Any) -> 
 
 
 @kernel
-def sum_samples(drawn: Any, columns: Any, weight: Any, sums: Any) -> Any:  # pragma: no cover - compiled
+def sum_samples(
+    drawn: np.ndarray, columns: np.ndarray, weight: np.ndarray, sums: np.ndarray
+) -> None:  # pragma: no cover - compiled
     """Sums of the columns over each sample's cells: sums (samples, columns); `drawn` (samples, cells) are the draws.
 
     `weight` (cells,) is room to count in. O(samples cells columns).
@@ -57,8 +61,8 @@ def sum_samples(drawn: Any, columns: Any, weight: Any, sums: Any) -> Any:  # pra
 
 @kernel
 def over_groups(
-    total: Any, size: Any, whole_total: Any, whole_size: Any, largest: Any
-) -> Any:  # pragma: no cover - compiled
+    total: np.ndarray, size: np.ndarray, whole_total: np.ndarray, whole_size: np.ndarray, largest: np.ndarray
+) -> None:  # pragma: no cover - compiled
     """Sums of both (groups, methods) over all groups, and the first group with the largest size: (methods,) each.
 
     The outputs begin as zeros. O(methods groups).

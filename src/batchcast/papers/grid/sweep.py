@@ -6,7 +6,7 @@ Sweeps run on seeds of their own (`SWEEP_SEEDS` after the reported one), so the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from .study import PRINTED, RATES, by_rate, ratio_of
 SWEEP_SEEDS = 100
 UNITS = ((0.005, 0.0006), (0.006, 0.0006), (0.007, 0.0007), (0.005, 0.0012))
 EVERY = (0.1, 0.25, 0.5, 1.0)
+REMAPPING: tuple[tuple[bool, Literal["run", "drop"]], ...] = ((False, "run"), (False, "drop"), (True, "run"))
 LOAD_UNITS = (0.5, 0.8, 1.0, 1.05, 1.1, 1.15, 1.2, 1.25, 1.5, 2.0)
 Each = Callable[..., Iterable[Any]]
 CORNERS = tuple((p, q) for p in (0.3, 0.7) for q in (0.3, 0.7))
@@ -37,8 +38,8 @@ def unit_sweep(
     cells = [Setting(r, p, q) for r in RATES for p, q in CORNERS]
     for compute, transfer in UNITS:
         for every in EVERY:
-            for remap, late in ((False, "run"), (False, "drop"), (True, "run")):
-                shape = Shape(every, remap, late)  # type: ignore[arg-type]
+            for remap, late in REMAPPING:
+                shape = Shape(every, remap, late)
                 units, names = Units(compute, transfer), ("min_min", "emin_min", "ebest", "esufferage")
                 study = Study(cells, names, shape, units, jobs, 50, runs, seed + SWEEP_SEEDS)
                 results = run_study(study, watch=watch, each=each)

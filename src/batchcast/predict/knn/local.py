@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 LOCAL_MODELS = ("mean", "linear", "svr")
@@ -42,9 +44,9 @@ class Linear:
 class Scaled:
     """A scikit-learn regressor on standardised run times."""
 
-    def __init__(self, model: object, table: np.ndarray, run: np.ndarray) -> None:
+    def __init__(self, model: Any, table: np.ndarray, run: np.ndarray) -> None:
         self.centre, self.spread = float(run.mean()), float(run.std()) or 1.0
-        self.model = model.fit(table, (run - self.centre) / self.spread)  # type: ignore[attr-defined]
+        self.model = model.fit(table, (run - self.centre) / self.spread)
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
         return np.asarray(self.centre + self.spread * self.model.predict(rows))
