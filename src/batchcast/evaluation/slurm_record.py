@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..formats.slurm_record import Record
+from ..metrics.curves import cdf_distance
+from ..metrics.ranks import rank_correlation
 from ..simulation.slurm import SlurmSchedule, Takes, simulate_slurm
 
 POLL = 1.015  # seconds of the controller's loop, under the clock of the recorded labs
@@ -83,31 +85,8 @@ def agreement(one: tuple[Mapping[Key, float], np.ndarray], two: tuple[Mapping[Ke
     gap = np.abs(a - b)
     return Agreement(
         len(both), float((gap <= 30).mean()), float((gap <= 300).mean()), float(one[1].mean()), float(two[1].mean()),
-        kolmogorov_smirnov(one[1], two[1]), float(np.corrcoef(ranks(a), ranks(b))[0, 1]),
+        cdf_distance(one[1], two[1]), rank_correlation(a, b),
     )  # fmt: skip
-
-
-def kolmogorov_smirnov(a: np.ndarray, b: np.ndarray) -> float:
-    """The largest distance between two samples' distributions.
-
-    >>> kolmogorov_smirnov(np.array([0.0, 1.0]), np.array([1.0, 2.0]))
-    0.5
-    """
-    points = np.concatenate([a, b])
-    shares = [np.searchsorted(np.sort(x), points, side="right") / len(x) for x in (a, b)]
-    return float(np.abs(shares[0] - shares[1]).max())
-
-
-def ranks(values: np.ndarray) -> np.ndarray:
-    """Ranks from 0, equal values sharing the middle of theirs.
-
-    >>> ranks(np.array([5.0, 1.0, 5.0])).tolist()
-    [1.5, 0.0, 1.5]
-    """
-    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(count) - 1
-    middle: np.ndarray = last - (count - 1) / 2
-    return middle[place]
 
 
 def decisions(record: Record, states: int = 50, tick: Callable[[], None] | None = None) -> Decisions:

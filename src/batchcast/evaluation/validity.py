@@ -16,6 +16,7 @@ import numpy as np
 
 from ..events.recorded import outcome
 from ..metrics.curves import cdf_distance
+from ..metrics.ranks import rank_correlation
 from ..simulation.policy import Policy
 from ..simulation.schedule import Schedule
 from ..simulation.simulate import simulate
@@ -275,7 +276,7 @@ def judged(
         uncovered={name: int((gap & inside).sum()) for name, gap in gaps.items()},
         uncovered_jobs=int(uncovered.sum()),
         wait_distance=cdf_distance(_queued(recorded), _queued(simulated)),
-        rank_correlation=_rank_correlation(_queued(recorded), _queued(simulated)),
+        rank_correlation=rank_correlation(_queued(recorded), _queued(simulated)),
         recorded_utilization=busy / total,
         simulated_utilization=float(schedule.measures()["utilization"]) * schedule.total / total,
         cut_jobs=int((cut > 0).sum()),
@@ -332,19 +333,6 @@ def _not_the_usual(trace: Trace, name: str) -> np.ndarray:
 
 def _queued(waits: np.ndarray) -> np.ndarray:
     return np.where(waits < MINUTE, 0.0, waits)
-
-
-def _rank_correlation(one: np.ndarray, other: np.ndarray) -> float:
-    """Spearman's rho with mean ranks of ties; NaN where one of the two is constant."""
-    ours, theirs = _ranks(one), _ranks(other)
-    if len(one) < 2 or np.ptp(ours) == 0 or np.ptp(theirs) == 0:
-        return float("nan")
-    return float(np.corrcoef(ours, theirs)[0, 1])
-
-
-def _ranks(values: np.ndarray) -> np.ndarray:
-    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(count) - (count - 1) / 2)[place])
 
 
 def _mean(values: np.ndarray) -> float:

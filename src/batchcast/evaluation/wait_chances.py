@@ -79,7 +79,7 @@ def likeliest_point(chances: np.ndarray) -> np.ndarray:
     """The median (n,) within the likeliest of the paper's ranges (1, 3, 6, 12, 24, 48 h, more), in seconds.
 
     >>> likeliest_point(np.linspace(0.0, 1.0, 33)[None, :]).round().tolist()
-    [119.0]
+    [147.0]
     """
     at = np.column_stack([np.zeros(len(chances)), chances[:, _RANGES], np.ones(len(chances))])
     best = np.argmax(np.diff(at, axis=1), axis=1)

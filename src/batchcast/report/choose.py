@@ -9,7 +9,7 @@ from typing import Any
 from ..evaluation.evaluation import ORACLE, YARDSTICK, Evaluation
 from .accuracy import named
 from .blocks import Choices, Figure
-from .words import policy_words
+from .policy_words import policy_words
 
 RECORDED_SLOT = 8
 FIXED = {YARDSTICK: 0, ORACLE: 3, "recorded": RECORDED_SLOT}

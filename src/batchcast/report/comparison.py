@@ -10,7 +10,7 @@ from ..evaluation.comparison import Comparison
 from ..units import format_duration
 from .accuracy import named
 from .blocks import Block, Callout, Kind, Table, TableColumn, shown
-from .words import policy_words
+from .policy_words import policy_words
 
 FORECAST: tuple[tuple[str, str, Kind], ...] = (
     ("mae_s", "mean error", "seconds"),

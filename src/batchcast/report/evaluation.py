@@ -21,8 +21,9 @@ from .glance import LEAST_PERIODS, glance_table
 from .interval_figures import interval_figures
 from .limits import limit_blocks
 from .machine import machine_blocks
+from .policy_words import policy_notes, policy_words
 from .validity import validity_line
-from .words import opening, policy_notes, policy_words
+from .words import opening
 
 SCHEDULE_COLUMNS = (
     TableColumn("policy", "policy", "text", "who goes first and what may pass it, see below"),

@@ -14,7 +14,7 @@ from ..metrics.curves import busy_share
 from ..simulation.placement import place
 from .axes import span
 from .blocks import Figure
-from .words import policy_words
+from .policy_words import policy_words
 
 MOST_BARS = 600
 MOST_SCHEDULES = 10

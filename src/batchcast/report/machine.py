@@ -15,7 +15,7 @@ from .blocks import Block, Figure
 from .choose import chosen
 from .gantt import gantt
 from .glance import LEAST_PERIODS
-from .words import policy_words
+from .policy_words import policy_words
 
 RECORDED = "recorded"
 

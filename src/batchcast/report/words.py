@@ -16,6 +16,7 @@ from ..metrics.accuracy import relative_accuracy
 from .axes import span
 from .blocks import shown
 from .difference import difference_words
+from .policy_words import policy_words
 
 SAME = 0.02
 LEAST = 0.005
@@ -319,34 +320,3 @@ def _against(wait: float, base: float, than: str = "", *, sure: bool = True) -> 
         return f"{span(wait)} (no change)"
     unsure = "" if sure else ", which this log cannot tell from no change"
     return f"{span(wait)} ({100 * abs(change):.0f} % {'longer' if change > 0 else 'shorter'}{than}{unsure})"
-
-
-def policy_words(policy: str) -> str:
-    """A policy's name as a sentence says it.
-
-    >>> policy_words("easy-sjbf"), policy_words("easy:correct=doubling"), policy_words("conservative")
-    ('EASY-SJBF', 'EASY (correct=doubling)', 'conservative backfilling')
-    """
-    name, _, rest = policy.partition(":")
-    return _POLICIES.get(name, name.upper()) + (f" ({rest})" if rest else "")
-
-
-_POLICIES = {"conservative": "conservative backfilling"}
-_NOTES = {
-    "fcfs": "FCFS: first come first served, nobody passes.",
-    "easy": "EASY: first come first served; the first waiting job has a reservation and later ones may start early "
-    "when they do not delay it.",
-    "easy-sjbf": "EASY-SJBF: as EASY, but the candidates with the shortest planned run time are tried first.",
-    "conservative": "Conservative backfilling: every waiting job has a reservation, and a later one may start early "
-    "only when it delays none of them.",
-}
-
-
-def policy_notes(policies: Sequence[str]) -> list[str]:
-    """What the policies of a table do and what plans them, in one paragraph."""
-    notes = dict.fromkeys(_NOTES[name] for name in (p.partition(":")[0] for p in policies) if name in _NOTES)
-    plans = (
-        "Planned with: requested = the users' limits; actual = the true run times, which nobody can have (the oracle); "
-        "the others are forecasts made at submission from what had ended by then."
-    )
-    return [" ".join([*notes, plans])]

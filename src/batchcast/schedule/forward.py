@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from . import forward_kernel as kernel
-from .forward_kernel import JOBS, NOW, OPENINGS, RUNNING, SIZE
+from .forward_state import EASY, EASY_SJBF, FCFS, JOBS, NOW, OPENINGS, POLICY, RUNNING, SIZE, Forward, blank_forward
 
-POLICIES = {"fcfs": kernel.FCFS, "easy": kernel.EASY, "easy-sjbf": kernel.EASY_SJBF}
+POLICIES = {"fcfs": FCFS, "easy": EASY, "easy-sjbf": EASY_SJBF}
 SPARE = 64
 NO_ORDER = np.zeros(0, np.int64)
 
@@ -37,13 +37,13 @@ class ForwardPlan:
         queued_procs: np.ndarray,
         queued_planned: np.ndarray,
         policy: str = "easy",
-        room: kernel.Forward | None = None,
+        room: Forward | None = None,
     ) -> None:
         """`room` are the arrays of a plan that is no longer wanted: where they suffice they serve this one."""
         n, running = len(queued_procs), len(running_end)
         self.by_length = policy == "easy-sjbf"
         if room is None or n >= len(room.procs) or running > len(room.running_end) - len(room.procs):
-            room = kernel.blank_forward(size, 2 * running, 2 * n + SPARE, POLICIES[policy])
+            room = blank_forward(size, 2 * running, 2 * n + SPARE, POLICIES[policy])
         self.arrays, self.now = room, now
         order = np.argsort(queued_planned, kind="stable") if self.by_length else NO_ORDER
         self.first_end = kernel.fill(
@@ -126,7 +126,7 @@ class ForwardPlan:
     def _grow(self) -> None:
         """Room for twice the queue; the plan starts anew from its first instant."""
         old, n, running = self.arrays, len(self), int(self.arrays.tally[RUNNING])
-        self.arrays = f = kernel.blank_forward(self.size, running, 2 * n + SPARE, int(old.tally[kernel.POLICY]))
+        self.arrays = f = blank_forward(self.size, running, 2 * n + SPARE, int(old.tally[POLICY]))
         for name in ("procs", "planned", "start", "order"):
             getattr(f, name)[:n] = getattr(old, name)[:n]
         f.running_end[:running], f.running_procs[:running] = (

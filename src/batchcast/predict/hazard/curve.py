@@ -15,7 +15,7 @@ class WaitCurve(NamedTuple):
 
     >>> curve = WaitCurve(np.linspace(0.1, 1.0, 33))
     >>> round(curve.chance(3600.0), 2), round(curve.given(3600.0).quantile(0.5))
-    (0.42, 42229)
+    (0.42, 49884)
     """
 
     chances: np.ndarray

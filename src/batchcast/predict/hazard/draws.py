@@ -9,19 +9,8 @@ import numpy as np
 from ...compiled import inlined, kernel
 from ...compiled.arrays import Record
 from ...events.kernel import jobs_of, queue_of, running_of
-from ...schedule.forward_kernel import (
-    EASY,
-    GREEDY,
-    JOBS,
-    OPENINGS,
-    POLICY,
-    RUNNING,
-    SIZE,
-    Forward,
-    begin,
-    blank_forward,
-    first_opening,
-)
+from ...schedule.forward_kernel import begin, first_opening
+from ...schedule.forward_state import EASY, GREEDY, JOBS, OPENINGS, POLICY, RUNNING, SIZE, Forward, blank_forward
 from .run_curve import at_level, left_at
 from .see_queue import bounded, scale
 

@@ -11,7 +11,7 @@ from ...compiled.arrays import Record
 from ...events.event import END, START, SUBMIT
 from ...events.kernel import jobs_of, tell
 from ...events.record import LEFT
-from ...schedule.forward_kernel import Forward
+from ...schedule.forward_state import Forward
 from ...schedule.state import HEAP
 from . import draws, see_past, see_queue, see_running
 from .draws import PLANS, blank_draw, draw_future, see_draws, wait_in

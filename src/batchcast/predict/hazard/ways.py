@@ -38,7 +38,7 @@ class RecentWaits:
     >>> recent = RecentWaits()
     >>> recent.add((0, 1), 30.0)
     >>> recent.curve((0, 1))[[6, 7]].round(2).tolist()
-    [0.55, 0.57]
+    [0.61, 0.62]
     """
 
     def __init__(self) -> None:

@@ -55,7 +55,7 @@ class Words(NamedTuple):
 
 
 def span(seconds: float | None) -> str:
-    """A span in its two largest units.
+    """A span in its two largest units, the second rounded.
 
     >>> span(59), span(3700), span(200000), span(float("nan"))
     ('59\\xa0s', '1\\xa0h 2\\xa0min', '2\\xa0d 8\\xa0h', '–')
@@ -65,20 +65,18 @@ def span(seconds: float | None) -> str:
     left = max(round(seconds), 0)
     if left < 60:
         return f"{left}\u00a0s"
-    left = round(left / 60)
+    left = 60 * round(left / 3600) if left >= 86400 else round(left / 60)
     days, hours, minutes = left // 1440, left // 60 % 24, left % 60
     parts = [(days, "d"), (hours, "h"), (minutes, "min")]
-    shown = [f"{count}\u00a0{unit}" for count, unit in parts if count][: 2 if days or hours else 1]
-    if days:
-        shown = [f"{count}\u00a0{unit}" for count, unit in parts[:2] if count]
-    return " ".join(shown)
+    return " ".join(f"{count}\u00a0{unit}" for count, unit in parts if count)
+
 
 
 def short(seconds: float) -> str:
     """A span in its largest unit, for where there is little room.
 
     >>> short(50), short(5400), short(100000)
-    ('0\\xa0min', '1.5\\xa0h', '1.2\\xa0d')
+    ('1\\xa0min', '1.5\\xa0h', '1.2\\xa0d')
     """
     if seconds < 3570:
         return f"{seconds / 60:.0f}\u00a0min"
