@@ -71,7 +71,6 @@ def span(seconds: float | None) -> str:
     return " ".join(f"{count}\u00a0{unit}" for count, unit in parts if count)
 
 
-
 def short(seconds: float) -> str:
     """A span in its largest unit, for where there is little room.
 
