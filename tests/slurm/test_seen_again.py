@@ -47,12 +47,11 @@ def running(lab: Lab, job_id: str) -> bool:
     return lab.run("squeue", "-h", "-j", job_id, "-o", "%T").strip() == "RUNNING"
 
 
-def test_a_running_job_that_was_given_up_for_lost_and_is_seen_again_is_open_again(lab: Lab, tmp_path: Path) -> None:
+def test_a_running_job_that_was_given_up_for_lost_and_is_seen_again_is_open_again(lab: Lab) -> None:
     """To a collector that may not see others' jobs for a while they are lost; when it may, they run."""
-    place = tmp_path / "of-nobody"
-    for folder in (place, *tmp_path.parents[:2], tmp_path):
-        folder.mkdir(exist_ok=True)
-        folder.chmod(0o777 if folder == place else 0o755)
+    place = lab.root / "of-nobody"
+    place.mkdir()
+    place.chmod(0o777)
     blind = Follower(lab, str(place / "store.db"), HISTORY_DAYS="0.02", PATIENCE_S="1", SETTLE_S="0", INTERVAL_S="2")
     job = lab.submit("-n1", "-t5", seconds=600)
     lab.wait(lambda: running(lab, job), "a running job")
