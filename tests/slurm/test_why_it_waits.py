@@ -118,7 +118,6 @@ PRINTED = {
     "inactive": "PartitionInactive",
     "too many nodes": "PartitionNodeLimit",
     "dependency": "Dependency",
-    "machine": "Resources",
 }
 
 

@@ -22,7 +22,7 @@ WORDS: dict[str, str] = {
     "PartitionTimeLimit": "asks for more time than the partition allows: it will never start as it is",
     "PartitionConfig": "cannot run in this partition as it is configured",
     "ReqNodeNotAvail": "nodes it needs are not available (reserved, drained or down)",
-    "Nodes required for job are DOWN": "its nodes are down, drained or reserved",
+    "Nodes required for job are DOWN": "some of the nodes it could have are down, drained or reserved",
     "Reservation": "waiting for its reservation to begin",
     "ReservationDeleted": "its reservation is gone",
     "Licenses": "waiting for a licence",
@@ -49,8 +49,6 @@ NEVER = frozenset(
         "PartitionConfig",
     }
 )
-NODES_AWAY = frozenset({"ReqNodeNotAvail", "Nodes required for job are DOWN"})
-"""The nodes are reserved, drained or down; the second is what Slurm's long sentence begins with."""
 HELD = frozenset({"JobHeldUser"})
 _ADMIN = frozenset(
     {
@@ -84,7 +82,7 @@ def rule(reason: str) -> Rule:
     ('administrator', 'limit', 'machine')
     """
     name = word(reason)
-    if name in NODES_AWAY:
+    if name == "ReqNodeNotAvail":
         return Rule.ADMIN if _unavailable(reason) else Rule.RESERVATION
     if name in NEVER or "PerJob" in name:
         return Rule.NEVER

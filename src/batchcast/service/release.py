@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..formats.reasons import NODES_AWAY, Rule, limit_of, rule, word
+from ..formats.reasons import Rule, limit_of, rule, word
 from ..store.reader import Reader, Row
 
 
@@ -44,7 +44,7 @@ def _reservation(memory: Mapping[str, Any], row: Row, now: float) -> Release:
         return Release(begin, begin, f"the beginning of reservation {own['name']}", f"reservation {own['name']}")
     ends = [r["end"] for r in known if r["end"] > now and r["maintenance"]]
     ends = ends or [r["end"] for r in known if r["end"] > now]
-    if not ends and word(row["reason"]) in NODES_AWAY:  # 24.11 says "May be reserved" of drained nodes as well
+    if not ends and word(row["reason"]) == "ReqNodeNotAvail":  # 24.11 says "May be reserved" of drained nodes as well
         basis = "no answer until an administrator acts: nothing is reserved, so what it needs is down or drained"
         return Release(math.nan, math.nan, "an administrator's action", basis)
     if not ends:

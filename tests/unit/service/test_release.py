@@ -26,7 +26,7 @@ PRINTED = {  # on the lab, Slurm 22.05.8: see tests/slurm/test_why_it_waits.py
     "ReqNodeNotAvail, Reserved for maintenance": Rule.RESERVATION,
     "ReqNodeNotAvail, UnavailableNodes:": Rule.RESERVATION,
     "ReqNodeNotAvail, May be reserved for other job": Rule.RESERVATION,
-    "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions": Rule.RESERVATION,
+    "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions": Rule.MACHINE,
     "PartitionNodeLimit": Rule.NEVER,
     "PartitionDown": Rule.ADMIN,
     "PartitionInactive": Rule.ADMIN,
