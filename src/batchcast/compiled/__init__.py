@@ -13,7 +13,6 @@ from typing import Any, TypeVar, cast
 import numba
 from numba import types
 from numba.core import cgutils
-from numba.core.types import unliteral
 from numba.extending import intrinsic
 
 from .place import kernel_folder
@@ -21,6 +20,7 @@ from .progress import watch_compiler
 
 CONFIG: Any = numba.config
 UNTYPED: Any = cgutils  # numba has no annotations here
+TYPES: Any = types
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
 INNER: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True}
 KEY = (types.float64,) * 5  # (now, submit, procs, planned, wait)
@@ -72,7 +72,9 @@ def _once(compiled: Any) -> Any:
     template = compiled.get_call_template
 
     def for_types(args: Any, keywords: Any) -> Any:
-        return template(tuple(map(unliteral, args)), {name: unliteral(kind) for name, kind in keywords.items()})
+        return template(
+            tuple(map(TYPES.unliteral, args)), {name: TYPES.unliteral(kind) for name, kind in keywords.items()}
+        )
 
     def refuse(*_: Any, **__: Any) -> Any:
         raise TypeError(
