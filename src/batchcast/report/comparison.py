@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..evaluation.comparison import Comparison
@@ -76,6 +76,7 @@ def _forecasts(rows: list[Mapping[str, Any]], level: float) -> Table:
     blocks = dict.fromkeys(row["blocks"] for row in rows if row.get("blocks"))
     note = [f"Intervals of the changes: bootstrap over {', '.join(blocks)}."] if blocks else []
     note += [f"No interval where {reason}." for reason in reasons]
+    note += _decided(rows, [(f"{key}_change", title) for key, title, _ in FORECAST])
     return Table("Forecasts (change: B - A)", columns, shown_rows, " ".join(note))
 
 
@@ -100,7 +101,18 @@ def _schedules(rows: list[Mapping[str, Any]], level: float) -> Table:
     blocks = dict.fromkeys(row["blocks"] for row in rows if row["blocks"])
     note = [f"Interval of the change in mean wait: bootstrap over {', '.join(blocks)}."] if blocks else []
     note += [f"No interval where {reason}." for reason in reasons]
+    note += _decided(rows, [("wait_change", "mean wait")])
     return Table("Simulated schedules (change: B - A)", columns, shown_rows, " ".join(note))
+
+
+def _decided(rows: list[Mapping[str, Any]], measures: Sequence[tuple[str, str]]) -> list[str]:
+    """A sentence for each change that one group of submissions decides."""
+    return [
+        f"{' '.join(str(row[name]) for name in ('policy', 'predictor') if name in row)}, {title}: {sentence}."
+        for row in rows
+        for key, title in measures
+        if (sentence := row.get(f"{key}_decided_by"))
+    ]
 
 
 def _columns(measures: tuple[tuple[str, str, Kind], ...]) -> list[TableColumn]:

@@ -48,11 +48,16 @@ def difference_blocks(
         columns.insert(len(naming) + 1, TableColumn("_replicates", f"{title} in replicates", "text", _REPLICATES))
         rows = [{**row, "_replicates": _of_replicates(row, first, kind)} for row in rows]
     cells = [{**row, **{f"{key}_words": difference_words(row, key, how) for key, _, how in measures}} for row in rows]
-    heading = "What is real: differences with 90 % intervals over groups of one user's submissions of one week"
+    heading = f"What is real: differences with 90 % intervals over groups of {groups_in(rows)}"
     few = next((row[f"{first}_groups"] for row in rows if row.get(f"{first}_verdict") == "unknown"), None)
     note = f"No interval: {few} groups, 20 are needed." if few is not None else ""
     names = [column.key for column in naming]
     return [Table(heading, columns, cells, note), *deciding(rows, measures, names)]
+
+
+def groups_in(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What the groups of compared rows are, as `evaluation.differences.groups_of` says it."""
+    return next((str(row["groups_of"]) for row in rows if row.get("groups_of")), "one user's submissions of one week")
 
 
 _MEANING = (
