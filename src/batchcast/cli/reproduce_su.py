@@ -208,5 +208,6 @@ def _beside(row: Mapping[str, Any], mine: Mapping[str, Mapping[str, Any]]) -> st
     ours, theirs = mine["SU svr"]["mae_s"], mine[row["against"]]["mae_s"]
     return (
         f"{row['log']}, {row['jobs_of']} jobs: {row['against']}, plain history, has a mean error of {theirs:,.0f} s, "
-        f"SU svr {ours:,.0f} s ({1 - theirs / ours:.0%} less); {words.get(row['ours'], 'outside the noise of this log')}."
+        f"SU svr {ours:,.0f} s ({1 - theirs / ours:.0%} less); "
+        f"{words.get(row['ours'], 'outside the noise of this log')}."
     )
