@@ -34,8 +34,8 @@ def burst_groups(trace: Trace, procs: str = "req") -> np.ndarray:
 def groups_of(trace: Trace, scored: np.ndarray) -> str:
     """What the groups of the jobs scored are, in words: users and weeks, where the log names users.
 
-    >>> groups_of(Trace.from_arrays({"submit_time": [0.0], "run_time": [5.0]}), np.array([True]))
-    'one week\'s submissions of one class of sizes (the log names no users)'
+    >>> print(groups_of(Trace.from_arrays({"submit_time": [0.0], "run_time": [5.0]}), np.array([True])))
+    one week's submissions of one class of sizes (the log names no users)
     """
     named = trace.nominal("user_id").codes[scored] >= 0
     if named.all():

@@ -72,7 +72,7 @@ def _amount(value: float, points: bool) -> str:
     >>> _amount(0.125, False), _amount(-0.125, True)
     ('12.5 %', '-12.5 points')
     """
-    return f"{100 * value:.1f} {'points' if points else '%'}"
+    return f"{round(100 * value, 1) + 0.0:.1f} {'points' if points else '%'}"
 
 
 def _share(gain: Gain, base: float) -> Callable[[float], float]:
