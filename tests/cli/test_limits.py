@@ -48,7 +48,7 @@ def test_what_is_saved_and_killed_stands_with_its_interval_against_the_users_own
     document = json.loads(CliRunner().invoke(cli, [*arguments, "--json"]).stdout)
     rows = {row["limits"]: row for row in document["results"]}
     advice, own = rows["advice"], rows["own"]
-    for metric in ("mean_unused_core_h", "killed_per_thousand"):
+    for metric in ("mean_unused_core_h", "killed_beyond_own_per_thousand"):
         assert advice[f"{metric}_difference"] == pytest.approx(advice[metric] - own[metric])
     assert advice["mean_unused_core_h_groups"] >= 20
     assert advice["mean_unused_core_h_difference_high"] < 0

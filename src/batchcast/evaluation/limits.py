@@ -24,7 +24,7 @@ LATEST = 50_000
 LEAST_SCORED = 300
 """Fewer jobs with a limit say little about one kill in twenty."""
 RULES = ("advice", "rule_of_thumb", "own")
-MEAN_UNUSED, KILLED = "mean_unused_core_h", "killed_per_thousand"
+MEAN_UNUSED, KILLED = "mean_unused_core_h", "killed_beyond_own_per_thousand"
 COLUMNS = {"user": "user_id", "account": "account", "queue": "queue_id", "application": "app_id"}
 
 
@@ -120,8 +120,8 @@ def limit_rows(limits: Limits, by: str | None = None, most: int = 20) -> list[di
     A job is killed by a limit that it outran. One that its own limit cut is killed by every limit up to that one; what
     a longer limit would have made of it nobody knows, so it counts as `undecided` there and not as killed. Groups are
     the `most` with the most jobs. Rows of the whole have their difference to the users' own limits in mean unused
-    core-hours and kills, with its 90 % interval (keys of `evaluation.differences`); advice also that to the usual rule
-    (`..._rule_difference`, ...).
+    core-hours and in kills of jobs that ended by themselves, with its 90 % interval (keys of `evaluation.differences`);
+    advice also that to the usual rule (`..._rule_difference`, ...).
     """
     if by is None:
         return _with_differences(limits, [_row(limits, rule, limits.scored) for rule in RULES])
@@ -144,8 +144,8 @@ def _with_differences(limits: Limits, rows: list[dict[str, Any]], seed: int = 0)
     group = np.unique(burst_groups(trace)[scored], return_inverse=True)[1]
     values = {}
     for rule in RULES:
-        _, killed, unused = _per_job(limits, rule, scored)
-        values[rule] = {MEAN_UNUSED: unused / 3600.0, KILLED: 1000.0 * killed}
+        cut, killed, unused = _per_job(limits, rule, scored)
+        values[rule] = {MEAN_UNUSED: unused / 3600.0, KILLED: 1000.0 * (killed & ~cut)}
     keys = compared(trace, scored, group, values, "own", (MEAN_UNUSED, KILLED), seed)
     thumb = {name: values[name] for name in ("advice", "rule_of_thumb")}
     beside = compared(trace, scored, group, thumb, "rule_of_thumb", (MEAN_UNUSED, KILLED), seed)["advice"]

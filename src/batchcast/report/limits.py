@@ -14,7 +14,7 @@ from .difference import Measures, difference_blocks, difference_words
 NAMES = {"advice": "advice", "rule_of_thumb": "1.25 x longest of 10", "own": "users' own"}
 MEASURES: Measures = (
     (MEAN_UNUSED, "unused core-hours a job", "number"),
-    (KILLED, "killed of 1,000", "number"),
+    (KILLED, "killed of 1,000 that would have ended", "number"),
 )
 COLUMNS = (
     TableColumn("limits", "limits"),
