@@ -40,14 +40,22 @@ def as_arguments(text: str) -> str:
     return _FLAG.sub(argument, text)
 
 
+def worded(text: str) -> str:
+    """A message in the words of who reads it: the command line's flags there, Python's arguments elsewhere.
+
+    >>> worded("no zone: --timezone NAME says where the cluster stands")
+    'no zone: timezone=NAME says where the cluster stands'
+    """
+    return text if _says_flags else as_arguments(text)
+
+
 class BatchcastError(Exception):
     """Something failed and the reason is known; exit code 1."""
 
     exit_code = 1
 
     def __init__(self, message: str, *, hint: str = "") -> None:
-        if not _says_flags:
-            message, hint = as_arguments(message), as_arguments(hint)
+        message, hint = worded(message), worded(hint)
         super().__init__(message if not hint else f"{message}\n  try: {hint}")
         self.message = message
         self.hint = hint

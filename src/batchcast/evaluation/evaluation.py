@@ -167,17 +167,52 @@ def evaluate(
 ) -> Evaluation:
     """Run a trace on the recorded clock, then every policy with every predictor on the simulated one.
 
-    `requested` and `actual` always run beside `predictors`: they are the yardstick and the oracle (which is simulated
-    only). Methods of one's own come in a mapping of names: `predictors` to a function that makes a fresh predictor for
-    a trace, `policies` to a `Policy`, and either to None for the one known by that name. `mask` (n,) says which jobs
-    are scored; everything is learned from and scheduled. The machine is the one of `trace.info.max_procs`; where it (or
-    every request) is unknown nothing is simulated and `why_not` says so.
-    `plan_level` plans with that quantile of a forecast instead of its point; with `partitions="split"` each partition
-    is a machine of its own. `protocol` concerns the recorded clock and, with `loop="open"`, what the planning predictor
-    had learned. `against` names the method that forecasts are compared with (default: `recent_mean`); schedules are
-    compared with the first policy planned with the limits. `known_at_submit` names columns of the log beyond
-    batchcast's own that a predictor may use (`Trace.knowing`).
+    Parameters
+    ----------
+    trace
+        The log; its machine is the one of `trace.info.max_procs`.
+    predictors
+        Names with parameters, or a mapping of names to a function that makes a fresh predictor for a trace (None: the
+        one known by that name). `requested` and `actual` always run beside them: the yardstick and the oracle, which is
+        simulated only.
+    policies
+        Names with words, or a mapping of names to a `Policy` (None: the one known by that name).
+    mask
+        Which jobs are scored, (n,) booleans; everything is learned from and scheduled.
+    procs
+        A job's processors: `req` (requested, else allocated) or `alloc`.
+    protocol, loop
+        `honest` or `paper`: the recorded clock; `closed` or `open`: where a planning predictor learns.
+    wide
+        Jobs wider than the machine: `drop`, `widen` or `cut`.
+    default_request
+        Seconds that jobs without a request are planned with; by default the log's largest.
+    plan_level
+        Plan with this quantile of a forecast instead of its point.
+    partitions
+        `together`: one machine; `split`: each partition one of its own.
+    known_at_submit
+        Columns of the log beyond batchcast's own that a predictor may use (`Trace.knowing`).
+    against
+        The method that forecasts are compared with, by default `recent_mean`; schedules are compared with the first
+        policy planned with the limits.
+    seed
+        For methods that draw, and for intervals.
+    progress
+        Told what is at work.
 
+    Returns
+    -------
+    Evaluation
+        Tables as rows, words, `write_report`; where nothing can be simulated `why_not` says why.
+
+    Raises
+    ------
+    UsageError
+        Names the argument, the value and the accepted ones.
+
+    Examples
+    --------
     >>> from batchcast.trace.demo import demo_path
     >>> from batchcast.trace.read import read_trace
     >>> log = read_trace(demo_path())

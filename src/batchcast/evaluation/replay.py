@@ -28,12 +28,44 @@ def replay(
 ) -> dict[str, Forecasts]:
     """What each predictor says of every job at its submission, knowing only what had ended by then.
 
-    `predictors` are names with parameters (`last_2:need=2`), or objects with `predict` and `observe` by name. `ask`
-    (n,) booleans: where to ask (default: everywhere; it learns from all). `total` is the machine's size (default: the
-    log's), `seed` for methods that draw, `known_at_submit` names columns of the log beyond batchcast's own that a
-    predictor may use (`Trace.knowing`). One pass over the events, about 3 microseconds a job and the predictors' own;
-    a method with `predict_trace` is asked afresh, in batches.
+    Parameters
+    ----------
+    trace
+        The log.
+    predictors
+        Names with parameters (`last_2:need=2`), or objects with `predict` and `observe` by name.
+    protocol
+        `honest`, or `paper`: a job's end is told right after its submission.
+    procs
+        A job's processors: `req` (requested, else allocated) or `alloc`.
+    total
+        The machine's processors, by default the log's.
+    seed
+        For methods that draw.
+    known_at_submit
+        Columns of the log beyond batchcast's own that a predictor may use (`Trace.knowing`).
+    ask
+        Where to ask, (n,) booleans, by default everywhere; predictors learn from all.
+    tick
+        Called with the number of jobs done.
 
+    Returns
+    -------
+    dict of str to Forecasts
+        By the predictors' names: points, quantiles, bases in log order.
+
+    Raises
+    ------
+    UsageError
+        For an unknown method, parameter or column.
+
+    Notes
+    -----
+    One pass over the events, about 3 microseconds a job and the predictors' own; a method with `predict_trace` is asked
+    afresh, in batches.
+
+    Examples
+    --------
     >>> log = Trace.from_arrays({"submit_time": [0, 50], "wait_time": [0, 0], "run_time": [9, 9], "req_time": [60, 60],
     ...                          "user_id": ["ada", "ada"]})
     >>> {name: said.points.tolist() for name, said in replay(log, ["requested", "last_2"]).items()}

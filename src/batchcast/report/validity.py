@@ -132,7 +132,8 @@ def coverage(validity: Validity) -> str:
     parts = [f"{_part(count, validity.all_jobs)} {GAPS[name]}" for name, count in validity.uncovered.items() if count]
     text = f"The model counts processors only and does not cover {share} of the jobs ({'; '.join(parts)})."
     if validity.trusted and validity.uncovered_jobs > 0.05 * validity.all_jobs:
-        text += f" It hardly mattered: the same jobs wait (rank correlation {validity.rank_correlation:.2f})."
+        likeness = f"rank correlation {validity.rank_correlation:.2f}"
+        text += f" Leaving that out hardly mattered here: the same jobs wait ({likeness})."
     return text
 
 
