@@ -7,7 +7,7 @@ to try. Anything else that escapes is a defect of batchcast, not of its input.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 _says_flags = False
@@ -110,3 +110,14 @@ def input_error(
     shown = "" if value is None else f": {str(value)[:80]!r}"
     forms = f" (accepted: {accepted})" if accepted else ""
     return InputError(f"{place}: {what}{shown}{forms}", hint=hint)
+
+
+def check_word(option: str, word: object, accepted: Iterable[str]) -> None:
+    """UsageError unless the word of an option, or of the argument it stands for, is one of the accepted ones.
+
+    >>> check_word("loop", "shut", ["closed", "open"])
+    Traceback (most recent call last):
+    batchcast.errors.UsageError: loop: no 'shut' (accepted: closed, open)
+    """
+    if word not in (known := tuple(accepted)):
+        raise UsageError(f"--{option}: no {word!r} (accepted: {', '.join(known)})")

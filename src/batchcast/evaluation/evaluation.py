@@ -11,16 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
-from ..events.recorded import irregular
+from ..errors import InputError, check_word
+from ..events.recorded import PROTOCOLS, irregular
 from ..predict.registry import split_specs
 from ..simulation import Policy, Schedule, simulate, simulate_split
 from ..simulation.policies import policy_of, split_policies
+from ..simulation.simulate import LOOPS
 from ..table import Trace
 from ..table.frame import data_frame, html_table
 from ..trace.machine import partition_sizes
 from .accuracy import Maker, Scores, figures, predictor, score
 from .advice import Advice, advise
+from .arguments import check_log, jobs_mask
 from .differences import against_limits, schedule_differences
 from .limits import LATEST, Limits, latest_limits, limit_rows
 from .validity import Validity, Verdict, validity
@@ -41,7 +43,7 @@ class Outcome:
     measures: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Evaluation:
     """Everything an evaluation found. `outcomes` is empty and `validity` None when `why_not` says why."""
 
@@ -57,6 +59,10 @@ class Evaluation:
     settings: Mapping[str, Any] = field(default_factory=dict)
     differences: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
     limits: Limits | None = None
+
+    def __repr__(self) -> str:
+        schedules = ", ".join(dict.fromkeys(o.policy for o in self.outcomes)) or "nothing simulated"
+        return f"<Evaluation of {len(self.trace)} jobs: {', '.join(self.scores.points)}; {schedules}>"
 
     def accuracy_rows(self) -> list[dict[str, Any]]:
         """One flat row per predictor."""
@@ -225,29 +231,24 @@ def evaluate(
         "plan_level": plan_level, "partitions": partitions, "known_at_submit": list(known_at_submit),
         "against": against, "seed": seed,
     }  # fmt: skip
+    for word, value, accepted in (
+        ("protocol", protocol, PROTOCOLS), ("loop", loop, LOOPS), ("partitions", partitions, ("together", "split")),
+    ):  # fmt: skip
+        check_word(word, value, accepted)
+    check_log(trace)
     trace = trace.knowing(known_at_submit)
     predictors = split_specs(predictors) if isinstance(predictors, str) else predictors
     policies = split_policies(policies) if isinstance(policies, str) else policies
     makers = {name: make for name, make in predictors.items() if make} if isinstance(predictors, Mapping) else {}
-    inside = np.ones(len(trace), bool) if mask is None else np.asarray(mask, bool)
+    inside = jobs_mask("mask", mask, trace)
     chosen = [YARDSTICK, *(p for p in dict.fromkeys(predictors) if p not in (YARDSTICK, ORACLE))]
     own = policies if isinstance(policies, Mapping) else {}
     plans = {name: own.get(name) or policy_of(name) for name in policies}
     bar = progress or silent
     total = trace.info.max_procs
     with bar("recorded clock: predicting run times", len(trace)) as tick:
-        scores = score(
-            trace,
-            chosen,
-            protocol=protocol,
-            procs=procs,
-            total=total,
-            mask=inside,
-            seed=seed,
-            makers=makers,
-            against=against,
-            tick=tick,
-        )
+        scores = score(trace, chosen, protocol=protocol, procs=procs, total=total, mask=inside, seed=seed,
+                       makers=makers, against=against, tick=tick)  # fmt: skip
     advice = advise(trace, scores.points, scores.scored, procs=procs, seed=seed) if protocol == "honest" else None
     with bar("recorded clock: advising limits", min(len(trace), LATEST)) as tick:
         limits = latest_limits(trace, inside, procs=procs, tick=tick) if protocol == "honest" else None

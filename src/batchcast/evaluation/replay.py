@@ -10,13 +10,15 @@ import numpy as np
 from ..events.recorded import Forecasts
 from ..predict import batched
 from ..predict.gate import check_predictor
+from ..predict.registry import split_specs
 from ..table import Trace
 from .accuracy import predictor
+from .arguments import check_log, jobs_mask
 
 
 def replay(
     trace: Trace,
-    predictors: Sequence[str] | Mapping[str, Any],
+    predictors: str | Sequence[str] | Mapping[str, Any],
     *,
     protocol: str = "honest",
     procs: str = "req",
@@ -57,7 +59,7 @@ def replay(
     Raises
     ------
     UsageError
-        For an unknown method, parameter or column.
+        For an unknown method, parameter, column or protocol.
 
     Notes
     -----
@@ -71,8 +73,11 @@ def replay(
     >>> {name: said.points.tolist() for name, said in replay(log, ["requested", "last_2"]).items()}
     {'requested': [60.0, 60.0], 'last_2': [60.0, 9.0]}
     """
+    check_log(trace)
+    ask = None if ask is None else jobs_mask("ask", ask, trace)
     trace = trace.knowing(known_at_submit)
     size = trace.info.max_procs if total is None else total
+    predictors = split_specs(predictors) if isinstance(predictors, str) else predictors
     if isinstance(predictors, Mapping):
         objects = dict(predictors)
         for name, method in objects.items():

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from ..units import format_duration
 
 Kind = Literal["text", "difference", "count", "seconds", "share", "number", "ratio"]
+Tone = Literal["good", "note", "warning"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,7 @@ class Callout:
     """A sentence that must not be missed: `tone` is good, note or warning."""
 
     text: str
-    tone: Literal["good", "note", "warning"] = "note"
+    tone: Tone = "note"
     label: str = ""
 
 

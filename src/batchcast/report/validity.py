@@ -7,7 +7,7 @@ import math
 from ..evaluation.evaluation import Evaluation
 from ..evaluation.validity import Doubt, Validity, Verdict
 from .axes import span
-from .blocks import Callout, shown
+from .blocks import Callout, Tone, shown
 
 LABEL = "Validity."
 RULES = {"easy": "under EASY", "slurm": "under Slurm's two loops on the described machine"}
@@ -15,7 +15,7 @@ NOTHING = (
     "No schedule was simulated: this report cannot say how much sooner jobs would start, and any such gain is not to "
     "be trusted."
 )
-VERDICTS = {
+VERDICTS: dict[Verdict, tuple[Tone, str]] = {
     Verdict.CLOSE: ("good", "The simulation is close enough to compare policies by."),
     Verdict.ROUGH: (
         "note",
@@ -57,7 +57,7 @@ def judgement(validity: Validity, asked: float = float("nan")) -> Callout:
         coverage(validity),
         closing,
     ]
-    return Callout(" ".join(filter(None, sentences)), tone, LABEL)  # type: ignore[arg-type]
+    return Callout(" ".join(filter(None, sentences)), tone, LABEL)
 
 
 def _waits(validity: Validity) -> str:

@@ -80,4 +80,5 @@ def _aged_key(s: Record, entry: Record, order: int, address: int, planned: float
     """An order's key of a job. Ageing adds weight * submit: always the same order as key - weight * wait."""
     wait = s.now - entry.submit
     key: float = order_key(order, address, s.origin, s.now, entry.submit, float(entry.procs), planned, wait)
-    return key + ageing * (entry.submit - s.origin)
+    key += ageing * (entry.submit - s.origin)
+    return key

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import UsageError
+from ..errors import UsageError, check_word
 from ..schedule import corrections, state
 from .order import ON, parse_order
 
@@ -74,8 +74,7 @@ class Policy:
             ("event-order", self.event_order, EVENT_ORDERS),
             ("running-ends", self.running_ends, ON),
         ):
-            if value not in accepted:
-                raise UsageError(f"--{option}: no {value!r} (accepted: {', '.join(accepted)})")
+            check_word(option, value, accepted)
         if not self.head_after >= 0:
             raise UsageError(f"--head-after: not {self.head_after!r} (accepted: a time of 0 or more)")
         parse_order(self.order), parse_order(self.backfill_order, "backfill-order")

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UsageError
-from ..events.recorded import replay
+from ..errors import UsageError, check_word
+from ..events.recorded import PROTOCOLS, replay
 from ..predict.gate import check_predictor, lacking
 from ..predict.registry import make, parse_spec
 from ..predict.runtime.kernel import Kernel
@@ -97,8 +97,8 @@ def simulate(
     >>> simulate(log, Policy(), total=4).start_time.tolist()
     [0.0, 9.0, 1.0]
     """
-    if loop not in LOOPS:
-        raise UsageError(f"--loop: no {loop!r} (accepted: {', '.join(LOOPS)})")
+    check_word("loop", loop, LOOPS)
+    check_word("protocol", protocol, PROTOCOLS)
     if plan_level is not None and not 0 < plan_level < 1:
         raise UsageError(f"--plan-level: {plan_level!r} (accepted: a quantile above 0 and below 1)")
     policy = policy_of(policy) if isinstance(policy, str) else policy or Policy()
