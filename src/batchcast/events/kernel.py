@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import inlined, kernel
+from ..compiled import inlined, inner, kernel
 from ..compiled.arrays import Record, array_in
 from .event import CAPACITY, CHANGE, END, OVERDUE, PLAN, REQUEUE, START, SUBMIT, WITHDRAW
 from .record import EVENT, GONE, JOB, LEFT, NO_LIMIT, OUTAGE_S, QUEUED, RUNNING, SPOILED, STARTED, UNTOLD, USER
@@ -25,7 +25,7 @@ def tell_all(state: np.ndarray, requests: np.ndarray, events: np.ndarray, first:
         tell(state[0], requests, events[k])
 
 
-@kernel
+@inner
 def tell(s: Record, requests: np.ndarray, event: Record) -> None:
     """One event. A wait that ended is a lesson unless it was spoiled, is negative or the job exceeds the machine."""
     jobs = jobs_of(s)
@@ -94,7 +94,7 @@ def note_gap(s: Record, gap: float) -> None:
             jobs[queue[k]].lesson = SPOILED
 
 
-@kernel
+@inner
 def room_for_one(s: Record) -> bool:
     """Whether some queued job would have fitted the free processors, or nothing runs at all."""
     if s.running_end == s.running_first:
@@ -142,7 +142,7 @@ def enter_queue(s: Record, i: int) -> None:
     count_queued(s, job, 1)
 
 
-@kernel
+@inner
 def leave_queue(s: Record, i: int) -> None:
     """Job i is no longer queued."""
     job = jobs_of(s)[i]
@@ -168,7 +168,7 @@ def start_job(s: Record, i: int, now: float) -> None:
     s.running_ends += work_of(job) + job.procs * now
 
 
-@kernel
+@inner
 def end_job(s: Record, i: int) -> None:
     """Job i leaves the machine."""
     job = jobs_of(s)[i]
@@ -193,7 +193,7 @@ def append(order: np.ndarray, first: int, end: int, i: int) -> tuple[int, int]:
     return first, end + 1
 
 
-@kernel
+@inner
 def take_out(s: Record, order: np.ndarray, first: int, end: int, turn: int) -> tuple[int, int]:
     """Close the gap of the job of a turn from the nearer end of an order; returns first and end. O(log + distance)."""
     jobs = jobs_of(s)

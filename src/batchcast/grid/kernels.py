@@ -11,7 +11,7 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from ..compiled import allocating, kernel
+from ..compiled import allocating, inner
 
 MCT, MET, OLB, FAST_FIT, BEST_FIT = range(5)
 LARGEST_FIRST, SUFFERAGE, LONE_LAST, LEAST_SLACK = range(4)
@@ -99,7 +99,7 @@ def pairs(
     return placed[:done], resource
 
 
-@kernel
+@inner
 def _best_two(row: np.ndarray, free: np.ndarray, deadline: float) -> tuple[int, float, int, float]:
     """First resource, its completion, the second one and its completion; a completion past the deadline is infinite."""
     first, second = -1, -1

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ..compiled import allocating, kernel
+from ..compiled import allocating, inner
 
 Index = int | np.integer[Any]  # a place in an array, as a loop or as an array of places gives it
 
 
-@kernel
+@inner
 def _chain(
     row: np.ndarray,
     length: int,
@@ -46,7 +46,7 @@ def _chain(
     return cost
 
 
-@kernel
+@inner
 def _best_place(
     queue: np.ndarray,
     length: np.ndarray,
@@ -71,7 +71,7 @@ def _best_place(
     return best, column, at, tries
 
 
-@kernel
+@inner
 def _put(queue: np.ndarray, length: np.ndarray, where: np.ndarray, r: Index, at: Index, job: Index) -> None:
     for k in range(length[r], at, -1):
         queue[r, k] = queue[r, k - 1]
@@ -80,7 +80,7 @@ def _put(queue: np.ndarray, length: np.ndarray, where: np.ndarray, r: Index, at:
     where[job] = r
 
 
-@kernel
+@inner
 def _take(queue: np.ndarray, length: np.ndarray, where: np.ndarray, job: Index) -> int:
     r = where[job]
     k = 0
@@ -149,7 +149,7 @@ def improve_queues(
     return queue, length, where
 
 
-@kernel
+@inner
 def _swap(
     queue: np.ndarray,
     length: np.ndarray,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import inlined, kernel
+from ..compiled import inlined, inner, kernel
 from ..compiled.arrays import Record
 from .conservative import give_back, schedule_conservatively
 from .corrections import corrected
@@ -118,7 +118,7 @@ def go_on(record: np.ndarray, settings: np.ndarray) -> int:
             s.phase = ENDS if further_round(s) else NEXT
 
 
-@kernel
+@inner
 def one_pass(s: Record, rules: Record) -> None:
     """One scheduling pass of whichever kind the policy is (pyss makes it in four places)."""
     if rules.backfill == CONSERVATIVE:
@@ -144,7 +144,7 @@ def next_instant(s: Record) -> float:
     return time
 
 
-@kernel
+@inner
 def tell_overdue(s: Record, rules: Record) -> bool:
     """Correct the plans that ran out at this instant; true when a predictor must be asked about register `job`."""
     jobs = jobs_of(s)
@@ -181,7 +181,7 @@ def tell_overdue(s: Record, rules: Record) -> bool:
     return False
 
 
-@kernel
+@inner
 def replan(s: Record, rules: Record, entry: Record, job: int, old_end: float) -> None:
     """Move a running job to its new planned end (always later than now: a plan in the past would stand still)."""
     drop_plan(s, job, old_end)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import kernel
+from ..compiled import inner
 from ..compiled.arrays import Record
 from .profile import (
     clear_profile,
@@ -23,7 +23,7 @@ from .start import start_job
 from .state import GONE, jobs_of, plan_of, profile_of, slots_of
 
 
-@kernel
+@inner
 def schedule_conservatively(s: Record, rules: Record) -> None:
     """One pass at `now`: move reservations up where something was freed, place the arrivals, start whose time it is."""
     jobs = jobs_of(s)
@@ -47,7 +47,7 @@ def schedule_conservatively(s: Record, rules: Record) -> None:
     s.arrived = 0
 
 
-@kernel
+@inner
 def reserve_for(s: Record, entry: Record) -> None:
     """Give a job its first or its new reservation, noted as its start."""
     entry.start = earliest_fit(s, entry.procs, entry.planned)
@@ -55,7 +55,7 @@ def reserve_for(s: Record, entry: Record) -> None:
     s.next_start = min(s.next_start, entry.start)
 
 
-@kernel
+@inner
 def move_up(s: Record, end: int) -> None:
     """Place waiting jobs again in arrival order.
 
@@ -84,7 +84,7 @@ def move_up(s: Record, end: int) -> None:
     s.freed_until = left_behind
 
 
-@kernel
+@inner
 def place_anew(s: Record) -> None:
     """Forget all reservations; running jobs hold what they planned, waiting ones are placed in arrival order."""
     jobs = jobs_of(s)
@@ -100,7 +100,7 @@ def place_anew(s: Record) -> None:
             reserve_for(s, jobs[slots[place].job])
 
 
-@kernel
+@inner
 def profile_hold_running(s: Record, entry: Record) -> None:
     """Until its planned end a running job's processors are not free: the profile rises there."""
     profile = profile_of(s)
@@ -112,7 +112,7 @@ def profile_hold_running(s: Record, entry: Record) -> None:
         s.steps += 1
 
 
-@kernel
+@inner
 def give_back(s: Record, entry: Record) -> None:
     """A job ended: what it still held is free from now on, and waiting jobs may be placed again."""
     s.ended = 1
@@ -123,7 +123,7 @@ def give_back(s: Record, entry: Record) -> None:
         s.freed_until = max(s.freed_until, end)
 
 
-@kernel
+@inner
 def start_due(s: Record, rules: Record) -> None:
     """Start the jobs whose reservation has come, in arrival order; O(waiting)."""
     jobs = jobs_of(s)

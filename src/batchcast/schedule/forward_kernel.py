@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import inlined, kernel
+from ..compiled import inlined, inner, kernel
 from .forward_state import (
     BLOCK,
     EASY,
@@ -142,7 +142,7 @@ def empty_slot(f: Forward, place: int) -> None:
     f.wide_procs[w], f.wide_planned[w] = least_procs, least_planned
 
 
-@kernel
+@inner
 def one_pass(f: Forward) -> None:
     """Start heads while they fit, reserve for the first that does not, backfill; note what is left open."""
     count, now = f.tally, f.time[NOW]
@@ -246,7 +246,7 @@ def leave_open(f: Forward, shortest: float) -> None:
     count[OPENINGS] += 1
 
 
-@kernel
+@inner
 def next_instant(f: Forward) -> bool:
     """Go on to the next planned end and make its pass; False when nothing runs any more."""
     count = f.tally

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..compiled.by_address import by_address
 from .state import HEAP
 
 FCFS, EASY, EASY_SJBF, GREEDY = range(4)
@@ -17,6 +18,7 @@ OPENING = np.dtype(
 )
 
 
+@by_address
 class Forward(NamedTuple):
     """The simulation's arrays: `tally` by SIZE..RESERVED, `time` by NOW and SHADOW; the queue by arrival.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import inlined, kernel
+from ..compiled import inlined, inner
 from ..compiled.arrays import Record
 from .heap import pop, push
 from .state import CLASSES, GONE, HEAD_KEY, KEYS, ROW, choices_of, nodes_of, slots_of
@@ -21,7 +21,7 @@ LAST = 1.7e308  # stands for an infinite key: infinity says that a node holds no
 LEVEL = 1 << 40  # a node by one number: level * LEVEL + its place in the level
 
 
-@kernel
+@inner
 def watch_length(s: Record, rules: Record) -> None:
     """Build the index where the queue has become long, drop it where it is short again. O(queue), amortised O(1)."""
     span = s.tail - s.head
@@ -31,7 +31,7 @@ def watch_length(s: Record, rules: Record) -> None:
         build(s, rules)
 
 
-@kernel
+@inner
 def build(s: Record, rules: Record) -> None:
     """Enter every slot anew."""
     s.indexed = 1
@@ -59,7 +59,7 @@ def classes_within(s: Record, procs: int) -> int:
     return count
 
 
-@kernel
+@inner
 def enter(s: Record, rules: Record, place: int) -> None:
     """Lower the minima above a slot; a node is emptied when its first slot is entered. O(levels), mostly less."""
     slots = slots_of(s)
@@ -92,7 +92,7 @@ def enter(s: Record, rules: Record, place: int) -> None:
         node //= 16
 
 
-@kernel
+@inner
 def leave(s: Record, rules: Record, place: int, procs: np.int64) -> None:
     """Raise the minima above a slot that was emptied, of width `procs` before. O(16 levels), mostly less."""
     slots = slots_of(s)
@@ -158,14 +158,14 @@ def least_key(s: Record, rules: Record, row: int, node: int) -> float:
     return least
 
 
-@kernel
+@inner
 def count_classes(s: Record) -> None:
     """Note how many classes reach into the free and the extra processors."""
     s.classes_free = classes_within(s, s.free)
     s.classes_extra = min(classes_within(s, s.extra_procs), s.classes_free)
 
 
-@kernel
+@inner
 def next_by_arrival(s: Record, rules: Record, head: int, start: int) -> int:
     """The first slot from `start` on, other than the head, that may be backfilled now; -1 when there is none."""
     slots = slots_of(s)
@@ -207,7 +207,7 @@ def push_root(s: Record) -> int:
     return push(choices, 0, 0.0, 0, level * LEVEL)
 
 
-@kernel
+@inner
 def next_by_key(s: Record, rules: Record, count: int, head: int) -> tuple[int, int]:
     """Go on with a search by key: (size of the heap, the next slot by key and arrival that may be backfilled, or -1).
 
@@ -243,7 +243,7 @@ def next_by_key(s: Record, rules: Record, count: int, head: int) -> tuple[int, i
     return count, -1
 
 
-@kernel
+@inner
 def head_by_key(s: Record) -> int:
     """The slot with the smallest head key, the earliest of equal ones; the queue must not be empty. O(16 levels)."""
     slots = slots_of(s)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import inlined, kernel
+from ..compiled import inlined, inner
 from ..compiled.arrays import Record, array_in
 from ..records import array_fields
 from .state import RECENT, Memory, memory_as
@@ -37,13 +37,13 @@ def recent_memory(rings: int, length: int, **settings: float) -> Memory:
     )
 
 
-@kernel
+@inner
 def plan_natively(s: Record, rules: Record, entry: Record) -> float:
     """The planned run time of a job submitted now, by the planner built in."""
     return recent_plan(recent_memory_of(s)[0], entry)
 
 
-@kernel
+@inner
 def learn_natively(s: Record, rules: Record, entry: Record) -> None:
     """A job finished: the planner built in learns."""
     if rules.planner == RECENT:

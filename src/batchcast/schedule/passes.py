@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import kernel
+from ..compiled import inner
 from ..compiled.arrays import Record
 from .heap import pop
 from .index import next_by_arrival, next_by_key, push_root, watch_length
@@ -16,7 +16,7 @@ from .state import EASY, choices_of, jobs_of, slots_of
 FEW = 6  # looks at the queue for one candidate each, before all are collected at one look
 
 
-@kernel
+@inner
 def schedule(s: Record, rules: Record) -> None:
     """One pass at `now`. Nothing is looked at twice: where only one job came since a pass that left the queue blocked,
     that job alone can start, for time only shrinks what fits."""
@@ -55,7 +55,7 @@ def schedule(s: Record, rules: Record) -> None:
             backfill_few(s, rules, head, by_request)
 
 
-@kernel
+@inner
 def backfill_few(s: Record, rules: Record, head: int, by_request: bool) -> None:
     """Start what may pass the head: the first few by one look at the blocks each, then all others at one look."""
     keyed = rules.candidate_order != 0
@@ -69,7 +69,7 @@ def backfill_few(s: Record, rules: Record, head: int, by_request: bool) -> None:
         backfill_many(s, rules, head, by_request)
 
 
-@kernel
+@inner
 def backfill_indexed(s: Record, rules: Record, head: int) -> None:
     """The same for a long queue, by its index: in order of arrival, or by key from one search that goes on."""
     place = s.head
@@ -84,7 +84,7 @@ def backfill_indexed(s: Record, rules: Record, head: int) -> None:
         pass_head(s, rules, place, False)
 
 
-@kernel
+@inner
 def backfill_many(s: Record, rules: Record, head: int, by_request: bool) -> None:
     """Start what may pass the head, the smallest key first, from one more look at the queue.
 
@@ -100,7 +100,7 @@ def backfill_many(s: Record, rules: Record, head: int, by_request: bool) -> None
             pass_head(s, rules, place, by_request)
 
 
-@kernel
+@inner
 def try_newest(s: Record, rules: Record) -> None:
     """Backfill the job that has just come, if the head's reservation allows."""
     slots = slots_of(s)
@@ -109,7 +109,7 @@ def try_newest(s: Record, rules: Record) -> None:
     pass_head(s, rules, s.newest, False)
 
 
-@kernel
+@inner
 def pass_head(s: Record, rules: Record, place: int, by_request: bool) -> None:
     """Start a candidate that fits now if it ends by the shadow time, or else uses up extra processors only."""
     slots = slots_of(s)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import kernel
+from ..compiled import inner, kernel
 from ..compiled.arrays import Record
 from .state import profile_of
 
 
-@kernel
+@inner
 def clear_profile(s: Record) -> None:
     """All processors that no running job holds are free from now on; the holds of running jobs follow."""
     profile = profile_of(s)
@@ -38,7 +38,7 @@ def forget_past(s: Record) -> None:
     s.first_step = first
 
 
-@kernel
+@inner
 def step_at(s: Record, time: float) -> int:
     """The index of a step that begins at `time`, made where there is none; O(log steps) and a shift."""
     profile = profile_of(s)
@@ -62,7 +62,7 @@ def step_at(s: Record, time: float) -> int:
     return low
 
 
-@kernel
+@inner
 def drop_step(s: Record, place: int) -> None:
     """Take out a step that is equal to the one before."""
     profile = profile_of(s)

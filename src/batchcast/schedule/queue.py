@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import inlined, kernel
+from ..compiled import inlined, inner
 from ..compiled.arrays import Record
 from .heap import push
 from .index import build, enter, head_by_key, leave
@@ -52,7 +52,7 @@ def put(s: Record, rules: Record, place: int, job: int) -> None:
         slot.candidate_key = candidate_key(s, rules, entry)
 
 
-@kernel
+@inner
 def compact(s: Record, rules: Record) -> None:
     """Move the live slots to the front, arrival order kept."""
     slots = slots_of(s)
@@ -110,7 +110,7 @@ def remeasure(s: Record, rules: Record, number: int) -> None:
     block.head_key = least_key
 
 
-@kernel
+@inner
 def rekey(s: Record, rules: Record) -> None:
     """Compute all keys of the head order anew, where they change with time; O(waiting), once a pass."""
     jobs = jobs_of(s)
@@ -209,7 +209,7 @@ def length(s: Record, slot: Record, by_request: bool) -> float:
     return seconds
 
 
-@kernel
+@inner
 def collect(s: Record, head: int, by_request: bool) -> int:
     """All jobs that may be backfilled now, as a heap by key and arrival; returns how many. One look at the queue."""
     slots = slots_of(s)

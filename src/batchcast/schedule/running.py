@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..compiled import inlined, kernel
+from ..compiled import inlined, inner
 from ..compiled.arrays import Record
 from .heap import pop, push
 from .state import choices_of, jobs_of, plan_of
@@ -62,7 +62,7 @@ def reserve(s: Record, procs: int) -> None:
     s.reserved = 1
 
 
-@kernel
+@inner
 def reserve_by_request(s: Record, procs: int) -> None:
     """As `reserve`, but a running job counts until it must end: start + request. O(running)."""
     jobs = jobs_of(s)

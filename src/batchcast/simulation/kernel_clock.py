@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..compiled import kernel
+from ..compiled import inner, kernel
 from ..compiled.arrays import Record
 from ..job import JobRequest
 from ..predict.likeness.coder import Coder
@@ -111,7 +111,7 @@ def follow_schedule(
             return TICK
 
 
-@kernel
+@inner
 def plan(
     m: Memory,
     o: Options,

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ...compiled import inlined, kernel
+from ...compiled import inlined, inner
 from ...compiled.arrays import Record
 from ...events.kernel import jobs_of, queue_of, running_of
 from ...schedule.forward_kernel import begin, first_opening
@@ -65,7 +65,7 @@ def whole(procs: float) -> int:
     return math.ceil(min(max(procs, 1.0), LARGEST))
 
 
-@kernel
+@inner
 def draw_future(f: Forward, s: Record, runs: np.ndarray, itself: int, now: float, plan: int, size: float) -> None:
     """Set up simulation `plan` (PLANS) of the state at `now` without the entry `itself` (-1: with all)."""
     jobs, queue, running = jobs_of(s), queue_of(s), running_of(s)
@@ -95,7 +95,7 @@ def draw_future(f: Forward, s: Record, runs: np.ndarray, itself: int, now: float
     begin(f, now)
 
 
-@kernel
+@inner
 def wait_in(f: Forward, job: Record, run: np.ndarray, entry: int, now: float, plan: int) -> float:
     """The wait of a job that comes last in a simulation; NaN where it never fits."""
     draw = _PLANS[plan, 1]
@@ -105,7 +105,7 @@ def wait_in(f: Forward, job: Record, run: np.ndarray, entry: int, now: float, pl
     return f.openings[opening].time - now if opening >= 0 else math.nan
 
 
-@kernel
+@inner
 def see_draws(waits: np.ndarray, out: np.ndarray) -> None:
     """Write NAMES of the simulated waits (plans,) into `out`."""
     out[:] = math.nan

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...compiled import kernel
+from ...compiled import inner, kernel
 from ...compiled.arrays import Record
+from ...compiled.by_address import by_address
 from ...events.event import END, START, SUBMIT
 from ...events.kernel import jobs_of, tell
 from ...events.record import LEFT
@@ -42,6 +43,7 @@ MOST_SIMULATED = 5000
 """Above so many queued and running jobs nothing is simulated: a draw costs some 2 microseconds a job."""
 
 
+@by_address
 class Room(NamedTuple):
     """Arrays for a description: itself, keys of classes, sums over the queue, heaps of ends, simulated waits."""
 
@@ -60,7 +62,7 @@ def blank_room(running: int, queued: int) -> Room:
     return Room(np.zeros(len(NAMES)), keys, sums, heaps, waits, blank_draw(running + 1, queued + 1))
 
 
-@kernel
+@inner
 def describe(
     s: Record, m: Lessons, job: Record, itself: int, now: float, runs: np.ndarray, run: np.ndarray, room: Room
 ) -> None:
@@ -98,7 +100,7 @@ def describe_now(
         out[f] = room.out[f]
 
 
-@kernel
+@inner
 def happened(s: Record, m: Lessons, rank: int, left_teach: bool, keys: np.ndarray) -> None:
     """Learn from the event that the state took in last."""
     time_passes(m, s.now, s.running_procs)

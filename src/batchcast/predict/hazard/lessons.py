@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...compiled import inlined, kernel
+from ...compiled import inlined, inner, kernel
 from ...compiled.arrays import Record
 from ...events.record import NO_LIMIT
 
@@ -85,7 +85,7 @@ def place_of(classes: np.ndarray, key: int) -> int:
     return int(place)
 
 
-@inlined
+@kernel
 def level_of(value: float, most: int) -> int:
     """The size class: 1 for up to 1, one more for every doubling; 0 unknown."""
     if not value > 0.0:
@@ -93,7 +93,7 @@ def level_of(value: float, most: int) -> int:
     return 1 + min(math.ceil(math.log2(max(value, 1.0)) - 1e-9), most - 1)
 
 
-@kernel
+@inner
 def write_keys(job: Record, keys: np.ndarray) -> None:
     """The keys (kinds,) of a job's classes, positive; 0 where it is in none of the kind, -1 in a name never seen."""
     size = level_of(job.procs, 31)
@@ -117,7 +117,7 @@ def key_of(kind: int, name: int, more: int) -> int:
     return int((np.int64(kind + 1) << 56) | (np.int64(name) << 28) | np.int64(more))
 
 
-@kernel
+@inner
 def wait_ended(m: Lessons, keys: np.ndarray, wait: float, now: float) -> None:
     """A job of these classes left the queue after `wait` seconds: every class takes it in."""
     value = math.log1p(wait)
@@ -149,7 +149,7 @@ def entered(m: Lessons, key: int) -> Record:
     return m.classes[place]
 
 
-@kernel
+@inner
 def was_submitted(m: Lessons, keys: np.ndarray, now: float) -> None:
     """A job of these classes entered the queue."""
     for kind in range(len(keys)):
@@ -157,7 +157,7 @@ def was_submitted(m: Lessons, keys: np.ndarray, now: float) -> None:
             entered(m, keys[kind]).submitted = now
 
 
-@kernel
+@inner
 def was_started(m: Lessons, job: Record, now: float) -> None:
     """The latest start takes the oldest one's place."""
     start = m.starts[int(m.numbers[STARTS]) % len(m.starts)]
@@ -166,7 +166,7 @@ def was_started(m: Lessons, job: Record, now: float) -> None:
     m.numbers[STARTS] += 1.0
 
 
-@kernel
+@inner
 def time_passes(m: Lessons, now: float, busy: float) -> None:
     """Rates decay until `now`; from now on `busy` processors are busy."""
     before = m.numbers[BUSY]

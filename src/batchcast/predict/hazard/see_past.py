@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ...compiled import inlined, kernel
+from ...compiled import inlined, inner
 from ...compiled.arrays import Record
 from .lessons import ALL, BUSY, KINDS, NUMBERS, RATES, SPANS_S, STARTS, TIME, USER, Lessons, place_of
 from .see_queue import bounded, scale
@@ -24,7 +24,7 @@ AT_STARTS = len(KINDS) * len(OF_CLASS) + 2
 AT_RATES = AT_STARTS + len(LOOKS) * len(OF_LOOK)
 
 
-@kernel
+@inner
 def see_past(m: Lessons, job: Record, keys: np.ndarray, now: float, size: float, out: np.ndarray) -> None:
     """Write NAMES of the past into `out`; `keys` are those of the job's classes."""
     out[:] = math.nan
@@ -55,7 +55,7 @@ def see_past(m: Lessons, job: Record, keys: np.ndarray, now: float, size: float,
         rates[place] = busy / size if size > 0.0 else math.nan
 
 
-@kernel
+@inner
 def see_starts(m: Lessons, job: Record, now: float, out: np.ndarray) -> None:
     """The last starts of jobs that compare with this one, newest first: when, after which wait, how many."""
     total = int(m.numbers[STARTS])

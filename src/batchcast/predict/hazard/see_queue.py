@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ...compiled import inlined, kernel
+from ...compiled import inlined, inner
 from ...compiled.arrays import Record
 from ...events.kernel import free_procs, jobs_of, queue_of
 from ...events.record import NO_LIMIT
@@ -36,7 +36,7 @@ def bounded(limit: float) -> float:
     return limit if limit < NO_LIMIT else 3600.0
 
 
-@kernel
+@inner
 def see_queue(
     s: Record, job: Record, itself: int, now: float, runs: np.ndarray, sums: np.ndarray, out: np.ndarray
 ) -> None:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ...compiled import inlined, kernel
+from ...compiled import inlined, inner
 from ...compiled.arrays import Record
 from ...events.kernel import free_procs, jobs_of, running_of
 from ...events.record import NO_LIMIT
@@ -28,7 +28,7 @@ NAMES = (
 OWN_JOB = 13
 
 
-@kernel
+@inner
 def see_job(s: Record, job: Record, now: float, run: np.ndarray, peak: float, out: np.ndarray) -> None:
     """Write the first NAMES, of the job itself; `run` is its own row of run-time quantiles."""
     size = s.size if s.size == s.size else peak
@@ -46,7 +46,7 @@ def see_job(s: Record, job: Record, now: float, run: np.ndarray, peak: float, ou
     out[12] = out[10] - out[1]
 
 
-@kernel
+@inner
 def see_running(
     s: Record, job: Record, now: float, runs: np.ndarray, peak: float, heaps: np.ndarray, out: np.ndarray
 ) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ...compiled import kernel
+from ...compiled import inner
 from .memory import CLASSES, REACH, STAMP, TOTAL, Memory
 
 
-@kernel
+@inner
 def choose(m: Memory, slot: int) -> None:
     """List an unfinished job's candidates: the last REACH finished of each of its classes when it was submitted.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ...compiled import inlined, kernel
+from ...compiled import inlined, inner
 from .chosen import choose
 from .elementary import exponential, logarithm_from_one
 from .memory import (
@@ -35,7 +35,7 @@ def apart(a: float, b: float) -> tuple[float, float]:
     return (ratio if known else 0.0), (0.0 if (a == b) | unknown else 1.0)
 
 
-@kernel
+@inner
 def gather(m: Memory, o: Options, slot: int) -> int:
     """Write the candidates of an unfinished job: differences, seconds, log seconds; how many."""
     if m.unfinished[slot].count == NOT_LISTED:
@@ -119,7 +119,7 @@ def add_scaled(m: Memory, n: int, log_limit: float) -> int:
     return more
 
 
-@kernel
+@inner
 def weigh(m: Memory, user: int, n: int) -> float:
     """Weights of the n candidates, summing to one; the logarithm of what they were divided by."""
     terms = OWN + m.numbers[KNOWN_FIELDS]
@@ -145,7 +145,7 @@ def weigh(m: Memory, user: int, n: int) -> float:
     return best + math.log(total)
 
 
-@kernel
+@inner
 def likeness(m: Memory, slot: int, other: int) -> float:
     """theta . d between an unfinished job and a running one: both are the user's own, newest, of no age."""
     user = m.unfinished[slot].user

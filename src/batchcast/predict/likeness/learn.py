@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ...compiled import inlined, kernel
+from ...compiled import inlined, inner
 from .compare import gather, weigh
 from .memory import KNOWN_FIELDS, OWN, Memory, Options
 from .ordered import sort
@@ -30,7 +30,7 @@ def scored(m: Memory, o: Options, n: int, limit: float, run: float) -> float:
     return min(run / scale, FARTHEST)
 
 
-@kernel
+@inner
 def learn(m: Memory, o: Options, slot: int, run: float) -> float:
     """Move theta, and the user's offset, one step against the gradient; the CRPS (NaN without two candidates).
 

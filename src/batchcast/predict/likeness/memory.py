@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...compiled.by_address import by_address
+
 # the classes of a job; each chains its finished jobs, newest first
 USER, USER_LIMIT, USER_PROCS, USER_LIMIT_PROCS, LIMIT = range(5)
 CLASSES = 5
@@ -40,6 +42,7 @@ UNFINISHED = np.dtype(
 )  # fmt: skip
 
 
+@by_address
 class Memory(NamedTuple):
     """The arrays of one `kernel`; slot 0 of the unfinished jobs is for whoever only asks.
 
@@ -74,6 +77,7 @@ class Memory(NamedTuple):
     bins: np.ndarray  # (BINS,)
 
 
+@by_address
 class Options(NamedTuple):
     """What can be varied: steps of learning, the evidence of running jobs, the space of the score."""
 

@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 
-from ...compiled import inlined, kernel
+from ...compiled import inlined, inner
 from .compare import likeness
 from .memory import BINS, Memory, Options
 
 
-@kernel
+@inner
 def sort(m: Memory, slot: int, n: int) -> None:
     """The n candidates in ascending order of log seconds; as they were sorted for this job before, if none is gone."""
     order, kept = m.order[0], m.sorted[slot]
@@ -61,7 +61,7 @@ def insert(value: np.ndarray, order: np.ndarray, n: int) -> None:
         order[b + 1] = j
 
 
-@kernel
+@inner
 def censor(m: Memory, o: Options, slot: int, itself: int, now: float, n: int, log_sum: float) -> None:
     """Let the user's running jobs move weight from the candidates they have outlived to longer ones.
 
@@ -130,7 +130,7 @@ def quantile(m: Memory, n: int, level: float) -> float:
     return seconds
 
 
-@kernel
+@inner
 def quantile_left(m: Memory, n: int, elapsed: float, level: float) -> float:
     """The same among the candidates longer than `elapsed`; NaN where there is none."""
     left = 0.0

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ...compiled import inlined, kernel
+from ...compiled import inlined, inner, kernel
 from ...events.event import END, START, SUBMIT, WITHDRAW
 from .compare import gather, weigh
 from .learn import learn
@@ -64,7 +64,7 @@ def submitted(m: Memory, slot: int, numbers: np.ndarray, codes: np.ndarray) -> N
     met(m, slot, codes)
 
 
-@kernel
+@inner
 def met(m: Memory, slot: int, codes: np.ndarray) -> None:
     """Take up the fields that a noted job is the first to know."""
     for f in range(len(m.place)):
@@ -95,7 +95,7 @@ def answer(m: Memory, o: Options, slot: int, itself: int, now: float, levels: np
     return n
 
 
-@kernel
+@inner
 def weighted(m: Memory, o: Options, slot: int, itself: int, now: float) -> int:
     """The candidates of a noted job with their weights, running jobs heard, in order; how many."""
     n = gather(m, o, slot)
@@ -107,7 +107,7 @@ def weighted(m: Memory, o: Options, slot: int, itself: int, now: float) -> int:
     return n
 
 
-@kernel
+@inner
 def forecast(m: Memory, o: Options, slot: int, now: float, otherwise: float) -> float:
     """The median alone for a job noted as it is submitted, `otherwise` without a candidate."""
     n = weighted(m, o, slot, NOBODY, now)

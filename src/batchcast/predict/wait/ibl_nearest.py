@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...compiled import allocating, kernel
+from ...compiled import allocating, inner, kernel
 from .ibl_attributes import Attributes, blank_attributes
 
 BLOCK = 2048
@@ -72,7 +72,7 @@ def distances(
                     part[j] += weight if coded[j] != name or name <= 0 else np.float32(0.0)
 
 
-@kernel
+@inner
 def unscaled(value: float) -> float:
     """What `scale` was given, to a sixteenth: compilers differ in the last bits of a power, an answer must not."""
     given: float = np.floor(np.exp2(np.float64(value)) * 16.0 + 0.5) / 16.0 - 1.0
@@ -150,7 +150,7 @@ def weighted_median(instances: Instances, near: np.ndarray, near_apart: np.ndarr
     return median
 
 
-@kernel
+@inner
 def weighted_mean(instances: Instances, near: np.ndarray, near_apart: np.ndarray, k: int) -> float:
     """The mean wait of the k nearest, weighed by 1/(distance + 0.01)."""
     total, weights = 0.0, 0.0

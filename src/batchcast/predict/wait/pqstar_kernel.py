@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...compiled import allocating, kernel
+from ...compiled import allocating, inner, kernel
 from ...compiled.arrays import Record
 from ...events.event import SUBMIT
 from ...events.kernel import free_procs, jobs_of, oldest_start, tell
@@ -26,7 +26,7 @@ from .pqstar_memory import (
 UNMARKED, NEAR, MID_SIZE, MID_LIMIT, MID_FREE, FAR = range(6)
 
 
-@kernel
+@inner
 def mid_boundary(s: Record, near: int, oldest: float) -> int:
     """The last job before `near` whose running set was disjoint from the one now (-1: none): it lies outside.
 
@@ -43,7 +43,7 @@ def mid_boundary(s: Record, near: int, oldest: float) -> int:
     return low - 1
 
 
-@kernel
+@inner
 def evidence_since(m: Record, first_cell: int, limit: float, since: int) -> bool:
     """Whether a similar started job was submitted at or after `since`."""
     cells = cells_of(m)
@@ -57,7 +57,7 @@ def evidence_since(m: Record, first_cell: int, limit: float, since: int) -> bool
     return False
 
 
-@kernel
+@inner
 def evidence_between(s: Record, m: Record, first_cell: int, limit: float, above: int, below: int) -> bool:
     """Whether a similar started job was submitted after `above` and before `below`."""
     jobs, seen, cells = jobs_of(s), seen_of(m), cells_of(m)
@@ -75,7 +75,7 @@ def evidence_between(s: Record, m: Record, first_cell: int, limit: float, above:
     return False
 
 
-@kernel
+@inner
 def rank_limits(s: Record, m: Record, near: int, now: float) -> tuple[float, float]:
     """The two rank thresholds of the near history (infinity and -1 where the text leaves them open)."""
     jobs, seen = jobs_of(s), seen_of(m)
@@ -97,7 +97,7 @@ def rank_limits(s: Record, m: Record, near: int, now: float) -> tuple[float, flo
     return min(most_size, least_size), min(most_limit, least_limit)
 
 
-@kernel
+@inner
 def far_agrees(m: Record, first_cell: int, limit: float, last: int) -> bool:
     """Whether similar jobs up to `last` have started and every one of them was quick."""
     cells = cells_of(m)

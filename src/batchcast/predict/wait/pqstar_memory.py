@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...compiled import kernel
+from ...compiled import inner, kernel
 from ...compiled.arrays import Record, array_in
 from ...events.kernel import jobs_of, queue_of, running_of
 from ...events.record import LEFT, STARTED
@@ -104,7 +104,7 @@ def large_from(size: float, strict: bool) -> float:
     return power
 
 
-@kernel
+@inner
 def measure(s: Record, m: Record) -> None:
     """What counts as large follows the machine's size; while that is unknown, the most ever seen running."""
     size = s.size if s.size == s.size else max(m.peak, s.running_procs)
@@ -123,13 +123,13 @@ def count_large(s: Record, m: Record) -> int:
     return count
 
 
-@kernel
+@inner
 def has_taught(m: Record, job: Record) -> bool:
     """Whether a job's wait is known and counts as evidence."""
     return bool(job.lesson == STARTED or (job.lesson == LEFT and m.left_teach != 0))
 
 
-@kernel
+@inner
 def enter_cell(cells: np.ndarray, classes: np.ndarray, cell: int, klass: int, limit: float) -> None:
     """Link a shape into its size class when it is met for the first time."""
     shape = cells[cell]
@@ -146,7 +146,7 @@ def enter_cell(cells: np.ndarray, classes: np.ndarray, cell: int, klass: int, li
     shape.first_long = NEVER
 
 
-@kernel
+@inner
 def look_at_queue(
     s: Record, end: int, now: float, procs: float, limit: float, threshold: float
 ) -> tuple[float, float, float, int]:
@@ -168,7 +168,7 @@ def look_at_queue(
     return smaller / size, shorter / size, ahead, stuck
 
 
-@kernel
+@inner
 def near_boundary(m: Record, large_now: int) -> int:
     """The first job of the near history: the run of submissions that saw as many large running jobs as now."""
     seen, n = seen_of(m), m.noted
@@ -176,7 +176,7 @@ def near_boundary(m: Record, large_now: int) -> int:
     return boundary
 
 
-@kernel
+@inner
 def note_submission(
     s: Record, m: Record, end: int, large_now: int, now: float, procs: float, limit: float, cell: int, klass: int
 ) -> None:
@@ -197,7 +197,7 @@ def note_submission(
     m.noted = i + 1
 
 
-@kernel
+@inner
 def note_wait(s: Record, m: Record, i: int) -> None:
     """Job i's wait was learned: its shape's first and last evidence."""
     shape = cells_of(m)[seen_of(m)[i].cell]

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...compiled.by_address import by_address
+
 FUTURE, QUEUED, RUNNING, DONE, GONE = range(5)  # a job's status
 AFTERANY, AFTEROK, AFTERNOTOK = range(3)
 NONE = -1
@@ -51,6 +53,7 @@ PART_STATE = _record("failed part_tests")
 OUT_RECORD = _record("job node cpus")
 
 
+@by_address
 class Site(NamedTuple):
     """A machine: nodes in their order, P partitions, Q QOS, associations, V reservations, G kinds of gres.
 
@@ -81,6 +84,7 @@ class Site(NamedTuple):
     sample: Any
 
 
+@by_address
 class Jobs(NamedTuple):
     """Requests by submission, see `cluster.request`; -1 where nothing is asked, and one record more for the ends.
 
@@ -97,6 +101,7 @@ class Jobs(NamedTuple):
     fixed_cpus: Any
 
 
+@by_address
 class Rules(NamedTuple):
     """Settings under slurm.conf's names, in seconds."""
 
@@ -131,6 +136,7 @@ class Rules(NamedTuple):
     until: float
 
 
+@by_address
 class State(NamedTuple):
     """What changes: registers, jobs, nodes, what running jobs hold, the queue in order, counts, tables, scratch.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...compiled import kernel
+from ...compiled import inner, kernel
 from .arrays import (
     ASKED,
     CYCLE,
@@ -46,7 +46,7 @@ from .start import finish, start_job
 PATIENCE = 1000  # instants in which nothing ends, comes or starts
 
 
-@kernel
+@inner
 def pass_time(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> None:
     """Everything that happens until `now`: ends, submissions, withdrawals, releases, nodes down and back."""
     due, before = 0, s.reg[NOW]
@@ -74,7 +74,7 @@ def pass_time(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> Non
     s.reg[NOW] = now
 
 
-@kernel
+@inner
 def submit(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, now: float) -> None:
     """A job enters the queue."""
     s.reg[SUBMITTED] += 1
@@ -89,7 +89,7 @@ def submit(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, now: float) -
     s.reg[SPECIAL] += 1
 
 
-@kernel
+@inner
 def later_change(site: Site, jobs: Jobs, rules: Rules, s: State, kind: int, j: int, now: float) -> None:
     """A queued job is cancelled, released or, in a replayed past, starts as recorded."""
     if s.job[j].status != QUEUED:
@@ -107,7 +107,7 @@ def later_change(site: Site, jobs: Jobs, rules: Rules, s: State, kind: int, j: i
         start_job(site, jobs, s, j, jobs.row[j].fixed_part, begun, float(int(begun)), 0)
 
 
-@kernel
+@inner
 def take_as_recorded(site: Site, jobs: Jobs, s: State, j: int) -> None:
     """The recorded nodes; how many processors on each is what `place` says, where the record's state lets it."""
     taken = 0
@@ -125,7 +125,7 @@ def take_as_recorded(site: Site, jobs: Jobs, s: State, j: int) -> None:
     s.reg[TAKEN] = taken
 
 
-@kernel
+@inner
 def change_node(s: State, k: int, at: float) -> None:
     """A node goes down or comes back."""
     i = s.down[k].node
@@ -140,7 +140,7 @@ def change_node(s: State, k: int, at: float) -> None:
         s.reg[ASKED] = 1
 
 
-@kernel
+@inner
 def settle(jobs: Jobs, s: State, before: float, now: float) -> None:
     """Since when nothing but the queue holds each job that something else may hold."""
     kept = 0
@@ -161,7 +161,7 @@ def settle(jobs: Jobs, s: State, before: float, now: float) -> None:
     s.reg[SPECIAL] = kept
 
 
-@kernel
+@inner
 def next_instant(jobs: Jobs, rules: Rules, s: State) -> float:
     """The next poll, cycle or priority update; with `lazy`, none at which nothing could have changed."""
     poll = s.reg[FIRST_POLL] + s.reg[POLLS] * rules.poll
@@ -219,7 +219,7 @@ def advance(site: Site, jobs: Jobs, rules: Rules, s: State, events: int) -> int:
     return int(s.reg[SUBMITTED])
 
 
-@kernel
+@inner
 def poll(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> None:
     """A second of the controller: a pass if one is due."""
     s.reg[POLLS] += 1

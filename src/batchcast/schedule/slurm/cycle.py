@@ -6,7 +6,7 @@ judged by what is free and not booked, which only shrinks within a cycle: the sc
 
 from __future__ import annotations
 
-from ...compiled import kernel
+from ...compiled import inner
 from .arrays import (
     FAR,
     FIRST,
@@ -33,7 +33,7 @@ from .table import book, booked_by_others, kept_from, open_table, usable_nodes
 LATE = 1e300
 
 
-@kernel
+@inner
 def backfill(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> None:
     """Plan queued jobs in priority order on nodes that no better one has booked; start what can start now."""
     t = float(int(now))
@@ -64,7 +64,7 @@ def backfill(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> None
         compact_until(s, k)
 
 
-@kernel
+@inner
 def next_candidate(
     site: Site, jobs: Jobs, rules: Rules, s: State, k: int, ahead: int, now: float, t: float
 ) -> tuple[int, int]:
@@ -81,7 +81,7 @@ def next_candidate(
     return -1, ahead
 
 
-@kernel
+@inner
 def could_start(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, t: float) -> bool:
     """Whether enough is free for the job now on nodes not booked before its end, or its size is not known yet."""
     if rules.sizes_matter and (jobs.row[j].then < 0 or s.job[j].sized != jobs.row[j].then):
@@ -123,7 +123,7 @@ def could_start(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: in
     return False
 
 
-@kernel
+@inner
 def test_job(site: Site, jobs: Jobs, rules: Rules, s: State, k: int, now: float, t: float) -> int:
     """One place of the queue: 1 started, 2 booked for later, 0 neither."""
     j, part = s.queue[k].job, s.queue[k].part
@@ -152,7 +152,7 @@ def test_job(site: Site, jobs: Jobs, rules: Rules, s: State, k: int, now: float,
     return outcome
 
 
-@kernel
+@inner
 def plan_job(
     site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, now: float, t: float, reserves: bool
 ) -> int:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ...compiled import kernel
+from ...compiled import inner
 from .arrays import COUNT, NONE, RUNNING_COUNT, STAMP, TOTAL, Jobs, Site, State
 from .place import available_beside, enough, most_nodes, pick, survey, wanted_memory
 
 KILL_WAIT = 5.0
 
 
-@kernel
+@inner
 def will_run(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float, latest: float) -> float:
     """When the job would start on `s.seen` if running jobs ended as planned: `t` if now, -1 if never or after `latest`.
 
@@ -48,7 +48,7 @@ def will_run(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float, late
     return -1.0
 
 
-@kernel
+@inner
 def take_off(site: Site, jobs: Jobs, s: State, j: int, part: int, o: int) -> bool:
     """Take running job o off the nodes of `s.seen` in the look ahead for j, whose sums follow; whether it had any."""
     most, per = most_nodes(site, jobs, j), wanted_memory(site, jobs, j, part)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ...compiled import kernel
+from ...compiled import inner
 from .arrays import HEAP, State
 
 END, CANCEL, RELEASE, BEGIN, FIXED, NODE = range(6)
 
 
-@kernel
+@inner
 def push(s: State, time: float, kind: int, item: int) -> None:
     """Put an event on the heap."""
     k = int(s.reg[HEAP])
@@ -20,7 +20,7 @@ def push(s: State, time: float, kind: int, item: int) -> None:
     s.heap[k].time, s.heap[k].kind, s.heap[k].what = time, kind, item
 
 
-@kernel
+@inner
 def pop(s: State) -> None:
     """Drop the earliest event."""
     s.reg[HEAP] -= 1

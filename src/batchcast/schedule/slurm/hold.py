@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ...compiled import kernel
+from ...compiled import inner
 from .arrays import FREED, GROWN, NONE, POOL, TAKEN, Jobs, Site, State
 from .place import wanted_memory
 
 
-@kernel
+@inner
 def allocate(site: Site, jobs: Jobs, s: State, j: int, part: int) -> None:
     """Hold the taken nodes for a job that starts."""
     per_node, per_cpu = wanted_memory(site, jobs, j, part)
@@ -36,7 +36,7 @@ def allocate(site: Site, jobs: Jobs, s: State, j: int, part: int) -> None:
             s.word[i >> 6].idle &= ~(1 << (i & 63))
 
 
-@kernel
+@inner
 def give_back(site: Site, jobs: Jobs, s: State, j: int) -> None:
     """What a job holds is free again."""
     entry = s.job[j].head

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...compiled import kernel
+from ...compiled import inner
 from .arrays import FIRST, NONE, PASS, QUEUE, QUEUED, TAKEN, Jobs, Rules, Site, State
 from .place import bits, place
 from .policy import independent, plan_of, planned_of, set_planned, taken_cpus, throttled, too_many, too_much
@@ -11,7 +11,7 @@ from .start import start_job
 from .table import kept_from
 
 
-@kernel
+@inner
 def fits_empty(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
     """Whether the job would fit on `s.mask` if nothing ran there; for a whole partition it is found out once."""
     whole = True
@@ -25,7 +25,7 @@ def fits_empty(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
     return bool(s.shape[shape, part].fits)
 
 
-@kernel
+@inner
 def some_taken(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
     """Whether a node of `s.mask` with the job's features is held alone by a job, or by any if it wants it alone."""
     for k in range(site.part[part].first, site.part[part + 1].first):
@@ -36,7 +36,7 @@ def some_taken(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
     return False
 
 
-@kernel
+@inner
 def main_loop(site: Site, jobs: Jobs, rules: Rules, s: State, now: float, full: int) -> None:
     """Start what fits, best priority first. Where a job does not, nobody passes it in its partition or on its nodes."""
     words, t = len(s.word), float(int(now))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...compiled import inlined, kernel
+from ...compiled import inlined, inner
 from .arrays import COUNT, NONE, TAKEN, TOTAL, Jobs, Site, State
 
 
@@ -98,7 +98,7 @@ def available_empty(site: Site, jobs: Jobs, j: int, i: int, most: int, per: tupl
     return available(site, jobs, j, i, site.node[i].cpus, site.node[i].memory, most, per)
 
 
-@kernel
+@inner
 def survey(site: Site, jobs: Jobs, s: State, j: int, part: int, words: int, empty: int) -> None:
     """Processors for the job on the nodes of `words` (0 mask, 1 seen), now or if nothing ran: `free`, `rich`, sums."""
     most, per = most_nodes(site, jobs, j), wanted_memory(site, jobs, j, part)
@@ -124,7 +124,7 @@ def survey(site: Site, jobs: Jobs, s: State, j: int, part: int, words: int, empt
     s.reg[TOTAL], s.reg[COUNT] = total, nodes
 
 
-@kernel
+@inner
 def enough(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
     """Whether the nodes of `s.seen` would do for the job if nothing ran there: alike nodes are looked at once."""
     most, per = most_nodes(site, jobs, j), wanted_memory(site, jobs, j, part)
@@ -141,14 +141,14 @@ def enough(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
     return False
 
 
-@kernel
+@inner
 def place(site: Site, jobs: Jobs, s: State, j: int, part: int, words: int, empty: int) -> bool:
     """Choose nodes of `words` for the job, beside what runs or as if nothing ran: `taken`, `asks` in order chosen."""
     survey(site, jobs, s, j, part, words, empty)
     return pick(site, jobs, s, j, part)
 
 
-@kernel
+@inner
 def pick(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
     """Choose among the nodes surveyed.
 
@@ -190,7 +190,7 @@ def pick(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
     return False
 
 
-@kernel
+@inner
 def choose(site: Site, jobs: Jobs, s: State, j: int, most: int, listed: int) -> bool:
     """Sets of neighbours of one weight: the tightest that suffices, else the largest, until there is enough."""
     sets, last = 0, -2
@@ -244,7 +244,7 @@ def choose(site: Site, jobs: Jobs, s: State, j: int, most: int, listed: int) -> 
     return False
 
 
-@kernel
+@inner
 def choose_idle(site: Site, jobs: Jobs, s: State, j: int, most: int, listed: int) -> bool:
     """CR_LLN: of the lightest weight the node with the most free processors, one after the other."""
     cpus, nodes, count = jobs.row[j].cpus, max(jobs.row[j].min_nodes, jobs.row[j].max_nodes, 1), 0
@@ -271,7 +271,7 @@ def choose_idle(site: Site, jobs: Jobs, s: State, j: int, most: int, listed: int
     return bool(nodes <= 0 and cpus <= 0)
 
 
-@kernel
+@inner
 def spread(site: Site, jobs: Jobs, s: State, j: int) -> None:
     """Processors on each chosen node: filled in the order chosen, one kept for each node still needed."""
     left, count = jobs.row[j].cpus, int(s.reg[TAKEN])

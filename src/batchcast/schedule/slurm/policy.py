@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...compiled import inlined, kernel
+from ...compiled import inlined, inner
 from .arrays import AFTERNOTOK, AFTEROK, DONE, FAR, GONE, NONE, PASS, TAKEN, Jobs, Rules, Site, State
 from .place import wanted_memory
 
@@ -18,7 +18,7 @@ def plan_of(site: Site, jobs: Jobs, j: int, part: int) -> float:
     return float(min(asked, site.part[part].max_time, 31536000.0))
 
 
-@kernel
+@inner
 def independent(jobs: Jobs, s: State, j: int, now: float) -> bool:
     """Whether nothing but the queue holds the job: begin time, hold, dependencies, singleton."""
     if jobs.row[j].begin > now or jobs.row[j].release > now:
@@ -41,13 +41,13 @@ def independent(jobs: Jobs, s: State, j: int, now: float) -> bool:
     return True
 
 
-@kernel
+@inner
 def throttled(jobs: Jobs, s: State, j: int) -> bool:
     """Whether the job's array already runs as many tasks as it may."""
     return bool(jobs.row[j].throttle > 0 and s.array_running[jobs.row[j].array] >= jobs.row[j].throttle)
 
 
-@kernel
+@inner
 def too_many(site: Site, jobs: Jobs, rules: Rules, s: State, j: int) -> bool:
     """Licenses that are not there, and limits on counts; a QOS's limit stands before an association's of its kind."""
     if jobs.row[j].licensed:
@@ -88,7 +88,7 @@ def amount(site: Site, jobs: Jobs, j: int, part: int, k: int, cpus: float, nodes
     return float(per_node * nodes if per_node > 0 else max(per_cpu, 0.0) * cpus)
 
 
-@kernel
+@inner
 def too_much(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, cpus: float, nodes: float) -> bool:
     """Limits on amounts, of one job and of all that run, if the job had `cpus` on `nodes`."""
     if not rules.enforce:
@@ -114,7 +114,7 @@ def too_much(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, 
     return False
 
 
-@kernel
+@inner
 def taken_cpus(s: State) -> float:
     """Processors of what `place` took."""
     total = 0.0
@@ -123,7 +123,7 @@ def taken_cpus(s: State) -> float:
     return total
 
 
-@kernel
+@inner
 def count(site: Site, jobs: Jobs, s: State, j: int, part: int, cpus: float, nodes: float, sign: int) -> None:
     """A job starts (+1) or ends (-1) in the counts that limits look at."""
     q, u, c, a = jobs.row[j].qos, jobs.row[j].user, jobs.row[j].account, jobs.row[j].assoc

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ...compiled import kernel
+from ...compiled import inner, kernel
 from .arrays import FAR, NONE, PRIO_NOW, RUNNING_COUNT, Jobs, Rules, Site, State
 
 
-@kernel
+@inner
 def priority(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int) -> float:
     """priority/basic: first come first served, less nice; priority/multifactor: the weighted factors, truncated."""
     if not rules.multifactor:
@@ -26,7 +26,7 @@ def priority(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int) 
     return float(int(total) - jobs.row[j].nice)
 
 
-@kernel
+@inner
 def decay_usage(site: Site, jobs: Jobs, rules: Rules, s: State, last: float, now: float) -> None:
     """Usage halves in a half-life and grows by what ran since `last`, processor seconds by association."""
     keep = 1 - 0.693 / rules.half_life
@@ -40,7 +40,7 @@ def decay_usage(site: Site, jobs: Jobs, rules: Rules, s: State, last: float, now
         s.assoc[a].recent = 0.0
 
 
-@kernel
+@inner
 def charge(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, last: float, until: float) -> None:
     """What a job used since `last`, kept apart until the next update."""
     span = until - max(s.job[j].began, last)
@@ -109,7 +109,7 @@ def fair_tree(site: Site, s: State) -> None:
         s.stack[depth, 0], s.stack[depth, 1] = end, top
 
 
-@kernel
+@inner
 def put_children(site: Site, s: State, parent: int, begin: int, top: int) -> int:
     """Children of an association among `s.assoc[begin:top].siblings`, highest level first; the new top."""
     for a in range(len(site.assoc)):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ...compiled import kernel
+from ...compiled import inner
 from .arrays import FIRST, NONE, QUEUE, QUEUED, Jobs, Rules, Site, State
 from .priority import priority
 
 
-@kernel
+@inner
 def comes_before(
     jobs: Jobs, s: State, tier: int, order: float, job: int, other_tier: int, other_order: float, other: int
 ) -> bool:
@@ -24,14 +24,14 @@ def comes_before(
     return job < other
 
 
-@kernel
+@inner
 def before(jobs: Jobs, s: State, a: int, b: int) -> bool:
     """Whether the pair at place a comes before the pair at b."""
     x, y = s.queue[a], s.queue[b]
     return comes_before(jobs, s, x.tier, x.order, x.job, y.tier, y.order, y.job)
 
 
-@kernel
+@inner
 def swap(s: State, a: int, b: int) -> None:
     """Exchange two queued pairs."""
     s.queue[a].job, s.queue[b].job = s.queue[b].job, s.queue[a].job
@@ -40,7 +40,7 @@ def swap(s: State, a: int, b: int) -> None:
     s.queue[a].order, s.queue[b].order = s.queue[b].order, s.queue[a].order
 
 
-@kernel
+@inner
 def sink(jobs: Jobs, s: State, k: int) -> None:
     """Move the pair at k forward to its place among those before it."""
     while k > s.reg[FIRST] and before(jobs, s, k, k - 1):
@@ -48,7 +48,7 @@ def sink(jobs: Jobs, s: State, k: int) -> None:
         k -= 1
 
 
-@kernel
+@inner
 def enqueue(site: Site, jobs: Jobs, rules: Rules, s: State, j: int) -> None:
     """One pair for each partition of the job, each in its place."""
     if s.reg[QUEUE] + len(site.part) > len(s.queue):
@@ -63,7 +63,7 @@ def enqueue(site: Site, jobs: Jobs, rules: Rules, s: State, j: int) -> None:
             sink(jobs, s, k)
 
 
-@kernel
+@inner
 def compact(s: State, without: int) -> None:
     """Drop pairs of jobs that wait no more, and of `without`; the queue begins at the array's begin again."""
     kept = 0
@@ -76,7 +76,7 @@ def compact(s: State, without: int) -> None:
     s.reg[FIRST], s.reg[QUEUE] = 0, kept
 
 
-@kernel
+@inner
 def compact_until(s: State, end: int) -> None:
     """Drop pairs of jobs that wait no more before place `end`: those before them move up, the tail stays."""
     kept = end
@@ -88,7 +88,7 @@ def compact_until(s: State, end: int) -> None:
     s.reg[FIRST] = kept
 
 
-@kernel
+@inner
 def trim(s: State) -> None:
     """Drop what waits no more from the queue's begin."""
     k, end = int(s.reg[FIRST]), int(s.reg[QUEUE])
@@ -97,14 +97,14 @@ def trim(s: State) -> None:
     s.reg[FIRST] = k
 
 
-@kernel
+@inner
 def move(s: State, a: int, b: int) -> None:
     """Copy a queued pair."""
     s.queue[b].job, s.queue[b].part = s.queue[a].job, s.queue[a].part
     s.queue[b].tier, s.queue[b].order = s.queue[a].tier, s.queue[a].order
 
 
-@kernel
+@inner
 def recompute(site: Site, jobs: Jobs, rules: Rules, s: State) -> None:
     """Every queued pair's priority anew, and the queue in its order."""
     compact(s, NONE)
@@ -113,7 +113,7 @@ def recompute(site: Site, jobs: Jobs, rules: Rules, s: State) -> None:
     sort(jobs, s)
 
 
-@kernel
+@inner
 def sort(jobs: Jobs, s: State) -> None:
     """Merge sorted runs, from runs of 16 on: stable, and cheap where little has changed its place."""
     n, width = int(s.reg[QUEUE]), 16
@@ -128,7 +128,7 @@ def sort(jobs: Jobs, s: State) -> None:
         width *= 2
 
 
-@kernel
+@inner
 def merge(jobs: Jobs, s: State, low: int, middle: int, high: int) -> None:
     """Two sorted neighbours become one; the first waits in `spare` meanwhile."""
     if not before(jobs, s, middle, middle - 1):

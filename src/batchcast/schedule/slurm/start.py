@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...compiled import kernel
+from ...compiled import inner
 from .arrays import DIRTY, DONE, NONE, OUT, PRIO_NOW, RUNNING, RUNNING_COUNT, TAKEN, Jobs, Rules, Site, State
 from .heap import END, push
 from .hold import allocate, give_back
@@ -10,7 +10,7 @@ from .policy import count, plan_of, taken_cpus
 from .priority import charge
 
 
-@kernel
+@inner
 def start_job(site: Site, jobs: Jobs, s: State, j: int, part: int, now: float, when: float, backfilled: int) -> None:
     """The job begins on what `place` took."""
     allocate(site, jobs, s, j, part)
@@ -27,7 +27,7 @@ def start_job(site: Site, jobs: Jobs, s: State, j: int, part: int, now: float, w
             s.reg[OUT] += 1
 
 
-@kernel
+@inner
 def finish(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, at: float) -> None:
     """A running job ends."""
     cpus, nodes, entry = 0.0, 0.0, s.job[j].head
@@ -43,7 +43,7 @@ def finish(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, at: float) ->
     s.job[j].status, s.job[j].ended = DONE, at
 
 
-@kernel
+@inner
 def run_order(s: State, j: int, end: float) -> None:
     """Put a job that starts into the list of running ones, by planned end."""
     k = int(s.reg[RUNNING_COUNT])
@@ -55,7 +55,7 @@ def run_order(s: State, j: int, end: float) -> None:
     s.job[j].status, s.job[j].planned = RUNNING, end
 
 
-@kernel
+@inner
 def stop_order(s: State, j: int) -> None:
     """Take a job out of the list of running ones."""
     low, high, end = 0, int(s.reg[RUNNING_COUNT]), s.job[j].planned

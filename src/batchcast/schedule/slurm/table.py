@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ...compiled import kernel
+from ...compiled import inner
 from .arrays import SLOTS, Jobs, Rules, Site, State
 
 
-@kernel
+@inner
 def open_table(rules: Rules, s: State, t: float) -> None:
     """One record: everything that is up, from now to the end of the window."""
     step = rules.bf_resolution
@@ -18,7 +18,7 @@ def open_table(rules: Rules, s: State, t: float) -> None:
         s.slot_free[0, w] = s.word[w].up
 
 
-@kernel
+@inner
 def kept_from(site: Site, jobs: Jobs, s: State, j: int, start: float, end: float) -> float:
     """Take nodes that reservations keep from the job in [start, end) off the mask; when the first ends, or -1."""
     first = -1.0
@@ -31,7 +31,7 @@ def kept_from(site: Site, jobs: Jobs, s: State, j: int, start: float, end: float
     return first
 
 
-@kernel
+@inner
 def usable_nodes(site: Site, jobs: Jobs, s: State, j: int, part: int, start: float, end: float) -> float:
     """`s.seen`: nodes free of bookings and reservations in [start, end]; when to look again, -1 if that cannot help."""
     later, words = -1.0, len(s.word)
@@ -60,7 +60,7 @@ def usable_nodes(site: Site, jobs: Jobs, s: State, j: int, part: int, start: flo
     return later
 
 
-@kernel
+@inner
 def booked_by_others(s: State, begin: float, end: float) -> bool:
     """Whether a node of `s.mine` is booked somewhere in [begin, end)."""
     for q in range(int(s.reg[SLOTS])):
@@ -72,7 +72,7 @@ def booked_by_others(s: State, begin: float, end: float) -> bool:
     return False
 
 
-@kernel
+@inner
 def book(s: State, begin: float, end: float) -> None:
     """Take `s.mine` out of the table in [begin, end); one pair of equal neighbours is joined a call, as Slurm does."""
     first = s.slot[s.slot[0].order].begin
@@ -100,7 +100,7 @@ def book(s: State, begin: float, end: float) -> None:
             return
 
 
-@kernel
+@inner
 def cut(s: State, at: float) -> None:
     """Let a record of the table begin at `at`, if that lies inside one and the table has room."""
     slots = int(s.reg[SLOTS])
