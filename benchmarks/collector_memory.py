@@ -19,7 +19,7 @@ def fill(path: str, count: int) -> None:
     """A store of finished jobs of 300 users, all of them told."""
     from sqlalchemy import insert
 
-    from batchcast.store import told
+    from batchcast.store.clock_jobs import write_meta
     from batchcast.store.database import Store
     from batchcast.store.schema import jobs
 
@@ -38,7 +38,7 @@ def fill(path: str, count: int) -> None:
     with store.begin() as connection:
         for begin in range(0, count, 20_000):
             connection.execute(insert(jobs), [row(k) for k in range(begin, min(count, begin + 20_000))])
-        told.write_meta(connection, "c", total_procs=10_000.0, told_until=NOW, live_since=NOW)
+        write_meta(connection, "c", total_procs=10_000.0, told_until=NOW, live_since=NOW)
 
 
 def hear(path: str, days: float) -> None:

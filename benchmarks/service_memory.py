@@ -1,54 +1,145 @@
-"""Peak memory of one report over many jobs, in a process of its own: python benchmarks/service_memory.py [JOBS]."""
+"""Peak memory of `batchcast serve`, question by question, over many jobs: benchmarks/service_memory.py [JOBS]
+
+The service runs as a child on a unix socket, as its unit starts it, and its peak (VmHWM) is read after every answer.
+Then one user asks for twenty reports at once, and `start` of another is timed meanwhile.
+"""
 
 from __future__ import annotations
 
+import http.client
+import json
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
-from sqlalchemy import text
-
-from batchcast.store.clock_jobs import write_meta
-from batchcast.store.database import Store
-
-ASK = """
-import resource, sys, time
-from batchcast.service.api import reply
-from batchcast.service.ask import Asker
-from batchcast.service.settings import load
-settings = load({"store": sys.argv[1]}, {})
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-answer = reply(settings, "/v1/report?partition=main&starttime=uts0", Asker("root", sees_all=True))
-used = resource.getrusage(resource.RUSAGE_SELF)
-print(answer.status, round(used.ru_maxrss / 1024), round(before / 1024), round(used.ru_utime, 1))
-"""
+MEMORY_MAX_MB = 512
+"""What batchcast-serve.service allows."""
+QUESTIONS = (
+    "/v1/report?user=user7&starttime=uts0",
+    "/v1/report?partition=main&starttime=uts0",
+    "/v1/report?account=group3&starttime=uts0",
+    "/v1/accuracy?starttime=uts0",
+    "/v1/walltime?name=*&user=user7",
+    "/v1/test?partition=main&ntasks=4&time=1:00:00",
+    "/v1/health",
+    "/cluster",
+    "/accuracy",
+    "/operators",
+    "/metrics",
+)
+_REPORT = QUESTIONS[1]
 
 
 def fill(path: str, jobs: int) -> None:
-    """A store of finished jobs of 50 users."""
+    """A store of so many finished jobs of 50 users in 90 days, each with two forecasts, and one that waits."""
+    from sqlalchemy import insert
+
+    from batchcast.store import schema
+    from batchcast.store.clock_jobs import write_meta
+    from batchcast.store.database import Store
+
     store, now = Store(path, create=True), time.time()
-    rows = [
-        {"j": str(k), "s": now - 8e6 + 20 * k, "u": f"user{k % 50}", "n": f"job{k % 400}", "a": f"group{k % 9}"}
-        for k in range(jobs)
-    ]
-    statement = text(
-        "INSERT INTO jobs (cluster, job_id, submit_time, user_id, job_name, account, partition_id, req_time, "
-        "req_procs, alloc_procs, state, status, start_time, end_time, open, first_seen, told) VALUES ('c', :j, :s, :u, "
-        ":n, :a, 'main', 7200, 4, 4, 'COMPLETED', 'completed', :s + 60, :s + 1260, 0, :s, 7)"
-    )
+    apart = 90 * 86400 / jobs
+
+    def job(k: int) -> dict[str, object]:
+        submit = now - 90 * 86400 + apart * k
+        start, end = submit + 60 + k % 900, submit + 60 + k % 900 + 300 + k % 4000
+        asked = {"user_id": f"user{k % 50}", "account": f"group{k % 9}", "job_name": f"job{k % 400}"}
+        asked |= {"partition_id": "main", "req_time": 7200.0, "req_procs": 4.0}
+        life = {"start_time": start, "end_time": end, "open": 0, "told": 7}
+        life |= {"state": "completed", "status": "completed"}
+        heard = {"told_start": start, "told_end": end, "told_status": "completed", "first_seen": submit}
+        key = {"row": k + 1, "cluster": "c", "job_id": str(k), "submit_time": submit, "restarts": 0}
+        return {**key, **asked, **life, **heard, "alloc_procs": 4.0}
+
+    def said(k: int, kind: str, method: str) -> dict[str, object]:
+        at = now - 90 * 86400 + apart * k
+        words = {"levels": "[0.5, 0.9]", "quantiles_s": "[500.0, 5000.0]", "basis": "b", "grounds": "class"}
+        return {"row": k + 1, "kind": kind, "moment": "submit", "method": method, "as_of": at, "issued_at": at,
+                "point_s": 500.0, **words}  # fmt: skip
+
+    methods = (("wait", "recent_wait"), ("runtime", "recent_mean"))
     with store.begin() as connection:
-        connection.execute(statement, rows)
-        write_meta(connection, "c", site={"private": False, "partitions": {}}, cycle_at=now, told_until=now)
+        for begin in range(0, jobs, 20_000):
+            some = range(begin, min(begin + 20_000, jobs))
+            connection.execute(insert(schema.jobs), [job(k) for k in some])
+            connection.execute(insert(schema.forecasts), [said(k, *which) for k in some for which in methods])
+        waits = {"row": jobs + 1, "open": 1, "told": 1, "start_time": None, "end_time": None, "status": None}
+        waits |= {"state": "pending", "reason": "Resources", "told_start": None, "told_end": None, "told_status": None}
+        connection.execute(insert(schema.jobs), [{**job(jobs - 1), "job_id": "99999999", "user_id": "alice", **waits}])
+        connection.execute(insert(schema.forecasts), [said(jobs, "wait", "recent_wait")])
+        partitions = {"main": {"is_default": True}}
+        write_meta(connection, "c", site={"private": False, "partitions": partitions}, cycle_at=now, told_until=now,
+                   wait_methods=["recent_wait"], runtime_methods=["recent_mean"], total_procs=1000.0)  # fmt: skip
     store.close()
 
 
-if __name__ == "__main__":
+def ask(place: str, target: str) -> tuple[int, float]:
+    """The status, and how long it took."""
+    connection = http.client.HTTPConnection("localhost", timeout=600)
+    connection.sock = socket.socket(socket.AF_UNIX)
+    connection.sock.connect(place)
+    begun = time.perf_counter()
+    connection.request("GET", target)
+    answer = connection.getresponse()
+    answer.read()
+    connection.close()
+    return answer.status, time.perf_counter() - begun
+
+
+def peak_mb(pid: int) -> float:
+    """The most this process has held since the last look."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))) / 1024
+
+
+def main() -> None:
+    """The table; ends with 1 where the service needed more than its unit allows."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 400_000
-    with tempfile.TemporaryDirectory() as place:
-        path = str(Path(place) / "s.db")
+    with tempfile.TemporaryDirectory() as folder:
+        path, place = str(Path(folder) / "s.db"), str(Path(folder) / "api.sock")
         fill(path, count)
-        done = subprocess.run([sys.executable, "-c", ASK, path], capture_output=True, text=True, check=True)
-        status, peak, before, seconds = done.stdout.split()
-        print(f"{count} jobs: status {status}, peak {peak} MB ({before} MB before), {seconds} s of CPU")
+        words = [sys.executable, "-c", "from batchcast.cli.main import entry; entry()", "serve", "-q"]
+        with subprocess.Popen([*words, "--store", path, "--listen", place], stderr=subprocess.PIPE) as child:
+            try:
+                assert child.stderr is not None
+                child.stderr.readline()  # where it serves
+                worst = questions(child.pid, place, count)
+                worst = max(worst, flood(child.pid, place))
+            finally:
+                child.terminate()
+        print(json.dumps({"jobs": count, "worst_mb": round(worst), "allowed_mb": MEMORY_MAX_MB}))
+        sys.exit(worst > MEMORY_MAX_MB)
+
+
+def questions(pid: int, place: str, count: int) -> float:
+    """One after the other; the highest peak."""
+    print(f"{count} jobs, {2 * count} forecasts; the service itself: {peak_mb(pid):.0f} MB")
+    worst = 0.0
+    for target in QUESTIONS:
+        status, took = ask(place, target)
+        worst = max(worst, peak := peak_mb(pid))
+        print(f"{status} {target}: {peak:.0f} MB, {took:.1f} s", flush=True)
+    return worst
+
+
+def flood(pid: int, place: str) -> float:
+    """Twenty reports at once, and another's question meanwhile."""
+    asking = [threading.Thread(target=ask, args=(place, _REPORT)) for _ in range(20)]
+    for one in asking:
+        one.start()
+    slowest, asked = 0.0, 0
+    while any(one.is_alive() for one in asking):
+        slowest, asked = max(slowest, ask(place, "/v1/start?job=99999999")[1]), asked + 1
+        asking[0].join(0.2)
+    print(f"20 reports at once: {(peak := peak_mb(pid)):.0f} MB; slowest of {asked} other questions {slowest:.2f} s")
+    return peak
+
+
+if __name__ == "__main__":
+    main()

@@ -27,28 +27,28 @@ def absent(reason: str) -> None:
 @pytest.fixture(params=["here", pytest.param("newer", marks=pytest.mark.slow)])
 def lab_possible(request: pytest.FixtureRequest) -> Iterator[None]:
     """A lab on real time, on this machine's Slurm and, in `make test-lab-all`, on the newer one of `newer.sh`."""
-    yield from _labs_on(request.param, speed=1.0)
+    yield from labs_on(request.param, speed=1.0)
 
 
 @pytest.fixture(params=["here", "newer"])
 def fast_lab_possible(request: pytest.FixtureRequest) -> Iterator[None]:
     """An accelerated lab, on each Slurm; skipped (or failed) where it cannot run."""
-    yield from _labs_on(request.param, speed=60.0)
+    yield from labs_on(request.param, speed=60.0)
 
 
 @pytest.fixture
 def fast_lab_here() -> Iterator[None]:
     """An accelerated lab, on this machine's Slurm alone."""
-    yield from _labs_on("here", speed=60.0)
+    yield from labs_on("here", speed=60.0)
 
 
 @pytest.fixture
 def lab_here() -> Iterator[None]:
     """A lab on real time, on this machine's Slurm alone."""
-    yield from _labs_on("here", speed=1.0)
+    yield from labs_on("here", speed=1.0)
 
 
-def _labs_on(where: str, speed: float) -> Iterator[None]:
+def labs_on(where: str, speed: float) -> Iterator[None]:
     """Labs of this test run that Slurm. A second Slurm is skipped, never failed: not every mirror has one."""
     import slurm_lab
 

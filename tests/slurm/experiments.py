@@ -1,6 +1,7 @@
 """The full tables of docs/live.md, on a real Slurm: `make slurm-lab-experiments` (about twenty minutes).
 
-Every figure is measured here; the checks are those of the tests, on more jobs and more faults.
+Every figure is measured here; the checks are those of the tests, on more jobs and more faults. Each table names the
+Slurm it was measured on: this machine's, or with `BATCHCAST_LAB=newer` that of `newer.sh`.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ def _replay_table(title: str, followed: Follower) -> None:
     health = memory["health"]
     print(f"\n### {title}\n\n| | |\n|---|---|")
     for name, value in (
+        ("Slurm", _version(followed.lab)),
         ("jobs sacct gives, in the store once each, times equal", len(stored(followed.store))),
         ("SIGKILLs of the collector", followed.killed),
         ("forecasts issued, with their outcome", f"{forecasts['n']}, {forecasts['resolved']}"),
@@ -76,15 +78,27 @@ def _replay_table(title: str, followed: Follower) -> None:
     print(flush=True)
 
 
+def _version(lab: Lab) -> str:
+    """Slurm's own word, `22.05.8`."""
+    return lab.run("sinfo", "--version").split()[-1]
+
+
 def _queue_table() -> None:
     print("\n### 3. Jobs in the queue, one cycle\n")
-    print("| jobs waiting | forecasts issued | slurmctld CPU s | its clients wall s | whole cycle wall s |")
-    print("|---|---|---|---|---|")
+    print("| Slurm | jobs waiting | forecasts issued | slurmctld CPU s | its clients wall s | whole cycle wall s |")
+    print("|---|---|---|---|---|---|")
     conf = {"MaxArraySize": "3000", "SchedulerParameters": "bf_interval=3600,sched_interval=3600"}
     for waiting, alone in ((200, 200), (2000, 1000), (5000, 100)):
         with Lab(nodes=4, cpus=2, conf=conf) as lab:
-            cost = test_queue.cycle_cost(lab, waiting, alone)
-        cells = (cost.jobs, cost.forecasts, f"{cost.slurmctld_cpu_s:.2f}", f"{cost.calls_s:.2f}", f"{cost.cycle_s:.2f}")
+            cost, version = test_queue.cycle_cost(lab, waiting, alone), _version(lab)
+        cells = (
+            version,
+            cost.jobs,
+            cost.forecasts,
+            f"{cost.slurmctld_cpu_s:.2f}",
+            f"{cost.calls_s:.2f}",
+            f"{cost.cycle_s:.2f}",
+        )
         print("| " + " | ".join(map(str, cells)) + " |", flush=True)
 
 

@@ -21,17 +21,19 @@ def test_every_reason_that_can_be_made_has_its_rule_and_arrays_their_tasks() -> 
         follower.run("collect", "--once")
         jobs = make_reasons(lab)
         wanted = {jobs[name]: kind for name, kind in WANTED.items()}
-        if not lab.place.is_here:  # 24.11 calls drained nodes "May be reserved for other job", as reserved ones
-            wanted[jobs["drained"]] = Rule.RESERVATION
-        lab.wait(lambda: wanted.items() <= rules(lab).items(), f"the rules {wanted}", 120)
+        settled(lab, wanted, 120)
         words = ("no answer until an administrator acts", "come first under this limit")
         lab.wait(lambda: all(w in _answers(follower, jobs) for w in words), f"answers with {words}")
         cancelled_together(lab, follower)
 
 
-def test_a_job_on_drained_nodes_has_no_answer_until_an_administrator_acts() -> None:
-    """Where nothing is reserved: 22.05 names the nodes, 24.11 says of them that they may be reserved."""
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_job_on_drained_nodes_has_no_answer_until_an_administrator_acts(beside: bool) -> None:
+    """Also beside a reservation of other nodes: 22.05 names the nodes, 24.11 says of them that they may be reserved."""
     with Lab(nodes=2, cpus=2) as lab:
+        if beside:
+            lab.run("scontrol", "create", "reservation", "reservationname=course", "starttime=now+2hours",
+                    "duration=60", "nodes=n1", "users=root")  # fmt: skip
         follower = Follower(lab, str(lab.root / "store.db"), HISTORY_DAYS="0.02", WAIT="recent_wait:need=1")
         follower.run("collect", "--once")
         lab.submit("-n1", "-t5", seconds=0.1)
@@ -82,6 +84,81 @@ def make_reasons(lab: Lab) -> dict[str, str]:
     return jobs
 
 
+def test_limits_partitions_and_maintenance_have_their_rules() -> None:
+    with Lab(nodes=3, cpus=8, conf=CONF) as lab:
+        follower = Follower(lab, str(lab.root / "store.db"), HISTORY_DAYS="0.02", WAIT="recent_wait:need=1")
+        follower.run("collect", "--once")
+        jobs = make_more_reasons(lab)
+        wanted = {jobs[name]: kind for name, kind in ALSO_WANTED.items()}
+        settled(lab, wanted, 60)
+        assert {name: word(reasons(lab)[jobs[name]]) for name in PRINTED} == PRINTED
+        words = ("it cannot start as it is", "the reservations that scontrol shows", "come first under this limit")
+        lab.wait(lambda: all(w in _answers(follower, jobs) for w in words), f"answers with {words}")
+
+
+ALSO_WANTED = {
+    "association": Rule.LIMIT,
+    "account": Rule.LIMIT,
+    "qos nodes": Rule.LIMIT,
+    "qos job": Rule.NEVER,
+    "qos minutes": Rule.ADMIN,
+    "down": Rule.ADMIN,
+    "inactive": Rule.ADMIN,
+    "too many nodes": Rule.NEVER,
+    "dependency": Rule.ELIGIBLE,
+    "maintenance": Rule.RESERVATION,
+    "machine": Rule.MACHINE,
+}
+PRINTED = {
+    "association": "AssocMaxJobsLimit",
+    "account": "AssocGrpCpuLimit",
+    "qos nodes": "QOSGrpNodeLimit",
+    "qos job": "QOSMaxCpuPerJobLimit",
+    "down": "PartitionDown",
+    "inactive": "PartitionInactive",
+    "too many nodes": "PartitionNodeLimit",
+    "dependency": "Dependency",
+}
+
+
+def make_more_reasons(lab: Lab) -> dict[str, str]:
+    """As `make_reasons`, of limits of associations and QOS, of partitions, of a maintenance, of the machine itself."""
+    user, other = USERS
+    for words in (
+        ("modify", "user", other, "where", "account=physics", "set", "MaxJobs=1"),
+        ("modify", "account", "chemistry", "set", "GrpTRES=cpu=1"),
+        ("add", "qos", "nodes", "set", "GrpTRES=node=1"),
+        ("add", "qos", "job", "set", "MaxTRESPerJob=cpu=1"),
+        ("add", "qos", "minutes", "set", "GrpTRESMins=cpu=0"),
+        ("modify", "user", user, "set", "qos+=nodes,job,minutes"),
+    ):
+        lab.run("sacctmgr", "-iQ", *words)
+    for words in (("down", "nodes=n1", "state=down"), ("off", "nodes=n1"), ("small", "nodes=n1,n2", "maxnodes=1")):
+        lab.run("scontrol", "create", f"partitionname={words[0]}", *words[1:])
+    lab.run("scontrol", "create", "reservation", "reservationname=repair", "starttime=now", "duration=60", "nodes=n3",
+            "flags=maint,ignore_jobs", "users=root")  # fmt: skip
+    running = lab.submit("-n1", "-t5", seconds=600)
+    for options in (("-A", "chemistry"), ("-q", "nodes", "-w", "n1")):
+        lab.submit("-n1", "-t5", *options, seconds=600)
+    lab.submit("-n1", "-t5", seconds=600, user=other)
+    jobs = {
+        "association": lab.submit("-n1", "-t5", seconds=1, user=other),
+        "account": lab.submit("-n1", "-t5", "-A", "chemistry", seconds=1),
+        "qos nodes": lab.submit("-n1", "-t5", "-q", "nodes", "-w", "n2", seconds=1),
+        "qos job": lab.submit("-n2", "-t5", "-q", "job", seconds=1),
+        "qos minutes": lab.submit("-n1", "-t50", "-q", "minutes", seconds=1),
+        "down": lab.submit("-n1", "-t5", "-p", "down", seconds=1),
+        "inactive": lab.submit("-n1", "-t5", "-p", "off", "-H", seconds=1),
+        "too many nodes": lab.submit("-N2", "-t5", "-p", "small", seconds=1),
+        "dependency": lab.submit("-n1", "-t5", "-d", f"afterok:{running}", seconds=1),
+        "maintenance": lab.submit("-n1", "-t5", "-w", "n3", seconds=1),
+        "machine": lab.submit("-N2", "--exclusive", "-t5", seconds=1),
+    }
+    lab.run("scontrol", "update", "partitionname=off", "state=inactive")
+    lab.run("scontrol", "release", jobs["inactive"], check=False)
+    return jobs
+
+
 def reasons(lab: Lab) -> dict[str, str]:
     """Each waiting job's reason, as soon as it is one of its own."""
     jobs = Slurm(LabTransport(lab)).snapshot().jobs
@@ -90,6 +167,15 @@ def reasons(lab: Lab) -> dict[str, str]:
 
 def rules(lab: Lab) -> dict[str, Rule]:
     return {job_id: rule(reason) for job_id, reason in reasons(lab).items()}
+
+
+def settled(lab: Lab, wanted: dict[str, Rule], seconds: float) -> None:
+    """Until each of these jobs has a reason of that rule."""
+    try:
+        lab.wait(lambda: wanted.items() <= rules(lab).items(), "these rules", seconds)
+    except TimeoutError:
+        now = reasons(lab)
+        raise AssertionError({job: (now.get(job), kind) for job, kind in wanted.items()}) from None
 
 
 def _answers(follower: Follower, jobs: dict[str, str]) -> str:

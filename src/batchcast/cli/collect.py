@@ -40,6 +40,7 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
     SIGTERM or Ctrl-C; killed at any moment it goes on where it was.
     """
     from ..errors import BatchcastError, Unreachable
+    from ..service import retention
     from ..service.clock import predictors
     from ..service.collector import Collector, Cycle, run
     from ..service.connect import open_scheduler
@@ -50,7 +51,8 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
     settings = load(flags)
     shown = {"store": settings.shown("store"), "once": once, "interval_s": settings["interval_s"],
              "runtime": settings["runtime"], "wait": settings["wait"]}  # fmt: skip
-    predictors(settings["runtime"], settings["wait"])  # a wrong name is told now, not every cycle
+    predictors(settings["runtime"], settings["wait"])  # what is wrong is told now, not every cycle
+    retention.before(settings, 0.0)
     stop = stop_on_signals()
     store = Store(settings["store"], create=True)
     scheduler, health = open_scheduler(settings, record)
@@ -80,6 +82,7 @@ def _row(cycle: Any) -> dict[str, Any]:
         "jobs_new": cycle.seen.new + cycle.ended.new,
         "ends": cycle.ended.changed,
         "forecasts_issued": cycle.step.issued,
+        "jobs_gone": cycle.gone,
         "behind_s": cycle.behind_s,
     }
 
@@ -89,4 +92,5 @@ def _line(cycle: Any) -> str:
     return (
         f"{cycle.jobs} jobs shown, {cycle.seen.new + cycle.ended.new} new, {cycle.ended.changed} ends from accounting, "
         f"{cycle.step.issued} forecasts issued, clock {behind}"
+        + (f", {cycle.gone} old jobs let go" if cycle.gone else "")
     )

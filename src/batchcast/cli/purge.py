@@ -24,7 +24,8 @@ def command(keep: str | None, really: bool, parsable2: bool, as_json: bool, **fl
     Before forecasts go they are summed up by month and method: what was said, what came true. The sums stay in the
     store and are printed here. Nothing goes that predictors are taught with at a start (`memory_days`).
     """
-    from ..errors import UsageError
+    from ..errors import BatchcastError
+    from ..service import retention
     from ..service.answers import choose_cluster
     from ..service.settings import load
     from ..store.clock_jobs import read_meta
@@ -33,17 +34,14 @@ def command(keep: str | None, really: bool, parsable2: bool, as_json: bool, **fl
     from ..store.reader import Reader
 
     settings = load({**flags, "retention_days": keep})
-    days, taught = settings["retention_days"], max(settings["memory_days"], 2.0)
-    if 0 < days < taught:
-        raise UsageError(f"{days:g} days are fewer than predictors are taught with (accepted: {taught:g} or more, "
-                         "0 for all)", hint="memory_days is how far back that goes")  # fmt: skip
-    before = time.time() - days * 86400 if days else -math.inf
+    days, limit = settings["retention_days"], retention.before(settings, time.time())
+    before = -1e300 if limit is None else limit
     reader = Reader(settings["store"])
     cluster = choose_cluster(reader, settings["cluster"] or None)
     reader.close()
     store = Store(settings["store"])
     with store.begin() as connection:
-        found = due(connection, cluster, max(before, -1e300))
+        found = due(connection, cluster, before)
     gone = 0
     while really and found.jobs:
         with store.begin() as connection:
@@ -53,19 +51,32 @@ def command(keep: str | None, really: bool, parsable2: bool, as_json: bool, **fl
             break
     with store.begin() as connection:
         memory = read_meta(connection, cluster)
+    room = ""
+    if gone:
+        try:
+            room = _room(store.give_back())
+        except BatchcastError as error:
+            room = f"the file has not shrunk, its room is used anew: {error.message}"
     store.close()
     results = sums(memory.get("purged", {}))
     if as_json:
         shown = {"store": settings.shown("store"), "retention_days": days, "deleted": really}
         shown |= {"jobs": found.jobs, "forecasts": found.forecasts, "jobs_gone": gone}
-        emit(document("purge", {"cluster": cluster}, shown, [], results))
+        emit(document("purge", {"cluster": cluster}, shown, [room] if room else [], results))
         return
-    for line in _words(found, days, really, gone):
+    for line in [*_words(found, days, really, gone), *filter(None, [room])]:
         say(line)
     if parsable2 and results:
         print_parsable(results)
     elif results:
         _print(results)
+
+
+def _room(freed: int | None) -> str:
+    """What became of the room of what is gone."""
+    if freed is None:
+        return "PostgreSQL uses the room anew by itself; VACUUM FULL, by the tables' owner, gives it back to the disk"
+    return f"{freed / 1e6:.1f} MB were given back to the disk"
 
 
 def _words(found: Any, days: float, really: bool, gone: int) -> list[str]:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 from ..job import JobRequest, Name
@@ -21,6 +22,8 @@ from .state import SystemState
 
 TOLD_SUBMIT, TOLD_START, TOLD_GONE = 1, 2, 4
 BITS: Mapping[type, int] = {Submit: TOLD_SUBMIT, Start: TOLD_START, End: TOLD_GONE, Withdraw: TOLD_GONE}
+
+Key = tuple[float, int, int, int]
 
 
 class LiveJob(NamedTuple):
@@ -39,18 +42,39 @@ def live_events(jobs: Iterable[LiveJob], until: float, only: int | None = None) 
     `only` turns it round for a restart: the events that *were* told, `told & only`. A job that ends at its start, or
     leaves at its submission, does so in a further round of that instant, as on the recorded clock. O(n log n).
     """
-    events: list[tuple[tuple[float, int, int, int], tuple[float, ...], Event]] = []
-    for job in jobs:
-        place = log_place(job.request)
-        if job.told & (TOLD_START | TOLD_GONE) == TOLD_GONE:  # was told as withdrawn, whatever became known later
-            job = job._replace(start_time=math.nan)
-        for round_, event in _history(job):
-            bit = BITS[type(event)]
-            wanted = job.told & bit if only is not None else not job.told & bit
-            if wanted and event.time <= until:
-                events.append((event_key(event.time, round_, RANK[type(event)], 0), place, event))
+    events = [placed for job in jobs for placed in _placed(job, until, only)]
     events.sort(key=lambda item: item[:2])
     return [event for _, _, event in events]
+
+
+def live_stream(jobs: Iterable[LiveJob], until: float, only: int | None = None) -> Iterator[Event]:
+    """The same events in the same order, of jobs that come in the order of their submission, told while they come.
+
+    Nothing of a job happens before it is submitted, so what is earlier than the next job's submission can be told:
+    in memory are the jobs that were waiting or running together, however long the history. O(n log k) for k of these.
+    """
+    ahead: list[tuple[Key, tuple[float, ...], int, Event]] = []
+    count = 0
+    for job in jobs:
+        while ahead and ahead[0][0][0] < job.request.submit_time:
+            yield heappop(ahead)[-1]
+        for key, place, event in _placed(job, until, only):
+            count += 1  # keys and places are never equal for one kind of event; events are not compared
+            heappush(ahead, (key, place, count, event))
+    while ahead:
+        yield heappop(ahead)[-1]
+
+
+def _placed(job: LiveJob, until: float, only: int | None) -> Iterator[tuple[Key, tuple[float, ...], Event]]:
+    """A job's wanted events with what they are sorted by."""
+    place = log_place(job.request)
+    if job.told & (TOLD_START | TOLD_GONE) == TOLD_GONE:  # was told as withdrawn, whatever became known later
+        job = job._replace(start_time=math.nan)
+    for round_, event in _history(job):
+        bit = BITS[type(event)]
+        wanted = job.told & bit if only is not None else not job.told & bit
+        if wanted and event.time <= until:
+            yield event_key(event.time, round_, RANK[type(event)], 0), place, event
 
 
 def log_place(request: JobRequest) -> tuple[float, ...]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from enum import StrEnum
+
+from .hostlist import expand, fold
 
 WORDS: dict[str, str] = {
     "Resources": "next in line; waiting until enough of the machine is free",
@@ -19,6 +22,7 @@ WORDS: dict[str, str] = {
     "PartitionTimeLimit": "asks for more time than the partition allows: it will never start as it is",
     "PartitionConfig": "cannot run in this partition as it is configured",
     "ReqNodeNotAvail": "nodes it needs are not available (reserved, drained or down)",
+    "Nodes required for job are DOWN": "some of the nodes it could have are down, drained or reserved",
     "Reservation": "waiting for its reservation to begin",
     "ReservationDeleted": "its reservation is gone",
     "Licenses": "waiting for a licence",
@@ -106,6 +110,25 @@ def word(reason: str) -> str:
 def _unavailable(reason: str) -> str:
     """The nodes that are down or drained, as ReqNodeNotAvail names them."""
     return reason.partition("UnavailableNodes:")[2].strip(" )")
+
+
+def naming_down(reason: str, nodes_asked: str, down: Set[str]) -> str:
+    """The reason with the nodes that the job asked for by name and that are drained or down, as 22.05 prints it.
+
+    24.11 says of these too that they may be reserved, whatever is reserved.
+
+    >>> naming_down("ReqNodeNotAvail, May be reserved for other job", "n[1-2]", {"n2", "n3"})
+    'ReqNodeNotAvail, UnavailableNodes:n2'
+    >>> naming_down("ReqNodeNotAvail, May be reserved for other job", "n1", {"n2"})
+    'ReqNodeNotAvail, May be reserved for other job'
+    """
+    away = [node for node in expand(nodes_asked) if node in down] if may_be_down(reason) else []
+    return f"ReqNodeNotAvail, UnavailableNodes:{fold(away)}" if away else reason
+
+
+def may_be_down(reason: str) -> bool:
+    """Whether a reason leaves open if nodes are reserved or down."""
+    return word(reason) == "ReqNodeNotAvail" and "May be reserved" in reason
 
 
 def limit_of(name: str) -> str:

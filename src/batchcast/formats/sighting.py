@@ -26,8 +26,9 @@ class Sighting(NamedTuple):
 
     `start_time` is of a job that runs or ran, `expected_start` the system's own forecast of a waiting one. `state` is
     Slurm's long name, `certain` false while the job passes from one state to another. `never_ran`: it left the queue
-    without having had a node. Of an array task waiting together with others `raw_id` is the array's. `asked` and
-    `held` are the columns declared in `columns.ASKED` and `columns.HELD`, by name.
+    without having had a node. Of an array task waiting together with others `raw_id` is the array's. `nodes_asked` is
+    a host list of the nodes that the request names. `asked` and `held` are the columns declared in `columns.ASKED` and
+    `columns.HELD`, by name.
     """
 
     job_id: str
@@ -45,6 +46,7 @@ class Sighting(NamedTuple):
     dependency: str = ""
     reservation: str = ""
     licenses: str = ""
+    nodes_asked: str = ""
     asked: Mapping[str, Field] = NOTHING
     held: Mapping[str, Field] = NOTHING
 

@@ -14,7 +14,7 @@ from .tres import parse_tres
 
 _LIFE = (
     "JobID", "JobArrayID", "SubmitTime", "StartTime", "EndTime", "EligibleTime", "State", "Reason", "PriorityLong",
-    "Dependency", "NodeList", "Reservation", "Licenses",
+    "Dependency", "NodeList", "ReqNodes", "Reservation", "Licenses",
 )  # fmt: skip
 FIELDS = tuple(dict.fromkeys([*_LIFE, *(c.squeue for c in (*ASKED, *HELD) if c.squeue)]))
 """What is asked of squeue(1) -O, Slurm 22.05 and newer: a job's life, and every declared column."""
@@ -56,6 +56,7 @@ def sighting(record: Mapping[str, str]) -> Sighting:
         dependency=get("Dependency", ""),
         reservation=get("Reservation", ""),
         licenses=get("Licenses", ""),
+        nodes_asked=get("ReqNodes", ""),
         asked=read_fields(ASKED, clean, "squeue", _own(clean, pending or withdrawn)),
         held={} if pending or withdrawn else read_fields(HELD, clean, "squeue"),
     )

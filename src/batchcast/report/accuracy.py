@@ -44,9 +44,8 @@ def accuracy_table(
         columns.pop()
         against = next((row["against"] for row in rows if row.get("against")), None)
         if against is not None:
-            columns.append(
-                TableColumn("mae_s_words", f"mean error against {against}", "text", WITHIN.format(groups_in(rows)))
-            )
+            within = WITHIN.format(groups_in(rows))
+            columns.append(TableColumn("mae_s_words", f"mean error against {against}", "difference", within))
             rows = [{**row, "mae_s_words": difference_words(row, "mae_s", "seconds")} for row in rows]
     note = " ".join(filter(None, (note, lacking, stand_ins(rows))))
     heading = f"Run-time forecasts{f' by {by}' if by else ''} · {PROTOCOLS[protocol]} · {selection_words(settings)}"

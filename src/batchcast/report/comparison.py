@@ -67,7 +67,7 @@ def _forecasts(rows: list[Mapping[str, Any]], level: float) -> Table:
     columns = [TableColumn("predictor", "predictor")]
     for measure in FORECAST:
         columns += _columns((measure,))
-        columns.append(TableColumn(f"{measure[0]}_interval", f"{100 * level:g} % interval", "text"))
+        columns.append(TableColumn(f"{measure[0]}_interval", f"{100 * level:g} % interval", "difference"))
     shown_rows = []
     for row in rows:
         words = {f"{key}_interval": _interval_words(row, f"{key}_change", kind) for key, _, kind in FORECAST}
@@ -89,8 +89,8 @@ def _interval_words(row: Mapping[str, Any], key: str, kind: Kind) -> str:
 
 def _schedules(rows: list[Mapping[str, Any]], level: float) -> Table:
     columns = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with"), *_columns(SCHEDULE)]
-    columns.insert(5, TableColumn("interval", f"{100 * level:g} % interval", "text"))
-    columns.insert(9, TableColumn("slow_interval", f"{100 * level:g} % interval", "text"))
+    columns.insert(5, TableColumn("interval", f"{100 * level:g} % interval", "difference"))
+    columns.insert(9, TableColumn("slow_interval", f"{100 * level:g} % interval", "difference"))
     shown_rows = []
     for row in rows:
         waits = {"wait_low": row["wait_change_low_s"], "wait_high": row["wait_change_high_s"]}
@@ -117,7 +117,7 @@ def _decided(rows: list[Mapping[str, Any]], measures: Sequence[tuple[str, str]])
 
 def _columns(measures: tuple[tuple[str, str, Kind], ...]) -> list[TableColumn]:
     return [
-        TableColumn(f"{key}_{side}", f"{title} {word}", kind if side != "change" else "text")
+        TableColumn(f"{key}_{side}", f"{title} {word}", kind if side != "change" else "difference")
         for key, title, kind in measures
         for side, word in (("a", "A"), ("b", "B"), ("change", "change"))
     ]

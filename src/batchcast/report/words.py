@@ -135,8 +135,13 @@ def _undecided(best: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> 
         return few + _needed(row, "mae_s")
     return (
         f"the smallest mean error is {best['predictor']}'s, but this log cannot tell it from {rival} "
-        f"(difference {difference_words(row, 'mae_s', 'seconds')}){_needed(row, 'mae_s')}"
+        f"(the difference is {_plain_difference(row)}){_needed(row, 'mae_s')}"
     )
+
+
+def _plain_difference(row: Mapping[str, Any]) -> str:
+    """The difference in mean error with its interval, without the word that the sentence says in its own way."""
+    return str(difference_words(row, "mae_s", "seconds")).split(" ", 1)[1]
 
 
 def _needed(row: Mapping[str, Any], metric: str) -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping, Sequence
+from array import array
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from ..store.issued import NOTHING
 from ..store.reader import Reader, Row
-from .answers import covered_at, median
-from .hidden import days_of_several, rounded
+from .answers import covered, median
+from .hidden import DAY_S, rounded
 
 LEVELS = (0.5, 0.9)
 
@@ -31,50 +32,88 @@ def accuracy(
     share that came out at or below what was said for a level. Forecasts with no history to go by were no
     answer to anyone: they are counted, not scored. Above one `least_users` figures give nobody away, see `hidden`.
     """
-    rows = reader.ask("issued", cluster=cluster, since=since, until=until, partition=partition)
-    groups: dict[tuple[str, str, str], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row["moment"], row["kind"], row["method"]), []).append(row)
+    chosen = {"cluster": cluster, "since": since, "until": until, "partition": partition}
+    days: dict[Key, set[float]] | None = None
+    if least_users > 1:
+        days = _days(reader.each("issued", **chosen), least_users, now)
+    groups: dict[Key, _Scored] = {}
+    for row in reader.each("issued", **chosen):
+        key = _key(row)
+        if days is None or row["as_of"] // DAY_S in days[key]:
+            groups.setdefault(key, _Scored()).add(row)
     order = {"submit": 0, "slurm": 1}
     shown = sorted(groups.items(), key=lambda item: (order[item[0][0]], item[0][1], item[0][2]))
     if least_users > 1:
-        several = ((key, days_of_several(group, "as_of", least_users, now)) for key, group in shown)
-        return [rounded(_scores(*key, group)) for key, group in several if _users(group) >= least_users]
-    return [_scores(*key, group) for key, group in shown]
+        return [rounded(group.scores(*key)) for key, group in shown if group.users() >= least_users]
+    return [group.scores(*key) for key, group in shown]
 
 
-def _users(rows: Sequence[Mapping[str, Any]]) -> int:
-    """How many users a group's figures are of: the fewer of those counted and those scored, if any is yet."""
-    counted, scored = ({row["user_id"] for row in group} for group in (rows, _came(rows)))
-    return min(len(counted), len(scored) or len(counted))
+Key = tuple[str, str, str]
+"""Moment, kind, method."""
 
 
-def _came(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The forecasts that are scored."""
-    return [row for row in rows if row["outcome_s"] is not None and row["grounds"] != NOTHING]
+def _key(row: Row) -> Key:
+    return row["moment"], row["kind"], row["method"]
 
 
-def _scores(moment: str, kind: str, method: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    came = _came(rows)
-    errors = [row["point_s"] - row["outcome_s"] for row in came]
-    scores: dict[str, Any] = {
-        "predictor": method,
-        "kind": kind,
-        "moment": moment,
-        "forecasts": len(rows),
-        "came_out": len(came),
-        "no_history": sum(row["grounds"] == NOTHING for row in rows),
-        "withdrawn": sum(row["resolution"] == "withdrawn" for row in rows),
-        "still_open": sum(row["resolution"] is None for row in rows),
-        "issued_after_start": sum(
-            row["start_time"] is not None and row["issued_at"] > row["start_time"] for row in rows
-        ),
-        "median_ae_s": median(map(abs, errors)),
-        "mae_s": sum(map(abs, errors)) / len(errors) if errors else math.nan,
-        "bias_s": sum(errors) / len(errors) if errors else math.nan,
-        "underestimate_rate": sum(e < 0 for e in errors) / len(errors) if errors else math.nan,
+def _days(rows: Iterable[Row], least: int, now: float) -> dict[Key, set[float]]:
+    """For each group the days that are over and of enough users (see `hidden`)."""
+    users: dict[Key, dict[float, set[Any]]] = {}
+    for row in rows:
+        users.setdefault(_key(row), {}).setdefault(row["as_of"] // DAY_S, set()).add(row["user_id"])
+    return {
+        key: {day for day, names in of.items() if len(names) >= least and day < now // DAY_S}
+        for key, of in users.items()
     }
-    for level in LEVELS:
-        hits = [hit for row in came if json.loads(row["levels"]) and (hit := covered_at(row, level)) is not None]
-        scores[f"coverage_{level * 100:g}"] = sum(hits) / len(hits) if hits else math.nan
-    return scores
+
+
+class _Scored:
+    """What is kept of the forecasts of one group while they pass by: counts, and eight bytes of each that came out."""
+
+    def __init__(self) -> None:
+        self.counted: set[Any] = set()
+        self.scored: set[Any] = set()
+        self.errors = array("d")
+        self.counts: Counter[str] = Counter()
+
+    def add(self, row: Row) -> None:
+        """One more forecast."""
+        self.counted.add(row["user_id"])
+        counts = self.counts
+        counts["forecasts"] += 1
+        counts["no_history"] += row["grounds"] == NOTHING
+        counts["withdrawn"] += row["resolution"] == "withdrawn"
+        counts["still_open"] += row["resolution"] is None
+        counts["issued_after_start"] += row["start_time"] is not None and row["issued_at"] > row["start_time"]
+        if row["outcome_s"] is None or row["grounds"] == NOTHING:
+            return
+        self.scored.add(row["user_id"])
+        self.errors.append(row["point_s"] - row["outcome_s"])
+        for level, hit in zip(LEVELS, covered(row, LEVELS)) if row["levels"] != "[]" else ():
+            if hit is not None:
+                counts[f"judged {level:g}"] += 1
+                counts[f"held {level:g}"] += hit
+
+    def users(self) -> int:
+        """How many users these figures are of: the fewer of those counted and those scored, if any is yet."""
+        return min(len(self.counted), len(self.scored) or len(self.counted))
+
+    def scores(self, moment: str, kind: str, method: str) -> dict[str, Any]:
+        """The group's figures."""
+        errors, counts = self.errors, self.counts
+        n = len(errors) or math.nan
+        figures: dict[str, Any] = {
+            "predictor": method,
+            "kind": kind,
+            "moment": moment,
+            "forecasts": counts["forecasts"],
+            "came_out": len(errors),
+            **{name: counts[name] for name in ("no_history", "withdrawn", "still_open", "issued_after_start")},
+            "median_ae_s": median(map(abs, errors)),
+            "mae_s": sum(map(abs, errors)) / n,
+            "bias_s": sum(errors) / n,
+            "underestimate_rate": sum(e < 0 for e in errors) / n,
+        }
+        for level in LEVELS:
+            figures[f"coverage_{level * 100:g}"] = counts[f"held {level:g}"] / (counts[f"judged {level:g}"] or math.nan)
+        return figures

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ..errors import NoAnswer, UsageError
@@ -12,7 +14,7 @@ from ..predict.conditional import chance_to_start, given_waited
 from ..predict.protocol import Prediction
 from ..store.issued import NOTHING, as_prediction
 from ..store.reader import Reader, Row
-from .hidden import days_of_several, rounded, whole_days
+from .hidden import DAY_S, days_over, rounded, whole_days
 from .release import Release
 
 CLOCKS_APART_S = 2.0
@@ -156,25 +158,33 @@ def track_record(
     hidden = least_users > 1
     since = whole_days(since, math.inf)[0] if hidden else since
     chosen = {"cluster": cluster, "partition": partition, "method": method, "since": since, "nothing": NOTHING}
-    rows = reader.ask("started_forecasts", **chosen, most=MOST_RECORDS if not hidden else ALL)
-    if hidden:
-        rows = [dict(row) for row in days_of_several(rows, "as_of", least_users, now)]
-        if len(rows) < LEAST_RECORD or len({row["user_id"] for row in rows}) < least_users:
-            return {}
-    late = [] if hidden or now == math.inf else reader.ask("late_forecasts", **chosen, until=now, most=MOST_RECORDS)
-    late = [row for row in late if rule(row["reason"] or "") is Rule.MACHINE]
-    came = [(hit, _pinball(row)) for row in rows if (hit := covered_at(row, 0.9)) is not None]
-    overdue = [(False, _pinball(row)) for row in late if covered_at(row, 0.9) is False]
-    if not rows and not overdue:
+    started = partial(reader.each, "started_forecasts", **chosen, most=ALL if hidden else MOST_RECORDS)
+    days = days_over(started(), "as_of", least_users, now) if hidden else set()
+    users: set[Any] = set()
+    errors, losses, held = array("d"), array("d"), 0
+    for row in started():
+        if hidden and row["as_of"] // DAY_S not in days:
+            continue
+        users.add(row["user_id"])
+        errors.append(abs(row["point_s"] - row["outcome_s"]))
+        hit = covered_at(row, 0.9)
+        if hit is not None:
+            losses.append(_pinball(row))
+            held += hit
+    if hidden and (len(errors) < LEAST_RECORD or len(users) < least_users):
         return {}
-    judged = came + overdue
+    late = [] if hidden or now == math.inf else reader.ask("late_forecasts", **chosen, until=now, most=MOST_RECORDS)
+    late = [row for row in late if rule(row["reason"] or "") is Rule.MACHINE and covered_at(row, 0.9) is False]
+    losses.extend(_pinball(row) for row in late)
+    if not errors and not late:
+        return {}
     record = {
-        "forecasts": len(rows),
-        "judged": len(judged),
-        "overdue": len(overdue),
-        "coverage_90": sum(hit for hit, _ in judged) / len(judged) if judged else math.nan,
-        "loss_90_s": sum(loss for _, loss in judged) / len(judged) if judged else math.nan,
-        "median_ae_s": median(abs(row["point_s"] - row["outcome_s"]) for row in rows),
+        "forecasts": len(errors),
+        "judged": len(losses),
+        "overdue": len(late),
+        "coverage_90": held / len(losses) if losses else math.nan,
+        "loss_90_s": sum(losses) / len(losses) if losses else math.nan,
+        "median_ae_s": median(errors),
     }
     return rounded(record) if hidden else record
 
@@ -212,8 +222,14 @@ def latest_runs(reader: Reader, cluster: str, ids: Sequence[str]) -> list[Row]:
 
 def covered_at(row: Mapping[str, Any], level: float) -> bool | None:
     """Whether an outcome lay at or below what was said for a level; None where the forecast did not reach so far."""
-    bound = given_waited(as_prediction(row), 0.0, (level,))
-    return bool(row["outcome_s"] <= bound.point) if bound.levels and math.isfinite(bound.point) else None
+    return covered(row, (level,))[0]
+
+
+def covered(row: Mapping[str, Any], levels: Sequence[float]) -> list[bool | None]:
+    """The same for several levels at once."""
+    said = given_waited(as_prediction(row), 0.0, levels)
+    bounds = said.quantiles if said.levels else [math.inf] * len(levels)
+    return [bool(row["outcome_s"] <= bound) if math.isfinite(bound) else None for bound in bounds]
 
 
 def median(values: Iterable[float]) -> float:

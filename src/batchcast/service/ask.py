@@ -14,15 +14,16 @@ from typing import Any, NamedTuple
 from ..errors import NoAnswer, Refused
 from ..formats.reasons import Rule, rule
 from ..store.issued import NOTHING
+from ..store.packed import Packed
 from ..store.reader import Reader, Row
 from ..units import format_duration
 from . import answers
 from .accuracy import accuracy as scores
 from .document import Said
-from .hidden import days_of_several, rounded, whole_days
+from .hidden import DAY_S, days_over, rounded, whole_days
 from .queue import Queue, needs_store
 from .release import Release, release
-from .settings import Settings
+from .settings import Settings, is_private
 
 
 class Asker(NamedTuple):
@@ -62,12 +63,6 @@ def open_site(settings: Settings, asker: Asker, site: Site | None = None) -> Ite
         yield Site(reader, cluster, memory, is_private(settings, memory) and not asker.sees_all)
     finally:
         reader.close()
-
-
-def is_private(settings: Settings, memory: dict[str, Any]) -> bool:
-    """Whether users must not see each other's jobs: as set, else as the site's PrivateData says."""
-    word = settings["private"]
-    return bool(memory.get("site", {}).get("private")) if word == "auto" else bool(word != "no")
 
 
 def check_may_see(site: Site, asker: Asker, user: str | None) -> None:
@@ -223,6 +218,15 @@ def accuracy(settings: Settings, since: float, until: float, partition: str | No
         return Said({"cluster": site.cluster}, shown, answers.staleness(site.memory, now), results)
 
 
+def used(site: Site, who: Who, since: float, until: float, least: int, now: float) -> Packed:
+    """Finished jobs of a span: where figures must be of several users, of such days that are over alone."""
+    chosen = {"cluster": site.cluster, "since": since, "until": until, **who._asdict()}
+    if least <= 1:
+        return Packed(site.reader.each("used", **chosen))
+    several = days_over(site.reader.each("used", **chosen), "end_time", least, now)
+    return Packed(row for row in site.reader.each("used", **chosen) if row["end_time"] // DAY_S in several)
+
+
 def report(
     settings: Settings, who: Who, since: float, until: float, asker: Asker, now: float, site: Site | None = None
 ) -> Said:
@@ -236,12 +240,8 @@ def report(
             since, until = whole_days(since, until)
         if who.user is not None and hidden:
             check_may_see(site, asker, who.user)
-        rows: Sequence[Mapping[str, Any]] = site.reader.ask(
-            "used", cluster=site.cluster, since=since, until=until, **who._asdict()
-        )
         least = settings["least_users"]
-        if hidden:
-            rows = days_of_several(rows, "end_time", least, now)
+        rows = used(site, who, since, until, least if hidden else 1, now)
         by = "partition_id" if hidden else "job_name" if who.user else "user_id"
         if hidden and len({row["user_id"] for row in rows}) < least:
             raise NoAnswer(

@@ -23,8 +23,7 @@ from .answers import (
     staleness,
     track_record,
 )
-from .ask import is_private
-from .settings import NAMES, Settings, meaning
+from .settings import NAMES, Settings, is_private, meaning
 
 CLIENTS = {"slurm": ("squeue", "sacct", "scontrol"), "pbs": ("qstat",)}
 

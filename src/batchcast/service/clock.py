@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from msgspec.structs import replace
 
 from ..events.event import Submit
-from ..events.live import LiveClock, LiveJob, live_events
+from ..events.live import TOLD_GONE, LiveClock, LiveJob, live_events, live_stream
 from ..predict.conditional import given_waited
 from ..predict.protocol import Grounds, Prediction
 from ..predict.registry import make, split_specs
@@ -25,12 +25,23 @@ def taught(
 ) -> LiveClock:
     """A clock that has heard again all that was told of these jobs, and then what is known of them up to `until`.
 
+    The jobs come in the order of their submission, and are not kept: a long history takes no more memory than what the
+    predictors make of it.
     The one way to such a clock: a collector's after a start, and the one that answers for a job not submitted.
     """
     total = memory.get("total_procs")
     clock = LiveClock(predictors, math.nan if total is None else total)
-    known = list(jobs)
-    for event in [*live_events(known, math.inf, only=7), *live_events(known, until)]:
+    rest: list[LiveJob] = []
+
+    def passing() -> Iterator[LiveJob]:
+        for job in jobs:
+            if not job.told & TOLD_GONE:
+                rest.append(job)
+            yield job
+
+    for event in live_stream(passing(), math.inf, only=7):
+        clock.tell(event, ask=False)
+    for event in live_events(rest, until):
         clock.tell(event, ask=False)
     return clock
 

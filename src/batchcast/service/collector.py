@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 import os
 import pwd
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from ..errors import BatchcastError, Unreachable
 from ..formats.reasons import Rule, rule
@@ -19,8 +19,10 @@ from ..formats.sighting import Site, Snapshot
 from ..predict.registry import split_specs
 from ..store import clock_jobs, history
 from ..store.database import Store
-from . import answers
+from ..store.purge import remove_some
+from . import answers, retention
 from .clock import Step, StoredClock, compare_with_slurm, predictors
+from .scheduler import Scheduler
 from .settings import Settings
 
 SITE_EVERY_S = 3600.0
@@ -29,34 +31,6 @@ JUMP_S = 60.0
 
 
 MOST_BY_ID = 200
-
-
-class Scheduler(Protocol):
-    """A batch system as the collector sees it: Slurm and PBS alike."""
-
-    def now(self) -> float:
-        """Seconds since the epoch."""
-
-    def ticks(self) -> float:
-        """Seconds of a clock that nobody sets."""
-
-    def snapshot(self) -> Snapshot:
-        """Every job it knows."""
-
-    def history(self, since: float, until: float) -> Snapshot:
-        """Every job that ended between two instants."""
-
-    def ended(self, ids: Sequence[str], since: float) -> Snapshot:
-        """Jobs by id, of those that ended from an instant on."""
-
-    def site(self) -> Site:
-        """What holds for the machine."""
-
-    def reservations(self) -> list[dict[str, Any]]:
-        """Name, start, end, whether for maintenance, of every reservation."""
-
-    def hides_jobs(self) -> bool:
-        """Whether users may not see each other's jobs, now."""
 
 
 @dataclass(slots=True)
@@ -68,6 +42,7 @@ class Cycle:
     seen: history.Taken = field(default_factory=history.Taken)
     ended: history.Taken = field(default_factory=history.Taken)
     step: Step = field(default_factory=Step)
+    gone: int = 0
     windows: int = 0
     broken: int = 0
     behind_s: float = math.nan
@@ -86,7 +61,7 @@ class Collector:
         self._site_at = -math.inf
         self._clock: StoredClock | None = None
         self._history_at = -math.inf
-        self._judged_at = -math.inf
+        self._judged_at = self._kept_at = -math.inf
         self._ticks: tuple[float, float] | None = None
         self._shown: frozenset[tuple[str, float]] = frozenset()
 
@@ -99,7 +74,7 @@ class Collector:
     def cycle(self) -> Cycle:
         """Look once, fetch what is missing, move the clock. Raises nothing a scheduler or database can cause."""
         done = Cycle(self.scheduler.now())
-        for part in (self._look, self._fetch, self._tell):
+        for part in (self._look, self._fetch, self._tell, self._let_go):
             try:
                 part(done)
             except BatchcastError as error:
@@ -284,6 +259,15 @@ class Collector:
             with self.store.begin() as connection:
                 clock_jobs.write_meta(connection, self.cluster, answers_by=best)
             self._judged_at = now
+
+    def _let_go(self, done: Cycle) -> None:
+        """Some of what is older than `retention_days`, until all of it is gone; then again when accounting is asked."""
+        before = retention.before(self.settings, done.at)
+        if before is None or 0 <= done.at - self._kept_at < self.settings["history_every_s"]:
+            return
+        with self.store.begin() as connection:
+            done.gone = remove_some(connection, self.cluster, before)
+        self._kept_at = done.at if done.gone == 0 else -math.inf
 
     def _surely_complete(self, connection: Any) -> float | None:
         """The last whole second before which every event is in the store; None while history is still being fetched."""

@@ -10,7 +10,7 @@ what one job adds is lost wherever it is less than a twentieth of the whole.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 DAY_S = 86400.0
@@ -23,11 +23,21 @@ def days_of_several(rows: Sequence[Mapping[str, Any]], time: str, least: int, no
     >>> len(days_of_several(rows, "t", 2, 200000.0)), len(days_of_several(rows, "t", 2, 80000.0))
     (2, 0)
     """
+    several = days_over(rows, time, least, now)
+    return [row for row in rows if row[time] // DAY_S in several]
+
+
+def days_over(rows: Iterable[Mapping[str, Any]], time: str, least: int, now: float) -> set[float]:
+    """Those days themselves, in days since the epoch; the rows are looked at once and none is kept.
+
+    >>> rows = [{"t": 5.0, "user_id": "a"}, {"t": 6.0, "user_id": "b"}, {"t": 90000.0, "user_id": "a"}]
+    >>> days_over(iter(rows), "t", 2, 200000.0)
+    {0.0}
+    """
     users: dict[float, set[Any]] = {}
     for row in rows:
         users.setdefault(row[time] // DAY_S, set()).add(row["user_id"])
-    several = {day for day, names in users.items() if len(names) >= least and day < now // DAY_S}
-    return [row for row in rows if row[time] // DAY_S in several]
+    return {day for day, names in users.items() if len(names) >= least and day < now // DAY_S}
 
 
 def whole_days(since: float, until: float) -> tuple[float, float]:

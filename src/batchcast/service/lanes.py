@@ -6,6 +6,7 @@ So whoever asks for twenty reports waits for twenty reports, and nobody else doe
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -13,6 +14,8 @@ import anyio
 import anyio.to_thread
 
 from ..errors import BatchcastError
+from ..store.reader import TooLong, time_to_read
+from . import api
 
 QUICK_THREADS, HEAVY_THREADS = 4, 1
 QUICK_EACH, HEAVY_EACH = 2, 1
@@ -25,8 +28,9 @@ class TooMany(BatchcastError):
     """One user has too many questions open."""
 
 
-class TooLong(BatchcastError):
-    """An answer took longer than anybody waits."""
+def status_of(error: BatchcastError) -> int:
+    """The HTTP status of an error, those of a lane among them."""
+    return {TooMany: 429, TooLong: 503}.get(type(error)) or api.status_of(error)
 
 
 class Lane:
@@ -42,11 +46,13 @@ class Lane:
         """The answer, worked out in a thread. TooMany or TooLong instead of a queue without an end."""
         if self._inside.get(user, 0) >= MOST_WAITING:
             raise TooMany(f"{MOST_WAITING} questions of {user or 'somebody'} are waiting already", hint="one by one")
+        until = time.monotonic() + ANSWER_S
         self._inside[user] = self._inside.get(user, 0) + 1
         turn = self._turns.setdefault(user, asyncio.Semaphore(self._each))
         try:
             async with asyncio.timeout(ANSWER_S), turn:
-                return await anyio.to_thread.run_sync(answer, limiter=self._limiter)
+                with time_to_read(until - time.monotonic()):  # a thread cannot be stopped from outside
+                    return await anyio.to_thread.run_sync(answer, limiter=self._limiter)
         except TimeoutError:
             raise TooLong(f"no answer within {ANSWER_S:.0f} s", hint="a shorter time span") from None
         finally:

@@ -93,7 +93,7 @@ class Measures:
 
     def _outcomes(self, reader: Reader, cluster: str, memory: dict[str, Any], settings: Settings, now: float) -> None:
         """Over several users where jobs are private, as everywhere."""
-        from .ask import is_private
+        from .settings import is_private
 
         least = int(settings["least_users"]) if is_private(settings, memory) else 1
         partitions = [None, *memory.get("site", {}).get("partitions", {})]

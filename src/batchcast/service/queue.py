@@ -15,7 +15,7 @@ from ..formats.reasons import Rule, rule
 from ..store.place import sqlite_path
 from ..store.reader import Reader, Row
 from . import answers
-from .settings import Settings
+from .settings import Settings, is_private
 
 LOOK_EVERY_S = 1.0
 ASK_EVERY_S = 5.0
@@ -107,14 +107,14 @@ class Standing:
         rows = reader.waiting(cluster, method)
         at, records = self._records.get(cluster, (-1e300, {}))
         parts = {row["partition_id"] for row in rows}
-        if time.monotonic() - at > RECORDS_FOR_S or {p for p, _ in records} < parts:
+        least_users = {1, int(self.settings["least_users"])} if is_private(self.settings, memory) else {1}
+        wanted = {(part, least) for part in parts for least in least_users}
+        if time.monotonic() - at > RECORDS_FOR_S or not wanted <= set(records):
             now = time.time()
+            since = now - answers.TRACK_RECORD_S
             records = {
-                (part, least): answers.track_record(
-                    reader, cluster, part, method, now - answers.TRACK_RECORD_S, least, now
-                )
-                for part in parts
-                for least in {1, int(self.settings["least_users"])}
+                (part, least): answers.track_record(reader, cluster, part, method, since, least, now)
+                for part, least in wanted
             }
             self._records[cluster] = (time.monotonic(), records)
         return Queue(cluster, memory, rows, records, version)

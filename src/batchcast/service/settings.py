@@ -59,7 +59,7 @@ class Values(Struct, frozen=True, kw_only=True):
     settle_s: Annotated[float, _seconds("how far behind a look the clock stays, so that nothing arrives late")] = 2.0
     history_days: Annotated[float, _count("history read from accounting at the first start, days", 0)] = 30.0
     memory_days: Annotated[float, _count("how far back the predictors are taught at a start, days", 0.01)] = 90.0
-    retention_days: Annotated[float, _count("how long `purge` keeps finished jobs, days; 0: for ever", 0)] = 0.0
+    retention_days: Annotated[float, _count("how long finished jobs are kept, days; 0: for ever", 0)] = 0.0
     window_s: Annotated[float, _seconds("length of one question to accounting", 1.0)] = 86400.0
     overlap_s: Annotated[float, _seconds("how far each window reaches into the one before")] = 3600.0
     history_every_s: Annotated[float, _seconds("between questions to accounting when nothing is missing")] = 300.0
@@ -150,6 +150,12 @@ def _places(flags: Mapping[str, Any], env: Mapping[str, str]) -> list[tuple[str,
     keys = {name: f"BATCHCAST_{name.upper()}" for name in NAMES}
     places += [(f"${key}", {name: env[key]}) for name, key in keys.items() if key in env]
     return [*places, ("--", {name: value for name, value in flags.items() if value is not None})]
+
+
+def is_private(settings: Settings, memory: dict[str, Any]) -> bool:
+    """Whether users must not see each other's jobs: as set, else as the site's PrivateData says."""
+    word = settings["private"]
+    return bool(memory.get("site", {}).get("private")) if word == "auto" else bool(word != "no")
 
 
 def files(env: Mapping[str, str]) -> list[Path]:

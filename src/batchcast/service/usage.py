@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..predict.recommend import recommend_limit
+from ..store.packed import Packed
 from ..units import format_duration
 from .answers import median
 
@@ -14,59 +16,74 @@ LEAST_JOBS = 5
 LEAST_WASTE = 2.0
 LEAST_WASTED_H = 1.0
 RISK = 0.05
+RAN = frozenset({"completed", "timeout", "failed", "out_of_memory"})
 
 
-def summary(rows: Sequence[Mapping[str, Any]], by: str) -> list[dict[str, Any]]:
+def summary(rows: Packed, by: str) -> list[dict[str, Any]]:
     """One flat object per value of a column, the largest user of processor hours first."""
-    groups: dict[str, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        groups.setdefault(row[by] or "-", []).append(row)
-    figures = [{by: name, **_figures(group)} for name, group in groups.items()]
+    figures = [{by: name or "-", **_figures(group)} for (name,), group in rows.grouped(by)]
     return sorted(figures, key=lambda f: (-f["processor_hours"], f[by]))
 
 
 def _figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    ran = [row for row in rows if row["start_time"] is not None]
-    runs = [row["end_time"] - row["start_time"] for row in ran]
-    waits = sorted(row["start_time"] - row["submit_time"] for row in ran)
-    held = [row["alloc_procs"] or row["req_procs"] or 0.0 for row in ran]
-    limited = [(run, row["req_time"], procs) for run, row, procs in zip(runs, ran, held) if _finite(row["req_time"])]
-    asked_h = sum(limit * procs for _, limit, procs in limited) / 3600
-    used_h = sum(run * procs for run, _, procs in limited) / 3600
+    runs, waits, limits = array("d"), array("d"), array("d")
+    users: set[str | None] = set()
+    timeouts, held_s, asked_s, used_s = 0, 0.0, 0.0, 0.0
+    for row in rows:
+        users.add(row["user_id"])
+        start, limit = row["start_time"], row["req_time"]
+        if start is None:
+            continue
+        run, procs = row["end_time"] - start, row["alloc_procs"] or row["req_procs"] or 0.0
+        runs.append(run)
+        waits.append(start - row["submit_time"])
+        timeouts += row["status"] == "timeout"
+        held_s += run * procs
+        if _finite(limit):
+            limits.append(limit)
+            asked_s += limit * procs
+            used_s += run * procs
+    ordered = array("d", sorted(waits))
     return {
         "jobs": len(rows),
-        "users": len({row["user_id"] for row in rows}),
-        "never_ran": len(rows) - len(ran),
-        "timeouts": sum(row["status"] == "timeout" for row in ran),
-        "processor_hours": sum(run * procs for run, procs in zip(runs, held)) / 3600,
-        "limit_processor_hours": asked_h,
-        "limit_used_share": used_h / asked_h if asked_h else math.nan,
+        "users": len(users),
+        "never_ran": len(rows) - len(runs),
+        "timeouts": timeouts,
+        "processor_hours": held_s / 3600,
+        "limit_processor_hours": asked_s / 3600,
+        "limit_used_share": used_s / asked_s if asked_s else math.nan,
         "median_run_s": median(runs),
-        "median_limit_s": median(limit for _, limit, _ in limited),
-        "median_wait_s": median(waits),
-        "p90_wait_s": waits[max(math.ceil(0.9 * len(waits)) - 1, 0)] if waits else math.nan,
+        "median_limit_s": median(limits),
+        "median_wait_s": median(ordered),
+        "p90_wait_s": ordered[max(math.ceil(0.9 * len(ordered)) - 1, 0)] if ordered else math.nan,
     }
 
 
-def advice(rows: Sequence[Mapping[str, Any]], floor: float, step: float) -> list[dict[str, Any]]:
+def advice(rows: Packed, floor: float, step: float) -> list[dict[str, Any]]:
     """What a user could change, per user and job name, the greatest waste first; silent below a least waste.
 
     `--time`: limits at least twice what 95 % of such jobs need (and an hour of the machine a job in all), or at least a
     fifth of them cut off. `-n/-N/--exclusive`: at least twice the processors asked for are held.
     """
-    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for row in rows:
-        if row["start_time"] is not None and row["status"] in ("completed", "timeout", "failed", "out_of_memory"):
-            groups.setdefault((row["user_id"] or "-", row["job_name"] or "-"), []).append(row)
-    advised: list[dict[str, Any]] = []
-    for (user, name), group in groups.items():
-        if len(group) >= LEAST_JOBS:
-            advised += [
-                {"user": user, "job_name": name, "jobs": len(group), **one}
-                for one in (_on_time(group, floor, step), _on_size(group))
-                if one
-            ]
+    advised = [
+        {"user": whose or "-", "job_name": name or "-", **one}
+        for (whose, name), _, one in each_advice(rows, floor, step)
+    ]
     return sorted(advised, key=lambda a: -a["wasted_processor_hours"])
+
+
+def each_advice(
+    rows: Packed, floor: float, step: float, of: tuple[str, str] = ("user_id", "job_name")
+) -> Iterator[tuple[tuple[str | None, ...], Sequence[Mapping[str, Any]], dict[str, Any]]]:
+    """The same for the rows alike in two columns: their values there, all of these rows, and what is advised."""
+    for key, group in rows.grouped(*of):
+        if len(group) < LEAST_JOBS:
+            continue
+        ran = [row for row in group if row["start_time"] is not None and row["status"] in RAN]
+        if len(ran) >= LEAST_JOBS:
+            for one in (_on_time(ran, floor, step), _on_size(ran)):
+                if one:
+                    yield key, group, {"jobs": len(ran), **one}
 
 
 def _on_time(rows: Sequence[Mapping[str, Any]], floor: float, step: float) -> dict[str, Any] | None:

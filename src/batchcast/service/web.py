@@ -21,7 +21,7 @@ from ..errors import BatchcastError
 from . import api
 from .ask import Asker
 from .door import Door
-from .lanes import Lanes, TooLong, TooMany
+from .lanes import Lanes, status_of
 from .metrics import Measures
 from .openapi import description
 from .page import routes as page_routes
@@ -155,8 +155,7 @@ async def _method(request: Request, error: Exception) -> Response:
 
 async def _known(request: Request, error: Exception) -> Response:
     assert isinstance(error, BatchcastError)
-    special = {TooMany: 429, TooLong: 503, TooLarge: 413}
-    return _document(special.get(type(error), api.status_of(error)), error.message, error.hint)
+    return _document(413 if isinstance(error, TooLarge) else status_of(error), error.message, error.hint)
 
 
 async def _defect(request: Request, error: Exception) -> Response:

@@ -139,10 +139,10 @@ def _predict(reader: Reader, cluster: str, memory: dict[str, Any], job: JobReque
     from .clock import taught
 
     since = memory.get("heard_since")
-    rows = reader.ask("clock_jobs", cluster=cluster, until=now, since=-1e300 if since is None else since)
-    if not any(row["start_time"] is not None for row in rows):
+    if not reader.ask("has_started", cluster=cluster):
         return None
     method = answers.answering_method(memory)
+    rows = reader.each("clock_jobs", cluster=cluster, until=now, since=-1e300 if since is None else since)
     clock = taught(map(live_job, rows), {method: make("wait", method)}, memory, now)
     clock.state.now = now
     answer: Prediction = clock.predictors[method].predict(job, clock.state)

@@ -11,6 +11,7 @@ from ..errors import BatchcastError, Unreachable
 from ..formats import sacct_rows, squeue
 from ..formats.live_fields import number as count
 from ..formats.marked import Record, parse_marked
+from ..formats.reasons import may_be_down, naming_down
 from ..formats.scontrol import parse_config, parse_records
 from ..formats.sighting import Sighting, Site, Snapshot
 from ..units import parse_duration
@@ -39,8 +40,18 @@ class Slurm:
         return self.transport.ticks()
 
     def snapshot(self) -> Snapshot:
-        """Every job slurmctld knows, array tasks one by one, in one call."""
-        return self._shown(SNAPSHOT)
+        """Every job slurmctld knows, array tasks one by one, in one call.
+
+        Where a job's nodes may be reserved or down, one more says which nodes are down.
+        """
+        shown = self._shown(SNAPSHOT)
+        if not any(may_be_down(s.reason) for s in shown.jobs):
+            return shown
+        text = self.transport.ask(("sinfo", "--noheader", "--Node", "--states=down,drain,fail", "--format=%N")).text
+        down = set(text.split())
+        return shown._replace(
+            jobs=tuple(s._replace(reason=naming_down(s.reason, s.nodes_asked, down)) for s in shown.jobs)
+        )
 
     def job(self, job_id: str) -> Snapshot:
         """One job (or an array's tasks), for an answer without a store: a single gentle call."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -127,6 +129,28 @@ class Store:
     def close(self) -> None:
         """Give up every connection."""
         self.engine.dispose()
+
+    def give_back(self) -> int | None:
+        """Give the room of what was deleted back to the disk; how many bytes, None where the database does it itself.
+
+        SQLite writes its file anew for that (VACUUM): it takes as much room as the file once more, and keeps writers
+        waiting. Where there is not so much room, or somebody holds the file, BatchcastError, and nothing has changed.
+        """
+        path = sqlite_path(self.url)
+        if path is None:
+            return None
+        with contextlib.closing(self.engine.raw_connection()) as held:
+            driver = held.cursor()  # below SQLAlchemy, which would begin a transaction: VACUUM takes none
+            try:
+                driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                before = path.stat().st_size
+                if shutil.disk_usage(path.parent).free < 2 * before:
+                    raise BatchcastError(f"{path.parent} has not room for {self.shown} once more", hint="make room")
+                for words in ("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
+                    driver.execute(words)
+            except sqlite3.Error as error:
+                raise trouble(self.shown, str(error), away=True) from error
+        return before - path.stat().st_size
 
     def _bring_up_to_date(self, create: bool) -> None:
         with self.begin() as connection:

@@ -7,10 +7,14 @@ with the standard library and PostgreSQL with its driver, through the texts of `
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import sqlite3
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -21,6 +25,24 @@ from .place import check_there, normal_url, refuse_newer, shown_url, sqlite_path
 
 Row = dict[str, Any]
 _NAMED = re.compile(r"(?<!:):([a-z_]\w*)")
+
+
+LOOK_EVERY = 500
+_until: ContextVar[float] = ContextVar("until", default=math.inf)
+
+
+class TooLong(BatchcastError):
+    """An answer took longer than anybody waits."""
+
+
+@contextmanager
+def time_to_read(seconds: float) -> Iterator[None]:
+    """Within the block, and this thread, `each` raises TooLong once so much time has gone: nobody waits for it now."""
+    token = _until.set(time.monotonic() + seconds)
+    try:
+        yield
+    finally:
+        _until.reset(token)
 
 
 class Reader:
@@ -56,17 +78,30 @@ class Reader:
 
     def ask(self, question: str, **values: Any) -> list[Row]:
         """Every row that answers a question, by column name."""
+        return list(self.each(question, **values))
+
+    def each(self, question: str, **values: Any) -> Iterator[Row]:
+        """The same, one row at a time: for answers over much history. Asked when the first row is taken."""
         text = TEXTS[question]
-        return self.rows(text, **{**dict.fromkeys(_NAMED.findall(text)), **values})
+        until = _until.get()
+        for k, row in enumerate(self._rows(text, {**dict.fromkeys(_NAMED.findall(text)), **values})):
+            if k % LOOK_EVERY == 0 and time.monotonic() > until:
+                raise TooLong("this takes longer than anybody waits", hint="a shorter time span")
+            yield row
 
     def rows(self, text: str, **values: Any) -> list[Row]:
         """Every row of an SQL text with `:name` for each value."""
+        return list(self._rows(text, values))
+
+    def _rows(self, text: str, values: Mapping[str, Any]) -> Iterator[Row]:
         try:
             if isinstance(self._connection, sqlite3.Connection):
                 cursor = self._connection.execute(text, values)
                 names = [d[0] for d in cursor.description]
-                return [dict(zip(names, row)) for row in cursor]
-            return list(self._connection.execute(_NAMED.sub(r"%(\1)s", text.replace("%", "%%")), values))
+                for row in cursor:
+                    yield dict(zip(names, row))
+            else:
+                yield from self._connection.cursor().stream(_NAMED.sub(r"%(\1)s", text.replace("%", "%%")), values)
         except self._wrong as error:
             raise self._explained(error) from None
 

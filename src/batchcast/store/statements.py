@@ -63,29 +63,20 @@ _AT_SUBMISSION = and_(
 
 
 def clock_jobs() -> Select[Any]:
-    """Every job a live clock has heard of, or will have by `until`, from those still there at `since` on."""
-    return select(*JOB).where(
-        _HERE,
-        or_(jobs.c.told > 0, jobs.c.submit_time <= _("until")),
-        or_(jobs.c.told < TOLD_GONE, jobs.c.told_end >= _("since")),
-    )
-
-
-def finished() -> Select[Any]:
-    """Jobs that ended in [since, until), of a user, an account, a partition."""
-    return select(*JOB).where(
-        _HERE,
-        jobs.c.open == 0,
-        jobs.c.end_time >= _("since"),
-        jobs.c.end_time < _("until"),
-        _if_given(jobs.c.user_id, "user"),
-        _if_given(jobs.c.account, "account"),
-        _if_given(jobs.c.partition_id, "partition"),
+    """Every job a live clock has heard of, or will have by `until`, if still there at `since`; by submission."""
+    return (
+        select(*JOB)
+        .where(
+            _HERE,
+            or_(jobs.c.told > 0, jobs.c.submit_time <= _("until")),
+            or_(jobs.c.told < TOLD_GONE, jobs.c.told_end >= _("since")),
+        )
+        .order_by(jobs.c.submit_time)
     )
 
 
 def _used() -> Select[Any]:
-    """What figures over many jobs are made of, and no column more."""
+    """What figures over many jobs are made of, and no column more: of a user, an account, a partition."""
     return select(
         jobs.c.user_id, jobs.c.account, jobs.c.partition_id, jobs.c.job_name, jobs.c.submit_time, jobs.c.start_time,
         jobs.c.end_time, jobs.c.status, jobs.c.req_time, jobs.c.req_procs, jobs.c.alloc_procs,
@@ -178,6 +169,7 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
     )
     .order_by(jobs.c.submit_time.desc(), jobs.c.row.desc())
     .limit(1),
+    "has_started": select(jobs.c.row).where(_HERE, jobs.c.start_time.is_not(None)).limit(1),
     "latest": select(*JOB)
     .where(_HERE, or_(jobs.c.job_id == _("job_id"), jobs.c.raw_id == _("job_id")))
     .order_by(jobs.c.submit_time.desc(), jobs.c.row.desc())
@@ -194,8 +186,8 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
         outcomes.c.as_of < _("until"),
         _if_given(jobs.c.partition_id, "partition"),
     ),
-    "finished": finished(),
-    "ran_by_itself": finished()
+    "ran_by_itself": _used()
+    .where(jobs.c.end_time >= _("since"), jobs.c.end_time < _("until"), jobs.c.open == 0)
     .where(jobs.c.start_time.is_not(None), or_(*(jobs.c.status == word for word in ENDED_BY_ITSELF)))
     .order_by(jobs.c.end_time.desc())
     .limit(_("most")),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from batchcast.events.event import Start, Submit
-from batchcast.events.live import TOLD_GONE, TOLD_START, TOLD_SUBMIT, LiveClock, LiveJob, live_events
+from batchcast.events.live import TOLD_GONE, TOLD_START, TOLD_SUBMIT, LiveClock, LiveJob, live_events, live_stream
 from batchcast.events.recorded import events, replay
 from batchcast.job import JobRequest
 from batchcast.predict.registry import make
@@ -91,6 +92,29 @@ def test_predictions_are_those_of_the_recorded_clock_also_after_restarts(
         assert prediction.point == wanted[name].points[row]
         assert prediction.basis == wanted[name].basis[row]
     assert len(said) == 2 * len(rows)
+
+
+@given(jobs, st.lists(st.integers(0, 7), min_size=25, max_size=25), st.integers(-1, 45), st.sampled_from([None, 7]))
+def test_a_long_history_passes_by_in_the_same_order_as_when_it_is_sorted_whole(
+    rows: list[tuple], told: list[int], until: int, only: int | None
+) -> None:
+    live = [job._replace(told=bits) for job, bits in zip(as_live(as_trace(rows)), told)]
+    by_submission = sorted(live, key=lambda job: job.request.submit_time)
+    assert list(live_stream(by_submission, float(until), only)) == live_events(live, float(until), only)
+
+
+def test_a_long_history_is_not_held() -> None:
+    """Each job is over before the next one comes: no more than one is there at a time."""
+    taken = 0
+
+    def coming() -> Iterator[LiveJob]:
+        nonlocal taken
+        for k in range(1000):
+            taken += 1
+            yield LiveJob(JobRequest(k, str(k), 100.0 * k, 1.0, 60.0, math.nan), 100.0 * k + 5, 100.0 * k + 50)
+
+    for told, _ in enumerate(live_stream(coming(), math.inf)):
+        assert taken - told / 3 <= 2
 
 
 def test_a_job_told_as_withdrawn_stays_so_whatever_is_learned_later() -> None:

@@ -11,10 +11,10 @@ from msgspec.structs import asdict
 
 from batchcast.errors import BatchcastError, Unreachable
 from batchcast.formats.sighting import Sighting, Site, Snapshot
+from batchcast.service import retention
 from batchcast.service.answers import staleness
-from batchcast.service.ask import is_private
 from batchcast.service.collector import Collector, Cycle, run
-from batchcast.service.settings import Settings, load
+from batchcast.service.settings import Settings, is_private, load
 from batchcast.store.database import Connection, Store
 from batchcast.store.reader import Reader
 
@@ -382,6 +382,26 @@ def test_what_was_not_written_is_not_counted(settings: Settings) -> None:
     assert cycle.problems
     assert cycle.seen.new + cycle.ended.new == 0
     assert stored(settings) == []
+
+
+def test_what_is_older_than_a_site_keeps_goes_by_itself(settings: Settings) -> None:
+    day = 86400.0
+    script = Script([Job(str(k), k * day + 5, k * day + 50, k * day + 100) for k in range(8)])
+    keeping = settings.replaced(retention_days=3.0, memory_days=2.0)
+    collector = collect(script, keeping)
+    for k in range(8):
+        step(script, collector, *(k * day + s for s in (0, 30, 60, 90, 120, 150, 180)))
+    assert [job_id for job_id, *_ in stored(settings)] == ["4", "5", "6", "7"]
+    for k in (9, 10):
+        done = step(script, collector, *(k * day + s for s in (0, 30, 60)))
+    assert (done.problems, [job_id for job_id, *_ in stored(settings)]) == ([], ["7"])
+    memory = Reader(settings["store"]).memory("c")
+    assert (memory["purged_jobs"], sum(one["forecasts"] for one in memory["purged"].values())) == (7, 14)
+
+
+def test_less_than_predictors_are_taught_with_is_refused() -> None:
+    with pytest.raises(BatchcastError, match="fewer than predictors are taught with"):
+        retention.before(load({"retention_days": 10}, {}), 0.0)
 
 
 def test_the_clock_remembers_a_window_and_what_if_hears_the_same(settings: Settings) -> None:

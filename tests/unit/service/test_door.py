@@ -284,3 +284,29 @@ def test_one_user_has_so_many_questions_open_and_no_more(server: Server, monkeyp
         for one in asking:
             one.join()
     assert len(answered) == 6
+
+
+def test_what_nobody_waits_for_any_more_ends(settings: Settings) -> None:
+    """Reading stops at the end of the time an answer has, not when the whole history has been read."""
+    from batchcast.store.reader import Reader, TooLong, time_to_read
+
+    reader = Reader(settings["store"])
+    assert len(list(reader.each("clusters"))) == 1
+    with time_to_read(-1.0), pytest.raises(TooLong):
+        list(reader.each("clusters"))
+    assert len(list(reader.each("clusters"))) == 1
+
+
+def test_an_answer_that_takes_too_long_is_503_and_leaves_the_lane(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from batchcast.service import lanes
+
+    monkeypatch.setattr(lanes, "ANSWER_S", 0.0)
+    assert status(server, "/v1/report?user=x")[0] == 503
+    connection = http.client.HTTPConnection("localhost", timeout=30)
+    connection.sock = connected(server)
+    connection.request("GET", "/operators")
+    assert connection.getresponse().status == 503
+    monkeypatch.undo()
+    assert status(server, "/v1/report?user=x")[0] == 404

@@ -18,13 +18,16 @@ from batchcast.store.database import Store
 from batchcast.store.reader import Reader
 
 NOW = 10_000.0
-PRINTED = {  # on the lab, Slurm 22.05.8: see tests/slurm/test_reasons.py
+PRINTED = {  # on the lab, Slurm 22.05.8: see tests/slurm/test_why_it_waits.py
     "Resources": Rule.MACHINE,
     "Priority": Rule.MACHINE,
     "None": Rule.MACHINE,
     "ReqNodeNotAvail, UnavailableNodes:n2": Rule.ADMIN,
     "ReqNodeNotAvail, Reserved for maintenance": Rule.RESERVATION,
     "ReqNodeNotAvail, UnavailableNodes:": Rule.RESERVATION,
+    "ReqNodeNotAvail, May be reserved for other job": Rule.RESERVATION,
+    "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions": Rule.MACHINE,
+    "PartitionNodeLimit": Rule.NEVER,
     "PartitionDown": Rule.ADMIN,
     "PartitionInactive": Rule.ADMIN,
     "JobHeldAdmin": Rule.ADMIN,

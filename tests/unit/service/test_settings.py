@@ -8,8 +8,7 @@ import pytest
 
 from batchcast.errors import InputError, UsageError
 from batchcast.service.answers import staleness
-from batchcast.service.ask import is_private
-from batchcast.service.settings import NAMES, load, meaning
+from batchcast.service.settings import NAMES, is_private, load, meaning
 
 
 def from_file(tmp_path: Path, text: str, **environment: str) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from batchcast.predict.protocol import Prediction
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
 from batchcast.store.purge import due, remove_some
-from batchcast.store.schema import jobs
+from batchcast.store.reader import Reader
+from batchcast.store.schema import jobs, meta
 
 DAY = 86400.0
 
@@ -68,6 +70,30 @@ def test_what_is_old_finished_and_told_goes_and_its_promises_are_summed_up(url: 
     assert (sum(one["judged_90"] for one in purged), sum(one["held_90"] for one in purged)) == (5, 2)
 
 
+def test_a_store_gives_room_back_while_others_read_it(url: str) -> None:
+    store = Store(url, create=True)
+    with store.begin() as connection:
+        for k in range(200):
+            clock_jobs.write_meta(connection, "c", **{f"{k}": "x" * 10_000})
+    reader = Reader(url)
+    assert len(reader.memory("c")) == 200
+    with store.begin() as connection:
+        connection.execute(meta.delete().where(meta.c.name != "7"))
+    freed = store.give_back()
+    assert freed is None if "postgres" in url else freed > 1_500_000
+    assert list(reader.memory("c")) == ["7"]
+    with store.begin() as connection:
+        clock_jobs.write_meta(connection, "c", still="writable")
+
+
+def test_without_room_for_the_file_once_more_nothing_is_tried(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    nearly_full = shutil._ntuple_diskusage(10**9, 10**9, 100)  # type: ignore[attr-defined]
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: nearly_full)
+    done = asked(path, "--keep", "450", "--delete")
+    assert "gone: 5 of 5 jobs" in done.output
+    assert "the file has not shrunk, its room is used anew" in done.output
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> str:
     filled(str(tmp_path / "s.db"), time.time()).close()
@@ -83,7 +109,9 @@ def test_the_verb_says_first_and_deletes_when_told(path: str) -> None:
     assert "would go: 5 jobs" in asked(path, "--keep", "450").output
     assert "would go: 5 jobs" in asked(path, "--keep", "450").output, "nothing has gone"
     assert "predictors are taught with" in str(asked(path, "--keep", "10").exception)
-    assert "gone: 5 of 5 jobs" in asked(path, "--keep", "450", "--delete").output
+    gone = asked(path, "--keep", "450", "--delete").output
+    assert "gone: 5 of 5 jobs" in gone
+    assert "MB were given back to the disk" in gone
     again = asked(path, "--keep", "450", "--delete", "--json")
     document = json.loads(again.stdout)
     assert (document["settings"]["jobs"], document["settings"]["jobs_gone"]) == (0, 0)

@@ -108,8 +108,8 @@ def differences_tables(rows: Rows, words: str) -> list[Table]:
         return []
     against = shown_name(first["against"])
     columns = [
-        TableColumn("name", "predictor"), TableColumn("apa_words", f"apa against {against}"),
-        TableColumn("mae_words", f"mean error against {against}"),
+        TableColumn("name", "predictor"), TableColumn("apa_words", f"apa against {against}", "difference"),
+        TableColumn("mae_words", f"mean error against {against}", "difference"),
     ]  # fmt: skip
     shown = [
         {

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import nlargest
 from typing import Any
 
 from ...errors import NoAnswer
 from ...store.issued import NOTHING
+from ...store.reader import Row
 from .. import answers
 from ..accuracy import accuracy
 from ..answers import covered_at
-from ..ask import Asker, open_site
-from ..hidden import days_of_several, rounded, whole_days
+from ..ask import Asker, Site, open_site
+from ..hidden import DAY_S, days_of_several, days_over, rounded, whole_days
 from ..settings import Settings
 
 WITHIN_S = 60 * 86400.0
@@ -31,16 +33,11 @@ def belief(settings: Settings, asker: Asker, now: float) -> dict[str, Any]:
         since = now - WITHIN_S
         since = whole_days(since, math.inf)[0] if site.private else since
         method = answers.answering_method(site.memory)
-        rows: Sequence[Mapping[str, Any]] = [
-            row for row in site.reader.ask("issued", cluster=site.cluster, since=since, until=math.inf)
-            if row["kind"] == "wait" and row["moment"] == "submit" and row["method"] == method
-            and row["outcome_s"] is not None and row["grounds"] != NOTHING
-        ]  # fmt: skip
-        if site.private:
-            rows = days_of_several(rows, "as_of", least, now)
+        days = days_over(_came_out(site, method, since), "as_of", least, now) if site.private else set()
+        judged = (row for row in _came_out(site, method, since) if not site.private or row["as_of"] // DAY_S in days)
+        rows = nlargest(MOST, judged, key=lambda row: row["as_of"])[::-1]
         if len(rows) < LEAST or len({row["user_id"] for row in rows}) < least:
             raise NoAnswer("fewer than 20 forecasts have come out yet", hint="let the collector run a while")
-        rows = sorted(rows, key=lambda row: row["as_of"])[-MOST:]
         parts = _by_partition(site.reader.ask, site.cluster, method, since, least, now, site.memory)
         beside = [r for r in accuracy(site.reader, site.cluster, since, math.inf, None, least, now)
                   if r["kind"] == "wait"]  # fmt: skip
@@ -54,6 +51,15 @@ def belief(settings: Settings, asker: Asker, now: float) -> dict[str, Any]:
             "beside_slurm": [r for r in beside if r["moment"] == "slurm"],
             "stale": answers.staleness(site.memory, now),
         }  # fmt: skip
+
+
+def _came_out(site: Site, method: str, since: float) -> Iterator[Row]:
+    """A method's waits that have come out, one at a time."""
+    return (
+        row for row in site.reader.each("issued", cluster=site.cluster, since=since, until=math.inf)
+        if row["kind"] == "wait" and row["moment"] == "submit" and row["method"] == method
+        and row["outcome_s"] is not None and row["grounds"] != NOTHING
+    )  # fmt: skip
 
 
 def _figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from ...errors import NoAnswer
 from .. import answers
-from ..ask import Asker, Site, open_site
+from ..ask import Asker, Site, Who, open_site, used
 from ..hidden import days_of_several, rounded, whole_days
 from ..settings import Settings
 
@@ -27,14 +28,14 @@ def machine(settings: Settings, asker: Asker, now: float) -> dict[str, Any]:
         least = int(settings["least_users"]) if site.private else 1
         since = now - DAYS * 86400
         since = whole_days(since, math.inf)[0] if site.private else since
-        over: Sequence[Mapping[str, Any]] = site.reader.ask("used", cluster=site.cluster, since=since, until=math.inf)
+        over = used(site, Who(), since, math.inf, 1, now)
         still = site.reader.ask("still_open", cluster=site.cluster)
         if not over and not still:
             raise NoAnswer("nothing has been collected yet", hint="let batchcast collect run")
         ran = [row for row in (*over, *still) if row["start_time"] is not None and row["start_time"] >= since]
         known = days_of_several(ran, "start_time", least, now) if site.private else ran
         procs = float(site.memory.get("total_procs") or 0.0)
-        series = _series([*over, *still], procs, since, now)
+        series = _series(chain(over, still), procs, since, now)
         waiting = [row for row in still if row["start_time"] is None]
         running = [row for row in still if row["start_time"] is not None]
         return {
@@ -59,7 +60,7 @@ def _median(rows: Sequence[Mapping[str, Any]]) -> float:
     return float(answers.median(_wait(row) for row in rows))
 
 
-def _series(rows: Sequence[Mapping[str, Any]], procs: float, since: float, now: float) -> dict[str, list[float]]:
+def _series(rows: Iterable[Mapping[str, Any]], procs: float, since: float, now: float) -> dict[str, list[float]]:
     """Processors in use and asked for by what waits, in means over equal steps. One pass over the jobs."""
     step = (now - since) / STEPS
     used, queued = [0.0] * STEPS, [0.0] * STEPS

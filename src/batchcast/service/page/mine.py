@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...store.packed import Packed
 from ...store.reader import Row
 from .. import answers
-from ..ask import Asker, Site, check_may_see, open_site
+from ..ask import Asker, Site, Who, check_may_see, open_site, used
 from ..release import release
 from ..settings import Settings
 from ..usage import advice, summary
@@ -28,7 +29,7 @@ def my_jobs(settings: Settings, user: str, asker: Asker, now: float) -> dict[str
         running = site.reader.ask("running_now", cluster=site.cluster, method=method, user=user)[:MOST]
         ends = [of_forecast(row, row["start_time"], now) for row in running]
         since = now - DAYS * 86400
-        finished = site.reader.ask("used", cluster=site.cluster, since=since, until=math.inf, user=user)
+        finished = used(site, Who(user), since, math.inf, 1, now)
         shared = axis(now, [*(one["chances"] for one in waiting), *ends])
         over = _finished(settings, finished)
         record = answers.track_record(
@@ -100,7 +101,7 @@ def _running(row: Row, end: Chances, shared: Axis) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _finished(settings: Settings, rows: Sequence[Row]) -> list[dict[str, Any]]:
+def _finished(settings: Settings, rows: Packed) -> list[dict[str, Any]]:
     """By job name, the largest first, with the flag to change."""
     flags: dict[str, dict[str, Any]] = {}
     for one in advice(rows, settings["limit_floor"], settings["limit_step"]):
@@ -108,7 +109,7 @@ def _finished(settings: Settings, rows: Sequence[Row]) -> list[dict[str, Any]]:
     return [{**one, "advice": flags.get(one["job_name"])} for one in summary(rows, "job_name")][:20]
 
 
-def _limit_used(rows: Sequence[Row]) -> float:
+def _limit_used(rows: Packed) -> float:
     limited = [r for r in rows if r["start_time"] is not None and r["req_time"] and math.isfinite(r["req_time"])]
     asked = sum(r["req_time"] * (r["alloc_procs"] or 1) for r in limited)
     return sum((r["end_time"] - r["start_time"]) * (r["alloc_procs"] or 1) for r in limited) / asked if asked else (

@@ -6,12 +6,13 @@ import math
 from typing import Any
 
 from ...errors import BatchcastError
+from ...store.packed import Packed
 from .. import answers
-from ..ask import Asker, open_site
+from ..ask import Asker, Who, open_site, used
 from ..checkup import settings_in_force, store_findings
-from ..hidden import days_of_several, rounded, whole_days
+from ..hidden import rounded, whole_days
 from ..settings import Settings
-from ..usage import advice
+from ..usage import each_advice
 
 DAYS = 28
 
@@ -28,9 +29,7 @@ def operators(settings: Settings, asker: Asker, now: float) -> dict[str, Any]:
             least = int(settings["least_users"]) if site.private else 1
             since = now - DAYS * 86400
             since = whole_days(since, math.inf)[0] if site.private else since
-            rows: Any = site.reader.ask("used", cluster=site.cluster, since=since, until=math.inf)
-            if site.private:
-                rows = days_of_several(rows, "end_time", least, now)
+            rows = used(site, Who(), since, math.inf, least, now)
             figures |= {"limits": _limits(rows, settings, least), "hidden": site.private, "cluster": site.cluster,
                       "stale": answers.staleness(site.memory, now)}  # fmt: skip
             figures["hours"] = sum((r["end_time"] - r["start_time"]) * (r["alloc_procs"] or 0) for r in rows
@@ -43,27 +42,15 @@ def operators(settings: Settings, asker: Asker, now: float) -> dict[str, Any]:
     return figures
 
 
-def _limits(rows: Any, settings: Settings, least: int) -> list[dict[str, Any]]:
+def _limits(rows: Packed, settings: Settings, least: int) -> list[dict[str, Any]]:
     """By account and application: what 95 % need against what is asked, in processor hours held for nothing."""
-    groups: dict[tuple[str, str], list[Any]] = {}
-    for row in rows:
-        groups.setdefault((row["account"] or "–", row["job_name"] or "–"), []).append(row)
-    figures = []
-    for (account, name), group in groups.items():
+    figures: list[dict[str, Any]] = []
+    alike = ("account", "job_name")
+    for (account, name), group, one in each_advice(rows, settings["limit_floor"], settings["limit_step"], alike):
         users = len({row["user_id"] for row in group})
-        as_one = [{**row, "user_id": account} for row in group]
-        for one in advice(as_one, settings["limit_floor"], settings["limit_step"]):
-            if users >= least:
-                figures.append(
-                    {
-                        "account": account,
-                        "name": name,
-                        "users": users,
-                        "jobs": one["jobs"],
-                        "flag": one["flag"],
-                        "advice": one["advice"],
-                        "hours": one["wasted_processor_hours"],
-                    }
-                )
-    shown = [rounded(one) for one in figures] if least > 1 else figures
-    return sorted(shown, key=lambda one: -one["hours"])[:40]
+        if users >= least:
+            shown = {"account": account or "–", "name": name or "–", "users": users, "jobs": one["jobs"]}
+            shown |= {"flag": one["flag"], "advice": one["advice"], "hours": one["wasted_processor_hours"]}
+            figures.append(shown)
+    rough = [rounded(one) for one in figures] if least > 1 else figures
+    return sorted(rough, key=lambda one: -one["hours"])[:40]

@@ -91,7 +91,7 @@ def text_of(spoken: Words, name: str, request: Request, **values: Any) -> str:
 
 async def page(request: Request, name: str, heavy: bool, ask: Callable[[], dict[str, Any]]) -> Response:
     """A page from its data; what goes wrong is spoken on the page, with the next thing to try."""
-    from ..api import status_of
+    from ..lanes import status_of
 
     service = request.state.service
     asker = service.asker(request)

@@ -93,9 +93,9 @@ def _forecaster(site: Site, asker: Asker, now: float) -> Any:
     since = -1e300 if heard is None else float(heard)
     bound = site.reader.ask("nth_last_end", cluster=site.cluster, most=MOST_HEARD)
     since = max(since, bound[0]["end_time"]) if bound else since
-    rows = site.reader.ask("clock_jobs", cluster=site.cluster, until=now, since=since)
-    if not any(row["start_time"] is not None for row in rows):
+    if not site.reader.ask("has_started", cluster=site.cluster):
         raise NoAnswer(f"no job has started in {site.cluster} since the collector began", hint="ask again later")
+    rows = site.reader.each("clock_jobs", cluster=site.cluster, until=now, since=since)
     clock = taught(map(live_job, rows), {method: make("wait", method)}, site.memory, now)
     clock.state.now = now
 

@@ -1,0 +1,133 @@
+"""Many rows in little memory: columns of numbers and of codes of words, seen one row at a time.
+
+A dict of eleven values takes a kilobyte and more; here a row takes 8 bytes for a number and 4 for a word, beside each
+different word once.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, overload
+
+WORDS = frozenset({"user_id", "account", "partition_id", "job_name", "status"})
+"""The columns that are text, in the questions whose rows are packed."""
+
+
+class Packed(Sequence[Mapping[str, Any]]):
+    """Rows, in the order they came: `rows[k]["user_id"]`. NULL is kept as NaN, which no column of a store holds.
+
+    >>> rows = Packed([{"user_id": "ada", "end_time": 5.0}, {"user_id": None, "end_time": None}])
+    >>> len(rows), rows[0]["user_id"], rows[1]["end_time"]
+    (2, 'ada', None)
+    >>> [(key, len(group)) for key, group in rows.grouped("user_id")]
+    [(('ada',), 1), ((None,), 1)]
+    """
+
+    def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        self._numbers: dict[str, array[float]] = {}
+        self._codes: dict[str, array[int]] = {}
+        self._words: dict[str, list[str | None]] = {}
+        self._length = 0
+        known: dict[str, dict[str | None, int]] = {}
+        for row in rows:
+            if not self._length:
+                self._numbers = {name: array("d") for name in row if name not in WORDS}
+                self._codes = {name: array("i") for name in row if name in WORDS}
+                known = {name: {} for name in self._codes}
+            for name, column in self._numbers.items():
+                value = row[name]
+                column.append(math.nan if value is None else value)
+            for name, codes in self._codes.items():
+                seen = known[name]
+                codes.append(seen.setdefault(row[name], len(seen)))
+            self._length += 1
+        self._words = {name: list(seen) for name, seen in known.items()}
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, at: int) -> Mapping[str, Any]: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Mapping[str, Any]]: ...
+    def __getitem__(self, at: int | slice) -> Mapping[str, Any] | Sequence[Mapping[str, Any]]:
+        if isinstance(at, slice):
+            return [_View(self, k) for k in range(*at.indices(self._length))]
+        if not -self._length <= at < self._length:
+            raise IndexError(at)
+        return _View(self, at % self._length)
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        return (_View(self, k) for k in range(self._length))
+
+    @property
+    def names(self) -> list[str]:
+        """The columns."""
+        return [*self._numbers, *self._codes]
+
+    def value(self, name: str, k: int) -> Any:
+        """One cell."""
+        if name in self._codes:
+            return self._words[name][self._codes[name][k]]
+        number = self._numbers[name][k]
+        return None if number != number else number
+
+    def grouped(self, *names: str) -> Iterator[tuple[tuple[str | None, ...], Sequence[Mapping[str, Any]]]]:
+        """The rows by the values of columns of words, in the order in which these first came: one group at a time.
+
+        O(n log n); a group holds no more than its place in one list of numbers.
+        """
+        columns = [self._codes[name] for name in names] if self._length else []
+        if len(columns) == 1:
+            key: Any = columns[0].__getitem__
+        else:
+            key = lambda k: tuple(column[k] for column in columns)  # noqa: E731 - one of two keys
+        order = array("l", sorted(range(self._length), key=key))
+        begin = 0
+        for k in range(1, self._length + 1):
+            if k == self._length or key(order[k]) != key(order[begin]):
+                first = order[begin]
+                yield tuple(self.value(name, first) for name in names), _Group(self, order, begin, k)
+                begin = k
+
+
+class _Group(Sequence[Mapping[str, Any]]):
+    """Some rows of a `Packed`."""
+
+    __slots__ = ("_begin", "_end", "_order", "_rows")
+
+    def __init__(self, rows: Packed, order: array[int], begin: int, end: int) -> None:
+        self._rows, self._order, self._begin, self._end = rows, order, begin, end
+
+    def __len__(self) -> int:
+        return self._end - self._begin
+
+    @overload
+    def __getitem__(self, at: int) -> Mapping[str, Any]: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Mapping[str, Any]]: ...
+    def __getitem__(self, at: int | slice) -> Mapping[str, Any] | Sequence[Mapping[str, Any]]:
+        chosen = range(self._begin, self._end)[at]
+        if isinstance(chosen, range):
+            return [_View(self._rows, self._order[k]) for k in chosen]
+        return _View(self._rows, self._order[chosen])
+
+
+class _View(Mapping[str, Any]):
+    """One row of a `Packed`."""
+
+    __slots__ = ("_k", "_rows")
+
+    def __init__(self, rows: Packed, k: int) -> None:
+        self._rows, self._k = rows, k
+
+    def __getitem__(self, name: str) -> Any:
+        return self._rows.value(name, self._k)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows.names)
+
+    def __len__(self) -> int:
+        return len(self._rows.names)
