@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from batchcast.metrics.paired import paired_differences
 from batchcast.simulation.policy import Policy
 from batchcast.simulation.simulate import simulate
 from batchcast.table import Trace
@@ -53,19 +54,27 @@ def speed() -> None:
 
 
 def sites(count: int = 60) -> None:
-    """Mean over seeds of mean wait and mean bounded slowdown, EASY and EASY-SJBF, by what plans them."""
-    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    """Mean over seeds of mean wait and mean bounded slowdown, EASY and EASY-SJBF, by what plans them.
+
+    Differences are paired by seed, to EASY planned with requests, with 90 % intervals over the seeds.
+    """
+    rows: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for seed in range(1, count + 1):
         trace = synthesize(np.random.default_rng(seed), Site())
         for order in ("fcfs", "sjf"):
             for plan in ("requested", "last_2", "recent_mean", "actual"):
                 got = simulate(trace, Policy(backfill_order=order), plan).measures()
                 row = (got["mean_wait_s"], got["mean_bounded_slowdown"])
-                found.setdefault((Policy(backfill_order=order).name, plan), []).append(row)
-    print(f"\n{'policy':12} {'planned with':14} {'mean wait, s':>13} {'bounded slowdown':>17}   ({count} seeds)")
-    for (policy, plan), rows in found.items():
-        wait, slowdown = np.mean(rows, axis=0)
-        print(f"{policy:12} {plan:14} {wait:13,.0f} {slowdown:17.1f}")
+                rows.setdefault((Policy(backfill_order=order).name, plan), []).append(row)
+    values = np.array(list(rows.values()))  # (policies, seeds, measures)
+    rng = np.random.default_rng(0)
+    paired = [paired_differences(values[1:, :, m], values[0, :, m], np.arange(count), rng) for m in range(2)]
+    head = f"{'policy':10} {'planned with':12} {'mean wait, s':>12} {'90 %':>20} {'slowdown':>9} {'90 %':>16}"
+    print(f"\n{head}   ({count} seeds)")
+    for k, ((policy, plan), (wait, slowdown)) in enumerate(zip(rows, values.mean(axis=1))):
+        first = f"{paired[0][k - 1].low:+,.0f} to {paired[0][k - 1].high:+,.0f}" if k else ""
+        second = f"{paired[1][k - 1].low:+.1f} to {paired[1][k - 1].high:+.1f}" if k else ""
+        print(f"{policy:10} {plan:12} {wait:12,.0f} {first:>20} {slowdown:9.1f} {second:>16}")
 
 
 def as_sacct(trace: Trace) -> str:

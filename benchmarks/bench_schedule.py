@@ -16,9 +16,6 @@ LOGS = ("KTH-SP2-1996-2.1-cln", "SDSC-SP2-1998-4.2-cln", "CTC-SP2-1996-3.1-cln",
 
 def run() -> None:
     """Print medians of the kernel's own CPU time (the log read, the kernel loaded)."""
-    from batchcast.cli.compiled import prepare
-
-    prepare()
     _logs()
     _long_queue()
 
@@ -27,6 +24,7 @@ def _logs() -> None:
     from batchcast.simulation import Policy, simulate
     from batchcast.trace import read_trace
     from batchcast.trace.clean import clean
+    from batchcast.trace.demo import demo_path
 
     shared = Path(os.environ.get("BATCHCAST_SHARED", Path(__file__).parent.parent.parent / "shared"))
     if not shared.is_dir():
@@ -45,7 +43,9 @@ def _logs() -> None:
     )
     print(f"{'thousand jobs per CPU second':36}" + "".join(f"{name.split('-')[0]:>9}" for name in LOGS))
     traces = [clean(read_trace(shared / "traces" / f"{name}.swf.gz"), ["reference"]) for name in LOGS]
+    small = read_trace(demo_path())
     for label, policy, spec, native in cases:
+        simulate(small, policy, spec, native=native)  # compiles, at the first use on this machine
         figures = []
         for trace in traces:
             few = REPEATS if native else 1
@@ -72,6 +72,7 @@ def _long_queue() -> None:
     conservative = Policy(backfill="conservative")
     for policy in (Policy(), Policy(backfill_order="sjf"), Policy("sjf"), Policy(backfill_order="f1"), conservative):
         for count in (20_000, 200_000)[: 1 if policy.backfill == "conservative" else 2]:
+            advance(make_state(make_jobs(*_overload(100)), 256, planner=GIVEN, **policy.rules()))  # compiled
             jobs: Any = make_jobs(*_overload(count))
             state = make_state(jobs, 256, planner=GIVEN, **policy.rules())
             begun = time.thread_time()

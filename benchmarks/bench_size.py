@@ -13,8 +13,6 @@ PROCS, LOAD, SEED = 1024, 0.8, 1
 
 _MEASURE = """
 import json, resource, sys
-from batchcast.cli.compiled import prepare
-prepare()
 from batchcast.simulation import Policy, simulate
 from batchcast.trace import read_trace
 from batchcast.trace.demo import demo_path
@@ -32,9 +30,6 @@ print(json.dumps([len(trace), read - begun, done - read, peak, float(schedule.wa
 
 def run() -> None:
     """Each size in a process of its own: CPU time and peak memory (RSS), kernels loaded beforehand."""
-    from batchcast.cli.compiled import prepare
-
-    prepare()
     print("        jobs  write, s   read, s  simulate, s  us per job  peak, GiB   wait, s")
     per_job = []
     with tempfile.TemporaryDirectory(prefix="batchcast-size-") as folder:

@@ -47,14 +47,14 @@ def once(nodes: int, count: int, load: float) -> tuple[float, float]:
     return count / (time.process_time() - begun), float(np.nanmean(made.wait)) / 3600
 
 
-def main() -> None:
+def run(table: tuple[tuple[int, int, float], ...] = TABLE) -> None:
+    """A line for each (nodes, jobs, load)."""
     simulate_slurm(machine(4), list(jobs(4, 50, 1.0)), lazy=1)
-    asked = [(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))] if len(sys.argv) > 3 else TABLE
-    for nodes, count, load in asked:
+    for nodes, count, load in table:
         rate, wait = once(nodes, count, load)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(f"{nodes} nodes, {count} jobs, load {load}: {rate:,.0f} jobs/s, mean wait {wait:.2f} h, {peak:.0f} MiB")
 
 
 if __name__ == "__main__":
-    main()
+    run(((int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])),) if len(sys.argv) > 3 else TABLE)

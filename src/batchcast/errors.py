@@ -7,7 +7,7 @@ to try. Anything else that escapes is a defect of batchcast, not of its input.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 _says_flags = False
@@ -40,14 +40,22 @@ def as_arguments(text: str) -> str:
     return _FLAG.sub(argument, text)
 
 
+def worded(text: str) -> str:
+    """A message in the words of who reads it: the command line's flags there, Python's arguments elsewhere.
+
+    >>> worded("no zone: --timezone NAME says where the cluster stands")
+    'no zone: timezone=NAME says where the cluster stands'
+    """
+    return text if _says_flags else as_arguments(text)
+
+
 class BatchcastError(Exception):
     """Something failed and the reason is known; exit code 1."""
 
     exit_code = 1
 
     def __init__(self, message: str, *, hint: str = "") -> None:
-        if not _says_flags:
-            message, hint = as_arguments(message), as_arguments(hint)
+        message, hint = worded(message), worded(hint)
         super().__init__(message if not hint else f"{message}\n  try: {hint}")
         self.message = message
         self.hint = hint
@@ -102,3 +110,14 @@ def input_error(
     shown = "" if value is None else f": {str(value)[:80]!r}"
     forms = f" (accepted: {accepted})" if accepted else ""
     return InputError(f"{place}: {what}{shown}{forms}", hint=hint)
+
+
+def check_word(option: str, word: object, accepted: Iterable[str]) -> None:
+    """UsageError unless the word of an option, or of the argument it stands for, is one of the accepted ones.
+
+    >>> check_word("loop", "shut", ["closed", "open"])
+    Traceback (most recent call last):
+    batchcast.errors.UsageError: loop: no 'shut' (accepted: closed, open)
+    """
+    if word not in (known := tuple(accepted)):
+        raise UsageError(f"--{option}: no {word!r} (accepted: {', '.join(known)})")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from batchcast.cli.main import cli
-from batchcast.evaluation.limits import find_limits, limit_rows
+from batchcast.evaluation.limits import advice_words, find_limits, limit_rows
 from batchcast.table import Trace
 
 
@@ -35,6 +36,48 @@ def test_steady_users_are_told_to_ask_for_far_less(log: Path) -> None:
     assert whole["advice"]["over_request_core_h"] < 0.2 * whole["own"]["over_request_core_h"]
     assert whole["advice"]["killed_per_thousand"] < 80
     assert {row["group"] for row in document["results"] if "group" in row} == {"0", "1", "2"}
+
+
+def test_what_is_saved_and_killed_stands_with_its_interval_against_the_users_own_and_the_usual_rule(log: Path) -> None:
+    lines = log.read_text().splitlines()
+    for k, line in enumerate(lines[2:], 2):
+        words = line.split()
+        lines[k] = " ".join([words[0], str(10 * int(words[1])), *words[2:]])  # ten times as many weeks
+    log.write_text("\n".join(lines) + "\n")
+    arguments = ["limits", str(log)]
+    document = json.loads(CliRunner().invoke(cli, [*arguments, "--json"]).stdout)
+    rows = {row["limits"]: row for row in document["results"]}
+    advice, own = rows["advice"], rows["own"]
+    for metric in ("mean_unused_core_h", "killed_beyond_own_per_thousand"):
+        assert advice[f"{metric}_difference"] == pytest.approx(advice[metric] - own[metric])
+    assert advice["mean_unused_core_h_groups"] >= 20
+    assert advice["mean_unused_core_h_difference_high"] < 0
+    assert advice["mean_unused_core_h_verdict"] == "ahead"
+    saved = advice["mean_unused_core_h"] - rows["rule_of_thumb"]["mean_unused_core_h"]
+    assert advice["mean_unused_core_h_rule_difference"] == pytest.approx(saved)
+    text = " ".join(CliRunner().invoke(cli, arguments).stdout.split())
+    assert "against users' own" in text
+    assert "Advice against 1.25 x longest of 10: unused core-hours a job" in text
+
+
+def test_what_a_log_cannot_tell_from_nothing_is_not_called_saved() -> None:
+    rows = limit_rows(find_limits(few_groups()))
+    assert {row["limits"]: row for row in rows}["advice"]["mean_unused_core_h_verdict"] == "unknown"
+    assert "which this log cannot tell from nothing" in advice_words(rows, 0.05)
+
+
+def few_groups() -> Trace:
+    """400 jobs of one user in less than 20 weeks."""
+    return Trace.from_arrays(
+        {
+            "submit_time": np.arange(400) * 3000.0,
+            "wait_time": np.zeros(400),
+            "run_time": np.full(400, 600.0),
+            "req_time": np.full(400, 36_000.0),
+            "req_procs": np.ones(400),
+            "user_id": ["ada"] * 400,
+        }
+    )
 
 
 def test_the_sentence_says_what_is_saved(log: Path) -> None:

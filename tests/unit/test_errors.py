@@ -2,12 +2,14 @@
 
 import pickle
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import batchcast
 from batchcast.cli.main import cli
-from batchcast.errors import UsageError, as_arguments
+from batchcast.errors import InputError, UsageError, as_arguments
+from batchcast.table import LogInfo
 
 
 def test_python_is_told_of_arguments():
@@ -36,3 +38,38 @@ def test_an_error_comes_back_from_another_process_as_it_was():
 @pytest.mark.parametrize("text", ["a job-list -- and more", "x--y", "squeue -h", "---"])
 def test_other_dashes_stay(text):
     assert as_arguments(text) == text
+
+
+LOG = batchcast.Trace.from_arrays(
+    {"submit_time": [0, 1], "run_time": [5, 5], "wait_time": [0, 0], "req_time": [9, 9], "req_procs": [1, 1]},
+    LogInfo(max_procs=2.0),
+)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: batchcast.evaluate(LOG, partitions="alone"), r"^partitions: no 'alone' \(accepted: together, split"),
+        (lambda: batchcast.evaluate(LOG, protocol="fair"), r"^protocol: no 'fair' \(accepted: honest, paper"),
+        (lambda: batchcast.evaluate(LOG, mask=np.ones(3, bool)), r"^mask: bool of shape \(3,\) .* the 2 jobs"),
+        (lambda: batchcast.evaluate([1, 2]), r"^trace: a list \(accepted: a Trace"),
+        (lambda: batchcast.evaluate(LOG[:0]), "no job is left"),
+        (lambda: batchcast.simulate(LOG, "easy", protocol="fair"), r"^protocol: no 'fair'"),
+        (lambda: batchcast.simulate(LOG, "easy", total=-1), r"^total: -1 \(accepted"),
+        (lambda: batchcast.simulate(LOG, "easy", default_request=-5), r"^default_request: -5 \(accepted"),
+        (lambda: batchcast.replay(LOG, "last_2", ask=[True]), r"^ask: bool of shape \(1,\)"),
+    ],
+)
+def test_an_argument_that_cannot_be_meant_is_named(call, message):
+    with pytest.raises((UsageError, InputError), match=message):
+        call()
+
+
+def test_one_name_is_one_predictor():
+    assert list(batchcast.replay(LOG, "last_2")) == ["last_2"]
+
+
+def test_results_are_short_at_the_prompt():
+    assert repr(batchcast.simulate(LOG, "easy")) == "<Schedule of 2 jobs on 2 processors>"
+    found = batchcast.evaluate(LOG, predictors="last_2", policies="easy")
+    assert repr(found) == "<Evaluation of 2 jobs: requested, last_2; easy>"

@@ -33,7 +33,7 @@ def command(by: str | None, risk: float, floor: float, step: float, as_json: boo
     ended at the submission and never exceeds the user's own limit.
     """
     from ..evaluation.limits import advice_words, find_limits, limit_rows
-    from ..report.limits import limits_table
+    from ..report.limits import limit_differences, limits_table
     from ..report.terminal import show
 
     log = take_log(given)
@@ -44,5 +44,5 @@ def command(by: str | None, risk: float, floor: float, step: float, as_json: boo
     if as_json:
         emit(document("limits", describe_log(log.trace), settings, log.warnings, [*rows, *groups]))
         return
-    tables = [limits_table(rows, risk), *([limits_table(groups, risk, by)] if groups else [])]
+    tables = [limits_table(rows, risk), *limit_differences(rows), *([limits_table(groups, risk, by)] if groups else [])]
     show(console(), [*tables, advice_words(rows, risk)])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ..errors import BatchcastError, NoAnswer, UsageError
+from ..errors import NoAnswer, UsageError
 from .complete import STATUS, clean_rules, words, words_or_file
 from .output import say
 
@@ -147,9 +147,9 @@ def take_log(given: dict[str, Any], *, tell: bool = True) -> Log:
         options["since"], options["until"], *(split_words(options[k]) for k in ("status", "partition", "queue", "user"))
     )
     trace = select(trace, selection, options["first"])
-    private = _are_users_private() if options["private"] is None else bool(options["private"])
+    private, why = _are_users_private() if options["private"] is None else (bool(options["private"]), [])
     trace = trace.with_info(replace(trace.info, private=private))
-    warnings = [*trace.info.notes, *_dropped_lines(trace.info.dropped)]
+    warnings = [*trace.info.notes, *_dropped_lines(trace.info.dropped), *why]
     if tell:
         for warning in warnings:
             say(f"note: {warning}")
@@ -246,18 +246,12 @@ def _settings(options: Mapping[str, Any], trace: Trace, procs: str, rules: Seque
     }
 
 
-def _are_users_private() -> bool:
-    """Whether this site's settings hide users; also where they cannot be read: a name once shown stays shown."""
-    import os
+def _are_users_private() -> tuple[bool, list[str]]:
+    """Whether this site hides users, and what is to be said where that was only supposed."""
+    from ..service.naming import are_users_hidden
 
-    from ..service.settings import files, load
-
-    if "BATCHCAST_PRIVATE" not in os.environ and not any(path.is_file() for path in files(os.environ)):
-        return False
-    try:
-        return bool(load()["private"] == "yes")
-    except BatchcastError:
-        return True
+    hidden, why = are_users_hidden()
+    return hidden, [f"results name no user: {why} (--named names them)"] if why else []
 
 
 def _dropped_lines(dropped: Mapping[str, int]) -> list[str]:

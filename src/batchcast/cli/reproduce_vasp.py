@@ -46,9 +46,10 @@ def command(
     import numpy as np
 
     from ..errors import UsageError
-    from ..papers.vasp.page import can, cannot, summary_tables, synthetic_tables, vasp_sections
+    from ..papers.vasp.page import can, cannot, summary_tables, vasp_sections
     from ..papers.vasp.runs import read_runs
     from ..papers.vasp.study import METHODS, SPLITS, core_time, distribution, facts, study
+    from ..papers.vasp.synthetic import synthetic_figures, synthetic_tables
     from ..predict.registry import load, parse_spec, split_specs
     from ..report.terminal import show
 
@@ -80,7 +81,8 @@ def command(
     if page is not None:
         from ..report import page as make_page
 
-        sections = vasp_sections(results, distribution(runs), core_time(runs), known, counts, resamples, beside)
+        sections = vasp_sections(results, distribution(runs), core_time(runs), known, counts, resamples,
+                                 [*beside, *synthetic_figures(drawn)])  # fmt: skip
         html = make_page("Run time of VASP jobs: IRPA and BRBF", sections, {"log": log, "settings": settings})
         write_text(page, html)
         say(f"page: {page}")

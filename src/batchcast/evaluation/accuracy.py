@@ -20,6 +20,7 @@ from ..predict.timed import Timed
 from ..table import Trace
 from .differences import RUN_TIME, against_limits, burst_groups, forecast_differences, reference_of
 from .periods import month_starts
+from .shown_names import shown_names
 
 GROUPS = ("user", "queue", "size", "month")
 
@@ -244,9 +245,5 @@ def groups(trace: Trace, by: str, procs: str = "req") -> tuple[np.ndarray, Seque
         starts, names = month_starts(trace)
         return np.searchsorted(starts, trace.submit_time, side="right") - 1, names
     if by in ("user", "queue"):
-        column = trace.nominal(f"{by}_id")
-        if by == "user" and trace.info.private:
-            return column.codes, [f"a user ({number})" for number in range(1, len(column.categories) + 1)]
-        known = trace.info.names.get(f"{by}_id", {})
-        return column.codes, [str(known.get(c, c)) for c in column.categories]
+        return trace.nominal(f"{by}_id").codes, shown_names(trace, f"{by}_id")
     raise UsageError(f"not a grouping: {by!r} (accepted: {', '.join(GROUPS)})")

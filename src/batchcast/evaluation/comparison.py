@@ -11,9 +11,10 @@ import numpy as np
 
 from ..metrics.accuracy import relative_accuracy, size_class
 from ..metrics.bursts import user_weeks
-from ..metrics.paired import LEAST_GROUPS, LEVEL, paired_differences
+from ..metrics.paired import LEAST_GROUPS, LEVEL, PairedDifference, paired_differences
 from ..metrics.schedule import bounded_slowdown
 from ..trace.forecasts import Forecasts
+from ..units import format_duration
 
 FORECAST = ("mae_s", "median_ae_s", "apa", "underestimate_rate")
 FORECAST_MEANS = ("mae_s", "apa", "underestimate_rate")
@@ -135,11 +136,15 @@ def _interval(
         "wait_change_high_s": one.high,
         "wait_change_verdict": one.word(),
         "wait_change_largest_share": one.largest_share,
+        **_decided(one, "wait_change", signed_time),
         "mean_bounded_slowdown_change_low": slow.low,
         "mean_bounded_slowdown_change_high": slow.high,
         "mean_bounded_slowdown_change_verdict": slow.word(),
         "blocks": f"{one.groups} {unit}",
     }
+
+
+KEPT = "groups of one user's submissions of one week (where no user is named, of one class of sizes)"
 
 
 def _of_forecasts(
@@ -161,7 +166,28 @@ def _of_forecasts(
             return {"no_interval": f"there are {one.groups} groups and {LEAST_GROUPS} are needed"}
         keys |= {f"{metric}_change_low": one.low, f"{metric}_change_high": one.high}
         keys[f"{metric}_change_verdict"] = one.word(lower_is_better=metric != "apa")
-    return {**keys, "blocks": f"{one.groups} groups of one user's submissions of one week"}
+        keys |= _decided(one, f"{metric}_change", signed_time if metric == "mae_s" else "{:+.3f}".format)
+    return {**keys, "blocks": f"{one.groups} {KEPT}"}
+
+
+def _decided(one: PairedDifference, key: str, words: Callable[[float], str]) -> dict[str, str]:
+    """The sentence on a change that one group decides; reports keep groups as numbers, which name nobody."""
+    if not one.is_decided_by_one:
+        return {}
+    rest = "unknown" if math.isnan(one.without) else words(one.without)
+    return {
+        f"{key}_decided_by": f"{100 * one.largest_share:.0f} % of the sum of absolute changes is {one.largest_jobs:,} "
+        f"jobs of one group; without them the change is {rest} instead of {words(one.difference)}"
+    }
+
+
+def signed_time(value: float) -> str:
+    """A difference of times with its sign.
+
+    >>> signed_time(-90.0), signed_time(0.0)
+    ('-00:01:30', '0')
+    """
+    return f"{'-' if value < 0 else '+'}{format_duration(abs(value))}" if value else "0"
 
 
 def _measures(points: np.ndarray, run_time: np.ndarray) -> dict[str, np.ndarray]:
@@ -174,7 +200,7 @@ def _measures(points: np.ndarray, run_time: np.ndarray) -> dict[str, np.ndarray]
 def _groups(schedule: Mapping[str, np.ndarray]) -> tuple[np.ndarray, str]:
     """The groups a schedule's report keeps, else its weeks and classes of sizes, and what they are."""
     if "group" in schedule:
-        return schedule["group"], "groups of one user's submissions of one week"
+        return schedule["group"], KEPT
     nobody = np.full(len(schedule["procs"]), -1)
     return user_weeks(nobody, schedule["submit_time"], size_class(schedule["procs"])), "weeks and classes of sizes"
 

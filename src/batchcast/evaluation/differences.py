@@ -10,13 +10,14 @@ import numpy as np
 from ..errors import UsageError
 from ..metrics.accuracy import relative_accuracy, size_class
 from ..metrics.bursts import geometric_mean, group_mean, top_share, user_weeks, users_better_and_worse
-from ..metrics.paired import PairedDifference, paired_differences
+from ..metrics.paired import LEAST_GROUPS, PairedDifference, paired_differences
 from ..metrics.schedule import bounded_slowdown
 from ..predict.registry import parse_spec
 from ..simulation import Schedule
 from ..table import Trace
 from ..trace.zone import format_date, zone
 from ..units import format_duration
+from .shown_names import shown_names
 
 HIGHER_IS_BETTER = ("apa",)
 RUN_TIME = ("recent_mean", "requested")
@@ -28,6 +29,20 @@ Keys = dict[str, dict[str, Any]]
 def burst_groups(trace: Trace, procs: str = "req") -> np.ndarray:
     """The group of each job (n,): one user's submissions of one week; of unknown users, a week and class of sizes."""
     return user_weeks(trace.nominal("user_id").codes, trace.submit_time, size_class(trace.procs(procs)))
+
+
+def groups_of(trace: Trace, scored: np.ndarray) -> str:
+    """What the groups of the jobs scored are, in words: users and weeks, where the log names users.
+
+    >>> print(groups_of(Trace.from_arrays({"submit_time": [0.0], "run_time": [5.0]}), np.array([True])))
+    one week's submissions of one class of sizes (the log names no users)
+    """
+    named = trace.nominal("user_id").codes[scored] >= 0
+    if named.all():
+        return "one user's submissions of one week"
+    if not named.any():
+        return "one week's submissions of one class of sizes (the log names no users)"
+    return "one user's submissions of one week (where no user is named, of one class of sizes)"
 
 
 def reference_of(methods: Sequence[str], against: str | None, usual: Sequence[str]) -> str:
@@ -74,7 +89,7 @@ def forecast_differences(
         if len(names) > 1:
             parts[names[1]] = relative_accuracy(forecast, run)
         values[spec] = parts
-    return _compared(trace, scored, group, values, against, names, seed)
+    return compared(trace, scored, group, values, against, names, seed)
 
 
 def wait_differences(
@@ -97,7 +112,7 @@ def wait_differences(
     for spec, score in (crps or {}).items():
         values[spec]["crps_log"] = cut(score, scored)
     names = ("mean_abs_error_s", "crps_log") if crps else ("mean_abs_error_s",)
-    return _compared(trace, scored, group, values, against, names, seed)
+    return compared(trace, scored, group, values, against, names, seed)
 
 
 def cut(values: np.ndarray, scored: np.ndarray) -> np.ndarray:
@@ -127,7 +142,7 @@ def schedule_differences(
         wait[schedule.rows] = schedule.wait_time
         slowdown[schedule.rows] = bounded_slowdown(schedule.wait_time, schedule.run_time)
         values[name] = {"mean_wait_s": wait[scored], "mean_bounded_slowdown": slowdown[scored]}
-    return _compared(trace, scored, group, values, against, ("mean_wait_s", "mean_bounded_slowdown"), seed)
+    return compared(trace, scored, group, values, against, ("mean_wait_s", "mean_bounded_slowdown"), seed)
 
 
 def against_limits(keys: Keys, limits: Keys, metric: str) -> Keys:
@@ -141,7 +156,7 @@ def against_limits(keys: Keys, limits: Keys, metric: str) -> Keys:
     }
 
 
-def _compared(
+def compared(
     trace: Trace,
     scored: np.ndarray,
     group: np.ndarray,
@@ -150,9 +165,10 @@ def _compared(
     metrics: Sequence[str],
     seed: int,
 ) -> Keys:
-    """The keys of every method; `values` are by method and metric, over the scored jobs."""
+    """The keys of every method; `values` are by method and metric, over the scored jobs (`group`, n of them)."""
     others = [name for name in values if name != against]
     rows: Keys = {name: _even(trace, scored, group, values[name], values[against], metrics[0]) for name in values}
+    of = groups_of(trace, scored)
     for metric in metrics:
         paired = paired_differences(
             np.array([values[name][metric] for name in others]).reshape(len(others), len(group)),
@@ -161,7 +177,7 @@ def _compared(
             np.random.default_rng(seed),
         )
         for name, one in zip(others, paired):
-            rows[name] |= {"against": against, **_keys(metric, one)}
+            rows[name] |= {"against": against, "groups_of": of, **_keys(metric, one)}
             if one.is_decided_by_one:
                 rows[name][f"{metric}_decided_by"] = _decided_by(trace, scored, group, metric, one)
     return rows
@@ -220,8 +236,7 @@ def _who(trace: Trace, row: int) -> str:
     code = trace.nominal("user_id").codes[row]
     if code < 0:
         return "a user that is not known"
-    user = trace.nominal("user_id").categories[code]
-    return "one user" if trace.info.private else f"user {trace.info.names.get('user_id', {}).get(user, user)}"
+    return "one user" if trace.info.private else f"user {shown_names(trace, 'user_id')[code]}"
 
 
 def _amount(metric: str, value: float) -> str:
@@ -235,11 +250,17 @@ def _amount(metric: str, value: float) -> str:
 def more_history(one: Mapping[str, Any], metric: str) -> float:
     """By what factor the log would have to be longer for a difference of this size to stand clear of zero; NaN unknown.
 
-    The half width of an interval falls as the square root of the number of groups.
+    The half width of an interval falls as the square root of the number of groups. Where there are too few groups for
+    an interval: for the least number of them, which need not be enough.
 
     >>> more_history({"x_difference": 1.0, "x_difference_low": -1.0, "x_difference_high": 3.0}, "x")
     4.0
+    >>> more_history({"x_difference": 1.0, "x_difference_low": float("nan"), "x_groups": 8}, "x")
+    2.5
     """
+    groups = one.get(f"{metric}_groups", 0)
+    if 0 < groups < LEAST_GROUPS:
+        return LEAST_GROUPS / float(groups)
     low, high = one.get(f"{metric}_difference_low"), one.get(f"{metric}_difference_high")
     middle = one.get(f"{metric}_difference")
     if low is None or high is None or not middle or np.isnan(low):

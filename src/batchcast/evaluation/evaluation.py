@@ -11,16 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
-from ..events.recorded import irregular
+from ..errors import InputError, check_word
+from ..events.recorded import PROTOCOLS, irregular
 from ..predict.registry import split_specs
 from ..simulation import Policy, Schedule, simulate, simulate_split
 from ..simulation.policies import policy_of, split_policies
+from ..simulation.simulate import LOOPS
 from ..table import Trace
 from ..table.frame import data_frame, html_table
 from ..trace.machine import partition_sizes
 from .accuracy import Maker, Scores, figures, predictor, score
 from .advice import Advice, advise
+from .arguments import check_log, jobs_mask
 from .differences import against_limits, schedule_differences
 from .limits import LATEST, Limits, latest_limits, limit_rows
 from .validity import Validity, Verdict, validity
@@ -41,7 +43,7 @@ class Outcome:
     measures: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Evaluation:
     """Everything an evaluation found. `outcomes` is empty and `validity` None when `why_not` says why."""
 
@@ -57,6 +59,10 @@ class Evaluation:
     settings: Mapping[str, Any] = field(default_factory=dict)
     differences: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
     limits: Limits | None = None
+
+    def __repr__(self) -> str:
+        schedules = ", ".join(dict.fromkeys(o.policy for o in self.outcomes)) or "nothing simulated"
+        return f"<Evaluation of {len(self.trace)} jobs: {', '.join(self.scores.points)}; {schedules}>"
 
     def accuracy_rows(self) -> list[dict[str, Any]]:
         """One flat row per predictor."""
@@ -167,17 +173,52 @@ def evaluate(
 ) -> Evaluation:
     """Run a trace on the recorded clock, then every policy with every predictor on the simulated one.
 
-    `requested` and `actual` always run beside `predictors`: they are the yardstick and the oracle (which is simulated
-    only). Methods of one's own come in a mapping of names: `predictors` to a function that makes a fresh predictor for
-    a trace, `policies` to a `Policy`, and either to None for the one known by that name. `mask` (n,) says which jobs
-    are scored; everything is learned from and scheduled. The machine is the one of `trace.info.max_procs`; where it (or
-    every request) is unknown nothing is simulated and `why_not` says so.
-    `plan_level` plans with that quantile of a forecast instead of its point; with `partitions="split"` each partition
-    is a machine of its own. `protocol` concerns the recorded clock and, with `loop="open"`, what the planning predictor
-    had learned. `against` names the method that forecasts are compared with (default: `recent_mean`); schedules are
-    compared with the first policy planned with the limits. `known_at_submit` names columns of the log beyond
-    batchcast's own that a predictor may use (`Trace.knowing`).
+    Parameters
+    ----------
+    trace
+        The log; its machine is the one of `trace.info.max_procs`.
+    predictors
+        Names with parameters, or a mapping of names to a function that makes a fresh predictor for a trace (None: the
+        one known by that name). `requested` and `actual` always run beside them: the yardstick and the oracle, which is
+        simulated only.
+    policies
+        Names with words, or a mapping of names to a `Policy` (None: the one known by that name).
+    mask
+        Which jobs are scored, (n,) booleans; everything is learned from and scheduled.
+    procs
+        A job's processors: `req` (requested, else allocated) or `alloc`.
+    protocol, loop
+        `honest` or `paper`: the recorded clock; `closed` or `open`: where a planning predictor learns.
+    wide
+        Jobs wider than the machine: `drop`, `widen` or `cut`.
+    default_request
+        Seconds that jobs without a request are planned with; by default the log's largest.
+    plan_level
+        Plan with this quantile of a forecast instead of its point.
+    partitions
+        `together`: one machine; `split`: each partition one of its own.
+    known_at_submit
+        Columns of the log beyond batchcast's own that a predictor may use (`Trace.knowing`).
+    against
+        The method that forecasts are compared with, by default `recent_mean`; schedules are compared with the first
+        policy planned with the limits.
+    seed
+        For methods that draw, and for intervals.
+    progress
+        Told what is at work.
 
+    Returns
+    -------
+    Evaluation
+        Tables as rows, words, `write_report`; where nothing can be simulated `why_not` says why.
+
+    Raises
+    ------
+    UsageError
+        Names the argument, the value and the accepted ones.
+
+    Examples
+    --------
     >>> from batchcast.trace.demo import demo_path
     >>> from batchcast.trace.read import read_trace
     >>> log = read_trace(demo_path())
@@ -190,29 +231,24 @@ def evaluate(
         "plan_level": plan_level, "partitions": partitions, "known_at_submit": list(known_at_submit),
         "against": against, "seed": seed,
     }  # fmt: skip
+    for word, value, accepted in (
+        ("protocol", protocol, PROTOCOLS), ("loop", loop, LOOPS), ("partitions", partitions, ("together", "split")),
+    ):  # fmt: skip
+        check_word(word, value, accepted)
+    check_log(trace)
     trace = trace.knowing(known_at_submit)
     predictors = split_specs(predictors) if isinstance(predictors, str) else predictors
     policies = split_policies(policies) if isinstance(policies, str) else policies
     makers = {name: make for name, make in predictors.items() if make} if isinstance(predictors, Mapping) else {}
-    inside = np.ones(len(trace), bool) if mask is None else np.asarray(mask, bool)
+    inside = jobs_mask("mask", mask, trace)
     chosen = [YARDSTICK, *(p for p in dict.fromkeys(predictors) if p not in (YARDSTICK, ORACLE))]
     own = policies if isinstance(policies, Mapping) else {}
     plans = {name: own.get(name) or policy_of(name) for name in policies}
     bar = progress or silent
     total = trace.info.max_procs
     with bar("recorded clock: predicting run times", len(trace)) as tick:
-        scores = score(
-            trace,
-            chosen,
-            protocol=protocol,
-            procs=procs,
-            total=total,
-            mask=inside,
-            seed=seed,
-            makers=makers,
-            against=against,
-            tick=tick,
-        )
+        scores = score(trace, chosen, protocol=protocol, procs=procs, total=total, mask=inside, seed=seed,
+                       makers=makers, against=against, tick=tick)  # fmt: skip
     advice = advise(trace, scores.points, scores.scored, procs=procs, seed=seed) if protocol == "honest" else None
     with bar("recorded clock: advising limits", min(len(trace), LATEST)) as tick:
         limits = latest_limits(trace, inside, procs=procs, tick=tick) if protocol == "honest" else None

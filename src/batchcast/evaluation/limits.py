@@ -15,6 +15,8 @@ from ..events.recorded import events, replay
 from ..predict.recommend import rule_of_thumb
 from ..predict.runtime.calibrated import Calibrated
 from ..table import Trace
+from .differences import burst_groups, compared
+from .shown_names import shown_names
 
 RECENT = 10
 RISK = 0.05
@@ -22,6 +24,7 @@ LATEST = 50_000
 LEAST_SCORED = 300
 """Fewer jobs with a limit say little about one kill in twenty."""
 RULES = ("advice", "rule_of_thumb", "own")
+MEAN_UNUSED, KILLED = "mean_unused_core_h", "killed_beyond_own_per_thousand"
 COLUMNS = {"user": "user_id", "account": "account", "queue": "queue_id", "application": "app_id"}
 
 
@@ -116,30 +119,52 @@ def limit_rows(limits: Limits, by: str | None = None, most: int = 20) -> list[di
 
     A job is killed by a limit that it outran. One that its own limit cut is killed by every limit up to that one; what
     a longer limit would have made of it nobody knows, so it counts as `undecided` there and not as killed. Groups are
-    the `most` with the most jobs.
+    the `most` with the most jobs. Rows of the whole have their difference to the users' own limits in mean unused
+    core-hours and in kills of jobs that ended by themselves, with its 90 % interval (keys of `evaluation.differences`);
+    advice also that to the usual rule (`..._rule_difference`, ...).
     """
     if by is None:
-        return [_row(limits, rule, limits.scored) for rule in RULES]
+        return _with_differences(limits, [_row(limits, rule, limits.scored) for rule in RULES])
     column = limits.trace.nominal(COLUMNS[by])
     codes = column.codes
     count = np.bincount(codes[limits.scored & (codes >= 0)], minlength=len(column.categories))
-    names: Sequence[Any] = column.categories
-    known = limits.trace.info.names.get(COLUMNS[by], {})
+    names = shown_names(limits.trace, COLUMNS[by])
     rows = []
     for code in np.argsort(-count, kind="stable")[:most].tolist():
         inside = limits.scored & (codes == code)
         if inside.any():
-            group = {"by": by, "group": str(known.get(names[code], names[code]))}
+            group = {"by": by, "group": names[code]}
             rows += [{**_row(limits, rule, inside), **group} for rule in RULES]
     return rows
 
 
-def _row(limits: Limits, rule: str, inside: np.ndarray) -> dict[str, Any]:
+def _with_differences(limits: Limits, rows: list[dict[str, Any]], seed: int = 0) -> list[dict[str, Any]]:
+    """The rules' rows with their paired differences over groups of one user's submissions of one week."""
+    trace, scored = limits.trace, limits.scored
+    group = np.unique(burst_groups(trace)[scored], return_inverse=True)[1]
+    values = {}
+    for rule in RULES:
+        cut, killed, unused = _per_job(limits, rule, scored)
+        values[rule] = {MEAN_UNUSED: unused / 3600.0, KILLED: 1000.0 * (killed & ~cut)}
+    keys = compared(trace, scored, group, values, "own", (MEAN_UNUSED, KILLED), seed)
+    thumb = {name: values[name] for name in ("advice", "rule_of_thumb")}
+    beside = compared(trace, scored, group, thumb, "rule_of_thumb", (MEAN_UNUSED, KILLED), seed)["advice"]
+    parts = ("difference", "difference_low", "difference_high", "verdict")
+    keys["advice"] |= {f"{m}_rule_{part}": beside[f"{m}_{part}"] for m in (MEAN_UNUSED, KILLED) for part in parts}
+    return [{**row, **keys[row["limits"]]} for row in rows]
+
+
+def _per_job(limits: Limits, rule: str, inside: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of each job inside: whether its own limit cut it, whether this one kills it, and processor-seconds unused."""
     limit, own = limits.limits[rule][inside], limits.limits["own"][inside]
     run, procs = limits.trace.run_time[inside], np.nan_to_num(limits.procs[inside], nan=1.0)
     cut = run >= own
-    killed = np.where(cut, limit <= own, run > limit)
-    unused = procs * np.maximum(limit - run, 0.0)
+    return cut, np.where(cut, limit <= own, run > limit), procs * np.maximum(limit - run, 0.0)
+
+
+def _row(limits: Limits, rule: str, inside: np.ndarray) -> dict[str, Any]:
+    limit, own = limits.limits[rule][inside], limits.limits["own"][inside]
+    cut, killed, unused = _per_job(limits, rule, inside)
     return {
         "limits": rule,
         "jobs": int(inside.sum()),
@@ -147,6 +172,7 @@ def _row(limits: Limits, rule: str, inside: np.ndarray) -> dict[str, Any]:
         "killed_beyond_own_per_thousand": 1000.0 * float((killed & ~cut).mean()),
         "undecided_per_thousand": 1000.0 * float((cut & (limit > own)).mean()),
         "over_request_core_h": float(unused.sum()) / 3600.0,
+        MEAN_UNUSED: float(unused.mean()) / 3600.0,
         "median_limit_s": float(np.median(limit)),
         "latest_limit_s": float(limit[-1]),
     }
@@ -161,5 +187,12 @@ def advice_words(rows: Sequence[Mapping[str, Any]], risk: float) -> str:
     kept = "as promised" if extra <= 1000.0 * risk else f"more than the {1000.0 * risk:g} promised"
     return (
         f"Limits at a risk of {risk:.0%} would have asked for {asked - left:,.0f} core-hours less than the users did "
-        f"({saved:.0%} of what went unused) and killed {extra:.1f} of 1,000 jobs that ended by themselves, {kept}."
+        f"({saved:.0%} of what went unused{_doubt(advice)}) and killed {extra:.1f} of 1,000 jobs that ended by "
+        f"themselves, {kept}."
     )
+
+
+def _doubt(advice: Mapping[str, Any]) -> str:
+    """What is to be said where the log cannot tell the saving from none."""
+    verdict = advice.get(f"{MEAN_UNUSED}_verdict", "ahead")
+    return "" if verdict in ("ahead", "behind") else ", which this log cannot tell from nothing"

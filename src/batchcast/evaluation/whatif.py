@@ -9,6 +9,7 @@ import numpy as np
 from ..metrics.accuracy import SIZE_CLASSES, size_class
 from ..simulation.schedule import Schedule
 from ..table import Trace
+from .shown_names import shown_names
 
 BY = ("user_id", "account", "qos", "partition_id")
 LEAST = 20
@@ -50,8 +51,7 @@ def by_group(
 def _labels(trace: Trace, procs: str) -> dict[str, np.ndarray]:
     labels = {}
     for name in BY:
-        decoded = trace.nominal(name).decode()
-        labels[name] = np.array(["" if value is None else str(value) for value in decoded])
+        labels[name] = np.array([*shown_names(trace, name), ""])[trace.nominal(name).codes]  # unknown is -1, the last
     sizes = size_class(trace.procs(procs))
     labels["size class"] = np.array([SIZE_CLASSES[k] if k >= 0 else "" for k in sizes])
     return {kind: values for kind, values in labels.items() if len(set(values.tolist()) - {""}) > 1}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..metrics.paired import paired_differences
+from ..metrics.paired import LEAST_GROUPS, PairedDifference, paired_differences
 from ..report.blocks import Table, TableColumn
 
 OUTSIDE, INSIDE, OTHER = "outside", "inside", "outside, the other way"
@@ -50,10 +50,29 @@ def gain_rows(gains: Sequence[Gain], group: np.ndarray, seed: int = 0) -> list[d
         row |= {"groups": one.groups, "gain": share(one.difference), "gain_low": ends[0], "gain_high": ends[1]}
         noise = (ends[1] - ends[0]) / 2
         row |= {"printed_gain": gain.printed, "noise": noise, "largest_share": one.largest_share}
+        row |= {"points": gain.points, "decided_by": _decided_by(one, share(one.without), gain.points)}
         row["ours"] = _words(*ends)
         row["printed_stands"] = "" if np.isnan(gain.printed + noise) else ("no", "yes")[abs(gain.printed) > noise]
         rows.append(row)
     return rows
+
+
+def _decided_by(one: PairedDifference, without: float, points: bool) -> str:
+    """What one group owns of a difference, where it is more than a fifth; empty elsewhere."""
+    if not one.is_decided_by_one:
+        return ""
+    jobs = f"{one.largest_jobs:,} job{'' if one.largest_jobs == 1 else 's'}"
+    rest = "unknown" if np.isnan(without) else _amount(without, points)
+    return f"{100 * one.largest_share:.0f} % of it is {jobs} of one group, without which the gain is {rest}"
+
+
+def _amount(value: float, points: bool) -> str:
+    """A gain in its unit.
+
+    >>> _amount(0.125, False), _amount(-0.125, True)
+    ('12.5 %', '-12.5 points')
+    """
+    return f"{round(100 * value, 1) + 0.0:.1f} {'points' if points else '%'}"
 
 
 def _share(gain: Gain, base: float) -> Callable[[float], float]:
@@ -90,20 +109,36 @@ def gain_table(rows: Sequence[Mapping[str, Any]], naming: Sequence[tuple[str, st
     columns = [
         *(TableColumn(key, title) for key, title in naming),
         TableColumn("method", "method"), TableColumn("against", "against"), TableColumn("measure", "measure"),
-        TableColumn("gain", "gain", "share"), TableColumn("interval", "90 % interval"),
-        TableColumn("ours", "ours stands"), TableColumn("printed_gain", "printed", "share"),
+        TableColumn("gain_words", "gain"), TableColumn("interval", "90 % interval"),
+        TableColumn("ours", "ours stands"), TableColumn("printed_words", "printed"),
         TableColumn("printed_stands", "printed beyond the noise"), TableColumn("groups", "groups", "count"),
     ]  # fmt: skip
-    cells = [{**row, "interval": _interval(row)} for row in rows]
+    cells = [
+        {**row, "interval": _interval(row), "gain_words": _words_of(row, "gain"),
+         "printed_words": _words_of(row, "printed_gain")}
+        for row in rows
+    ]  # fmt: skip
     note = (
-        "Gain: smaller is better, as a share of what it is held against; UR and PU, identified and misguided shares in "
-        "points. Intervals are over groups of one user's submissions of one week. Outside: the interval holds no zero. "
+        "Gain: how much nearer, as a share of what it is held against; shares (UR, PU, identified, good) in points. "
+        "Intervals are over groups of one user's submissions of one week. Outside: the interval holds no zero. "
         "Printed beyond the noise: the printed gain is larger than half this interval's length, so that a log like "
         "this one could show it."
     )
-    return Table(caption, columns, cells, note)
+    one_group = [
+        f"{' '.join(str(row[key]) for key, _ in naming)}: {row['method']} against {row['against']}, {row['measure']}: "
+        f"{row['decided_by']}."
+        for row in rows
+        if row.get("decided_by")
+    ]
+    return Table(caption, columns, cells, " ".join([note, *one_group]))
+
+
+def _words_of(row: Mapping[str, Any], key: str) -> str | None:
+    return None if row[key] != row[key] else _amount(row[key], row.get("points", False))
 
 
 def _interval(row: Mapping[str, Any]) -> str:
     low, high = row["gain_low"], row["gain_high"]
-    return "none" if low != low else f"{100 * low:.1f} to {100 * high:.1f} %"
+    if low != low:
+        return f"none: {row['groups']} groups, {LEAST_GROUPS} are needed"
+    return f"{100 * low:.1f} to {_amount(high, row['points'])}"

@@ -61,6 +61,8 @@ class Prediction(msgspec.Struct, frozen=True, gc=False):
     grounds
         The same as one of a few kinds, for code.
 
+    Examples
+    --------
     >>> Prediction(600.0, (0.5, 0.9), (600.0, 1500.0), "two jobs of this user", Grounds.OWN_HISTORY).quantiles[1]
     1500.0
     """

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..predict.registry import parse_spec
 from .blocks import Table, TableColumn
-from .difference import difference_words
+from .difference import difference_words, groups_in
 
 COLUMNS = (
     TableColumn("predictor", "predictor"),
@@ -44,14 +44,15 @@ def accuracy_table(
         columns.pop()
         against = next((row["against"] for row in rows if row.get("against")), None)
         if against is not None:
-            columns.append(TableColumn("mae_s_words", f"mean error against {against}", "text", DIFFERENCE))
+            within = WITHIN.format(groups_in(rows))
+            columns.append(TableColumn("mae_s_words", f"mean error against {against}", "difference", within))
             rows = [{**row, "mae_s_words": difference_words(row, "mae_s", "seconds")} for row in rows]
     note = " ".join(filter(None, (note, lacking, stand_ins(rows))))
     heading = f"Run-time forecasts{f' by {by}' if by else ''} · {PROTOCOLS[protocol]} · {selection_words(settings)}"
     return Table(heading, columns, [{**row, "predictor": named(row["predictor"])} for row in rows], note)
 
 
-DIFFERENCE = "with its 90 % interval over groups of one user's submissions of one week, within the rows' jobs"
+WITHIN = "with its 90 % interval over groups of {}, within the rows' jobs"
 
 
 def named(predictor: str) -> str:

@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from ..units import format_duration
 
-Kind = Literal["text", "count", "seconds", "share", "number", "ratio"]
+Kind = Literal["text", "difference", "count", "seconds", "share", "number", "ratio"]
+Tone = Literal["good", "note", "warning"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +18,16 @@ class Callout:
     """A sentence that must not be missed: `tone` is good, note or warning."""
 
     text: str
-    tone: Literal["good", "note", "warning"] = "note"
+    tone: Tone = "note"
     label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """One column of a table: the key in its rows, the heading, how values print, and what the heading means."""
+    """One column of a table: the key in its rows, the heading, how values print, and what the heading means.
+
+    `text` names what a row is about or says what was seen there; a `difference` is words with figures in them.
+    """
 
     key: str
     title: str
@@ -100,6 +104,7 @@ def _number(value: Any) -> str:
 
 _SHOWN: Mapping[str, Callable[[Any], str]] = {
     "text": str,
+    "difference": str,
     "count": lambda value: f"{int(value):,}",
     "seconds": lambda value: format_duration(float(value)),
     "share": lambda value: f"{100 * value:.1f} %",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..evaluation.comparison import Comparison
@@ -67,7 +67,7 @@ def _forecasts(rows: list[Mapping[str, Any]], level: float) -> Table:
     columns = [TableColumn("predictor", "predictor")]
     for measure in FORECAST:
         columns += _columns((measure,))
-        columns.append(TableColumn(f"{measure[0]}_interval", f"{100 * level:g} % interval", "text"))
+        columns.append(TableColumn(f"{measure[0]}_interval", f"{100 * level:g} % interval", "difference"))
     shown_rows = []
     for row in rows:
         words = {f"{key}_interval": _interval_words(row, f"{key}_change", kind) for key, _, kind in FORECAST}
@@ -76,6 +76,7 @@ def _forecasts(rows: list[Mapping[str, Any]], level: float) -> Table:
     blocks = dict.fromkeys(row["blocks"] for row in rows if row.get("blocks"))
     note = [f"Intervals of the changes: bootstrap over {', '.join(blocks)}."] if blocks else []
     note += [f"No interval where {reason}." for reason in reasons]
+    note += _decided(rows, [(f"{key}_change", title) for key, title, _ in FORECAST])
     return Table("Forecasts (change: B - A)", columns, shown_rows, " ".join(note))
 
 
@@ -88,8 +89,8 @@ def _interval_words(row: Mapping[str, Any], key: str, kind: Kind) -> str:
 
 def _schedules(rows: list[Mapping[str, Any]], level: float) -> Table:
     columns = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with"), *_columns(SCHEDULE)]
-    columns.insert(5, TableColumn("interval", f"{100 * level:g} % interval", "text"))
-    columns.insert(9, TableColumn("slow_interval", f"{100 * level:g} % interval", "text"))
+    columns.insert(5, TableColumn("interval", f"{100 * level:g} % interval", "difference"))
+    columns.insert(9, TableColumn("slow_interval", f"{100 * level:g} % interval", "difference"))
     shown_rows = []
     for row in rows:
         waits = {"wait_low": row["wait_change_low_s"], "wait_high": row["wait_change_high_s"]}
@@ -100,12 +101,23 @@ def _schedules(rows: list[Mapping[str, Any]], level: float) -> Table:
     blocks = dict.fromkeys(row["blocks"] for row in rows if row["blocks"])
     note = [f"Interval of the change in mean wait: bootstrap over {', '.join(blocks)}."] if blocks else []
     note += [f"No interval where {reason}." for reason in reasons]
+    note += _decided(rows, [("wait_change", "mean wait")])
     return Table("Simulated schedules (change: B - A)", columns, shown_rows, " ".join(note))
+
+
+def _decided(rows: list[Mapping[str, Any]], measures: Sequence[tuple[str, str]]) -> list[str]:
+    """A sentence for each change that one group of submissions decides."""
+    return [
+        f"{' '.join(str(row[name]) for name in ('policy', 'predictor') if name in row)}, {title}: {sentence}."
+        for row in rows
+        for key, title in measures
+        if (sentence := row.get(f"{key}_decided_by"))
+    ]
 
 
 def _columns(measures: tuple[tuple[str, str, Kind], ...]) -> list[TableColumn]:
     return [
-        TableColumn(f"{key}_{side}", f"{title} {word}", kind if side != "change" else "text")
+        TableColumn(f"{key}_{side}", f"{title} {word}", kind if side != "change" else "difference")
         for key, title, kind in measures
         for side, word in (("a", "A"), ("b", "B"), ("change", "change"))
     ]

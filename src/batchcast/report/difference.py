@@ -32,7 +32,10 @@ def difference_blocks(
     first, title, kind = measures[0]
     columns = [
         *naming,
-        *(TableColumn(f"{key}_words", f"{word} against {against}", "text", _MEANING) for key, word, _ in measures),
+        *(
+            TableColumn(f"{key}_words", f"{word} against {against}", "difference", _MEANING)
+            for key, word, _ in measures
+        ),
         TableColumn(f"{first}_user_weeks", f"{title} over user-weeks", kind, "every user's week counts once"),
     ]
     if any("geometric_mean_bounded_slowdown" in row for row in rows):
@@ -45,14 +48,19 @@ def difference_blocks(
         ),
     ]
     if any("replicates" in row for row in rows):
-        columns.insert(len(naming) + 1, TableColumn("_replicates", f"{title} in replicates", "text", _REPLICATES))
+        columns.insert(len(naming) + 1, TableColumn("_replicates", f"{title} in replicates", "difference", _REPLICATES))
         rows = [{**row, "_replicates": _of_replicates(row, first, kind)} for row in rows]
     cells = [{**row, **{f"{key}_words": difference_words(row, key, how) for key, _, how in measures}} for row in rows]
-    heading = "What is real: differences with 90 % intervals over groups of one user's submissions of one week"
+    heading = f"What is real: differences with 90 % intervals over groups of {groups_in(rows)}"
     few = next((row[f"{first}_groups"] for row in rows if row.get(f"{first}_verdict") == "unknown"), None)
     note = f"No interval: {few} groups, 20 are needed." if few is not None else ""
     names = [column.key for column in naming]
     return [Table(heading, columns, cells, note), *deciding(rows, measures, names)]
+
+
+def groups_in(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What the groups of compared rows are, as `evaluation.differences.groups_of` says it."""
+    return next((str(row["groups_of"]) for row in rows if row.get("groups_of")), "one user's submissions of one week")
 
 
 _MEANING = (

@@ -7,7 +7,7 @@ from typing import Any
 
 from . import figures
 from .blocks import Figure, Kind
-from .difference import Measures, difference_words
+from .difference import Measures, difference_words, groups_in
 
 _UNITS = (("hours", 3600.0, 2 * 3600.0), ("minutes", 60.0, 120.0), ("seconds", 1.0, 0.0))
 _LOOKS = {"ahead": ("circle", 2), "level": ("circle-open", 0), "behind": ("diamond", 1), "unknown": ("x", 0)}
@@ -29,8 +29,7 @@ def interval_figures(rows: Sequence[Mapping[str, Any]], measures: Measures, nami
         {"ten largest groups": [row[f"{metric}_top_ten_share"] for row in rows]},
         value="share of the sum over all jobs",
         share=True,
-        caption="A group is one user's submissions of one week. Where a few groups own much, a mean says little of the "
-        "other users.",
+        caption=f"A group is {groups_in(rows)}. Where a few groups own much, a mean says little of the others.",
     )
     return [_intervals(compared, metric, title, kind, names), shares]
 
@@ -76,8 +75,8 @@ def _intervals(
         "hovermode": "closest",
     }
     caption = (
-        f"Left of the line a smaller {title}. Bars are 90 % intervals over groups of one user's submissions of one "
-        "week; a bar that crosses the line says that this log cannot tell the two apart."
+        f"Left of the line a smaller {title}. Bars are 90 % intervals over groups of {groups_in(rows)}; a bar that "
+        "crosses the line says that this log cannot tell the two apart."
     )
     height = 160 + 34 * len(ordered)
     return Figure(f"Differences in {title}", data, layout, f"{axis}. {'; '.join(words)}.", caption, height)

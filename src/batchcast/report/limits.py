@@ -6,11 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..evaluation.evaluation import Evaluation
-from ..evaluation.limits import RISK, advice_words
+from ..evaluation.limits import KILLED, MEAN_UNUSED, RISK, advice_words
 from .axes import span
 from .blocks import Block, Table, TableColumn
+from .difference import Measures, difference_blocks, difference_words
 
 NAMES = {"advice": "advice", "rule_of_thumb": "1.25 x longest of 10", "own": "users' own"}
+MEASURES: Measures = (
+    (MEAN_UNUSED, "unused core-hours a job", "number"),
+    (KILLED, "killed of 1,000 that would have ended", "number"),
+)
 COLUMNS = (
     TableColumn("limits", "limits"),
     TableColumn("jobs", "jobs", "count", "jobs that ran and had a limit"),
@@ -34,6 +39,25 @@ def limits_table(rows: Sequence[Mapping[str, Any]], risk: float, by: str | None 
     return Table(f"Limits at a risk of {risk:.0%}{f' by {by}' if by else ''} · known at submission", columns, named)
 
 
+def limit_differences(rows: Sequence[Mapping[str, Any]]) -> list[Block]:
+    """How the limits of the whole differ from the users' own, and advice from the usual rule, with intervals."""
+    blocks = difference_blocks(
+        [
+            {**row, "limits": NAMES[row["limits"]], **({"against": NAMES["own"]} if "against" in row else {})}
+            for row in rows
+        ],
+        MEASURES,
+        [TableColumn("limits", "limits")],
+    )
+    advice = next((row for row in rows if row["limits"] == "advice"), {})
+    words = [
+        f"{title} {said}"
+        for key, title, kind in MEASURES
+        if (said := difference_words(advice, f"{key}_rule", kind)) is not None
+    ]
+    return [*blocks, *([f"Advice against {NAMES['rule_of_thumb']}: {'; '.join(words)}."] if words else [])]
+
+
 def limit_blocks(evaluation: Evaluation) -> list[Block]:
     """Which limits to advise and what they would have saved; nothing where too few jobs had one."""
     rows = evaluation.limit_rows()
@@ -46,4 +70,4 @@ def limit_blocks(evaluation: Evaluation) -> list[Block]:
         f"{advice_words(rows, RISK)} The usual rule, 1.25 times the longest of the last ten, stands beside it; "
         "`batchcast limits LOG --by user` lists the limits by user, account, queue or application."
     )
-    return [words, limits_table(rows, RISK)]
+    return [words, limits_table(rows, RISK), *limit_differences(rows)]

@@ -9,6 +9,7 @@ from typing import Any
 from .blocks import Block, Callout, Choices, Figure, Table, TableColumn, shown
 
 _TONES = {"good": "green", "note": "cyan", "warning": "bold yellow"}
+WORDS = ("text", "difference")
 FOLDED = 24
 """Text wider than this may fold where room is short."""
 
@@ -39,10 +40,11 @@ def rich_table(
     for column in table.columns if columns is None else columns:
         cells = [shown(row.get(column.key), column.kind) for row in table.rows]
         widest = max(map(len, cells), default=0)
-        whole = column.kind != "text" or widest <= folded
+        whole = column.kind not in WORDS or widest <= folded
         title = re.sub(r" (?!%)", "\n", column.title) if broken else column.title
-        justify: Any = "left" if column.kind == "text" else "right"
-        least = None if whole else folded
+        justify: Any = "left" if column.kind in WORDS else "right"
+        # rich measures the longest word, also where nothing may fold: it would cut what has blanks
+        least = max(widest, *map(len, title.split("\n"))) if whole else folded
         grid.add_column(Text(title), justify=justify, overflow="fold", no_wrap=whole, min_width=least)
     chosen = table.columns if columns is None else columns
     for row in table.rows:

@@ -7,7 +7,7 @@ import math
 from ..evaluation.evaluation import Evaluation
 from ..evaluation.validity import Doubt, Validity, Verdict
 from .axes import span
-from .blocks import Callout, shown
+from .blocks import Callout, Tone, shown
 
 LABEL = "Validity."
 RULES = {"easy": "under EASY", "slurm": "under Slurm's two loops on the described machine"}
@@ -15,7 +15,7 @@ NOTHING = (
     "No schedule was simulated: this report cannot say how much sooner jobs would start, and any such gain is not to "
     "be trusted."
 )
-VERDICTS = {
+VERDICTS: dict[Verdict, tuple[Tone, str]] = {
     Verdict.CLOSE: ("good", "The simulation is close enough to compare policies by."),
     Verdict.ROUGH: (
         "note",
@@ -57,7 +57,7 @@ def judgement(validity: Validity, asked: float = float("nan")) -> Callout:
         coverage(validity),
         closing,
     ]
-    return Callout(" ".join(filter(None, sentences)), tone, LABEL)  # type: ignore[arg-type]
+    return Callout(" ".join(filter(None, sentences)), tone, LABEL)
 
 
 def _waits(validity: Validity) -> str:
@@ -132,7 +132,8 @@ def coverage(validity: Validity) -> str:
     parts = [f"{_part(count, validity.all_jobs)} {GAPS[name]}" for name, count in validity.uncovered.items() if count]
     text = f"The model counts processors only and does not cover {share} of the jobs ({'; '.join(parts)})."
     if validity.trusted and validity.uncovered_jobs > 0.05 * validity.all_jobs:
-        text += f" It hardly mattered: the same jobs wait (rank correlation {validity.rank_correlation:.2f})."
+        likeness = f"rank correlation {validity.rank_correlation:.2f}"
+        text += f" Leaving that out hardly mattered here: the same jobs wait ({likeness})."
     return text
 
 

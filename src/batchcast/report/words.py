@@ -13,9 +13,10 @@ from ..evaluation.evaluation import LEAST_GAIN_S, ORACLE, YARDSTICK, Evaluation
 from ..evaluation.periods import calendar
 from ..evaluation.validity import Verdict
 from ..metrics.accuracy import relative_accuracy
+from ..metrics.paired import LEAST_GROUPS
 from .axes import span
 from .blocks import shown
-from .difference import difference_words
+from .difference import difference_words, groups_in
 from .policy_words import policy_words
 
 SAME = 0.02
@@ -130,19 +131,30 @@ def _undecided(best: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> 
         row = min(near, key=lambda each: each["mae_s"])
         rival = row["predictor"]
     if row["mae_s_verdict"] == "unknown":
-        return f"too few groups of one user's submissions of one week to tell methods apart ({row['mae_s_groups']})"
+        few = f"too few groups of {groups_in([row])} to tell methods apart ({row['mae_s_groups']})"
+        return few + _needed(row, "mae_s")
     return (
         f"the smallest mean error is {best['predictor']}'s, but this log cannot tell it from {rival} "
-        f"(difference {difference_words(row, 'mae_s', 'seconds')}){_needed(row, 'mae_s')}"
+        f"(the difference is {_plain_difference(row)}){_needed(row, 'mae_s')}"
     )
+
+
+def _plain_difference(row: Mapping[str, Any]) -> str:
+    """The difference in mean error with its interval, without the word that the sentence says in its own way."""
+    return str(difference_words(row, "mae_s", "seconds")).split(" ", 1)[1]
 
 
 def _needed(row: Mapping[str, Any], metric: str) -> str:
     """How much more history would tell a difference of this size from none."""
     times = more_history(row, metric)
-    if math.isnan(times) or times <= 1 or times > MOST_HISTORY:
+    if math.isnan(times) or times <= 1:
         return ""
-    return f"; about {max(times, 1.1):.1f} times as much history would be needed, should it stay as large"
+    much = f"{max(times, 1.1):.1f} times as much history would be needed"
+    if row.get(f"{metric}_verdict") == "unknown":
+        return f"; at least {much} for an interval ({LEAST_GROUPS} groups)"
+    if times > MOST_HISTORY:
+        return f"; more than {MOST_HISTORY:.0f} times as much history would be needed, should it stay so small"
+    return f"; about {much}, should the difference stay as large"
 
 
 def _beside_limits(best: Mapping[str, Any], limit: Mapping[str, Any]) -> str:
@@ -260,9 +272,9 @@ def _perfect(share: float, oracle: float, limits: float) -> str:
     """What the oracle gives and the forecast's share of it; no share of next to nothing."""
     known = f"Knowing every run time beforehand would give {span(oracle)}"
     if math.isnan(share):
-        return f"{known}, which is {'hardly' if oracle < limits else 'no'} better than the limits."
+        return f"{known}, {'hardly' if oracle < limits else 'not'} below the limits' mean."
     if share > 1:
-        return f"{known}; the forecast does better, for plans that are too short let more jobs slip ahead."
+        return f"{known}; the forecast's mean is below it, for plans that are too short let more jobs slip ahead."
     return f"{known}; the forecast has {100 * share:.0f} % of what perfect knowledge would give."
 
 
@@ -297,9 +309,15 @@ def _advice(by: Rows, today: Mapping[str, Any]) -> str:
         if row.get("mean_wait_s_verdict", "ahead") == "ahead" and (row["predictor"] == YARDSTICK or _helps(row))
     ]
     if not sure:
-        nothing = "Nothing tried here makes jobs wait noticeably less"
-        unclear = f" that this log could tell from chance{_needed(shorter[0], 'mean_wait_s')}," if shorter else ""
-        return f"{nothing}{unclear} than {policy_words(today['policy'])} with limits."
+        under = f"{policy_words(today['policy'])} with limits"
+        if not shorter:
+            return f"Nothing tried here makes jobs wait noticeably less than {under}."
+        least = shorter[0]
+        return (
+            f"Nothing tried here makes jobs wait less than {under} by more than this log could tell from chance. The "
+            f"shortest mean wait is that of {policy_words(least['policy'])} planned with {least['predictor']}: "
+            f"{difference_words(least, 'mean_wait_s', 'seconds')}{_needed(least, 'mean_wait_s')}."
+        )
     best = sure[0]
     how = f"{policy_words(best['policy'])} planned with {best['predictor']}, the users' limits still ending jobs"
     if best["predictor"] == YARDSTICK:

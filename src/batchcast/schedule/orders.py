@@ -63,37 +63,22 @@ def order_key(
 
 @inlined
 def head_key(s: Record, rules: Record, entry: Record) -> float:
-    """The key that decides the head. Ageing adds weight * submit: always the same order as key - weight * wait."""
+    """The key that decides the head."""
     planned = entry.request if rules.head_on else entry.planned
-    wait = s.now - entry.submit
-    key: float = order_key(
-        rules.head_order,
-        rules.head_address,
-        s.origin,
-        s.now,
-        entry.submit,
-        float(entry.procs),
-        planned,
-        wait,
-    )
-    key += rules.head_ageing * (entry.submit - s.origin)
-    return key
+    return _aged_key(s, entry, rules.head_order, rules.head_address, planned, rules.head_ageing)
 
 
 @inlined
 def candidate_key(s: Record, rules: Record, entry: Record) -> float:
-    """The key among candidates; see `head_key`."""
+    """The key among candidates."""
     planned = entry.request if rules.candidate_on else entry.planned
+    return _aged_key(s, entry, rules.candidate_order, rules.candidate_address, planned, rules.candidate_ageing)
+
+
+@inlined
+def _aged_key(s: Record, entry: Record, order: int, address: int, planned: float, ageing: float) -> float:
+    """An order's key of a job. Ageing adds weight * submit: always the same order as key - weight * wait."""
     wait = s.now - entry.submit
-    key: float = order_key(
-        rules.candidate_order,
-        rules.candidate_address,
-        s.origin,
-        s.now,
-        entry.submit,
-        float(entry.procs),
-        planned,
-        wait,
-    )
-    key += rules.candidate_ageing * (entry.submit - s.origin)
+    key: float = order_key(order, address, s.origin, s.now, entry.submit, float(entry.procs), planned, wait)
+    key += ageing * (entry.submit - s.origin)
     return key

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import UsageError
+from ..errors import UsageError, check_word
 from ..schedule import corrections, state
 from .order import ON, parse_order
 
@@ -17,16 +17,41 @@ OrderLike = str | Callable[..., float]
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A scheduling policy in the words of the command line; UsageError names the accepted ones.
+    """A scheduling policy in the words of the command line.
 
-    `order` decides the head (see `parse_order`: a name with parameters, or a function), `backfill` what may pass it
-    (`easy`: one reservation, Lifka 1995; `conservative`: one for every job, Mu'alem & Feitelson, TPDS 2001),
-    `backfill_order` in which order candidates are tried; `correct` what a job is planned with after it outlived its
-    plan; `kill` cuts a run at its request; `event_order` is DESIGN's (`instant`) or that of the reference schedules
-    (`pyss`, which implies kill=False). `running_ends` says what ends a running job in the plan of others, its planned
-    or its requested run time; `head_after` (seconds) reserves by requests alone, of running jobs and of candidates,
-    for a head that has waited longer, so that no forecast can make it wait on.
+    Parameters
+    ----------
+    order
+        Decides the head: a name with parameters, or a function (see `parse_order`).
+    backfill
+        What may pass the head: `easy` (one reservation), `conservative` (one for every job) or none.
+    backfill_order
+        In which order candidates are tried.
+    correct
+        What a job is planned with after it outlived its plan.
+    kill
+        Whether a run is cut at its request.
+    event_order
+        `instant`, or `pyss`: that of the reference schedules, which implies kill=False.
+    running_ends
+        What ends a running job in the plan of others: its `planned` or its `requested` run time.
+    head_after
+        Seconds: for a head that has waited longer, requests alone reserve, of running jobs and of candidates, so that
+        no forecast can make it wait on.
 
+    Raises
+    ------
+    UsageError
+        Names the word and the accepted ones.
+
+    References
+    ----------
+    Lifka, The ANL/IBM SP scheduling system, JSSPP 1995, doi:10.1007/3-540-60153-8_35.
+    Mu'alem, Feitelson, Utilization, predictability, workloads, and user runtime estimates in scheduling the IBM SP2
+    with backfilling, IEEE TPDS 12(6), 2001, doi:10.1109/71.932708.
+
+    Examples
+    --------
     >>> Policy(backfill_order="sjf").name
     'easy-sjbf'
     >>> Policy(backfill="conservative").name
@@ -49,8 +74,7 @@ class Policy:
             ("event-order", self.event_order, EVENT_ORDERS),
             ("running-ends", self.running_ends, ON),
         ):
-            if value not in accepted:
-                raise UsageError(f"--{option}: no {value!r} (accepted: {', '.join(accepted)})")
+            check_word(option, value, accepted)
         if not self.head_after >= 0:
             raise UsageError(f"--head-after: not {self.head_after!r} (accepted: a time of 0 or more)")
         parse_order(self.order), parse_order(self.backfill_order, "backfill-order")

@@ -13,7 +13,7 @@ from ..table.arrow import to_arrow
 from ..table.frame import data_frame, html_table
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Schedule:
     """The outcome of one simulation: arrays (n,) over the simulated jobs in log order, seconds on the log's clock.
 
@@ -37,6 +37,9 @@ class Schedule:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def __repr__(self) -> str:
+        return f"<Schedule of {len(self)} jobs on {self.total} processors>"
 
     @property
     def run_time(self) -> np.ndarray:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UsageError
-from ..events.recorded import replay
+from ..errors import UsageError, check_word
+from ..events.recorded import PROTOCOLS, replay
 from ..predict.gate import check_predictor, lacking
 from ..predict.registry import make, parse_spec
 from ..predict.runtime.kernel import Kernel
@@ -45,21 +45,60 @@ def simulate(
 ) -> Schedule:
     """The schedule of a trace's jobs on one machine under a policy.
 
-    `policy` is a `Policy`, or a name with words (`easy-sjbf:correct=incremental`); by default EASY.
-    `runtime` plans: a spec (`last_2:need=2`), or any object with `predict` and `observe`. In closed loop it learns at
-    the simulated ends; in open loop it learned from the recorded log, under `protocol`. `native=False` asks the Python
-    predictor even where the kernel has it built in (the answers are the same, a test says so). `known_at_submit` names
-    columns of the log beyond batchcast's own that a predictor may use, see `Trace.knowing`. `clock` is a function
-    that reads seconds (`time.perf_counter`), for `kernel_s`; `tick(done)` follows progress. Raises UsageError and
-    InputError as `make_workload` does. About 0.3 microseconds a job natively, 20 with a predictor outside.
+    Parameters
+    ----------
+    trace
+        The log.
+    policy
+        A `Policy`, or a name with words (`easy-sjbf:correct=incremental`); by default EASY.
+    runtime
+        What plans: a spec (`last_2:need=2`), or any object with `predict` and `observe`.
+    total
+        The machine's processors, by default the log's.
+    procs
+        A job's processors: `req` (requested, else allocated) or `alloc`.
+    wide
+        Jobs wider than the machine: `drop`, `widen` or `cut`.
+    default_request
+        Seconds that jobs without a request are planned with; by default the log's largest.
+    loop, protocol
+        `closed`: the predictor learns at the simulated ends; `open`: it learned from the recorded log, under `protocol`
+        (`honest` or `paper`).
+    plan_level
+        Plan with this quantile of a forecast instead of its point.
+    native
+        False asks the Python predictor even where the kernel has it built in (the answers are the same, a test says
+        so).
+    known_at_submit
+        Columns of the log beyond batchcast's own that a predictor may use (`Trace.knowing`).
+    clock
+        Reads seconds (`time.perf_counter`), for `kernel_s`.
+    tick
+        Called with the number of jobs done.
 
+    Returns
+    -------
+    Schedule
+        When each job starts and ends, and what was left out and why.
+
+    Raises
+    ------
+    UsageError, InputError
+        As `make_workload` does: an unknown word, a machine of unknown size, no job left.
+
+    Notes
+    -----
+    About 0.3 microseconds a job natively, 20 with a predictor outside.
+
+    Examples
+    --------
     >>> log = Trace.from_arrays({"submit_time": [0, 0, 1], "run_time": [9, 9, 2], "req_time": [10, 10, 3],
     ...                          "req_procs": [2, 4, 2]})
     >>> simulate(log, Policy(), total=4).start_time.tolist()
     [0.0, 9.0, 1.0]
     """
-    if loop not in LOOPS:
-        raise UsageError(f"--loop: no {loop!r} (accepted: {', '.join(LOOPS)})")
+    check_word("loop", loop, LOOPS)
+    check_word("protocol", protocol, PROTOCOLS)
     if plan_level is not None and not 0 < plan_level < 1:
         raise UsageError(f"--plan-level: {plan_level!r} (accepted: a quantile above 0 and below 1)")
     policy = policy_of(policy) if isinstance(policy, str) else policy or Policy()

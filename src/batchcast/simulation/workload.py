@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import InputError, UsageError
+from ..errors import InputError, UsageError, check_word
 from ..table import Trace
 from ..units import format_duration
 
@@ -47,10 +47,13 @@ def make_workload(
     planned with the log's largest known one, or `default_request`, and kills nobody. Jobs wider than the machine are
     dropped, or the machine is widened to the widest, or the job is cut to the machine. With `kill` the run is
     min(run, request), else the request is max(request, run). Raises InputError when the machine's size or every
-    request is unknown.
+    request is unknown, UsageError for a word or a number that is not accepted.
     """
-    if wide not in WIDE:
-        raise UsageError(f"--wide: no {wide!r} (accepted: {', '.join(WIDE)})")
+    check_word("wide", wide, WIDE)
+    if default_request is not None and not default_request > 0:
+        raise UsageError(f"--default-request: {default_request!r} (accepted: seconds above 0)")
+    if total is not None and not total >= 1:
+        raise UsageError(f"total: {total!r} (accepted: processors, at least 1)")
     size = trace.info.max_procs if total is None else float(total)
     if not size >= 1:
         raise InputError(

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypedDict
 
 from ..errors import InputError, Unreachable
 
@@ -205,17 +205,27 @@ class Recording:
             raise InputError(f"{self.path}: the recording cannot be written: {error.strerror}") from None
 
 
+class Line(TypedDict, total=False):
+    """A line of a recording: the command, when its answer came, and the answer or why there was none."""
+
+    command: Sequence[str]
+    asked_at: float
+    text: str
+    mark: str
+    error: str
+
+
 class Recorded:
     """Gives recorded answers again, each command's in the order they were given, on the recorded clock.
 
     A command that was never recorded, or whose answers are used up, is Unreachable: a twin invents nothing.
     """
 
-    def __init__(self, lines: Sequence[Mapping[str, object]]) -> None:
-        self._waiting: dict[tuple[str, ...], list[Mapping[str, object]]] = {}
+    def __init__(self, lines: Sequence[Line]) -> None:
+        self._waiting: dict[tuple[str, ...], list[Line]] = {}
         for line in lines:
-            self._waiting.setdefault(tuple(line["command"]), []).append(line)  # type: ignore[arg-type]
-        self._now = min((float(line["asked_at"]) for line in lines), default=0.0)  # type: ignore[arg-type]
+            self._waiting.setdefault(tuple(line["command"]), []).append(line)
+        self._now = min((float(line["asked_at"]) for line in lines), default=0.0)
 
     @classmethod
     def read(cls, path: str | Path) -> Recorded:
@@ -240,7 +250,7 @@ class Recorded:
         if not queue:
             raise Unreachable(f"nothing (more) recorded for: {' '.join(command)}")
         line = queue.pop(0)
-        self._now = max(self._now, float(line["asked_at"]))  # type: ignore[arg-type]
+        self._now = max(self._now, float(line["asked_at"]))
         if "error" in line:
             raise Unreachable(str(line["error"]))
-        return Answer(str(line["text"]), str(line["mark"]), float(line["asked_at"]))  # type: ignore[arg-type]
+        return Answer(str(line["text"]), str(line["mark"]), float(line["asked_at"]))

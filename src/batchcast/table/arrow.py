@@ -26,11 +26,25 @@ HINT = "pip install 'batchcast[parquet]'"
 
 
 def to_arrow(trace: Any) -> Any:
-    """The trace as a pyarrow Table: columns, extra columns, LogInfo in the schema's metadata; unknown becomes null.
+    """A trace as a pyarrow Table: columns, extra columns, LogInfo in the schema's metadata; unknown becomes null.
 
-    Anything else that has `columns()` (a Schedule, Forecasts) becomes a Table of those. Raises UsageError without
-    pyarrow. O(rows).
+    Parameters
+    ----------
+    trace
+        A Trace, or anything else that has `columns()` (a Schedule, Forecasts), which becomes a Table of those.
 
+    Returns
+    -------
+    pyarrow.Table
+        One row a job; names are dictionary-coded. O(rows).
+
+    Raises
+    ------
+    UsageError
+        Where pyarrow is not installed.
+
+    Examples
+    --------
     >>> to_arrow(Trace.from_arrays({"submit_time": [0.0, 5.0], "user_id": ["ada", None]}))["user_id"].to_pylist()
     ['ada', None]
     """
@@ -66,11 +80,18 @@ def from_arrow(table: Any, name: str = "(arrow)") -> Trace:
     name
         What errors and the report call it.
 
+    Returns
+    -------
+    Trace
+        What was left out is counted in `info.dropped`, what was changed is said in `info.notes`.
+
     Raises
     ------
     InputError
-        Names the column that is missing, stands twice or cannot be read.
+        Names the column that is missing, stands twice or cannot be read, and its row and value where one is to blame.
 
+    Examples
+    --------
     >>> import pyarrow
     >>> from_arrow(pyarrow.table({"submit_time": [0.0, 5.0], "run_time": [9.0, None], "user_id": ["a", "b"]})).run_time
     array([ 9., nan])
@@ -85,7 +106,9 @@ def from_arrow(table: Any, name: str = "(arrow)") -> Trace:
     for column in table.column_names:
         kind = _kind_of(column, column in note.nominal)
         try:
-            values = read_column(table[column], kind, column in note.mixed)
+            values = read_column(column, table[column], kind, column in note.mixed)
+        except UsageError as error:
+            raise input_error(name, f"column {error.message}") from None
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
             reason = (str(error).splitlines() or [""])[0][:120]
             what = f"column {column} cannot be read as {_FORMS[kind]} ({reason})"

@@ -11,11 +11,12 @@ from .nominal import Nominal, Values
 from .plain import as_column
 
 
-def read_column(values: Any, kind: str, is_mixed: bool = False) -> Values | None:
+def read_column(name: str, values: Any, kind: str, is_mixed: bool = False) -> Values | None:
     """A pyarrow ChunkedArray as float64, names or ids; None when it is nested.
 
     `kind` is `id`, `instant`, `number`, `nominal`, or empty where the column's own type decides; `is_mixed` says that
-    texts are JSON words. Raises ArrowInvalid or ValueError for values that are not of that kind.
+    texts are JSON words. Raises ArrowInvalid, ValueError or, with row and value, UsageError for values that are not of
+    that kind.
     """
     import pyarrow as pa
 
@@ -27,7 +28,7 @@ def read_column(values: Any, kind: str, is_mixed: bool = False) -> Values | None
         return as_column("job_id", _unpacked(pa, values).to_pylist())
     if kind == "nominal" or (not kind and is_text):
         return _names(pa, values, is_mixed) if is_text else _plain_names(pa, _unpacked(pa, values))
-    return _numbers(pa, _unpacked(pa, values), kind)
+    return _numbers(pa, name, _unpacked(pa, values), kind)
 
 
 def _unwrapped(pa: Any, values: Any) -> Any:
@@ -58,10 +59,10 @@ def _unpacked(pa: Any, values: Any) -> Any:
     return values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
 
 
-def _numbers(pa: Any, values: Any, kind: str) -> np.ndarray:
+def _numbers(pa: Any, name: str, values: Any, kind: str) -> np.ndarray:
     types = pa.types
     if types.is_string(values.type):
-        values = _parsed(pa, values, kind)
+        values = _parsed(pa, name, values, kind)
     per_second = 1.0
     if types.is_date(values.type):
         values = values.cast(pa.timestamp("ms"))
@@ -74,8 +75,8 @@ def _numbers(pa: Any, values: Any, kind: str) -> np.ndarray:
     return np.asarray(numbers.to_numpy(), dtype=float) / per_second
 
 
-def _parsed(pa: Any, values: Any, kind: str) -> Any:
-    """Texts as numbers; where times are due, also as dates with or without a zone."""
+def _parsed(pa: Any, name: str, values: Any, kind: str) -> Any:
+    """Texts as numbers; where times are due, also as dates with or without a zone. UsageError names row and value."""
     import pyarrow.compute as pc
 
     values = pc.if_else(pc.equal(pc.utf8_trim_whitespace(values), ""), pa.scalar(None, pa.string()), values)
@@ -85,9 +86,9 @@ def _parsed(pa: Any, values: Any, kind: str) -> Any:
     for way in ways:
         try:
             return values.cast(way)
-        except pa.ArrowInvalid as error:
-            first = error
-    raise first
+        except pa.ArrowInvalid:
+            continue
+    return pa.array(as_column(name, values.to_pylist()))
 
 
 def _plain_names(pa: Any, values: Any) -> Nominal:

@@ -41,12 +41,15 @@ def columns_of(source: Any) -> dict[str, Any]:
 def as_column(name: str, values: Any, unix_start: float = 0.0) -> Values:
     """A sequence as the column its name asks for: numbers as float64 seconds, names dictionary-coded, ids as they are.
 
-    Dates (datetime64, pandas, datetime; without a zone: UTC) become seconds on a clock that reads 0 at `unix_start`,
-    durations seconds; None, NaN, NaT and NA are unknown. Raises UsageError that names column, row and value where a
-    known column of numbers holds something else. O(n).
+    Dates (datetime64, pandas, datetime, and where instants are due ISO 8601 texts; without a zone: UTC) become seconds
+    on a clock that reads 0 at `unix_start`, durations seconds; bytes are UTF-8 texts; None, NaN, NaT and NA are
+    unknown. Raises UsageError that names column, row and value where a known column of numbers holds something else.
+    O(n).
 
     >>> as_column("submit_time", np.array(["1970-01-02", "NaT"], dtype="datetime64[D]")).tolist()
     [86400.0, nan]
+    >>> as_column("submit_time", ["1970-01-01 00:01:30", "90"])
+    array([90., 90.])
     >>> as_column("run_time", ["12", None])
     array([12., nan])
     """
@@ -63,7 +66,7 @@ def as_column(name: str, values: Any, unix_start: float = 0.0) -> Values:
     if array.dtype.kind in "iufb":
         return array.astype(np.float64)
     if known is not None:
-        return _numbers(name, array)
+        return _numbers(name, array, unix_start)
     return _own_kind(array)
 
 
@@ -86,6 +89,9 @@ def _array(name: str, values: Any) -> np.ndarray:
         array = np.asarray(values)
     if array.ndim != 1:
         raise UsageError(f"{name}: an array of {array.ndim} dimensions (accepted: one value for each job)")
+    if array.dtype.kind == "S" or (array.dtype.kind == "O" and any(isinstance(v, bytes) for v in array.tolist())):
+        texts = [v.decode("utf-8", "backslashreplace") if isinstance(v, bytes) else v for v in array.tolist()]
+        array = np.array(texts, dtype=object)
     return array
 
 
@@ -141,20 +147,31 @@ def _one_time(name: str, row: int, value: Any, unix_start: float) -> float:
     raise not_a_number(name, row, value)
 
 
-def _numbers(name: str, array: np.ndarray) -> np.ndarray:
-    """Numbers that came as objects or as texts; UsageError at the first that is none."""
+def _numbers(name: str, array: np.ndarray, unix_start: float) -> np.ndarray:
+    """Numbers that came as objects or as texts, dates among them; UsageError at the first that is neither."""
     values = np.empty(len(array))
     for row, value in enumerate(array.tolist(), 1):
         try:
             values[row - 1] = np.nan if _is_missing(value) or value == "" else float(value)
         except (TypeError, ValueError, OverflowError):
-            raise not_a_number(name, row, value) from None
+            values[row - 1] = _dated(name, row, value, unix_start)
     return values
+
+
+def _dated(name: str, row: int, value: Any, unix_start: float) -> float:
+    """Seconds of a text that is a date, where an instant is due."""
+    if name in INSTANTS and isinstance(value, str):
+        try:
+            return _one_time(name, row, datetime.datetime.fromisoformat(value.strip()), unix_start)
+        except ValueError:
+            pass
+    raise not_a_number(name, row, value)
 
 
 def not_a_number(name: str, row: int, value: Any) -> UsageError:
     """The error for a value that is no number where numbers are due."""
-    forms = "numbers, dates; None or NaN for unknown" if name in INSTANTS else "numbers; None or NaN for unknown"
+    dates = ", dates, texts such as 2024-01-31T08:00:00" if name in INSTANTS else ""
+    forms = f"numbers{dates}; None or NaN for unknown"
     return UsageError(f"{name}: row {row} is not a number: {str(value)[:80]!r} (accepted: {forms})")
 
 

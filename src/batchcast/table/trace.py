@@ -26,11 +26,29 @@ _MADE = {"start_time": ("wait_time",), "end_time": ("wait_time", "run_time")}
 class Trace:
     """A log of jobs: named columns of one length, read-only, always sorted by submit time, job id, row.
 
+    Parameters
+    ----------
+    columns
+        Arrays and `Nominal`s as they are, `job_id` and `submit_time` among them; `from_arrays` takes plain sequences.
+    info
+        Where they come from.
+    is_sorted
+        Whether they are in log order already.
+
+    Raises
+    ------
+    UsageError
+        For columns of different lengths, or without `job_id` or `submit_time`.
+
+    Notes
+    -----
     Numbers are float64 with NaN for unknown; nominal columns are `Nominal`. A column that no record knows need not be
     there: `number(name)` and `nominal(name)` then answer "all unknown". Names beyond `columns.COLUMNS` are extra
     columns; they reach predictors, in `JobRequest.extra`, when `columns.py` declares them known at submission or the
     user vouched for them (`knowing`). Selecting rows shares nothing and costs O(n) per column.
 
+    Examples
+    --------
     >>> t = Trace.from_arrays({"submit_time": [5.0, 0.0], "run_time": [1.0, 2.0], "req_procs": [4, 8]})
     >>> len(t), t.number("submit_time").tolist(), t.number("run_time").tolist()
     (2, [0.0, 5.0], [2.0, 1.0])

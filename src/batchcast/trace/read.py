@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
-from ..errors import UsageError, input_error
+from ..errors import UsageError, input_error, worded
 from ..formats.csv_map import ColumnMap, unrecognised_header
 from ..formats.csv_rows import header_of
 from ..formats.text import unix_text
@@ -30,17 +30,45 @@ def read_trace(
     procs_total: float | None = None,
     map: str | ColumnMap | None = None,
 ) -> Trace:
-    """The log at `path` (`-`: standard input) as a Trace: plain, gzip or xz; SWF, a `sacct -P` dump,
-    a PBS accounting log, batchcast's own CSV, another CSV through a column map, or a Parquet file (`trace.parquet`).
+    """The log at `path` as a Trace, its format told by content; plain, gzip or xz.
 
-    `map` is a ready-made map's name, a TOML file, or a `ColumnMap`; without it a ready-made map is taken where a CSV
-    has exactly its columns. The format is told by content unless given (one of `FORMATS`). The zone of dates is
-    `timezone`, else the log's own TimeZoneString, else its TimeZone, else the map's, else UTC; `info.timezone_source`
-    says which. `procs_total` overrides the machine's size in the header. What was dropped is counted in
-    `info.dropped`, what was odd is said in `info.notes`.
-    Raises InputError (no such file, no log in it; with `strict`: the first broken line), UsageError for a bad option.
+    SWF, a `sacct -P` dump, a PBS accounting log, batchcast's own CSV, another CSV through a column map, or a Parquet
+    file (`trace.parquet`).
+
+    Parameters
+    ----------
+    path
+        A file; `-` is standard input.
+    format
+        One of `FORMATS`, where content is not to be asked.
+    strict
+        Whether the first broken line stops; otherwise it is left out and counted in `info.dropped`.
+    timezone
+        The zone of dates without one: a name, or an offset such as +01:00. By default the log's own TimeZoneString,
+        else its TimeZone, else the map's, else UTC; `info.timezone_source` says which.
+    procs_total
+        Processors of the machine, instead of the header's.
+    map
+        A ready-made map's name, a TOML file, or a `ColumnMap`. By default the ready-made map whose columns a CSV has.
+
+    Returns
+    -------
+    Trace
+        Sorted by submission; what was dropped is counted in `info.dropped`, what was odd is said in `info.notes`.
+
+    Raises
+    ------
+    InputError
+        No such file, no log in it, or with `strict` the first broken line.
+    UsageError
+        For an argument that is none of the accepted ones.
+
+    Notes
+    -----
     About a million SWF lines a second.
 
+    Examples
+    --------
     >>> from batchcast.trace.demo import demo_path
     >>> log = read_trace(demo_path())
     >>> len(log), log.info.max_procs, log.info.format
@@ -157,7 +185,7 @@ def _with_zone(info: LogInfo, timezone: str | None) -> LogInfo:
     if info.format in ("sacct", "csv"):
         note = "the log's times carry no zone and are read as UTC: --timezone NAME says where the cluster stands"
         is_guess = info.header.get("local_times") and info.timezone_source == "default"
-        return info.with_note(note) if is_guess else info
+        return info.with_note(worded(note)) if is_guess else info
     try:
         zone(info.timezone)
     except UsageError:

@@ -115,7 +115,7 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
 
 def _joined(text: str) -> Iterator[tuple[int, str]]:
     """Logical lines with the number of their first physical line."""
-    lines = [_UNCOMMENTED.match(line)[0] for line in text.splitlines()]  # type: ignore[index]
+    lines = [found[0] for line in text.splitlines() if (found := _UNCOMMENTED.match(line))]
     if sum(line.count('"') for line in lines) % 2:
         lines = [line.replace('"', " ") for line in lines]  # a stray quote must not swallow what follows
     held, start, quoted = "", 0, False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -13,15 +14,21 @@ import batchcast
 from batchcast.cli.main import cli
 from batchcast.errors import UsageError
 from batchcast.evaluation.accuracy import figures, score
+from batchcast.evaluation.comparison import compare
 from batchcast.evaluation.coverage import Bursts, coverage
 from batchcast.evaluation.differences import more_history, reference_of
+from batchcast.evaluation.limits import find_limits, limit_rows
+from batchcast.evaluation.whatif import by_group
 from batchcast.report.accuracy import accuracy_table
-from batchcast.report.blocks import Figure
+from batchcast.report.blocks import Figure, Table
+from batchcast.report.comparison import comparison_blocks
 from batchcast.report.difference import FORECAST, difference_blocks, difference_words
 from batchcast.report.evaluation import sections
 from batchcast.report.interval_figures import interval_figures
 from batchcast.report.words import opening
+from batchcast.simulation.simulate import simulate
 from batchcast.table import LogInfo, Trace
+from batchcast.trace.forecasts import Forecasts
 
 WEEK = 7 * 86400.0
 
@@ -87,6 +94,20 @@ def test_a_private_site_names_nobody() -> None:
     assert not {row["group"] for row in figures(scores, "user")} & {"zoe", "u0", "u29"}
 
 
+def test_where_users_are_private_limits_and_whatif_number_them_too() -> None:
+    log = log_with_a_burst()
+    hidden = log.with_info(replace(log.info, private=True))
+    jobs = np.ones(len(log), dtype=bool)
+    shown = {}
+    for one in (log, hidden):
+        now, then = simulate(one, "easy", total=64), simulate(one, "easy", total=32)
+        users = {row["group"] for row in by_group(one, now, then, jobs) if row["by"] == "user_id"}
+        shown[one.info.private] = users | {row["group"] for row in limit_rows(find_limits(one), by="user")}
+    assert "zoe" in shown[False]
+    assert len(shown[True]) > 3
+    assert all(name.startswith("a user (") for name in shown[True])
+
+
 def test_rows_of_a_group_have_the_interval_of_their_own_jobs() -> None:
     log = log_with_a_burst()
     scores = score(log, ["requested", "last_2", "recent_mean"])
@@ -132,8 +153,49 @@ def test_without_enough_groups_nothing_is_called_best() -> None:
     assert np.isnan(rows["last_2"]["mae_s_difference_low"])
     words = " ".join(opening(evaluation))
     assert "too few groups of one user's submissions of one week to tell methods apart" in words
+    assert re.search(r"at least \d+\.\d times as much history would be needed for an interval \(20 groups\)", words)
     assert "Worth a trial" not in words
     assert "20 are needed" in difference_blocks(list(rows.values()), (("mae_s", "mean error", "seconds"),), [])[0].note
+
+
+def test_where_no_policy_stands_clear_the_verdict_says_how_much_more_history_it_takes() -> None:
+    evaluation = batchcast.evaluate(batchcast.read_trace(batchcast.demo_path()), predictors="last_2", policies="easy")
+    rows = {(row["policy"], row["predictor"]): row for row in evaluation.schedule_rows()}
+    assert rows["easy", "last_2"]["mean_wait_s_verdict"] == "level"
+    words = " ".join(opening(evaluation))
+    assert "less than EASY with limits by more than this log could tell from chance" in words
+    assert re.search(r"about \d\.\d times as much history would be needed, should the difference stay as large", words)
+    assert "Worth a trial" not in words
+
+
+def test_a_log_without_users_is_grouped_by_week_and_class_and_says_so() -> None:
+    log = log_with_a_burst()
+    columns = {name: log.number(name) for name in ("submit_time", "wait_time", "run_time", "req_time")}
+    columns["req_procs"] = np.where(np.arange(len(log)) % 3, 1.0, 8.0)
+    rows = figures(score(Trace.from_arrays(columns, LogInfo(max_procs=8.0)), ["requested", "last_2:need=1"]))
+    compared = next(row for row in rows if "against" in row)
+    assert compared["groups_of"] == "one week's submissions of one class of sizes (the log names no users)"
+    assert compared["mae_s_groups"] == 2 * 11
+    assert compared["users_better"] != compared["users_better"]
+    table = difference_blocks(rows, FORECAST, [])[0]
+    assert "one week's submissions of one class of sizes" in table.caption
+    assert "one week's submissions of one class" in interval_figures(rows, FORECAST, ["predictor"])[0].caption
+
+
+def test_two_reports_that_one_group_sets_apart_say_so_and_what_is_left() -> None:
+    group = np.repeat(np.arange(40), 5)
+    run = np.full(200, 100.0)
+    here, there = (Forecasts(np.arange(200).astype(str), group, run, {"x": points}) for points in (
+        np.full(200, 130.0), np.where(group == 3, 1130.0, 131.0)))  # fmt: skip
+    document = {
+        "log": {},
+        "settings": {},
+        "results": [{"part": "forecast", "predictor": "x", "jobs": 200, "mae_s": 1.0, "apa": 0.5}],
+    }
+    comparison = compare(document, document, forecasts_a=here, forecasts_b=there)
+    text = " ".join(block.note for block in comparison_blocks(comparison, 0.9) if isinstance(block, Table))
+    words = "is 5 jobs of one group; without them the change is +00:00:01 instead of +00:00:26"
+    assert words in text, text
 
 
 def test_the_same_seed_gives_the_same_interval_and_another_reference_turns_it() -> None:

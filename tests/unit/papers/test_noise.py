@@ -44,4 +44,15 @@ def test_squares_are_told_as_their_root_and_points_as_they_are() -> None:
 def test_too_few_groups_have_no_interval_and_say_so() -> None:
     rows = gain_rows([Gain("a", "b", "MAE", np.ones(50), np.full(50, 2.0), 0.5)], np.arange(50) % 10)
     assert (rows[0]["ours"], rows[0]["printed_stands"]) == ("too few groups", "")
-    assert gain_table(rows, [], "x").rows[0]["interval"] == "none"
+    assert gain_table(rows, [], "x").rows[0]["interval"] == "none: 10 groups, 20 are needed"
+
+
+def test_a_gain_that_one_group_decides_says_so_and_what_is_left_without_it() -> None:
+    theirs = np.full(500, 100.0)
+    mine = np.where(GROUP == 7, 10.0, 100.0)
+    table = gain_table(gain_rows([Gain("a", "b", "MAE", mine, theirs)], GROUP), [], "x")
+    assert "100 % of it is 5 jobs of one group, without which the gain is 0.0 %" in table.note
+    assert table.rows[0]["gain_words"] == "0.9 %"
+    shared = gain_table(gain_rows([Gain("a", "b", "UR", theirs * 0, theirs * 0.01, points=True)], GROUP), [], "x")
+    assert "one group" not in shared.note
+    assert shared.rows[0]["gain_words"] == "100.0 points"

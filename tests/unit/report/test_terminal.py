@@ -70,3 +70,24 @@ def test_long_names_fold_and_figures_do_not() -> None:
                           [{"p": name, "s": 8733.2}])], 40)  # fmt: skip
     assert "02:25:33" in text
     assert name in "".join(line.split("  ")[0].strip() for line in text.splitlines())
+
+
+DIFFERENCE = "ahead -03:00:56 (-03:59:44 to -02:02:08)"
+
+
+@pytest.mark.parametrize("width", range(40, 131, 5))
+def test_differences_with_their_intervals_lose_no_figure(width: int) -> None:
+    columns = [
+        TableColumn("policy", "policy"), TableColumn("with", "planned with"),
+        TableColumn("wait", "mean wait against fcfs, requested", "difference"),
+        TableColumn("slowdown", "mean slowdown against fcfs, requested", "difference"),
+        *(TableColumn(f"share{k}", f"users of kind {k}", "share") for k in range(4)),
+    ]  # fmt: skip
+    row = {"policy": "conservative", "with": "recent_mean", "wait": DIFFERENCE,
+           "slowdown": "ahead -47.1 (-78.2 to -16.0)", **{f"share{k}": 0.121 + k / 10 for k in range(4)}}  # fmt: skip
+    text = printed([Table("What is real", columns, [row])], width)
+    figures = ("-03:00:56", "(-03:59:44", "-02:02:08)", "-47.1", "(-78.2", "-16.0)", "12.1 %", "22.1 %", "42.1 %")
+    for figure in figures:
+        assert text.count(figure) == 1, (figure, text)
+    for name in ("conservative", "recent_mean"):
+        assert name in text

@@ -79,7 +79,7 @@ def test_a_forecast_worse_than_the_limit_is_said_to_be() -> None:
 def test_what_truth_does_not_gain_has_no_share() -> None:
     waits = {**GOOD, ("easy", "actual"): 700.0}
     words = text(found(waits))
-    assert "no better than the limits" in words
+    assert "not below the limits' mean" in words
     assert "% of what perfect knowledge" not in words
 
 
@@ -87,7 +87,7 @@ def test_next_to_nothing_to_gain_has_no_share() -> None:
     waits = {("easy", "requested"): 900.0, ("easy", "last_2"): 870.0, ("easy", "actual"): 890.0}
     evaluation = found(waits)
     assert "% of what perfect knowledge" not in text(evaluation)
-    assert "hardly better than the limits" in text(evaluation)
+    assert "hardly below the limits' mean" in text(evaluation)
     assert all(row["share_of_perfect"] != row["share_of_perfect"] for row in evaluation.schedule_rows())
     few = found({("easy", "requested"): 8.0, ("easy", "last_2"): 3.0, ("easy", "actual"): 6.5})
     assert "nothing for a forecast to gain" in text(few)
@@ -96,7 +96,7 @@ def test_next_to_nothing_to_gain_has_no_share() -> None:
 
 def test_better_than_the_truth_is_explained_and_no_share() -> None:
     words = text(found({**GOOD, ("easy", "last_2"): 200.0}))
-    assert "the forecast does better" in words
+    assert "the forecast's mean is below it" in words
     assert "% of what perfect knowledge" not in words
 
 

@@ -71,6 +71,7 @@ def test_a_data_frame_goes_in_and_comes_out() -> None:
         (np.array(["1970-01-01T00:01", "NaT"], "datetime64[s]"), [60.0, np.nan]),
         ([dt.datetime(1970, 1, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=1))), dt.date(1970, 1, 2)], [0.0, 86400.0]),
         ([Decimal("1.5"), "7"], [1.5, 7.0]),
+        (["1970-01-01 00:01", "1970-01-01T02:00:00+02:00"], [60.0, 0.0]),
         ([0, 2**60], [0.0, 2.0**60]),
     ],
 )
@@ -91,6 +92,7 @@ def test_dates_go_onto_the_clock_of_the_log() -> None:
     ("columns", "message"),
     [
         ({"submit_time": [0], "run_time": ["soon"]}, "run_time: row 1 is not a number: 'soon'"),
+        ({"submit_time": ["1970-01-01", "soon"]}, "submit_time: row 2 .*'soon' .*texts such as"),
         ({"submit_time": [0, 1], "run_time": [1]}, "columns differ in length: .*submit_time 2, run_time 1"),
         ({"submit_time": 7}, "submit_time: 7 .*one value for each job"),
         ({"submit_time": [[0, 1]]}, "submit_time: an array of 2 dimensions"),
@@ -100,6 +102,15 @@ def test_dates_go_onto_the_clock_of_the_log() -> None:
 def test_what_cannot_be_a_log_names_column_row_and_value(columns, message) -> None:
     with pytest.raises(UsageError, match=message):
         Trace.from_arrays(columns)
+
+
+def test_bytes_are_names() -> None:
+    log = Trace.from_arrays(
+        {"submit_time": [0, 1], "user_id": np.array([b"ada", b"b\xf6b"]), "job_id": [b"7_1", b"8"], "tag": [b"x", None]}
+    )
+    assert log["user_id"].tolist() == ["ada", "b\\xf6b"]
+    assert log["tag"].tolist() == ["x", None]
+    assert log.job_id.tolist() == ["7_1", "8"]
 
 
 def test_job_ids_of_any_kind_keep_apart() -> None:

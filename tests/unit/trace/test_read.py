@@ -66,7 +66,7 @@ def test_a_sacct_dump_is_told_by_its_header_and_read_in_the_given_zone(tmp_path:
     assert (trace.info.format, trace.info.timezone) == ("sacct", "Europe/Stockholm")
     local = read_trace(path)
     assert local.submit_time.tolist() == [1709287200.0]
-    assert any("--timezone" in note for note in local.info.notes)
+    assert any("timezone=NAME" in note for note in local.info.notes)
 
 
 def test_a_missing_file_names_the_nearest(tmp_path: Path) -> None:

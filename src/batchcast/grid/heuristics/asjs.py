@@ -11,16 +11,40 @@ from .emin_min import share
 class Asjs:
     """Each job, as it comes, to the resource of highest cluster score CS = a ATP + b ACP that can end it in time.
 
-    Chang, Lin and Lin 2012, known from its abstract and its citations only (papers/grid-heuristics.md). ATP is the mean
-    available bandwidth to the other clusters (the narrower of the two links), ACP speed * (1 - load). Here every
-    resource is a cluster of one; its load is the work it is bound to over `load_unit` mean least times of the waiting
-    jobs, which passes 1 where jobs queue; and both terms are divided by their means over the grid, since the sources
-    give no common unit. The score moves with each placement (local update) and with
-    each mapping event (global update). `compute` is b, and a = 1 - b; left out, it is the share of data jobs, as Hao et
-    al. 2014 print in table 1. The urgent rule is theirs, "used in the experiments"; a resource that would miss the
-    deadline is passed over. `reproduce grid --sweep` chose load_unit. Where only a matrix is known a resource's speed
-    is the inverse of its mean time. Ties to the lowest resource. O(n^2 + nm), O(nm) with urgent=0.
+    Parameters
+    ----------
+    compute
+        b, in [0, 1], and a = 1 - b; by default `data_share`, as Hao et al. 2014 print in table 1.
+    data_share
+        The share of data jobs.
+    urgent
+        Share of the resources: a job that fewer can still finish in time goes first; 0 switches the rule off.
+    load_unit
+        Mean least times of the waiting jobs that count as a full load (`reproduce grid --sweep` chose it).
 
+    Raises
+    ------
+    ValueError
+        For a number outside its range.
+
+    Notes
+    -----
+    Known from its abstract and its citations only (papers/grid-heuristics.md). ATP is the mean available bandwidth to
+    the other clusters (the narrower of the two links), ACP speed * (1 - load). Here every resource is a cluster of one;
+    its load is the work it is bound to over `load_unit`, which passes 1 where jobs queue; and both terms are divided by
+    their means over the grid, since the sources give no common unit. The score moves with each placement (local update)
+    and with each mapping event (global update). The urgent rule is Hao's, "used in the experiments"; a resource that
+    would miss the deadline is passed over. Where only a matrix is known a resource's speed is the inverse of its mean
+    time. Ties to the lowest resource. O(n^2 + nm), O(nm) with urgent=0.
+
+    References
+    ----------
+    Chang, Lin, Lin, An adaptive scoring job scheduling algorithm for grid computing, Information Sciences 207, 2012,
+    doi:10.1016/j.ins.2012.04.019.
+    Hao, Lu, Liu, Wen, Three grid job scheduling heuristics for data-intensive and computing-intensive jobs, 2014.
+
+    Examples
+    --------
     >>> Asjs().assign(Batch.of_times(np.array([[2.0, 3.0], [2.0, 3.0]]))).resource
     array([0, 1])
     """

@@ -10,13 +10,30 @@ from ..protocol import Batch, Plan
 class DeadlineSearch:
     """Descent from `emin_min`'s plan: moves, swaps and exchanges of jobs between queues; late starts are left open.
 
-    Beyond the paper. Minimises, over the placed jobs, the sum of completions less `worth` (in mean least times) for
-    each, plus the price of the time it takes; no placed job ends late. A resource costs `reserve` times how much
-    faster than the mean it runs these jobs: that keeps the fast ones for pressing newcomers. What need not start before
-    the next mapping event stays waiting and is decided afresh there. `steps` bounds the work at a mapping event in
-    looked-at queue entries (a few ns each), whatever the clock says: the same batch gives the same plan. Ties to
-    what was found first.
+    Parameters
+    ----------
+    worth
+        What a placed job is worth, in mean least times.
+    reserve
+        The price of a resource's time: so many times how much faster than the mean it runs these jobs, which keeps the
+        fast ones for pressing newcomers.
+    steps
+        Queue entries looked at in a mapping event at most (a few ns each), whatever the clock says: the same batch
+        gives the same plan.
 
+    Raises
+    ------
+    ValueError
+        For a number outside its range.
+
+    Notes
+    -----
+    Beyond the paper. Minimises, over the placed jobs, the sum of completions less `worth` for each, plus the price of
+    the time it takes; no placed job ends late. What need not start before the next mapping event stays waiting and is
+    decided afresh there. Ties to what was found first.
+
+    Examples
+    --------
     >>> times = np.array([[2.0, 3.0], [4.0, 9.0]])
     >>> DeadlineSearch().assign(Batch.of_times(times, deadline=np.array([9.0, 9.0]))).resource
     array([1, 0])

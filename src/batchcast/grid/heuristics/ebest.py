@@ -13,12 +13,32 @@ from .emin_min import share
 class Ebest:
     """The feasible pair of least slack ts(i,j) = deadline_i - c(i,j) >= 0 is placed, again and again.
 
-    Hao et al. 2014, algorithm 2 (equation 11), so jobs run as late as their deadlines allow; urgent rule as in
-    `emin_min`. `reading=job` is another reading of its sentence "jobs with pressing deadlines first": each job keeps
-    its earliest completion and the job of least slack there goes first; it neither delays nor contradicts the printed
-    means as much. Without deadlines every slack is infinite and jobs go in index order to the first resource that can
-    hold them. Ties to the lowest job, then resource. O(nm log n).
+    Parameters
+    ----------
+    urgent
+        Share of the resources: a job that fewer can still finish in time goes first; 0 switches the rule off.
+    reading
+        `pair`, or `job`, another reading of the source's "jobs with pressing deadlines first": each job keeps its
+        earliest completion and the job of least slack there goes first; it neither delays nor contradicts the printed
+        means as much.
 
+    Raises
+    ------
+    ValueError
+        For a number outside its range.
+
+    Notes
+    -----
+    Algorithm 2 of the source (equation 11), so jobs run as late as their deadlines allow; urgent rule as in `emin_min`.
+    Without deadlines every slack is infinite and jobs go in index order to the first resource that can hold them. Ties
+    to the lowest job, then resource. O(nm log n).
+
+    References
+    ----------
+    Hao, Lu, Liu, Wen, Three grid job scheduling heuristics for data-intensive and computing-intensive jobs, 2014.
+
+    Examples
+    --------
     >>> Ebest(urgent=0).assign(Batch.of_times(np.array([[4.0, 9.0], [2.0, 3.0]]), deadline=np.array([9.0, 4.0]))).order
     array([0, 1])
     """

@@ -8,12 +8,29 @@ from ..protocol import Batch, Plan
 class EminMin:
     """Min-min over feasible pairs, pressing jobs first.
 
-    Hao et al. 2014, algorithm 1: among pairs with c(i,j) <= deadline_i (equations 2 and 3) the least c is placed and
-    repeated. Departures: the printed pseudo code starts its minimum at 0 and compares Ext; both are misprints. Urgent
-    rule (section 3): a job that fewer than a share `urgent` of the resources can still finish in time is placed at
-    once, earliest deadline first, where it completes first; 0 switches it off. A job no resource can finish stays
-    unplaced. Ties to the lowest job, then resource. O(nm log n).
+    Parameters
+    ----------
+    urgent
+        Share of the resources: a job that fewer can still finish in time goes first; 0 switches the rule off.
 
+    Raises
+    ------
+    ValueError
+        For a number outside its range.
+
+    Notes
+    -----
+    Algorithm 1 of the source: among pairs with c(i,j) <= deadline_i (equations 2 and 3) the least c is placed and
+    repeated. Departures: the printed pseudo code starts its minimum at 0 and compares Ext; both are misprints. Urgent
+    jobs (section 3) are placed at once, earliest deadline first, where they complete first. A job no resource can
+    finish stays unplaced. Ties to the lowest job, then resource. O(nm log n).
+
+    References
+    ----------
+    Hao, Lu, Liu, Wen, Three grid job scheduling heuristics for data-intensive and computing-intensive jobs, 2014.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> EminMin(0.6).assign(Batch.of_times(np.array([[4.0, 9.0], [2.0, 3.0]]), deadline=np.array([4.0, 4.0]))).resource
     array([0, 1])

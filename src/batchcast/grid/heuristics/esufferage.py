@@ -13,11 +13,30 @@ from .emin_min import share
 class Esufferage:
     """The job of largest difference between its two smallest feasible completions goes to the first of them.
 
-    Hao et al. 2014, algorithm 3; the second is infinite where only one resource is feasible, so such a job goes first
-    (`lone=last`: it suffers nothing, another reading of the printed pseudo code, which never sets the second).
-    Urgent rule as in `emin_min`. Ties to the lowest job, then resource. O(n^2) and a rescan of m resources whenever a
-    job's best or second best moved.
+    Parameters
+    ----------
+    urgent
+        Share of the resources: a job that fewer can still finish in time goes first; 0 switches the rule off.
+    lone
+        A job with one feasible resource goes `first` (its second completion is infinite), or `last`: it suffers
+        nothing, another reading of the printed pseudo code, which never sets the second.
 
+    Raises
+    ------
+    ValueError
+        For a number outside its range.
+
+    Notes
+    -----
+    Algorithm 3 of the source; urgent rule as in `emin_min`. Ties to the lowest job, then resource. O(n^2) and a rescan
+    of m resources whenever a job's best or second best moved.
+
+    References
+    ----------
+    Hao, Lu, Liu, Wen, Three grid job scheduling heuristics for data-intensive and computing-intensive jobs, 2014.
+
+    Examples
+    --------
     >>> Esufferage(0).assign(Batch.of_times(np.array([[4.0, 5.0], [2.0, 9.0]]), deadline=np.array([9.0, 8.0]))).order
     array([1, 0])
     """

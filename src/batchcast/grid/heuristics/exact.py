@@ -21,16 +21,35 @@ BLOCK_SECONDS = 2.0
 class Exact:
     """The least makespan by branch and bound (SciPy's HiGHS) within `seconds`, and the bound that was proved.
 
+    Parameters
+    ----------
+    seconds
+        The box of time, where the caller's `left` (seconds left of it) does not say.
+    seed
+        Of `search`'s kicks.
+    columns
+        A job's resources at most, its cheapest.
+    kicks, blocks
+        Bound the work after the solver: kicks of `search`, and blocks that are spread anew.
+
+    Raises
+    ------
+    ValueError
+        For a number outside its range.
+
+    Notes
+    -----
     min T, sum_r x_ir = 1, free_r + sum_i t_ir x_ir <= T, x binary. `search` first gives an incumbent U and the
     prices of the relaxation a bound B; a column whose reduced cost exceeds U - B cannot be part of anything better than
-    U, so leaving it out costs nothing and the bound stays a bound for the whole problem. `columns` caps a job's
-    resources at its cheapest; where that cap bites below what U - B allows, the solver's bound no longer covers the
-    whole problem and B is reported instead. What is left of the box goes to blocks: the fullest resource and a few
-    others, their jobs spread anew by the same program, which only ever lowers the fullest; then to further kicks. The
-    answer is never worse than `search`'s. Takes batches that leave up to 60,000 columns (4096 x 128 leaves 32,768).
-    Without deadlines. Deterministic apart from where the time limit cuts; `left` (a callable: seconds left of the box)
-    brings the clock; without it the solver alone is held to `seconds`, and `kicks` and `blocks` bound the rest.
+    U, so leaving it out costs nothing and the bound stays a bound for the whole problem. Where `columns` bites below
+    what U - B allows, the solver's bound no longer covers the whole problem and B is reported instead. What is left of
+    the box goes to blocks: the fullest resource and a few others, their jobs spread anew by the same program, which
+    only ever lowers the fullest; then to further kicks. The answer is never worse than `search`'s. Takes batches that
+    leave up to 60,000 columns (4096 x 128 leaves 32,768). Without deadlines. Deterministic apart from where the time
+    limit cuts.
 
+    Examples
+    --------
     >>> times = np.array([[2.0, 3.0], [2.0, 3.0], [4.0, 2.0]])
     >>> plan, bound = Exact(seconds=5).solve(Batch.of_times(times))
     >>> round(bound, 6)

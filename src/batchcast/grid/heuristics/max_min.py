@@ -10,9 +10,18 @@ from ..protocol import Batch, Plan
 class MaxMin:
     """The job with the largest best completion time is placed on its best resource, again and again.
 
+    Notes
+    -----
     Maheswaran et al. 1999, section 3. Knows no deadlines. Ties to the lowest job, then resource. O(n^2) and a rescan
     of m resources whenever a job's best or second best moved.
 
+    References
+    ----------
+    Maheswaran, Ali, Siegel, Hensgen, Freund, Dynamic mapping of a class of independent tasks onto heterogeneous
+    computing systems, JPDC 59(2), 1999, doi:10.1006/jpdc.1999.1581.
+
+    Examples
+    --------
     >>> MaxMin().assign(Batch.of_times(np.array([[4.0, 9.0], [2.0, 3.0]]))).order
     array([0, 1])
     """

@@ -8,8 +8,17 @@ from ..protocol import Batch, Plan
 class Met:
     """Each job, as it comes, to the resource where it runs shortest (minimum execution time), however busy that is.
 
+    Notes
+    -----
     Braun et al. 2001. Knows no deadlines. Ties to the lowest resource. O(nm).
 
+    References
+    ----------
+    Braun et al., A comparison of eleven static heuristics for mapping a class of independent tasks onto heterogeneous
+    distributed computing systems, JPDC 61(6), 2001, doi:10.1006/jpdc.2000.1714.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> Met().assign(Batch.of_times(np.array([[2.0, 3.0], [2.0, 3.0]]))).resource
     array([0, 0])

@@ -13,13 +13,37 @@ from ..protocol import Batch, Plan, makespan
 class Search:
     """A small makespan by local search: moves and swaps off the fullest resource, seeded kicks, best of two starts.
 
-    Beyond the papers, after the moves of Braun et al. 2001 and Xhafa 2007: starts are the best of min_min, sufferage
-    and mct, and each job where price times time is least, for the prices of the linear relaxation's dual, which
-    also give a lower bound (`bound`) and tell which exchanges are cheap. Jobs move among their `near` cheapest
-    resources (default: a quarter of them, at least 4). `kicks` bounds the work: the same batch and `seed` give the same
-    plan. Anytime: `stop` (a callable, asked every some ten milliseconds) ends it with the best so far. Without
-    deadlines; jobs no resource can hold stay unplaced. O(kicks) descents.
+    Parameters
+    ----------
+    seed
+        Of the kicks: the same batch and seed give the same plan.
+    kicks
+        Bound the work.
+    near
+        Jobs move among so many of their cheapest resources; by default a quarter of them, at least 4.
+    slack
+        The relative loss with which the outcome of a kick is still gone on from.
 
+    Raises
+    ------
+    ValueError
+        For a number outside its range.
+
+    Notes
+    -----
+    Beyond the papers, after the moves of Braun et al. 2001 and Xhafa 2007: starts are the best of min_min, sufferage
+    and mct, and each job where price times time is least, for the prices of the linear relaxation's dual, which also
+    give a lower bound (`bound`) and tell which exchanges are cheap. Anytime: `stop` (a callable, asked every some ten
+    milliseconds) ends it with the best so far. Without deadlines; jobs no resource can hold stay unplaced. O(kicks)
+    descents.
+
+    References
+    ----------
+    Braun et al., A comparison of eleven static heuristics for mapping a class of independent tasks onto heterogeneous
+    distributed computing systems, JPDC 61(6), 2001, doi:10.1006/jpdc.2000.1714.
+
+    Examples
+    --------
     >>> times = np.array([[2.0, 3.0], [2.0, 3.0], [4.0, 2.0]])
     >>> makespan(Batch.of_times(times), Search().assign(Batch.of_times(times)))
     4.0

@@ -68,6 +68,7 @@ def floors(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         row = {"rate": rate, "floor": floor, "floor_of_submitted": floor / most, "emin_min": ours["unfinished"]}
         row |= {"floor_share": floor / ours["unfinished"], "min_min": base["unfinished"]}
         row["against_min_min"] = ours["unfinished"] / base["unfinished"] - 1
+        row["against_min_min_ci95"] = _change_width(results, rate, "emin_min", "min_min", "unfinished")
         row["above_floor_against_min_min"] = (ours["unfinished"] - floor) / (base["unfinished"] - floor) - 1
         rows.append(row)
     return rows
@@ -129,6 +130,17 @@ def _width(results: Sequence[Mapping[str, Any]], name: str, against: str, key: s
     return half_width(np.mean(ratios, axis=0))
 
 
+def _change_width(results: Sequence[Mapping[str, Any]], rate: float, name: str, against: str, key: str) -> float:
+    """Half the 95 % interval, over the runs, of one mean over the other at a rate; NaN for one run."""
+    sums = []
+    for spec in (name, against):
+        rows = [row for row in results if row["rate"] == rate and row["heuristic"] == spec]
+        if any(f"{key}_runs" not in row for row in rows):
+            return float("nan")
+        sums.append(np.sum([row[f"{key}_runs"] for row in rows], axis=0))
+    return half_width(sums[0] / sums[1])
+
+
 def _stands(ratio: float, wide: float) -> str:
     """Whether a ratio differs from 1 by more than its interval over the runs.
 
@@ -167,7 +179,9 @@ def against_emin_min(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
             {
                 "rate": rate, "heuristic": OURS[0],
                 "unfinished_change": ours["unfinished"] / base["unfinished"] - 1,
+                "unfinished_change_ci95": _change_width(results, rate, OURS[0], "emin_min", "unfinished"),
                 "mean_makespan_change": ours["mean_makespan"] / base["mean_makespan"] - 1,
+                "mean_makespan_change_ci95": _change_width(results, rate, OURS[0], "emin_min", "mean_makespan"),
                 "decision_ms_per_job": ours["decision_ms_per_job"],
             }
         )  # fmt: skip

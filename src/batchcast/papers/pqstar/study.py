@@ -213,11 +213,15 @@ def _pqstar_row(
 
 
 def noise_rows(study: LogStudy) -> list[dict[str, Any]]:
-    """Tables 3, 4 and 5: PQStar's gains over the others, each with the interval of this log beside the printed one."""
+    """Tables 3, 5 and 7: PQStar's gains over the others, each with the interval of this log beside the printed one."""
     printed, wait, rows = PRINTED.get(study.name, {}), study.wait, study.rows
     quick, nothing = wait <= THRESHOLD_S, np.full(len(wait), np.nan)
     marked = {m: np.where(quick, run.marked[rows].astype(float), nothing) for m, run in study.runs.items()}
+    run_time = study.trace.run_time[rows]
     square = {m: (study.value(m) - wait) ** 2 for m in study.runs}
+    normal = {m: one / np.maximum(wait, 1.0) ** 2 for m, one in square.items()}
+    off = {m: ppert(study.value(m), wait, run_time) for m in study.runs}
+    near = {m: good(study.value(m), wait, run_time).astype(float) for m in study.runs}
     ours, places = "pqstar", ("log_uniform", "qbets", "ibl")
     gains = []
     for other in ("log_uniform", "qbets", "ibl text", "ibl"):
@@ -226,6 +230,13 @@ def noise_rows(study: LogStudy) -> list[dict[str, Any]]:
         gains.append(Gain(ours, METHODS[other], "identified", marked[ours], marked[other], mine - theirs, True, True))
         fall = _percent(printed, "rms", at)
         gains.append(Gain(ours, METHODS[other], "RMS error", square[ours], square[other], fall, root=True))
+        if other.startswith("ibl"):
+            least = _percent(printed, "rms", 3)
+            gains.append(Gain(ours, METHODS[other], "normalised RMS", normal[ours], normal[other], least, root=True))
+        part = 1 - printed["ppert"][3] / printed["ppert"][at] if printed else NAN
+        gains.append(Gain(ours, METHODS[other], "mean PPErt", off[ours], off[other], part))
+        more = _percent(printed, "good", 3) - _percent(printed, "good", at)
+        gains.append(Gain(ours, METHODS[other], "good forecasts", near[ours], near[other], more, True, True))
     group = burst_groups(study.trace)[rows]
     return [{"log": study.name, "table": "noise", **row} for row in gain_rows(gains, group)]
 

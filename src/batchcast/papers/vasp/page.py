@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...metrics.paired import DECIDES, LEAST_GROUPS
 from ...report.blocks import Block, Callout, Figure, Section, Table, TableColumn
+from ...report.difference import difference_words
 from ...report.figures import bars
 from ...units import format_duration
 from .study import CUTS, RANGES, range_name
@@ -68,7 +70,7 @@ def vasp_sections(
     facts: Mapping[str, Any],
     counts: Mapping[str, int],
     resamples: int,
-    synthetic: Sequence[Table] = (),
+    synthetic: Sequence[Block] = (),
 ) -> list[Section]:
     """The page's sections from `papers.vasp.study`'s results."""
     scored = [row for row in results if "apa" in row]
@@ -91,6 +93,7 @@ def summary_tables(results: Rows, resamples: int) -> list[Block]:
         scored = [row for row in rows if "apa" in row]
         blocks += [
             _overview(rows, split, resamples),
+            *differences_tables(scored, SPLIT_WORDS[split]),
             _ranges(scored, "acc", "Table 3: ACC (precision) per range of run time", split),
             _ranges(scored, "rec", "Table 4: REC (recall) per range of run time", split),
             _mre(scored, split),
@@ -98,55 +101,38 @@ def summary_tables(results: Rows, resamples: int) -> list[Block]:
     return blocks
 
 
-def synthetic_tables(results: Rows, shares: Rows) -> list[Table]:
-    """The sets at the paper's scale: figures 6 and 7 (first set), 8 and 9 (second), table 5, and tables 2 to 4."""
-    tables = []
-    for data, figures in (("first", "Figures 6 and 7, table 5"), ("second", "Figures 8 and 9")):
-        rows = [dict(row) | {"name": shown_name(str(row["predictor"]))} for row in results if row["data"] == data]
-        if not rows:
-            continue
-        for row in rows:
-            row["paper"] = PAPER_MRE.get(str(row["predictor"])) if data == "first" else None
-        columns = [
-            TableColumn("name", "predictor"), TableColumn("apa", "apa", "ratio"),
-            TableColumn("acc_under_60_min", "ACC 1 h", "ratio"), TableColumn("rec_under_60_min", "REC 1 h", "ratio"),
-            TableColumn("acc_under_120_min", "ACC 2 h", "ratio"), TableColumn("rec_under_120_min", "REC 2 h", "ratio"),
-            TableColumn("best_90_mre", "MRE", "ratio"), TableColumn("paper", "MRE printed", "ratio"),
-        ]  # fmt: skip
-        note = "Synthetic jobs (seeded): every branch of the methods runs, no printed figure is confirmed."
-        tables.append(Table(f"{figures}: synthetic VASP jobs, {data} set, split in time", columns, rows, note))
-        if data == "first":
-            tables.append(_printed_ranges(rows))
+def differences_tables(rows: Rows, words: str) -> list[Table]:
+    """Each method against the paper's forest, with 90 % intervals; nothing where there is no forest among them."""
+    first = next((row for row in rows if "against" in row), None)
+    if first is None:
+        return []
+    against = shown_name(first["against"])
     columns = [
-        TableColumn("data", "set"), TableColumn("range_min", "minutes"), TableColumn("share_all", "ours", "share"),
-        TableColumn("share_paper", "printed", "share"),
+        TableColumn("name", "predictor"), TableColumn("apa_words", f"apa against {against}", "difference"),
+        TableColumn("mae_words", f"mean error against {against}", "difference"),
     ]  # fmt: skip
-    rows = [dict(row) | {"share_paper": PAPER_SHARES.get(str(row["range_min"]))} for row in shares]
-    return [*tables, Table("Table 2: distribution of run times", columns, rows)]
-
-
-def _printed_ranges(rows: Rows) -> Table:
-    """Tables 3 and 4, ours and printed side by side, a row a method and range."""
-    shown = []
-    for row in rows:
-        printed = PRINTED_RANGES.get(str(row["predictor"]).split(":")[0])
-        for place, (low, high) in enumerate(RANGES):
-            key = range_name(low, high)
-            shown.append(
-                {
-                    "name": row["name"], "range": f"{low}-{high}" if high else f"> {low}",
-                    "acc": row[f"acc_{key}"], "rec": row[f"rec_{key}"],
-                    "acc_printed": printed[0][place] if printed and high else None,
-                    "rec_printed": printed[1][place] if printed and high else None,
-                }
-            )  # fmt: skip
-    columns = [
-        TableColumn("name", "predictor"), TableColumn("range", "minutes"),
-        TableColumn("acc", "ACC", "ratio"), TableColumn("acc_printed", "printed", "ratio"),
-        TableColumn("rec", "REC", "ratio"), TableColumn("rec_printed", "printed", "ratio"),
+    shown = [
+        {
+            "name": shown_name(str(row["predictor"])),
+            "apa_words": difference_words(row, "apa", "ratio"), "mae_words": difference_words(row, "mae_s", "seconds"),
+        }
+        for row in rows
+        if "against" in row
     ]  # fmt: skip
-    note = "Other jobs than the paper's; its rows beyond 60 minutes look shifted. A dash: nothing predicted or there."
-    return Table("Tables 3 and 4: ACC and REC by range of run time, synthetic first set", columns, shown, note)
+    note = (
+        f"Intervals of 90 % over {first['apa_groups']:,} groups of {first['groups_of']}, in the split itself, not "
+        "resampled: level is to say that these runs cannot tell the two apart."
+    )
+    if first["apa_groups"] < LEAST_GROUPS:
+        note = f"No interval: {first['apa_groups']} groups of {first['groups_of']}, {LEAST_GROUPS} are needed."
+    decided = "; ".join(
+        f"{shown_name(str(row['predictor']))} {100 * row['apa_largest_share']:.0f} %, without it "
+        f"{row['apa_without_largest']:+.3f}"
+        for row in rows
+        if row.get("apa_largest_share", 0.0) > DECIDES
+    )
+    note += f" One group owns so much of the sum of absolute differences in apa: {decided}." if decided else ""
+    return [Table(f"What is real · {words}", columns, shown, note)]
 
 
 def _best(scored: Rows) -> list[Block]:
@@ -157,9 +143,8 @@ def _best(scored: Rows) -> list[Block]:
         if rows:
             lead, last = rows[0], rows[-1]
             blocks.append(
-                f"{SPLIT_WORDS[split].capitalize()}: {shown_name(lead['predictor'])} is nearest on average (apa "
-                f"{_spread(lead, 'apa')}), {shown_name(last['predictor'])} farthest "
-                f"({last['apa']:.3f})."
+                f"{SPLIT_WORDS[split].capitalize()}: {shown_name(lead['predictor'])} has the largest mean apa "
+                f"({_spread(lead, 'apa')}), {shown_name(last['predictor'])} the smallest ({last['apa']:.3f})."
             )
     return blocks
 
@@ -194,12 +179,16 @@ def _runs(shares: Rows, core_time: Mapping[str, float], counts: Mapping[str, int
 def _split_section(split: str, results: Rows, resamples: int) -> Section:
     rows = [row for row in results if row["split"] == split]
     scored = [row for row in rows if "apa" in row]
-    figures: list[Block] = [_cut_figure(scored, cut, split) for cut in CUTS]
+    figures: list[Block] = [
+        cut_figure(scored, cut, split, f"As the paper's figures 6 to 9, for the public runs, {SPLIT_WORDS[split]}.")
+        for cut in CUTS
+    ]
     absent = [Callout(f"{shown_name(row['predictor'])}: {row['note']}", "warning") for row in rows if "note" in row]
     return Section(
         SPLIT_WORDS[split].capitalize(),
         [
             _overview(rows, split, resamples),
+            *differences_tables(scored, SPLIT_WORDS[split]),
             *absent,
             *figures,
             _ranges(scored, "acc", "Table 3: ACC (precision) per range of run time", split),
@@ -231,10 +220,11 @@ def _overview(rows: Rows, split: str, resamples: int) -> Table:
     return Table(f"VASP run times · {SPLIT_WORDS[split]} · {resamples} bootstrap resamples", columns, named, note)
 
 
-def _cut_figure(scored: Rows, cut: int, split: str) -> Figure:
+def cut_figure(scored: Rows, cut: int, what: str, caption: str) -> Figure:
+    """ACC and REC of telling jobs under a cut, in minutes, apart."""
     names = [shown_name(str(row["predictor"])) for row in scored]
     return bars(
-        f"Runs under {cut // 60} h, told apart ({split})",
+        f"Runs under {cut // 60} h, told apart ({what})",
         names,
         {
             "ACC (precision)": [row[f"acc_under_{cut}_min"] for row in scored],
@@ -242,7 +232,7 @@ def _cut_figure(scored: Rows, cut: int, split: str) -> Figure:
         },
         value=f"ACC and REC of the cut at {cut // 60} h",
         share=True,
-        caption=f"As the paper's figures 6 to 9, for the public runs, {SPLIT_WORDS[split]}.",
+        caption=caption,
     )
 
 

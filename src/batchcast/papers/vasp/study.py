@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...errors import UsageError
+from ...evaluation.differences import Keys, burst_groups, compared
 from ...events.recorded import events
 from ...events.state import SystemState
-from ...metrics.accuracy import accuracy
+from ...metrics.accuracy import accuracy, relative_accuracy
 from ...metrics.time_ranges import best_relative_error, precision_recall
 from ...predict.ensembles.encoding import KEY
 from ...predict.registry import available, make, parse_spec
@@ -33,6 +34,7 @@ METHODS = (
     "boosted",
 )
 SPLITS = ("time", "system")
+AGAINST = "forest"
 RANGES = tuple((30 * k, 30 * (k + 1)) for k in range(6)) + ((180, 0),)
 CUTS = (60, 120)
 TRAIN = 0.8
@@ -103,8 +105,10 @@ def study(
 ) -> list[dict[str, Any]]:
     """One flat object per split and method: each figure's mean over the resamples and, under `..._sd`, their spread.
 
-    Every resample draws training and test rows with replacement; of the split by system it also draws new systems.
-    A method that is not registered gets an object that says so (`note`). Deterministic for a seed.
+    Every resample draws training and test rows with replacement; of the split by system it also draws new systems. A
+    single one is the split itself. Differences to `forest` (apa, MAE), with 90 % intervals, are those of the split
+    itself, paired over groups of one system's runs (of jobs that have users: one user's submissions of one week). A
+    method that is not registered gets an object that says so (`note`). Deterministic for a seed.
     """
     if resamples < 1:
         raise UsageError("--resamples: at least 1")
@@ -112,22 +116,52 @@ def study(
     results: list[dict[str, Any]] = []
     done = 0
     for split in splits:
+        points_of: dict[str, np.ndarray] = {}
+        plain = _split(runs, split, np.random.default_rng([seed, SPLITS.index(split), 0]))
         for spec in methods:
             if parse_spec(spec)[0] not in registered:
                 results.append({"predictor": spec, "split": split, "note": NOT_INSTALLED})
                 continue
             figures = []
+            if resamples > 1:
+                points_of[spec], _, _ = predict_split(runs.trace, plain, spec, seed)
             for number in range(resamples):
                 rng = np.random.default_rng([seed, SPLITS.index(split), number])
-                rows = resampled(time_split(runs) if split == "time" else system_split(runs, rng), rng)
+                rows = resampled(_split(runs, split, rng), rng) if resamples > 1 else plain
                 points, learning, asking = predict_split(runs.trace, rows, spec, seed)
+                points_of.setdefault(spec, points)
                 one = figures_of(points, runs.trace.run_time[rows.test])
                 figures.append(one | {"learn_s": learning, "predict_ms": 1000 * asking})
                 done += 1
                 if tick is not None:
                     tick(done)
             results.append({"predictor": spec, "split": split, "resamples": resamples, **_summary(figures)})
+        keys = _differences(runs, plain.test, points_of, seed)
+        results = [row | keys.get(row["predictor"], {}) if row["split"] == split else row for row in results]
     return results
+
+
+def _split(runs: Runs, split: str, rng: np.random.Generator) -> Split:
+    return time_split(runs) if split == "time" else system_split(runs, rng)
+
+
+def _differences(runs: Runs, test: np.ndarray, points: Mapping[str, np.ndarray], seed: int) -> Keys:
+    """What each row gains: the difference to `AGAINST` over the test rows, where that is among the methods."""
+    if AGAINST not in points or len(points) < 2:
+        return {}
+    systems = np.unique(runs.system[test], return_inverse=True)[1]
+    by_system = len(np.unique(systems)) > 1
+    group = systems if by_system else np.unique(burst_groups(runs.trace)[test], return_inverse=True)[1]
+    actual = runs.trace.run_time[test]
+    values = {
+        spec: {"apa": relative_accuracy(said, actual), "mae_s": np.abs(said - actual)} for spec, said in points.items()
+    }
+    scored = np.zeros(len(runs.trace), dtype=bool)
+    scored[test] = True
+    keys = compared(runs.trace, scored, group, values, AGAINST, ("apa", "mae_s"), seed)
+    words = {"groups_of": "one system's runs"} if by_system else {}
+    return {spec: {name: value for name, value in row.items() if not name.endswith("_decided_by")} | words
+            for spec, row in keys.items()}  # fmt: skip
 
 
 def figures_of(predicted: np.ndarray, actual: np.ndarray) -> dict[str, float]:

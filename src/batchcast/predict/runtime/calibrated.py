@@ -21,13 +21,35 @@ LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.8, 0.9, 0.95, 0.98, 0.99)
 class Calibrated:
     """The point of method `of` as it is, and its quantiles at levels moved online so that the promised ones are kept.
 
-    See `calibration.keeper.Keeper` for how levels move: one shift for everybody and one for each value of `by` (the
-    user). Jobs still running that have passed a bound count as its misses at once. Between the method's own quantiles
-    the bound is read linearly in log seconds; level 1 is the limit (without one, the largest seen), and a bound at the
-    limit holds, whatever the seconds a batch system takes to kill. `level` is one more to promise. Any method with
-    quantiles can be named; its parameters keep their defaults. The cost is the method's, twice a
-    job, and some tens of microseconds.
+    Parameters
+    ----------
+    of
+        Any method with quantiles; its parameters keep their defaults.
+    by
+        The field whose values have a shift of their own, beside the one for everybody.
+    step, own_step
+        How far a miss moves the shift of everybody, and that of one value of `by`.
+    level
+        One more level to promise, in (0, 1).
 
+    Raises
+    ------
+    ValueError
+        For a number outside its range.
+
+    Notes
+    -----
+    See `calibration.keeper.Keeper` for how levels move. Jobs still running that have passed a bound count as its misses
+    at once. Between the method's own quantiles the bound is read linearly in log seconds; level 1 is the limit (without
+    one, the largest seen), and a bound at the limit holds, whatever the seconds a batch system takes to kill. The cost
+    is the method's, twice a job, and some tens of microseconds.
+
+    References
+    ----------
+    Gibbs, Candès, Adaptive conformal inference under distribution shift, NeurIPS 2021, doi:10.48550/arXiv.2106.00170.
+
+    Examples
+    --------
     >>> from batchcast.events.event import End
     >>> job, state = JobRequest(0, 1, 0.0, 1.0, 600.0, float("nan"), user_id="ada"), SystemState()
     >>> method = Calibrated()

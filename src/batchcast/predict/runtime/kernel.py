@@ -25,22 +25,45 @@ NO_HISTORY = "limit: no like job has ended"
 class Kernel:
     """Weighted median and quantiles of like finished jobs, the weights' likeness learned from every job that ends.
 
+    Parameters
+    ----------
+    memory
+        Finished jobs that are kept, about 300 bytes each.
+    learn
+        Whether the likeness is learned; otherwise it stays as it begins.
+    offsets
+        Whether each user has an offset, learned as well.
+    running
+        The weight of the user's running jobs as censored evidence; 0 leaves them out.
+    scaled
+        Whether a candidate with another limit stands a second time, its run time scaled by the ratio of the limits.
+    relative
+        Whether the score is taken in shares of the limit; otherwise in log seconds.
+
+    Raises
+    ------
+    ValueError
+        For a number outside its range.
+
+    Notes
+    -----
     Candidates of job i are the last finished of its classes (user 128; user and limit, user and processors, all three
     64; limit alone, everybody's, 16), each once; j weighs exp(-theta . d(i, j)), d being how they differ: limit,
     processors, every field that the log knows, user, time between their submissions, age of j, how many of the user's
-    jobs ended since, whether it is the last one. A candidate with another limit stands a second time, its run time
-    scaled by the ratio of the limits. The user's running jobs are censored evidence (Efron 1967). When a job ends,
-    theta and an offset of its user take one AdaGrad step on the CRPS of the distribution that its candidates at
-    submission give, in shares of the limit. Answers lie between one second and the limit; without any candidate the
-    limit is the answer.
+    jobs ended since, whether it is the last one. When a job ends, theta and an offset of its user take one AdaGrad step
+    on the CRPS of the distribution that its candidates at submission give. Answers lie between one second and the
+    limit; without any candidate the limit is the answer. Nothing is trained beforehand or refitted. O(candidates) a
+    job, at most 672 of them.
 
-    Nothing is trained beforehand or refitted. O(candidates) a job, at most 672 of them; `memory` finished jobs are kept
-    (about 300 bytes each) and the rest forgotten. `learn=no`, `offsets=no`, `running=0`, `scaled=no`, `relative=no`
-    (the score in log seconds) leave a part out.
+    References
+    ----------
+    Gneiting, Raftery, Strictly proper scoring rules, prediction, and estimation, JASA 102, 2007,
+    doi:10.1198/016214506000001437.
+    Duchi, Hazan, Singer, Adaptive subgradient methods for online learning and stochastic optimization, JMLR 12, 2011.
+    Efron, The two sample problem with censored data, Proc. 5th Berkeley Symposium 4, 1967.
 
-    References: Gneiting & Raftery, JASA 102 (2007), doi:10.1198/016214506000001437; Duchi, Hazan & Singer, JMLR 12
-    (2011); Efron, Proc. 5th Berkeley Symp. 4 (1967).
-
+    Examples
+    --------
     >>> from batchcast.events.event import End
     >>> job, state = JobRequest(0, 1, 0.0, 1.0, 600.0, float("nan"), user_id="ada"), SystemState()
     >>> method = Kernel()

@@ -34,18 +34,46 @@ GROUNDS = (Grounds.SIMULATION, Grounds.CLASS, Grounds.MODEL)
 class Forecast:
     """Median and quantiles of the wait, and its whole distribution, from one model of the hazard of starting.
 
+    Parameters
+    ----------
+    window
+        The last so many submissions teach.
+    half_life
+        A submission so many ago counts half.
+    first, every
+        Fitted after `first` submissions, then whenever half as many came again, at most `every`.
+    step
+        Submissions between two times that a clock asks whether a fit is due.
+    seed
+        Of the drawn run times and of the fit.
+    cancelled
+        `count`: a job cancelled in the queue teaches that it waited that long; `skip`: nothing.
+
+    Raises
+    ------
+    ValueError
+        For a number outside its range.
+
+    Notes
+    -----
     Time since submission is cut into 33 bins; one boosted classifier (LightGBM) says whether a job that has come to a
     bin starts in it, from what the job meets: the queue and the running set against it, its user, recent waits, and
     the schedule simulated forward with run times drawn from `kernel`'s distributions given elapsed
-    (hazard/features.py). It is fitted on the last `window` submissions, those still waiting as censored, a submission
-    `half_life` ago counting half; first after `first` submissions, then whenever half as many came again, at most
-    `every`. Until the model has the best CRPS of log(1 + wait) so far, the simulation's own curve or recent waits of
-    the same queue and size answer: whichever has. Every answer is corrected twice by what became of earlier ones: by
-    the transform of the last 2,000 forecasts, and by one adaptive level a bound (hazard/promises.py).
+    (hazard/features.py). Submissions still waiting teach as censored. Until the model has the best CRPS of
+    log(1 + wait) so far, the simulation's own curve or recent waits of the same queue and size answer: whichever has.
+    Every answer is corrected twice by what became of earlier ones: by the transform of the last 2,000 forecasts, and by
+    one adaptive level a bound (hazard/promises.py). The source is this project's study (docs/waits.md). Cost: 0.2 ms of
+    features a submission, 10 s a fit.
 
-    The source is this project's study (docs/waits.md); discrete-time hazards: Singer & Willett, J. Educ. Statist. 18
-    (1993); gradient boosting: Ke et al., NeurIPS 2017. Cost: 0.2 ms of features a submission, 10 s a fit.
+    References
+    ----------
+    Singer, Willett, It's about time: using discrete-time survival analysis to study duration and the timing of events,
+    Journal of Educational Statistics 18, 1993.
+    Ke et al., LightGBM: a highly efficient gradient boosting decision tree, NeurIPS 2017.
+    Gibbs, Candès, Adaptive conformal inference under distribution shift, NeurIPS 2021, doi:10.48550/arXiv.2106.00170.
 
+    Examples
+    --------
     >>> Forecast().predict(JobRequest(0, 1, 0.0, 1.0, 60.0, float("nan")), SystemState(4.0)).point
     1.0
     """

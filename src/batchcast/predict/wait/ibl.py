@@ -29,20 +29,50 @@ TEXT_K = 50
 class Ibl:
     """Weighted median wait of the `k` nearest submissions among the last `window` whose wait is known.
 
-    Source: Li, Chen, Tao, Groep & Wolters, "Improving a local learning technique for queue wait time predictions",
-    CCGrid 2006, as used by Kumar & Vadhiyar 2012: a heterogeneous Euclidean-overlap distance over attributes of the
-    job (processors, limit, user, group, executable, queue) and of the state at its submission. Departures: numeric
-    attributes on log2 scales instead of divided by their range; further state attributes (`ibl_attributes.NUMBERS`: the
-    user's queued and running jobs and last wait, the mean wait so far of the queue, through which jobs still queued
-    speak although their waits are not known, what may go first, the date); the answer is the weighted median. After
-    `train` submissions the weights and k are searched once, coordinate by coordinate, on those jobs alone
-    (`search=no`: never), then fixed; before, fixed ones serve. The bound is the `level` quantile among the `wide`
-    nearest. `reading=text` is the literal method: numbers over their range among the instances, every weight 1,
-    nothing searched, the distance-weighted mean of 50, and no attributes of ours. `cancelled`: whether a job cancelled
-    in the queue teaches its wait.
+    Parameters
+    ----------
+    window
+        Submissions that are looked at.
+    train
+        Submissions after which the weights and k are searched once, on those alone, then fixed; before, fixed ones
+        serve.
+    search
+        Whether they are searched at all.
+    k
+        Neighbours, instead of the number that is found.
+    wide
+        Neighbours whose `level` quantile is the bound.
+    sweeps
+        Rounds of the search, coordinate by coordinate.
+    level
+        The bound's level, in (0, 1).
+    cancelled
+        `count`: a job cancelled in the queue teaches that it waited that long; `skip`: nothing.
+    reading
+        `ours`, or `text`, the literal method: numbers over their range among the instances, every weight 1, nothing
+        searched, the distance-weighted mean of 50, and no attributes of ours.
 
-    Cost of a prediction: one compiled pass over the window and over the queue, about 20 microseconds at 10,000.
+    Raises
+    ------
+    ValueError
+        For a number outside its range.
 
+    Notes
+    -----
+    A heterogeneous Euclidean-overlap distance over attributes of the job (processors, limit, user, group, executable,
+    queue) and of the state at its submission, as Kumar and Vadhiyar (2012) use it. Departures: numeric attributes on
+    log2 scales instead of divided by their range; further state attributes (`ibl_attributes.NUMBERS`: the user's queued
+    and running jobs and last wait, the mean wait so far of the queue, through which jobs still queued speak although
+    their waits are not known, what may go first, the date); the answer is the weighted median. Cost of a prediction:
+    one compiled pass over the window and over the queue, about 20 microseconds at 10,000.
+
+    References
+    ----------
+    Li, Chen, Tao, Groep, Wolters, Improving a local learning technique for queue wait time predictions, CCGrid 2006,
+    doi:10.1109/CCGRID.2006.57.
+
+    Examples
+    --------
     >>> Ibl().predict(JobRequest(0, 1, 0.0, 1.0, 60.0, float("nan")), SystemState(4.0)).basis
     'no history: fits beside the queue'
     """

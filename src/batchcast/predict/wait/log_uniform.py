@@ -27,16 +27,41 @@ LEAST = [0.0 if b == 0 else math.exp(b * STEP) for b in range(BINS)]
 class LogUniform:
     """A straight line through the distribution of ln(wait): its `level` quantile is the bound, its median the point.
 
-    Source: Downey, "Predicting queue times on space-sharing parallel computers", 1997, section 3 (the cumulative
-    distribution is linear in log time), applied to the waits themselves as in Kumar & Vadhiyar 2012. The line is the
-    least-squares fit to the observed distribution at the edges of 128 log bins between the shortest and the longest
-    wait (floor 1 s), an edge weighing the jobs of its bin. The history is every wait of all jobs (`reading=text`), or
-    the last 1,000 (`reading=tables`: chosen among a few for nearness to the printed Table 3 on the jobs scored there,
-    so a table that uses it says so), or the last `keep` (0: all); or, from `need` waits on, of the job's queue
-    (`by=queue`) or size class (`by=size`: 1, 2-4, 5-16, 17-64, more processors).
-    Queued jobs enter as censored (Kaplan & Meier): known only to wait at least so far. `cancelled`: whether a job
-    cancelled in the queue teaches its wait. O(128) a prediction beside a look at the queue's submit times.
+    Parameters
+    ----------
+    level
+        The bound's level, in (0, 1).
+    by
+        Whose waits: of `all` jobs, of the job's `queue`, or of its `size` class (1, 2-4, 5-16, 17-64, more processors).
+    reading
+        `text`: every wait is history; `tables`: the last 1,000 (chosen among a few for nearness to the printed Table 3
+        on the jobs scored there, so a table that uses it says so).
+    keep
+        The last so many waits instead; 0 is all.
+    need
+        Waits from which on a queue or a size class answers by itself.
+    cancelled
+        `count`: a job cancelled in the queue teaches that it waited that long; `skip`: nothing.
 
+    Raises
+    ------
+    ValueError
+        For a number outside its range.
+
+    Notes
+    -----
+    Section 3 of the source (the cumulative distribution is linear in log time), applied to the waits themselves as in
+    Kumar and Vadhiyar 2012. The line is the least-squares fit to the observed distribution at the edges of 128 log bins
+    between the shortest and the longest wait (floor 1 s), an edge weighing the jobs of its bin. Queued jobs enter as
+    censored (Kaplan and Meier): known only to wait at least so far. O(128) a prediction beside a look at the queue's
+    submit times.
+
+    References
+    ----------
+    Downey, Predicting queue times on space-sharing parallel computers, IPPS 1997, doi:10.1109/IPPS.1997.580894.
+
+    Examples
+    --------
     >>> method, state = LogUniform(), SystemState(8.0)
     >>> method.predict(JobRequest(0, 1, 0.0, 1.0, 60.0, float("nan")), state).basis
     'no history: fits beside the queue'

@@ -31,27 +31,56 @@ BASIS = (
 class PQStar:
     """Marks quick starters (wait at most `threshold`) from three histories; `fallback` answers for the rest.
 
-    Source: Kumar & Vadhiyar, "Identifying Quick Starters", JSSPP 2012, section 3 and figure 2, as repaired in this
-    project's notes: *large* is a request of at least the smallest power of two above (`large=root`: not below) the
-    square root of the machine; *similar* is equal processors and limits within an hour. Near history: the latest run
-    of submissions that saw as many large running jobs as now. Mid history: from there back to the last submission
-    whose running set was disjoint from the one now. Far history: all before. A mark of the near history needs a
-    similar started job in it and none stuck beyond the threshold; of the mid history, in addition, a small rank by
-    size or by limit in the queue, or room beside what may go first; of the far history, that every similar job was
-    quick.
+    Parameters
+    ----------
+    threshold
+        Seconds that a quick starter waits at most; also the bound of a marked job.
+    reading
+        `text`, or `tables`: similar jobs must have been quick and ranks compare with <=, fitted to the printed tables
+        (a table that uses it says so).
+    large
+        A request is large from the smallest power of two above the square root of the machine (`strict`), or not below
+        the root (`root`).
+    point
+        Of a marked job: the `median` wait of similar jobs, capped by the threshold, or the `threshold` itself.
+    missing
+        What a rank criterion does when the near history has neither quick nor late jobs: `passes` or `fails`.
+    cancelled
+        `count` takes a job cancelled in the queue as one that waited that long (the printed shares need it); `skip`
+        learns from started jobs only.
+    fallback
+        The method that answers for unmarked jobs, or `none`.
+    depth
+        The latest so many similar jobs of the deciding history give the point.
+    level
+        The nominal level of the bound.
 
-    `reading=tables` (similar jobs must have been quick, ranks compare with <=) was fitted to the printed tables: a
-    table that uses it says so. `missing`: what a rank criterion does when the near history has neither quick nor late
-    jobs. `cancelled=count` takes a job cancelled in the queue as one that waited that long (the printed shares need
-    it); `skip` learns from started jobs only. Departures, not in the text: the point of a marked job is the median
-    wait of the latest `depth` similar jobs of the deciding history, capped by the threshold (`point=threshold`: the
-    threshold itself); waits across an outage, negative or unknown waits and jobs larger than the machine teach
-    nothing. The bound of a marked job is the threshold, of others the fallback's; `level` is nominal.
+    Raises
+    ------
+    ValueError
+        For a number outside its range.
+
+    Notes
+    -----
+    Section 3 and figure 2 of the source, as repaired in this project's notes; *similar* is equal processors and limits
+    within an hour. Near history: the latest run of submissions that saw as many large running jobs as now. Mid history:
+    from there back to the last submission whose running set was disjoint from the one now. Far history: all before. A
+    mark of the near history needs a similar started job in it and none stuck beyond the threshold; of the mid history,
+    in addition, a small rank by size or by limit in the queue, or room beside what may go first; of the far history,
+    that every similar job was quick. Departures, not in the text: the point, and that waits across an outage, negative
+    or unknown waits and jobs larger than the machine teach nothing. The bound of an unmarked job is the fallback's.
 
     The paper replays "ends up to now, then starts up to now" at a submission, so its recorded clock is
     `protocol="starts_first"`; events in any other order are taken as they come. Cost of a prediction: one compiled
     pass over the queue and over the shapes of the job's size; memory 150 bytes a job. Seconds throughout.
 
+    References
+    ----------
+    Kumar, Vadhiyar, Identifying quick starters: towards an integrated framework for efficient predictions of queue
+    waiting times of batch parallel jobs, JSSPP 2012, doi:10.1007/978-3-642-35867-8_11.
+
+    Examples
+    --------
     >>> state, job = SystemState(8.0), JobRequest(0, 1, 0.0, 4.0, 600.0, float("nan"))
     >>> PQStar(fallback="none").predict(job, state).basis
     'not marked; fallback none'

@@ -116,21 +116,46 @@ SETTINGS = {
 class Qbets:
     """Upper bound on the `q` quantile of the wait with confidence `c`, from the history of similar jobs.
 
-    Source: Nurmi, Brevik & Wolski, "QBETS: queue bounds estimation from time series", JSSPP 2007. The bound is the
-    order statistic of `binomial_rank`. A run of consecutive misses longer than chance explains at the history's
-    autocorrelation is a change point: the history is cut to the shortest that still supports a bound. Jobs are
-    clustered every `recluster` submissions, the number of clusters by the Bayesian information criterion, at most
-    `clusters`. Queued jobs that already waited beyond the bound count as longer waits. A cluster with too short a
-    history answers from all jobs.
+    Parameters
+    ----------
+    q, c
+        Quantile and confidence, in (0, 1).
+    reading
+        `text`: by=product, clusters=9 (as mclust tries by default), keep=0, so a history is cut by change points only.
+        `tables`: by=shape, clusters=6, keep=2000, chosen among a few for nearness to the table that Kumar and Vadhiyar
+        2012 print, on the jobs scored there: a table that uses it says so. What follows may be given by itself.
+    by
+        Jobs are alike by the `product` of processors and limit (which the authors' companion paper, "Using model-based
+        clustering to improve predictions for queueing delay on parallel machines", names, or either alone), or by both,
+        their `shape`.
+    clusters
+        Clusters at most; how many, the Bayesian information criterion says.
+    recluster
+        Submissions between two clusterings.
+    keep
+        The last so many waits of a cluster; 0 is all.
+    cancelled
+        `count`: a job cancelled in the queue teaches that it waited that long; `skip`: nothing.
 
-    `reading=text`: jobs are alike by the product of processors and limit (`by=product`; the authors' companion paper,
-    "Using model-based clustering to improve predictions for queueing delay on parallel machines", names it, or either
-    alone), up to nine clusters, as mclust tries by default, and a history is cut by change points only (`keep=0`).
-    `reading=tables`: clusters of (processors, limit), at most 6, the last 2,000 waits; chosen among a few for nearness
-    to the table that Kumar & Vadhiyar 2012 print, on the jobs scored there: a table that uses it says so. Any setting
-    may be given by itself.
-    Departures: k-means on log scales for the mixture; the point is the history's median. Seconds; O(log n) a job.
+    Raises
+    ------
+    ValueError
+        For a number outside its range.
 
+    Notes
+    -----
+    The bound is the order statistic of `binomial_rank`. A run of consecutive misses longer than chance explains at the
+    history's autocorrelation is a change point: the history is cut to the shortest that still supports a bound. Queued
+    jobs that already waited beyond the bound count as longer waits. A cluster with too short a history answers from all
+    jobs. Departures: k-means on log scales for the mixture; the point is the history's median. Seconds; O(log n) a job.
+
+    References
+    ----------
+    Nurmi, Brevik, Wolski, QBETS: queue bounds estimation from time series, JSSPP 2007,
+    doi:10.1007/978-3-540-78699-3_5.
+
+    Examples
+    --------
     >>> Qbets().predict(JobRequest(0, 1, 0.0, 1.0, 60.0, float("nan")), SystemState(4.0)).basis
     'no history: fits beside the queue'
     """

@@ -17,10 +17,29 @@ from .groups import QueuedByGroup, forget, guess, order_statistic
 class RecentWait:
     """Median of the last `k` learned waits of the job's queue and size class, else of the size class, else of all.
 
-    A class answers from `need` waits on. Queued jobs of the class that have already waited longer than the plain
-    median count as longer waits (censored, not ignored). The bound is the `level` quantile, nearest rank, with the
-    same care. `cancelled`: whether a job cancelled in the queue teaches its wait. O(k) memory a class, O(log k) a job.
+    Parameters
+    ----------
+    k
+        Waits that are kept of a class.
+    need
+        Waits from which on a class answers.
+    level
+        The bound's level, in (0, 1), nearest rank.
+    cancelled
+        `count`: a job cancelled in the queue teaches that it waited that long; `skip`: nothing.
 
+    Raises
+    ------
+    ValueError
+        For a number outside its range.
+
+    Notes
+    -----
+    The yardstick of the other methods. Queued jobs of the class that have already waited longer than the plain median
+    count as longer waits (censored, not ignored); the bound takes the same care. O(k) memory a class, O(log k) a job.
+
+    Examples
+    --------
     >>> from batchcast.events.event import Start, Submit
     >>> state, method = SystemState(8.0), RecentWait(need=1)
     >>> for row, wait in enumerate((10.0, 30.0, 50.0)):

@@ -19,18 +19,37 @@ from .groups import guess
 class SchedulerReplay:
     """When the job would start if nobody else came, every plan held and the policy were known.
 
-    The running jobs end at their plans (the clock's own where it has one, else start + planned run time; a plan that
-    is over ends now), the queue is served in order of arrival by `policy` (fcfs, easy, easy-sjbf). Planned run times
-    are the limits, or those of the run-time method `runtime` as it answered at each submission, capped by the limit.
-    The point comes from those plans, the bound from the limits; its `level` is nominal: later arrivals that overtake
-    are not foreseen. A job without a limit is planned with the largest seen. Nothing is learned of waits, so nothing
-    spoils them.
+    Parameters
+    ----------
+    policy
+        What serves the queue: `fcfs`, `easy`, `easy-sjbf`.
+    runtime
+        The run-time method whose answers at submission are planned with, capped by the limit.
+    level
+        The nominal level of the bound: later arrivals that overtake are not foreseen.
+
+    Raises
+    ------
+    ValueError
+        For a number outside its range.
+
+    Notes
+    -----
+    The running jobs end at their plans (the clock's own where it has one, else start + planned run time; a plan that is
+    over ends now), the queue is served in order of arrival. The point comes from those plans, the bound from the
+    limits. A job without a limit is planned with the largest seen. Nothing is learned of waits, so nothing spoils them.
 
     A new job comes last, so it changes no other job's start before its own: the simulation is one per state, made as
     far as somebody asked, and kept while jobs come, start as planned, or nothing happens; an end, or a start that was
-    not planned, makes a new one. A fresh simulation costs about a microsecond a job, an answer from a kept one some
-    ten microseconds.
+    not planned, makes a new one. A fresh simulation costs about a microsecond a job, an answer from a kept one some ten
+    microseconds.
 
+    References
+    ----------
+    Lifka, The ANL/IBM SP scheduling system, JSSPP 1995, doi:10.1007/3-540-60153-8_35.
+
+    Examples
+    --------
     >>> state, job = SystemState(8.0), JobRequest(0, 1, 0.0, 4.0, 600.0, float("nan"))
     >>> SchedulerReplay().predict(job, state).point
     1.0

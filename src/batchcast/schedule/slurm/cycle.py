@@ -24,7 +24,7 @@ from .arrays import (
     State,
 )  # fmt: skip
 from .foresee import will_run
-from .place import available_now, bits, lowest, most_nodes, wanted_memory
+from .place import available_beside, bits, lowest, most_nodes, wanted_memory
 from .policy import independent, plan_of, planned_of, set_planned, taken_cpus, throttled, too_many, too_much
 from .queue import compact_until
 from .start import start_job
@@ -107,7 +107,7 @@ def could_start(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: in
         while word:
             i = (w << 6) + lowest(word)
             word &= word - 1
-            free = available_now(site, jobs, s, j, i, most, per)
+            free = available_beside(site, jobs, s, j, i, most, per, False)
             if free > 0:
                 if s.node[i].booked <= end:
                     untouched = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...compiled import inner
 from .arrays import COUNT, NONE, RUNNING_COUNT, STAMP, TOTAL, Jobs, Site, State
-from .place import available_then, enough, most_nodes, pick, survey, wanted_memory
+from .place import available_beside, enough, most_nodes, pick, survey, wanted_memory
 
 KILL_WAIT = 5.0
 
@@ -72,7 +72,7 @@ def take_off(site: Site, jobs: Jobs, s: State, j: int, part: int, o: int) -> boo
             s.node[i].tmp_exclusive -= jobs.row[o].exclusive
             for g in range(site.gres.shape[1]):
                 s.tmp_gres[i, g] -= jobs.gres[o, g]
-            free = available_then(site, jobs, s, j, i, most, per)
+            free = available_beside(site, jobs, s, j, i, most, per, True)
             if free > 0:
                 s.node[i].free = free
                 s.word[i >> 6].rich |= one

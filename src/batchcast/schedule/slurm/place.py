@@ -68,33 +68,23 @@ def available(
 
 
 @inlined
-def available_now(site: Site, jobs: Jobs, s: State, j: int, i: int, most: int, per: tuple[float, float]) -> int:
-    """Processors the job could take on node i beside those that run."""
-    if jobs.row[j].features & ~site.node[i].features or s.node[i].exclusive_jobs > 0:
+def available_beside(
+    site: Site, jobs: Jobs, s: State, j: int, i: int, most: int, per: tuple[float, float], ahead: bool
+) -> int:
+    """Processors the job could take on node i beside those that run, or those that a look ahead left (`tmp_*`)."""
+    node = s.node[i]
+    if jobs.row[j].features & ~site.node[i].features or (node.tmp_exclusive if ahead else node.exclusive_jobs) > 0:
         return 0
-    if jobs.row[j].exclusive and s.node[i].node_jobs > 0:
-        return 0
-    if jobs.row[j].any_gres:
-        for g in range(site.gres.shape[1]):
-            if jobs.gres[j, g] > site.gres[i, g] - s.used_gres[i, g]:
-                return 0
-    free = site.node[i].cpus - s.node[i].used_cpus
-    return available(site, jobs, j, i, free, site.node[i].memory - s.node[i].used_memory, most, per)
-
-
-@inlined
-def available_then(site: Site, jobs: Jobs, s: State, j: int, i: int, most: int, per: tuple[float, float]) -> int:
-    """The same beside what a look ahead left there (`tmp_*`)."""
-    if jobs.row[j].features & ~site.node[i].features or s.node[i].tmp_exclusive > 0:
-        return 0
-    if jobs.row[j].exclusive and s.node[i].tmp_jobs > 0:
+    if jobs.row[j].exclusive and (node.tmp_jobs if ahead else node.node_jobs) > 0:
         return 0
     if jobs.row[j].any_gres:
         for g in range(site.gres.shape[1]):
-            if jobs.gres[j, g] > site.gres[i, g] - s.tmp_gres[i, g]:
+            used = s.tmp_gres[i, g] if ahead else s.used_gres[i, g]
+            if jobs.gres[j, g] > site.gres[i, g] - used:
                 return 0
-    free = site.node[i].cpus - s.node[i].tmp_cpus
-    return available(site, jobs, j, i, free, site.node[i].memory - s.node[i].tmp_memory, most, per)
+    cpus = site.node[i].cpus - (node.tmp_cpus if ahead else node.used_cpus)
+    memory = site.node[i].memory - (node.tmp_memory if ahead else node.used_memory)
+    return available(site, jobs, j, i, cpus, memory, most, per)
 
 
 @inlined
@@ -123,7 +113,7 @@ def survey(site: Site, jobs: Jobs, s: State, j: int, part: int, words: int, empt
             if empty:
                 free = available_empty(site, jobs, j, i, most, per)
             else:
-                free = available_now(site, jobs, s, j, i, most, per)
+                free = available_beside(site, jobs, s, j, i, most, per, False)
             if free > 0:
                 s.node[i].free = free
                 total += free

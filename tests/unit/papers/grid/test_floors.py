@@ -40,4 +40,8 @@ def test_a_ratio_has_its_interval_over_the_runs() -> None:
     assert of["asjs", "UFJ"]["stands"] == "inside"
     without = [{k: v for k, v in one.items() if not k.endswith("_runs")} for one in results]
     assert {one["stands"] for one in relations(without)} == {"one run"}
-    assert floor_table(results).rows == floors(results)
+    floor = floors(results)[0]
+    assert floor["against_min_min"] == pytest.approx(-1 / 3)
+    assert 0 < floor["against_min_min_ci95"] < 0.1
+    assert floor_table(results).rows[0]["against_min_min_words"].startswith("-33.3 ± ")
+    assert floor_table(without).rows[0]["against_min_min_words"] == "-33.3 %"

@@ -7,6 +7,7 @@ import pytest
 
 from batchcast.errors import InputError
 from batchcast.papers.vasp import study as vasp_study
+from batchcast.papers.vasp.page import differences_tables
 from batchcast.papers.vasp.runs import NEEDED, read_runs
 from batchcast.papers.vasp.study import distribution, facts, resampled, study, system_split, time_split
 
@@ -93,6 +94,23 @@ def test_study_gives_one_flat_object_a_split_and_method(runs):
     assert {"acc_0_30_min", "rec_over_180_min", "acc_under_60_min", "best_90_mre", "mae_s"} <= set(results[0])
     same = study(runs, ["bayesian_ridge"], resamples=2)[0]
     assert same["apa"] == results[0]["apa"]
+
+
+def test_every_method_is_held_against_the_forest_over_systems_and_few_of_them_have_no_interval(runs):
+    many = runs._replace(system=np.array([f"s{k % 60}" for k in range(200)]))
+    results = study(many, ["forest", "bayesian_ridge", "recent_mean:fields=procs"], splits=("time",), resamples=1)
+    forest, _, mean = results
+    assert "against" not in forest
+    assert mean["apa_difference"] == pytest.approx(mean["apa"] - forest["apa"])
+    assert mean["groups_of"] == "one system's runs"
+    assert mean["apa_difference_high"] < 0
+    assert mean["apa_verdict"] == "behind"
+    table = differences_tables(results, "split in time")[0]
+    assert [row["name"] for row in table.rows] == ["bayesian_ridge (BRR)", "recent_mean:fields=procs"]
+    assert "behind" in table.rows[1]["apa_words"]
+    few = study(runs, ["forest", "bayesian_ridge"], splits=("time",), resamples=1)[1]
+    assert few["apa_verdict"] == "unknown"
+    assert differences_tables(study(runs, ["bayesian_ridge"], splits=("time",), resamples=1), "x") == []
 
 
 def test_the_test_rows_change_nothing_that_was_learnt(runs, monkeypatch):
