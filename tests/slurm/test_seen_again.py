@@ -91,7 +91,7 @@ def look(lab: Lab, follower: Follower, place: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("ahead", ["+10m", "+1d"])
+@pytest.mark.parametrize("ahead", ["+1d", pytest.param("+10m", marks=pytest.mark.slow)])
 def test_a_clock_that_was_ahead_for_one_reading_leaves_nothing_ahead(lab: Lab, follower: Follower, ahead: str) -> None:
     """One cycle ends though its clock is ahead; what ends afterwards is read by the next one."""
     early = lab.submit("-n1", "-t5", seconds=600)

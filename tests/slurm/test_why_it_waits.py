@@ -27,7 +27,7 @@ def test_every_reason_that_can_be_made_has_its_rule_and_arrays_their_tasks() -> 
         cancelled_together(lab, follower)
 
 
-@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("beside", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_job_on_drained_nodes_has_no_answer_until_an_administrator_acts(beside: bool) -> None:
     """Also beside a reservation of other nodes: 22.05 names the nodes, 24.11 says of them that they may be reserved."""
     with Lab(nodes=2, cpus=2) as lab:
@@ -84,6 +84,7 @@ def make_reasons(lab: Lab) -> dict[str, str]:
     return jobs
 
 
+@pytest.mark.slow
 def test_limits_partitions_and_maintenance_have_their_rules() -> None:
     with Lab(nodes=3, cpus=8, conf=CONF) as lab:
         follower = Follower(lab, str(lab.root / "store.db"), HISTORY_DAYS="0.02", WAIT="recent_wait:need=1")

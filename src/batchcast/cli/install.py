@@ -59,8 +59,10 @@ def command(units: str, private: str | None, as_json: bool) -> None:
         emit(document("install", {}, shown, [], [{"file": str(folder / name)} for name in texts]))
         return
     say(f"{len(texts)} files in {units}; the store is {'open to every user' if is_open else 'closed'}: {why}")
-    if program.is_relative_to("/home") or program.is_relative_to("/root"):
-        say(f"note: {program} lies in a home, which the units may not enter: install batchcast in /opt/batchcast")
+    for what, place in ((str(program), program), ("its Python", Path(sys.base_prefix))):
+        if place.is_relative_to("/home") or place.is_relative_to("/root"):
+            say(f"note: {what} lies in a home ({place}), which the units may not enter: install batchcast in "
+                "/opt/batchcast, with the system's Python")  # fmt: skip
     if squeue is None:
         say("note: there is no squeue on PATH here; the collector needs it")
     for line in _next(folder):

@@ -61,6 +61,18 @@ def test_they_start_the_program_that_wrote_them(tmp_path: Path) -> None:
     assert "systemctl daemon-reload" in texts[""]
 
 
+def test_a_python_that_the_collectors_user_cannot_start_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A venv in /opt made with root's own Python starts for root alone."""
+    import sys
+
+    monkeypatch.setattr(sys, "base_prefix", "/usr")
+    assert "its Python lies in a home" not in installed(tmp_path, "--private", "yes")[""]
+    monkeypatch.setattr(sys, "base_prefix", "/root/.pyenv/versions/3.11.7")
+    assert "its Python lies in a home (/root/.pyenv/versions/3.11.7)" in installed(tmp_path, "--private", "yes")[""]
+
+
 def test_every_line_of_the_settings_file_is_accepted(tmp_path: Path) -> None:
     from batchcast.service.settings import load
 
