@@ -8,13 +8,21 @@ place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 "$python" -m build --no-isolation --outdir "$place/dist" . > "$place/build.log" 2>&1 || { tail -n 30 "$place/build.log"; exit 1; }
 wheel=("$place"/dist/batchcast-*.whl)
-ran=()
+
+# Side by side: each compiles its own kernels, on one core.
+try() {
+  "$2" -m venv "$place/$1"
+  "$place/$1/bin/python" -m pip install --quiet --quiet --disable-pip-version-check -c "$root/constraints.txt" "${wheel[0]}[all]"
+  (cd "$place" && XDG_CACHE_HOME="$place/cache-$1" "$place/$1/bin/python" "$root/tools/smoke.py" "$place/$1")
+}
+ran=() tries=()
 for version in 3.11 3.12 3.13; do
   found=$("$python" tools/pythons.py "$version")
   [ -n "$found" ] || { echo "wheel: no Python $version on this machine"; continue; }
-  "$found" -m venv "$place/$version"
-  "$place/$version/bin/python" -m pip install --quiet --quiet --disable-pip-version-check -c "$root/constraints.txt" "${wheel[0]}[all]"
-  (cd "$place" && XDG_CACHE_HOME="$place/cache-$version" "$place/$version/bin/python" "$root/tools/smoke.py" "$place/$version")
-  ran+=("$version")
+  (set -e; try "$version" "$found") > "$place/$version.log" 2>&1 &
+  ran+=("$version") tries+=("$!")
+done
+for k in "${!ran[@]}"; do
+  wait "${tries[$k]}" || { echo "wheel: Python ${ran[$k]}"; tail -n 30 "$place/${ran[$k]}.log"; exit 1; }
 done
 echo "wheel: installed and tried with Python ${ran[*]}"
