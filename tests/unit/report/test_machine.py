@@ -99,7 +99,7 @@ def test_many_schedules_are_not_all_offered() -> None:
 
 
 def test_a_page_stays_within_its_bound_however_many_jobs_there_are() -> None:
-    big = evaluate(trace(200_000, 3 * 365), predictors=["requested"])
+    big = evaluate(trace(60_000, 3 * 365), predictors=["requested"])
     html = page("big", sections(big, {}), {})
     assert len(html.encode()) - len(plotly_js().encode()) < MOST_BYTES
 

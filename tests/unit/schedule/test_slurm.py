@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.naive.slurm import Twin
 
@@ -131,7 +131,6 @@ def machine(policy: str, reserved: bool) -> Machine:
 policies = st.sampled_from(sorted(POLICIES))
 
 
-@settings(max_examples=150)
 @given(some_jobs(), policies, st.booleans(), st.booleans())
 def test_the_kernels_are_the_naive_twin(jobs: list[NodeRequest], policy: str, reserved: bool, down: bool) -> None:
     site = machine(policy, reserved)
