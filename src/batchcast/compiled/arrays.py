@@ -35,14 +35,16 @@ def array_in(name: str, dtype: Any, columns: int = 0) -> Callable[[Record], Any]
             word, byte = ir.IntType(64), ir.IntType(8)
             base = builder.bitcast(arguments[0], byte.as_pointer())
 
-            def load(field: str) -> Any:
+            def load(field: str, kind: Any) -> Any:
                 at = _BUILD.gep_inbounds(builder, base, ir.Constant(word, record.offset(field)))
-                return builder.load(builder.bitcast(at, word.as_pointer()))
+                loaded = builder.load(builder.bitcast(at, kind.as_pointer()))
+                loaded.set_metadata("invariant.load", builder.module.add_metadata([]))  # no kernel moves an array
+                return loaded
 
             view = _ARRAYS.make_array(array)(context, builder)
             size = context.get_abi_sizeof(context.get_data_type(element))
-            data = builder.inttoptr(load(name), context.get_data_type(element).as_pointer())
-            shape, strides = [load(f"{name}_size")], [ir.Constant(word, size)]
+            data = load(name, context.get_data_type(element).as_pointer())
+            shape, strides = [load(f"{name}_size", word)], [ir.Constant(word, size)]
             if columns:
                 shape, strides = [*shape, ir.Constant(word, columns)], [ir.Constant(word, size * columns), *strides]
             _ARRAYS.populate_array(view, data, shape, strides, ir.Constant(word, size), None)
