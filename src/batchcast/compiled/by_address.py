@@ -31,17 +31,17 @@ TEMPLATES: Any = templates
 class ByAddress(types.Type):
     """The address of a named tuple's members; equal where class and kinds of members are."""
 
-    def __init__(self, made: type, members: tuple[Any, ...]) -> None:
-        self.made = made
+    def __init__(self, bundle: Any, members: tuple[Any, ...]) -> None:
+        self.bundle = bundle
         self.members = members
-        self.names: tuple[str, ...] = made._fields  # type: ignore[attr-defined]
-        kinds = hashlib.sha256(repr((made.__module__, self.names, members)).encode()).hexdigest()
-        super().__init__(name=f"{made.__name__}_{kinds[:16]}")
+        self.names: tuple[str, ...] = bundle._fields
+        kinds = hashlib.sha256(repr((bundle.__module__, self.names, members)).encode()).hexdigest()
+        super().__init__(name=f"{bundle.__name__}_{kinds[:16]}")
 
     @property
     def key(self) -> tuple[type, tuple[Any, ...]]:
         """What makes two of them one."""
-        return self.made, self.members
+        return self.bundle, self.members
 
     @property
     def mangling_args(self) -> tuple[str, tuple[()]]:

@@ -80,6 +80,12 @@ def test_a_kernel_and_python_agree_and_leave_the_same_behind(dtype: type) -> Non
     assert compiled.places.tolist() == plain.places.tolist()
 
 
+def test_a_constant_and_a_number_share_one_kernel() -> None:
+    before = len(add_up.signatures)
+    both(some(np.int16), 3)
+    assert len(add_up.signatures) == before + 1
+
+
 def test_a_part_of_a_member_outlives_the_call() -> None:
     assert tail(some()).tolist() == [2.0, 4.0, 6.0, 8.0]
 
