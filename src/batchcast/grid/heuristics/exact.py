@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ...errors import UsageError
-from ..balance import Problem, Standing, loads, priced, settle
+from ..balance import priced, settle
+from ..standing import Problem, Standing, loads
 from ..protocol import Batch, Plan
 from .search import Search, price_steps
 
