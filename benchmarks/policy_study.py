@@ -16,7 +16,7 @@ from batchcast.evaluation.replicates import replicate
 from batchcast.metrics.schedule import bounded_slowdown
 from batchcast.simulation import Schedule, simulate
 from batchcast.table import Trace
-from batchcast.trace import clean, read
+from batchcast.trace import clean, read_trace
 
 FEW_JOBS = 50
 EASY, PERFECT = ("easy", "requested"), ("easy-sjbf", "actual")
@@ -66,18 +66,18 @@ TARGETS = {
 
 def study(path: str, replicates: int, seed: int, ages: list[str]) -> None:
     """Print a log's table."""
-    trace = clean(read(path), ["reference"])
+    trace = clean(read_trace(path), ["reference"])
     rng = np.random.default_rng(seed)
     specs = {f"forecast, {age}": f"forecast:first_after={age}" for age in ages}
     lines: dict[str, list[dict[str, float]]] = {name: [] for name in ["easy, limits", *specs]}
     bases = []
     for done in range(replicates):
         log = replicate(trace, rng)
-        easy, perfect = (figures(log, simulate(log, policy, spec)) for policy, spec in (EASY, PERFECT))
+        easy, perfect = (figures(log, simulate(log, policy, spec, procs="alloc")) for policy, spec in (EASY, PERFECT))
         bases.append((easy["slowdown"], perfect["slowdown"]))
         lines["easy, limits"].append(compared(easy, easy, perfect))
         for name, spec in specs.items():
-            line = compared(figures(log, simulate(log, spec, "kernel")), easy, perfect)
+            line = compared(figures(log, simulate(log, spec, "kernel", procs="alloc")), easy, perfect)
             lines[name].append(line)
             words = "  ".join(f"{key} {value:.3f}" for key, value in line.items())
             print(f"{done + 1}/{replicates} {name}: {words}", file=sys.stderr, flush=True)
