@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,36 +23,48 @@ FEW_JOBS = 50
 EASY, PERFECT = ("easy", "requested"), ("easy-sjbf", "actual")
 
 
-def figures(trace: Trace, schedule: Schedule) -> dict[str, np.ndarray | float]:
-    """What the targets speak of; users by their number, NaN below FEW_JOBS jobs."""
+class Figures(NamedTuple):
+    """What the targets speak of; `users` is the mean wait of each user by number, NaN below FEW_JOBS jobs."""
+
+    slowdown: float
+    geometric: float
+    wait: float
+    p99: float
+    maximum: float
+    utilization: float
+    users: np.ndarray
+
+
+def figures(trace: Trace, schedule: Schedule) -> Figures:
+    """A schedule's figures."""
     wait, slowdown = schedule.wait_time, bounded_slowdown(schedule.wait_time, schedule.run_time)
     users = trace.nominal("user_id").codes[schedule.rows] + 1
     count, waited = np.bincount(users), np.bincount(users, weights=wait)
-    return {
-        "slowdown": float(slowdown.mean()),
-        "geometric": float(np.exp(np.log(slowdown).mean())),
-        "wait": float(wait.mean()),
-        "p99": float(np.percentile(wait, 99)),
-        "maximum": float(wait.max()),
-        "utilization": schedule.measures()["utilization"],
-        "users": np.where(count >= FEW_JOBS, waited / np.maximum(count, 1), np.nan),
-    }
+    return Figures(
+        float(slowdown.mean()),
+        float(np.exp(np.log(slowdown).mean())),
+        float(wait.mean()),
+        float(np.percentile(wait, 99)),
+        float(wait.max()),
+        schedule.measures()["utilization"],
+        np.where(count >= FEW_JOBS, waited / np.maximum(count, 1), np.nan),
+    )
 
 
-def compared(mine: dict, easy: dict, perfect: dict) -> dict[str, float]:
+def compared(mine: Figures, easy: Figures, perfect: Figures) -> dict[str, float]:
     """One replicate's line: each figure against the schedule that its target names."""
-    longer = mine["users"] / np.maximum(easy["users"], 1.0)
+    longer = mine.users / np.maximum(easy.users, 1.0)
     return {
-        "mean": mine["slowdown"],
-        "mean - perfect": mine["slowdown"] - perfect["slowdown"],
-        "geometric / perfect": mine["geometric"] / perfect["geometric"],
-        "mean - easy": mine["slowdown"] - easy["slowdown"],
-        "wait / easy": mine["wait"] / easy["wait"],
-        "p99 / easy": mine["p99"] / easy["p99"],
-        "maximum / easy": mine["maximum"] / easy["maximum"],
+        "mean": mine.slowdown,
+        "mean - perfect": mine.slowdown - perfect.slowdown,
+        "geometric / perfect": mine.geometric / perfect.geometric,
+        "mean - easy": mine.slowdown - easy.slowdown,
+        "wait / easy": mine.wait / easy.wait,
+        "p99 / easy": mine.p99 / easy.p99,
+        "maximum / easy": mine.maximum / easy.maximum,
         "worst user / easy": float(np.nanmax(longer)),
         "users above 1.10": float((longer > 1.1).sum() / np.isfinite(longer).sum()),
-        "utilization - easy": mine["utilization"] - easy["utilization"],
+        "utilization - easy": mine.utilization - easy.utilization,
     }
 
 
@@ -74,7 +87,7 @@ def study(path: str, replicates: int, seed: int, ages: list[str]) -> None:
     for done in range(replicates):
         log = replicate(trace, rng)
         easy, perfect = (figures(log, simulate(log, policy, spec, procs="alloc")) for policy, spec in (EASY, PERFECT))
-        bases.append((easy["slowdown"], perfect["slowdown"]))
+        bases.append((easy.slowdown, perfect.slowdown))
         lines["easy, limits"].append(compared(easy, easy, perfect))
         for name, spec in specs.items():
             line = compared(figures(log, simulate(log, spec, "kernel", procs="alloc")), easy, perfect)
