@@ -63,8 +63,8 @@ class Forecast:
     (hazard/features.py). Submissions still waiting teach as censored. Until the model has the best CRPS of
     log(1 + wait) so far, the simulation's own curve, spread widely or closely, or recent waits of the same queue and
     size answer: whichever has. Every answer is corrected twice by what became of earlier ones: by the transform of the
-    last 2,000 forecasts, and by one adaptive level a bound (hazard/promises.py). The source is this project's study (docs/waits.md). Cost: 0.2 ms of
-    features a submission, 10 s a fit.
+    last 2,000 forecasts, and by one adaptive level a bound (hazard/promises.py). The source is this project's study
+    (docs/waits.md). Cost: 0.2 ms of features a submission, 10 s a fit.
 
     References
     ----------
