@@ -15,8 +15,8 @@ from . import answers
 from .ask import Site
 from .settings import Settings
 
-MOST_HEARD = 20_000
-"""Where no clock is kept that may be read, so many of the last jobs are heard anew."""
+MOST_HEARD = 5000
+"""Where no clock is kept that may be read, so many of the last jobs are heard anew, some milliseconds each."""
 
 
 class Forecaster(NamedTuple):
@@ -28,6 +28,7 @@ class Forecaster(NamedTuple):
     clock: LiveClock
     waits: str
     runs: str | None
+    notes: tuple[str, ...] = ()
 
     def wait(self, job: JobRequest) -> Prediction:
         """How long the job would wait if it were submitted now."""
@@ -52,10 +53,14 @@ def forecaster(settings: Settings, site: Site, now: float) -> Forecaster:
     run = next(iter(site.memory.get("runtime_methods") or ()), None)
     methods = {key: (kind, name) for kind, name in (("wait", wait), ("runtime", run)) if name
                for key in (json.dumps((kind, name)),)}  # fmt: skip
-    clock = _kept(settings, site, list(methods), now) or _heard_anew(site, methods, now)
-    clock.state.now = now
     keys = list(methods)
-    return Forecaster(clock, keys[0], keys[1] if run else None)
+    notes: tuple[str, ...] = ()
+    clock = _kept(settings, site, keys, now)
+    if clock is None:
+        clock = _heard_anew(site, methods, now)
+        notes = (f"learned anew from at most {MOST_HEARD} jobs: what the collector keeps cannot be read here",)
+    clock.state.now = now
+    return Forecaster(clock, keys[0], keys[1] if run else None, notes)
 
 
 def _kept(settings: Settings, site: Site, keys: list[str], now: float) -> LiveClock | None:

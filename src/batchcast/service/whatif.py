@@ -42,7 +42,8 @@ def answer_options(settings: Settings, options: Mapping[str, str], asker: Asker,
 
 def _answer(settings: Settings, site: Site, options: Mapping[str, str], asker: Asker, now: float) -> Said:
     job = request(options, site, asker.name or "", now)
-    prediction = forecaster(settings, site, now).wait(job)
+    clock = forecaster(settings, site, now)
+    prediction = clock.wait(job)
     method = answers.answering_method(site.memory)
     reason, begin = apart(options, now)
     row = {
@@ -61,7 +62,7 @@ def _answer(settings: Settings, site: Site, options: Mapping[str, str], asker: A
     least = settings["least_users"] if site.private else 1
     since = now - answers.TRACK_RECORD_S
     record = answers.track_record(site.reader, site.cluster, str(job.partition_id), method, since, least, now)
-    notes = answers.staleness(site.memory, now)
+    notes = [*answers.staleness(site.memory, now), *clock.notes]
     notes.append(
         f"if submitted now to {job.partition_id}: {job.procs:g} processors, limit "
         f"{options.get('time', 'the partition default')}"

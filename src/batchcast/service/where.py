@@ -55,7 +55,7 @@ def answer_where(
         for choice in choices:
             job = request(choice.options, site, asker.name or "", now)
             results.append(_result(choice, job, ask.wait(job), run, begin, by))
-        notes = answers.staleness(site.memory, now)
+        notes = [*answers.staleness(site.memory, now), *ask.notes]
         notes.append(
             "assumed: half the nodes run twice as long, twice the nodes half as long; you may use every partition shown"
         )
