@@ -55,9 +55,10 @@ def answering_method(memory: dict[str, Any]) -> str:
 def best_bound(records: Mapping[str, Mapping[str, Any]]) -> str | None:
     """Of the track records by method, the first being preferred: whose 90 % bound has held best.
 
-    The first while its coverage is as promised, within one binomial standard error; else, of those that keep theirs,
-    the one with the least mean pinball loss at 90 % (the tightest honest bound); else the highest coverage. Methods
-    with fewer than 20 judged forecasts are not judged; None where the first is one of them.
+    The first while its coverage is as promised, within two binomial standard errors, since jobs submitted together come
+    out together; else, of those that keep theirs, the one with the least mean pinball loss at 90 % (the tightest honest
+    bound); else the highest coverage. Methods with fewer than 20 judged forecasts are not judged; None where the first
+    is one of them.
 
     >>> of = {"judged": 100, "loss_90_s": 9.0}
     >>> best_bound({"a": {**of, "coverage_90": 0.13}, "b": {**of, "coverage_90": 0.95}})
@@ -69,7 +70,7 @@ def best_bound(records: Mapping[str, Mapping[str, Any]]) -> str | None:
     first = next(iter(records), None)
     if first not in judged:
         return None
-    holding = [name for name, r in judged.items() if r["coverage_90"] >= 0.9 - math.sqrt(0.09 / r["judged"])]
+    holding = [name for name, r in judged.items() if r["coverage_90"] >= 0.9 - 2.0 * math.sqrt(0.09 / r["judged"])]
     if first in holding or not holding:
         return first if holding else max(judged, key=lambda name: judged[name]["coverage_90"])
     return min(holding, key=lambda name: judged[name]["loss_90_s"])
