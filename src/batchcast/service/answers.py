@@ -203,6 +203,22 @@ def track_record(
     return rounded(record) if hidden else record
 
 
+def record_of(
+    reader: Reader,
+    cluster: str,
+    memory: dict[str, Any],
+    partition: str | None,
+    least_users: int,
+    now: float,
+    known: Mapping[tuple[str | None, int], Mapping[str, Any]] | None = None,
+) -> Mapping[str, Any]:
+    """The track record of the method that answers here, over 30 days; of those `known`, where any are given."""
+    if known is not None:
+        return known.get((partition, least_users), {})
+    since = now - TRACK_RECORD_S
+    return track_record(reader, cluster, partition, answering_method(memory), since, least_users, now)
+
+
 def best_of(url: str, cluster: str, methods: Sequence[str], now: float) -> str | None:
     """`best_bound` over the last 30 days of a store."""
     reader = Reader(url)
@@ -219,7 +235,7 @@ def _pinball(row: Mapping[str, Any]) -> float:
     return float(max(0.9 * over, -0.1 * over))
 
 
-def shown(record: dict[str, Any]) -> dict[str, Any]:
+def shown(record: Mapping[str, Any]) -> dict[str, Any]:
     """A track record as part of an answer."""
     return {
         "track_record_forecasts": record.get("forecasts", 0),

@@ -17,6 +17,7 @@ from .ask import Asker
 from .document import Said, document, dumps
 from .problem import problem
 from .queue import Queue
+from .records import Part, Record
 from .settings import Settings
 from .when import parse_when
 
@@ -37,11 +38,24 @@ class Reply(NamedTuple):
     body: str
 
 
-def reply(settings: Settings, target: str, asker: Asker, now: float | None = None) -> Reply:
-    """The answer to GET `target` (path and query). Errors are documents too, with the next thing to try."""
+def reply(
+    settings: Settings,
+    target: str,
+    asker: Asker,
+    now: float | None = None,
+    known: Mapping[Part, Record] | None = None,
+) -> Reply:
+    """The answer to GET `target` (path and query). Errors are documents too, with the next thing to try.
+
+    Track records that are `known` need not be worked out for it.
+    """
     try:
         verb, given, answer = _question(target)
-        answered = answer(settings, given, asker, time.time() if now is None else now)
+        now = time.time() if now is None else now
+        if answer is _start:
+            answered = ask.start(settings, *_whose(given, asker), asker, now, known)
+        else:
+            answered = answer(settings, given, asker, now)
     except BatchcastError as error:
         return Reply(status_of(error), problem(status_of(error), error.message, error.hint, error.exit_code))
     return Reply(200, dumps(document(verb, *answered)))
