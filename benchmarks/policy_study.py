@@ -95,7 +95,9 @@ def study(path: str, replicates: int, seed: int, ages: list[str]) -> None:
             words = "  ".join(f"{key} {value:.3f}" for key, value in line.items())
             print(f"{done + 1}/{replicates} {name}: {words}", file=sys.stderr, flush=True)
     easy_mean, perfect_mean = np.mean(bases, axis=0)
-    print(f"{path.rsplit('/', 1)[-1]}: {len(trace):,} jobs, {replicates} replicates, seed {seed}; mean bounded slowdown ")
+    print(
+        f"{path.rsplit('/', 1)[-1]}: {len(trace):,} jobs, {replicates} replicates, seed {seed}; mean bounded slowdown "
+    )
     print(f"(tau 10 s), means over replicates: EASY with limits {easy_mean:.1f}, EASY-SJBF with perfect knowledge"
           f" {perfect_mean:.1f}")  # fmt: skip
     for name, rows in lines.items():

@@ -15,7 +15,16 @@ from .options import find_modules_here
 if TYPE_CHECKING:
     from ..simulation import Policy
 
-OF_A_POLICY = ("order", "backfill", "backfill_order", "running_ends", "head_after", "first_after", "correct", "event_order")
+OF_A_POLICY = (
+    "order",
+    "backfill",
+    "backfill_order",
+    "running_ends",
+    "head_after",
+    "first_after",
+    "correct",
+    "event_order",
+)
 
 
 class Plan(NamedTuple):
@@ -92,8 +101,8 @@ def plan_options(predictors: str, policies: str) -> Callable[[Callable[..., Any]
             default=policies,
             show_default=True,
             metavar="NAMES",
-            help="fcfs, easy, easy-sjbf, conservative, forecast; words as parameters: easy:order=saf,correct=incremental,"
-            "head_after=6h (see docs/policies.md).",
+            help="fcfs, easy, easy-sjbf, conservative, forecast; words as parameters: "
+            "easy:order=saf,correct=incremental,head_after=6h (see docs/policies.md).",
         ),
         click.option("--protocol", type=Accepted(["honest", "paper"]), default="honest", show_default=True,
                      help="honest: a forecast knows only what had ended by then."),

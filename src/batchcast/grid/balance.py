@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+
 import numpy as np
 
 from ..compiled import allocating
@@ -93,9 +94,9 @@ def settle(problem: Problem, standing: Standing, stop: Callable[[], bool] = lamb
 def descend(problem: Problem, standing: Standing, work: int, deep: bool) -> tuple[float, int]:
     """Moves and swaps off the fullest resource while one lowers it: (makespan, work left; 0: not at the end yet).
 
-    Where no single move or swap is left, up to two jobs leave and
-    up to two come back (`relieved`); where none of these is, a `deep` descent makes the mapping cheaper (`cheapened`)
-    and goes on. Every step lowers the fullest resource by more than rounding could, and leaves the other one below it by as much,
+    Where no single move or swap is left, up to two jobs leave and up to two come back (`relieved`); where none of these
+    is, a `deep` descent makes the mapping cheaper (`cheapened`), no resource fuller than the fullest, and goes on. All
+    other steps lower the fullest resource by more than rounding could, and leave the other one below it by as much,
     so the makespan never rises and no step repeats. Of the steps that do, the least dear one is taken: dear is the
     change of sum price load, which keeps jobs where the bound wants them. Jobs go to resources near them only. `work`
     bounds the looked-at pairs of jobs; a call with more goes on where this one stopped.

@@ -1,4 +1,4 @@
-"""Exchanges of up to two jobs against up to two between resources: off the fullest one, or to where they are cheaper."""
+"""Exchanges of up to two jobs against up to two: off the fullest resource, or to where they are cheaper."""
 
 from __future__ import annotations
 

@@ -60,7 +60,9 @@ class Standing(NamedTuple):
         place = np.empty(n, dtype=np.int64)
         place[order] = np.arange(n) - first[where[order]]
         member[where, place] = np.arange(n)
-        return cls(where.copy(), loads(problem.times, problem.free, where), member, count, place, np.ones(m, dtype=np.bool_))
+        return cls(
+            where.copy(), loads(problem.times, problem.free, where), member, count, place, np.ones(m, dtype=np.bool_)
+        )
 
 
 @allocating

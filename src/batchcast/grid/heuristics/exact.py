@@ -8,8 +8,8 @@ import numpy as np
 
 from ...errors import UsageError
 from ..balance import priced, settle
-from ..standing import Problem, Standing, loads
 from ..protocol import Batch, Plan
+from ..standing import Problem, Standing, loads
 from .search import Search, price_steps
 
 LARGEST = 60_000

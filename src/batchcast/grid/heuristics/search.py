@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ..balance import LOOKED_AT, kicked, priced, settle
-from ..standing import Problem, Standing
 from ..protocol import Batch, Plan, makespan
+from ..standing import Problem, Standing
 
 
 class Search:
