@@ -79,6 +79,12 @@ def _add_waits(connection: Connection) -> None:
         connection.execute(text(f"ALTER TABLE jobs ADD COLUMN {name} TEXT"))
 
 
+@migration(5)
+def _index_raw_ids(connection: Connection) -> None:
+    """Version 5 went over every job to find one by its raw id."""
+    connection.execute(text("CREATE INDEX IF NOT EXISTS jobs_raw ON jobs (raw_id, cluster)"))
+
+
 class Store:
     """An open store. `begin()` gives a transaction; every failure of the database is one of batchcast's errors.
 

@@ -251,3 +251,17 @@ def test_no_child_outlives_the_service(store: Settings, halted: None, monkeypatc
         until(stopped)
     assert not children()
     bob.close()
+
+
+def test_each_store_is_opened_by_the_child_itself(url: str) -> None:
+    """Of a PostgreSQL, too: no connection is shared, and no password is among the child's arguments."""
+    from batchcast.service import api
+    from batchcast.service.ask import Asker
+
+    opened = Store(url, create=True)
+    with opened.begin() as connection:
+        clock_jobs.write_meta(connection, "c", cycle_at=time.time())
+        reply = run(partial(api.reply, load({"store": url}, {}), "/v1/health", Asker("root", sees_all=True)))
+    assert reply.status == 200
+    assert "schema" in reply.body
+    opened.close()
