@@ -144,6 +144,14 @@ def _test(settings: Settings, given: Given, asker: Asker, now: float) -> Said:
     return answer_options(settings, {name: _one(given, name) or "" for name in given}, asker, now)
 
 
+def _where(settings: Settings, given: Given, asker: Asker, now: float) -> Said:
+    from .where import answer_where
+
+    by = _one(given, "by")
+    options = {name: _one(given, name) or "" for name in given if name != "by"}
+    return answer_where(settings, options, asker, now, parse_when(by, now) if by else None)
+
+
 def _health(settings: Settings, given: Given, asker: Asker, now: float) -> Said:
     """The findings of `doctor` that need no daemon; the settings, with their places, are the operator's own."""
     from .checkup import store_findings
@@ -154,6 +162,7 @@ def _health(settings: Settings, given: Given, asker: Asker, now: float) -> Said:
 PLACES: dict[str, tuple[str, tuple[str, ...], Answer]] = {
     "/v1/start": ("start", ("job", "user"), _start),
     "/v1/test": ("start", HEARD, _test),
+    "/v1/where": ("start", (*HEARD, "by"), _where),
     "/v1/walltime": ("walltime", ("job", "name", "user", "risk"), _walltime),
     "/v1/report": ("report", ("user", "account", "partition", "starttime", "endtime"), _report),
     "/v1/accuracy": ("accuracy", ("partition", "starttime", "endtime"), _accuracy),

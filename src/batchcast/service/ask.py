@@ -216,7 +216,9 @@ def walltime(
 
 
 def accuracy(settings: Settings, since: float, until: float, partition: str | None, asker: Asker, now: float) -> Said:
-    """Our own forecasts as of [since, until), epoch seconds, against what happened."""
+    """Our own forecasts as of [since, until), epoch seconds, against what happened, and how far to believe them."""
+    from .believe import believed
+
     with open_site(settings, asker) as site:
         least = settings["least_users"] if site.private else 1
         if site.private:
@@ -233,6 +235,7 @@ def accuracy(settings: Settings, since: float, until: float, partition: str | No
             "endtime_s": until,
             "partition": partition,
             "least_users": least,
+            "belief": believed(settings, asker, partition, now),
         }
         return Said({"cluster": site.cluster}, shown, answers.staleness(site.memory, now), results)
 
