@@ -1,7 +1,7 @@
 """The command line in a process of its own, without paying for its imports at every call.
 
 A small server imports what every verb imports, once a test worker, and forks for each command: arguments, environment,
-streams and exit code are the command's own. What a test asks of the start itself (encodings, a first import, a signal
+streams and exit code are the command's own. What a test asks of the start itself (a first import, a signal
 before it) it asks of a fresh interpreter, by `subprocess`.
 """
 
@@ -34,7 +34,8 @@ def batchcast(
         server.stdin.write(json.dumps({**order, "env": dict(os.environ if env is None else env)}) + "\n")
         server.stdin.flush()
         code = int(server.stdout.readline())
-        return subprocess.CompletedProcess(argv, code, streams[1].read_text(), streams[2].read_text())
+        speaks = (env or os.environ).get("PYTHONIOENCODING", "utf-8")
+        return subprocess.CompletedProcess(argv, code, *(path.read_text(speaks) for path in streams[1:]))
 
 
 @functools.cache
@@ -68,7 +69,8 @@ def _become(argv: list[str], streams: list[str], cwd: str, env: dict[str, str]) 
     sys.argv = argv
     for number, (path, mode) in enumerate(zip(streams, "rww")):
         os.dup2(os.open(path, os.O_RDONLY if mode == "r" else os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
-    own = [os.fdopen(k, mode, closefd=False) for k, mode in enumerate("rww")]
+    speaks = env.get("PYTHONIOENCODING", "utf-8")  # as an interpreter does at its start
+    own = [os.fdopen(k, mode, encoding=speaks, closefd=False) for k, mode in enumerate("rww")]
     sys.stdin, sys.stdout, sys.stderr = own
     from batchcast.__main__ import entry
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import inlined, inner
+from ..compiled import inlined
 from ..compiled.arrays import Record, array_in
 from ..records import array_fields
 from .state import RECENT, Memory, memory_as
