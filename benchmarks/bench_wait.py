@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from statistics import median
 from time import process_time
 from typing import Any
@@ -14,10 +14,7 @@ from batchcast.events.event import End, Event, Start, Submit
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
 from batchcast.papers.shared_logs import shared_folder
-from batchcast.predict.hazard.features import NAMES
-from batchcast.predict.hazard.model import Waits, fit
 from batchcast.predict.registry import available, make
-from batchcast.predict.wait.forecast import Forecast
 from batchcast.table import LogInfo, Trace
 from batchcast.trace.read import read_trace
 
@@ -40,7 +37,6 @@ def run() -> None:
     for spec in available("wait"):
         if spec not in ("scheduler_replay", "forecast"):
             print(f"{spec:<72} {live_milliseconds(spec)}")
-    print_forecast()
     for policy in POLICIES:
         spec = f"scheduler_replay:policy={policy}"
         print(f"{spec + ', each job then joins the queue':<72} {live_milliseconds(spec)}")
@@ -135,37 +131,3 @@ def busy_log(n: int) -> Trace:
 
 if __name__ == "__main__":
     run()
-
-
-def print_forecast() -> None:
-    """`forecast`: what one submission sees beside 1,000 queued and 1,000 running jobs, one curve, one fit."""
-    method, state = Forecast(), SystemState(total=1000.0)
-    random = np.random.default_rng(1)
-    for row in range(2000):
-        job = JobRequest(row, row, 0.0, 1.0 if row < 1000 else float(random.integers(1, 64)), 3600.0, float("nan"))
-        state.apply(Submit(0.0, job))
-        if row < 1000:
-            state.apply(Start(0.0, job, 0.0))
-    state.now = 600.0
-    job = JobRequest(2000, 2000, 600.0, 8.0, 3600.0, float("nan"))
-    words = "forecast: features and 18 simulations, 1,000 queued and 1,000 running, ms"
-    print(f"{words:<72} {least_and_median(lambda: method.distribution(job, state), 20, 1000.0)}")
-    features = random.random((20_000, len(NAMES)), np.float32)
-    waits = Waits(random.lognormal(6.0, 2.5, 20_000).round(), np.ones(20_000, bool), np.ones(20_000))
-    hazard: list[Any] = []
-    fitted = least_and_median(lambda: hazard.append(fit(features, waits)), 1, 1.0)
-    print(f"{'forecast: one fit on 20,000 submissions, random features, s':<72} {fitted}")
-    one = least_and_median(lambda: hazard[-1].curves(features[:1]), 50, 1000.0)
-    print(f"{'forecast: the curve of one job by the model, ms':<72} {one}")
-
-
-def least_and_median(work: Callable[[], Any], times: int, unit: float) -> str:
-    """CPU time of so many goes after one more, least and median, in seconds times `unit`."""
-    spent = []
-    if times > 1:
-        work()
-    for _ in range(times):
-        began = process_time()
-        work()
-        spent.append(unit * (process_time() - began))
-    return f"{min(spent):7.2f} {median(spent):7.2f}"

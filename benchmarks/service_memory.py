@@ -1,7 +1,7 @@
-"""Peak memory of `batchcast serve`, question by question, over many jobs: benchmarks/service_memory.py [JOBS]
+"""Peak memory of `batchcast serve`, question by question, over many jobs: benchmarks/service_memory.py [JOBS or STORE]
 
-The service runs as a child on a unix socket, as its unit starts it, and its peak (VmHWM) is read after every answer.
-Then somebody asks for twenty reports at once, and `start` of another is timed meanwhile.
+The service runs as a child on a unix socket, as its unit starts it. Its peak is read with every answer, that of the
+process that works it out counted with it. What others wait meanwhile: `service_flood.py`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ QUESTIONS = (
     "/operators",
     "/metrics",
 )
-_REPORT = QUESTIONS[1]
 
 
 def fill(path: str, jobs: int) -> None:
@@ -91,26 +90,55 @@ def ask(place: str, target: str) -> tuple[int, float]:
     return answer.status, time.perf_counter() - begun
 
 
-def peak_mb(pid: int) -> float:
-    """The most this process has held since the last look."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    Path(f"/proc/{pid}/clear_refs").write_text("5")
-    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))) / 1024
+def held_mb(pid: int) -> float:
+    """What a process and its children hold now."""
+    pids = [pid, *(int(c) for task in Path(f"/proc/{pid}/task").glob("*/children") for c in task.read_text().split())]
+    total = 0
+    for one in pids:
+        try:
+            status = Path(f"/proc/{one}/status").read_text()
+        except OSError:
+            continue
+        total += sum(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
+    return total / 1024
+
+
+class Peak:
+    """The most that a process and its children held within the block, looked at every 20 ms."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid, self.mb, self._over = pid, 0.0, threading.Event()
+        self._looking = threading.Thread(target=self._look)
+
+    def _look(self) -> None:
+        while not self._over.wait(0.02):
+            self.mb = max(self.mb, held_mb(self.pid))
+
+    def __enter__(self) -> Peak:
+        self._looking.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._looking.join()
 
 
 def main() -> None:
     """The table; ends with 1 where the service needed more than its unit allows."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 400_000
+    given = sys.argv[1] if len(sys.argv) > 1 else "400000"
+    count = int(given) if given.isdigit() else 0
     with tempfile.TemporaryDirectory() as folder:
         path, place = str(Path(folder) / "s.db"), str(Path(folder) / "api.sock")
-        fill(path, count)
+        if given.isdigit():
+            fill(path, count)
+        else:
+            path = given
         words = [sys.executable, "-c", "from batchcast.cli.main import entry; entry()", "serve", "-q"]
         with subprocess.Popen([*words, "--store", path, "--listen", place], stderr=subprocess.PIPE) as child:
             try:
                 assert child.stderr is not None
                 child.stderr.readline()  # where it serves
                 worst = questions(child.pid, place, count)
-                worst = max(worst, flood(child.pid, place))
             finally:
                 child.terminate()
         print(json.dumps({"jobs": count, "worst_mb": round(worst), "allowed_mb": MEMORY_MAX_MB}))
@@ -119,29 +147,14 @@ def main() -> None:
 
 def questions(pid: int, place: str, count: int) -> float:
     """One after the other; the highest peak."""
-    print(f"{count} jobs, {2 * count} forecasts; the service itself: {peak_mb(pid):.0f} MB")
+    print(f"{count} jobs, {2 * count} forecasts; the service itself: {held_mb(pid):.0f} MB")
     worst = 0.0
     for target in QUESTIONS:
-        status, took = ask(place, target)
-        worst = max(worst, peak := peak_mb(pid))
-        print(f"{status} {target}: {peak:.0f} MB, {took:.1f} s", flush=True)
+        with Peak(pid) as peak:
+            status, took = ask(place, target)
+        worst = max(worst, peak.mb)
+        print(f"{status} {target}: {peak.mb:.0f} MB, {took:.1f} s; then {held_mb(pid):.0f} MB", flush=True)
     return worst
-
-
-def flood(pid: int, place: str) -> float:
-    """Twenty reports at once, and another's question meanwhile."""
-    asking = [threading.Thread(target=ask, args=(place, _REPORT)) for _ in range(20)]
-    for one in asking:
-        one.start()
-    took: list[float] = []
-    while any(one.is_alive() for one in asking):
-        took.append(ask(place, "/v1/start?job=99999999")[1])
-        asking[-1].join(0.2)
-    took.sort()
-    peak = peak_mb(pid)
-    print(f"20 reports at once: {peak:.0f} MB; {len(took)} other questions: half within {took[len(took) // 2]:.3f} s, "
-          f"99 % within {took[int(0.99 * len(took))]:.2f} s, the slowest {took[-1]:.2f} s")  # fmt: skip
-    return peak
 
 
 if __name__ == "__main__":

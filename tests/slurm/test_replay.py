@@ -18,7 +18,8 @@ from follow import Follower, stored, truth
 from slurm_lab import USERS, Lab
 from workload import Planned, plan, submit
 
-from batchcast.events.recorded import replay
+from batchcast.events.live import LiveClock
+from batchcast.events.recorded import events, replay
 from batchcast.predict.registry import make
 from batchcast.store.database import Store
 from batchcast.store.export import to_trace
@@ -35,7 +36,7 @@ NODES = 4
 JOBS = 30
 KILLS = 10
 RUNTIME = ("recent_mean", "last_2")
-WAIT = ("recent_wait", "qbets", "log_uniform", "pqstar", "ibl", "scheduler_replay")
+WAIT = ("forecast", "recent_wait", "qbets", "log_uniform", "pqstar", "ibl", "scheduler_replay")
 METHODS = {"RUNTIME": ",".join(RUNTIME), "WAIT": ",".join(WAIT)}
 
 
@@ -169,6 +170,9 @@ def begin(follower: Follower) -> None:
         }
     )
     replay(trace, methods(), total=8.0)
+    clock = LiveClock(methods(), 8.0)
+    for event in events(trace):
+        clock.tell(event)
     follower.start()
     follower.lab.wait(lambda: "live_since" in memory(follower), f"first look\n{follower.tail()}")
 

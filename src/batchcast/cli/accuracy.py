@@ -49,6 +49,11 @@ def command(
         print_parsable(reply.results)
         return
     _print(reply.results)
+    belief = reply.settings.get("belief") or []
+    if belief:
+        click.echo(f"should you believe {belief[0]['method']}? (last 60 days)")
+    for one in belief:
+        click.echo(f"  {one['sentence']}")
 
 
 def _print(results: Sequence[Mapping[str, Any]]) -> None:

@@ -28,7 +28,7 @@ from .site import site_options
     "--wait",
     metavar="SPEC",
     shell_complete=specs("wait"),
-    help="Wait predictor, NAME:key=value,...  [default: recent_wait,log_uniform,qbets]",
+    help="Wait predictor, NAME:key=value,...  [default: forecast,recent_wait,log_uniform,qbets]",
 )
 @click.option("--record", type=click.Path(dir_okay=False), help="Also write every question and answer to this file.")
 @click.option("-q", "--quiet", is_flag=True, help="Say only what goes wrong.")

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import math
+import re
+import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .output import document, emit, print_columns, print_parsable, say
-from .site import clock, myself, site_options, whoami
+from .site import clock, myself, parse_when, site_options, whoami
+from .start_words import sentences
 
+if TYPE_CHECKING:
+    from ..service.document import Said
+    from ..service.settings import Settings
+
+WATCHED_EVERY_S = 10.0
 LONGEST = 32
 """Characters of the name that tasks of one array share: more would push the table off the screen."""
 
@@ -37,6 +45,9 @@ LONGEST = 32
 @click.option("-d", "--dependency", help="With --test.")
 @click.option("-H", "--hold", is_flag=True, default=None, help="With --test.")
 @click.option("--ntasks-per-node", "ntasks_per_node", help="With --test.")
+@click.option("--where", "where", is_flag=True, help="With --test: every partition and a few sizes, the best first.")
+@click.option("--by", metavar="TIME", help="With --where: the chance to be done by then decides.")
+@click.option("--watch", is_flag=True, help="Ask again every 10 s until Ctrl-C; redraws on a terminal.")
 @click.option("--within", metavar="SPAN", help="Exit code 1 unless every job's chance to start within it is enough.")
 @click.option("--chance", default="90%", show_default=True, metavar="SHARE", help="With --within: how high.")
 @click.option("-P", "--parsable2", is_flag=True, help="Columns parted by |, times as epoch seconds.")
@@ -50,6 +61,9 @@ def command(
     store: str | None,
     scheduler: str | None,
     cluster: str | None,
+    where: bool,
+    by: str | None,
+    watch: bool,
     within: str | None,
     chance: str,
     parsable2: bool,
@@ -60,39 +74,83 @@ def command(
 
     Reads the collector's store, never Slurm; without a store one gentle query gives Slurm's own estimate.
     """
-    from ..errors import NoStore
+    from ..errors import NoStore, UsageError
     from ..service import ask
     from ..service.over_socket import answered
     from ..service.settings import load
 
     asked_span = parse_within(within, chance) if within is not None else None
+    if (where and script is None) or (by is not None and not where):
+        raise UsageError("--by goes with --where, and --where with --test SCRIPT")
+    if watch and (script == "-" or asked_span is not None):
+        raise UsageError("--watch asks again and again: neither a script from stdin nor --within goes with it")
     settings = load({"store": store, "scheduler": scheduler, "cluster": cluster})
-    now = time.time()
-    if script is not None:
-        from ..service.whatif import answer_options, options_of
 
-        options = options_of(script, asked)
-        reply = answered(settings, "test", options, lambda: answer_options(settings, options, myself(), now))
-    else:
-        user = user or (None if job_ids and not me else whoami())
+    def ask_now(now: float) -> Said:
+        if script is not None:
+            return _ask_of_script(settings, script, asked, where, by, now)
+        whose = user or (None if job_ids and not me else whoami())
         try:
-            asked_for = {"job": ",".join(job_ids) or None, "user": user}
-            reply = answered(settings, "start", asked_for, lambda: ask.start(settings, job_ids, user, myself(), now))
+            asked_for = {"job": ",".join(job_ids) or None, "user": whose}
+            return answered(settings, "start", asked_for, lambda: ask.start(settings, job_ids, whose, myself(), now))
         except NoStore as error:
             from ..service.without_store import start
 
-            reply = start(settings, job_ids, user, error.message, now)
-    if as_json:
-        emit(document("start", *reply))
-    else:
+            return start(settings, job_ids, whose, error.message, now)
+
+    def show(reply: Said, now: float) -> None:
+        if as_json:
+            emit(document("start", *reply))
+            return
         for note in reply.warnings:
             say(note)
         if parsable2:
             print_parsable(reply.results)
+        elif where:
+            from .start_where import print_where
+
+            print_where(reply.results, now, by is not None, script or "")
         else:
             _print(reply.results, now, slurm)
+
+    if watch:
+        from .signals import stop_on_signals
+
+        stop = stop_on_signals()
+        while not stop(0.0):
+            now = time.time()
+            reply = ask_now(now)
+            if not (as_json or parsable2):
+                click.clear()
+            show(reply, now)
+            sys.stdout.flush()
+            if stop(WATCHED_EVERY_S):
+                break
+        return
+    now = time.time()
+    reply = ask_now(now)
+    show(reply, now)
     if asked_span is not None:
         _judge(reply.results, *asked_span)
+
+
+def _ask_of_script(
+    settings: Settings, script: str, asked: Mapping[str, Any], where: bool, by: str | None, now: float
+) -> Said:
+    """What `--test` says, with `--where` of every way to submit."""
+    from ..service.over_socket import answered
+    from ..service.whatif import answer_options, options_of
+
+    options = options_of(script, asked)
+    if not where:
+        return answered(settings, "test", options, lambda: answer_options(settings, options, myself(), now))
+    from ..service.where import answer_where
+
+    until = parse_when(by, now) if by is not None else None
+    if until is not None and by is not None and until <= now and re.fullmatch(r"[\d:]+", by):
+        until += 86400.0  # a time of day that is over is tomorrow's, as for sbatch
+    given = options if until is None else {**options, "by": f"uts{until:.0f}"}
+    return answered(settings, "where", given, lambda: answer_where(settings, options, myself(), now, until))
 
 
 def parse_within(within: str, chance: str) -> tuple[float, float]:
@@ -159,6 +217,8 @@ def _print(results: Sequence[Mapping[str, Any]], now: float, slurm: bool) -> Non
     lines = [["JOBID", "PARTITION", "LIKELY", "BY 90%", "WAITED", *(["SLURM SAYS"] if slurm else []), "WHY IT WAITS"]]
     lines += [[_together([r["job_id"] for r in same]), *key[2:]] for key, same in groups.items()]
     print_columns(lines, left=len(lines[0]))
+    for line in sentences(results, now):
+        click.echo(line)
     for basis in dict.fromkeys(r["basis"] for r in results):
         click.echo(f"basis: {basis}")
     for part, r in {r["partition"]: r for r in results}.items():

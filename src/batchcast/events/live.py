@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
@@ -27,19 +28,23 @@ Key = tuple[float, int, int, int]
 
 
 class LiveJob(NamedTuple):
-    """A job as far as it is known: start and end NaN while unknown; `told` is which of its events were told already."""
+    """A job as far as it is known: start and end NaN while unknown; `told` is which of its events were told already.
+
+    `heard` are those among them that a clock which goes on from somewhere has heard.
+    """
 
     request: JobRequest
     start_time: float = math.nan
     end_time: float = math.nan
     status: Name = None
     told: int = 0
+    heard: int = 0
 
 
 def live_events(jobs: Iterable[LiveJob], until: float, only: int | None = None) -> list[Event]:
     """The events of `jobs` at or before `until` that were not told yet, in the order of DESIGN, Events.
 
-    `only` turns it round for a restart: the events that *were* told, `told & only`. A job that ends at its start, or
+    `only` turns it round for a restart: the events that *were* told, but not `heard`. A job that ends at its start, or
     leaves at its submission, does so in a further round of that instant, as on the recorded clock. O(n log n).
     """
     events = [placed for job in jobs for placed in _placed(job, until, only)]
@@ -72,7 +77,7 @@ def _placed(job: LiveJob, until: float, only: int | None) -> Iterator[tuple[Key,
         job = job._replace(start_time=math.nan)
     for round_, event in _history(job):
         bit = BITS[type(event)]
-        wanted = job.told & bit if only is not None else not job.told & bit
+        wanted = job.told & bit & ~job.heard if only is not None else not job.told & bit
         if wanted and event.time <= until:
             yield event_key(event.time, round_, RANK[type(event)], 0), place, event
 
@@ -112,6 +117,9 @@ class LiveClock:
     (60.0, 4.0)
     """
 
+    beside: Callable[[Callable[[], Any]], Future[Any]] | None = None
+    """Where a predictor's `fitting` is worked out, so that nobody waits for it: an executor's `submit`, or none."""
+
     def __init__(self, predictors: Mapping[str, Any], total: float = math.nan) -> None:
         self.predictors = dict(predictors)
         self.state = SystemState(total)
@@ -124,9 +132,19 @@ class LiveClock:
             self.state.now = event.time
             for cadence in self._cadences:
                 cadence.submitted(event.time)
+                if self.beside is not None and (fitting := getattr(cadence.predictor, "fitting", None)) is not None:
+                    fitting.begin(self.beside)
             if ask:
                 answers = {name: p.predict(event.job, self.state) for name, p in self.predictors.items()}
         self.state.apply(event)
         for predictor in self.predictors.values():
             predictor.observe(event, self.state)
         return answers
+
+    def only(self, names: Iterable[str]) -> None:
+        """Drive these predictors alone from now on, as they are: no more models are fitted."""
+        self.predictors = {name: self.predictors[name] for name in names}
+        self._cadences = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "beside"}

@@ -98,6 +98,7 @@ class Predictor(Protocol):
     Optional members: `uses`, the columns it reads, which the gate checks (predict/gate.py); `target`, the column it
     forecasts (`run_time` where it says nothing, or `wait_time`); `refit(now)` with `refit_every_jobs` (submissions) or
     `refit_every_s` (seconds of the log's clock), called by the clock before the submission at which it falls due;
+    `fitting`, a fit that `refit` has begun (`begin(run)`), which a live clock has worked out beside;
     `revise(job, elapsed, at)` for a new plan when a running job outlived its own; `distribution(job, at)` for a
     `Distribution`; `falls_back_to`, the method that answers where `grounds` is `Grounds.FALLBACK`;
     `predict_trace(trace, protocol, procs)` for a batch path that gives the very numbers of the one-by-one path.

@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import NoAnswer, UsageError
 from ..formats.reasons import Rule, plain_reason, rule, word
 from ..predict.conditional import chance_to_start, given_waited
-from ..predict.protocol import Prediction
+from ..predict.protocol import SHORTEST, Prediction
 from ..store.issued import NOTHING, as_prediction
 from ..store.reader import Reader, Row
 from .hidden import DAY_S, days_over, rounded, whole_days
@@ -22,6 +22,8 @@ CLOCKS_APART_S = 2.0
 TRACK_RECORD_S = 30 * 86400.0
 LEAST_RECORD = 20
 MOST_RECORDS, ALL = 2000, 2**62
+LIKE_THIS = 200
+"""Of so many of the latest answers it is told how many came true: started between what was said for 10 and for 90 %."""
 SPANS_S = {"10_min": 600.0, "1_hour": 3600.0, "4_hours": 14400.0, "1_day": 86400.0}
 """What an answer gives the chance of: to start within so long from now."""
 
@@ -53,9 +55,10 @@ def answering_method(memory: dict[str, Any]) -> str:
 def best_bound(records: Mapping[str, Mapping[str, Any]]) -> str | None:
     """Of the track records by method, the first being preferred: whose 90 % bound has held best.
 
-    The first while its coverage is as promised, within one binomial standard error; else, of those that keep theirs,
-    the one with the least mean pinball loss at 90 % (the tightest honest bound); else the highest coverage. Methods
-    with fewer than 20 judged forecasts are not judged; None where the first is one of them.
+    The first while its coverage is as promised, within two binomial standard errors, since jobs submitted together come
+    out together; else, of those that keep theirs, the one with the least mean pinball loss at 90 % (the tightest honest
+    bound); else the highest coverage. Methods with fewer than 20 judged forecasts are not judged; None where the first
+    is one of them.
 
     >>> of = {"judged": 100, "loss_90_s": 9.0}
     >>> best_bound({"a": {**of, "coverage_90": 0.13}, "b": {**of, "coverage_90": 0.95}})
@@ -67,7 +70,7 @@ def best_bound(records: Mapping[str, Mapping[str, Any]]) -> str | None:
     first = next(iter(records), None)
     if first not in judged:
         return None
-    holding = [name for name, r in judged.items() if r["coverage_90"] >= 0.9 - math.sqrt(0.09 / r["judged"])]
+    holding = [name for name, r in judged.items() if r["coverage_90"] >= 0.9 - 2.0 * math.sqrt(0.09 / r["judged"])]
     if first in holding or not holding:
         return first if holding else max(judged, key=lambda name: judged[name]["coverage_90"])
     return min(holding, key=lambda name: judged[name]["loss_90_s"])
@@ -86,17 +89,18 @@ def start_answer(row: Row, now: float, held: Release | None = None) -> dict[str,
     issued = as_prediction(row) if row["point_s"] is not None and row["grounds"] != NOTHING else None
     known_begin = name == "BeginTime" and row["eligible_time"] is not None
     waited = max(now - row["submit_time"], 0.0) if kind is Rule.MACHINE else 0.0
-    given = given_waited(issued, waited, (0.5, 0.9)) if issued is not None else None
+    given = given_waited(issued, waited, (0.5, 0.1, 0.9)) if issued is not None else None
     point = given.point if given else math.nan
-    by_90 = given.quantiles[1] if given and len(given.quantiles) > 1 else math.nan
+    by_10, by_90 = given.quantiles[1:] if given and len(given.quantiles) > 1 else (math.nan, math.nan)
     at = row["eligible_time"] if known_begin else row["submit_time"] if kind is Rule.MACHINE else math.nan
     basis = row["basis"] if issued is None and row["basis"] else _basis(issued, given, waited)
     if kind in (Rule.NEVER, Rule.ADMIN):
-        point = by_90 = math.nan
+        point = by_10 = by_90 = math.nan
         basis = "no answer until an administrator acts" if kind is Rule.ADMIN else "it cannot start as it is"
     elif kind in (Rule.RESERVATION, Rule.LIMIT):
         at = row["submit_time"]
         point, by_90 = (held.likely - at, held.latest - at) if held is not None else (math.nan, math.nan)
+        by_10 = math.nan  # nobody said how early it may be over
         basis = held.basis if held is not None else "nobody knows when that is over"
     spans = SPANS_S if kind is Rule.MACHINE and issued is not None else {}
     chances = {name: chance_to_start(issued, waited, span) for name, span in spans.items() if issued is not None}
@@ -106,8 +110,10 @@ def start_answer(row: Row, now: float, held: Release | None = None) -> dict[str,
         "name": row["job_name"],
         "submit_time_s": row["submit_time"],
         "waited_s": max(now - row["submit_time"], 0.0),
+        "by_10_start_s": at + by_10,
         "likely_start_s": at + point,
         "by_90_start_s": at + by_90,
+        "by_10_wait_s": by_10,
         "likely_wait_s": point,
         "by_90_wait_s": by_90,
         **{f"chance_within_{name}": chances.get(name, math.nan) for name in SPANS_S},
@@ -152,8 +158,9 @@ def track_record(
 
     A job that waits for the machine longer than its 90 % time has missed it, whenever it starts (`overdue`, until
     `now`): a growing queue is seen before its jobs have started. `judged` counts the forecasts with a bound that
-    started or are overdue. Empty where there is none; above one `least_users`, only days of so many users count, of
-    started jobs alone, at least 20, and figures are rounded (see `hidden`).
+    started or are overdue; `came_true` is the share, of the latest `like_this` (at most 200), that started between what
+    was said for 10 and for 90 %. Empty where there is none; above one `least_users`, only days of so many users count,
+    of started jobs alone, at least 20, and figures are rounded (see `hidden`).
     """
     hidden = least_users > 1
     since = whole_days(since, math.inf)[0] if hidden else since
@@ -162,12 +169,16 @@ def track_record(
     days = days_over(started(), "as_of", least_users, now) if hidden else set()
     users: set[Any] = set()
     errors, losses, held = array("d"), array("d"), 0
+    came_true, most = array("b"), ALL if hidden else LIKE_THIS  # part of a day would tell of its other part
     for row in started():
         if hidden and row["as_of"] // DAY_S not in days:
             continue
         users.add(row["user_id"])
         errors.append(abs(row["point_s"] - row["outcome_s"]))
         hit = covered_at(row, 0.9)
+        if hit is not None and len(came_true) < most:
+            early = max(row["outcome_s"], SHORTEST) < given_waited(as_prediction(row), 0.0, (0.1,)).point
+            came_true.append(hit and not early)
         if hit is not None:
             losses.append(_pinball(row))
             held += hit
@@ -176,6 +187,7 @@ def track_record(
     late = [] if hidden or now == math.inf else reader.ask("late_forecasts", **chosen, until=now, most=MOST_RECORDS)
     late = [row for row in late if rule(row["reason"] or "") is Rule.MACHINE and covered_at(row, 0.9) is False]
     losses.extend(_pinball(row) for row in late)
+    came_true = array("b", [*(False for _ in late), *came_true][:most])  # what waits on was asked for last
     if not errors and not late:
         return {}
     record = {
@@ -185,8 +197,26 @@ def track_record(
         "coverage_90": held / len(losses) if losses else math.nan,
         "loss_90_s": sum(losses) / len(losses) if losses else math.nan,
         "median_ae_s": median(errors),
+        "like_this": len(came_true),
+        "came_true": sum(came_true) / len(came_true) if came_true else math.nan,
     }
     return rounded(record) if hidden else record
+
+
+def record_of(
+    reader: Reader,
+    cluster: str,
+    memory: dict[str, Any],
+    partition: str | None,
+    least_users: int,
+    now: float,
+    known: Mapping[tuple[str | None, int], Mapping[str, Any]] | None = None,
+) -> Mapping[str, Any]:
+    """The track record of the method that answers here, over 30 days; of those `known`, where any are given."""
+    if known is not None:
+        return known.get((partition, least_users), {})
+    since = now - TRACK_RECORD_S
+    return track_record(reader, cluster, partition, answering_method(memory), since, least_users, now)
 
 
 def best_of(url: str, cluster: str, methods: Sequence[str], now: float) -> str | None:
@@ -205,13 +235,15 @@ def _pinball(row: Mapping[str, Any]) -> float:
     return float(max(0.9 * over, -0.1 * over))
 
 
-def shown(record: dict[str, Any]) -> dict[str, Any]:
+def shown(record: Mapping[str, Any]) -> dict[str, Any]:
     """A track record as part of an answer."""
     return {
         "track_record_forecasts": record.get("forecasts", 0),
         "track_record_overdue": record.get("overdue", 0),
         "track_record_coverage_90": record.get("coverage_90"),
         "track_record_median_ae_s": record.get("median_ae_s"),
+        "track_record_like_this": record.get("like_this", 0),
+        "track_record_came_true": record.get("came_true"),
     }
 
 

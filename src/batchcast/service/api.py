@@ -17,6 +17,7 @@ from .ask import Asker
 from .document import Said, document, dumps
 from .problem import problem
 from .queue import Queue
+from .records import Part, Record
 from .settings import Settings
 from .when import parse_when
 
@@ -37,11 +38,24 @@ class Reply(NamedTuple):
     body: str
 
 
-def reply(settings: Settings, target: str, asker: Asker, now: float | None = None) -> Reply:
-    """The answer to GET `target` (path and query). Errors are documents too, with the next thing to try."""
+def reply(
+    settings: Settings,
+    target: str,
+    asker: Asker,
+    now: float | None = None,
+    known: Mapping[Part, Record] | None = None,
+) -> Reply:
+    """The answer to GET `target` (path and query). Errors are documents too, with the next thing to try.
+
+    Track records that are `known` need not be worked out for it.
+    """
     try:
         verb, given, answer = _question(target)
-        answered = answer(settings, given, asker, time.time() if now is None else now)
+        now = time.time() if now is None else now
+        if answer is _start:
+            answered = ask.start(settings, *_whose(given, asker), asker, now, known)
+        else:
+            answered = answer(settings, given, asker, now)
     except BatchcastError as error:
         return Reply(status_of(error), problem(status_of(error), error.message, error.hint, error.exit_code))
     return Reply(200, dumps(document(verb, *answered)))
@@ -130,6 +144,14 @@ def _test(settings: Settings, given: Given, asker: Asker, now: float) -> Said:
     return answer_options(settings, {name: _one(given, name) or "" for name in given}, asker, now)
 
 
+def _where(settings: Settings, given: Given, asker: Asker, now: float) -> Said:
+    from .where import answer_where
+
+    by = _one(given, "by")
+    options = {name: _one(given, name) or "" for name in given if name != "by"}
+    return answer_where(settings, options, asker, now, parse_when(by, now) if by else None)
+
+
 def _health(settings: Settings, given: Given, asker: Asker, now: float) -> Said:
     """The findings of `doctor` that need no daemon; the settings, with their places, are the operator's own."""
     from .checkup import store_findings
@@ -140,6 +162,7 @@ def _health(settings: Settings, given: Given, asker: Asker, now: float) -> Said:
 PLACES: dict[str, tuple[str, tuple[str, ...], Answer]] = {
     "/v1/start": ("start", ("job", "user"), _start),
     "/v1/test": ("start", HEARD, _test),
+    "/v1/where": ("start", (*HEARD, "by"), _where),
     "/v1/walltime": ("walltime", ("job", "name", "user", "risk"), _walltime),
     "/v1/report": ("report", ("user", "account", "partition", "starttime", "endtime"), _report),
     "/v1/accuracy": ("accuracy", ("partition", "starttime", "endtime"), _accuracy),

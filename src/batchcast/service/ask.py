@@ -7,7 +7,7 @@ somebody without an identity gets such figures alone; root and whoever runs the 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -22,8 +22,11 @@ from .accuracy import accuracy as scores
 from .document import Said
 from .hidden import DAY_S, days_over, rounded, whole_days
 from .queue import Queue, needs_store
+from .records import Part, Record
 from .release import Release, release
 from .settings import Settings, is_private
+
+NOT_YET = "how such answers have come out here is being worked out: ask again in a minute"
 
 
 class Asker(NamedTuple):
@@ -73,8 +76,18 @@ def check_may_see(site: Site, asker: Asker, user: str | None) -> None:
                       hint="your own jobs, or accuracy and report -p for figures over several users")  # fmt: skip
 
 
-def start(settings: Settings, ids: Sequence[str], user: str | None, asker: Asker, now: float) -> Said:
-    """When waiting jobs start: by id, of a user, or both. NoStore where nobody collects."""
+def start(
+    settings: Settings,
+    ids: Sequence[str],
+    user: str | None,
+    asker: Asker,
+    now: float,
+    known: Mapping[Part, Record] | None = None,
+) -> Said:
+    """When waiting jobs start: by id, of a user, or both. NoStore where nobody collects.
+
+    Track records that are `known` are not worked out again: they go over a month.
+    """
     with open_site(settings, asker) as site:
         if user is not None or asker.name is None:
             check_may_see(site, asker, user)
@@ -85,13 +98,13 @@ def start(settings: Settings, ids: Sequence[str], user: str | None, asker: Asker
         if not rows:
             raise _not_waiting(site, ids, user, asker, now)
         least = settings["least_users"] if site.private else 1
-        since = now - answers.TRACK_RECORD_S
         records = {
-            partition: answers.track_record(site.reader, site.cluster, partition, method, since, least, now)
+            partition: answers.record_of(site.reader, site.cluster, site.memory, partition, least, now, known)
             for partition in {row["partition_id"] for row in rows}
         }
         releases = {row["row"]: release(site.reader, site.cluster, site.memory, row, now) for row in rows}
-        return _said(settings, site.cluster, site.memory, rows, records, releases, now)
+        said = _said(settings, site.cluster, site.memory, rows, records, releases, now)
+        return said if known is None else noted(said, {(part, least) for part in records}, known)
 
 
 def from_memory(
@@ -108,7 +121,13 @@ def from_memory(
         return None
     least = settings["least_users"] if hidden else 1
     records = {row["partition_id"]: queue.records.get((row["partition_id"], least), {}) for row in rows}
-    return _said(settings, queue.cluster, queue.memory, rows, records, {}, now)
+    said = _said(settings, queue.cluster, queue.memory, rows, records, {}, now)
+    return noted(said, {(part, least) for part in records}, queue.records)
+
+
+def noted(said: Said, parts: Set[Part], known: Mapping[Part, Record]) -> Said:
+    """The answer, with a word where a track record that it quotes is not known yet."""
+    return said._replace(warnings=[*said.warnings, NOT_YET]) if parts - known.keys() else said
 
 
 def _said(
@@ -116,7 +135,7 @@ def _said(
     cluster: str,
     memory: dict[str, Any],
     rows: Sequence[Row],
-    records: Mapping[str, dict[str, Any]],
+    records: Mapping[str, Record],
     releases: Mapping[int, Release | None],
     now: float,
 ) -> Said:
@@ -197,7 +216,9 @@ def walltime(
 
 
 def accuracy(settings: Settings, since: float, until: float, partition: str | None, asker: Asker, now: float) -> Said:
-    """Our own forecasts as of [since, until), epoch seconds, against what happened."""
+    """Our own forecasts as of [since, until), epoch seconds, against what happened, and how far to believe them."""
+    from .believe import believed
+
     with open_site(settings, asker) as site:
         least = settings["least_users"] if site.private else 1
         if site.private:
@@ -214,6 +235,7 @@ def accuracy(settings: Settings, since: float, until: float, partition: str | No
             "endtime_s": until,
             "partition": partition,
             "least_users": least,
+            "belief": believed(settings, asker, partition, now),
         }
         return Said({"cluster": site.cluster}, shown, answers.staleness(site.memory, now), results)
 

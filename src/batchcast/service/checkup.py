@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import os
 import platform
@@ -223,6 +224,7 @@ def _collector(reader: Any, settings: Settings, ask: bool) -> Iterator[dict[str,
     if ask and settings["scheduler"] == "slurm":
         yield from _sight(reader, cluster, memory, settings)
     yield from _promises(reader, cluster, memory, now)
+    yield from _learning(memory)
     jobs = reader.ask("counts", cluster=cluster)[0]
     late, changed = reader.memory(cluster).get("late", 0), jobs["corrected"]
     since = time.strftime("%Y-%m-%d", time.localtime(jobs["first"])) if jobs["first"] else "-"
@@ -287,6 +289,22 @@ def _promises(reader: Any, cluster: str, memory: dict[str, Any], now: float) -> 
         f"{kept:.0%} of {n} jobs of the last 30 days started by the 90 % time of {method}",
         "another first method in `wait`: batchcast accuracy compares those that run beside it" if below else "",
     )
+
+
+def _learning(memory: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Can models be fitted, and is what was learned kept for the next start?"""
+    methods = [name.partition(":")[0] for name in memory.get("wait_methods") or ()]
+    if "forecast" in methods:
+        there = importlib.util.find_spec("lightgbm") is not None
+        yield _finding(
+            "learning",
+            "ok" if there else "warning",
+            "models can be fitted" if there else "forecast cannot fit its model: it answers from simulation alone",
+            "" if there else "pip install 'batchcast[learn]' where the collector runs, and start it again",
+        )
+    if trouble := memory.get("not_kept"):
+        hint = "make room there, or give the collector's user the folder: a start hears all history again without it"
+        yield _finding("what was learned", "warning", f"not kept: {trouble}", hint)
 
 
 def _when(epoch: float | None) -> str:

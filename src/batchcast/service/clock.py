@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
@@ -18,6 +21,8 @@ from ..predict.registry import make, split_specs
 from ..store import clock_jobs
 from ..store.database import Connection
 from ..store.issued import as_prediction
+from . import kept as files
+from .kept import Kept
 
 
 def taught(
@@ -25,12 +30,13 @@ def taught(
 ) -> LiveClock:
     """A clock that has heard again all that was told of these jobs, and then what is known of them up to `until`.
 
-    The jobs come in the order of their submission, and are not kept: a long history takes no more memory than what the
-    predictors make of it.
+    Models are fitted beside. The jobs come in the order of their submission, and are not kept: a long history takes no
+    more memory than what the predictors make of it.
     The one way to such a clock: a collector's after a start, and the one that answers for a job not submitted.
     """
     total = memory.get("total_procs")
     clock = LiveClock(predictors, math.nan if total is None else total)
+    clock.beside = beside
     rest: list[LiveJob] = []
 
     def passing() -> Iterator[LiveJob]:
@@ -44,6 +50,40 @@ def taught(
     for event in live_events(rest, until):
         clock.tell(event, ask=False)
     return clock
+
+
+def goes_on(kept: Kept, jobs: Iterable[LiveJob], until: float = -math.inf) -> LiveClock:
+    """A kept clock that has heard what was told since of these jobs, and then what is known of them up to `until`.
+
+    The jobs are those that were not gone before the clock was kept.
+    """
+    clock = kept.clock
+    clock.beside = beside
+    there = [job._replace(heard=kept.heard.get(job.request.row, 0)) for job in jobs]
+    for event in live_events(there, math.inf, only=7):
+        clock.tell(event, ask=False)
+    for event in live_events(there, until):
+        clock.tell(event, ask=False)
+    return clock
+
+
+def beside(work: Callable[[], Any]) -> Future[Any]:
+    """Work in a thread of its own, that the process need not wait for when it ends.
+
+    Where what a model needs is not installed there is none; `doctor` says so.
+    """
+    future: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except ModuleNotFoundError:
+            future.set_result(None)
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="batchcast fit", daemon=True).start()
+    return future
 
 
 def predictors(runtime: str, wait: str) -> dict[tuple[str, str], Any]:
@@ -62,26 +102,69 @@ class Step:
 
 
 class StoredClock:
-    """The live clock of one cluster: its memory is the store, so that nothing is lost with the process."""
+    """The live clock of one cluster: its memory is the store, so that nothing is lost with the process.
+
+    What it has learned is also kept in the file `place`, where there is one, from which a new process goes on.
+    """
 
     def __init__(
         self,
         cluster: str,
         make_predictors: Callable[[], Mapping[tuple[str, str], Any]],
         memory_s: float = math.inf,
+        place: Path | None = None,
     ) -> None:
-        self.cluster, self.memory_s = cluster, memory_s
+        self.cluster, self.memory_s, self.place = cluster, memory_s, place
         self._make = make_predictors
         self._clock: LiveClock | None = None
         self._since = -math.inf
 
     def rebuild(self, connection: Connection, since: float = -math.inf) -> None:
-        """Hear again what was told of the jobs that were not gone before `since`. Linear in that history."""
+        """Go on from what was kept, else hear again what was told of the jobs not gone before `since` (linear)."""
         memory = clock_jobs.read_meta(connection, self.cluster)
-        jobs = clock_jobs.told_jobs(connection, self.cluster, since)
-        self._clock = taught(jobs, {json.dumps(k): p for k, p in self._make().items()}, memory)
+        fresh = {json.dumps(k): p for k, p in self._make().items()}
+        kept = files.load(self.place, list(fresh)) if self.place is not None else None
+        if kept is not None and kept.clock.predictors.keys() == fresh.keys() and self._follows(kept, memory, since):
+            self._clock = goes_on(kept, clock_jobs.told_jobs(connection, self.cluster, kept.told_until))
+            self._since = kept.since
+            return
+        self._clock = taught(clock_jobs.told_jobs(connection, self.cluster, since), fresh, memory)
         self._since = since
         clock_jobs.write_meta(connection, self.cluster, heard_since=since if math.isfinite(since) else None)
+
+    def _follows(self, kept: Kept, memory: Mapping[str, Any], since: float) -> bool:
+        """Whether this store's memory is what the kept clock's became: nothing came late, or was undone, in between."""
+        reached = memory.get("told_until")
+        return (
+            reached is not None
+            and kept.told_until <= reached
+            and kept.late == memory.get("late", 0)
+            and kept.since <= since <= kept.since + self._slack()
+        )
+
+    def to_keep(self, connection: Connection) -> Kept | None:
+        """The clock as it is now, to be saved once this transaction is written; None while a model is being fitted."""
+        memory = clock_jobs.read_meta(connection, self.cluster)
+        until = memory.get("told_until")
+        if self._clock is None or until is None:
+            return None
+        fits = (getattr(one, "fitting", None) for one in self._clock.predictors.values())
+        if any(fit is not None and fit.is_at_work for fit in fits):
+            return None
+        heard = {job.request.row: job.told for job in clock_jobs.told_jobs(connection, self.cluster, until)}
+        return Kept(self._clock, until, memory.get("late", 0), self._since, heard)
+
+    def save(self, kept: Kept) -> str | None:
+        """Write it to its place. What went wrong, in words: it costs no more than time at the next start."""
+        if self.place is None:
+            return None
+        try:
+            files.save(self.place, kept)
+        except OSError as error:
+            return f"{self.place}: {error.strerror}"
+        except Exception as error:  # somebody's own predictor that cannot be pickled
+            return f"{self.place}: {type(error).__name__}: {error}"
+        return None
 
     def _slack(self) -> float:
         """How far the oldest that was heard may lie behind what is to be remembered before all is heard anew."""

@@ -22,6 +22,7 @@ from ..store.database import Store
 from ..store.purge import remove_some
 from . import answers, retention
 from .clock import Step, StoredClock, compare_with_slurm, predictors
+from .kept import place_of
 from .scheduler import Scheduler
 from .settings import Settings
 
@@ -63,6 +64,7 @@ class Collector:
         self._history_at = -math.inf
         self._judged_at = self._kept_at = -math.inf
         self._ticks: tuple[float, float] | None = None
+        self._saved_at = -math.inf
         self._shown: frozenset[tuple[str, float]] = frozenset()
 
     @property
@@ -149,7 +151,9 @@ class Collector:
         self._site_at = now
         if self._clock is None:
             specs = self.settings["runtime"], self.settings["wait"]
-            self._clock = StoredClock(self.cluster, lambda: predictors(*specs), self.settings["memory_days"] * 86400.0)
+            place = place_of(self.store.url, self.cluster)
+            memory_s = self.settings["memory_days"] * 86400.0
+            self._clock = StoredClock(self.cluster, lambda: predictors(*specs), memory_s, place)
         with self.store.begin() as connection:
             memory = clock_jobs.read_meta(connection, self.cluster)
             total = self.site.total_procs if math.isfinite(self.site.total_procs) else None
@@ -242,6 +246,7 @@ class Collector:
                 memory = clock_jobs.read_meta(connection, self.cluster)
                 done.step = self._clock.advance(connection, until, self.scheduler.now(), memory["live_since"])
                 compare_with_slurm(connection, self.cluster, memory["snapshot_at"])
+                to_keep = self._clock.to_keep(connection) if self._is_due(done.at, self._saved_at) else None
         except BatchcastError:
             self._clock.forget()
             raise
@@ -249,11 +254,20 @@ class Collector:
             self._clock.forget()
             raise BatchcastError(f"no forecasts: unexpected {type(error).__name__}: {error}") from error
         done.behind_s = self.scheduler.now() - until
+        if to_keep is not None:
+            self._saved_at = done.at
+            trouble = self._clock.save(to_keep)
+            with self.store.begin() as connection:
+                clock_jobs.write_meta(connection, self.cluster, not_kept=trouble)
         self._judge(done.at)
+
+    def _is_due(self, now: float, last: float) -> bool:
+        """Whether what is done as often as accounting is asked is due again."""
+        return not 0 <= now - last < self.settings["history_every_s"]
 
     def _judge(self, now: float) -> None:
         """Whose bound has held best here: that method answers. Looked at as often as accounting is."""
-        if not 0 <= now - self._judged_at < self.settings["history_every_s"]:
+        if self._is_due(now, self._judged_at):
             methods = split_specs(self.settings["wait"], "wait")
             best = answers.best_of(self.store.url, self.cluster, methods, now)
             with self.store.begin() as connection:
@@ -263,7 +277,7 @@ class Collector:
     def _let_go(self, done: Cycle) -> None:
         """Some of what is older than `retention_days`, until all of it is gone; then again when accounting is asked."""
         before = retention.before(self.settings, done.at)
-        if before is None or 0 <= done.at - self._kept_at < self.settings["history_every_s"]:
+        if before is None or not self._is_due(done.at, self._kept_at):
             return
         with self.store.begin() as connection:
             done.gone = remove_some(connection, self.cluster, before)

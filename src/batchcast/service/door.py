@@ -15,6 +15,7 @@ import struct
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 from .ask import Asker
@@ -23,6 +24,7 @@ from .settings import Settings
 CONNECTIONS_EACH, CONNECTIONS_OF_A_PROXY = 64, 512
 RATE, BURST = 20.0, 120.0
 MOST_BUCKETS = 10_000
+NAMES_FOR_S = 60.0
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
 
 
@@ -41,6 +43,7 @@ class Door:
         self.settings, self._now = settings, now
         self._open: Counter[str] = Counter()
         self._buckets: dict[str, tuple[float, float]] = {}
+        self._inside: dict[int, Peer] = {}
         self.closing = False
         self.refused: Counter[str] = Counter()
 
@@ -54,6 +57,23 @@ class Door:
         if trusted and trusted == name:
             return Peer(Asker(None), True, "proxy")
         return Peer(Asker(name, sees_all=uid in (0, os.getuid())), False, name)
+
+    def let_in(self, connection: socket.socket) -> bool:
+        """Whether this connection may stay: counted then, and kept for whoever serves it (`admitted`)."""
+        try:
+            peer = self.peer(connection)
+        except OSError:  # gone already
+            return False
+        if not self.enter(peer):
+            return False
+        if (never_served := self._inside.pop(connection.fileno(), None)) is not None:
+            self.leave(never_served)
+        self._inside[connection.fileno()] = peer
+        return True
+
+    def admitted(self, descriptor: int) -> Peer:
+        """Who was let in on this descriptor; asked once."""
+        return self._inside.pop(descriptor)
 
     def spoken_for(self, peer: Peer, header: str | None) -> Asker:
         """The asker of one request: a trusted proxy's user, else whoever holds the connection."""
@@ -107,6 +127,12 @@ def peer_of(connection: socket.socket) -> tuple[int, str]:
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     uid = int(struct.unpack("3i", credentials)[1])
     try:
-        return uid, pwd.getpwuid(uid).pw_name
+        return uid, _name_of(uid, int(time.monotonic() // NAMES_FOR_S))
     except KeyError:
         return uid, str(uid)
+
+
+@lru_cache(4096)
+def _name_of(uid: int, minute: int) -> str:
+    """A user's name: asked once a minute, since it may be a directory server that knows it."""
+    return pwd.getpwuid(uid).pw_name

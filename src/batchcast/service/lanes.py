@@ -1,23 +1,26 @@
 """Two lanes for what takes time: questions of a moment, and figures over much history, one at a time for each user.
 
-So whoever asks for twenty reports waits for twenty reports, and nobody else does.
+So whoever asks for twenty reports waits for twenty reports, and nobody else does. Much history is read by a process of
+its own (`child`): in a thread it would hold the interpreter whenever others want it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
+from starlette.requests import Request
 
 from ..errors import BatchcastError
 from ..store.reader import TooLong, time_to_read
 from . import api
+from .child import in_child
 
-QUICK_THREADS, HEAVY_THREADS = 4, 1
+QUICK_AT_ONCE, HEAVY_AT_ONCE = 4, 1
 QUICK_EACH, HEAVY_EACH = 2, 1
 MOST_WAITING = 20
 ANSWER_S = 120.0
@@ -30,29 +33,29 @@ class TooMany(BatchcastError):
 
 def status_of(error: BatchcastError) -> int:
     """The HTTP status of an error, those of a lane among them."""
-    return {TooMany: 429, TooLong: 503}.get(type(error)) or api.status_of(error)
+    return {TooMany: 429, TooLong: 503, Gone: 499}.get(type(error)) or api.status_of(error)
 
 
 class Lane:
-    """So many threads for all, so many turns for each user, first come first served."""
+    """So many answers at once for all, so many turns for each user, first come first served."""
 
-    def __init__(self, threads: int, each: int) -> None:
-        self._limiter = anyio.CapacityLimiter(threads)
-        self._each = each
+    def __init__(self, at_once: int, each: int, work: Callable[[Callable[[], Any], float], Awaitable[Any]]) -> None:
+        self._room = anyio.CapacityLimiter(at_once)
+        self._each, self._work = each, work
         self._turns: dict[str, asyncio.Semaphore] = {}
         self._inside: dict[str, int] = {}
 
     async def run(self, user: str, answer: Callable[[], T]) -> T:
-        """The answer, worked out in a thread. TooMany or TooLong instead of a queue without an end."""
+        """The answer. TooMany or TooLong instead of a queue without an end."""
         if self._inside.get(user, 0) >= MOST_WAITING:
             raise TooMany(f"{MOST_WAITING} questions of {user or 'somebody'} are waiting already", hint="one by one")
         until = time.monotonic() + ANSWER_S
         self._inside[user] = self._inside.get(user, 0) + 1
         turn = self._turns.setdefault(user, asyncio.Semaphore(self._each))
         try:
-            async with asyncio.timeout(ANSWER_S), turn:
-                with time_to_read(until - time.monotonic()):  # a thread cannot be stopped from outside
-                    return await anyio.to_thread.run_sync(answer, limiter=self._limiter)
+            async with asyncio.timeout(ANSWER_S), turn, self._room:
+                result: T = await self._work(answer, until - time.monotonic())
+                return result
         except TimeoutError:
             raise TooLong(f"no answer within {ANSWER_S:.0f} s", hint="a shorter time span") from None
         finally:
@@ -66,4 +69,34 @@ class Lanes:
     """Both lanes of a server; made inside its event loop."""
 
     def __init__(self) -> None:
-        self.quick, self.heavy = Lane(QUICK_THREADS, QUICK_EACH), Lane(HEAVY_THREADS, HEAVY_EACH)
+        self.quick = Lane(QUICK_AT_ONCE, QUICK_EACH, in_thread)
+        self.heavy = Lane(HEAVY_AT_ONCE, HEAVY_EACH, in_child)
+
+
+class Gone(BatchcastError):
+    """Whoever asked has hung up."""
+
+
+async def while_asked(request: Request, answer: Coroutine[Any, Any, T]) -> T:
+    """An answer as long as somebody waits for it: Gone, and it is worked on no further, once they have hung up."""
+    work, hung_up = asyncio.ensure_future(answer), asyncio.ensure_future(_hung_up(request))
+    try:
+        await asyncio.wait((work, hung_up), return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            raise Gone("nobody waits for this answer any more")
+        return work.result()
+    finally:
+        for one in (work, hung_up):
+            one.cancel()
+        await asyncio.gather(work, hung_up, return_exceptions=True)
+
+
+async def _hung_up(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def in_thread(answer: Callable[[], T], seconds: float) -> T:
+    """The result of a call, in a thread, which cannot be stopped from outside: it looks at the time itself."""
+    with time_to_read(seconds):
+        return await anyio.to_thread.run_sync(answer)

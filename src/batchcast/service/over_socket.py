@@ -7,6 +7,7 @@ import json
 import os
 import socket
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from urllib.parse import urlencode
 
 from ..errors import BatchcastError, NoAnswer, Refused, Unreachable, UsageError
@@ -19,10 +20,26 @@ _KINDS: dict[int, type[BatchcastError]] = {1: Refused, 2: UsageError, 3: NoAnswe
 
 
 def answered(settings: Settings, verb: str, parameters: Mapping[str, object], here: Callable[[], Said]) -> Said:
-    """The answer from the store, or, where that is closed to this user, from the service's socket."""
-    if not is_closed(settings) or "/" not in settings["listen"]:
+    """The answer from the store, or, where that is closed to this user, from the service's socket.
+
+    What was not submitted is asked of the service too where only that may read what the collector has learned; if it
+    does not answer, it is learned anew here.
+    """
+    if "/" not in settings["listen"]:
         return here()
-    return ask_service(settings["listen"], verb, parameters)
+    if is_closed(settings):
+        return ask_service(settings["listen"], verb, parameters)
+    if verb in ("test", "where") and _is_learned_by_another(settings):
+        with suppress(Unreachable):
+            return ask_service(settings["listen"], verb, parameters)
+    return here()
+
+
+def _is_learned_by_another(settings: Settings) -> bool:
+    """Whether a clock is kept beside the store that this user may not read."""
+    path = sqlite_path(settings["store"])
+    kept = [] if path is None else list(path.parent.glob(f"{path.name}.*.clock"))
+    return bool(kept) and not any(os.access(one, os.R_OK) and one.stat().st_uid in (0, os.geteuid()) for one in kept)
 
 
 def is_closed(settings: Settings) -> bool:

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..formats.reasons import Rule, rule
 from ..store.place import sqlite_path
 from ..store.reader import Reader, Row
 from . import answers
+from .records import Part, Record, Records
 from .settings import Settings, is_private
 
 LOOK_EVERY_S = 1.0
+LAST_FOR_S = 30.0
+"""As long as a collector leaves between two looks anyhow."""
 ASK_EVERY_S = 5.0
-RECORDS_FOR_S = 300.0
 _AFTER_OTHERS = (Rule.LIMIT, Rule.RESERVATION)
 
 
@@ -30,7 +32,7 @@ class Queue:
     cluster: str
     memory: dict[str, Any]
     rows: list[Row]
-    records: dict[tuple[str | None, int], dict[str, Any]]
+    records: Mapping[Part, Record]
     version: object
     by_id: dict[str, list[Row]] = field(default_factory=dict)
     by_user: dict[str, list[Row]] = field(default_factory=dict)
@@ -60,12 +62,12 @@ def needs_store(row: Row) -> bool:
 class Standing:
     """The newest `Queue` of a store, read anew in a thread when the store has changed. One event loop uses it."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, say: Callable[[str], None] = lambda _: None) -> None:
         self.settings = settings
         self._queue: Queue | None = None
         self._looked = -1e300
         self._at_work: asyncio.Task[Queue] | None = None
-        self._records: dict[str, tuple[float, dict[tuple[str | None, int], dict[str, Any]]]] = {}
+        self._records = Records(settings["store"], say)
 
     async def queue(self) -> Queue:
         """What waits. While a newer one is being read, the last one answers; one errors where the store does."""
@@ -73,11 +75,15 @@ class Standing:
         if self._queue is not None and now - self._looked < LOOK_EVERY_S:
             return self._queue
         if self._at_work is None:
-            self._at_work = asyncio.create_task(asyncio.to_thread(self._newest))
+            self._at_work = asyncio.create_task(self._newest())
             self._at_work.add_done_callback(self._done)
-        if self._queue is not None and now - self._looked < 3 * LOOK_EVERY_S:
+        if self._queue is not None and now - self._looked < LAST_FOR_S:
             return self._queue
         return await asyncio.shield(self._at_work)
+
+    def records(self) -> Mapping[Part, Record]:
+        """The track records at hand."""
+        return {} if self._queue is None else self._queue.records
 
     def version(self) -> object | None:
         """What changes with the store; None before it was read."""
@@ -90,7 +96,16 @@ class Standing:
         else:
             self._queue = None
 
-    def _newest(self) -> Queue:
+    async def _newest(self) -> Queue:
+        """The queue as it stands now, with the track records of its partitions and of all of them together."""
+        queue = await asyncio.to_thread(self._rows)
+        least_users = {1, int(self.settings["least_users"])} if is_private(self.settings, queue.memory) else {1}
+        parts = {None, *(row["partition_id"] for row in queue.rows)}
+        wanted = {(part, least) for part in parts for least in least_users}
+        records = self._records.of(queue.cluster, answers.answering_method(queue.memory), wanted)
+        return queue if records is queue.records else replace(queue, records=records)
+
+    def _rows(self) -> Queue:
         version = self._version()
         if self._queue is not None and self._queue.version == version:
             return self._queue
@@ -104,20 +119,7 @@ class Standing:
         cluster = answers.choose_cluster(reader, self.settings["cluster"] or None)
         memory = reader.memory(cluster)
         method = answers.answering_method(memory)
-        rows = reader.waiting(cluster, method)
-        at, records = self._records.get(cluster, (-1e300, {}))
-        parts = {row["partition_id"] for row in rows}
-        least_users = {1, int(self.settings["least_users"])} if is_private(self.settings, memory) else {1}
-        wanted = {(part, least) for part in parts for least in least_users}
-        if time.monotonic() - at > RECORDS_FOR_S or not wanted <= set(records):
-            now = time.time()
-            since = now - answers.TRACK_RECORD_S
-            records = {
-                (part, least): answers.track_record(reader, cluster, part, method, since, least, now)
-                for part, least in wanted
-            }
-            self._records[cluster] = (time.monotonic(), records)
-        return Queue(cluster, memory, rows, records, version)
+        return Queue(cluster, memory, reader.waiting(cluster, method), {}, version)
 
     def _version(self) -> object:
         """Something else after each change of the store: an SQLite file's state, or the time in steps."""

@@ -19,6 +19,7 @@ from typing import Any
 
 from ..errors import BatchcastError, InputError, UsageError
 from .door import Door
+from .listener import Listener
 from .settings import Settings
 
 CONNECT_S = 10
@@ -38,6 +39,7 @@ class Server:
             self.socket, self._owned = _listening(listen), True
         self.is_tcp = self.socket.family != socket.AF_UNIX
         self.address: Any = self.socket.getsockname()
+        self.socket.door = self.door
         self._uvicorn = self._made()
 
     def _made(self) -> Any:
@@ -51,6 +53,7 @@ class Server:
             raise InputError(f"serving needs {error.name}", hint="pip install 'batchcast[serve]'") from None
         config = uvicorn.Config(
             application(self.settings, self.door, self.say, quiet=self.quiet, is_tcp=self.is_tcp),
+            loop="asyncio",  # another one would not ask the listener
             http=functools.partial(Wire, self.door),  # type: ignore[arg-type]
             ws="none",
             lifespan="on",
@@ -105,18 +108,18 @@ def serving(settings: Settings, listen: str, say: Callable[[str], None], quiet: 
         thread.join()
 
 
-def _given() -> socket.socket | None:
+def _given() -> Listener | None:
     """The listening socket that systemd hands over (sd_listen_fds(3)), which outlives a restart of this process."""
     if os.environ.get("LISTEN_PID") != str(os.getpid()) or os.environ.get("LISTEN_FDS") != "1":
         return None
-    return socket.socket(fileno=3)
+    return Listener(fileno=3)
 
 
-def _listening(listen: str) -> socket.socket:
+def _listening(listen: str) -> Listener:
     family, address = _address(listen)
     if family == socket.AF_UNIX:
         _clear(Path(address))
-    opened = socket.socket(family)
+    opened = Listener(family)
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind(address)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import ipaddress
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Any
 
 from starlette.applications import Starlette
@@ -21,15 +23,15 @@ from ..errors import BatchcastError
 from . import api
 from .ask import Asker
 from .door import Door
-from .lanes import Lanes, status_of
-from .metrics import Measures
+from .lanes import Lanes, status_of, while_asked
+from .metrics import Measures, of_store
 from .openapi import description
 from .page import routes as page_routes
 from .problem import PROBLEM, problem
 from .queue import Standing
 from .settings import Settings
 
-HEAVY = ("/v1/report", "/v1/accuracy", "/v1/health", "/v1/test")
+HEAVY = ("/v1/report", "/v1/accuracy", "/v1/health", "/v1/test", "/v1/where")
 SAME_FOR_S = 60.0
 HEALTH_FOR_S = 60.0
 BODY_BYTES = 400_000
@@ -46,11 +48,16 @@ class Service:
     def __init__(self, settings: Settings, door: Door, say: Callable[[str], None]) -> None:
         self.settings, self.door, self.say = settings, door, say
         self.lanes = Lanes()
-        self.standing = Standing(settings)
+        self.standing = Standing(settings, say)
         self.measures = Measures()
         self.streams: Counter[str] = Counter()
         self.kept: dict[tuple[str, str], tuple[float, dict[str, Any]]] = {}
         self._health: tuple[float, api.Reply] | None = None
+
+    async def begin(self) -> None:
+        """Read the queue before anybody asks; what is wrong with the store is said to those who do."""
+        with contextlib.suppress(BatchcastError):
+            await self.standing.queue()
 
     def asker(self, request: Request) -> Asker:
         """Who asks, by the connection, or by what a named proxy says."""
@@ -59,12 +66,13 @@ class Service:
 
     async def reply(self, target: str, asker: Asker) -> api.Reply:
         """A question of the API, in the lane that it belongs to."""
+        ask = partial(api.reply, self.settings, target, asker)
         path = target.partition("?")[0].rstrip("/")
         user = asker.name or ""
         if path == "/v1/health" and self._health and time.monotonic() - self._health[0] < HEALTH_FOR_S:
             return self._health[1]
         if path in HEAVY:
-            answer = await self.lanes.heavy.run(user, lambda: api.reply(self.settings, target, asker))
+            answer = await self.lanes.heavy.run(user, ask)
             if target == "/v1/health":
                 self._health = (time.monotonic(), answer)
             return answer
@@ -74,7 +82,7 @@ class Service:
                 queue = await self.standing.queue()
             if queue is not None and (here := api.from_memory(self.settings, target, asker, queue)):
                 return here
-        return await self.lanes.quick.run(user, lambda: api.reply(self.settings, target, asker))
+        return await self.lanes.quick.run(user, partial(ask, known=self.standing.records()))
 
 
 def application(settings: Settings, door: Door, say: Callable[[str], None], *, quiet: bool, is_tcp: bool) -> ASGIApp:
@@ -82,8 +90,10 @@ def application(settings: Settings, door: Door, say: Callable[[str], None], *, q
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[dict[str, Any]]:
-        app.state.service = Service(settings, door, say)
-        yield {"service": app.state.service}
+        service = app.state.service = Service(settings, door, say)
+        first = asyncio.create_task(service.begin())  # the first who asks need not wait for a month's track record
+        yield {"service": service}
+        first.cancel()
 
     inner = Starlette(
         routes=[
@@ -111,7 +121,7 @@ async def _answer(request: Request) -> Response:
     tag = _tag(service, target, asker)
     if tag is not None and tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers={"ETag": tag})
-    answer = await service.reply(target, asker)
+    answer = await while_asked(request, service.reply(target, asker))
     kind = "application/json" if answer.status == 200 else PROBLEM
     headers = {"ETag": tag} if tag is not None and answer.status == 200 else {}
     return Response(answer.body, answer.status, headers, kind)
@@ -138,7 +148,8 @@ async def _openapi(request: Request) -> Response:
 
 async def _metrics(request: Request) -> Response:
     service: Service = request.state.service
-    text = await service.lanes.heavy.run("metrics", lambda: service.measures.text(service.settings, service.door))
+    read = await service.lanes.heavy.run("metrics", partial(of_store, service.settings, service.measures.due()))
+    text = service.measures.text(service.door, read)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 

@@ -8,16 +8,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError, NoAnswer, UsageError
+from ..errors import InputError, UsageError
 from ..formats.sbatch import HEARD, gpus, parse_script, processors
 from ..job import JobRequest, as_submitted
-from ..predict.protocol import Prediction
 from ..store.issued import as_values
-from ..store.reader import Reader
 from ..units import parse_duration, parse_memory
 from . import answers
 from .ask import Asker, Site, open_site, start_settings
 from .document import Said
+from .forecaster import forecaster
 from .settings import Settings
 from .when import parse_when
 
@@ -43,11 +42,8 @@ def answer_options(settings: Settings, options: Mapping[str, str], asker: Asker,
 
 def _answer(settings: Settings, site: Site, options: Mapping[str, str], asker: Asker, now: float) -> Said:
     job = request(options, site, asker.name or "", now)
-    prediction = _predict(site.reader, site.cluster, site.memory, job, now)
-    if prediction is None:
-        raise NoAnswer(
-            f"no job has started in {site.cluster} since the collector began", hint="ask again when some have"
-        )
+    clock = forecaster(settings, site, now)
+    prediction = clock.wait(job)
     method = answers.answering_method(site.memory)
     reason, begin = apart(options, now)
     row = {
@@ -66,7 +62,7 @@ def _answer(settings: Settings, site: Site, options: Mapping[str, str], asker: A
     least = settings["least_users"] if site.private else 1
     since = now - answers.TRACK_RECORD_S
     record = answers.track_record(site.reader, site.cluster, str(job.partition_id), method, since, least, now)
-    notes = answers.staleness(site.memory, now)
+    notes = [*answers.staleness(site.memory, now), *clock.notes]
     notes.append(
         f"if submitted now to {job.partition_id}: {job.procs:g} processors, limit "
         f"{options.get('time', 'the partition default')}"
@@ -127,23 +123,3 @@ def request(options: Mapping[str, str], site: Site, user: str, now: float) -> Jo
         **{key: options[key] for key in ("account", "qos") if key in options},
     }
     return as_submitted(-1, values, procs=procs)
-
-
-def _predict(reader: Reader, cluster: str, memory: dict[str, Any], job: JobRequest, now: float) -> Prediction | None:
-    """What the collector's clock would say of this job: taught as that one was, with all that is known up to now.
-
-    None where no job has started yet.
-    """
-    from ..predict.registry import make
-    from ..store.live_rows import live_job
-    from .clock import taught
-
-    since = memory.get("heard_since")
-    if not reader.ask("has_started", cluster=cluster):
-        return None
-    method = answers.answering_method(memory)
-    rows = reader.each("clock_jobs", cluster=cluster, until=now, since=-1e300 if since is None else since)
-    clock = taught(map(live_job, rows), {method: make("wait", method)}, memory, now)
-    clock.state.now = now
-    answer: Prediction = clock.predictors[method].predict(job, clock.state)
-    return answer

@@ -42,11 +42,7 @@ class Wire(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        peer = self.door.peer(transport.get_extra_info("socket"))
-        if not self.door.enter(peer):
-            self._refuse(429, "too many connections of one user", "close some, or use one for several questions")
-            return
-        self.peer = peer
+        self.peer = peer = self.door.admitted(transport.get_extra_info("socket").fileno())
         self.app_state = {**self.app_state, "peer": peer}
         self._limit(REQUEST_S, self._too_slow)
 

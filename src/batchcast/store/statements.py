@@ -106,7 +106,7 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
         _if_given(jobs.c.user_id, "user"),
         or_(_if_given(jobs.c.job_id, "job_id"), jobs.c.job_id.like(_("tasks"), escape="!")),
     )
-    .order_by(jobs.c.submit_time, jobs.c.row),
+    .order_by(jobs.c.submit_time + 0, jobs.c.row),  # + 0: SQLite must go by what is open, not over all submissions
     "open_with": select(
         *JOB, jobs.c.reason, jobs.c.licenses, jobs.c.limit_now, func.min(forecasts.c.point_s).label("run_point_s")
     )
@@ -143,7 +143,7 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
         outcomes.c.as_of >= _("since"),
         _if_given(jobs.c.partition_id, "partition"),
     )
-    .order_by(outcomes.c.id.desc())
+    .order_by(jobs.c.submit_time.desc(), outcomes.c.id.desc())  # by an index: the latest, without all the others
     .limit(_("most")),
     "late_forecasts": select(
         forecasts.c.point_s, forecasts.c.levels, forecasts.c.quantiles_s, forecasts.c.grounds,

@@ -235,15 +235,21 @@ def test_a_header_from_somebody_else_means_nothing(settings: Settings) -> None:
         assert as_user("www-data", str(server.address)) == "404"  # bob's: no forecast of it yet
 
 
-def test_health_is_worked_out_once_for_all(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    from batchcast.service import checkup
+def test_health_is_worked_out_once_for_all(server: Server, settings: Settings) -> None:
+    """What is said the second time is what was found before the store was taken away."""
+    found = status(server, "/v1/health")
+    assert found[0] == 200
+    there = Path(settings["store"])
+    away = there.rename(there.with_name("away.db"))
+    try:
+        assert status(server, "/v1/health") == found
+        assert any(one["state"] == "failed" for one in api_health(settings))
+    finally:
+        away.rename(there)
 
-    asked = []
-    findings = checkup.store_findings
-    monkeypatch.setattr(checkup, "store_findings", lambda s: asked.append(1) or findings(s))
-    for _ in range(5):
-        assert status(server, "/v1/health")[0] == 200
-    assert len(asked) == 1
+
+def api_health(settings: Settings) -> list[dict[str, Any]]:
+    return json.loads(api.reply(settings, "/v1/health", Asker("root", sees_all=True)).body)["results"]
 
 
 def test_a_defect_costs_its_answer_and_is_said_even_when_quiet(
@@ -251,8 +257,8 @@ def test_a_defect_costs_its_answer_and_is_said_even_when_quiet(
 ) -> None:
     said: list[str] = []
     with serving(settings, settings["listen"], said.append, quiet=True) as server:
-        monkeypatch.setattr(api, "reply", lambda *_: 1 / 0)
-        code, document = status(server, "/v1/report?user=x")
+        monkeypatch.setattr(api, "reply", lambda *_, **__: 1 / 0)
+        code, document = status(server, "/v1/walltime?name=x")
         assert (code, document["schema"]) == (500, "batchcast/error/1")
         monkeypatch.undo()
         assert status(server, "/v1/start?job=100")[0] == 404
@@ -268,9 +274,9 @@ def test_one_user_has_so_many_questions_open_and_no_more(server: Server, monkeyp
     monkeypatch.setattr(lanes, "MOST_WAITING", 2)
     hold, answered = threading.Event(), []
     reply = api.reply
-    monkeypatch.setattr(api, "reply", lambda *a: (hold.wait(30), reply(*a))[1])
+    monkeypatch.setattr(api, "reply", lambda *a, **k: (hold.wait(30), reply(*a, **k))[1])
     asking = [
-        threading.Thread(target=lambda k=k: answered.append(status(server, f"/v1/report?user=x{k}")[0]))
+        threading.Thread(target=lambda k=k: answered.append(status(server, f"/v1/walltime?name=x{k}")[0]))
         for k in range(6)
     ]
     for one in asking:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .model import Hazard, Waits, fit
+from .fitting import Fitting
+from .model import Waits
 from .promises import ENDED, LEFT, SPOILED, WAITING
 
 
@@ -48,10 +49,10 @@ class Submissions:
         age = self.count - 1 - self.number[places]
         return places, Waits(waited, self.fate[places] == ENDED, np.ones(len(places))), age
 
-    def fitted(self, now: float, half_life: float, seed: int) -> Hazard | None:
-        """The model of what is known now; a submission `half_life` ago counts half."""
+    def fitting(self, now: float, half_life: float, seed: int) -> Fitting:
+        """A fit of what is known now; a submission `half_life` ago counts half."""
         places, waits, age = self.known(now)
-        return fit(self.features[places], waits._replace(weight=0.5 ** (age / half_life)), seed)
+        return Fitting(self.features[places], waits._replace(weight=0.5 ** (age / half_life)), seed)
 
     def _grow(self, size: int) -> None:
         for name in ("features", "number", "submit", "waited", "fate"):

@@ -10,12 +10,14 @@ from .bins import BINS, ENDS_S
 from .features import AT_DRAWS
 
 KEPT = 50
-SPREAD = 1.5
+SPREADS = (1.5, 0.35)
+"""How widely a simulated wait is spread: as widely as where little is known of the scheduler, and as where it does what
+the simulation does; which of them has been better by CRPS answers."""
 _LOG_ENDS = np.log1p(ENDS_S)
 _POINTS = slice(AT_DRAWS + 1, AT_DRAWS + 6)  # least, 25, 50, 75 % and most of the simulated waits, as logarithms
 
 
-def simulated_curves(features: np.ndarray) -> np.ndarray:
+def simulated_curves(features: np.ndarray, spread: float = SPREADS[0]) -> np.ndarray:
     """Curves (n, 33) of features (n, f): five simulated waits, each spread as a logistic in log(1 + wait).
 
     NaN where the job never fits.
@@ -26,7 +28,7 @@ def simulated_curves(features: np.ndarray) -> np.ndarray:
     """
     points = features[:, _POINTS].astype(float)
     out = np.ones((len(features), BINS))
-    above = (_LOG_ENDS[None, :, None] - points[:, None, :]) / (SPREAD / 2.0)
+    above = (_LOG_ENDS[None, :, None] - points[:, None, :]) / (spread / 2.0)
     out[:, : BINS - 1] = (1.0 / (1.0 + np.exp(-np.clip(above, -40.0, 40.0)))).mean(axis=2)
     out[np.isnan(points).any(axis=1)] = np.nan
     return out

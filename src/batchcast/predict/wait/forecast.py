@@ -16,19 +16,19 @@ from ...table import Trace
 from ..hazard import features as kernel
 from ..hazard.bins import BINS, LAST_S
 from ..hazard.curve import WaitCurve
+from ..hazard.fitting import Fitting
 from ..hazard.lessons import blank_lessons, level_of, with_room
 from ..hazard.model import Hazard
 from ..hazard.promises import LEVELS, Promises
 from ..hazard.run_curve import COUNT
 from ..hazard.submissions import ENDED, LEFT, SPOILED, Submissions
-from ..hazard.ways import RecentWaits, simulated_curves
+from ..hazard.ways import SPREADS, RecentWaits, simulated_curves
 from ..hazard.words import reason
 from ..protocol import Grounds, Prediction
 from ..runtime.kernel import Kernel
 
-WAYS = ("simulation", "recent waits", "model")
-SIMULATION, RECENT, MODEL = range(3)
-GROUNDS = (Grounds.SIMULATION, Grounds.CLASS, Grounds.MODEL)
+WAYS = (*("simulation" for _ in SPREADS), "recent waits", "model")
+GROUNDS = (*(Grounds.SIMULATION for _ in SPREADS), Grounds.CLASS, Grounds.MODEL)
 
 
 class Forecast:
@@ -41,9 +41,10 @@ class Forecast:
     half_life
         A submission so many ago counts half.
     first, every
-        Fitted after `first` submissions, then whenever half as many came again, at most `every`.
+        Fits begin after `first` submissions, then whenever half as many came again, at most `every`.
     step
-        Submissions between two times that a clock asks whether a fit is due.
+        Submissions between two times that a clock asks whether a fit is due; the model of a fit answers from one such
+        time after it was begun, so that a live clock has it worked out beside and a replay says the same.
     seed
         Of the drawn run times and of the fit.
     cancelled
@@ -60,10 +61,10 @@ class Forecast:
     bin starts in it, from what the job meets: the queue and the running set against it, its user, recent waits, and
     the schedule simulated forward with run times drawn from `kernel`'s distributions given elapsed
     (hazard/features.py). Submissions still waiting teach as censored. Until the model has the best CRPS of
-    log(1 + wait) so far, the simulation's own curve or recent waits of the same queue and size answer: whichever has.
-    Every answer is corrected twice by what became of earlier ones: by the transform of the last 2,000 forecasts, and by
-    one adaptive level a bound (hazard/promises.py). The source is this project's study (docs/waits.md). Cost: 0.2 ms of
-    features a submission, 10 s a fit.
+    log(1 + wait) so far, the simulation's own curve, spread widely or closely, or recent waits of the same queue and
+    size answer: whichever has. Every answer is corrected twice by what became of earlier ones: by the transform of the
+    last 2,000 forecasts, and by one adaptive level a bound (hazard/promises.py). The source is this project's study
+    (docs/waits.md). Cost: 0.2 ms of features a submission, 10 s a fit.
 
     References
     ----------
@@ -107,6 +108,7 @@ class Forecast:
         self.promises = Promises(WAYS)
         self.recent = RecentWaits()
         self.model: Hazard | None = None
+        self.fitting: Fitting | None = None
         self.fitted_at = 0
         self.number = 0
         self.numbers: dict[int, tuple[int, Class]] = {}
@@ -139,10 +141,12 @@ class Forecast:
         self.run_time.observe(event, at)
 
     def refit(self, now: float) -> None:
-        """A new model, where enough submissions came since the last one."""
+        """The model of the fit begun a step ago; a new fit begun, where enough submissions came since the last one."""
+        if self.fitting is not None:
+            self.model, self.fitting = self.fitting.result() or self.model, None
         if self.number < max(self.first, min(1.5 * self.fitted_at, self.fitted_at + self.every)):
             return
-        self.model = self.submissions.fitted(now, self.half_life, self.seed) or self.model
+        self.fitting = self.submissions.fitting(now, self.half_life, self.seed)
         self.fitted_at = self.number
 
     def predict_trace(
@@ -163,17 +167,19 @@ class Forecast:
         log = self._log(trace, protocol, procs, total)
         answers: list[Prediction | None] = [None] * n
         self.chances = np.full((n, BINS), np.nan)
-        models, simulated = np.full((step, BINS), np.nan), np.zeros((0, BINS))
+        models, simulated = np.full((step, BINS), np.nan), [np.zeros((0, BINS))]
         for time, kind, i, taught in log.events:
             if kind == SUBMIT:
                 if i % step == 0:
                     if i:
                         self.refit(time)
                     part = log.rows[i : i + step]
-                    simulated = simulated_curves(part)
+                    simulated = [simulated_curves(part, spread) for spread in SPREADS]
                     if self.model is not None:
                         models = self.model.curves(part)
-                curves = np.stack([simulated[i % step], self.recent.curve(log.keys[i]), models[i % step]])
+                curves = np.stack(
+                    [*(one[i % step] for one in simulated), self.recent.curve(log.keys[i]), models[i % step]]
+                )
                 chances = self.chances[i] = self.promises.chances(curves)
                 if wanted[i]:
                     answers[i] = self._prediction(log.rows[i], curves, chances)
@@ -235,9 +241,10 @@ class Forecast:
             self.runs = bigger
 
     def _curves(self, row: np.ndarray, key: Class) -> np.ndarray:
-        """The curves (3, 33) of all ways; NaN where one has none."""
+        """The curves (ways, 33) of all ways; NaN where one has none."""
         model = np.full(BINS, np.nan) if self.model is None else self.model.curves(row[None, :])[0]
-        return np.stack([simulated_curves(row[None, :])[0], self.recent.curve(key), model])
+        simulated = [simulated_curves(row[None, :], spread)[0] for spread in SPREADS]
+        return np.stack([*simulated, self.recent.curve(key), model])
 
     def _prediction(self, row: np.ndarray, curves: np.ndarray, chances: np.ndarray) -> Prediction:
         way = self.promises.way_of(curves)

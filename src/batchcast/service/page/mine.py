@@ -9,7 +9,8 @@ from typing import Any
 from ...store.packed import Packed
 from ...store.reader import Row
 from .. import answers
-from ..ask import Asker, Site, Who, check_may_see, open_site, used
+from ..ask import NOT_YET, Asker, Site, Who, check_may_see, open_site, used
+from ..records import Part, Record
 from ..release import release
 from ..settings import Settings
 from ..usage import advice, summary
@@ -20,8 +21,10 @@ MOST = 300
 SHOWN = 25
 
 
-def my_jobs(settings: Settings, user: str, asker: Asker, now: float) -> dict[str, Any]:
-    """What the page shows of one user. Refused where this asker may not see it."""
+def my_jobs(
+    settings: Settings, user: str, asker: Asker, now: float, known: Mapping[Part, Record] | None = None
+) -> dict[str, Any]:
+    """What the page shows of one user. Refused where this asker may not see it. `known` track records are quoted."""
     with open_site(settings, asker) as site:
         check_may_see(site, asker, user)
         waiting = _waiting(settings, site, user, now)
@@ -32,13 +35,12 @@ def my_jobs(settings: Settings, user: str, asker: Asker, now: float) -> dict[str
         finished = used(site, Who(user), since, math.inf, 1, now)
         shared = axis(now, [*(one["chances"] for one in waiting), *ends])
         over = _finished(settings, finished)
-        record = answers.track_record(
-            site.reader, site.cluster, None, answers.answering_method(site.memory), now - answers.TRACK_RECORD_S,
-            settings["least_users"] if site.private else 1, now,
-        )  # fmt: skip
+        least = settings["least_users"] if site.private else 1
+        record = answers.record_of(site.reader, site.cluster, site.memory, None, least, now, known)
+        unknown = [NOT_YET] if known is not None and (None, least) not in known else []
         lines = _together(waiting, shared)
-        known = [one["chances"] for one in waiting if math.isfinite(one["chances"].by_50)]
-        first = min(known, key=lambda chances: chances.by_50, default=Chances(math.nan, math.nan, math.nan))
+        finite = [one["chances"] for one in waiting if math.isfinite(one["chances"].by_50)]
+        first = min(finite, key=lambda chances: chances.by_50, default=Chances(math.nan, math.nan, math.nan))
         return {
             "user": user,
             "now": now,
@@ -56,7 +58,7 @@ def my_jobs(settings: Settings, user: str, asker: Asker, now: float) -> dict[str
             "next": first.by_50,
             "next_90": first.by_90,
             "record": record,
-            "stale": answers.staleness(site.memory, now),
+            "stale": [*answers.staleness(site.memory, now), *unknown],
         }  # fmt: skip
 
 

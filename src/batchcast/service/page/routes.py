@@ -89,15 +89,23 @@ def text_of(spoken: Words, name: str, request: Request, **values: Any) -> str:
     return str(environment.get_template(name).render({**shown, **values}))
 
 
-async def page(request: Request, name: str, heavy: bool, ask: Callable[[], dict[str, Any]]) -> Response:
+async def page(
+    request: Request,
+    name: str,
+    heavy: bool,
+    ask: Callable[[], dict[str, Any]],
+    keep: Callable[[dict[str, Any]], None] = lambda _: None,
+) -> Response:
     """A page from its data; what goes wrong is spoken on the page, with the next thing to try."""
-    from ..lanes import status_of
+    from ..lanes import status_of, while_asked
 
     service = request.state.service
     asker = service.asker(request)
     lane = service.lanes.heavy if heavy else service.lanes.quick
     try:
-        return render(request, name, **await lane.run(asker.name or "", ask))
+        data = await while_asked(request, lane.run(asker.name or "", ask))
+        keep(data)
+        return render(request, name, **data)
     except BatchcastError as error:
         status = 200 if isinstance(error, NoAnswer) else status_of(error)
         return render(
@@ -115,8 +123,8 @@ def _whose(request: Request, asker: Asker) -> str:
 def _data(request: Request, asker: Asker) -> Callable[[], dict[str, Any]]:
     from .mine import my_jobs
 
-    settings, user = request.state.service.settings, _whose(request, asker)
-    return lambda: my_jobs(settings, user, asker, time.time())
+    service, user = request.state.service, _whose(request, asker)
+    return lambda: my_jobs(service.settings, user, asker, time.time(), service.standing.records())
 
 
 async def _mine(request: Request) -> Response:

@@ -11,18 +11,15 @@ from ...formats.sbatch import parse_script, processors
 from ...job import JobRequest
 from ...predict.conditional import given_waited
 from ...predict.protocol import Prediction
-from ...predict.registry import make
-from ...store.live_rows import live_job
 from ...units import format_duration, parse_duration
 from .. import answers
 from ..ask import Asker, Site, check_may_see, open_site
-from ..clock import taught
+from ..forecaster import forecaster
 from ..settings import Settings
 from ..whatif import apart, request
 from .chances import LEVELS, Chances, axis
 
 FIELDS = ("partition", "time", "nodes", "ntasks", "cpus-per-task", "mem")
-MOST_HEARD = 20_000
 MOST_CHARACTERS = 200_000
 
 
@@ -53,7 +50,12 @@ def options_of_job(settings: Settings, job_id: str, asker: Asker) -> dict[str, s
 def tried(settings: Settings, options: Mapping[str, str], asker: Asker, now: float) -> dict[str, Any]:
     """The answer for these options, and for their variants: size, limit, partition. The soonest first."""
     with open_site(settings, asker) as site:
-        ask = _forecaster(site, asker, now)
+        clock = forecaster(settings, site, now)
+
+        def ask(chosen: Mapping[str, str]) -> tuple[JobRequest, Prediction]:
+            wanted = request(chosen, site, asker.name or "", now)
+            return wanted, clock.wait(wanted)
+
         job, own = ask(options)
         reason, begin = apart(options, now)
         kinds = [(what, changed, *ask(changed)) for what, changed in _variants(site, options, job)]
@@ -84,26 +86,6 @@ def _chances(prediction: Prediction, begin: float) -> Chances:
     given = given_waited(prediction, 0.0, LEVELS)
     times = given.quantiles if given.levels else (math.nan, given.point, math.nan)
     return Chances(*(begin + t for t in times))
-
-
-def _forecaster(site: Site, asker: Asker, now: float) -> Any:
-    """A function from options to the request and its forecast, by one clock taught with the latest jobs."""
-    method = answers.answering_method(site.memory)
-    heard = site.memory.get("heard_since")
-    since = -1e300 if heard is None else float(heard)
-    bound = site.reader.ask("nth_last_end", cluster=site.cluster, most=MOST_HEARD)
-    since = max(since, bound[0]["end_time"]) if bound else since
-    if not site.reader.ask("has_started", cluster=site.cluster):
-        raise NoAnswer(f"no job has started in {site.cluster} since the collector began", hint="ask again later")
-    rows = site.reader.each("clock_jobs", cluster=site.cluster, until=now, since=since)
-    clock = taught(map(live_job, rows), {method: make("wait", method)}, site.memory, now)
-    clock.state.now = now
-
-    def ask(options: Mapping[str, str]) -> tuple[JobRequest, Prediction]:
-        job = request(options, site, asker.name or "", now)
-        return job, clock.predictors[method].predict(job, clock.state)
-
-    return ask
 
 
 def _variants(site: Site, options: Mapping[str, str], job: JobRequest) -> list[tuple[tuple[str, str], dict[str, str]]]:

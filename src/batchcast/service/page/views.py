@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from starlette.datastructures import UploadFile
@@ -11,6 +13,8 @@ from starlette.responses import Response
 
 from ...errors import BatchcastError, UsageError
 from ..ask import Asker
+from ..lanes import while_asked
+from ..settings import Settings
 from .routes import page, render
 from .script import FIELDS, MOST_CHARACTERS, options_of, options_of_job, tried
 
@@ -24,20 +28,21 @@ async def script(request: Request) -> Response:
     form = await _form(request)
     shown: dict[str, Any] = {"form": form, "fields": FIELDS, "answer": None, "error": None, "most": MOST_CHARACTERS}
     job = request.query_params.get("job")
-
-    def work() -> dict[str, Any]:
-        options = options_of_job(service.settings, job, asker) if job else options_of(form)
-        if not options:
-            raise UsageError("no #SBATCH line, and no field filled in", hint="#SBATCH --ntasks=4 --time=1:00:00")
-        text = form.get("script", "") or "".join(f"#SBATCH --{name}={value}\n" for name, value in options.items())
-        return {**tried(service.settings, options, asker, time.time()), "form": {**form, "script": text}}
-
     if job or any(value.strip() for value in form.values()):
         try:
-            shown |= await service.lanes.heavy.run(asker.name or "", work)
+            work = partial(_tried, service.settings, form, job, asker)
+            shown |= await while_asked(request, service.lanes.heavy.run(asker.name or "", work))
         except BatchcastError as error:
             shown["error"] = error
     return render(request, "script.html.j2", **shown)
+
+
+def _tried(settings: Settings, form: dict[str, str], job: str | None, asker: Asker) -> dict[str, Any]:
+    options = options_of_job(settings, job, asker) if job else options_of(form)
+    if not options:
+        raise UsageError("no #SBATCH line, and no field filled in", hint="#SBATCH --ntasks=4 --time=1:00:00")
+    text = form.get("script", "") or "".join(f"#SBATCH --{name}={value}\n" for name, value in options.items())
+    return {**tried(settings, options, asker, time.time()), "form": {**form, "script": text}}
 
 
 async def _form(request: Request) -> dict[str, str]:
@@ -56,7 +61,7 @@ async def _form(request: Request) -> dict[str, str]:
     return given
 
 
-async def _kept(request: Request, name: str, template: str, work: Any) -> Response:
+async def _kept(request: Request, name: str, template: str, work: Callable[..., dict[str, Any]]) -> Response:
     """A page over much history: worked out once in two minutes for each kind of reader."""
     service = request.state.service
     asker: Asker = service.asker(request)
@@ -65,12 +70,11 @@ async def _kept(request: Request, name: str, template: str, work: Any) -> Respon
     if data is not None and time.monotonic() - at < KEPT_S:
         return render(request, template, **data)
 
-    def fresh() -> dict[str, Any]:
-        given: dict[str, Any] = work(service.settings, Asker(None, sees_all=asker.sees_all), time.time())
+    def keep(given: dict[str, Any]) -> None:
         service.kept[key] = (time.monotonic(), given)
-        return given
 
-    return await page(request, template, True, fresh)
+    fresh = partial(work, service.settings, Asker(None, sees_all=asker.sees_all), time.time())
+    return await page(request, template, True, fresh, keep)
 
 
 async def accuracy(request: Request) -> Response:

@@ -1,0 +1,99 @@
+"""`forecast`: an answer beside 1,000 queued and 1,000 running jobs, a fit, a replay, and what is kept for a start."""
+
+from __future__ import annotations
+
+import pickle
+import resource
+from collections.abc import Callable
+from statistics import median
+from time import process_time
+from typing import Any
+
+import numpy as np
+
+from batchcast.events.event import Start, Submit
+from batchcast.events.live import LiveClock
+from batchcast.events.recorded import events
+from batchcast.events.state import SystemState
+from batchcast.job import JobRequest
+from batchcast.predict.hazard.features import NAMES
+from batchcast.predict.hazard.model import Hazard, Waits, fit
+from batchcast.predict.wait.forecast import Forecast
+
+from .bench_wait import PROCS, busy_log
+
+WINDOW = 20_000
+REPLAYED = 4000
+LIVE = 1000
+
+
+def run() -> None:
+    """Print CPU times, least and median, beside their targets, and memory."""
+    random = np.random.default_rng(1)
+    features = random.random((WINDOW, len(NAMES)), np.float32)
+    waits = Waits(random.lognormal(6.0, 2.5, WINDOW).round(), np.ones(WINDOW, bool), np.ones(WINDOW))
+    models: list[Hazard | None] = []
+    seconds = least_and_median(lambda: models.append(fit(features, waits)), 1, 1.0)
+    show(f"a fit on {WINDOW:,} submissions, s (target 15)", seconds)
+    method, state = crowded(models[-1])
+    job = JobRequest(2000, 2000, 600.0, 8.0, 3600.0, float("nan"))
+    answer = least_and_median(lambda: method.predict(job, state), 20, 1000.0)
+    show("one answer, 1,000 queued and 1,000 running, ms (target 50)", answer)
+    log = busy_log(REPLAYED)
+    Forecast().predict_trace(log.take(np.arange(50)), total=PROCS)
+    began = process_time()
+    Forecast().predict_trace(log, total=PROCS)
+    spent = process_time() - began
+    show(f"a replay of {REPLAYED:,} jobs, fits included, s (target for 40,000: 240)", f"{spent:7.1f}")
+    clock = LiveClock({"forecast": Forecast()}, PROCS)
+    few = list(events(log.take(np.arange(LIVE))))
+    began = process_time()
+    for event in few:
+        clock.tell(event)
+    show(
+        f"live, a submission asked and learned from, ms (mean of {LIVE:,})",
+        f"{1e3 * (process_time() - began) / LIVE:7.2f}",
+    )
+    began = process_time()
+    kept = pickle.dumps(clock, protocol=5)
+    show("kept between starts, MB, and ms to pack", f"{len(kept) / 1e6:7.1f} {1e3 * (process_time() - began):7.0f}")
+    began = process_time()
+    pickle.loads(kept)
+    show("and to unpack, ms", f"{1e3 * (process_time() - began):7.0f}")
+    ring = 4 * WINDOW * len(NAMES) / 1e6
+    show("figures of the last 20,000 submissions, MB", f"{ring:7.1f}")
+    show("the process at most, MB", f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:7.0f}")
+
+
+def crowded(model: Hazard | None) -> tuple[Forecast, SystemState]:
+    """A method with a model, and the state that it is asked in."""
+    method, state = Forecast(), SystemState(total=1000.0)
+    random = np.random.default_rng(1)
+    for row in range(2000):
+        job = JobRequest(row, row, 0.0, 1.0 if row < 1000 else float(random.integers(1, 64)), 3600.0, float("nan"))
+        state.apply(Submit(0.0, job))
+        if row < 1000:
+            state.apply(Start(0.0, job, 0.0))
+    state.now, method.model = 600.0, model
+    return method, state
+
+
+def show(words: str, figures: str) -> None:
+    """One line of the table."""
+    print(f"{words:<72} {figures}", flush=True)
+
+
+def least_and_median(work: Callable[[], Any], times: int, unit: float) -> str:
+    """CPU time of so many goes after one more, least and median, in seconds times `unit`."""
+    spent = []
+    if times > 1:
+        work()
+    for _ in range(times):
+        began = process_time()
+        work()
+        spent.append(unit * (process_time() - began))
+    return f"{min(spent):7.2f} {median(spent):7.2f}"
+
+
+if __name__ == "__main__":
+    run()

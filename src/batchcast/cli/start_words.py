@@ -1,0 +1,70 @@
+"""What `start` says of one job in a sentence: between when and when, most likely when, and how far to trust it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .site import clock
+
+SPANS = {"10_min": "10 min", "1_hour": "1 h", "4_hours": "4 h", "1_day": "1 day"}
+
+
+def sentences(results: Iterable[Mapping[str, Any]], now: float, most: int = 5) -> list[str]:
+    """One line for each of the first `most` jobs that have an answer with times; tasks that share one are one."""
+    lines: dict[str, list[str]] = {}
+    for r in results:
+        if words := sentence(r, now):
+            lines.setdefault(words, []).append(str(r["job_id"]))
+    return [f"{_names(ids)}: {words}" for words, ids in list(lines.items())[:most]]
+
+
+def sentence(r: Mapping[str, Any], now: float) -> str:
+    """Between the 10 and the 90 % time, most likely at the middle; the chances; what came of the last such answers.
+
+    >>> sentence({"likely_start_s": math.inf}, 0.0)
+    ''
+    """
+    likely, early, late = (r.get(f"{name}_start_s", math.nan) for name in ("likely", "by_10", "by_90"))
+    if not math.isfinite(likely):
+        return ""
+    words = [f"{_between(early, late, now)}most likely {_minute(likely, now)}"]
+    chances = {name: r.get(f"chance_within_{key}", math.nan) for key, name in SPANS.items()}
+    known = [f"{name} {_percent(share)}" for name, share in chances.items() if share == share]
+    if known:
+        words.append(f"chance to start within {', '.join(known)}")
+    count, share = r.get("track_record_like_this") or 0, r.get("track_record_came_true")
+    if count and share is not None and share == share:
+        words.append(f"of the last {count} answers like this, {_percent(share)} came true")
+    else:
+        words.append("no answer like this has come out yet")
+    return "; ".join(words)
+
+
+def _between(early: float, late: float, now: float) -> str:
+    if math.isfinite(early) and math.isfinite(late):
+        return f"between {_minute(max(early, now), now)} and {_minute(late, now)}, "
+    if math.isfinite(early):
+        return f"not before {_minute(max(early, now), now)}, "
+    return f"by {_minute(late, now)}, " if math.isfinite(late) else ""
+
+
+def _minute(epoch: float, now: float) -> str:
+    """A time as people say it: without seconds where it is more than ten minutes away."""
+    return clock(epoch, now)[:-3] if epoch - now > 600.0 else clock(epoch, now)
+
+
+def _percent(share: float) -> str:
+    """A share as people say it; only what is certain is 0 or 100 %.
+
+    >>> _percent(0.004), _percent(0.5), _percent(0.999)
+    ('under 1 %', '50 %', 'over 99 %')
+    """
+    if 0.0 < share < 0.01:
+        return "under 1 %"
+    return "over 99 %" if 0.99 < share < 1.0 else f"{share:.0%}".replace("%", " %")
+
+
+def _names(ids: list[str]) -> str:
+    return ids[0] if len(ids) == 1 else f"{ids[0]} and {len(ids) - 1} more"

@@ -1,0 +1,93 @@
+"""Forecasts for what was not submitted: the collector's clock, taken up where it was kept, says what it would."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ..errors import NoAnswer
+from ..events.live import LiveClock, LiveJob
+from ..job import JobRequest
+from ..predict.protocol import Prediction
+from . import answers
+from .ask import Site
+from .settings import Settings
+
+MOST_HEARD = 5000
+"""Where no clock is kept that may be read, so many of the last jobs are heard anew, some milliseconds each."""
+
+
+class Forecaster(NamedTuple):
+    """The answering methods of one clock, brought up to one instant.
+
+    The future simulated for an answer is drawn from the one state of that instant: all that are asked for share it.
+    """
+
+    clock: LiveClock
+    waits: str
+    runs: str | None
+    notes: tuple[str, ...] = ()
+
+    def wait(self, job: JobRequest) -> Prediction:
+        """How long the job would wait if it were submitted now."""
+        answer: Prediction = self.clock.predictors[self.waits].predict(job, self.clock.state)
+        return answer
+
+    def run(self, job: JobRequest) -> Prediction | None:
+        """How long it would run; None where no run times are forecast."""
+        if self.runs is None:
+            return None
+        answer: Prediction = self.clock.predictors[self.runs].predict(job, self.clock.state)
+        return answer
+
+
+def forecaster(settings: Settings, site: Site, now: float) -> Forecaster:
+    """What the collector's clock would answer now. NoAnswer where no job has started yet."""
+    if not site.reader.ask("has_started", cluster=site.cluster):
+        raise NoAnswer(
+            f"no job has started in {site.cluster} since the collector began", hint="ask again when some have"
+        )
+    wait = answers.answering_method(site.memory)
+    run = next(iter(site.memory.get("runtime_methods") or ()), None)
+    methods = {key: (kind, name) for kind, name in (("wait", wait), ("runtime", run)) if name
+               for key in (json.dumps((kind, name)),)}  # fmt: skip
+    keys = list(methods)
+    notes: tuple[str, ...] = ()
+    clock = _kept(settings, site, keys, now)
+    if clock is None:
+        clock = _heard_anew(site, methods, now)
+        notes = (f"learned anew from at most {MOST_HEARD} jobs: what the collector keeps cannot be read here",)
+    clock.state.now = now
+    return Forecaster(clock, keys[0], keys[1] if run else None, notes)
+
+
+def _kept(settings: Settings, site: Site, keys: list[str], now: float) -> LiveClock | None:
+    """The kept clock brought up to now; no model is fitted on the way."""
+    from .clock import goes_on
+    from .kept import load, place_of
+
+    kept = load(place_of(settings["store"], site.cluster), keys)
+    reached = site.memory.get("told_until") or -math.inf
+    if kept is None or kept.told_until > reached or kept.late != site.memory.get("late", 0):
+        return None
+    kept.clock.only(keys)
+    return goes_on(kept, _known(site, kept.told_until, now), now)
+
+
+def _heard_anew(site: Site, methods: Mapping[str, tuple[str, str]], now: float) -> LiveClock:
+    from ..predict.registry import make
+    from .clock import taught
+
+    heard = site.memory.get("heard_since")
+    bound = site.reader.ask("nth_last_end", cluster=site.cluster, most=MOST_HEARD)
+    since = max([-1e300 if heard is None else float(heard), *(row["end_time"] for row in bound)])
+    return taught(_known(site, since, now), {key: make(*method) for key, method in methods.items()}, site.memory, now)
+
+
+def _known(site: Site, since: float, now: float) -> Iterator[LiveJob]:
+    from ..store.live_rows import live_job
+
+    chosen: dict[str, Any] = {"cluster": site.cluster, "until": now, "since": since}
+    return map(live_job, site.reader.each("clock_jobs", **chosen))

@@ -1,0 +1,155 @@
+"""What the live clock has learned, kept in a file beside the store: a restart and `start --test` need not hear it all.
+
+Whatever is wrong with the file (missing, damaged, of another version, another's) it is as if it were not there: the
+clock then hears history again. It holds everybody's jobs, so it is its writer's alone, and read only where it is the
+reader's own or root's: what is unpickled could otherwise be another's program, and even so nothing but the classes of
+predictors and arrays is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+from ..compiled.place import fingerprint
+from ..events.live import LiveClock
+from ..job import JobRequest
+from ..store.place import shown_url, sqlite_path
+from ..trace.whole_file import whole_file
+from .settings import default_store
+
+FORMAT = 1
+ROOMS = ("batchcast.predict.", "batchcast.events.", "batchcast.job", "batchcast.schedule.", "batchcast.table")
+OTHERS = {
+    "builtins": {"bytearray", "complex", "frozenset", "object", "set", "slice"},
+    "collections": {"Counter", "OrderedDict", "defaultdict", "deque"},
+    "copyreg": {"_reconstructor"},
+    "lightgbm.basic": {"Booster"},
+    "numpy": {"dtype", "ndarray"},
+    "numpy._core.multiarray": {"_reconstruct", "scalar"},
+    "numpy._core.numeric": {"_frombuffer"},
+    "numpy.random._pickle": {"__bit_generator_ctor", "__generator_ctor"},
+    "numpy.random._pcg64": {"PCG64"},
+    "numpy.random.bit_generator": {"SeedSequence", "__pyx_unpickle_SeedSequence"},
+}
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A clock as it was at `told_until`.
+
+    `heard` says which events of the jobs that were not gone before it were heard (row: bits), `late` how many events
+    had come late so far, `since` from when on history was heard.
+    """
+
+    clock: LiveClock
+    told_until: float
+    late: int
+    since: float
+    heard: Mapping[int, int]
+
+
+def place_of(store: str, cluster: str) -> Path:
+    """The file of a cluster's clock: beside an SQLite store; of another store where one would lie.
+
+    >>> place_of("/var/lib/batchcast/store.db", "big one").name
+    'store.db.big_one.clock'
+    """
+    path = sqlite_path(store)
+    if path is None:
+        name = hashlib.sha256(shown_url(store).encode()).hexdigest()[:12]
+        path = default_store(os.environ).with_name(f"postgresql-{name}")
+    return path.with_name(f"{path.name}.{re.sub(r'[^A-Za-z0-9-]', '_', cluster)}.clock")
+
+
+def save(place: Path, kept: Kept) -> None:
+    """Write it whole, for its owner alone. OSErrors pass."""
+    body = pickle.dumps(kept, protocol=5)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(place) as part, open(part, "wb", opener=_owners_alone) as file:
+        file.write(_header(list(kept.clock.predictors), body))
+        file.write(body)
+
+
+def _owners_alone(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def load(place: Path, methods: Sequence[str]) -> Kept | None:
+    """What is kept there of a clock that drives at least these predictors; None where nothing fit for use is."""
+    try:
+        with place.open("rb") as file:
+            if not _is_safe(os.fstat(file.fileno())):
+                return None
+            head, body = file.readline(), file.read()
+        driven = json.loads(head)["predictors"]
+        if head != _header(driven, body) or not set(methods) <= set(driven):
+            return None
+        kept = _Reader(body).load()
+    except Exception:  # a damaged file can fail in any way, and costs no more than hearing history again
+        return None
+    return kept if isinstance(kept, Kept) else None
+
+
+def _header(predictors: Sequence[str], body: bytes) -> bytes:
+    """The first line: what wrote the file, for which predictors, and what the rest must be."""
+    written = {
+        "format": FORMAT,
+        "batchcast": __version__,
+        "code": fingerprint(),
+        "predictors": list(predictors),
+        "sha256": hashlib.sha256(body).hexdigest(),
+    }
+    return json.dumps(written).encode() + b"\n"
+
+
+def _is_safe(stat: os.stat_result) -> bool:
+    """Whether nobody but this user or root can have written it."""
+    return stat.st_uid in (0, os.geteuid()) and not stat.st_mode & 0o022
+
+
+def _fields_of_a_job(*names: str) -> Any:
+    """What some predictors keep: an attrgetter, here for a job's own fields and for nothing that could be called."""
+    if not set(names) <= set(JobRequest._fields):
+        raise pickle.UnpicklingError(f"{names} are no fields of a job")
+    return attrgetter(*names)
+
+
+def _method_of(owner: Any, name: str) -> Any:
+    """A method that some predictors keep, of a predictor or a part of one: those rooms open and start nothing."""
+    if not type(owner).__module__.startswith(ROOMS) or name.startswith("__"):
+        raise pickle.UnpicklingError(f"{name} of a {type(owner).__name__} is no part of a clock")
+    return getattr(owner, name)
+
+
+class _Reader(pickle.Unpickler):
+    """Unpickles predictors, states and arrays, and nothing else."""
+
+    def __init__(self, body: bytes) -> None:
+        from io import BytesIO
+
+        super().__init__(BytesIO(body))
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module == __name__ and name == Kept.__name__:
+            return Kept
+        if (module, name) == ("operator", "attrgetter"):
+            return _fields_of_a_job
+        if (module, name) == ("builtins", "getattr"):
+            return _method_of
+        if module.startswith(ROOMS):
+            known = super().find_class(module, name)
+            if isinstance(known, type):
+                return known
+        elif name in OTHERS.get(module, ()):
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(f"{module}.{name} is no part of a clock")

@@ -1,0 +1,41 @@
+"""The listening socket: who has enough connections is refused here, before anything is made for one more.
+
+asyncio accepts all that knock before it turns to anything else. Were each one given a protocol of its own first, a user
+who knocks a thousand times a second would keep all the others waiting.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+from .door import Door
+from .problem import problem_bytes
+
+REFUSED_AT_ONCE = 64
+_FULL = problem_bytes(429, "too many connections of one user", "close some, or use one for several questions")
+
+
+class Listener(socket.socket):
+    """A listening socket with a door; those who are let in are known to it by their descriptor."""
+
+    door: Door
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """The next who may come in. BlockingIOError where nobody waits, and after some refusals: others' turn."""
+        for _ in range(REFUSED_AT_ONCE):
+            connection, address = super().accept()
+            if self.door.let_in(connection):
+                return connection, address
+            _refuse(connection)
+        raise BlockingIOError
+
+
+def _refuse(connection: socket.socket) -> None:
+    try:
+        connection.send(_FULL, socket.MSG_DONTWAIT)
+        connection.recv(65536, socket.MSG_DONTWAIT)  # what is left unread would take the refusal back, on TCP
+    except OSError:
+        pass
+    finally:
+        connection.close()

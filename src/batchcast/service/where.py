@@ -1,0 +1,183 @@
+"""`start --test --where`: one script on every partition and at a few sizes: when it starts, is done, and what it costs.
+
+What an answer assumes is said in it: with half the nodes it runs twice as long and asks for twice the limit, with twice
+the nodes half as long under the limit that was asked for; who may use a partition a store does not know.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ..errors import NoAnswer, Refused, UsageError
+from ..formats.sbatch import processors
+from ..job import JobRequest
+from ..predict.conditional import chance_to_start, given_waited
+from ..predict.protocol import Prediction
+from ..units import format_duration
+from . import answers
+from .ask import Asker, Site, open_site, start_settings
+from .document import Said
+from .forecaster import forecaster
+from .settings import Settings
+from .whatif import apart, request
+
+RUN_SHARES = tuple(k / 20 for k in range(1, 20, 2))
+RISK = 0.05
+
+
+class Choice(NamedTuple):
+    """One way to submit: in words, sbatch's options, and how much longer than as asked for it is assumed to run."""
+
+    what: str
+    options: dict[str, str]
+    longer: float = 1.0
+
+
+def answer_where(
+    settings: Settings, options: Mapping[str, str], asker: Asker, now: float, by: float | None = None
+) -> Said:
+    """All ways to submit these options, the best first: by the chance to be done at `by` (epoch), else the soonest end.
+
+    Where chances are within 2 points of the best, fewer core-hours come first.
+    """
+    if by is not None and by <= now:
+        raise UsageError("--by: that is over already (accepted: a time to come: 18:00, now+6hours, 2030-01-31T12:00)")
+    with open_site(settings, asker) as site:
+        ask = forecaster(settings, site, now)
+        begin = apart(options, now)[1] or now
+        choices = _choices(settings, site, options, asker, now)
+        asked = request(options, site, asker.name or "", now)
+        run = ask.run(asked)
+        results = []
+        for choice in choices:
+            job = request(choice.options, site, asker.name or "", now)
+            results.append(_result(choice, job, ask.wait(job), run, begin, by))
+        notes = [*answers.staleness(site.memory, now), *ask.notes]
+        notes.append(
+            "assumed: half the nodes run twice as long, twice the nodes half as long; you may use every partition shown"
+        )
+        return Said({"cluster": site.cluster}, {**start_settings(settings, now), "by_s": by}, notes, _ordered(results))
+
+
+def _choices(settings: Settings, site: Site, options: Mapping[str, str], asker: Asker, now: float) -> list[Choice]:
+    """As asked, with the advised limit, at half and twice the size; each on every partition that takes such a limit."""
+    asked = request(options, site, asker.name or "", now)
+    sizes = [Choice("as asked", dict(options))]
+    if advised := _advised(settings, site, options, asker, now):
+        sizes.append(Choice("limit as advised", {**options, "time": advised}))
+    procs, nodes = processors(options)
+    rest = {k: v for k, v in options.items() if k not in ("nodes", "ntasks")}
+    tasks = int(options.get("ntasks", "0") or 0)
+    for share, what in ((0.5, "half the size"), (2.0, "twice the size")):
+        if procs * share < 1 or (nodes > 1 and nodes * share % 1) or "-" in options.get("nodes", ""):
+            continue
+        size = {"nodes": f"{nodes * share:g}"} if nodes > 1 or (share > 1 and "nodes" in options) else {}
+        if tasks:
+            size["ntasks"] = str(max(round(tasks * share), 1))
+        limit = {"time": format_duration(asked.req_time * 2)} if share < 1 and math.isfinite(asked.req_time) else {}
+        if size:
+            sizes.append(Choice(what, {**rest, **size, **limit}, 1.0 / share))
+    partitions = site.memory.get("site", {}).get("partitions", {}) or {str(asked.partition_id): {}}
+    choices = []
+    for one in sizes:
+        for name, limits in partitions.items():
+            place = Choice(one.what, {**one.options, "partition": name}, one.longer)
+            job = request(place.options, site, asker.name or "", now)
+            total = site.memory.get("total_procs") or math.inf
+            if not (limits.get("max_time_s") and job.req_time > limits["max_time_s"]) and job.procs <= total:
+                choices.append(place)
+    return choices
+
+
+def _advised(settings: Settings, site: Site, options: Mapping[str, str], asker: Asker, now: float) -> str | None:
+    """The limit that `walltime` would advise for a job of this name; None where it has none."""
+    from .limits import advise
+
+    if not options.get("job-name") or asker.name is None:
+        return None
+    try:
+        return str(advise(settings, site, None, options["job-name"], asker.name, asker, RISK, now)["limit"])
+    except (NoAnswer, Refused):
+        return None
+
+
+def _result(
+    choice: Choice, job: JobRequest, wait: Prediction, run: Prediction | None, begin: float, by: float | None
+) -> dict[str, Any]:
+    """One way to submit as a flat object; instants are epoch seconds."""
+    given = given_waited(wait, 0.0, (0.5, 0.1, 0.9))
+    early, late = given.quantiles[1:] if given.levels else (math.nan, math.nan)
+    runs = run_times(run, job.req_time, choice.longer)
+    typical = runs[len(runs) // 2] if runs else job.req_time
+    done = chance_done(wait, runs, by - begin) if by is not None else math.nan
+    return {
+        "what": choice.what,
+        "partition": job.partition_id,
+        "flags": _flags(choice.options),
+        "procs": job.procs,
+        "limit_s": job.req_time,
+        "by_10_start_s": begin + early,
+        "likely_start_s": begin + given.point,
+        "by_90_start_s": begin + late,
+        "likely_run_s": typical,
+        "likely_end_s": begin + given.point + typical,
+        "chance_done_by": done,
+        "core_hours": job.procs * typical / 3600.0,
+        "basis": wait.basis,
+        "grounds": wait.grounds,
+    }
+
+
+def run_times(run: Prediction | None, limit: float, longer: float = 1.0) -> list[float]:
+    """Ten equally likely run times of a forecast, stretched, none beyond the limit; the limit alone without a forecast.
+
+    >>> run_times(None, 60.0), run_times(Prediction(10.0), 60.0, 2.0)
+    ([60.0], [20.0])
+    """
+    if run is None:
+        return [limit] if limit == limit else []
+    if not run.levels:
+        return [min(run.point * longer, limit) if limit == limit else run.point * longer]
+    spread = given_waited(run, 0.0, RUN_SHARES).quantiles
+    times = [s * longer if math.isfinite(s) else math.inf for s in spread]
+    return [min(s, limit) if limit == limit else s for s in times]
+
+
+def chance_done(wait: Prediction, runs: list[float], span: float) -> float:
+    """The chance that wait and run together take at most `span`, the two being independent; NaN where unknown.
+
+    >>> chance_done(Prediction(100.0, (0.5, 1.0), (100.0, 200.0)), [50.0, 150.0], 200.0)
+    0.5
+    """
+    if not runs or not wait.levels:
+        return math.nan
+    return sum(chance_to_start(wait, 0.0, span - run) if span > run else 0.0 for run in runs) / len(runs)
+
+
+def _flags(options: Mapping[str, str]) -> str:
+    """The size, the limit and the partition, as sbatch takes them."""
+    names = ("partition", "nodes", "ntasks", "time")
+    return " ".join(f"--{name}={shlex.quote(options[name])}" for name in names if name in options)
+
+
+def _ordered(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The best first: see `answer_where`."""
+    done = [r["chance_done_by"] for r in results if r["chance_done_by"] == r["chance_done_by"]]
+    if not done:
+        return sorted(results, key=lambda r: (_last_if_unknown(r["likely_end_s"]), r["core_hours"]))
+    best = max(done)
+
+    def place(r: dict[str, Any]) -> tuple[float, ...]:
+        chance = r["chance_done_by"] if r["chance_done_by"] == r["chance_done_by"] else -1.0
+        if chance >= best - 0.02:
+            return (0.0, r["core_hours"], -chance)
+        return (1.0, -chance, r["core_hours"])
+
+    return sorted(results, key=place)
+
+
+def _last_if_unknown(instant: float) -> float:
+    return instant if instant == instant else math.inf

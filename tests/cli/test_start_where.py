@@ -1,0 +1,138 @@
+"""`start`: the sentence, every way to submit a script, watching; `accuracy`: should I believe it?"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from batchcast.cli.main import cli
+from batchcast.cli.start_words import sentence
+from batchcast.predict.protocol import Prediction
+from batchcast.service.where import chance_done, run_times
+
+from .test_live import _store
+
+SCRIPT = "#!/bin/sh\n#SBATCH -p main -N 2 -n 8 -t 2:00:00\n#SBATCH -J relax\nsrun x\n"
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return _store(str(tmp_path_factory.mktemp("where") / "s.db"), False, time.time())
+
+
+@pytest.fixture(scope="module")
+def private(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return _store(str(tmp_path_factory.mktemp("where") / "s.db"), True, time.time())
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    path = tmp_path / "job.sh"
+    path.write_text(SCRIPT)
+    return str(path)
+
+
+def run(*words: str, store: str, code: int = 0) -> Result:
+    """The verb in this process: what its kernels cost is paid once."""
+    done = CliRunner().invoke(cli, words, env={"BATCHCAST_STORE": store, "BATCHCAST_CONFIG": os.devnull})
+    error = getattr(done.exception, "exit_code", done.exit_code)
+    assert error == code, done.output + str(done.exception)
+    return done
+
+
+def where(store: str, *words: str) -> list[dict]:
+    return json.loads(run("start", "--test", *words, "--where", "--json", store=store).stdout)["results"]
+
+
+def test_every_way_to_submit_is_shown_the_soonest_done_first(store: str, script: str) -> None:
+    results = where(store, script)
+    assert {r["what"] for r in results} == {"as asked", "limit as advised", "half the size", "twice the size"}
+    ends = [r["likely_end_s"] for r in results]
+    assert ends == sorted(ends)
+    asked = next(r for r in results if r["what"] == "as asked")
+    half = next(r for r in results if r["what"] == "half the size")
+    assert (half["procs"], half["limit_s"]) == (asked["procs"] / 2, 2 * asked["limit_s"])
+    assert half["flags"] == "--partition=main --nodes=1 --ntasks=4 --time=04:00:00"
+    assert half["core_hours"] == pytest.approx(asked["core_hours"]), "half the size, twice as long"
+    for r in results:
+        assert r["by_10_start_s"] <= r["likely_start_s"] <= r["by_90_start_s"]
+        assert r["chance_done_by"] is None
+    text = run("start", "--test", script, "--where", store=store)
+    assert text.stdout.splitlines()[-1] == f"best: sbatch {results[0]['flags']} {script}"
+    assert "half the nodes run twice as long" in text.stderr, "what was assumed is said"
+
+
+def test_a_deadline_decides_by_the_chance_to_be_done(store: str, script: str) -> None:
+    """Waits are about a minute, runs about seven: in half an hour all is done, in one minute nothing."""
+    for span, low, high in (("now+30minutes", 0.9, 1.0), ("now+1minute", 0.0, 0.1)):
+        chances = [r["chance_done_by"] for r in where(store, script, "--by", span)]
+        assert low <= max(chances) <= high
+        assert chances[0] >= max(chances) - 0.02
+    assert "IN TIME" in run("start", "--test", script, "--where", "--by", "now+30minutes", store=store).stdout
+
+
+def test_a_time_of_day_that_is_over_is_tomorrows_and_a_date_that_is_over_is_refused(store: str, script: str) -> None:
+    assert run("start", "--test", script, "--where", "--by", "00:00", store=store)
+    refused = run("start", "--test", script, "--where", "--by", "2020-01-01", store=store, code=2)
+    assert "is over already" in str(refused.exception)
+
+
+@pytest.mark.parametrize("words", [("--where",), ("--test", "x.sh", "--by", "18:00"), ("--watch", "--within", "2h")])
+def test_options_that_do_not_go_together_say_with_what_they_go(store: str, words: tuple[str, ...]) -> None:
+    assert "go" in str(run("start", *words, store=store, code=2).exception)
+
+
+def test_chances_of_wait_and_run_together() -> None:
+    wait = Prediction(100.0, (0.25, 0.5, 0.75, 0.9), (50.0, 100.0, 200.0, 400.0))
+    runs = run_times(Prediction(60.0, (0.1, 0.5, 0.9), (30.0, 60.0, 300.0)), 120.0)
+    assert max(runs) == 120.0, "no run goes beyond the limit"
+    assert chance_done(wait, [10.0], 110.0) == pytest.approx(0.5)
+    chances = [chance_done(wait, runs, span) for span in (0.0, 50.0, 100.0, 300.0, 500.0)]
+    assert chances == sorted(chances)
+    assert chances[0] == 0.0
+
+
+def test_one_sentence_says_between_when_most_likely_and_how_such_answers_came_true(store: str) -> None:
+    lines = run("start", "600", store=store).stdout.splitlines()
+    (line,) = [line for line in lines if line.startswith("600: ")]
+    for words in ("most likely", "chance to start within 10 min", "answers like this", "came true"):
+        assert words in line
+
+
+def test_the_sentence_never_names_what_is_not_known() -> None:
+    base = 1_000_000.0
+    known = {"likely_start_s": base + 7200, "by_10_start_s": base + 3600, "by_90_start_s": base + 10800}
+    assert sentence(known, base).startswith("between ")
+    assert sentence({**known, "by_90_start_s": float("inf")}, base).startswith("not before ")
+    assert "no answer like this has come out yet" in sentence(known, base)
+    assert sentence({**known, "likely_start_s": float("nan")}, base) == ""
+
+
+def test_watching_shows_answers_until_it_is_stopped(store: str) -> None:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("BATCHCAST")}
+    command = [sys.executable, "-c", "from batchcast.cli.main import entry; entry()", "start", "600", "--watch"]
+    with subprocess.Popen(
+        command, env={**clean, "BATCHCAST_STORE": store, "BATCHCAST_CONFIG": os.devnull}, stdout=subprocess.PIPE
+    ) as watching:
+        assert watching.stdout is not None
+        assert any(b"track record on main" in line for line in watching.stdout)
+        watching.send_signal(signal.SIGTERM)
+        assert watching.wait(30) == 0
+
+
+def test_accuracy_says_whether_to_believe_it(store: str, private: str) -> None:
+    text = run("accuracy", store=store).stdout
+    assert "should you believe recent_wait?" in text
+    assert "  all: " in text
+    assert "  partition main: " in text
+    belief = json.loads(run("accuracy", "--json", store=store).stdout)["settings"]["belief"]
+    assert {one["of"] for one in belief} >= {"all", "partition main"}
+    assert all(one["verdict"] in ("believe", "too early", "too late", "unknown") for one in belief)

@@ -1,0 +1,11 @@
+"""The service's tests: what it does at a lower priority would wait here for all that runs beside them."""
+
+import pytest
+
+from batchcast.service import child
+
+
+@pytest.fixture(autouse=True)
+def as_soon_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child's answer at the priority of the test itself."""
+    monkeypatch.setattr(child, "NICE", 0)

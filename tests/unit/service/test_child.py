@@ -1,0 +1,230 @@
+"""What goes over much history is worked out in a process of its own, and can hold up nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+
+from batchcast.errors import NoAnswer
+from batchcast.formats.sighting import Sighting
+from batchcast.service import child
+from batchcast.service.server import Server, serving
+from batchcast.service.settings import Settings, load
+from batchcast.store import clock_jobs, history
+from batchcast.store.database import Store
+from batchcast.store.reader import TooLong
+
+HEAVY = ["/v1/report?partition=main&starttime=uts0", "/v1/accuracy?starttime=uts0", "/v1/health", "/metrics",
+         "/cluster", "/accuracy", "/operators"]  # fmt: skip
+COMPILED = ["/v1/test?partition=main&ntasks=4", "/script?job=100"]
+"""May have to compile first: their work is ended here."""
+
+
+def run(answer: Callable[[], Any], seconds: float = 60.0) -> Any:
+    return asyncio.run(child.in_child(answer, seconds))
+
+
+def refuse() -> None:
+    raise NoAnswer("nothing here", hint="look there")
+
+
+def hold(megabytes: int) -> int:
+    held = bytearray(megabytes * 10**6)
+    Event().wait(60)
+    return len(held)
+
+
+def read_on(path: str) -> int:
+    """A question without an end, as a report over ever more history."""
+    from batchcast.store.reader import Reader
+
+    reader = Reader(path)
+    while True:
+        list(reader.each("clusters"))
+
+
+def children() -> list[int]:
+    """The processes that this one has started and that are there."""
+    tasks = Path("/proc/self/task").glob("*/children")
+    return [int(pid) for task in tasks for pid in task.read_text().split()]
+
+
+def until(holds: Callable[[], Any]) -> Any:
+    """What this gives once it is something; a minute at most."""
+    pause = Event()
+    end = time.monotonic() + 60
+    while not (found := holds()):
+        assert time.monotonic() < end, "this never happened"
+        pause.wait(0.01)
+    return found
+
+
+def stopped() -> list[int]:
+    """Children that stand still."""
+    return [pid for pid in children() if is_stopped(pid)]
+
+
+def is_stopped(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except OSError:
+        return False
+
+
+def test_an_answer_is_worked_out_elsewhere_and_at_a_lower_priority(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    assert child.NICE > 0
+    assert run(os.getpid) not in (os.getpid(), *children())
+    assert run(partial(os.nice, 0)) == min(os.nice(0) + child.NICE, 19)
+
+
+def test_what_goes_wrong_is_said_as_if_it_were_here() -> None:
+    with pytest.raises(NoAnswer, match="nothing here") as caught:
+        run(refuse)
+    assert caught.value.hint == "look there"
+    with pytest.raises(RuntimeError, match="ValueError: invalid literal"):
+        run(partial(int, "x"))
+    with pytest.raises(TooLong, match="signal 11"):
+        run(partial(signal.raise_signal, signal.SIGSEGV))
+    assert not children()
+
+
+def test_too_much_memory_ends_that_answer_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "MOST_MB", 120)
+    with pytest.raises(TooLong, match="more than 120 MB"):
+        run(partial(hold, 200))
+    assert run(partial(len, b"next")) == 4
+
+
+def test_too_much_time_ends_it(store: Settings) -> None:
+    with pytest.raises(TooLong, match="longer than anybody waits"):
+        run(partial(read_on, store["store"]), 0.5)
+
+
+def test_it_ends_with_whoever_asked() -> None:
+    """Killed with -9, a server leaves nobody behind who reads on."""
+    code = (
+        "import asyncio\nfrom functools import partial\nfrom batchcast.service.child import in_child\n"
+        "from tests.unit.service.test_child import hold\nasyncio.run(in_child(partial(hold, 1), 60.0))"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[3]) as server:
+        started = Path(f"/proc/{server.pid}/task/{server.pid}/children")
+        pid = int(until(lambda: started.read_text().split())[0])
+        server.kill()
+        until(lambda: is_gone(pid))
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """A waiting job with its forecast, and history."""
+    from batchcast.predict.protocol import Prediction
+
+    now, place = time.time(), tmp_path_factory.mktemp("s")
+    opened = Store(str(place / "s.db"), create=True)
+    asked: dict[str, float | str | None] = {"user_id": "alice", "partition_id": "main", "req_procs": 4.0}
+    jobs = [Sighting("100", "100", now - 60, "PENDING", reason="Resources", asked=asked)]
+    jobs += [
+        Sighting(str(k), str(k), now - 9000, "COMPLETED", start_time=now - 8000, end_time=now - 7000, asked=asked)
+        for k in range(30)
+    ]
+    with opened.begin() as connection:
+        history.take_in(connection, "c", jobs, now)
+        rows = connection.exec_driver_sql("SELECT row FROM jobs").scalars().all()
+        said = {"kind": "wait", "moment": "submit", "method": "recent_wait", "as_of": now - 9000, "issued_at": now,
+                "prediction": Prediction(500.0, (0.9,), (5000.0,))}  # fmt: skip
+        clock_jobs.issue(connection, [{**said, "row": row} for row in rows])
+        site = {"private": False, "partitions": {"main": {"is_default": True}}}
+        clock_jobs.write_meta(connection, "c", site=site, cycle_at=now, told_until=now, wait_methods=["recent_wait"],
+                              total_procs=64.0)  # fmt: skip
+    opened.close()
+    return load({"store": str(place / "s.db"), "listen": str(place / "api.sock"), "private": "no"}, {})
+
+
+@pytest.fixture
+def server(store: Settings) -> Iterator[Server]:
+    with serving(store, store["listen"], lambda _: None) as opened:
+        asked(opened, "/v1/start?job=100")
+        until(lambda: not children())  # the first track record has been read
+        yield opened
+
+
+@pytest.fixture
+def halted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every child stands still before it begins its work, until it is told to go on."""
+    code = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP); "
+    monkeypatch.setattr(child, "_CODE", code + child._CODE)
+
+
+def connected(server: Server) -> socket.socket:
+    opened = socket.socket(socket.AF_UNIX)
+    opened.settimeout(60)
+    opened.connect(str(server.address))
+    return opened
+
+
+def asked(server: Server, target: str) -> int:
+    connection = http.client.HTTPConnection("localhost", timeout=60)
+    connection.sock = connected(server)
+    connection.request("GET", target)
+    answer = connection.getresponse()
+    answer.read()
+    return answer.status
+
+
+@pytest.mark.parametrize("target", [*HEAVY, *COMPILED])
+def test_start_is_answered_while_long_work_stands_still(server: Server, halted: None, target: str) -> None:
+    """Nothing of a long answer is worked out in the server's process: it is not answered while the child stands."""
+    codes: list[int] = []
+    long = Thread(target=lambda: codes.append(asked(server, target)))
+    long.start()
+    try:
+        pid = until(stopped)[0]
+        assert [asked(server, "/v1/start?job=100") for _ in range(30)] == [200] * 30
+        assert [asked(server, "/") for _ in range(3)] == [200] * 3
+        assert not codes
+        assert stopped() == [pid]
+    finally:
+        for one in stopped():
+            os.kill(one, signal.SIGKILL if target in COMPILED else signal.SIGCONT)
+        long.join()
+    assert codes == [503 if target == COMPILED[0] else 200]
+
+
+def test_whoever_hangs_up_is_worked_for_no_longer(server: Server, halted: None) -> None:
+    with connected(server) as bob:
+        bob.sendall(b"GET /v1/report?partition=main HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        pid = until(stopped)[0]
+    until(lambda: is_gone(pid))
+    assert asked(server, "/v1/start?job=100") == 200
+
+
+def test_no_child_outlives_the_service(store: Settings, halted: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    from batchcast.service import server as service
+
+    monkeypatch.setattr(service, "LAST_ANSWERS_S", 0)
+    with serving(store, store["listen"], lambda _: None) as opened:
+        bob = connected(opened)
+        bob.sendall(b"GET /v1/report?partition=main HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        until(stopped)
+    assert not children()
+    bob.close()
