@@ -131,12 +131,15 @@ def rekey(s: Record, rules: Record) -> None:
 def head_place(s: Record, rules: Record) -> int:
     """The slot of the head job: the earliest arrival, or the smallest key; the queue must not be empty.
 
-    O(blocks); of an indexed queue O(log queue).
+    The earliest arrival too where it has waited longer than `first_after`: nobody has waited longer than it. O(blocks);
+    of an indexed queue O(log queue).
     """
     slots = slots_of(s)
     blocks = blocks_of(s)
     first: int = s.head
     if rules.head_order == 0:
+        return first
+    if rules.first_after < np.inf and s.now - jobs_of(s)[slots[first].job].submit > rules.first_after:
         return first
     if s.indexed and not rules.head_varying:
         return head_by_key(s)
