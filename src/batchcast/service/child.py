@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from ..errors import BatchcastError
 from ..store.reader import TooLong, time_to_read
 
-NICE = 10
+NICE = 5
 MOST_MB = 300
 """What an answer may hold; with the server's own it stays below the MemoryMax of its unit."""
 LOOK_S = 0.1
