@@ -249,7 +249,8 @@ class Forecast:
 
     def _late(self, row: np.ndarray) -> np.ndarray:
         """The simulation's curve (33,), as much later as jobs have started of late than it said."""
-        return simulated_curves(row[None, :], SPREADS[-1], self.lag.of(float(row[kernel.AT_DRAWS])))[0]
+        curve: np.ndarray = simulated_curves(row[None, :], SPREADS[-1], self.lag.of(float(row[kernel.AT_DRAWS])))[0]
+        return curve
 
     def _prediction(self, row: np.ndarray, curves: np.ndarray, chances: np.ndarray) -> Prediction:
         way = self.promises.way_of(curves)
