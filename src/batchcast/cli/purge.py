@@ -54,9 +54,9 @@ def command(keep: str | None, really: bool, parsable2: bool, as_json: bool, **fl
     room = ""
     if gone:
         try:
-            room = _room(store.give_back())
+            room = f"{store.give_back() / 1e6:.1f} MB were given back to the disk"
         except BatchcastError as error:
-            room = f"the file has not shrunk, its room is used anew: {error.message}"
+            room = f"the store has not shrunk, its room is used anew: {error.message}"
     store.close()
     results = sums(memory.get("purged", {}))
     if as_json:
@@ -70,13 +70,6 @@ def command(keep: str | None, really: bool, parsable2: bool, as_json: bool, **fl
         print_parsable(results)
     elif results:
         _print(results)
-
-
-def _room(freed: int | None) -> str:
-    """What became of the room of what is gone."""
-    if freed is None:
-        return "PostgreSQL uses the room anew by itself; VACUUM FULL, by the tables' owner, gives it back to the disk"
-    return f"{freed / 1e6:.1f} MB were given back to the disk"
 
 
 def _words(found: Any, days: float, really: bool, gone: int) -> list[str]:

@@ -41,6 +41,7 @@ async def in_child(answer: Callable[[], T], seconds: float) -> T:
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-c", _CODE,
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=MOST_BYTES, env=_environment(),
+        start_new_session=True,  # Ctrl-C is for the server, which ends this one
     )  # fmt: skip
     assert child.stdin is not None
     assert child.stdout is not None

@@ -66,11 +66,12 @@ class Lane:
 
 
 class Lanes:
-    """Both lanes of a server; made inside its event loop."""
+    """The lanes of a server; made inside its event loop. Who watches the service does not wait for anybody's report."""
 
     def __init__(self) -> None:
         self.quick = Lane(QUICK_AT_ONCE, QUICK_EACH, in_thread)
         self.heavy = Lane(HEAVY_AT_ONCE, HEAVY_EACH, in_child)
+        self.watch = Lane(HEAVY_AT_ONCE, HEAVY_EACH, in_child)
 
 
 class Gone(BatchcastError):

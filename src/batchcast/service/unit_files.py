@@ -32,7 +32,7 @@ def unit_files(
     for name in SERVICES:
         text = texts[name].replace(PROGRAM, program)
         if is_open:
-            text = text.replace(CLOSED_NOTE, OPEN_NOTE).replace(CLOSED, OPEN)
+            text = text.replace(CLOSED_NOTE, "").replace(CLOSED, OPEN_NOTE + OPEN)
         if is_remote:
             text = text.replace(NO_NETWORK, NETWORK)
         if name in ASK_SLURM:

@@ -53,6 +53,7 @@ class Service:
         self.streams: Counter[str] = Counter()
         self.kept: dict[tuple[str, str], tuple[float, dict[str, Any]]] = {}
         self._health: tuple[float, api.Reply] | None = None
+        self._examined: asyncio.Task[api.Reply] | None = None
 
     async def begin(self) -> None:
         """Read the queue before anybody asks; what is wrong with the store is said to those who do."""
@@ -69,13 +70,10 @@ class Service:
         ask = partial(api.reply, self.settings, target, asker)
         path = target.partition("?")[0].rstrip("/")
         user = asker.name or ""
-        if path == "/v1/health" and self._health and time.monotonic() - self._health[0] < HEALTH_FOR_S:
-            return self._health[1]
+        if target == "/v1/health":
+            return await self._healthy(ask)
         if path in HEAVY:
-            answer = await self.lanes.heavy.run(user, ask)
-            if target == "/v1/health":
-                self._health = (time.monotonic(), answer)
-            return answer
+            return await self.lanes.heavy.run(user, ask)
         queue = None
         if path == "/v1/start":
             with contextlib.suppress(BatchcastError):
@@ -83,6 +81,19 @@ class Service:
             if queue is not None and (here := api.from_memory(self.settings, target, asker, queue)):
                 return here
         return await self.lanes.quick.run(user, partial(ask, known=self.standing.records()))
+
+    async def _healthy(self, ask: Callable[[], api.Reply]) -> api.Reply:
+        """Worked out once a minute, whoever asks, and once for all who ask meanwhile."""
+        if self._health is not None and time.monotonic() - self._health[0] < HEALTH_FOR_S:
+            return self._health[1]
+        if self._examined is None or self._examined.done():
+            self._examined = asyncio.create_task(self._examine(ask))
+        return await asyncio.shield(self._examined)
+
+    async def _examine(self, ask: Callable[[], api.Reply]) -> api.Reply:
+        answer = await self.lanes.watch.run("health", ask)
+        self._health = (time.monotonic(), answer)
+        return answer
 
 
 def application(settings: Settings, door: Door, say: Callable[[str], None], *, quiet: bool, is_tcp: bool) -> ASGIApp:
@@ -148,7 +159,7 @@ async def _openapi(request: Request) -> Response:
 
 async def _metrics(request: Request) -> Response:
     service: Service = request.state.service
-    read = await service.lanes.heavy.run("metrics", partial(of_store, service.settings, service.measures.due()))
+    read = await service.lanes.watch.run("metrics", partial(of_store, service.settings, service.measures.due()))
     text = service.measures.text(service.door, read)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 

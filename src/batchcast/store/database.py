@@ -29,6 +29,7 @@ from .place import (
 from .schema import FORECAST_OUTCOMES, forecasts, meta, metadata
 
 __all__ = ["Connection", "Store", "schema_version"]
+LOCK_S = 60.0
 MIGRATIONS: dict[int, Callable[[Connection], None]] = {}
 """Version n: how a store of version n becomes one of n + 1, each in a transaction of its own."""
 
@@ -76,6 +77,12 @@ def _add_waits(connection: Connection) -> None:
     """Version 4 did not keep which reservation and which licences a job waits for."""
     for name in ("reservation", "licenses"):
         connection.execute(text(f"ALTER TABLE jobs ADD COLUMN {name} TEXT"))
+
+
+@migration(5)
+def _index_raw_ids(connection: Connection) -> None:
+    """Version 5 went over every job to find one by its raw id."""
+    connection.execute(text("CREATE INDEX IF NOT EXISTS jobs_raw ON jobs (raw_id, cluster)"))
 
 
 class Store:
@@ -130,15 +137,16 @@ class Store:
         """Give up every connection."""
         self.engine.dispose()
 
-    def give_back(self) -> int | None:
-        """Give the room of what was deleted back to the disk; how many bytes, None where the database does it itself.
+    def give_back(self) -> int:
+        """Give the room of what was deleted back to the disk; how many bytes.
 
-        SQLite writes its file anew for that (VACUUM): it takes as much room as the file once more, and keeps writers
-        waiting. Where there is not so much room, or somebody holds the file, BatchcastError, and nothing has changed.
+        SQLite writes its file anew for that, PostgreSQL its tables (VACUUM, VACUUM FULL): it takes as much room once
+        more, and keeps writers waiting, on PostgreSQL readers, too. Where there is not so much room, or somebody holds
+        the store for a minute, BatchcastError, and nothing has changed.
         """
         path = sqlite_path(self.url)
         if path is None:
-            return None
+            return self._tables_anew()
         with contextlib.closing(self.engine.raw_connection()) as held:
             driver = held.cursor()  # below SQLAlchemy, which would begin a transaction: VACUUM takes none
             try:
@@ -151,6 +159,23 @@ class Store:
             except sqlite3.Error as error:
                 raise trouble(self.shown, str(error), away=True) from error
         return before - path.stat().st_size
+
+    def _tables_anew(self) -> int:
+        """The same on PostgreSQL, of our own tables alone; their owner may do it."""
+        names = ", ".join(metadata.tables)
+        held = text(
+            "SELECT sum(pg_total_relation_size(CAST(name AS regclass))) FROM unnest(CAST(:names AS text[])) name"
+        )
+        try:
+            with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+                before = connection.scalar(held, {"names": list(metadata.tables)})
+                connection.execute(text(f"SET lock_timeout = '{LOCK_S:.0f}s'"))
+                connection.execute(text(f"VACUUM (FULL, ANALYZE) {names}"))
+                after = connection.scalar(held, {"names": list(metadata.tables)})
+                connection.execute(text("RESET lock_timeout"))
+        except SQLAlchemyError as error:
+            raise self.explained(error) from error
+        return int(before) - int(after)
 
     def _bring_up_to_date(self, create: bool) -> None:
         with self.begin() as connection:

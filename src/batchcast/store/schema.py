@@ -78,6 +78,7 @@ jobs = Table(
     Index("jobs_submit", "cluster", "submit_time"),
     Index("jobs_end", "cluster", "end_time"),
     Index("jobs_user", "cluster", "user_id", "end_time"),
+    Index("jobs_raw", "raw_id", "cluster"),  # in this order: no question about a cluster alone may go by it
 )
 jobs_open = Index("jobs_open", jobs.c.cluster, sqlite_where=jobs.c.open == 1, postgresql_where=jobs.c.open == 1)
 jobs_untold = Index("jobs_untold", jobs.c.cluster, sqlite_where=jobs.c.told < 4, postgresql_where=jobs.c.told < 4)

@@ -21,6 +21,7 @@ from sqlalchemy import (
     func,
     or_,
     select,
+    union_all,
 )
 
 from .. import columns as declared
@@ -86,6 +87,12 @@ def _used() -> Select[Any]:
         _if_given(jobs.c.account, "account"),
         _if_given(jobs.c.partition_id, "partition"),
     )  # fmt: skip
+
+
+def _known_as(name: str) -> Any:
+    """The rows of a job by either of its ids, each found by an index: one condition with OR goes over all jobs."""
+    named = [select(jobs.c.row).where(_HERE, column == _(name)) for column in (jobs.c.job_id, jobs.c.raw_id)]
+    return union_all(*named)
 
 
 STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
@@ -163,20 +170,19 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
     .limit(_("most")),
     "latest_run": select(*JOB, jobs.c.state)
     .where(
-        _HERE,
-        or_(jobs.c.job_id == _("job_id"), jobs.c.raw_id == _("job_id")),
+        jobs.c.row.in_(_known_as("job_id")),
         or_(jobs.c.start_time.is_not(None), jobs.c.open == 0),
     )
     .order_by(jobs.c.submit_time.desc(), jobs.c.row.desc())
     .limit(1),
     "has_started": select(jobs.c.row).where(_HERE, jobs.c.start_time.is_not(None)).limit(1),
     "latest": select(*JOB)
-    .where(_HERE, or_(jobs.c.job_id == _("job_id"), jobs.c.raw_id == _("job_id")))
+    .where(jobs.c.row.in_(_known_as("job_id")))
     .order_by(jobs.c.submit_time.desc(), jobs.c.row.desc())
     .limit(1),
     "latest_of": select(*JOB)
     .where(_HERE, jobs.c.user_id == _("user"), _if_given(jobs.c.partition_id, "partition"))
-    .order_by(jobs.c.submit_time.desc(), jobs.c.row.desc())
+    .order_by((jobs.c.submit_time + 0).desc(), jobs.c.row.desc())
     .limit(1),
     "issued": select(outcomes, jobs.c.user_id, jobs.c.start_time)
     .select_from(outcomes.join(jobs, jobs.c.row == outcomes.c.row))

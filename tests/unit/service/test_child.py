@@ -210,6 +210,29 @@ def test_start_is_answered_while_long_work_stands_still(server: Server, halted: 
     assert codes == [503 if target == COMPILED[0] else 200]
 
 
+def test_one_report_at_a_time_and_who_watches_does_not_wait_for_it(server: Server, halted: None) -> None:
+    codes: dict[str, int] = {}
+    reports = [Thread(target=lambda: codes.update(report=asked(server, HEAVY[0]))) for _ in range(3)]
+    for one in reports:
+        one.start()
+    pid = until(stopped)[0]
+    assert [asked(server, "/v1/start?job=100") for _ in range(30)] == [200] * 30
+    assert stopped() == [pid], "the other two wait for the first"
+    watching = Thread(target=lambda: codes.update(metrics=asked(server, "/metrics")))
+    watching.start()
+    os.kill(until(lambda: [one for one in stopped() if one != pid])[0], signal.SIGCONT)
+    watching.join()
+    assert codes == {"metrics": 200}
+
+    def all_go_on() -> bool:
+        for one in stopped():
+            os.kill(one, signal.SIGCONT)
+        return not any(one.is_alive() for one in reports)
+
+    until(all_go_on)
+    assert codes == {"metrics": 200, "report": 200}
+
+
 def test_whoever_hangs_up_is_worked_for_no_longer(server: Server, halted: None) -> None:
     with connected(server) as bob:
         bob.sendall(b"GET /v1/report?partition=main HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -228,3 +251,17 @@ def test_no_child_outlives_the_service(store: Settings, halted: None, monkeypatc
         until(stopped)
     assert not children()
     bob.close()
+
+
+def test_each_store_is_opened_by_the_child_itself(url: str) -> None:
+    """Of a PostgreSQL, too: no connection is shared, and no password is among the child's arguments."""
+    from batchcast.service import api
+    from batchcast.service.ask import Asker
+
+    opened = Store(url, create=True)
+    with opened.begin() as connection:
+        clock_jobs.write_meta(connection, "c", cycle_at=time.time())
+        reply = run(partial(api.reply, load({"store": url}, {}), "/v1/health", Asker("root", sees_all=True)))
+    assert reply.status == 200
+    assert "schema" in reply.body
+    opened.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sqlite3
 from pathlib import Path
 
@@ -248,6 +249,7 @@ def test_an_older_schema_is_brought_up_to_date(url: str) -> None:
     with store.begin() as connection:
         for change in (
             "DROP VIEW forecast_outcomes",
+            "DROP INDEX jobs_raw",
             "ALTER TABLE jobs DROP COLUMN req_gpus",
             *(f"ALTER TABLE jobs DROP COLUMN {name}" for name in ("dependency", "reservation", "licenses")),
             "UPDATE jobs SET told = 7",
@@ -269,6 +271,19 @@ def test_an_older_schema_is_brought_up_to_date(url: str) -> None:
     assert Reader(url).rows("SELECT grounds FROM forecasts") == [{"grounds": "no_history"}]
     assert rows(newer, "told_start, told_end, told_status") == [(110.0, 150.0, "completed"), (None, None, None)]
     assert Reader(url).rows("SELECT value FROM meta WHERE name = 'schema_version'") == [{"value": str(VERSION)}]
+
+
+def test_no_question_of_a_user_goes_over_every_job(tmp_path: Path) -> None:
+    """Each is found by an index on what is asked, so that a hundred unknown ids cost nobody anything."""
+    from batchcast.store.compiled import TEXTS
+
+    url = str(tmp_path / "s.db")
+    Store(url, create=True).close()
+    for name in ("waiting", "latest", "latest_run", "latest_of", "running_now", "open_with", "late_forecasts"):
+        unset = dict.fromkeys(re.findall(r":(\w+)", TEXTS[name]))
+        plan = [str(row["detail"]) for row in Reader(url).rows(f"EXPLAIN QUERY PLAN {TEXTS[name]}", **unset)]
+        over_all = [step for step in plan if "jobs_submit" in step or step.startswith("SCAN jobs")]
+        assert not over_all, (name, plan)
 
 
 def test_a_newer_schema_is_left_alone(url: str) -> None:
