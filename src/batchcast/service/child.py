@@ -23,7 +23,8 @@ from ..store.reader import TooLong, time_to_read
 
 NICE = 10
 MOST_MB = 500
-"""What an answer may hold, a fitted model and what reads it (330 MB) included; with the server's own it stays below the MemoryMax of its unit."""
+"""What an answer may hold, a fitted model and what reads it (330 MB) included; with the server's own it stays below the
+MemoryMax of its unit."""
 LOOK_S = 0.1
 MOST_BYTES = 2**26
 _TOO_MUCH = 75
