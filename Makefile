@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: setup setup-run setup-docs demo test test-lab test-lab-all test-all lint bench docs reference lock wheel slurm-lab-experiments clean
+.PHONY: setup setup-run setup-docs demo test test-long test-lab test-lab-all test-all lint bench docs reference lock wheel slurm-lab-experiments clean
 setup: $(VENV)/.dev
 setup-run: $(VENV)/.run
 setup-docs: $(VENV)/.docs
@@ -31,7 +31,11 @@ demo: setup-run
 	@$(BIN)/batchcast demo -o demo-report
 
 test: setup
-	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not lab"
+	@$(BIN)/python -m pytest -n $(JOBS) -m "not slow and not long and not lab"
+
+# What takes ten seconds and more each: the tutorial, whole pages, kernels compiled in processes of their own.
+test-long: setup
+	@$(BIN)/python -m pytest -n $(JOBS) -m "long and not slow and not lab"
 
 # One after the other: each has the machine's clock to keep.
 test-lab: setup

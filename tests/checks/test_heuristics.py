@@ -5,7 +5,7 @@ import pytest
 from batchcast.predict.registry import available, make
 from batchcast.testing.heuristic import CHECKS, check_heuristic, no_job_is_lost
 
-SETTINGS = {"search": "search:kicks=60", "exact": "exact:seconds=1,kicks=60"}
+SETTINGS = {"search": "search:kicks=60", "exact": "exact:seconds=0.3,kicks=60"}
 MORE = ("ebest:reading=job", "esufferage:lone=last,urgent=0", "emin_min:urgent=0.9", "asjs:compute=0.3,urgent=0")
 SPECS = [SETTINGS.get(name, name) for name in available("heuristic")] + list(MORE)
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.forked import batchcast
 
 from batchcast.cli.main import cli
 from batchcast.formats.sighting import Sighting, Site, Snapshot
@@ -128,9 +129,7 @@ def _store(path: str, private: bool, now: float) -> str:
 
 def run(*words: str, store: str, code: int = 0, **env: str) -> subprocess.CompletedProcess[str]:
     clean = {k: v for k, v in os.environ.items() if not k.startswith("BATCHCAST")}
-    command = [sys.executable, "-c", "from batchcast.cli.main import entry; entry()", *words]
-    done = subprocess.run(command, env={**clean, "BATCHCAST_STORE": store, "BATCHCAST_CONFIG": os.devnull, **env},
-                          capture_output=True, text=True, check=False)  # fmt: skip
+    done = batchcast(*words, env={**clean, "BATCHCAST_STORE": store, "BATCHCAST_CONFIG": os.devnull, **env})
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     return done

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.forked import batchcast
 
 NODES = """NodeName=n1 CPUTot=4 RealMemory=8000 Sockets=1 ThreadsPerCore=1 State=IDLE Weight=1 Gres=(null)
 NodeName=n2 CPUTot=4 RealMemory=8000 Sockets=1 ThreadsPerCore=1 State=IDLE Weight=1 Gres=(null)
@@ -28,11 +27,6 @@ LOG = "\n".join(
 )
 
 
-def run(*words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "batchcast", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
-
-
 @pytest.fixture
 def dumps(tmp_path: Path) -> Path:
     folder = tmp_path / "dumps"
@@ -51,44 +45,44 @@ def log(tmp_path: Path) -> Path:
 
 def test_capture_writes_what_show_reads(dumps: Path, tmp_path: Path) -> None:
     out = tmp_path / "machine.toml"
-    done = run("machine", "capture", dumps, "-o", out)
+    done = batchcast("machine", "capture", dumps, "-o", out)
     assert done.returncode == 0, done.stderr
     assert "2 nodes, 1 partitions" in done.stderr
-    shown = run("machine", "show", out)
+    shown = batchcast("machine", "show", out)
     assert "2 nodes, 8 processors" in shown.stdout
     assert "matlab: 3" in shown.stdout
 
 
 def test_what_the_model_leaves_out_is_named(dumps: Path) -> None:
-    left = run("machine", "show", dumps).stdout.split("not modelled: ")[1]
+    left = batchcast("machine", "show", dumps).stdout.split("not modelled: ")[1]
     assert {"PreemptType=qos", "qos GrpTRESMins", "qos Preempt"} <= set(left.strip().split(", "))
     assert "Licenses" not in left
     assert "TRESBillingWeights" not in left
 
 
 def test_a_folder_without_nodes_says_which_command_gives_them(tmp_path: Path) -> None:
-    done = run("machine", "capture", tmp_path)
+    done = batchcast("machine", "capture", tmp_path)
     assert done.returncode != 0
     assert "scontrol show node -o > node.txt" in done.stderr
 
 
 def test_info_counts_what_the_machine_can_run(dumps: Path, log: Path) -> None:
     log.write_text(log.read_text() + "\n81 4800 0 300 64 -1 -1 64 900 -1 1 1 1 1 1 -1 -1 -1\n")
-    done = run("info", log, "--machine", dumps, "--json")
+    done = batchcast("info", log, "--machine", dumps, "--json")
     assert done.returncode == 0, done.stderr
     rows = {r["what"]: r["jobs"] for r in json.loads(done.stdout)["results"] if r["part"] == "machine"}
     assert rows == {"it can run": 80, "larger than its partition": 1}
 
 
 def test_a_simulation_on_the_machine_is_judged_as_such(dumps: Path, log: Path) -> None:
-    done = run("simulate", log, "--machine", dumps)
+    done = batchcast("simulate", log, "--machine", dumps)
     assert done.returncode == 0, done.stderr
     assert "EASY" not in done.stdout
     assert "Slurm's two loops" in " ".join(done.stdout.split())
 
 
 def test_what_if_shows_the_present_first_and_who_gains(dumps: Path, log: Path) -> None:
-    done = run("whatif", log, "--machine", dumps, "--vary", "nodes=+100%", "--vary", "policy=fifo", "--json")
+    done = batchcast("whatif", log, "--machine", dumps, "--vary", "nodes=+100%", "--vary", "policy=fifo", "--json")
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)["results"]
     waits = {r["policy"]: r["mean_wait_s"] for r in rows if r["part"] == "variant"}
@@ -108,7 +102,7 @@ def test_what_if_shows_the_present_first_and_who_gains(dumps: Path, log: Path) -
     ],
 )
 def test_a_change_that_cannot_be_read_teaches(dumps: Path, log: Path, change: str, said: str) -> None:
-    done = run("whatif", log, "--machine", dumps, "--vary", change)
+    done = batchcast("whatif", log, "--machine", dumps, "--vary", change)
     assert done.returncode != 0
     assert said in done.stderr
     assert "Traceback" not in done.stderr

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.forked import batchcast
 
 from batchcast.trace import demo_path
 
@@ -30,18 +29,15 @@ KEYS = [
 ]
 
 
-def run(*words: object, text: str | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "batchcast", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, input=text, check=False, timeout=300)
-
-
 @pytest.fixture(scope="module")
 def demo() -> Path:
     return Path(str(demo_path()))
 
 
 def test_json_names_every_measure_and_every_default(demo):
-    done = run("simulate", demo, "--runtime", "last_2:need=2,round=down,actual", "--correct", "incremental", "--json")
+    done = batchcast(
+        "simulate", demo, "--runtime", "last_2:need=2,round=down,actual", "--correct", "incremental", "--json"
+    )
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert document["schema"] == "batchcast/simulate/1"
@@ -60,16 +56,16 @@ def test_json_names_every_measure_and_every_default(demo):
 
 
 def test_the_older_names_mean_the_same_and_are_not_in_the_help(demo):
-    new = run(
+    new = batchcast(
         "simulate", demo, "--first", 800, "--policy", "easy:order=saf,head_after=6h", "--predictor", "last_2", "--json"
     )
-    old = run(
+    old = batchcast(
         "simulate", demo, "--first", 800, "--order", "saf", "--head-after", "6:00:00", "--runtime", "last_2", "--json"
     )
     ours, theirs = (json.loads(done.stdout)["results"][0] for done in (new, old))
     same = [key for key in KEYS if key != "kernel_s"]
     assert [ours[key] for key in same] == [theirs[key] for key in same]
-    said = run("simulate", "--help").stdout
+    said = batchcast("simulate", "--help").stdout
     assert "--predictor" in said
     for hidden in ("--runtime", "--order", "--backfill-order"):
         assert hidden not in said
@@ -78,8 +74,8 @@ def test_the_older_names_mean_the_same_and_are_not_in_the_help(demo):
 def test_evaluate_takes_what_simulate_takes(demo, tmp_path):
     words = ["--first", 300, "--policy", "easy", "--predictor", "last_2", "--no-kill", "--plan-level", "90%"]
     words += ["--head-after", "90m", "--json"]
-    simulated = json.loads(run("simulate", demo, *words).stdout)
-    evaluated = json.loads(run("evaluate", demo, *words, "-o", tmp_path / "r").stdout)
+    simulated = json.loads(batchcast("simulate", demo, *words).stdout)
+    evaluated = json.loads(batchcast("evaluate", demo, *words, "-o", tmp_path / "r").stdout)
     row = next(r for r in evaluated["results"] if (r["part"], r["predictor"]) == ("schedule", "last_2"))
     assert row["mean_wait_s"] == simulated["results"][0]["mean_wait_s"]
     assert evaluated["settings"]["kill"] is False
@@ -88,7 +84,7 @@ def test_evaluate_takes_what_simulate_takes(demo, tmp_path):
 
 def test_the_schedule_file_holds_every_simulated_job(demo, tmp_path):
     out = tmp_path / "s.csv"
-    done = run("simulate", demo, "--backfill-order", "sjf", "--first", "500", "--schedule", out, "--json")
+    done = batchcast("simulate", demo, "--backfill-order", "sjf", "--first", "500", "--schedule", out, "--json")
     jobs = json.loads(done.stdout)["results"][0]["jobs"]
     with out.open() as lines:
         rows = list(csv.DictReader(lines))
@@ -107,7 +103,7 @@ def test_the_schedule_file_holds_every_simulated_job(demo, tmp_path):
 
 
 def test_the_table_goes_to_stdout_and_notes_to_stderr(demo):
-    done = run("simulate", demo, "--first", "200")
+    done = batchcast("simulate", demo, "--first", "200")
     assert "mean wait" in done.stdout
     assert "note:" not in done.stdout
     assert "not simulated" in done.stderr or done.stderr == ""
@@ -130,7 +126,7 @@ def test_the_table_goes_to_stdout_and_notes_to_stderr(demo):
     ],
 )
 def test_a_wrong_word_is_a_usage_error_that_names_the_right_ones(demo, words, code, said):
-    done = run("simulate", demo, "--first", "50", *words)
+    done = batchcast("simulate", demo, "--first", "50", *words)
     assert done.returncode == code
     assert said in done.stderr
     assert "Traceback" not in done.stderr
@@ -139,25 +135,25 @@ def test_a_wrong_word_is_a_usage_error_that_names_the_right_ones(demo, words, co
 
 def test_without_a_machine_size_it_says_how_to_give_one():
     log = "1 0 0 10 4 -1 -1 4 60 -1 1 1 1 -1 -1 -1 -1 -1\n"
-    done = run("simulate", "-", text=log)
+    done = batchcast("simulate", "-", text=log)
     assert done.returncode == 1
     assert "--procs-total" in done.stderr
-    assert run("simulate", "-", "--procs-total", "peak", text=log).returncode == 0
+    assert batchcast("simulate", "-", "--procs-total", "peak", text=log).returncode == 0
 
 
 @pytest.mark.parametrize("words", [["simulate", "--procs-total", "8"], ["runtime", "--predictor", "last_2"]])
 def test_a_log_of_jobs_that_never_ran_has_no_answer(words):
-    done = run(words[0], "-", *words[1:], text="1 0 -1 -1 4 -1 -1 4 60 -1 5 1 1 -1 -1 -1 -1 -1\n")
+    done = batchcast(words[0], "-", *words[1:], text="1 0 -1 -1 4 -1 -1 4 60 -1 5 1 1 -1 -1 -1 -1 -1\n")
     assert done.returncode == 3
     assert "no job to" in done.stderr
     assert done.stdout == ""
 
 
 def test_a_missing_file_and_an_unknown_verb_are_told_apart(tmp_path):
-    absent = run("simulate", tmp_path / "none.swf")
+    absent = batchcast("simulate", tmp_path / "none.swf")
     assert absent.returncode == 1
     assert "none.swf" in absent.stderr
-    verb = run("simulte")
+    verb = batchcast("simulte")
     assert verb.returncode == 2
     assert "simulate" in verb.stderr
 
@@ -174,7 +170,7 @@ PARTED = """; MaxProcs: 8
 def test_partitions_apart_say_when_they_are_more_than_the_machine(verb, tmp_path):
     """Partition 2 has no request and followed partition 1 on the same processors; of partition 3 nothing ran."""
     out = ["-o", tmp_path / "r"] if verb == "evaluate" else []
-    done = run(verb, "-", "--partitions", "split", *out, "--json", text=PARTED)
+    done = batchcast(verb, "-", "--partitions", "split", *out, "--json", text=PARTED)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     told = " ".join(document["warnings"])

@@ -116,6 +116,7 @@ def test_reproduce_lists_the_paper_and_refuses_unknown_methods(tmp_path):
 
 
 @pytest.mark.shared
+@pytest.mark.long
 def test_reproduce_on_the_shared_runs(shared, tmp_path):
     data, page = shared / "traces" / "vasp-klimes.csv.gz", tmp_path / "page.html"
     words = ("--data", data, "--resamples", 1, "--predictor", "bayesian_ridge,brbf", "--page", page, "--json")

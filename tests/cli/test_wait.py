@@ -1,11 +1,10 @@
 """`batchcast wait` as its user meets it."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from tests.forked import batchcast
 
 from batchcast.testing.logs import small_log
 
@@ -17,12 +16,7 @@ KEYS = {
 
 
 def run(*arguments):
-    return subprocess.run(
-        [sys.executable, "-c", "from batchcast.cli.main import entry; entry()", "wait", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
+    return batchcast("wait", *arguments)
 
 
 @pytest.fixture(scope="module")

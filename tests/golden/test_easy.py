@@ -158,3 +158,28 @@ def test_zero_length_jobs_end_in_a_further_round_of_their_instant():
         4,
         EASY,
     )
+
+
+def test_who_waited_longer_than_first_after_goes_before_shorter_jobs():
+    agrees(  # at 2 the second has waited 2 and the third passes it; at 4 it has waited 4 and goes before the fourth
+        """
+        0 2 2 2 |##
+        0 2 5 5 |....#####
+        1 2 2 2 | .##
+        3 2 1 1 |   ......#
+        """,
+        2,
+        Policy(order="sjf", backfill_order="sjf", running_ends="requested", first_after=30.0),
+    )
+
+
+def test_nobody_passes_by_a_forecast_who_has_waited_longer_than_first_after():
+    jobs = """
+        0 3 4 9 |####
+        1 4 2 2 | {}##
+        3 1 3 9 |   {}
+        """
+    ages = {float("inf"): (".....", "~~~"), 10.0: ("...", "...###")}  # the third fits by its true length, not its limit
+    for age, bars in ages.items():
+        policy = Policy(order="sjf", backfill_order="sjf", running_ends="requested", first_after=age)
+        agrees(jobs.format(*bars), 4, policy, "actual")

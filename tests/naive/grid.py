@@ -1,5 +1,7 @@
 """Mapping rules by looking at every pair at every step."""
 
+from itertools import combinations
+
 import numpy as np
 
 
@@ -64,3 +66,15 @@ def best_makespan(times):
         max(sum(times[i, where[i]] for i in range(n) if where[i] == r) for r in range(m))
         for where in product(range(m), repeat=n)
     )
+
+
+def exchanges(times, price, where, a, b):
+    """(load of a, load of b, dearness gained) after each exchange of one or two jobs of a against none to two of b."""
+    on = {r: [i for i in range(len(where)) if where[i] == r] for r in (a, b)}
+    few = {r: [[i] for i in on[r]] + [list(pair) for pair in combinations(on[r], 2)] for r in (a, b)}
+    load = {r: sum(times[i][r] for i in on[r]) for r in (a, b)}
+    for out in few[a]:
+        for back in [[], *few[b]]:
+            left = load[a] - sum(times[i][a] for i in out) + sum(times[i][a] for i in back)
+            right = load[b] + sum(times[i][b] for i in out) - sum(times[i][b] for i in back)
+            yield left, right, price[a] * (left - load[a]) + price[b] * (right - load[b])

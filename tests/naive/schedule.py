@@ -44,6 +44,7 @@ class NaiveMachine:
     pyss: bool = False
     running_ends: str = "planned"
     head_after: float = math.inf
+    first_after: float = math.inf
     queue: list[Job] = field(default_factory=list)
     running: list[Job] = field(default_factory=list)  # in order of start
     promises: list[tuple[int, float]] = field(default_factory=list)
@@ -149,6 +150,11 @@ class NaiveMachine:
         }[name]
         return (key + float(given.get("ageing", 0.0)) * (job.submit - origin), job.submit, job.row)
 
+    def turn(self, job: Job) -> tuple[object, ...]:
+        """Who waited longer than `first_after` by arrival, then all others by the order."""
+        due = self.now - job.submit > self.first_after
+        return (0, job.submit, job.row) if due else (1, *self.key(job, self.order))
+
     def start(self, job: Job, backfilled: bool) -> None:
         job.start, job.backfilled = self.now, backfilled
         self.queue.remove(job)
@@ -162,7 +168,7 @@ class NaiveMachine:
             self.conservative()
             return [j for j in self.running if j not in before]
         while self.queue:
-            head = min(self.queue, key=lambda j: self.key(j, self.order))
+            head = min(self.queue, key=self.turn)
             if self.total - self.held(self.now) < head.procs:
                 break
             self.start(head, False)
@@ -171,7 +177,7 @@ class NaiveMachine:
         return [j for j in self.running if j not in before]
 
     def easy(self, head: Job) -> None:
-        old = self.now - head.submit > self.head_after
+        old = self.now - head.submit > min(self.head_after, self.first_after)
         ends = [j.start + j.request if old else j.planned_end for j in self.running]
         instants = sorted({self.now, *(end for end in ends if end >= self.now)})
         shadow = next(t for t in instants if self.total - self.held(t, old) >= head.procs)

@@ -30,7 +30,9 @@ def policies(_: click.Context, __: click.Parameter, incomplete: str) -> list[Com
     """Policies in a comma list, and their words after a colon."""
     from .plan import OF_A_POLICY
 
-    return _spec(incomplete, ["fcfs", "easy", "easy-sjbf", "conservative"], lambda _: [*OF_A_POLICY, "kill"])
+    return _spec(
+        incomplete, ["fcfs", "easy", "easy-sjbf", "conservative", "forecast"], lambda _: [*OF_A_POLICY, "kill"]
+    )
 
 
 def words(accepted: Iterable[str]) -> Candidates:

@@ -15,7 +15,16 @@ from .options import find_modules_here
 if TYPE_CHECKING:
     from ..simulation import Policy
 
-OF_A_POLICY = ("order", "backfill", "backfill_order", "running_ends", "head_after", "correct", "event_order")
+OF_A_POLICY = (
+    "order",
+    "backfill",
+    "backfill_order",
+    "running_ends",
+    "head_after",
+    "first_after",
+    "correct",
+    "event_order",
+)
 
 
 class Plan(NamedTuple):
@@ -92,8 +101,8 @@ def plan_options(predictors: str, policies: str) -> Callable[[Callable[..., Any]
             default=policies,
             show_default=True,
             metavar="NAMES",
-            help="fcfs, easy, easy-sjbf, conservative; words as parameters: easy:order=saf,correct=incremental,"
-            "head_after=6h (see docs/policies.md).",
+            help="fcfs, easy, easy-sjbf, conservative, forecast; words as parameters: "
+            "easy:order=saf,correct=incremental,head_after=6h (see docs/policies.md).",
         ),
         click.option("--protocol", type=Accepted(["honest", "paper"]), default="honest", show_default=True,
                      help="honest: a forecast knows only what had ended by then."),
@@ -159,12 +168,13 @@ def take_plan(given: dict[str, Any]) -> tuple[Plan, dict[str, Any]]:
 
 def _settings(plan: Plan) -> dict[str, Any]:
     """What was chosen, for the document; the words of a policy beside it when there is only one."""
+    from ..simulation.policies import AGES
     from ..units import format_duration
 
     alone = next(iter(plan.policies.values())) if len(plan.policies) == 1 else None
     words = {word: getattr(alone, word) for word in (*OF_A_POLICY, "kill")} if alone else {}
-    if alone:
-        words["head_after"] = None if alone.head_after == float("inf") else format_duration(alone.head_after)
+    for word in AGES if alone else ():
+        words[word] = None if words[word] == float("inf") else format_duration(words[word])
     options = {name: getattr(plan, name) for name in Plan._fields[2:]}
     if plan.default_request is not None:
         options["default_request"] = format_duration(plan.default_request)

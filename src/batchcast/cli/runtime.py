@@ -53,8 +53,8 @@ def command(
 ) -> None:
     """Predict the run time of every job at its submission, replaying LOG as it happened, and score the forecasts.
 
-    LOG is an SWF log or a `sacct -X -P` dump; plain, .gz, .xz, or - for stdin. A forecast knows only what had ended
-    by then (honest protocol). Jobs that never ran are not scored, and counted.
+    LOG is SWF, a `sacct -X -P` dump, a PBS accounting log, CSV or Parquet; plain, .gz, .xz, or - for stdin. A
+    forecast knows only what had ended by then (honest protocol). Jobs that never ran are not scored, and counted.
     """
     from ..errors import NoAnswer
     from ..evaluation.accuracy import figures, score

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..compiled import allocating
+from .exchange import cheapened, relieved
+from .standing import Problem, Standing, loads, shift
 
 BEYOND_ROUNDING = 1e-9  # a step must lower the fullest resource by this share: rounding never looks like progress
-Index = int | np.integer[Any]  # a place in an array, as a loop or as an array of places gives it
 LOOKED_AT = 10_000_000  # pairs of jobs, or of job and resource, between two looks at a clock: some ten milliseconds
 
 
@@ -84,88 +84,25 @@ def settle(problem: Problem, standing: Standing, stop: Callable[[], bool] = lamb
     """`descend` to its end, or until `stop` says so: the makespan."""
     left = 0
     while left == 0:
-        value, left = descend(problem, standing, LOOKED_AT)
+        value, left = descend(problem, standing, LOOKED_AT, True)
         if stop():
             break
     return float(value)
 
 
-class Problem(NamedTuple):
-    """What does not change: times (n, m), when resources are free (m,), their prices (m,), and where a job may go.
-
-    `near` (n, c) lists each job's resources by price times time, cheapest first; `is_near` (n, m) tells the same, for
-    finite times only.
-    """
-
-    times: np.ndarray
-    free: np.ndarray
-    price: np.ndarray
-    near: np.ndarray
-    is_near: np.ndarray
-
-    @classmethod
-    def of(cls, times: np.ndarray, free: np.ndarray, price: np.ndarray, near: int) -> Problem:
-        """With each job's `near` cheapest resources by price times time."""
-        dear = price * times
-        count = min(near, times.shape[1])
-        cheapest = np.argsort(dear, axis=1, kind="stable")[:, :count]
-        is_near = np.zeros(times.shape, dtype=np.bool_)
-        np.put_along_axis(is_near, cheapest, True, axis=1)
-        return cls(times, free, price, np.ascontiguousarray(cheapest), is_near & np.isfinite(times))
-
-
-class Standing(NamedTuple):
-    """A mapping that moves change in place: where each job is (n,), loads (m,), and each resource's jobs as a list.
-
-    `member[r, :held[r]]` are the jobs on r in no order; `place[i]` is job i's position there.
-    """
-
-    where: np.ndarray
-    load: np.ndarray
-    member: np.ndarray
-    held: np.ndarray
-    place: np.ndarray
-
-    @classmethod
-    def of(cls, problem: Problem, where: np.ndarray) -> Standing:
-        """Of a mapping (n,)."""
-        n, m = problem.times.shape
-        count = np.bincount(where, minlength=m)
-        member = np.empty((m, n), dtype=np.int32)
-        order = np.argsort(where, kind="stable")
-        first = np.cumsum(count) - count
-        place = np.empty(n, dtype=np.int64)
-        place[order] = np.arange(n) - first[where[order]]
-        member[where, place] = np.arange(n)
-        return cls(where.copy(), loads(problem.times, problem.free, where), member, count, place)
-
-
 @allocating
-def _shift(problem: Problem, standing: Standing, i: Index, r: Index) -> None:
-    """Job i to resource r: its load, its list, its place."""
-    where, load, member, count, place = standing
-    old = where[i]
-    last = member[old, count[old] - 1]
-    member[old, place[i]], place[last] = last, place[i]
-    count[old] -= 1
-    load[old] -= problem.times[i, old]
-    member[r, count[r]], place[i] = i, count[r]
-    count[r] += 1
-    load[r] += problem.times[i, r]
-    where[i] = r
-
-
-@allocating
-def descend(problem: Problem, standing: Standing, work: int) -> tuple[float, int]:
+def descend(problem: Problem, standing: Standing, work: int, deep: bool) -> tuple[float, int]:
     """Moves and swaps off the fullest resource while one lowers it: (makespan, work left; 0: not at the end yet).
 
-    Every step lowers the fullest resource by more than rounding could, and leaves the other one below it by as much,
+    Where no single move or swap is left, up to two jobs leave and up to two come back (`relieved`); where none of these
+    is, a `deep` descent makes the mapping cheaper (`cheapened`), no resource fuller than the fullest, and goes on. All
+    other steps lower the fullest resource by more than rounding could, and leave the other one below it by as much,
     so the makespan never rises and no step repeats. Of the steps that do, the least dear one is taken: dear is the
     change of sum price load, which keeps jobs where the bound wants them. Jobs go to resources near them only. `work`
     bounds the looked-at pairs of jobs; a call with more goes on where this one stopped.
     """
     times, _, price, near, is_near = problem
-    _, load, member, count, _ = standing
+    _, load, member, count, _, _ = standing
     m = times.shape[1]
     while work > 0:
         full = 0
@@ -195,10 +132,17 @@ def descend(problem: Problem, standing: Standing, work: int) -> tuple[float, int
                         if dear < best:
                             best, job, column, other = dear, i, r, k
         if job < 0:
-            return top, max(work, 1)
-        _shift(problem, standing, job, column)
+            better, spent = relieved(problem, standing, full, top - least)
+            work -= spent
+            if deep and not better:
+                better, spent = cheapened(problem, standing, top - least, least * price.sum())
+                work -= spent
+            if not better:
+                return top, max(work, 1)
+            continue
+        shift(problem, standing, job, column)
         if other >= 0:
-            _shift(problem, standing, other, full)
+            shift(problem, standing, other, full)
         work -= m
     return load.max(), 0
 
@@ -237,8 +181,8 @@ def kicked(
                 i = standing.member[full, rng.integers(0, standing.held[full])]
             r = near[i, rng.integers(0, near.shape[1])]
             if is_near[i, r] and r != where[i]:
-                _shift(problem, standing, i, r)
-        improved, work = descend(problem, standing, work)
+                shift(problem, standing, i, r)
+        improved, work = descend(problem, standing, work, False)
         if improved <= current * (1.0 + slack):
             if improved < best:
                 best = improved
@@ -248,15 +192,6 @@ def kicked(
         else:
             for i in range(n):
                 if where[i] != kept[i]:
-                    _shift(problem, standing, i, kept[i])
+                    shift(problem, standing, i, kept[i])
         done += 1
     return loads(times, problem.free, best_where).max(), done
-
-
-@allocating
-def loads(times: np.ndarray, free: np.ndarray, where: np.ndarray) -> np.ndarray:
-    """When each resource ends its jobs, (m,). O(n)."""
-    load = free.copy()
-    for i in range(len(where)):
-        load[where[i]] += times[i, where[i]]
-    return load

@@ -23,6 +23,8 @@ _NOTES = {
     "easy-sjbf": "EASY-SJBF: as EASY, but the candidates with the shortest planned run time are tried first.",
     "conservative": "Conservative backfilling: every waiting job has a reservation, and a later one may start early "
     "only when it delays none of them.",
+    "forecast": "FORECAST: the shortest planned run time first; who has waited two days goes before all, by arrival, "
+    "with a reservation by limits.",
 }
 
 

@@ -19,7 +19,7 @@ from .heap import pop
 from .native import learn_natively, plan_natively
 from .passes import schedule
 from .queue import enqueue
-from .running import add_plan, drop_plan
+from .running import drop_plan, put_off
 from .start import note, push_end
 from .state import (
     ASKED,
@@ -144,7 +144,7 @@ def next_instant(s: Record) -> float:
     return time
 
 
-@inner
+@inlined
 def tell_overdue(s: Record, rules: Record) -> bool:
     """Correct the plans that ran out at this instant; true when a predictor must be asked about register `job`."""
     jobs = jobs_of(s)
@@ -170,7 +170,7 @@ def tell_overdue(s: Record, rules: Record) -> bool:
                     s.answered = 1
                     return True
             s.answered = 0
-            replan(s, rules, entry, job, plan[place].end)
+            replan(s, rules, entry, place)
         elif rules.event_order == PYSS:
             drop_plan(s, job, plan[place].end)
             entry.released = 1
@@ -181,13 +181,12 @@ def tell_overdue(s: Record, rules: Record) -> bool:
     return False
 
 
-@inner
-def replan(s: Record, rules: Record, entry: Record, job: int, old_end: float) -> None:
+@inlined
+def replan(s: Record, rules: Record, entry: Record, place: int) -> None:
     """Move a running job to its new planned end (always later than now: a plan in the past would stand still)."""
-    drop_plan(s, job, old_end)
     if not entry.start + entry.planned > s.now:
         entry.planned = max(entry.request, entry.run)
-    add_plan(s, job, entry.procs, entry.start + entry.planned)
+    put_off(s, place, entry.start + entry.planned)
     s.dirty = 1
     s.rebuild = rules.backfill == CONSERVATIVE
 

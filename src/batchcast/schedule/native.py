@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import inlined, inner
+from ..compiled import inlined
 from ..compiled.arrays import Record, array_in
 from ..records import array_fields
 from .state import RECENT, Memory, memory_as
@@ -18,6 +18,7 @@ RECENT_MEMORY = np.dtype(
         ("need", "i8"),  # finished jobs wanted
         ("whole_seconds", "i8"),  # round the mean down
         ("length", "i8"),  # run times a ring remembers
+        ("room", "i8"),  # places of a ring: a power of two, so that going round is no division
         *array_fields("rings", "counts"),
     ]
 )
@@ -29,21 +30,22 @@ recent_memory_of = memory_as(RECENT_MEMORY)
 def recent_memory(rings: int, length: int, **settings: float) -> Memory:
     """The memory of `rings` rings of `length` run times each, empty."""
     rings, length = max(rings, 1), max(length, 1)
+    room = 1 << (length - 1).bit_length()
     return Memory(
         RECENT_MEMORY,
-        {"length": length, **settings},
-        rings=np.empty(rings * length),
+        {"length": length, "room": room, **settings},
+        rings=np.empty(rings * room),
         counts=np.zeros(rings, np.int64),
     )
 
 
-@inner
+@inlined
 def plan_natively(s: Record, rules: Record, entry: Record) -> float:
     """The planned run time of a job submitted now, by the planner built in."""
     return recent_plan(recent_memory_of(s)[0], entry)
 
 
-@inner
+@inlined
 def learn_natively(s: Record, rules: Record, entry: Record) -> None:
     """A job finished: the planner built in learns."""
     if rules.planner == RECENT:
@@ -62,11 +64,11 @@ def recent_plan(memory: Record, entry: Record) -> float:
         number = entry.user_ring
     point = entry.request
     if number >= 0 and counts[number] >= memory.need:
-        count, k = counts[number], memory.length
-        kept = min(count, k)
+        count, room = counts[number], memory.room
+        kept = min(count, memory.length)
         total = 0.0
-        for back in range(kept, 0, -1):
-            total += rings[number * k + (count - back) % k]
+        for seen in range(count - kept, count):
+            total += rings[number * room + (seen & (room - 1))]
         point = total / kept
         if memory.whole_seconds:
             point = np.floor(point)
@@ -80,5 +82,5 @@ def learn_recent(memory: Record, entry: Record) -> None:
     rings, counts = rings_of(memory), counts_of(memory)
     for number in (entry.alike_ring, entry.user_ring):
         if number >= 0:
-            rings[number * memory.length + counts[number] % memory.length] = entry.run
+            rings[number * memory.room + (counts[number] & (memory.room - 1))] = entry.run
             counts[number] += 1

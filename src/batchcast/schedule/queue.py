@@ -131,12 +131,15 @@ def rekey(s: Record, rules: Record) -> None:
 def head_place(s: Record, rules: Record) -> int:
     """The slot of the head job: the earliest arrival, or the smallest key; the queue must not be empty.
 
-    O(blocks); of an indexed queue O(log queue).
+    The earliest arrival too where it has waited longer than `first_after`: nobody has waited longer than it. O(blocks);
+    of an indexed queue O(log queue).
     """
     slots = slots_of(s)
     blocks = blocks_of(s)
     first: int = s.head
     if rules.head_order == 0:
+        return first
+    if rules.first_after < np.inf and s.now - jobs_of(s)[slots[first].job].submit > rules.first_after:
         return first
     if s.indexed and not rules.head_varying:
         return head_by_key(s)
@@ -215,17 +218,18 @@ def collect(s: Record, head: int, by_request: bool) -> int:
     slots = slots_of(s)
     blocks = blocks_of(s)
     choices = choices_of(s)
+    now, free, shadow_time, extra_procs = s.now, s.free, s.shadow_time, s.extra_procs
     count = looked_at = 0
     for number in range(s.head // BLOCK, (s.tail - 1) // BLOCK + 1):
         looked_at += 1
-        if blocks[number].procs > s.free:
+        if blocks[number].procs > free:
             continue
         looked_at += BLOCK
         for place in range(max(number * BLOCK, s.head), min(number * BLOCK + BLOCK, s.tail)):
             slot = slots[place]
-            if slot.procs > s.free or place == head:
+            if slot.procs > free or place == head:
                 continue
-            if slot.procs > s.extra_procs and s.now + length(s, slot, by_request) > s.shadow_time:
+            if slot.procs > extra_procs and now + length(s, slot, by_request) > shadow_time:
                 continue
             count = push(choices, count, slot.candidate_key, place, place)
     s.looked_at += looked_at

@@ -42,6 +42,19 @@ def drop_plan(s: Record, job: int, planned_end: float) -> None:
 
 
 @inlined
+def put_off(s: Record, place: int, planned_end: float) -> None:
+    """Give the running job at `place` a later planned end, after equal ones. O(running jobs between)."""
+    plan = plan_of(s)
+    job, procs, last = plan[place].job, plan[place].procs, s.running - 1
+    while place < last and plan[place + 1].end <= planned_end:
+        plan[place] = plan[place + 1]
+        place += 1
+    plan[place].end = planned_end
+    plan[place].job = job
+    plan[place].procs = procs
+
+
+@inlined
 def reserve(s: Record, procs: int) -> None:
     """Set when a head job of `procs` processors can start by the plan, and how many processors are left over then.
 

@@ -62,6 +62,10 @@ RULES = np.dtype(
             "head_after",
             "f8",
         ),  # a head that waited longer is reserved for by requests; infinity: never
+        (
+            "first_after",
+            "f8",
+        ),  # who waited longer goes before the order, by arrival; infinity: nobody
         ("ask_overdue", "i8"),  # a predictor outside revises the plan of an overdue job
         ("long_queue", "i8"),  # slots from which on the queue is indexed
     ]
@@ -244,7 +248,7 @@ def make_state(
     record["free"] = total
     record["now"] = -np.inf
     record["origin"] = jobs["submit"][0] if n else 0.0
-    codes["head_after"] = record["next_start"] = np.inf
+    codes["head_after"] = codes["first_after"] = record["next_start"] = np.inf
     record["freed_until"] = -np.inf
     codes["long_queue"] = LONG_QUEUE
     record["leaves"] = blocks

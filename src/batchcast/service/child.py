@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from ..errors import BatchcastError
 from ..store.reader import TooLong, time_to_read
 
-NICE = 10
+NICE = 5
 MOST_MB = 500
 """What an answer may hold, a fitted model and what reads it (330 MB) included; with the server's own it stays below the
 MemoryMax of its unit."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -13,11 +15,12 @@ from ..store.place import sqlite_path
 from ..store.reader import Reader
 from . import answers
 from .accuracy import LEVELS, accuracy
+from .child import in_child
 from .door import Door
 from .settings import Settings, is_private
 
 WITHIN_S = 30 * 86400.0
-OUTCOMES_EVERY_S = 300.0
+OUTCOMES_EVERY_S, OUTCOMES_S = 300.0, 600.0
 _PREFIX = "batchcast_"
 
 
@@ -41,6 +44,7 @@ class Measures:
         )  # fmt: skip
         self._gauges: dict[str, Gauge] = {}
         self._outcomes_at = -1e300
+        self._renewal: asyncio.Task[None] | None = None
         self._refused = Counter(_PREFIX + "refused", "connections and requests refused", ["why"],
                                 registry=self.registry)  # fmt: skip
         self._counted: dict[str, int] = {}
@@ -49,12 +53,21 @@ class Measures:
         """One request was answered."""
         self._requests.labels(place, str(status)).observe(seconds)
 
-    def due(self) -> bool:
-        """Whether it is time to work out again how forecasts came out: once in five minutes."""
-        if time.monotonic() - self._outcomes_at < OUTCOMES_EVERY_S:
-            return False
-        self._outcomes_at = time.monotonic()
-        return True
+    def renew(self, settings: Settings, say: Callable[[str], None]) -> None:
+        """Have it worked out again how forecasts came out, once in five minutes; whoever looks does not wait for it."""
+        if time.monotonic() - self._outcomes_at > OUTCOMES_EVERY_S and (self._renewal is None or self._renewal.done()):
+            self._outcomes_at = time.monotonic()
+            self._renewal = asyncio.create_task(self._renew(settings, say))
+
+    async def _renew(self, settings: Settings, say: Callable[[str], None]) -> None:
+        try:
+            self._take(await in_child(partial(outcomes, settings), OUTCOMES_S))
+        except (BatchcastError, OSError, RuntimeError) as error:
+            say(f"error metrics: {str(error).splitlines()[0]}")
+
+    def _take(self, gauges: Sequence[Reading]) -> None:
+        for one in gauges:
+            self._set(one.name, one.meaning, one.value, **one.labels)
 
     def text(self, door: Door, gauges: Sequence[Reading] | None) -> bytes:
         """The page that Prometheus reads, from what was read of the store (None: it cannot be read)."""
@@ -63,8 +76,7 @@ class Measures:
             self._refused.labels(why).inc(count - self._counted.get(why, 0))
             self._counted[why] = count
         self._set("store_up", "1 where the store can be read", 0 if gauges is None else 1)
-        for one in gauges or ():
-            self._set(one.name, one.meaning, one.value, **one.labels)
+        self._take(gauges or ())
         return generate_latest(self.registry)
 
     def _set(self, name: str, meaning: str, value: float, **labels: str) -> None:
@@ -74,8 +86,18 @@ class Measures:
         (gauge.labels(**labels) if labels else gauge).set(value)
 
 
-def of_store(settings: Settings, outcomes: bool) -> list[Reading] | None:
-    """The gauges of a store, and how forecasts came out where that is asked for; None where it cannot be read."""
+def outcomes(settings: Settings) -> list[Reading]:
+    """How the forecasts of a store came out in 30 days."""
+    reader = Reader(settings["store"])
+    try:
+        cluster = answers.choose_cluster(reader, settings["cluster"] or None)
+        return list(_outcomes(reader, cluster, reader.memory(cluster), settings, time.time()))
+    finally:
+        reader.close()
+
+
+def of_store(settings: Settings) -> list[Reading] | None:
+    """The gauges of a store that cost little; None where it cannot be read."""
     try:
         reader = Reader(settings["store"])
     except BatchcastError:
@@ -89,7 +111,7 @@ def of_store(settings: Settings, outcomes: bool) -> list[Reading] | None:
             gauges.append(Reading("store_bytes", "size of the store's file", path.stat().st_size))
         jobs = reader.ask("counts", cluster=cluster)[0]
         gauges.append(Reading("jobs", "jobs in the store", jobs["jobs"], {"cluster": cluster}))
-        return [*gauges, *_outcomes(reader, cluster, memory, settings, now)] if outcomes else gauges
+        return gauges
     except BatchcastError:
         return None
     finally:

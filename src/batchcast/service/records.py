@@ -17,7 +17,7 @@ from . import answers
 from .child import in_child
 
 FOR_S = 300.0
-READ_S = 120.0
+READ_S = 600.0
 Part = tuple[str | None, int]
 """A partition (None: all of them), and over how many users its figures must be (1: any)."""
 Record = Mapping[str, Any]

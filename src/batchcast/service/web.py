@@ -159,7 +159,8 @@ async def _openapi(request: Request) -> Response:
 
 async def _metrics(request: Request) -> Response:
     service: Service = request.state.service
-    read = await service.lanes.watch.run("metrics", partial(of_store, service.settings, service.measures.due()))
+    service.measures.renew(service.settings, service.say)
+    read = await service.lanes.quick.run("metrics", partial(of_store, service.settings))
     text = service.measures.text(service.door, read)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 

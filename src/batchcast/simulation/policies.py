@@ -15,7 +15,9 @@ NAMED = {
     "easy": Policy(),
     "easy-sjbf": Policy(backfill_order="sjf"),
     "conservative": Policy(backfill="conservative"),
+    "forecast": Policy(order="sjf", backfill_order="sjf", running_ends="requested", first_after=172_800.0),
 }
+AGES = ("head_after", "first_after")
 WORDS = tuple(field.name for field in fields(Policy))
 OF_AN_ORDER = ("on", "ageing")
 """Parameters of an order: after `order=sjf:on=requested` a comma may part them from what follows."""
@@ -28,8 +30,9 @@ def policy_of(text: str) -> Policy:
     Parameters
     ----------
     text : str
-        `fcfs`, `easy`, `easy-sjbf` or `conservative`, alone or as `NAME:word=value,word=value`; `head_after` takes a
-        time, `kill` yes or no, an order its own parameters (`easy:order=sjf:on=requested,ageing=0.5`).
+        `fcfs`, `easy`, `easy-sjbf`, `conservative` or `forecast` (the shortest forecast first, who waited two days
+        before all), alone or as `NAME:word=value,word=value`; `head_after` and `first_after` take a time, `kill` yes or
+        no, an order its own parameters (`easy:order=sjf:on=requested,ageing=0.5`).
 
     Returns
     -------
@@ -63,8 +66,9 @@ def changed(policy: Policy, words: Mapping[str, str]) -> Policy:
     if unknown:
         raise UsageError(f"a policy has no parameter {unknown[0]!r} (accepted: {', '.join(WORDS)})")
     values: dict[str, Any] = {word: getattr(policy, word) for word in WORDS} | dict(words)
-    if "head_after" in words:
-        values["head_after"] = parse_duration(words["head_after"])
+    for word in AGES:
+        if word in words:
+            values[word] = parse_duration(words[word])
     if "kill" in words:
         if words["kill"].lower() not in _YES_OR_NO:
             raise UsageError(f"kill: {words['kill']!r} (accepted: yes, no)")

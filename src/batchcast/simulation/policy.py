@@ -38,6 +38,8 @@ class Policy:
     head_after
         Seconds: for a head that has waited longer, requests alone reserve, of running jobs and of candidates, so that
         no forecast can make it wait on.
+    first_after
+        Seconds: who has waited longer goes before the order, by arrival, with a reservation as under `head_after`.
 
     Raises
     ------
@@ -66,6 +68,7 @@ class Policy:
     event_order: str = "instant"
     running_ends: str = "planned"
     head_after: float = float("inf")
+    first_after: float = float("inf")
 
     def __post_init__(self) -> None:
         for option, value, accepted in (
@@ -75,8 +78,9 @@ class Policy:
             ("running-ends", self.running_ends, ON),
         ):
             check_word(option, value, accepted)
-        if not self.head_after >= 0:
-            raise UsageError(f"--head-after: not {self.head_after!r} (accepted: a time of 0 or more)")
+        for option, age in (("head-after", self.head_after), ("first-after", self.first_after)):
+            if not age >= 0:
+                raise UsageError(f"--{option}: not {age!r} (accepted: a time of 0 or more)")
         parse_order(self.order), parse_order(self.backfill_order, "backfill-order")
         if self.backfill == "conservative":
             self._refuse_for_conservative()
@@ -90,6 +94,7 @@ class Policy:
             "backfill-order": self.backfill_order != "fcfs",
             "running-ends": self.running_ends != "planned",
             "head-after": self.head_after != float("inf"),
+            "first-after": self.first_after != float("inf"),
         }
         if wrong := [f"--{option}" for option, is_given in given.items() if is_given]:
             raise UsageError(
@@ -126,7 +131,8 @@ class Policy:
             "candidate_varying": candidate.varying,
             "correction": corrections.NAMES[self.correct],
             "running_ends": ON[self.running_ends],
-            "head_after": self.head_after,
+            "head_after": min(self.head_after, self.first_after),
+            "first_after": self.first_after,
         }
 
 

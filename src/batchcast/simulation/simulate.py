@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -112,22 +113,22 @@ def simulate(
         if name != "requested":
             jobs["first"] = jobs["planned"] = _given(trace, work, runtime, name, loop, protocol, procs, plan_level)
         state = make_state(jobs, work.total, planner=GIVEN, **policy.rules())
-        run = lambda: advance(state)  # noqa: E731
+        run = partial(advance, state)
     else:
         predictor = _predictor(trace, work, runtime)
         notes = _unknown(predictor, trace, runtime)
         built_in = native_planner(predictor, trace, work, jobs) if native and plan_level is None else None
         if built_in is not None:
             state = make_state(jobs, work.total, **built_in, **policy.rules())
-            run = lambda: advance(state)  # noqa: E731
+            run = partial(advance, state)
         elif type(predictor) is Kernel and native and plan_level is None and predictor.is_fresh:
             state = _asking(jobs, work.total, predictor, policy)
             requests, _ = _requests(trace, work, procs)
-            run = lambda: drive_kernel(state, requests, predictor, tick)  # noqa: E731
+            run = partial(drive_kernel, state, requests, predictor, tick)
         else:
             state = _asking(jobs, work.total, predictor, policy)
             requests, statuses = _requests(trace, work, procs)
-            run = lambda: drive(state, requests, statuses, predictor, work.total, plan_level, tick)  # noqa: E731
+            run = partial(drive, state, requests, statuses, predictor, work.total, plan_level, tick)
     kernel_s = _timed(run, clock)
     return _schedule(trace, work, jobs, state, kernel_s, notes)
 

@@ -96,6 +96,7 @@ def test_an_inner_kernel_called_from_python_says_what_to_call() -> None:
         add_up(some(), 1)
 
 
+@pytest.mark.long
 def test_a_second_process_finds_the_kernel_in_the_cache(tmp_path: Any) -> None:
     code = (
         "from tests.unit.compiled.test_by_address import both, some; print(both(some(), 3), both.stats.cache_hits[both"

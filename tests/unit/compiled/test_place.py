@@ -61,6 +61,7 @@ def run(code: str, **environment: str) -> list[str]:
     return done.stdout.split()
 
 
+@pytest.mark.long
 def test_kernels_used_from_python_lie_in_the_folder_of_this_code(tmp_path: Path) -> None:
     done = run(FITTED, XDG_CACHE_HOME=str(tmp_path))
     assert done[0] == "True"
@@ -68,6 +69,7 @@ def test_kernels_used_from_python_lie_in_the_folder_of_this_code(tmp_path: Path)
     assert run(FITTED, NUMBA_CACHE_DIR=str(tmp_path / "own"))[1].startswith(str(tmp_path / "own"))
 
 
+@pytest.mark.long
 def test_kernels_compile_where_nothing_can_be_written() -> None:
     """Neither the home nor the temporary folder: compiled at every start, in no folder at all."""
     nowhere = "place.cache_home = place._private_home = lambda: place.Path('/dev/null')"

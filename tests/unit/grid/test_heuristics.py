@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from tests.naive import grid as naive
 
 from batchcast.errors import UsageError
-from batchcast.grid.balance import Problem, Standing, descend, loads, priced
+from batchcast.grid.balance import descend, priced, settle
 from batchcast.grid.heuristics.exact import Exact
 from batchcast.grid.heuristics.search import Search
 from batchcast.grid.matrix import draw_times
 from batchcast.grid.protocol import Batch, makespan, timed
+from batchcast.grid.standing import Problem, Standing, loads
 from batchcast.predict.registry import make
 from batchcast.trace.grid_files import read_matrix
 
@@ -99,13 +100,36 @@ def test_descent_ends_and_the_makespan_never_rises(kind, n, m, ranges, whole):
     standing = Standing.of(problem, problem.near[:, 0])
     before, left, calls = loads(times, free, standing.where).max(), 0, 0
     while left == 0:
-        _, left = descend(problem, standing, n * m)
+        _, left = descend(problem, standing, n * m, True)
         now = loads(times, free, standing.where).max()
         assert now <= before
         before, calls = now, calls + 1
         assert calls < 10_000
     assert standing.load.max() == pytest.approx(now, rel=1e-9)
     assert sorted(np.concatenate([standing.member[r, : standing.held[r]] for r in range(m)]).tolist()) == list(range(n))
+
+
+@given(st.integers(2, 4), st.integers(4, 14), st.integers(0, 10**6))
+def test_after_a_deep_descent_no_exchange_of_two_against_two_helps(m, n, seed):
+    rng = np.random.default_rng(seed)
+    times = rng.integers(1, 60, (n, m)).astype(float)
+    price = priced(times, np.zeros(m), 300)[1]
+    problem = Problem.of(times, np.zeros(m), price, m)
+    standing = Standing.of(problem, rng.integers(0, m, n))
+    before = standing.load.max()
+    top = settle(problem, standing)
+    assert top <= before
+    assert top == pytest.approx(loads(times, problem.free, standing.where).max())
+    if standing.held.max() > 8:  # of more jobs the least dear ones alone are paired
+        return
+    full = int(standing.load.argmax())
+    for a in range(m):
+        for b in range(m):
+            if a == b:
+                continue
+            for left, right, dear in naive.exchanges(times, price, standing.where, a, b):
+                both_below = max(left, right) < top - 1e-6
+                assert not (both_below and (a == full or dear < -1e-6)), (a, b, left, right, dear)
 
 
 def test_search_asks_its_box_inside_the_descent():
@@ -118,6 +142,14 @@ def test_search_asks_its_box_inside_the_descent():
     assert next(looks) < 20
     assert len(plan.order) == 4096
     assert bound > 0
+
+
+@pytest.mark.parametrize("kind", ["i_hihi", "s_lohi"])
+def test_search_comes_within_two_percent_of_the_bound_on_drawn_matrices(kind):
+    """The hardest kinds at 512 x 16, a work box in place of the clock's."""
+    batch = Batch.of_times(draw_times(np.random.default_rng(7), 512, 16, kind))
+    plan, bound = Search(kicks=50).solve(batch)
+    assert bound <= makespan(batch, plan) <= 1.02 * bound
 
 
 def test_exact_is_never_worse_than_search_and_gives_up_with_a_reason():

@@ -98,6 +98,7 @@ def test_many_schedules_are_not_all_offered() -> None:
     assert "6 more schedules" in figure.caption
 
 
+@pytest.mark.long
 def test_a_page_stays_within_its_bound_however_many_jobs_there_are() -> None:
     big = evaluate(trace(60_000, 3 * 365), predictors=["requested"])
     html = page("big", sections(big, {}), {})

@@ -27,7 +27,7 @@ from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
 from batchcast.store.reader import TooLong
 
-HEAVY = ["/v1/report?partition=main&starttime=uts0", "/v1/accuracy?starttime=uts0", "/v1/health", "/metrics",
+HEAVY = ["/v1/report?partition=main&starttime=uts0", "/v1/accuracy?starttime=uts0", "/v1/health",
          "/cluster", "/accuracy", "/operators"]  # fmt: skip
 COMPILED = ["/v1/test?partition=main&ntasks=4", "/script?job=100"]
 """May have to compile first: their work is ended here."""
@@ -218,11 +218,11 @@ def test_one_report_at_a_time_and_who_watches_does_not_wait_for_it(server: Serve
     pid = until(stopped)[0]
     assert [asked(server, "/v1/start?job=100") for _ in range(30)] == [200] * 30
     assert stopped() == [pid], "the other two wait for the first"
-    watching = Thread(target=lambda: codes.update(metrics=asked(server, "/metrics")))
+    watching = Thread(target=lambda: codes.update(health=asked(server, "/v1/health")))
     watching.start()
     os.kill(until(lambda: [one for one in stopped() if one != pid])[0], signal.SIGCONT)
     watching.join()
-    assert codes == {"metrics": 200}
+    assert codes == {"health": 200}
 
     def all_go_on() -> bool:
         for one in stopped():
@@ -230,7 +230,23 @@ def test_one_report_at_a_time_and_who_watches_does_not_wait_for_it(server: Serve
         return not any(one.is_alive() for one in reports)
 
     until(all_go_on)
-    assert codes == {"metrics": 200, "report": 200}
+    assert codes == {"health": 200, "report": 200}
+
+
+def test_metrics_do_not_wait_for_how_forecasts_came_out(server: Server, halted: None) -> None:
+    """Nor are those given up when a scrape ends: the next one has them."""
+    assert asked(server, "/metrics") == 200
+    pid = until(stopped)[0]
+    assert "forecasts_30d" not in page(server)
+    os.kill(pid, signal.SIGCONT)
+    until(lambda: "forecasts_30d" in page(server))
+
+
+def page(server: Server) -> str:
+    connection = http.client.HTTPConnection("localhost", timeout=60)
+    connection.sock = connected(server)
+    connection.request("GET", "/metrics")
+    return connection.getresponse().read().decode()
 
 
 def test_whoever_hangs_up_is_worked_for_no_longer(server: Server, halted: None) -> None:

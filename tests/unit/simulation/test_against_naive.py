@@ -34,6 +34,7 @@ easy = st.builds(
     backfill_order=st.sampled_from(ORDERS),
     running_ends=st.sampled_from(["planned", "planned", "requested"]),
     head_after=st.sampled_from([float("inf"), 0.0, 10.0, 60.0]),
+    first_after=st.sampled_from([float("inf"), float("inf"), 0.0, 30.0, 200.0]),
     **rules,
 )
 conservative = st.builds(Policy, backfill=st.just("conservative"), **rules)
@@ -69,6 +70,7 @@ def both(rows, policy, exact=False):
         policy.event_order == "pyss",
         policy.running_ends,
         policy.head_after,
+        policy.first_after,
     )
     twin.go()
     return jobs, state, twin

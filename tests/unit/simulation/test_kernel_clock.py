@@ -5,6 +5,7 @@ import pytest
 
 from batchcast.predict.runtime.kernel import Kernel
 from batchcast.simulation import Policy, kernel_clock, simulate
+from batchcast.simulation.policies import policy_of
 from batchcast.testing.logs import small_log
 
 POLICIES = (
@@ -24,6 +25,14 @@ def test_both_clocks_give_one_schedule(policy, seed):
     np.testing.assert_array_equal(compiled.start_time, python.start_time)
     assert compiled.corrections == python.corrections
     assert compiled.corrections > 0
+
+
+@pytest.mark.parametrize("age", ["0", "10m", "48h"])
+def test_the_policy_forecast_is_the_same_on_both_clocks(age):
+    log, policy = small_log(250, 3), policy_of(f"forecast:first_after={age}")
+    compiled = simulate(log, policy, "kernel", total=20)
+    python = simulate(log, policy, "kernel", total=20, native=False)
+    np.testing.assert_array_equal(compiled.start_time, python.start_time)
 
 
 def test_more_waiting_jobs_than_places_for_them(monkeypatch):

@@ -21,6 +21,7 @@ POLICIES = (
     Policy("f2", backfill_order="wfp"),
     Policy("ljf", backfill="none"),
     Policy(head_after=600.0, backfill_order="sjf"),
+    Policy("sjf", backfill_order="sjf", running_ends="requested", first_after=600.0),
     Policy(event_order="pyss", backfill_order="sjf"),
     Policy(backfill_order="tests.naive.orders:unordered"),
 )

@@ -93,6 +93,27 @@ def test_conservative_refuses_what_it_cannot_heed():
         Policy("sjf", "conservative", head_after=60.0)
 
 
+def test_first_after_is_refused_where_it_means_nothing():
+    with pytest.raises(UsageError, match="first_after: not -1"):
+        Policy("sjf", first_after=-1.0)
+    with pytest.raises(UsageError, match="first_after cannot apply"):
+        Policy(backfill="conservative", first_after=60.0)
+
+
+def test_the_policy_forecast_lets_nobody_wait_for_ever():
+    """A stream of short jobs passes the long one until it has waited for the age, and no longer."""
+    short = [(10.0 * k, 4, 20.0) for k in range(400)]
+    rows = sorted([*short, (15.0, 8, 1000.0)])
+    submit, procs, run = (np.array(c, dtype=float) for c in zip(*rows))
+    log = Trace.from_arrays({"submit_time": submit, "req_procs": procs, "run_time": run, "req_time": run})
+    wide = int(np.flatnonzero(procs == 8)[0])
+    waits = {age: simulate(log, f"forecast:first_after={age}", total=8).wait_time[wide] for age in ("10m", "30m")}
+    never = simulate(log, Policy("sjf", backfill_order="sjf", running_ends="requested"), total=8).wait_time[wide]
+    assert 600.0 < waits["10m"] <= 640.0
+    assert 1800.0 < waits["30m"] <= 1840.0
+    assert waits["30m"] < never
+
+
 def test_an_old_head_is_not_held_up_by_forecasts():
     """Every job runs for its whole request but is forecast as short: a stream of them passes the wide job for ever."""
 

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from ...errors import UsageError
-from ..balance import Problem, Standing, loads, priced, settle
+from ..balance import priced, settle
 from ..protocol import Batch, Plan
+from ..standing import Problem, Standing, loads
 from .search import Search, price_steps
 
 LARGEST = 60_000

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..balance import LOOKED_AT, Problem, Standing, kicked, priced, settle
+from ..balance import LOOKED_AT, kicked, priced, settle
 from ..protocol import Batch, Plan, makespan
+from ..standing import Problem, Standing
 
 
 class Search:
@@ -97,7 +98,10 @@ class Search:
             value, done = kicked(problem, standing, met, min(left, 50), 3, self.slack, target, LOOKED_AT, rng)
             left -= done
             if value < best:
-                best, best_where = value, met.copy()
+                deeper = Standing.of(problem, met)
+                best = settle(problem, deeper, self.stop)
+                best_where = deeper.where.copy()
+                standing = deeper
         return best_where
 
     def _greedy(self, batch: Batch, rows: np.ndarray) -> list[np.ndarray]:

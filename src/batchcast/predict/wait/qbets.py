@@ -204,8 +204,8 @@ class Qbets:
     def observe(self, event: Event, at: SystemState) -> None:
         """Submit: the bound issued; Start: the wait, and whether it missed."""
         job = getattr(event, "job", None)
-        joins = isinstance(event, (Submit, Requeue))
-        wait = self.queued.observe(event, at, self._cluster(self._place(job)) if joins else None)  # type: ignore[arg-type]
+        cluster = self._cluster(self._place(event.job)) if isinstance(event, (Submit, Requeue)) else None
+        wait = self.queued.observe(event, at, cluster)
         if job is None:
             return
         if isinstance(event, Submit):

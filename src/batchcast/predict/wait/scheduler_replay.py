@@ -65,8 +65,8 @@ class SchedulerReplay:
         self.policy, self.runtime, self.level = policy, runtime, level
         self.method = None if runtime == "requested" else make("runtime", runtime, known_at_submit=None)
         self.uses = getattr(self.method, "uses", ())  # whoever made this method checks them
-        if hasattr(self.method, "refit"):
-            self.refit = self.method.refit  # type: ignore[union-attr]
+        if (refit := getattr(self.method, "refit", None)) is not None:
+            self.refit = refit
             for name in ("refit_every_jobs", "refit_every_s"):
                 if hasattr(self.method, name):
                     setattr(self, name, getattr(self.method, name))

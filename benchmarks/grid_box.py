@@ -1,0 +1,48 @@
+"""How near the bound a search comes in processor time: `python benchmarks/grid_box.py search 2 1024x32:c_lolo`.
+
+Matrices are drawn by Braun's recipe with seed 7 as `batchcast grid draw` draws them. The command's own box is the
+clock's, so that a busy machine gives it less.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import numpy as np
+
+from batchcast.grid.heuristics.exact import Exact
+from batchcast.grid.heuristics.search import Search
+from batchcast.grid.matrix import draw_times
+from batchcast.grid.protocol import Batch, makespan
+
+HARDEST = [f"{size}:{kind}" for size in ("1024x32", "2048x64") for kind in ("c_hihi", "s_lohi", "c_lolo", "i_hihi")]
+
+
+def boxed(name: str, seconds: float, batch: Batch) -> tuple[float, float]:
+    """The share over the bound, and the processor time taken."""
+    began = time.process_time()
+    method: Search | Exact
+    if name == "search":
+        method = Search(kicks=10**9)
+        method.stop = lambda: time.process_time() - began > seconds
+    else:
+        method = Exact(seconds=seconds, kicks=10**9)
+        method.left = lambda: began + seconds - time.process_time()
+    plan, bound = method.solve(batch)
+    return makespan(batch, plan) / bound - 1, time.process_time() - began
+
+
+def main() -> None:
+    """A line a matrix."""
+    name, seconds = sys.argv[1], float(sys.argv[2])
+    Search(kicks=5).solve(Batch.of_times(np.random.default_rng(1).uniform(1, 9, (40, 4))))  # compiles
+    for drawn in sys.argv[3:] or HARDEST:
+        size, kind = drawn.split(":")
+        n, m = map(int, size.split("x"))
+        over, took = boxed(name, seconds, Batch.of_times(draw_times(np.random.default_rng(7), n, m, kind)))
+        print(f"{name} {drawn}: {100 * over:.2f} % over the bound, {took:.1f} s of processor time", flush=True)
+
+
+if __name__ == "__main__":
+    main()
