@@ -22,8 +22,9 @@ from ..errors import BatchcastError
 from ..store.reader import TooLong, time_to_read
 
 NICE = 5
-MOST_MB = 300
-"""What an answer may hold; with the server's own it stays below the MemoryMax of its unit."""
+MOST_MB = 500
+"""What an answer may hold, a fitted model and what reads it (330 MB) included; with the server's own it stays below the
+MemoryMax of its unit."""
 LOOK_S = 0.1
 MOST_BYTES = 2**26
 _TOO_MUCH = 75

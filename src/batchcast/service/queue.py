@@ -34,8 +34,8 @@ class Queue:
     rows: list[Row]
     records: Mapping[Part, Record]
     version: object
-    by_id: dict[str, list[Row]] = field(default_factory=dict)
-    by_user: dict[str, list[Row]] = field(default_factory=dict)
+    by_id: dict[str, list[Row]] = field(init=False, default_factory=dict)
+    by_user: dict[str, list[Row]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         for row in self.rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 GRID = np.linspace(0.0, 1.0, 201)
-IDENTITY = 200.0
+IDENTITY = 100.0
 """How many outcomes of a perfect forecaster are mixed in."""
 
 
@@ -26,7 +26,7 @@ def transform_curve(values: np.ndarray, ended: np.ndarray) -> np.ndarray:
     identity, scaled. O(n log n).
 
     >>> transform_curve(np.full(200, 0.5), np.ones(200, bool))[[99, 100]].round(3).tolist()
-    [0.248, 0.75]
+    [0.165, 0.833]
     """
     n = len(values)
     if n == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 
 import numpy as np
@@ -10,6 +11,8 @@ from .bins import BINS, ENDS_S
 from .features import AT_DRAWS
 
 KEPT = 50
+LEAST_LAGS = 5
+_MINUTE = math.log1p(60.0)
 SPREADS = (1.5, 0.35)
 """How widely a simulated wait is spread: as widely as where little is known of the scheduler, and as where it does what
 the simulation does; which of them has been better by CRPS answers."""
@@ -17,8 +20,8 @@ _LOG_ENDS = np.log1p(ENDS_S)
 _POINTS = slice(AT_DRAWS + 1, AT_DRAWS + 6)  # least, 25, 50, 75 % and most of the simulated waits, as logarithms
 
 
-def simulated_curves(features: np.ndarray, spread: float = SPREADS[0]) -> np.ndarray:
-    """Curves (n, 33) of features (n, f): five simulated waits, each spread as a logistic in log(1 + wait).
+def simulated_curves(features: np.ndarray, spread: float = SPREADS[0], lag: float = 0.0) -> np.ndarray:
+    """Curves (n, 33) of features (n, f): five simulated waits, each spread as a logistic in log(1 + wait), `lag` later.
 
     NaN where the job never fits.
 
@@ -26,12 +29,41 @@ def simulated_curves(features: np.ndarray, spread: float = SPREADS[0]) -> np.nda
     >>> simulated_curves(np.zeros((1, len(NAMES))))[0, [0, 17, 32]].round(2).tolist()
     [0.5, 1.0, 1.0]
     """
-    points = features[:, _POINTS].astype(float)
+    points = features[:, _POINTS].astype(float) + lag
     out = np.ones((len(features), BINS))
     above = (_LOG_ENDS[None, :, None] - points[:, None, :]) / (spread / 2.0)
     out[:, : BINS - 1] = (1.0 / (1.0 + np.exp(-np.clip(above, -40.0, 40.0)))).mean(axis=2)
     out[np.isnan(points).any(axis=1)] = np.nan
     return out
+
+
+class Lag:
+    """How much longer jobs wait than was simulated, in log(1 + wait): the median of the last 30 that started.
+
+    Of those that were to start within a minute and of the others apart: what a scheduler takes to start a job is all of
+    a short wait and nothing of a long one. 0 before 5 started.
+
+    >>> lag = Lag()
+    >>> for _ in range(5):
+    ...     lag.add(np.log1p(600.0), 1201.0)
+    >>> round(lag.of(np.log1p(900.0)), 2), lag.of(0.0)
+    (0.69, 0.0)
+    """
+
+    def __init__(self) -> None:
+        self.last: tuple[deque[float], ...] = (deque(maxlen=30), deque(maxlen=30))
+        self.middle = [0.0, 0.0]
+
+    def add(self, simulated: float, wait: float) -> None:
+        """A job for which this log(1 + wait) was simulated waited so long; NaN, where it never fitted, is no lesson."""
+        if simulated == simulated:
+            kind = int(simulated > _MINUTE)
+            self.last[kind].append(math.log1p(max(wait, 0.0)) - simulated)
+            self.middle[kind] = float(np.median(self.last[kind])) if len(self.last[kind]) >= LEAST_LAGS else 0.0
+
+    def of(self, simulated: float) -> float:
+        """What to add to a simulated log(1 + wait)."""
+        return self.middle[int(simulated > _MINUTE)]
 
 
 class RecentWaits:

@@ -22,13 +22,13 @@ from ..hazard.model import Hazard
 from ..hazard.promises import LEVELS, Promises
 from ..hazard.run_curve import COUNT
 from ..hazard.submissions import ENDED, LEFT, SPOILED, Submissions
-from ..hazard.ways import SPREADS, RecentWaits, simulated_curves
+from ..hazard.ways import SPREADS, Lag, RecentWaits, simulated_curves
 from ..hazard.words import reason
 from ..protocol import Grounds, Prediction
 from ..runtime.kernel import Kernel
 
-WAYS = (*("simulation" for _ in SPREADS), "recent waits", "model")
-GROUNDS = (*(Grounds.SIMULATION for _ in SPREADS), Grounds.CLASS, Grounds.MODEL)
+WAYS = (*("simulation" for _ in SPREADS), "simulation, as late as it came out", "recent waits", "model")
+GROUNDS = (*(Grounds.SIMULATION for _ in SPREADS), Grounds.SIMULATION, Grounds.CLASS, Grounds.MODEL)
 
 
 class Forecast:
@@ -61,10 +61,11 @@ class Forecast:
     bin starts in it, from what the job meets: the queue and the running set against it, its user, recent waits, and
     the schedule simulated forward with run times drawn from `kernel`'s distributions given elapsed
     (hazard/features.py). Submissions still waiting teach as censored. Until the model has the best CRPS of
-    log(1 + wait) so far, the simulation's own curve, spread widely or closely, or recent waits of the same queue and
-    size answer: whichever has. Every answer is corrected twice by what became of earlier ones: by the transform of the
-    last 2,000 forecasts, and by one adaptive level a bound (hazard/promises.py). The source is this project's study
-    (docs/waits.md). Cost: 0.2 ms of features a submission, 10 s a fit.
+    log(1 + wait) so far, the simulation's own curve, spread widely, closely, or as much later as jobs have started of
+    late than it said, or recent waits of the same queue and size answer: whichever has. Every answer is corrected twice
+    by what became of earlier ones: by the transform of the last 2,000 forecasts, and by one adaptive level a bound
+    (hazard/promises.py). The source is this project's study (docs/waits.md). Cost: 0.2 ms of features a submission,
+    10 s a fit.
 
     References
     ----------
@@ -107,11 +108,12 @@ class Forecast:
         self.submissions = Submissions(window, len(kernel.NAMES))
         self.promises = Promises(WAYS)
         self.recent = RecentWaits()
+        self.lag = Lag()
         self.model: Hazard | None = None
         self.fitting: Fitting | None = None
         self.fitted_at = 0
         self.number = 0
-        self.numbers: dict[int, tuple[int, Class]] = {}
+        self.numbers: dict[int, tuple[int, Class, float]] = {}
         self.chances = np.empty((0, BINS))
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
@@ -177,9 +179,8 @@ class Forecast:
                     simulated = [simulated_curves(part, spread) for spread in SPREADS]
                     if self.model is not None:
                         models = self.model.curves(part)
-                curves = np.stack(
-                    [*(one[i % step] for one in simulated), self.recent.curve(log.keys[i]), models[i % step]]
-                )
+                own = (self._late(log.rows[i]), self.recent.curve(log.keys[i]), models[i % step])
+                curves = np.stack([*(one[i % step] for one in simulated), *own])
                 chances = self.chances[i] = self.promises.chances(curves)
                 if wanted[i]:
                     answers[i] = self._prediction(log.rows[i], curves, chances)
@@ -244,7 +245,12 @@ class Forecast:
         """The curves (ways, 33) of all ways; NaN where one has none."""
         model = np.full(BINS, np.nan) if self.model is None else self.model.curves(row[None, :])[0]
         simulated = [simulated_curves(row[None, :], spread)[0] for spread in SPREADS]
-        return np.stack([*simulated, self.recent.curve(key), model])
+        return np.stack([*simulated, self._late(row), self.recent.curve(key), model])
+
+    def _late(self, row: np.ndarray) -> np.ndarray:
+        """The simulation's curve (33,), as much later as jobs have started of late than it said."""
+        curve: np.ndarray = simulated_curves(row[None, :], SPREADS[-1], self.lag.of(float(row[kernel.AT_DRAWS])))[0]
+        return curve
 
     def _prediction(self, row: np.ndarray, curves: np.ndarray, chances: np.ndarray) -> Prediction:
         way = self.promises.way_of(curves)
@@ -267,7 +273,7 @@ class Forecast:
     ) -> None:
         """The next submission: what it saw and what it was promised."""
         self._resolve(row, None, False, now)
-        self.numbers[row] = (self.number, key)
+        self.numbers[row] = (self.number, key, float(features[kernel.AT_DRAWS]))
         self.submissions.add(self.number, now, features)
         self.promises.issue(self.number, now, curves, chances)
         self.number += 1
@@ -276,7 +282,7 @@ class Forecast:
         """The job is queued no more, after `wait` seconds; None: that teaches nothing."""
         if row not in self.numbers:
             return
-        number, key = self.numbers.pop(row)
+        number, key, simulated = self.numbers.pop(row)
         if wait is None or (left and self.cancelled == "skip"):
             self.submissions.resolved(number, wait or 0.0, SPOILED if wait is None else LEFT)
             self.promises.left(number, wait or 0.0, wait is None)
@@ -284,6 +290,7 @@ class Forecast:
         self.submissions.resolved(number, wait, ENDED)
         self.promises.ended(number, wait)
         self.recent.add(key, wait)
+        self.lag.add(simulated, wait)
 
 
 Class = tuple[int, int, int]

@@ -1,0 +1,52 @@
+"""`forecast` on a site that has no history: two hundred jobs in a growing queue, judged from job 50 on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from batchcast.evaluation.replay import replay
+from batchcast.predict.protocol import Grounds
+from batchcast.predict.registry import make
+from batchcast.simulation.simulate import simulate
+from batchcast.table import Trace
+
+JOBS, PROCS = 200, 8.0
+
+
+def busy_day(seed: int, to_start: float) -> Trace:
+    """People who repeat themselves and pad their limits, under EASY; every job holds its processors `to_start` longer
+    than it runs, which no log shows: what a real scheduler takes to start the next one."""
+    rng = np.random.default_rng(seed)
+    habit = rng.integers(0, 6, JOBS)
+    wide, typical, padding = rng.integers(1, 5, 6), rng.uniform(40.0, 300.0, 6), rng.choice([1.5, 3.0, 6.0], 6)
+    run = np.maximum(typical[habit] * rng.lognormal(0.0, 0.4, JOBS), 20.0).round()
+    limit = np.maximum(np.ceil(typical * padding / 300.0)[habit] * 300.0 + 300.0, run)
+    columns = {
+        "job_id": range(1, JOBS + 1),
+        "submit_time": np.sort(rng.uniform(0.0, 75.0 * JOBS, JOBS)).round(),
+        "req_procs": 2.0 * wide[habit],
+        "user_id": habit % 2,
+    }
+    held = simulate(
+        Trace.from_arrays({**columns, "run_time": run + to_start, "req_time": limit + to_start}), "easy", total=PROCS
+    )
+    return Trace.from_arrays({**columns, "run_time": run, "req_time": limit, "wait_time": held.wait_time})
+
+
+@pytest.mark.parametrize(("to_start", "kept"), [(0.0, (0.85, 1.0)), (60.0, (0.8, 1.0))])
+def test_bounds_hold_and_the_likely_time_is_better_than_the_last_waits(to_start, kept) -> None:
+    coverage, ratio = [], []
+    for seed in (1, 2, 3):
+        log = busy_day(seed, to_start)
+        said = replay(log, {name: make("wait", name) for name in ("forecast", "recent_wait")}, total=PROCS)
+        later, wait = slice(50, None), log.wait_time[50:]
+        forecast = said["forecast"]
+        by_90 = forecast.quantiles[later, forecast.levels.index(0.9)]
+        coverage.append(float(np.mean(wait <= by_90)))
+        error, other = (np.median(np.abs(said[name].points[later] - wait)) for name in ("forecast", "recent_wait"))
+        ratio.append(float(error / other))
+        assert Grounds.SIMULATION in set(forecast.grounds[50:])
+        assert Grounds.MODEL not in set(forecast.grounds), "no model is fitted before 500 submissions"
+    assert kept[0] <= np.mean(coverage) <= kept[1], coverage
+    assert np.mean(ratio) < 0.75, ratio
