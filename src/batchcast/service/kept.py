@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..compiled.place import fingerprint
+from ..compiled.place import LEARNED, fingerprint
 from ..events.live import LiveClock
 from ..job import JobRequest
 from ..store.place import shown_url, sqlite_path
@@ -105,7 +105,7 @@ def _header(predictors: Sequence[str], body: bytes) -> bytes:
     written = {
         "format": FORMAT,
         "batchcast": __version__,
-        "code": fingerprint(),
+        "code": fingerprint(LEARNED),
         "predictors": list(predictors),
         "sha256": hashlib.sha256(body).hexdigest(),
     }

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import batchcast
 from batchcast.compiled import place, reads
 from batchcast.compiled.place import kernel_folder
 
 
 @pytest.fixture(autouse=True)
-def _asked_anew():
+def _asked_anew() -> Iterator[None]:
     kernel_folder.cache_clear()
     yield
     kernel_folder.cache_clear()
@@ -44,6 +47,37 @@ def test_a_change_of_any_kernel_names_another_folder(monkeypatch: pytest.MonkeyP
     assert place.fingerprint() == before
     (root / "predict/knn/nearest.py").write_text("other")
     assert place.fingerprint() != before
+
+
+PACKAGE = Path(batchcast.__file__).parent
+DECORATORS = {"kernel", "inner", "inlined", "allocating"}
+
+
+def compiled_functions(file: Path) -> list[ast.FunctionDef]:
+    functions = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.FunctionDef)]
+    return [f for f in functions if DECORATORS & {d.id for d in f.decorator_list if isinstance(d, ast.Name)}]
+
+
+def sources(file: Path) -> dict[str, Path]:
+    """Names that a module takes from other modules of the package, each with the file that it comes from."""
+    taken = {}
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            folder = file.parents[node.level - 1].joinpath(*(node.module or "").split("."))
+            for alias in node.names:
+                places = (folder / f"{alias.name}.py", folder.with_suffix(".py"), folder / "__init__.py")
+                taken[alias.asname or alias.name] = next(place for place in places if place.exists())
+    return taken
+
+
+@pytest.mark.parametrize("file", [f for f in PACKAGE.rglob("*.py") if compiled_functions(f)], ids=lambda f: f.stem)
+def test_what_is_compiled_into_a_kernel_is_in_the_name_of_its_folder(file: Path) -> None:
+    """The kernels' files, and those of the numbers and functions that stand in their bodies."""
+    lines = [line for function in compiled_functions(file) for line in function.body]
+    bodies = {name.id for line in lines for name in ast.walk(line) if isinstance(name, ast.Name)}
+    files = {file} | {place for name, place in sources(file).items() if name in bodies}
+    rooms = [PACKAGE / room for room in place.KERNELS]
+    assert {f for f in files if not {f, f.parent, f.parent.parent} & set(rooms)} == set()
 
 
 FITTED = """

@@ -97,7 +97,7 @@ def test_a_file_that_is_wrong_in_any_way_is_as_if_not_there(
     elif wrong == "older":
         place.write_bytes(json.dumps({**json.loads(head), "format": 0}).encode() + b"\n" + body)
     elif wrong == "another's code":
-        monkeypatch.setattr(files, "fingerprint", lambda: 1)
+        monkeypatch.setattr(files, "fingerprint", lambda _: 1)
     elif wrong == "not ours":
         monkeypatch.setattr(files.os, "geteuid", lambda: 12345)
         monkeypatch.setattr(files, "_is_safe", lambda stat, real=files._is_safe: real(_owned(stat, 54321)))
