@@ -4,9 +4,9 @@ Three kinds. A `number` is float64, unknown is NaN. A `nominal` is dictionary-co
 categories, the code -1 meaning null as in Arrow. An `id` names the job. `known` says from which moment of a job's life
 its value can be told: only what is known at submission reaches a predictor (predict/gate.py).
 
-Memory is that of the whole job in every log but SWF, whose fields 7 and 10 are per processor; `LogInfo.memory_per` says
-which, and `table.memory` makes of either what is compared: per node where a log knows nodes, else per processor. Used is
-the peak of the busiest node times the nodes held, so that it stands beside what was asked.
+Memory is that of the whole job in every log but SWF, whose fields 7 and 10 are per processor; `LogInfo.memory_per`
+says which, and `table.memory` makes of either what is compared: per node where a log knows nodes, else per processor.
+Used is the peak of the busiest node times the nodes held, so that it stands beside what was asked.
 """
 
 from __future__ import annotations

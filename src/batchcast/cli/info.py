@@ -154,8 +154,10 @@ def _requests(whole: Mapping[str, Any]) -> dict[str, str]:
 
 def _memory(found: Mapping[str, Any]) -> list[dict[str, str]]:
     each = "" if found["per"] == "job" else f" a {found['per']}"
-    copy = f"no measurement: it equals the request in {_percent(found['copied'], 'of the jobs that know both')}; not learned from"
-    use = f"{found['measured']:,} jobs, median {format_memory(found['median_used_kib'])}{each}, largest {format_memory(found['largest_used_kib'])}"
+    share = _percent(found["copied"], "of the jobs that know both")
+    copy = f"no measurement: it equals the request in {share}; not learned from"
+    middle, largest = (format_memory(found[f"{which}_used_kib"]) for which in ("median", "largest"))
+    use = f"{found['measured']:,} jobs, median {middle}{each}, largest {largest}"
     rows = {
         "asked": f"{found['asked']:,} jobs, median {format_memory(found['median_asked_kib'])}{each}",
         "used at the peak": copy if found["copied"] >= 0.9 else use,

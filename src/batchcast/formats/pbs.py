@@ -296,7 +296,5 @@ def _plain(texts: Sequence[str]) -> np.ndarray:
         return np.fromiter(map(number, texts), dtype=float, count=len(texts))
 
 
-
-
 def _first(values: np.ndarray, other: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(values), other, values)

@@ -59,8 +59,10 @@ class StepPeaks:
         """What was read and not learned from, in sentences."""
         notes = []
         if self.zeros:
-            notes.append(f"{self.zeros} job steps have a peak memory of 0 (they ended before the first sample): unknown")
+            notes.append(f"{self.zeros} job steps have a peak memory of 0 (ended before the first sample): unknown")
         if self.bad:
-            notes.append(f"{self.bad} job steps have a peak memory that is none (negative, a unit that is none, or more"
-                         " than a pebibyte): unknown")
+            notes.append(
+                f"{self.bad} job steps have a peak memory that is none (negative, a unit that is none, or more"
+                " than a pebibyte): unknown"
+            )
         return notes

@@ -20,8 +20,9 @@ def write_lines(trace: Trace) -> Iterator[str]:
     """The lines of an SWF log, header first, without line ends; unknown is -1.
 
     Numbers keep their value exactly; names of users, queues and so on that are text become numbers from 1 (queues and
-    partitions are named in the header); job ids that are text become row numbers; a status becomes SWF's nearest. A
-    log on the epoch's own clock gets its first submission as UnixStartTime; memory becomes that of a processor. What SWF has no field for is left out.
+    partitions are named in the header); job ids that are text become row numbers; a status becomes SWF's nearest;
+    memory of whole jobs becomes that of a processor. A log on the epoch's own clock gets its first submission as
+    UnixStartTime. What SWF has no field for is left out.
 
     >>> log = Trace.from_arrays({"submit_time": [0], "run_time": [2.5], "status": ["timeout"], "user_id": ["ada"]})
     >>> list(write_lines(log))[-1]

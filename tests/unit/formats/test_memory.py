@@ -126,7 +126,9 @@ def test_pbs_memory_is_of_the_whole_job_and_bad_sizes_are_counted() -> None:
     trace = read_pbs(
         [
             (
-                line.format(7) + "Resource_List.pmem=1gb resources_used.mem=2048kb\n" + line.format(8)
+                line.format(7)
+                + "Resource_List.pmem=1gb resources_used.mem=2048kb\n"
+                + line.format(8)
                 + "Resource_List.mem=4xb resources_used.mem=-4kb"
             ).encode()
         ],
