@@ -8,6 +8,8 @@ compiles for the first time it says so, on a terminal only (`progress`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -15,13 +17,20 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from .part import Pipeline
 from .place import kernel_folder
 from .progress import watch_compiler
 
 CONFIG: Any = numba.config
 UNTYPED: Any = cgutils  # numba has no annotations here
 TYPES: Any = types
-OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
+OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "error_model": "numpy",
+    "_nrt": False,
+    "no_cfunc_wrapper": True,
+    "pipeline_class": Pipeline,
+}
 INNER: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True}
 KEY = (types.float64,) * 5  # (now, submit, procs, planned, wait)
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -53,22 +62,36 @@ def allocating(function: Function) -> Function:
 
 def _compiled(function: Function, options: dict[str, Any]) -> Function:
     watch_compiler()
+    if options.get("no_cpython_wrapper"):
+        return cast(Function, _part(function, options))
+    whole = _cached(function, options, "")
+
+    @cache
+    def part() -> Any:
+        return _part(function, {**options, "no_cpython_wrapper": True})
+
+    whole.get_call_template = lambda *kinds: part().get_call_template(*kinds)
+    whole.get_overload = lambda signature: part().get_overload(signature)
+    return cast(Function, whole)
+
+
+def _cached(function: Function, options: dict[str, Any], room: str) -> Any:
+    """numba's dispatcher, kept in a room of the folder of kernels: a function may be compiled in two ways."""
     usual = CONFIG.CACHE_DIR
     folder = usual or kernel_folder()  # a folder named by the user (NUMBA_CACHE_DIR) is kept
-    if not folder:
-        return cast(Function, _once(numba.njit(function, **options)))
     try:
-        CONFIG.CACHE_DIR = folder
-        return cast(Function, _once(numba.njit(function, cache=True, **options)))
+        CONFIG.CACHE_DIR = folder and str(Path(folder) / room)
+        return numba.njit(function, cache=bool(folder), **options)
     finally:
         CONFIG.CACHE_DIR = usual
 
 
-def _once(compiled: Any) -> Any:
-    """Let a constant argument be one of its type: numba would compile the kernel again for each constant.
+def _part(function: Function, options: dict[str, Any]) -> Any:
+    """What kernels call: see `part`. A constant argument is one of its type, not a reason to compile once more.
 
     What has no way in from Python is not offered to Python: a call says so, where it would end the process.
     """
+    compiled = _cached(function, options, "parts")
     template = compiled.get_call_template
 
     def for_types(args: Any, keywords: Any) -> Any:
@@ -77,14 +100,11 @@ def _once(compiled: Any) -> Any:
         )
 
     def refuse(*_: Any, **__: Any) -> Any:
-        raise TypeError(
-            f"only kernels call {compiled.py_func.__name__}; from Python: {compiled.py_func.__name__}.py_func"
-        )
+        raise TypeError(f"only kernels call {function.__name__}; from Python: {function.__name__}.py_func")
 
     compiled.get_call_template = for_types
-    if compiled.targetoptions.get("no_cpython_wrapper"):
-        compiled._insert = lambda *_: None
-        compiled._compile_for_args = refuse
+    compiled._insert = lambda *_: None
+    compiled._compile_for_args = refuse
     return compiled
 
 
