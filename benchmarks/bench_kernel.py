@@ -1,4 +1,4 @@
-"""`kernel`: what each part of it is worth, how it stands against other methods, what its bounds hold, what it costs."""
+"""`kernel`: what each part of it is worth, how it stands against other methods, what it costs."""
 
 from __future__ import annotations
 
@@ -45,8 +45,6 @@ WHOLE: dict[str, Part] = {
 }
 WITHOUT = ("learn=no", "offsets=no", "running=0", "scaled=no", "relative=no")
 OTHERS = ("recent_mean", "last_2", "knn_ga:generations=0,h=1000000", "parzen", "user_clusters", "trip")
-BOUNDED = ("kernel", "calibrated", "calibrated:of=parzen")
-PROMISED = (0.8, 0.9, 0.95)
 PLANNED = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
@@ -59,7 +57,6 @@ def run() -> None:
     ablation(TUNED)
     against(PAPERS | WHOLE)
     curve(PAPERS)
-    kept(PAPERS | WHOLE)
 
 
 def opened(parts: dict[str, Part]) -> Iterator[tuple[str, Trace]]:
@@ -130,29 +127,6 @@ def curve(parts: dict[str, Part]) -> None:
             error, _ = measures(points, trace)
             cells.append(f"{np.nanmean(error):8.0f} {np.mean((points < trace.run_time)[~np.isnan(error)]):.3f}")
         print(f"{name:9}" + "".join(f"{cell:>14}" for cell in cells), flush=True)
-
-
-def kept(parts: dict[str, Part], window: int = 5000) -> None:
-    """How often bounds hold, in all and in windows, and how long they are together.
-
-    A job's run time counts up to its limit: at the limit a bound is the limit.
-    """
-    print(f"\nbounds: share that held, share of windows of {window:,} jobs within 2 points, sum of the bounds in years")
-    print(f"{'':11}{'':22}" + "".join(f"{level:>23.0%}" for level in PROMISED))
-    for name, trace in opened(parts):
-        ran = ~np.isnan(trace.run_time)
-        limit = np.where(trace.req_time > 0, trace.req_time, np.inf)
-        run = np.minimum(trace.run_time, limit)[ran]
-        for spec, said in replay(trace, list(BOUNDED)).items():
-            cells = ""
-            for level in PROMISED:
-                bound = np.exp([np.interp(level, said.levels, row) for row in np.log(said.quantiles[ran])])
-                bound = np.where(np.isnan(bound), said.points[ran], bound)
-                held = np.cumsum(np.concatenate([[0], run <= bound * (1 + 1e-9)]))
-                share = (held[window:] - held[:-window]) / window
-                within = np.mean(np.abs(share - level) <= 0.02) if len(share) else np.nan
-                cells += f"{held[-1] / len(run):8.3f}{within:7.3f}{bound.sum() / 31_557_600:8.1f}"
-            print(f"{name:11}{spec:22}{cells}", flush=True)
 
 
 def measures(points: np.ndarray, trace: Trace) -> tuple[np.ndarray, np.ndarray]:

@@ -62,6 +62,7 @@ def command(
     from ..report.accuracy import accuracy_table
     from ..report.blocks import Block, TableColumn
     from ..report.difference import FORECAST, difference_blocks
+    from ..report.planned import planned_table
 
     specs = split_specs(predictors)
     log = take_log(given)
@@ -96,6 +97,7 @@ def command(
         results += [{**row, **named} for row in overall + grouped]
         tables.append(accuracy_table(overall, each, settings))
         tables += difference_blocks(overall, FORECAST, [TableColumn("predictor", "predictor")])
+        tables += planned_table(scores.planned)
         if grouped:
             tables.append(accuracy_table(grouped, each, settings, by=by))
     if trace_parameters is not None:

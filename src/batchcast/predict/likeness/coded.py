@@ -66,9 +66,9 @@ def _field_codes(values: Values | None, n: int, stems: bool = False) -> np.ndarr
         return np.zeros(n, np.int64)
     if isinstance(values, Nominal):
         names = [name_stem(name) if stems else name for name in values.categories]
-        return np.array([*map(field_code, names), 0], np.int64)[values.codes]
+        return np.asarray(np.array([*map(field_code, names), 0], np.int64)[values.codes])
     if stems:
         return np.zeros(n, np.int64)
     known, inverse = np.unique(np.asarray(values), return_inverse=True)
     table = np.array([0 if value != value else field_code(value) for value in known.tolist()], np.int64)
-    return table[inverse.reshape(n)] if len(table) else np.zeros(n, np.int64)
+    return np.asarray(table[inverse.reshape(n)])
