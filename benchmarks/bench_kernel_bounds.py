@@ -1,4 +1,4 @@
-"""`calibrated`: whether its bounds hold on whole logs, what limits at them cost, and how long other methods' bounds are."""
+"""`calibrated`: whether its bounds hold on whole logs, what limits at them cost, how long other methods' bounds are."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ LOGS: dict[str, Part] = WHOLE | {
 WINDOW = 5000
 NEAR = 0.02
 YEAR = 31_557_600
-BOUNDED = ("kernel", "calibrated", "parzen", "user_clusters", "knn_ga:generations=0", "smith_templates", "trip")
-ALSO = ("calibrated:of=parzen", "calibrated:of=user_clusters", "calibrated:of=knn_ga")
-FIRST = 8_000
+BOUNDED = ("kernel", "parzen", "user_clusters", "knn_ga", "smith_templates", "trip")
+ALSO = ("calibrated", *(f"calibrated:of={name}" for name in BOUNDED[1:]))
+FIRST = 5_000
 
 
 def run() -> None:
@@ -84,9 +84,9 @@ def limit_line(row: dict[str, Any]) -> str:
 
 
 def lengths(logs: dict[str, Part] = LOGS) -> None:
-    """Years of all bounds together on the first jobs of each log, beside the share that held; by method."""
-    print(f"\nthe first {FIRST:,} jobs: share that held, sum of the bounds in years")
-    print(f"{'':10}{'':30}" + "".join(f"{level:>18.0%}" for level in PROMISED[:3]))
+    """Years of all bounds together on the first jobs of each log, the share that held, and the score of both."""
+    print(f"\nthe first {FIRST:,} jobs: share that held, sum of the bounds in years, mean pinball loss in s")
+    print(f"{'':10}{'':30}" + "".join(f"{level:>24.0%}" for level in PROMISED[:3]))
     for name, trace in opened(logs):
         part = trace.take(np.arange(min(FIRST, len(trace))))
         ran = ~np.isnan(part.run_time)
@@ -99,5 +99,6 @@ def lengths(logs: dict[str, Part] = LOGS) -> None:
             for level in PROMISED[:3]:
                 bound = np.exp([np.interp(level, said.levels, row) for row in np.log(said.quantiles[ran])])
                 bound = np.where(np.isnan(bound), said.points[ran], bound)
-                cells += f"{np.mean(run <= bound * (1 + 1e-9)):9.3f}{bound.sum() / YEAR:9.2f}"
+                loss = np.mean(np.maximum(level * (run - bound), (level - 1.0) * (run - bound)))
+                cells += f"{np.mean(run <= bound * (1 + 1e-9)):8.3f}{bound.sum() / YEAR:8.2f}{loss:8.0f}"
             print(f"{name:10}{spec:30}{cells}", flush=True)
