@@ -97,11 +97,10 @@ def speed() -> None:
 def live(trace: Trace) -> tuple[list[float], list[float]]:
     """Microseconds of CPU of each answer, and of learning from each job, one by one."""
     method, state = make("runtime", "kernel"), SystemState()
-    asked, learned, row = [], [0.0] * len(trace), 0
+    asked, learned = [], [0.0] * len(trace)
     for event in events(trace):
         begun = time.thread_time()
         if isinstance(event, Submit):
-            row = event.job.row
             method.predict(event.job, state)
             asked.append(1e6 * (time.thread_time() - begun))
         begun = time.thread_time()

@@ -34,9 +34,7 @@ def bound_figures(limits: Limits) -> list[Figure]:
     length["users' limits"] = (ends, _medians(limits.limits["own"][rows], ends, window))
     length["run times"] = (ends, _medians(run, ends, window))
     levels = list(bounds)
-    words = "; ".join(
-        f"{name(level)}: {np.mean(np.abs(held[name(level)][1] - level) <= 0.02):.1%}" for level in levels
-    )
+    words = "; ".join(f"{name(level)}: {np.mean(np.abs(held[name(level)][1] - level) <= 0.02):.1%}" for level in levels)
     coverage = figures.lines(
         f"How the bounds held, in windows of {window:,} jobs",
         held,

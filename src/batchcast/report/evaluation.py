@@ -59,7 +59,12 @@ def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str =
         Section("The log at a glance", [glance_table(evaluation), *_glance_figures(evaluation)]),
         Section(
             "How wrong are the limits",
-            [_limits_sentence(evaluation), _limits_figure(evaluation, slots), *limit_blocks(evaluation), *_bounds(evaluation)],
+            [
+                _limits_sentence(evaluation),
+                _limits_figure(evaluation, slots),
+                *limit_blocks(evaluation),
+                *_bounds(evaluation),
+            ],
         ),
         Section(
             "How good are the forecasts",

@@ -11,8 +11,8 @@ import numpy as np
 from ..errors import UsageError, check_word
 from ..events.recorded import PROTOCOLS, replay
 from ..predict.gate import check_predictor, lacking
-from ..predict.registry import make, parse_spec
 from ..predict.likeness.coded import Coded, coded
+from ..predict.registry import make, parse_spec
 from ..predict.runtime.kernel import Kernel
 from ..schedule.advance import advance
 from ..schedule.state import ASKED, GIVEN, KernelState, make_jobs, make_state

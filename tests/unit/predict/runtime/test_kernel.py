@@ -183,7 +183,11 @@ def test_seven_hundred_short_jobs_leave_next_to_nothing_beyond_eight_hours(metho
     lives = []
     for row, (at, user, run) in enumerate(told):
         known = job(row, user, day, at=at)
-        lives += [(at, 1, Submit(at, known)), (at, 2, Start(at, known, 0.0)), (at + run, 0, End(at + run, known, run, 0.0))]
+        lives += [
+            (at, 1, Submit(at, known)),
+            (at, 2, Start(at, known, 0.0)),
+            (at + run, 0, End(at + run, known, run, 0.0)),
+        ]
     for at, _, event in sorted(lives, key=lambda life: life[:2]):
         if at < 700 * 600.0:
             state.now = at
