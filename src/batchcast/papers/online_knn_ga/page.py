@@ -195,9 +195,9 @@ def pictures(
     }
     means = {label: running_mean(error) for label, error in errors.items()}
     return [
-        cdf(f"{name}: requested and actual time", {"requested": requested, "actual": run}, x="time"),
-        cdf(f"{name}: absolute error", errors, x="absolute error"),
-        lines(f"{name}: mean absolute error as jobs go by", means, x="jobs predicted", y="MAE", seconds=True),
+        cdf(f"Figure 1 · {name}: requested and actual time", {"requested": requested, "actual": run}, x="time"),
+        cdf(f"Figure 2 · {name}: absolute error", errors, x="absolute error"),
+        lines(f"Figure 3 · {name}: mean absolute error as jobs go by", means, x="jobs predicted", y="MAE", seconds=True),
     ]
 
 
