@@ -197,7 +197,9 @@ def pictures(
     return [
         cdf(f"Figure 1 · {name}: requested and actual time", {"requested": requested, "actual": run}, x="time"),
         cdf(f"Figure 2 · {name}: absolute error", errors, x="absolute error"),
-        lines(f"Figure 3 · {name}: mean absolute error as jobs go by", means, x="jobs predicted", y="MAE", seconds=True),
+        lines(
+            f"Figure 3 · {name}: mean absolute error as jobs go by", means, x="jobs predicted", y="MAE", seconds=True
+        ),
     ]
 
 

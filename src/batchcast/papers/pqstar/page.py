@@ -161,7 +161,9 @@ def pqstar_figures(studies: Sequence[Any]) -> list[Figure]:
         )
         for method in ("qbets", "ibl", "ibl text", "pqstar"):
             shares = predicted_ranges(study, method)
-            drawn.append(_stacked(f"Figure 4 · {study.name}, {method}: predicted range by range of the actual wait", shares))
+            drawn.append(
+                _stacked(f"Figure 4 · {study.name}, {method}: predicted range by range of the actual wait", shares)
+            )
     return drawn
 
 

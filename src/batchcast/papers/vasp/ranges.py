@@ -37,7 +37,7 @@ def range_tables(rows: Rows, words: str) -> list[Table]:
             spec = str(row["predictor"])
             if spec.split(":")[0] in PRINTED:
                 printed = PRINTED[spec.split(":")[0]][measure == "rec"]
-                shown.append({"name": "  printed", **dict(zip(names, printed))})
+                shown.append({"name": f"{row['name']}, printed", **dict(zip(names, printed))})
         columns = [
             TableColumn("name", "predictor"),
             *(

@@ -127,7 +127,7 @@ def test_brbf_says_how_many_keys_have_a_network_and_how_much_they_answer(runs):
 def test_tables_2_to_4_have_the_printed_figures_beside_ours(runs):
     rows = [row | {"name": row["predictor"]} for row in study(runs, ["bayesian_ridge", "boosted"], resamples=1)[:2]]
     precision, recall = range_tables(rows, "here")
-    assert [row["name"] for row in precision.rows] == ["bayesian_ridge", "  printed", "boosted"]
+    assert [row["name"] for row in precision.rows] == ["bayesian_ridge", "bayesian_ridge, printed", "boosted"]
     assert precision.rows[1]["acc_30_60_min"] == 0.099
     assert recall.rows[1]["rec_60_90_min"] == 0.211
     assert recall.rows[0]["rec_0_30_min"] == rows[0]["rec_0_30_min"]
