@@ -194,12 +194,11 @@ def pictures(
         for spec, forecasts in points.items()
     }
     means = {label: running_mean(error) for label, error in errors.items()}
+    grows = f"Figure 3 · {name}: mean absolute error as jobs go by"
     return [
         cdf(f"Figure 1 · {name}: requested and actual time", {"requested": requested, "actual": run}, x="time"),
         cdf(f"Figure 2 · {name}: absolute error", errors, x="absolute error"),
-        lines(
-            f"Figure 3 · {name}: mean absolute error as jobs go by", means, x="jobs predicted", y="MAE", seconds=True
-        ),
+        lines(grows, means, x="jobs predicted", y="MAE", seconds=True),
     ]
 
 
