@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from batchcast.evaluation.accuracy import within_limit
 from batchcast.evaluation.limits import PROMISED, find_limits, limit_rows
 from batchcast.evaluation.replay import replay
+from batchcast.evaluation.target import run_time_target
 from batchcast.table import Trace
 from benchmarks.bench_kernel import SHARED, WHOLE, Part, opened
 
@@ -39,7 +39,7 @@ def held_and_cost(logs: dict[str, Part] = LOGS) -> None:
     for name, trace in opened(logs):
         limits = find_limits(trace)
         rows = np.flatnonzero(limits.scored)
-        run = within_limit(trace)[rows]
+        run = run_time_target(trace).within[rows]
         cells = [f"{level:.1%} {held(run, limits.bounds[level][rows], level)}" for level in PROMISED]
         print(f"{name:10}{'   '.join(cells)}", flush=True)
         print(f"{'':10}windows that fail at 90 %: {owned(trace, rows, run, limits.bounds[0.9][rows])}", flush=True)
@@ -90,7 +90,7 @@ def lengths(logs: dict[str, Part] = LOGS) -> None:
     for name, trace in opened(logs):
         part = trace.take(np.arange(min(FIRST, len(trace))))
         ran = ~np.isnan(part.run_time)
-        run = within_limit(part)[ran]
+        run = run_time_target(part).within[ran]
         for spec, said in replay(part, [*BOUNDED, *ALSO]).items():
             if not said.levels:
                 print(f"{name:10}{spec:30}no quantiles", flush=True)

@@ -6,7 +6,7 @@ import time
 
 import click
 
-from .output import document, emit, print_parsable, say
+from .output import printed
 from .site import myself, site_options, whoami
 
 LEAST_JOBS = 5
@@ -60,13 +60,7 @@ def command(
 
         reply = without_store.walltime(*asked, error.message)
     (answer,) = reply.results
-    if as_json:
-        emit(document("walltime", *reply))
-        return
-    for note in reply.warnings:
-        say(note)
-    if parsable2:
-        print_parsable(reply.results)
+    if printed("walltime", reply, as_json, parsable2):
         return
     click.echo(f"#SBATCH --time={answer['limit']}")
     click.echo(f"# {answer['why']}")

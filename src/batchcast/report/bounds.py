@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..evaluation.accuracy import within_limit
 from ..evaluation.limits import Limits
+from ..evaluation.target import run_time_target
 from . import figures
 from .axes import span
 from .blocks import Figure
@@ -23,7 +23,7 @@ def bound_figures(limits: Limits) -> list[Figure]:
     window = min(WINDOW, len(rows) // 5)
     if window < LEAST or not limits.bounds:
         return []
-    run = within_limit(limits.trace)[rows]
+    run = run_time_target(limits.trace).within[rows]
     ends = np.unique(np.linspace(window, len(rows), PLACES).astype(int))
     held, length = {}, {}
     bounds = {level: limits.bounds[level] for level in DRAWN}

@@ -14,6 +14,8 @@ from ..errors import InputError
 from ..events.recorded import replay
 from ..predict.registry import make, parse_spec
 from ..table import Trace
+from ..table.memory import per_processor
+from .memory_plan import MemoryPlan, is_superseded, row_of, with_second_attempts
 from .schedule import Schedule
 from .slurm import simulate_slurm
 
@@ -32,7 +34,8 @@ def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[lis
     names = {p.name: p for p in machine.partitions}
     default = machine.partition("") or machine.partitions[0]
     column = {name: trace.nominal(name).decode() for name in ("partition_id", "user_id", "account", "qos", "job_name")}
-    number = {name: trace.number(name) for name in ("run_time", "req_time", "req_nodes", "req_mem_kib", "req_gpus")}
+    number = {name: trace.number(name) for name in ("run_time", "req_time", "req_nodes", "req_gpus")}
+    each = per_processor(trace, "req_mem_kib")
     sizes = trace.procs(procs)
     gpus = any(kind.split(":")[0] == "gpu" for group in machine.nodes for kind in group.gres)
     left = {"no run time or size": 0, "a partition that the machine does not have": 0, "larger than its partition": 0}
@@ -50,7 +53,7 @@ def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[lis
         if size > max(_size(machine, names[p].nodes) for p in parts):
             left["larger than its partition"] += 1
             continue
-        nodes, memory = number["req_nodes"][row], number["req_mem_kib"][row]
+        nodes, memory = number["req_nodes"][row], each[row]
         count = int(nodes) if nodes >= 1 else 0
         wanted = math.ceil(number["req_gpus"][row] / max(count, 1)) if number["req_gpus"][row] > 0 else 0
         who, account, qos, name = (str(column[c][row] or "") for c in ("user_id", "account", "qos", "job_name"))
@@ -68,7 +71,7 @@ def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[lis
                 max(count, 1),
                 count,
                 int(size),
-                mem_per_cpu=float(memory / 1024 / size) if memory > 0 else math.nan,
+                mem_per_cpu=float(memory / 1024) if memory > 0 else math.nan,
                 gres={"gpu": wanted} if gpus and wanted else {},
             )
         )
@@ -81,25 +84,31 @@ def simulate_on(
     runtime: str = "requested",
     *,
     procs: str = "req",
+    memory: MemoryPlan | None = None,
     clock: Callable[[], float] | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> Schedule:
     """The schedule of a log's jobs on the machine under Slurm's two loops, planned with `runtime`.
 
     `requested` plans with limits, `actual` with true run times; any other predictor with what it forecast on the
-    recorded clock, never more than the limit. Cycles between which nothing changed are skipped. InputError when no job
-    fits the machine.
+    recorded clock, never more than the limit. `memory` places jobs by other memory than
+    they asked: one that runs out is run again, and its start is that of the second attempt. Cycles between which
+    nothing changed are skipped. InputError when no job fits the machine.
     """
     jobs, left = requests_of(trace, machine, procs)
     if not jobs:
         raise InputError(f"no job of {trace.info.source} fits the machine: {left}", hint="batchcast machine show FILE")
+    if memory is not None:
+        jobs = with_second_attempts(jobs, memory)
     plan = _plan(trace, machine, runtime, procs)
     before = clock() if clock is not None else math.nan
     schedule = simulate_slurm(machine, jobs, plan=plan, lazy=1, tick=tick)
     took = clock() - before if clock is not None else math.nan
     kept = ~np.isnan(schedule.start)
-    rows = np.array([int(r.key) for r in schedule.requests], dtype=np.int64)
-    left = {**left, "never started: no node, limit or reservation lets it": int((~kept).sum())}
+    rows = np.array([row_of(r) for r in schedule.requests], dtype=np.int64)
+    if memory is not None:
+        kept &= ~is_superseded(schedule.requests, memory)
+    left = {**left, "never started: no node, limit or reservation lets it": len(set(rows.tolist())) - int(kept.sum())}
     limits = np.array([r.limit for r in schedule.requests])
     order = np.argsort(rows[kept], kind="stable")
 
@@ -124,7 +133,7 @@ def _plan(trace: Trace, machine: Machine, runtime: str, procs: str) -> Callable[
         return lambda r: r.run
     predictor: Any = make("runtime", runtime, max_procs=float(machine.cpus))
     points = replay(trace, {"it": predictor}, procs=procs, total=float(machine.cpus))["it"].points
-    return lambda r: float(points[int(r.key)])
+    return lambda r: float(points[row_of(r)])
 
 
 def _size(machine: Machine, nodes: tuple[str, ...]) -> int:
