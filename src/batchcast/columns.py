@@ -50,7 +50,8 @@ _ALL = (
     Column("alloc_procs", "number", "processors", "start", "processors held", 5,
            sacct="AllocCPUS", squeue="NumCPUs", pbs="Resource_List.ncpus"),
     Column("avg_cpu_time", "number", "s", "end", "CPU time used, mean over processors", 6),
-    Column("used_mem_kib", "number", "KiB", "end", "memory used, per processor", 7),
+    Column("used_mem_kib", "number", "KiB", "end", "peak of the memory used, whole job; per processor in SWF", 7,
+           sacct="MaxRSS", pbs="resources_used.mem"),
     Column("req_procs", "number", "processors", "submission", "processors asked for", 8,
            sacct="ReqCPUS", squeue="NumCPUs", pbs="Resource_List.ncpus"),
     Column("req_time", "number", "s", "submission", "the user's limit (wall time)", 9,
@@ -120,3 +121,5 @@ ASKED: tuple[Column, ...] = tuple(column for column in _LIVE if column.known == 
 """What a live cluster shows of a request: written once, at first sight, since predictors were asked with it."""
 HELD: tuple[Column, ...] = tuple(column for column in _LIVE if column.known != "submission")
 """What it shows beside that of a job that runs or ran."""
+MEASURED: tuple[Column, ...] = (COLUMNS["used_mem_kib"],)
+"""What only accounting says, and only of a job that has ended: measured while it ran."""

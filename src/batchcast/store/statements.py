@@ -45,7 +45,7 @@ def _if_given(column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
 
 _HERE = jobs.c.cluster == _("cluster")
 _ASKED = [jobs.c[column.name] for column in declared.ASKED]
-_HELD = [jobs.c[column.name] for column in declared.HELD]
+_HELD = [jobs.c[column.name] for column in (*declared.HELD, *declared.MEASURED)]
 _LIFE = [
     jobs.c[name]
     for name in (

@@ -250,6 +250,7 @@ def test_an_older_schema_is_brought_up_to_date(url: str) -> None:
         for change in (
             "DROP VIEW forecast_outcomes",
             "DROP INDEX jobs_raw",
+            *(f"ALTER TABLE jobs DROP COLUMN {name}" for name in ("used_mem_kib", "unmeasured")),
             "ALTER TABLE jobs DROP COLUMN req_gpus",
             *(f"ALTER TABLE jobs DROP COLUMN {name}" for name in ("dependency", "reservation", "licenses")),
             "UPDATE jobs SET told = 7",
