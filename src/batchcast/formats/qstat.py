@@ -172,13 +172,15 @@ def utc(text: str) -> float:
 
 
 def ended_state(status: str, withdrawn: bool) -> str:
-    """PBS adds 256 to the signal that killed a job; walltime exceeded is -29."""
+    """PBS adds 256 to the signal that killed a job; walltime exceeded is -29, memory exceeded -27 (Torque -10)."""
     if withdrawn:
         return "CANCELLED"
     if status in ("0", ""):
         return "COMPLETED"
     if status == "-29":
         return "TIMEOUT"
+    if status in ("-27", "-10"):  # OpenPBS's and Torque's words for the memory limit
+        return "OUT_OF_MEMORY"
     return "CANCELLED" if status in ("271", "265") else "FAILED"
 
 

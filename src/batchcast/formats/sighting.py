@@ -19,6 +19,7 @@ another: Slurm 22.05 shows a requeued job with times of neither run meanwhile, s
 Field = float | str | None
 """What a column of one job holds: a number (NaN unknown), or a name (None unknown)."""
 NOTHING: Mapping[str, Field] = {}
+NOT_GATHERED: Mapping[str, str] = {}
 
 
 class Sighting(NamedTuple):
@@ -82,4 +83,19 @@ class Site(NamedTuple):
     accounting: bool
     partitions: Mapping[str, Mapping[str, float]]
     clock_ahead_s: float = 0.0
-    gathers: Mapping[str, str] = {}
+    gathers: Mapping[str, str] = NOT_GATHERED
+
+
+def measures_memory(site: Site) -> bool:
+    """Whether it is said how much memory jobs used.
+
+    >>> site = Site("c", "24.11", 300.0, False, 8.0, True, {}, gathers={"Type": "jobacct_gather/linux"})
+    >>> measures_memory(site), measures_memory(site._replace(gathers={"Type": "jobacct_gather/none"}))
+    (True, False)
+    """
+    return gathers_memory(site.gathers)
+
+
+def gathers_memory(gathers: Mapping[str, str]) -> bool:
+    """The same of how accounting measures: all plugins do but `none`, which is also what (null) means."""
+    return gathers.get("Type", "").rpartition("/")[2] not in ("", "none", "(null)")

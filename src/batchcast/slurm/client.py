@@ -13,7 +13,7 @@ from ..formats.live_fields import number as count
 from ..formats.marked import parse_marked
 from ..formats.reasons import may_be_down, naming_down
 from ..formats.scontrol import parse_config, parse_records
-from ..formats.sighting import Sighting, Site, Snapshot
+from ..formats.sighting import Sighting, Site, Snapshot, gathers_memory
 from ..units import parse_duration
 from .transport import MARK, Transport
 
@@ -87,8 +87,8 @@ class Slurm:
         """Every job that ended and was in the system between two instants (epoch, s); requeued runs one by one.
 
         The rows of their steps come with them where accounting measures memory at all; no question more is asked for
-        them. Two questions: of a span sacct shows no job that was cancelled before it was ever eligible (held, --begin),
-        except where cancelled ones are asked for by state.
+        them. Two questions: of a span sacct shows no job that was cancelled before it was ever eligible (held,
+        --begin), except where cancelled ones are asked for by state.
         """
         shown = self._accounted(since, until, whose, steps=self._measures())
         cancelled = self._accounted(since, until, whose, "--state=CANCELLED")
@@ -208,11 +208,6 @@ class Slurm:
             return None
         ahead, behind = answer.asked_at - float(stamp[1]) - 1, float(stamp[1]) - self.transport.now()
         return ahead if ahead > 0 else -behind if behind > 0 else 0.0
-
-
-def gathers_memory(gathers: Mapping[str, str]) -> bool:
-    """Whether a JobAcctGatherType measures memory: all but `none`, which is also what no plugin at all is."""
-    return gathers.get("Type", "").rpartition("/")[2] not in ("", "none", "(null)")
 
 
 def _hides_jobs(config: Mapping[str, str]) -> bool:
