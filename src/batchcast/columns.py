@@ -3,6 +3,10 @@
 Three kinds. A `number` is float64, unknown is NaN. A `nominal` is dictionary-coded: int32 codes into a tuple of
 categories, the code -1 meaning null as in Arrow. An `id` names the job. `known` says from which moment of a job's life
 its value can be told: only what is known at submission reaches a predictor (predict/gate.py).
+
+Memory is that of the whole job in every log but SWF, whose fields 7 and 10 are per processor; `LogInfo.memory_per`
+says which, and `table.memory` makes of either what is compared: per node where a log knows nodes, else per processor.
+Used is the peak of the busiest node times the nodes held, so that it stands beside what was asked.
 """
 
 from __future__ import annotations
@@ -56,7 +60,7 @@ _ALL = (
            sacct="ReqCPUS", squeue="NumCPUs", pbs="Resource_List.ncpus"),
     Column("req_time", "number", "s", "submission", "the user's limit (wall time)", 9,
            sacct="TimelimitRaw", squeue="TimeLimit", pbs="Resource_List.walltime"),
-    Column("req_mem_kib", "number", "KiB", "submission", "memory asked for; per processor in SWF, else whole job", 10,
+    Column("req_mem_kib", "number", "KiB", "submission", "memory asked for, whole job; per processor in SWF", 10,
            sacct="ReqMem", squeue="tres-alloc", pbs="Resource_List.mem"),
     Column("status", "nominal", "", "end", "how it ended, see formats.status", 11, sacct="State"),
     Column("user_id", "nominal", "", "submission", "who submitted", 12,

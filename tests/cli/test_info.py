@@ -180,3 +180,16 @@ def test_errors_reach_a_shell_as_a_message_and_an_exit_code(tmp_path: Path) -> N
     assert done.returncode == 1
     assert "no such file" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_memory_is_told_and_a_copy_of_the_request_is_no_measurement(tmp_path: Path) -> None:
+    line = "{} {} 0 100 4 -1 {} 4 3600 {} 1 1 1 -1 3 -1 -1 -1\n"
+    honest, copy = tmp_path / "honest.swf", tmp_path / "copy.swf"
+    honest.write_text("".join(line.format(k, k, 1024 * (k % 3), 4096) for k in range(1, 31)))
+    copy.write_text("".join(line.format(k, k, 4096, 4096) for k in range(1, 31)))
+    told = next(row for row in run(str(honest))["results"] if row["part"] == "memory")
+    assert (told["per"], told["asked"], told["measured"], told["zeros"]) == ("processor", 30, 20, 10)
+    assert (told["median_asked_kib"], told["median_used_kib"], told["used_total"]) == (4096.0, 1536.0, 0.375)
+    shown = CliRunner().invoke(cli, ["info", str(copy)]).stdout
+    assert "no measurement: it equals the request in 100.0 % of the jobs that know both" in " ".join(shown.split())
+    assert "10 jobs have a use of 0" in " ".join(CliRunner().invoke(cli, ["info", str(honest)]).stdout.split())

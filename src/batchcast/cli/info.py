@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ..units import format_duration
+from ..units import format_duration, format_memory
 from .options import describe_log, log_options, take_log
 from .output import console, document, emit
 
@@ -36,12 +36,14 @@ def command(as_json: bool, described: str | None, **given: Any) -> None:
     }
     if described:
         parts["machine"] = _on_machine(described, log)
+    memory = describe.memory(log.trace)
     about = describe_log(log.trace)
     if as_json:
-        rows = [{"part": "summary", **whole}, *({"part": part, **row} for part in parts for row in parts[part])]
+        rows = [{"part": "summary", **whole}, {"part": "memory", **memory}]
+        rows += [{"part": part, **row} for part in parts for row in parts[part]]
         emit(document("info", about, log.settings, log.warnings, rows))
         return
-    _show(about, whole, parts, log)
+    _show(about, whole, memory, parts, log)
 
 
 def _on_machine(described: str, log: Any) -> list[dict[str, Any]]:
@@ -53,7 +55,9 @@ def _on_machine(described: str, log: Any) -> list[dict[str, Any]]:
     return [{"what": "it can run", "jobs": len(jobs)}, *({"what": why, "jobs": n} for why, n in left.items() if n)]
 
 
-def _show(about: Mapping[str, Any], whole: Mapping[str, Any], parts: Mapping[str, Any], log: Any) -> None:
+def _show(
+    about: Mapping[str, Any], whole: Mapping[str, Any], memory: Mapping[str, Any], parts: Mapping[str, Any], log: Any
+) -> None:
     """Everything as tables on stdout."""
     from ..report.blocks import Callout, Table, TableColumn
     from ..report.terminal import show
@@ -64,6 +68,11 @@ def _show(about: Mapping[str, Any], whole: Mapping[str, Any], parts: Mapping[str
     blocks: list[Any] = [
         Table(str(about["source"]), plain, pairs),
         Table("Requested time: how good are users' limits", plain, users),
+        *(
+            [Table("Memory", plain, _memory(memory))]
+            if memory["asked"] or memory["measured"] or memory["zeros"]
+            else []
+        ),
         Table(
             "How jobs ended",
             [
@@ -141,6 +150,25 @@ def _requests(whole: Mapping[str, Any]) -> dict[str, str]:
         "round": _percent(whole["whole_hour_requests"], "of the requests are whole hours")
         + f", {whole['distinct_requests']:,} different ones",
     }
+
+
+def _memory(found: Mapping[str, Any]) -> list[dict[str, str]]:
+    each = "" if found["per"] == "job" else f" a {found['per']}"
+    share = _percent(found["copied"], "of the jobs that know both")
+    copy = f"no measurement: it equals the request in {share}; not learned from"
+    middle, largest = (format_memory(found[f"{which}_used_kib"]) for which in ("median", "largest"))
+    use = f"{found['measured']:,} jobs, median {middle}{each}, largest {largest}"
+    rows = {
+        "asked": f"{found['asked']:,} jobs, median {format_memory(found['median_asked_kib'])}{each}",
+        "used at the peak": copy if found["copied"] >= 0.9 else use,
+        "used, in all": _percent(found["used_total"], f"of what was asked, over {found['both']:,} jobs that know both"),
+        "used > 100 %": _percent(found["above"], "of them"),
+    }
+    if found["zeros"]:
+        rows["not measured"] = f"{found['zeros']:,} jobs have a use of 0: unknown"
+    if found["out_of_memory"]:
+        rows["out of memory"] = f"{found['out_of_memory']:,} jobs: they needed more than they got"
+    return [{"what": what, "value": value} for what, value in rows.items()]
 
 
 def _percent(value: float, of: str) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from ..errors import UsageError
 from ..units import parse_duration, parse_memory
 from .layout import Layout
+from .memory import per_gpu
 from .problems import Problems
 from .stamps import STAMP_FORMS, LocalClock, parse_stamps
 from .times import Stamps
@@ -71,6 +72,7 @@ def memos() -> dict[str, Memo]:
         "per": Memo(lambda text: {"n": 1.0, "c": 2.0}.get(text[-1:].lower(), 0.0)),
         "tres_cpu": Memo(lambda text: _plain_number(parse_tres(text).get("cpu", ""))),
         "tres_mem": Memo(lambda text: parse_memory(parse_tres(text).get("mem", ""))),
+        "mem_per_gpu": Memo(per_gpu),
         "tres_gpu": Memo(tres_gpus),
         "gres_gpu": Memo(gres_gpus),
     }
@@ -127,6 +129,11 @@ class Batch:
             if count is not None:
                 amount = np.where((per == kind) & (count > 0), amount * count, amount)
         return amount
+
+    def memory_per_gpu(self, gpus: np.ndarray | None) -> np.ndarray | None:
+        """KiB of the whole job from --mem-per-gpu in SubmitLine."""
+        each = self.number("mem_per_gpu", "submitline")
+        return None if each is None or gpus is None else each * np.where(gpus > 0, gpus, np.nan)
 
     def gpus(self, nodes: np.ndarray | None) -> np.ndarray | None:
         """GPUs of the whole job: ReqTRES, else AllocTRES, else ReqGRES (which counts per node)."""

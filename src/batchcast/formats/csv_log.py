@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, tzinfo
 
 import numpy as np
 
 from ..table import LogInfo, Nominal, Trace, Values
 from ..units import parse_memory
-from .batch import BAD, UNLIMITED, Codes, Memo, name_or_null
+from .batch import BAD, UNLIMITED, Codes, Memo, either, name_or_null
 from .chunks import GrowingColumn, as_ids, count_duplicates, in_house_order, join_ids, sorted_nominal
 from .csv_map import LENGTHS, SIZES, TRES, ColumnMap, MappedColumn, places
 from .csv_rows import CsvRows, no_rows
@@ -190,6 +190,7 @@ class _Table:
                 column, names = words[name]
                 columns[name] = _whole(codes, names) if column.unit == "whole" else sorted_nominal(codes, names)
         columns["job_id"] = ids = join_ids(self._ids)
+        columns |= _whole_jobs(mapped, columns)
         notes = [f"the columns are read through the map {mapped.name}", *mapped.notes, *self._problems.notes()]
         if unread:
             shown = ", ".join(unread[:6]) + (", ..." if len(unread) > 6 else "")
@@ -212,6 +213,20 @@ class _Table:
             max_procs_source="unknown" if math.isnan(mapped.procs_total) else f"the map {mapped.name}",
         )
         return Trace(in_house_order(columns), info)
+
+
+def _whole_jobs(mapped: ColumnMap, columns: Mapping[str, Values]) -> dict[str, Values]:
+    """Memory columns that the file has per node or processor, as those of the whole job; NaN without the number."""
+    whole: dict[str, Values] = {}
+    for column in mapped.columns:
+        values = columns.get(column.target)
+        if column.per != "job" and isinstance(values, np.ndarray):
+            kind, asked = f"{column.per}s".replace("processors", "procs"), column.target == "req_mem_kib"
+            first, second = ("req_", "alloc_") if asked else ("alloc_", "req_")
+            counts = [columns.get(f"{which}{kind}") for which in (first, second)]
+            known = [count for count in counts if isinstance(count, np.ndarray)]
+            whole[column.target] = values * (either(*(known + [None, None])[:2]) if known else np.nan)
+    return whole
 
 
 def _is_name(column: MappedColumn) -> bool:

@@ -16,18 +16,23 @@ INSTANTS = ("submit_time", "eligible_time", "start_time", "end_time")
 LENGTHS = {"seconds": 1.0, "milliseconds": 1e-3, "minutes": 60.0, "hours": 3600.0, "days": 86400.0}
 SIZES = {"bytes": 1 / 1024, "kib": 1.0, "mib": 1024.0, "gib": 1024.0**2}
 TRES = {"req_procs": "cpu", "alloc_procs": "cpu", "req_nodes": "node", "alloc_nodes": "node", "req_gpus": "gpu",
-        "req_mem_kib": "mem"}  # fmt: skip
+        "req_mem_kib": "mem", "used_mem_kib": "mem"}  # fmt: skip
+PER = ("job", "node", "processor")
 _KEYS = ("about", "columns", "extra", "status", "header", "notes", "timezone", "delimiter", "encoding", "procs_total")
 
 
 @dataclass(frozen=True, slots=True)
 class MappedColumn:
-    """One of our columns (`start_time` and `end_time` included), the column it comes from, and that column's unit."""
+    """One of our columns (`start_time` and `end_time` included), the column it comes from, and that column's unit.
+
+    Memory may be `per` node or processor in the file; in the trace it is that of the whole job.
+    """
 
     target: str
     source: str
     unit: str
     is_extra: bool = False
+    per: str = "job"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,7 @@ def make_map(plain: Mapping[str, Any], source: str) -> ColumnMap:
 
     >>> made = make_map({"columns": {"submit_time": "sub", "req_time": {"from": "wall", "unit": "minutes"}}}, "m.toml")
     >>> made.name, made.columns[1]
-    ('m', MappedColumn(target='req_time', source='wall', unit='minutes', is_extra=False))
+    ('m', MappedColumn(target='req_time', source='wall', unit='minutes', is_extra=False, per='job'))
     """
     _only(plain, _KEYS, source, "key")
     columns = _table(plain, "columns", source)
@@ -143,12 +148,16 @@ def _column(target: str, value: Any, source: str, is_extra: bool) -> MappedColum
     given = {"from": value} if isinstance(value, str) else value
     if not isinstance(given, Mapping) or not isinstance(given.get("from"), str):
         raise _wrong(source, where, value, 'the name of a column, or { from = "NAME", unit = "UNIT" }')
-    _only(given, ("from", "unit"), source, f"key of {where}")
+    is_memory = target in COLUMNS and COLUMNS[target].unit == "KiB"
+    _only(given, ("from", "unit", *(("per",) if is_memory else ())), source, f"key of {where}")
+    per = given.get("per", "job")
+    if per not in PER:
+        raise _wrong(source, f"`per` of {where}", per, ", ".join(PER))
     accepted = units_of(target)
     unit = given.get("unit", accepted[0])
     if unit not in accepted:
         raise _wrong(source, f"the unit of {where}", unit, ", ".join(accepted))
-    return MappedColumn(target, given["from"], unit, is_extra)
+    return MappedColumn(target, given["from"], unit, is_extra, per)
 
 
 def _only(given: Mapping[str, Any], accepted: Sequence[str], source: str, what: str) -> None:

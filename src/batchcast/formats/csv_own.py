@@ -4,7 +4,8 @@ What a table program made of it is read too: cells parted by `;`, tab or `|`, nu
 
 A header name stands alone where the values tell what they are: our own columns by name, an extra column as numbers
 where every value is one, else as text; names that are all whole numbers as whole numbers. Where that would be wrong the
-header says it after a colon: `:text`, `:whole` (names that are numbers), `:number`, `:json` (each value a JSON word,
+header says it after a colon: `:text`, `:whole` (names that are numbers), `:number`, `:processor` (memory per
+processor, of a log that came as SWF; else that of the whole job), `:json` (each value a JSON word,
 for what CSV readers do not agree on: empty texts, line ends other than \\n, numbers and texts mixed).
 """
 
@@ -24,7 +25,7 @@ from .csv_rows import CsvRows, check_header, no_rows
 from .problems import Problems
 
 INSTANTS = ("submit_time", "eligible_time")
-_MARKS = ("text", "whole", "number", "json")
+_MARKS = ("text", "whole", "number", "json", "processor")
 
 
 def is_own(header: Sequence[str]) -> bool:
@@ -52,6 +53,8 @@ def header_and_texts(trace: Trace) -> tuple[list[str], list[list[str]]]:
             shift = trace.info.unix_start if name in INSTANTS else 0.0
             texts = [_text(value + shift) for value in values.tolist()]
             mark = "" if name in COLUMNS or any(texts) else "number"
+            if name in COLUMNS and COLUMNS[name].unit == "KiB" and trace.info.memory_per == "processor":
+                mark = "processor"
         else:
             texts = [str(value) for value in values.tolist()]
             mark = _id_mark(values, texts)
@@ -115,10 +118,11 @@ def read_own_csv(blocks: Iterable[bytes], source: str = "(memory)", *, strict: b
             known, growing = codes[k]
             joined = growing.join()
             by_name[name] = _typed(np.full(jobs, -1, np.int32) if joined is None else joined, known.names, name, mark)
-    notes = list(problems.notes())
+    notes, per = list(problems.notes()), "processor" if any(mark == "processor" for _, mark in named) else "job"
     if repeats := count_duplicates(np.asarray(by_name["job_id"])):
         notes.append(f"{repeats} records repeat a job number that an earlier one has: all are kept")
-    return Trace(by_name, LogInfo(source=source, format="csv", dropped=problems.counts(), notes=tuple(notes)))
+    info = LogInfo(source=source, format="csv", dropped=problems.counts(), notes=tuple(notes), memory_per=per)
+    return Trace(by_name, info)
 
 
 def _unmarked(name: str) -> tuple[str, str]:
@@ -130,7 +134,7 @@ def _unmarked(name: str) -> tuple[str, str]:
 def _is_text(name: str, mark: str) -> bool:
     """Whether a column's cells are kept as text until all are known."""
     known = COLUMNS.get(name)
-    return mark != "number" and (bool(mark) or known is None or known.kind != "number")
+    return mark not in ("number", "processor") and (bool(mark) or known is None or known.kind != "number")
 
 
 def _as_is(text: str) -> str | None:

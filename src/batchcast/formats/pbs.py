@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -158,7 +158,7 @@ class _Log:
         slots = _first(_counts(texts["resources_used.ncpus"]), _counts(texts["total_execution_slots"]))
         alloc = _first(slots, held_procs)
         each = np.where(alloc > 0, alloc, procs)
-        pmem = _sizes(texts["Resource_List.pmem"])
+        pmem = self._amount("Resource_List.pmem", texts, lines)
         runs = _first(_counts(texts["run_count"]), _counts(texts["start_count"])) - 1
         at_limit = (run >= limit) & (limit > 0)
         never = np.isnan(start)
@@ -175,8 +175,8 @@ class _Log:
             "alloc_nodes": _first(_counts(texts["unique_node_count"]), nodes),
             "req_gpus": _first(_plain(texts["Resource_List.ngpus"]), gpus),
             "req_time": np.where(limit > 0, limit, np.nan),
-            "req_mem_kib": _first(_sizes(texts["Resource_List.mem"]), pmem * procs),
-            "used_mem_kib": _sizes(texts["resources_used.mem"]) / each,
+            "req_mem_kib": _first(self._amount("Resource_List.mem", texts, lines), pmem * procs),
+            "used_mem_kib": self._amount("resources_used.mem", texts, lines),
             "avg_cpu_time": cpu_time / each,
             "restarts": np.maximum(_first(runs, _plain(texts["reruns"])), 0.0),
             "status": self._code("status", list(words)),
@@ -194,6 +194,15 @@ class _Log:
         for k in np.flatnonzero(np.isinf(values)).tolist():
             self._problems.unknown(lines[k], f"{key} that are no time (accepted: seconds, H:M:S)", texts[k])
         return np.where(np.isinf(values), np.nan, values)
+
+    def _amount(self, key: str, texts: Mapping[str, Sequence[str]], lines: Sequence[int]) -> np.ndarray:
+        """KiB of a column of sizes; 0 is unknown, and so is what is no size, which is reported."""
+        known = {text: size_kib(text) if text else 0.0 for text in set(texts[key])}
+        values = np.fromiter(map(known.__getitem__, texts[key]), dtype=float, count=len(texts[key]))
+        for k in np.flatnonzero(np.isnan(values)).tolist():
+            what = f"{key} that are no size (accepted: a number with b, kb, mb, gb, tb, or w)"
+            self._problems.unknown(lines[k], what, texts[key][k])
+        return np.where(values > 0, values, np.nan)
 
     def _known(self, lines: Sequence[int], values: np.ndarray, what: str) -> np.ndarray:
         for k in np.flatnonzero(values < 0).tolist():
@@ -285,12 +294,6 @@ def _plain(texts: Sequence[str]) -> np.ndarray:
         return np.array(texts, dtype=np.int64).astype(float)
     except (ValueError, OverflowError):
         return np.fromiter(map(number, texts), dtype=float, count=len(texts))
-
-
-def _sizes(texts: Sequence[str]) -> np.ndarray:
-    known = {text: size_kib(text) if text else math.nan for text in set(texts)}
-    values = np.fromiter(map(known.__getitem__, texts), dtype=float, count=len(texts))
-    return np.where(values > 0, values, np.nan)
 
 
 def _first(values: np.ndarray, other: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from ..errors import input_error
 from .layout import COMMAND, MOST_PIECES, Layout
 from .problems import Problems
+from .step_peaks import StepPeaks
 
 _LONGEST_NAME = 20  # lines one job's text may be spread over
 
@@ -25,6 +26,7 @@ class Records:
         self.layout: Layout | None = None
         self.steps = self.mended = self.headers = 0
         self._problems = problems
+        self.peaks = StepPeaks()
         self._torn: list[tuple[int, str]] = []
         self._number = 0
 
@@ -69,6 +71,7 @@ class Records:
             flat = layout.delimiter.join(good).split(layout.delimiter)  # one list, not one a line: less to collect
             columns: Columns = [flat[k :: layout.width] for k in range(layout.width)]
             steps = [k for k, job in enumerate(columns[layout.job]) if "." in job]
+            self.peaks.take(layout, columns)
             if steps:
                 self.steps += len(steps)
                 keep = sorted(set(range(len(good))) - set(steps))
@@ -76,6 +79,8 @@ class Records:
                 numbers = [numbers[k] for k in keep]
             if numbers:
                 yield layout, columns, numbers
+        if mended:
+            self.peaks.take(layout, list(zip(*mended)))
         rows = [row for row in mended if "." not in row[layout.job]]
         self.steps += len(mended) - len(rows)
         if rows:

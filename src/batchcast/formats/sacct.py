@@ -42,9 +42,11 @@ def read_sacct(blocks: Iterable[bytes], source: str = "(memory)", *, strict: boo
     """The trace of a `sacct -P` dump that comes in blocks of bytes; its clock is epoch seconds.
 
     Needs the columns JobID (or JobIDRaw) and Submit; takes what else is there (see `columns`). Times without a zone
-    are local to `zone`. Job steps (12.batch) are ignored and counted. A job that never started has no run time, and
-    its wait is the time until it left the queue; one that was pending or running when the dump was written has no run
-    time either, and a note says how many. ReqMem is that of the whole job. Broken lines as in `read_swf`.
+    are local to `zone`. Job steps (12.batch) tell the peak of memory, and are counted. A job that never started has no
+    run time, and its wait is the time until it left the queue; one that was pending or running when the dump was
+    written has no run time either, and a note says how many. Memory asked is that of the whole job
+    (`formats.memory.requested`), memory used the peak of the busiest node over the job's steps, times its nodes
+    (`formats.memory.peak`; a dump made with -X has no steps). Broken lines as in `read_swf`.
 
     >>> text = "JobID|Submit|Start|End|State|ReqMem\\n7_1|1970-01-01T00:01:00|90|100|CANCELLED by 5|2Gn\\n"
     >>> trace = read_sacct([text.encode()])
@@ -113,6 +115,7 @@ class _Table:
         alloc_nodes = batch.number("number", "allocnodes", "nnodes")
         alloc = either(batch.number("number", "alloccpus", "ncpus"), batch.number("tres_cpu", "alloctres"))
         req = either(batch.number("number", "reqcpus"), batch.number("tres_cpu", "reqtres"))
+        gpus = batch.gpus(either(req_nodes, alloc_nodes))
         return {
             "submit_time": submit,
             "eligible_time": None if eligible is None else eligible[0],
@@ -122,11 +125,12 @@ class _Table:
             "req_procs": positive(req),
             "req_time": limit,
             "req_mem_kib": either(
-                batch.memory(either(req_nodes, alloc_nodes), req), batch.number("tres_mem", "reqtres")
+                either(batch.memory(either(req_nodes, alloc_nodes), req), batch.number("tres_mem", "reqtres")),
+                batch.memory_per_gpu(gpus),
             ),
             "req_nodes": positive(req_nodes),
             "alloc_nodes": positive(alloc_nodes),
-            "req_gpus": batch.gpus(either(req_nodes, alloc_nodes)),
+            "req_gpus": gpus,
             "restarts": batch.number("number", "restarts"),
         }
 
@@ -151,6 +155,9 @@ class _Table:
         for name, growing in self._codes.items():
             if (codes := growing.join()) is not None:
                 columns[name] = sorted_nominal(codes, self._words[name].names)
+        used = records.peaks.of(ids.tolist(), _nodes_held(columns, len(ids)))
+        if not np.isnan(used).all():
+            columns["used_mem_kib"] = used
         order = log_order(columns["submit_time"], ids)
         is_sorted = bool((order[1:] > order[:-1]).all())
         columns["job_id"] = ids
@@ -158,7 +165,13 @@ class _Table:
             for name, column in columns.items():
                 columns[name] = column.take(order) if isinstance(column, Nominal) else column[order]
         dropped = self._problems.counts() | ({"job step (only jobs count)": records.steps} if records.steps else {})
-        notes = [*records.notes(), *self._problems.notes(), *self._remarks(), *self._clock.notes()]
+        notes = [
+            *records.notes(),
+            *records.peaks.notes(),
+            *self._problems.notes(),
+            *self._remarks(),
+            *self._clock.notes(),
+        ]
         if not is_sorted:
             notes.append("the records were not in order of submit time and job number: sorted")
         if repeats := count_duplicates(ids):
@@ -176,3 +189,8 @@ class _Table:
         if self.unlimited:
             notes.append(f"{self.unlimited} jobs have no limit (UNLIMITED): their request is unknown")
         return notes
+
+
+def _nodes_held(columns: dict[str, Values], count: int) -> np.ndarray:
+    nodes = columns.get("alloc_nodes", columns.get("req_nodes"))
+    return nodes if isinstance(nodes, np.ndarray) else np.ones(count)

@@ -178,7 +178,7 @@ def _as_trace(kept: dict[str, np.ndarray], header: SwfHeader, problems: Problems
     kept["job_id"] = ids
     order = log_order(kept["submit_time"], ids)
     is_sorted = bool((order[1:] > order[:-1]).all())
-    info = replace(header.info(), dropped=problems.counts())
+    info = replace(header.info(), dropped=problems.counts(), memory_per="processor")
     columns: dict[str, Values] = {}
     for name in list(kept):
         values = kept.pop(name)

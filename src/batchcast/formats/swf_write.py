@@ -9,6 +9,7 @@ import numpy as np
 
 from ..columns import COLUMNS, SWF_FIELDS
 from ..table import Nominal, Trace
+from ..table.memory import per_processor
 from .status import status_to_swf
 
 ROWS = 65_536
@@ -19,8 +20,9 @@ def write_lines(trace: Trace) -> Iterator[str]:
     """The lines of an SWF log, header first, without line ends; unknown is -1.
 
     Numbers keep their value exactly; names of users, queues and so on that are text become numbers from 1 (queues and
-    partitions are named in the header); job ids that are text become row numbers; a status becomes SWF's nearest. A
-    log on the epoch's own clock gets its first submission as UnixStartTime. What SWF has no field for is left out.
+    partitions are named in the header); job ids that are text become row numbers; a status becomes SWF's nearest;
+    memory of whole jobs becomes that of a processor. A log on the epoch's own clock gets its first submission as
+    UnixStartTime. What SWF has no field for is left out.
 
     >>> log = Trace.from_arrays({"submit_time": [0], "run_time": [2.5], "status": ["timeout"], "user_id": ["ada"]})
     >>> list(write_lines(log))[-1]
@@ -85,6 +87,8 @@ def _field(trace: Trace, name: str, shift: float, part: slice) -> list[str]:
     numbers_ = trace.number(name)[part]
     if name == "submit_time":
         numbers_ = numbers_ - shift
+    if COLUMNS[name].unit == "KiB" and trace.info.memory_per == "job":
+        numbers_ = per_processor(trace, name)[part]
     if (np.floor(numbers_) == numbers_).all() and (np.abs(numbers_) < 2**53).all():
         return list(map(str, numbers_.astype(np.int64).tolist()))
     return [_text(value) for value in numbers_.tolist()]

@@ -14,6 +14,7 @@ from ..errors import InputError
 from ..events.recorded import replay
 from ..predict.registry import make, parse_spec
 from ..table import Trace
+from ..table.memory import per_processor
 from .schedule import Schedule
 from .slurm import simulate_slurm
 
@@ -32,7 +33,8 @@ def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[lis
     names = {p.name: p for p in machine.partitions}
     default = machine.partition("") or machine.partitions[0]
     column = {name: trace.nominal(name).decode() for name in ("partition_id", "user_id", "account", "qos", "job_name")}
-    number = {name: trace.number(name) for name in ("run_time", "req_time", "req_nodes", "req_mem_kib", "req_gpus")}
+    number = {name: trace.number(name) for name in ("run_time", "req_time", "req_nodes", "req_gpus")}
+    each = per_processor(trace, "req_mem_kib")
     sizes = trace.procs(procs)
     gpus = any(kind.split(":")[0] == "gpu" for group in machine.nodes for kind in group.gres)
     left = {"no run time or size": 0, "a partition that the machine does not have": 0, "larger than its partition": 0}
@@ -50,7 +52,7 @@ def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[lis
         if size > max(_size(machine, names[p].nodes) for p in parts):
             left["larger than its partition"] += 1
             continue
-        nodes, memory = number["req_nodes"][row], number["req_mem_kib"][row]
+        nodes, memory = number["req_nodes"][row], each[row]
         count = int(nodes) if nodes >= 1 else 0
         wanted = math.ceil(number["req_gpus"][row] / max(count, 1)) if number["req_gpus"][row] > 0 else 0
         who, account, qos, name = (str(column[c][row] or "") for c in ("user_id", "account", "qos", "job_name"))
@@ -68,7 +70,7 @@ def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[lis
                 max(count, 1),
                 count,
                 int(size),
-                mem_per_cpu=float(memory / 1024 / size) if memory > 0 else math.nan,
+                mem_per_cpu=float(memory / 1024) if memory > 0 else math.nan,
                 gres={"gpu": wanted} if gpus and wanted else {},
             )
         )

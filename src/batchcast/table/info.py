@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 class LogInfo:
     """Where a trace came from and what was done to it on the way: what the report prints as provenance.
 
-    `known_at_submit` names the undeclared columns that the user vouched for, see `Trace.knowing`.
-    `unix_start` is the epoch second at which the log's clock reads 0; `max_procs_source` is `header`, `--procs-total`,
-    `peak` or `unknown`; `dropped` counts records by the rule that left
-    them out, `notes` are sentences for people (unsorted input, a header that lies), in the order they arose; where
-    users are `private`, results name none of them.
+    `known_at_submit` names the undeclared columns that the user vouched for, see `Trace.knowing`. `memory_per` is the
+    unit of the memory columns, `job` or `processor` (SWF). `unix_start` is the epoch second at which the log's clock
+    reads 0; `max_procs_source` is `header`, `--procs-total`, `peak` or `unknown`; `dropped` counts records by the rule
+    that left them out, `notes` are sentences for people (unsorted input, a header that lies), in the order they arose;
+    where users are `private`, results name none of them.
     """
 
     source: str = "(memory)"
@@ -32,6 +32,7 @@ class LogInfo:
     dropped: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     private: bool = False
+    memory_per: str = "job"
 
     def with_dropped(self, rule: str, count: int) -> LogInfo:
         """The same, with `count` more records left out by `rule` (0 is recorded too: the rule was applied)."""

@@ -7,17 +7,24 @@ import numpy as np
 from ..columns import COLUMNS
 from ..errors import input_error
 from ..table import Trace
+from ..table.memory import share_of
 
 CENTURY = 100 * 365.25 * 86400.0  # no job ran or waited so long, and no log spans it
 MOST_PROCS = 1e9
 MOST_REQUEST = 3 * 365.25 * 86400.0  # no site lets a job run so long: INT_MAX seconds, 23 years are slips of the pen
-_LIMITS = {"s": (CENTURY, "more than 100 years"), "processors": (MOST_PROCS, "more than 1e9 processors")}
+MOST_MEMORY = 1024.0**4  # KiB of a node, or of a processor where a log knows no nodes
+_LIMITS = {
+    "s": (CENTURY, "more than 100 years"),
+    "processors": (MOST_PROCS, "more than 1e9 processors"),
+    "KiB": (MOST_MEMORY, "more than a pebibyte a node or processor"),
+}
 _OWN_LIMITS = {"req_time": (MOST_REQUEST, "more than 3 years")}
 
 
 def without_absurd(trace: Trace, *, strict: bool = False) -> Trace:
-    """The trace with durations beyond a century, requests beyond three years and counts beyond 1e9 processors unknown,
-    and without records whose submission lies more than a century from the median one.
+    """The trace with durations beyond a century, requests beyond three years, counts beyond 1e9 processors and memory
+    beyond a pebibyte (of a node, else of a processor) unknown, and without records whose submission lies
+    more than a century from the median one.
 
     A single such value would otherwise set the scale of every mean, axis and simulated clock. What was changed is in
     `info.notes` and `info.dropped`; with `strict` the first raises InputError. O(values); nothing is copied from a
@@ -34,7 +41,7 @@ def without_absurd(trace: Trace, *, strict: bool = False) -> Trace:
             continue
         limit, words = _OWN_LIMITS.get(name, _LIMITS[column.unit])
         values = trace.number(name)
-        beyond = values > limit
+        beyond = (share_of(trace, name) if column.unit == "KiB" else values) > limit
         if not beyond.any():
             continue
         first = int(np.argmax(beyond))

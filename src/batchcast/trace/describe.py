@@ -10,6 +10,7 @@ import numpy as np
 from ..columns import COLUMNS
 from ..events.recorded import irregular, outcome
 from ..table import Nominal, Trace
+from ..table.memory import memory_use
 from .clean import would_drop
 from .machine import peak_procs
 
@@ -75,6 +76,33 @@ def request_use(trace: Trace) -> dict[str, Any]:
         "whole_hour_requests": float(counts[values % 3600 == 0].sum() / asked) if asked else float("nan"),
         "usual_requests": float(counts[top].sum() / asked) if asked else float("nan"),
         "usual_requests_s": values[top].tolist(),
+    }
+
+
+def memory(trace: Trace) -> dict[str, Any]:
+    """What the log knows of memory, KiB per `per`: jobs that know a request, a measured peak, both; medians; how much
+    of the requests was used, jobs above theirs, jobs out of memory; `copied`, the share in which use equals request.
+
+    >>> log = Trace.from_arrays({"req_procs": [1, 1], "req_mem_kib": [100.0, 100.0], "used_mem_kib": [25.0, 150.0]})
+    >>> found = memory(log); found["per"], found["both"], found["used_total"], found["above"]
+    ('processor', 2, 0.875, 0.5)
+    """
+    use = memory_use(trace)
+    asked, used = ~np.isnan(use.asked), ~np.isnan(use.used) & ~use.ended
+    both = asked & used
+    return {
+        "per": use.per,
+        "asked": int(asked.sum()),
+        "measured": use.known,
+        "both": int(both.sum()),
+        "zeros": use.zeros,
+        "out_of_memory": int(use.ended.sum()),
+        "copied": use.copied,
+        "median_asked_kib": _median(use.asked),
+        "median_used_kib": _median(use.used[used]),
+        "largest_used_kib": float(use.used[used].max()) if used.any() else float("nan"),
+        "used_total": float(use.used[both].sum() / use.asked[both].sum()) if both.any() else float("nan"),
+        "above": _mean(use.used[both] > use.asked[both]),
     }
 
 

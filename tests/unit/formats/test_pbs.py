@@ -67,7 +67,7 @@ def test_both_dialects_are_read_and_other_records_counted(tmp_path: Path) -> Non
         "req_gpus": [0.0, 2.0],
         "req_time": [600.0, 3600.0],
         "req_mem_kib": [10 * 100 * 1024.0, 2 * 1024.0**2],
-        "used_mem_kib": [np.nan, 100 * 1024.0],
+        "used_mem_kib": [np.nan, 800 * 1024.0],
         "avg_cpu_time": [2.0, 90.0],
         "restarts": [0.0, 2.0],
     }

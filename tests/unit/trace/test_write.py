@@ -28,7 +28,7 @@ VALUES = {n: number if c.kind == "number" else name for n, c in COLUMNS.items() 
 
 @given(st.lists(st.fixed_dictionaries({n: VALUES[n] for n in SWF_FIELDS}), min_size=1, max_size=8))
 def test_a_log_survives_being_written_and_read(jobs) -> None:
-    info = LogInfo(unix_start=1000.0, timezone="US/Pacific", max_procs=64.0)
+    info = LogInfo(unix_start=1000.0, timezone="US/Pacific", max_procs=64.0, memory_per="processor")
     trace = Trace.from_arrays({n: [job[n] for job in jobs] for n in SWF_FIELDS}, info)
     again = read_swf(["\n".join(write_lines(trace)).encode()])
     assert again.job_id.tolist() == trace.job_id.tolist()

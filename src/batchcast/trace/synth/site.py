@@ -212,6 +212,7 @@ def _trace(jobs: list[tuple[Person, float, App, float, str]], submits: list[floa
         max_nodes=float(site.procs),
         header={"Computer": "synthetic", "Note": "made by batchcast.trace.synth: no real machine, no real people"},
         names={"queue_id": {1: "short", 2: "long"}, "partition_id": {1: "all"}},
+        memory_per="processor",
     )
     return Trace.from_arrays(columns, info)
 
