@@ -70,6 +70,8 @@ def command(
         return
     click.echo(f"#SBATCH --time={answer['limit']}")
     click.echo(f"# {answer['why']}")
-    if answer["memory"] is not None:
-        click.echo(f"#SBATCH --mem={answer['memory']}")
-    click.echo(f"# {answer['memory_why']}" if answer["memory"] is not None else f"# no --mem: {answer['memory_why']}")
+    if answer["memory"] is None:
+        say(f"no --mem: {answer['memory_why']}")
+        return
+    click.echo(f"#SBATCH --mem={answer['memory']}")
+    click.echo(f"# {answer['memory_why']}")

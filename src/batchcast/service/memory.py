@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ..predict.conditional import given_waited
 from ..predict.protocol import Grounds, Prediction
 from ..predict.recommend import recommend_limit
-from ..store.live_rows import node_peak
+from ..store.peaks import asked_a_node, node_peak
 from ..units import format_memory
 from .settings import Settings
 
@@ -49,12 +49,6 @@ def needed(rows: Sequence[Mapping[str, Any]]) -> Needed:
             same += not out and abs(held - asked) <= 1e-3 * held
     copied = len(kib) >= FEWEST and same >= COPIED * len(kib)
     return Needed((), (), True) if copied else Needed(tuple(kib), tuple(ran_out), False)
-
-
-def asked_a_node(row: Mapping[str, Any]) -> float:
-    """KiB a node that a job asked for; NaN unknown."""
-    asked = row["req_mem_kib"]
-    return math.nan if asked is None else asked / max(row["req_nodes"] or 1.0, 1.0)
 
 
 def advise_memory(
@@ -115,21 +109,22 @@ def advise_memory(
     }
 
 
-def request_of(forecast: Prediction, most: float, floor: float = 0.0, step: float = 0.0) -> Prediction | None:
-    """What to ask for a node by a forecast of the peak, KiB: 1.25 times its 95 % bound, up to a step, within the node.
+def request_of(forecast: Prediction, asked: float = math.inf, most: float = math.inf) -> Prediction | None:
+    """What to ask for a node by a forecast of the peak, KiB: 1.25 times its 95 % bound, never more than the node has.
 
-    None where the forecast rests on nothing but the request itself.
+    A forecast reaches no further than what the job `asked` for; where the bound is that, jobs alike ran out, and nobody
+    knows by how much: twice as much. None where the forecast rests on nothing but the request itself.
 
-    >>> request_of(Prediction(50.0, (0.5, 0.95), (50.0, 80.0), "", Grounds.CLASS), 90.0).point
-    90.0
+    >>> like = Prediction(50.0, (0.5, 0.95), (50.0, 80.0), "", Grounds.CLASS)
+    >>> request_of(like, 200.0).point, request_of(like, 200.0, 90.0).point, request_of(like, 80.0).point
+    (100.0, 90.0, 160.0)
     """
     if not forecast.levels or forecast.grounds in (Grounds.LIMIT, Grounds.NO_HISTORY):
         return None
     bound = given_waited(forecast, 0.0, (0.95,)).quantiles[0]
     if not math.isfinite(bound):
         bound = forecast.quantiles[-1]
-    wanted = max(1.25 * bound, floor)
-    wanted = math.ceil(wanted / step - 1e-9) * step if step > 0 else wanted
+    wanted = 2.0 * asked if bound >= asked * (1.0 - 1e-9) else 1.25 * bound
     return Prediction(min(wanted, most), basis=forecast.basis, grounds=forecast.grounds)
 
 

@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..predict.protocol import Grounds
+from ..store.peaks import asked_a_node
 from ..store.reader import Reader, Row
 from .answers import covered_at, median
 from .hidden import DAY_S, rounded
-from .memory import OUT_OF_MEMORY, asked_a_node
+from .memory import OUT_OF_MEMORY
 
 UNSCORED = frozenset({str(Grounds.NO_HISTORY), str(Grounds.LIMIT)})
 """What was said with nothing to go by but the request itself was no answer to anyone."""

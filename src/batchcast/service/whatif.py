@@ -70,11 +70,11 @@ def _answer(settings: Settings, site: Site, options: Mapping[str, str], asker: A
         f"if submitted now to {job.partition_id}: {job.procs:g} processors, limit "
         f"{options.get('time', 'the partition default')}"
     )
-    result = {**answer, **answers.shown(record), **_advice(settings, site, options, clock, job, asker, now)}
+    result = {**answer, **answers.shown(record), **advice(settings, site, options, clock, job, asker, now)}
     return Said({"cluster": site.cluster}, start_settings(settings, now), notes, [result])
 
 
-def _advice(
+def advice(
     settings: Settings,
     site: Site,
     options: Mapping[str, str],

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..events.live import TOLD_GONE, TOLD_START, LiveJob
 from ..job import as_submitted
+from .peaks import node_peak
 
 
 def live_job(row: Mapping[str, Any]) -> LiveJob:
@@ -23,12 +24,6 @@ def live_job(row: Mapping[str, Any]) -> LiveJob:
     values = {**row, "queue_id": row["partition_id"]}  # in Slurm and PBS a partition is the queue
     request = as_submitted(row["row"], values, procs=_number(row["req_procs"] or row["alloc_procs"]))
     return LiveJob(request, _number(start), _number(end), status, row["told"], peak_mem_kib=node_peak(row))
-
-
-def node_peak(row: Mapping[str, Any]) -> float:
-    """KiB that one node of an ended job held at most, NaN unknown: its nodes' share of what was measured."""
-    used, nodes = row["used_mem_kib"], row["alloc_nodes"]
-    return math.nan if used is None else used / max(nodes or 1.0, 1.0)
 
 
 def _number(value: float | None) -> float:
