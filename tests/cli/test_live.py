@@ -311,8 +311,10 @@ def test_memory_has_a_track_record_and_doctor_says_how_it_is_measured(measured: 
 
 def test_without_measurements_the_limit_is_advised_alone_and_it_is_said(stores: dict[bool, str]) -> None:
     done = run("walltime", "--name", "rel*", store=stores[False])
-    assert "--mem" not in done.stdout
-    assert "no --mem: memory was measured of 0 of these" in done.stderr
+    assert "--mem" not in done.stdout + done.stderr
+    (answer,) = results("walltime", "--name", "rel*", store=stores[False])
+    assert answer["memory"] is None
+    assert "accounting measures no memory here" in answer["memory_why"]
 
 
 def test_report_names_the_flag_to_change(stores: dict[bool, str]) -> None:

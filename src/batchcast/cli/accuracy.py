@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from .output import document, emit, print_columns, print_parsable, say
+from .output import print_columns, printed
 from .site import myself, parse_when, site_options
 
 
@@ -40,13 +40,7 @@ def command(
         asked_for,
         lambda: ask.accuracy(settings, since, until, partition, myself(), time.time()),
     )
-    if as_json:
-        emit(document("accuracy", *reply))
-        return
-    for note in reply.warnings:
-        say(note)
-    if parsable2:
-        print_parsable(reply.results)
+    if printed("accuracy", reply, as_json, parsable2):
         return
     _print(reply.results)
     _print_memory(reply.settings.get("memory") or [])

@@ -9,14 +9,16 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..document import document, dumps, plain
 
-__all__ = ["console", "document", "dumps", "emit", "plain", "print_columns", "print_parsable", "progress", "say"]
+if TYPE_CHECKING:
+    from ..service.document import Said
 
+__all__ = ["console", "document", "dumps", "emit", "plain", "print_columns", "print_parsable", "progress", "say"]
 
 IN_A_PIPE = 2000  # no row of a table is folded for a program that reads it
 
@@ -70,6 +72,18 @@ def _cell(value: Any) -> str:
     if isinstance(value, float) and abs(value) > 1 and value not in (float("inf"), float("-inf")):
         return f"{value:.0f}" if abs(value) >= 1e6 else f"{value:g}"
     return f"{value:g}" if isinstance(value, float) else str(value).replace("|", "/").replace("\n", " ")
+
+
+def printed(verb: str, reply: Said, as_json: bool, parsable2: bool) -> bool:
+    """Print a reply for a program if that is asked for; else its warnings alone: what people read is still to come."""
+    if as_json:
+        emit(document(verb, *reply))
+        return True
+    for note in reply.warnings:
+        say(note)
+    if parsable2:
+        print_parsable(reply.results)
+    return parsable2
 
 
 def print_columns(lines: Sequence[Sequence[str]], left: int, indent: str = "") -> None:

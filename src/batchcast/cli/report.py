@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from .output import document, emit, print_columns, print_parsable, say
+from .output import print_columns, printed
 from .site import myself, parse_when, site_options, whoami
 
 
@@ -54,13 +54,7 @@ def command(
         from ..service import without_store
 
         reply = without_store.report(*asked, error.message)
-    if as_json:
-        emit(document("report", *reply))
-        return
-    for note in reply.warnings:
-        say(note)
-    if parsable2:
-        print_parsable(reply.results)
+    if printed("report", reply, as_json, parsable2):
         return
     _print(reply.results, reply.settings["advice"], reply.settings["by"])
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .output import document, emit, print_columns, print_parsable, say
+from .output import print_columns, printed, say
 from .site import clock, myself, parse_when, site_options, whoami
 from .start_words import advice_lines, sentences
 
@@ -99,14 +99,9 @@ def command(
             return start(settings, job_ids, whose, error.message, now)
 
     def show(reply: Said, now: float) -> None:
-        if as_json:
-            emit(document("start", *reply))
+        if printed("start", reply, as_json, parsable2):
             return
-        for note in reply.warnings:
-            say(note)
-        if parsable2:
-            print_parsable(reply.results)
-        elif where:
+        if where:
             from .start_where import print_where
 
             print_where(reply.results, now, by is not None, script or "")

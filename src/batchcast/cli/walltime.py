@@ -6,7 +6,7 @@ import time
 
 import click
 
-from .output import document, emit, print_parsable, say
+from .output import printed
 from .site import myself, site_options, whoami
 
 LEAST_JOBS = 5
@@ -60,18 +60,12 @@ def command(
 
         reply = without_store.walltime(*asked, error.message)
     (answer,) = reply.results
-    if as_json:
-        emit(document("walltime", *reply))
-        return
-    for note in reply.warnings:
-        say(note)
-    if parsable2:
-        print_parsable(reply.results)
+    if printed("walltime", reply, as_json, parsable2):
         return
     click.echo(f"#SBATCH --time={answer['limit']}")
     click.echo(f"# {answer['why']}")
-    if answer["memory"] is None:
+    if answer["memory"] is not None:
+        click.echo(f"#SBATCH --mem={answer['memory']}")
+        click.echo(f"# {answer['memory_why']}")
+    elif answer["memory_jobs"]:  # where nothing is measured, only doctor and --json say so
         say(f"no --mem: {answer['memory_why']}")
-        return
-    click.echo(f"#SBATCH --mem={answer['memory']}")
-    click.echo(f"# {answer['memory_why']}")

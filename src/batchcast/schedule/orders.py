@@ -64,21 +64,28 @@ def order_key(
 @inlined
 def head_key(s: Record, rules: Record, entry: Record) -> float:
     """The key that decides the head."""
-    planned = entry.request if rules.head_on else entry.planned
-    return _aged_key(s, entry, rules.head_order, rules.head_address, planned, rules.head_ageing)
+    return aged_key(ordering(s, rules), entry, entry.request if rules.head_on else entry.planned)
 
 
 @inlined
 def candidate_key(s: Record, rules: Record, entry: Record) -> float:
     """The key among candidates."""
     planned = entry.request if rules.candidate_on else entry.planned
-    return _aged_key(s, entry, rules.candidate_order, rules.candidate_address, planned, rules.candidate_ageing)
+    by = (rules.candidate_order, rules.candidate_address, s.origin, s.now, rules.candidate_ageing)
+    return aged_key(by, entry, planned)
 
 
 @inlined
-def _aged_key(s: Record, entry: Record, order: int, address: int, planned: float, ageing: float) -> float:
+def ordering(s: Record, rules: Record) -> tuple[int, int, float, float, float]:
+    """What decides a head's key at this instant beside the job: order, address, origin, now, weight of ageing."""
+    return rules.head_order, rules.head_address, s.origin, s.now, rules.head_ageing
+
+
+@inlined
+def aged_key(by: tuple[int, int, float, float, float], entry: Record, planned: float) -> float:
     """An order's key of a job. Ageing adds weight * submit: always the same order as key - weight * wait."""
-    wait = s.now - entry.submit
-    key: float = order_key(order, address, s.origin, s.now, entry.submit, float(entry.procs), planned, wait)
-    key += ageing * (entry.submit - s.origin)
+    order, address, origin, now, ageing = by
+    submit = entry.submit
+    key: float = order_key(order, address, origin, now, submit, float(entry.procs), planned, now - submit)
+    key += ageing * (submit - origin)
     return key

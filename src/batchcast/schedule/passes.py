@@ -36,6 +36,8 @@ def schedule(s: Record, rules: Record) -> None:
     s.reserved = 0
     watch_length(s, rules)
     if rules.head_varying:
+        if not any_fits(s):
+            return
         rekey(s, rules)
     head = head_place(s, rules)
     while slots[head].procs <= s.free:

@@ -11,7 +11,7 @@ from ..compiled import inlined, inner
 from ..compiled.arrays import Record
 from .heap import push
 from .index import build, enter, head_by_key, leave
-from .orders import candidate_key, head_key
+from .orders import aged_key, candidate_key, head_key, ordering
 from .state import BLOCK, GONE, blocks_of, choices_of, jobs_of, slots_of
 
 
@@ -116,15 +116,19 @@ def rekey(s: Record, rules: Record) -> None:
     jobs = jobs_of(s)
     slots = slots_of(s)
     blocks = blocks_of(s)
-    for number in range(s.head // BLOCK, (s.tail - 1) // BLOCK + 1):
+    by = ordering(s, rules)  # asked once: a key written may not be taken for a setting changed
+    first, end, on_request = s.head, s.tail, rules.head_on
+    for number in range(first // BLOCK, (end - 1) // BLOCK + 1):
         least_key = np.inf
-        for place in range(max(number * BLOCK, s.head), min(number * BLOCK + BLOCK, s.tail)):
+        for place in range(max(number * BLOCK, first), min(number * BLOCK + BLOCK, end)):
             slot = slots[place]
             if slot.procs != GONE:
-                slot.head_key = head_key(s, rules, jobs[slot.job])
-                least_key = min(least_key, slot.head_key)
+                entry = jobs[slot.job]
+                key = aged_key(by, entry, entry.request if on_request else entry.planned)
+                slot.head_key = key
+                least_key = min(least_key, key)
         blocks[number].head_key = least_key
-    s.looked_at += s.tail - s.head
+    s.looked_at += end - first
 
 
 @inlined

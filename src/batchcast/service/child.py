@@ -16,7 +16,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ..errors import BatchcastError
 from ..store.reader import TooLong, time_to_read
@@ -64,7 +64,7 @@ async def in_child(answer: Callable[[], T], seconds: float) -> T:
         raise RuntimeError(f"the process of this answer ended with {code}")
     good, result = pickle.loads(said)
     if good:
-        return result  # type: ignore[no-any-return]
+        return cast(T, result)
     raise result
 
 

@@ -17,7 +17,7 @@ from ..events.event import Submit
 from ..events.live import TOLD_GONE, LiveClock, LiveJob, live_events, live_stream
 from ..job import JobRequest
 from ..predict.conditional import given_waited
-from ..predict.peak_memory import PeakMemory, asking_memory
+from ..predict.late_memory import LateMemory, asking_memory
 from ..predict.protocol import Grounds, Prediction
 from ..predict.registry import make, split_specs
 from ..store import clock_jobs
@@ -98,7 +98,7 @@ def predictors(runtime: str, wait: str, memory: str = "") -> dict[tuple[str, str
 
 def predictor_of(kind: str, spec: str) -> Any:
     """A fresh predictor of a kind: runtime, wait, memory."""
-    return PeakMemory(spec) if kind == "memory" else make(kind, spec)
+    return LateMemory(spec) if kind == "memory" else make(kind, spec)
 
 
 @dataclass(slots=True)
@@ -228,7 +228,7 @@ class StoredClock:
         """What became known since of the memory of jobs whose end was told: accounting is later than the queue."""
         assert self._clock is not None
         for one in self._clock.predictors.values():
-            if isinstance(one, PeakMemory) and one.pending:
+            if isinstance(one, LateMemory) and one.pending:
                 for row in clock_jobs.measured(connection, list(one.pending)):
                     one.measured(row["row"], node_peak(row), row["status"], self._clock.state)
 

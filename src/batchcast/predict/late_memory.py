@@ -17,7 +17,7 @@ LATE_S = 3600.0
 """How long after a job's end its memory is waited for: accounting tells it later than the queue tells the end."""
 
 
-class PeakMemory:
+class LateMemory:
     """Forecasts of the peak memory a node, KiB, by a method made for run times.
 
     A job's measured peak may come with its end or, on a live cluster, up to an hour later (`measured`); a job whose
@@ -33,7 +33,7 @@ class PeakMemory:
     Examples
     --------
     >>> job = JobRequest(0, 1, 0.0, 1.0, 600.0, 4096.0, user_id="ada")
-    >>> state, method = SystemState(), PeakMemory("recent_mean")
+    >>> state, method = SystemState(), LateMemory("recent_mean")
     >>> for row in range(3):
     ...     method.observe(End(10.0, job._replace(row=row), 10.0, 0.0, "completed", 1024.0), state)
     >>> method.predict(job, state).point

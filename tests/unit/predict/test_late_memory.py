@@ -7,7 +7,7 @@ import math
 from batchcast.events.event import End, Start, Submit, Withdraw
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
-from batchcast.predict.peak_memory import LATE_S, PeakMemory
+from batchcast.predict.late_memory import LATE_S, LateMemory
 
 
 class Heard:
@@ -24,8 +24,8 @@ def job(row: int = 0, asked: float = 2000.0) -> JobRequest:
     return JobRequest(row, row, 0.0, 4.0, 600.0, asked, user_id="ada", req_nodes=2.0)
 
 
-def listening() -> tuple[PeakMemory, Heard, SystemState]:
-    method, heard = PeakMemory("recent_mean"), Heard()
+def listening() -> tuple[LateMemory, Heard, SystemState]:
+    method, heard = LateMemory("recent_mean"), Heard()
     method.inner = heard
     return method, heard, SystemState()
 
