@@ -12,6 +12,7 @@ from batchcast.errors import UsageError
 from batchcast.grid.balance import descend, priced, settle
 from batchcast.grid.heuristics.exact import Exact
 from batchcast.grid.heuristics.search import Search
+from batchcast.grid.heuristics.sufferage import Sufferage
 from batchcast.grid.matrix import draw_times
 from batchcast.grid.protocol import Batch, makespan, timed
 from batchcast.grid.standing import Problem, Standing, loads
@@ -142,6 +143,14 @@ def test_search_asks_its_box_inside_the_descent():
     assert next(looks) < 20
     assert len(plan.order) == 4096
     assert bound > 0
+
+
+def test_search_of_many_jobs_takes_no_start_that_asks_no_clock(monkeypatch):
+    """Sufferage looks at all pairs of jobs: at 8192 x 64 it alone took three times the default box."""
+    monkeypatch.setattr(Sufferage, "assign", lambda self, batch: pytest.fail("a start of quadratic cost"))
+    times = draw_times(np.random.default_rng(4), 4096, 8, "i_lolo", whole=True)
+    plan, bound = Search(kicks=2).solve(Batch.of_times(times))
+    assert bound <= makespan(Batch.of_times(times), plan) <= 1.02 * bound
 
 
 @pytest.mark.parametrize("kind", ["i_hihi", "s_lohi"])

@@ -10,6 +10,8 @@ from ..balance import LOOKED_AT, kicked, priced, settle
 from ..protocol import Batch, Plan, makespan
 from ..standing import Problem, Standing
 
+SUFFERAGE_UP_TO = 2500  # jobs: beyond, that one start would outlast the default box, and it asks no clock
+
 
 class Search:
     """A small makespan by local search: moves and swaps off the fullest resource, seeded kicks, best of two starts.
@@ -111,7 +113,7 @@ class Search:
         from .sufferage import Sufferage
 
         plans = []
-        for maker in (MinMin, Mct, Sufferage) if len(rows) <= 20_000 else (MinMin, Mct):
+        for maker in (MinMin, Mct, Sufferage) if len(rows) <= SUFFERAGE_UP_TO else (MinMin, Mct):
             if self.stop():
                 break
             plans.append(maker().assign(batch))
