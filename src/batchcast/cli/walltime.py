@@ -6,7 +6,7 @@ import time
 
 import click
 
-from .output import printed
+from .output import printed, say
 from .site import myself, site_options, whoami
 
 LEAST_JOBS = 5

@@ -26,7 +26,7 @@ from .place import (
     trouble,
     without_secrets,
 )
-from .schema import FORECAST_OUTCOMES, forecasts, meta, metadata
+from .schema import FORECAST_OUTCOMES, OPEN_LAST, forecasts, meta, metadata
 
 __all__ = ["Connection", "Store", "schema_version"]
 LOCK_S = 60.0
@@ -90,7 +90,8 @@ def _add_memory(connection: Connection) -> None:
     connection.execute(text("DROP VIEW IF EXISTS forecast_outcomes"))
     for name, kind in (("used_mem_kib", "DOUBLE PRECISION"), ("unmeasured", "TEXT")):
         connection.execute(text(f"ALTER TABLE jobs ADD COLUMN {name} {kind}"))
-    connection.execute(text(FORECAST_OUTCOMES))
+    for words in (*OPEN_LAST, FORECAST_OUTCOMES):
+        connection.execute(text(words))
 
 
 class Store:

@@ -128,9 +128,14 @@ ran out (out_of_memory) what it needed at least: what it had asked for, or held 
 """
 
 
+OPEN_LAST = ("DROP INDEX jobs_open", "CREATE INDEX jobs_open ON jobs (cluster) WHERE open = 1")
+"""Of indexes that it takes for equal SQLite goes by the one made last: that must be the one of the few open jobs."""
+
+
 @event.listens_for(metadata, "after_create")
 def _make_view(_: MetaData, connection: Connection, **__: Any) -> None:
-    connection.execute(text(FORECAST_OUTCOMES))
+    for words in (*OPEN_LAST, FORECAST_OUTCOMES):
+        connection.execute(text(words))
 
 
 forecast_outcomes = Table(
