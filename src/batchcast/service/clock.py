@@ -17,7 +17,7 @@ from ..events.event import Submit
 from ..events.live import TOLD_GONE, LiveClock, LiveJob, live_events, live_stream
 from ..job import JobRequest
 from ..predict.conditional import given_waited
-from ..predict.late_memory import LateMemory, asking_memory
+from ..predict.late_memory import LateMemory
 from ..predict.protocol import Grounds, Prediction
 from ..predict.registry import make, split_specs
 from ..store import clock_jobs
@@ -222,7 +222,7 @@ class StoredClock:
         """What would be advised by a forecast of memory, within the partition's largest node."""
         partitions = (memory.get("site") or {}).get("partitions") or {}
         node = (partitions.get(job.partition_id) or {}).get("node_mem_kib")
-        return request_of(forecast, asking_memory(job).req_time, node or math.inf)
+        return request_of(forecast, node or math.inf)
 
     def _hear_memory(self, connection: Connection) -> None:
         """What became known since of the memory of jobs whose end was told: accounting is later than the queue."""

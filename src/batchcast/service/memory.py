@@ -109,23 +109,25 @@ def advise_memory(
     }
 
 
-def request_of(forecast: Prediction, asked: float = math.inf, most: float = math.inf) -> Prediction | None:
+def request_of(forecast: Prediction, most: float = math.inf) -> Prediction | None:
     """What to ask for a node by a forecast of the peak, KiB: 1.25 times its 95 % bound, never more than the node has.
 
-    A forecast reaches no further than what the job `asked` for; where the bound is that, jobs alike ran out, and nobody
-    knows by how much: twice as much. None where the forecast rests on nothing but the request itself.
+    None where the forecast rests on nothing but the request itself.
 
     >>> like = Prediction(50.0, (0.5, 0.95), (50.0, 80.0), "", Grounds.CLASS)
-    >>> request_of(like, 200.0).point, request_of(like, 200.0, 90.0).point, request_of(like, 80.0).point
-    (100.0, 90.0, 160.0)
+    >>> request_of(like).point, request_of(like, 90.0).point
+    (100.0, 90.0)
     """
-    if not forecast.levels or forecast.grounds in (Grounds.LIMIT, Grounds.NO_HISTORY):
+    if not rests_on_jobs(forecast):
         return None
     bound = given_waited(forecast, 0.0, (0.95,)).quantiles[0]
-    if not math.isfinite(bound):
-        bound = forecast.quantiles[-1]
-    wanted = 2.0 * asked if bound >= asked * (1.0 - 1e-9) else 1.25 * bound
-    return Prediction(min(wanted, most), basis=forecast.basis, grounds=forecast.grounds)
+    bound = bound if math.isfinite(bound) else forecast.quantiles[-1]
+    return Prediction(min(1.25 * bound, most), basis=forecast.basis, grounds=forecast.grounds)
+
+
+def rests_on_jobs(forecast: Prediction) -> bool:
+    """Whether a forecast of memory says more than the request itself, with bounds."""
+    return bool(forecast.levels) and forecast.grounds not in (Grounds.LIMIT, Grounds.NO_HISTORY)
 
 
 def as_request(kib: float) -> str:

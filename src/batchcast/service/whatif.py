@@ -18,6 +18,7 @@ from . import answers
 from .ask import Asker, Site, open_site, start_settings
 from .document import Said
 from .forecaster import Forecaster, forecaster
+from .memory import rests_on_jobs
 from .settings import Settings
 from .when import parse_when
 
@@ -88,7 +89,7 @@ def advice(
 
     advised = advise_script(settings, site, options, asker, RISK, now) or {}
     peak = clock.peak(job)
-    known = peak if peak is not None and peak.levels else None
+    known = peak if peak is not None and rests_on_jobs(peak) else None
     by_90 = given_waited(known, 0.0, (0.9,)).quantiles[0] if known is not None else None
     return {
         "advised_limit": advised.get("limit"),
