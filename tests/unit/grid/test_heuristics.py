@@ -1,6 +1,7 @@
 """The compiled rules do what looking at every pair does; the searches keep their promises."""
 
 import csv
+import itertools
 
 import numpy as np
 import pytest
@@ -143,6 +144,16 @@ def test_search_asks_its_box_inside_the_descent():
     assert next(looks) < 20
     assert len(plan.order) == 4096
     assert bound > 0
+
+
+@given(st.integers(2, 3), st.integers(2, 6), st.integers(0, 10**6))
+def test_a_whole_bound_is_no_higher_than_what_trying_everything_finds(m, n, seed):
+    times = np.random.default_rng(seed).integers(1, 12, (n, m)).astype(float)
+    best = min(loads(times, np.zeros(m), np.array(where)).max() for where in itertools.product(range(m), repeat=n))
+    for method in (Search(kicks=50), Exact(seconds=1, kicks=20, blocks=1)):
+        plan, bound = method.solve(Batch.of_times(times))
+        assert bound == int(bound)
+        assert bound <= best <= makespan(Batch.of_times(times), plan)
 
 
 def test_search_of_many_jobs_takes_no_start_that_asks_no_clock(monkeypatch):

@@ -65,7 +65,7 @@ class Search:
         return self.solve(batch)[0]
 
     def solve(self, batch: Batch) -> tuple[Plan, float]:
-        """The plan and the lower bound on any plan's makespan (of the linear relaxation)."""
+        """The plan and the lower bound on any plan's makespan (of the linear relaxation; whole where all times are)."""
         rows = np.flatnonzero(np.isfinite(batch.times).any(axis=1))
         times = np.ascontiguousarray(batch.times[rows])
         resource = np.full(len(batch.times), -1)
@@ -73,6 +73,7 @@ class Search:
             return Plan(rows, resource), float("nan")
         bound, price = priced(times, batch.free, price_steps(times), self.stop)
         problem = Problem.of(times, batch.free, price, self.near or max(4, times.shape[1] // 4))
+        bound = whole_up(times, batch.free, bound)
         resource[rows] = self.improved(problem, self._start(batch, rows, problem), bound)
         return Plan(rows, resource), bound
 
@@ -118,6 +119,17 @@ class Search:
                 break
             plans.append(maker().assign(batch))
         return [min(plans, key=lambda plan: makespan(batch, plan)).resource[rows]] if plans else []
+
+
+def whole_up(times: np.ndarray, free: np.ndarray, bound: float) -> float:
+    """The bound rounded up where all times are whole, as every makespan then is; else as it is.
+
+    >>> whole_up(np.array([[2.0, np.inf]]), np.zeros(2), 5.2), whole_up(np.array([[2.5]]), np.zeros(1), 5.2)
+    (6.0, 5.2)
+    """
+    finite = times[np.isfinite(times)]
+    whole = bool((finite == np.floor(finite)).all() and (free == np.floor(free)).all())
+    return float(np.ceil(bound * (1 - 1e-9))) if whole else bound
 
 
 def price_steps(times: np.ndarray) -> int:
