@@ -70,6 +70,7 @@ def command(
     from ..report.accuracy import accuracy_table
     from ..report.blocks import Block, TableColumn
     from ..report.difference import FORECAST, FORECAST_MEMORY, difference_blocks
+    from ..report.planned import planned_table
 
     of_memory = target == "memory"
     usual = "requested,kernel,last_2,recent_mean"
@@ -110,6 +111,7 @@ def command(
         tables += difference_blocks(
             overall, FORECAST_MEMORY if of_memory else FORECAST, [TableColumn("predictor", "predictor")]
         )
+        tables += planned_table(scores.planned)
         if grouped:
             tables.append(accuracy_table(grouped, each, settings, by=by, per=scores.per))
     if trace_parameters is not None:

@@ -21,6 +21,7 @@ from ..table import Trace
 from .differences import RUN_TIME, against_limits, burst_groups, forecast_differences, reference_of
 from .mebibytes import in_mebibytes
 from .periods import month_starts
+from .planned import Planned, planned_keys, planned_with
 from .shown_names import shown_names
 from .target import RUN_TIME as RUN_TIME_TARGET
 from .target import run_time_target, target_of
@@ -40,6 +41,7 @@ class Scores:
     the time spent inside each predictor, without the replay's own. `coverage` is the share of scored jobs that ended
     within each quantile a predictor gave, by level; `lacking` the fields it uses and this log does not know; `stood_in`
     the method that answered in its place and for which share of the scored jobs; `trained` what its refits found;
+    `planned` what planning with each of its quantiles would come to (run times alone);
     `differences` are those to `against`, drawn by `seed`; memory is MiB per `per`.
     """
 
@@ -56,6 +58,7 @@ class Scores:
     lacking: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     stood_in: Mapping[str, tuple[str, float]] = field(default_factory=dict)
     trained: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    planned: Mapping[str, tuple[Planned, ...]] = field(default_factory=dict)
     differences: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     against: str = ""
     seed: int = 0
@@ -110,6 +113,9 @@ def score(
         stood_in=_stood_in(forecasts, timed, inside & ran),
         lacking={spec: lacking(timed[spec].inner, log) for spec in specs},
         trained={spec: getattr(timed[spec].inner, "trained", ()) for spec in specs},
+        planned={}
+        if wanted.per
+        else {spec: planned_with(forecasts[spec], trace.run_time, inside & ran) for spec in specs},
         differences=_differences(trace, points, inside & ran, reference, procs, seed, names_of(wanted.per)),
         against=reference,
         seed=seed,
@@ -256,7 +262,8 @@ def _row(scores: Scores, spec: str, mask: np.ndarray, seconds: bool = True) -> d
     lacking = {"lacking": " ".join(scores.lacking[spec])} if scores.lacking.get(spec) else {}
     who, share = scores.stood_in.get(spec, ("", 0.0))
     stood_in = {"answered_by": who, "answered_by_share": share} if share else {}
-    return {**row, **held, **lacking, **stood_in, **scores.differences.get(spec, {}), "seconds": scores.seconds[spec]}
+    row |= {**held, **planned_keys(scores.planned.get(spec, ())), **lacking, **stood_in}
+    return {**row, **scores.differences.get(spec, {}), "seconds": scores.seconds[spec]}
 
 
 def groups(trace: Trace, by: str, procs: str = "req") -> tuple[np.ndarray, Sequence[str]]:
