@@ -188,18 +188,21 @@ def pictures(
     name: str, requested: np.ndarray, run: np.ndarray, points_of: Mapping[str, Mapping[str, np.ndarray]]
 ) -> list[Figure]:
     """The paper's Figures 1 to 3 for one set; `points_of`: by protocol and method forecasts (n,), NaN if not scored."""
-    errors = {
-        f"{spec}, {protocol}": np.abs(forecasts - run)
-        for protocol, points in points_of.items()
-        for spec, forecasts in points.items()
-    }
-    means = {label: running_mean(error) for label, error in errors.items()}
-    grows = f"Figure 3 · {name}: mean absolute error as jobs go by"
-    return [
-        cdf(f"Figure 1 · {name}: requested and actual time", {"requested": requested, "actual": run}, x="time"),
-        cdf(f"Figure 2 · {name}: absolute error", errors, x="absolute error"),
-        lines(grows, means, x="jobs predicted", y="MAE", seconds=True),
-    ]
+    drawn = [cdf(f"Figure 1 · {name}: requested and actual time", {"requested": requested, "actual": run}, x="time")]
+    for protocol, points in points_of.items():
+        errors = {_short(spec): np.abs(forecasts - run) for spec, forecasts in points.items()}
+        means = {label: running_mean(error) for label, error in errors.items()}
+        where = f"{name}, {protocol} protocol"
+        drawn.append(cdf(f"Figure 2 · {where}: absolute error", errors, x="absolute error"))
+        grows = f"Figure 3 · {where}: mean absolute error as jobs go by"
+        drawn.append(lines(grows, means, x="jobs predicted", y="MAE", seconds=True))
+    return drawn
+
+
+def _short(spec: str) -> str:
+    """A method's name in a legend: its settings alone for knn_ga, its name alone for the baseline."""
+    name, _, settings = spec.partition(":")
+    return settings if settings and name == "knn_ga" else name
 
 
 def sections(

@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
 
-from batchcast.papers.online_knn_ga.page import with_gains, with_printed_requests
+from batchcast.papers.online_knn_ga.page import pictures, with_gains, with_printed_requests
 from batchcast.papers.online_knn_ga.study import (
+    LOCAL,
     METHOD,
+    MINH,
     POLICIES,
     SETS,
     averages,
@@ -87,6 +89,19 @@ def test_the_words_about_figures_2_and_3_are_counted_over_the_scored_jobs():
     assert row["below_1000_s"] == pytest.approx(0.75, abs=0.01)
     assert row["printed_below_1000_s"] == 0.8
     assert row["quarter_mae_s"] == pytest.approx(row["mae_s"], rel=0.05)
+
+
+def test_the_pictures_have_legends_that_leave_room_for_their_curves():
+    log = crowded()
+    points = dict.fromkeys((METHOD, MINH, *LOCAL), log.run_time + 60.0)
+    drawn = pictures("HPC2N04", log.req_time, log.run_time, {"paper": points, "honest": points})
+    assert [figure.title.split(":")[0] for figure in drawn] == [
+        "Figure 1 · HPC2N04",
+        *(f"Figure {n} · HPC2N04, {protocol} protocol" for protocol in ("paper", "honest") for n in (2, 3)),
+    ]
+    for figure in drawn[1:]:
+        names = [trace["name"] for trace in figure.data]
+        assert names == ["knn_ga", "minh_wolters", "local_model=linear", "local_model=svr"]
 
 
 def test_baselines_show_every_machine_and_what_cutting_at_the_forecast_gains():
