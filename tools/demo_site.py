@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from batchcast.formats.sighting import Sighting
+from batchcast.formats.sighting import Field, Sighting
 from batchcast.service.clock import StoredClock, compare_with_slurm, predictors
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs, history
@@ -75,11 +75,12 @@ def sightings(log: Trace, now: float, seed: int) -> list[Sighting]:
     return seen
 
 
-def _held(state: str, procs: float, node_kib: float) -> dict[str, float | str | None]:
+def _held(state: str, procs: float, node_kib: float) -> dict[str, Field]:
     """What a job holds; of one that is over, the peak of its memory too."""
     nodes = float(math.ceil(procs / 64))
     over = state in ("COMPLETED", "TIMEOUT")
-    return {"alloc_procs": procs, "alloc_nodes": nodes} | ({"used_mem_kib": nodes * node_kib} if over else {})
+    held: dict[str, Field] = {"alloc_procs": procs, "alloc_nodes": nodes}
+    return held | {"used_mem_kib": nodes * node_kib} if over else held
 
 
 def hash_of(name: object) -> int:

@@ -136,3 +136,19 @@ def test_what_if_jobs_were_placed_by_the_memory_advised(log: Path, machine: Path
     assert any("run again with their own request" in note for note in document["warnings"])
     wrong = CliRunner().invoke(cli, [*arguments[:4], "--vary", "memory=none"])
     assert "accepted: forecast, forecast:RISK" in str(wrong.exception) + wrong.output
+
+
+def test_a_synthetic_log_has_memory_where_it_is_asked_for(tmp_path: Path) -> None:
+    arguments = ["synth", "--jobs", "300", "--waits", "none", "--seed", "3"]
+    for name, more in (("with.csv", ["--memory"]), ("without.csv", [])):
+        made = CliRunner().invoke(cli, [*arguments, "-o", str(tmp_path / name), *more])
+        assert made.exit_code == 0, made.output
+    told = {
+        name: next(row for row in results("info", str(tmp_path / name))["results"] if row["part"] == "memory")
+        for name in ("with.csv", "without.csv")
+    }
+    assert (told["with.csv"]["asked"], told["without.csv"]["asked"]) == (300, 0)
+    assert told["with.csv"]["per"] == "processor"
+    assert told["with.csv"]["out_of_memory"] > 0
+    wrong = CliRunner().invoke(cli, ["synth", "--compare", "x.swf", "--memory"])
+    assert "neither --compare nor --vasp" in str(wrong.exception) + wrong.output

@@ -76,8 +76,8 @@ def command(**given: Any) -> None:
     for name in plans:
         with progress(name, len(log.trace)) as tick:
             schedules[name] = run(log.trace, name, tick)
-    runs_out = {name: plan.out_of_memory for name, plan in placed.items() if plan is not None}
-    memory_notes = [memory_note(name, plan) for name, plan in placed.items() if plan is not None]
+    runs_out = {name: plan.out_of_memory(schedules[name].rows) for name, plan in placed.items() if plan is not None}
+    memory_notes = [memory_note(name, plan, schedules[name].rows) for name, plan in placed.items() if plan is not None]
     keys = schedule_differences(log.trace, schedules, mask, NOW, procs=log.procs, seed=given["seed"])
     if given["replicates"]:
         from ..evaluation.replicates import replicated

@@ -29,11 +29,12 @@ def placed_by(trace: Trace, machine: Machine, rule: str, risk: float, procs: str
     return plan_of(found.limits[rule], peak, use.asked / 1024.0, use.ended, share)
 
 
-def memory_note(name: str, plan: MemoryPlan) -> str:
-    """What placing by advice did, in a sentence."""
-    jobs = len(plan.first) - plan.unmeasured
+def memory_note(name: str, plan: MemoryPlan, rows: np.ndarray) -> str:
+    """What placing by advice did to the jobs that were simulated, in a sentence."""
+    unmeasured = plan.unmeasured(rows)
+    jobs = len(rows) - unmeasured
     return (
-        f"{name}: {jobs:,} jobs placed by the memory advised, {plan.out_of_memory:,} ran out of it and were run again"
-        " with their own request (else twice as much): their wait is that of the second attempt;"
-        f" {plan.unmeasured:,} of which no peak is known placed as they asked"
+        f"{name}: {jobs:,} jobs placed by the memory advised, {plan.out_of_memory(rows):,} ran out of it and were run"
+        " again with their own request (else twice as much): their wait is that of the second attempt;"
+        f" {unmeasured:,} of which no peak is known placed as they asked"
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..cluster.machine import Machine
 from ..cluster.request import NodeRequest
 
 SECOND = "+"
@@ -17,17 +18,19 @@ SECOND = "+"
 class MemoryPlan:
     """MiB a processor of the first attempt (n,), NaN as the log has it; of the second, NaN where the first suffices.
 
-    `unmeasured` jobs are placed as they asked, since nobody knows what they need.
+    Jobs of which no peak was measured are placed as they asked, since nobody knows what they need.
     """
 
     first: np.ndarray
     second: np.ndarray
-    unmeasured: int = 0
 
-    @property
-    def out_of_memory(self) -> int:
-        """How many first attempts end by their memory."""
-        return int((~np.isnan(self.second)).sum())
+    def out_of_memory(self, rows: np.ndarray) -> int:
+        """How many first attempts of these jobs end by their memory."""
+        return int((~np.isnan(self.second[rows])).sum())
+
+    def unmeasured(self, rows: np.ndarray) -> int:
+        """How many of these jobs are placed as they asked."""
+        return int(np.isnan(self.first[rows]).sum())
 
 
 def plan_of(
@@ -40,14 +43,14 @@ def plan_of(
     (`undecided`) runs as it was recorded.
 
     >>> plan_of(*map(np.array, ([2.0, 2.0, 8.0], [3.0, 1.0, np.nan], [16.0, 16.0, 16.0], [False] * 3, [1.0] * 3)))
-    MemoryPlan(first=array([ 2.,  2., nan]), second=array([16., nan, nan]), unmeasured=1)
+    MemoryPlan(first=array([ 2.,  2., nan]), second=array([16., nan, nan]))
     """
     measured = ~np.isnan(peak) & ~np.isnan(advised)
     short = measured & ~undecided & (peak > advised)
     doublings = np.ceil(np.log2(np.where(short, peak / advised, 2.0)) - 1e-12)
     again = np.where(asked >= peak, asked, advised * 2.0**doublings)
     first = np.where(measured, advised, np.nan) * share
-    return MemoryPlan(first, np.where(short, again, np.nan) * share, int((~measured).sum()))
+    return MemoryPlan(first, np.where(short, again, np.nan) * share)
 
 
 def with_second_attempts(requests: Sequence[NodeRequest], plan: MemoryPlan) -> list[NodeRequest]:
@@ -68,6 +71,28 @@ def with_second_attempts(requests: Sequence[NodeRequest], plan: MemoryPlan) -> l
             again = (("afternotok", r.key),)
             attempts.append(replace(r, key=f"{r.key}{SECOND}", mem_per_cpu=second[row], depends=(*r.depends, *again)))
     return attempts
+
+
+def has_room(machine: Machine, request: NodeRequest) -> bool:
+    """Whether an empty partition has the memory that a request asks a processor, on as many processors.
+
+    >>> from batchcast.cluster.machine import homogeneous
+    >>> machine = homogeneous(2, 4, 1000.0)
+    >>> [has_room(machine, NodeRequest("0", 0, 1, tasks=tasks, mem_per_cpu=500.0)) for tasks in (4, 5)]
+    [True, False]
+    """
+    if not request.mem_per_cpu > 0:
+        return True
+    wanted = [machine.partition(name) for name in request.partitions or ("",)]
+    return any(
+        sum(
+            min(float(group.cpus), group.memory_mib // request.mem_per_cpu) * len(set(group.names) & set(part.nodes))
+            for group in machine.nodes
+        )
+        >= request.cpus
+        for part in wanted
+        if part is not None
+    )
 
 
 def row_of(request: NodeRequest) -> int:

@@ -15,7 +15,7 @@ from ..events.recorded import replay
 from ..predict.registry import make, parse_spec
 from ..table import Trace
 from ..table.memory import per_processor
-from .memory_plan import MemoryPlan, is_superseded, row_of, with_second_attempts
+from .memory_plan import MemoryPlan, has_room, is_superseded, row_of, with_second_attempts
 from .schedule import Schedule
 from .slurm import simulate_slurm
 
@@ -91,15 +91,17 @@ def simulate_on(
     """The schedule of a log's jobs on the machine under Slurm's two loops, planned with `runtime`.
 
     `requested` plans with limits, `actual` with true run times; any other predictor with what it forecast on the
-    recorded clock, never more than the limit. `memory` places jobs by other memory than
-    they asked: one that runs out is run again, and its start is that of the second attempt. Cycles between which
-    nothing changed are skipped. InputError when no job fits the machine.
+    recorded clock, never more than the limit. `memory` places jobs by other memory than they asked: one that runs out
+    is run again, and its start is that of the second attempt; jobs that could never run as they asked are left out, so
+    that the same jobs run. Cycles between which nothing changed are skipped. InputError when no job fits the machine.
     """
     jobs, left = requests_of(trace, machine, procs)
     if not jobs:
         raise InputError(f"no job of {trace.info.source} fits the machine: {left}", hint="batchcast machine show FILE")
     if memory is not None:
-        jobs = with_second_attempts(jobs, memory)
+        fitting = [r for r in jobs if has_room(machine, r)]
+        left["as asked they need more memory than there is"] = len(jobs) - len(fitting)
+        jobs = with_second_attempts(fitting, memory)
     plan = _plan(trace, machine, runtime, procs)
     before = clock() if clock is not None else math.nan
     schedule = simulate_slurm(machine, jobs, plan=plan, lazy=1, tick=tick)

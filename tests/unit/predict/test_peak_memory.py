@@ -197,3 +197,18 @@ def test_advice_keeps_its_risk_where_habits_are_steady_and_costs_less_than_the_u
     assert rows["least_waste"]["spent_over_used"] < rows["own"]["spent_over_used"]
     assert rows["least_waste"]["saved_gib_h"] > 0
     assert rows["own"]["saved_gib_h"] == 0
+
+
+def test_a_synthetic_log_with_memory_is_the_same_log_and_asks_by_habit(tmp_path) -> None:
+    from batchcast.trace.synth import Recipe, make_log
+    from batchcast.trace.synth.memory import CHOICES, with_memory
+
+    plain = make_log(np.random.default_rng(7), Recipe(jobs=2000, waits="none"))
+    made, again = (with_memory(np.random.default_rng([7, 1]), plain) for _ in range(2))
+    assert np.array_equal(made.run_time, plain.run_time, equal_nan=True)
+    assert np.array_equal(made.number("used_mem_kib"), again.number("used_mem_kib"), equal_nan=True)
+    use = measured(made)
+    assert (use.per, use.is_measured) == ("processor", True)
+    assert set(use.asked.tolist()) <= set(CHOICES.tolist())
+    assert 0.01 < use.ended.mean() < 0.3
+    assert (use.used[use.ended] == use.asked[use.ended]).all()

@@ -40,7 +40,7 @@ class Cluster:
     def ticks(self) -> float:
         return self.time
 
-    def reservations(self) -> list[dict]:
+    def reservations(self) -> list[dict[str, Any]]:
         return []
 
     def hides_jobs(self) -> bool:
@@ -99,7 +99,7 @@ def follow(cluster: Cluster, settings: Settings, since: float = 1000.0, restart:
         assert collector.cycle().problems == []
 
 
-def issued(settings: Settings, kind: str) -> list[tuple]:
+def issued(settings: Settings, kind: str) -> list[tuple[Any, ...]]:
     rows = Reader(settings["store"]).rows(
         "SELECT f.point_s, f.outcome_s, f.resolution FROM forecast_outcomes f WHERE kind = :kind ORDER BY row",
         kind=kind,

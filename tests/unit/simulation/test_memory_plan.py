@@ -53,6 +53,13 @@ def test_one_that_runs_out_is_run_again_after_its_end_with_what_the_plan_gives()
     assert sum(then.left_out.values()) == 0
 
 
+def test_a_job_that_could_not_run_as_asked_is_left_out_so_that_the_same_jobs_run() -> None:
+    fat = log().with_columns({"req_mem_kib": np.array([9000.0, 3000.0, 3000.0, 3000.0]) * MIB})
+    now, then = simulate_on(MACHINE, fat), simulate_on(MACHINE, fat, memory=plan(1000.0, NONE))
+    assert now.rows.tolist() == then.rows.tolist() == [1, 2, 3]
+    assert then.left_out["as asked they need more memory than there is"] == 1
+
+
 def test_a_second_attempt_that_fits_nowhere_leaves_its_job_out_and_is_counted() -> None:
     then = simulate_on(MACHINE, log(), memory=plan(1000.0, [np.nan, 9000.0, np.nan, np.nan]))
     assert then.rows.tolist() == [0, 2, 3]
@@ -74,5 +81,6 @@ def test_who_runs_out_and_what_is_asked_then(advised, peak, asked, undecided, fi
     made = plan_of(*(np.array([value]) for value in (advised, peak, asked, undecided)), np.array([0.5]))
     assert np.array_equal(made.first, [first * 0.5], equal_nan=True)
     assert np.array_equal(made.second, [second * 0.5], equal_nan=True)
-    assert made.out_of_memory == int(second == second)
-    assert made.unmeasured == int(peak != peak)
+    row = np.array([0])
+    assert made.out_of_memory(row) == int(second == second)
+    assert made.unmeasured(row) == int(peak != peak)
