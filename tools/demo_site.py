@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from batchcast.formats.sighting import Sighting
+from batchcast.formats.sighting import Field, Sighting
 from batchcast.service.clock import StoredClock, compare_with_slurm, predictors
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs, history
@@ -20,10 +20,13 @@ from batchcast.trace.synth.log import Recipe, make_log
 NAMES = ("relax", "bands", "phonons", "train", "postproc", "mesh", "assembly", "mdrun")
 REASONS = ("Priority", "Priority", "Resources", "QOSMaxJobsPerUserLimit", "Dependency", "BeginTime")
 PEOPLE = ("ada", "bela", "carl", "dora", "emil", "fritz", "gerda", "hanna", "ivo", "jana", "kurt", "lene")
+GIB = 1024.0**2
+NODE = {"procs": 1024.0, "node_mem_kib": 256.0 * GIB}
 PARTITIONS = {
-    "main": {"default_time_s": 3600.0, "max_time_s": 172800.0, "procs": 1024.0, "is_default": 1.0},
-    "long": {"default_time_s": 3600.0, "max_time_s": 604800.0, "procs": 1024.0, "is_default": 0.0},
+    "main": {"default_time_s": 3600.0, "max_time_s": 172800.0, "is_default": 1.0, **NODE},
+    "long": {"default_time_s": 3600.0, "max_time_s": 604800.0, "is_default": 0.0, **NODE},
 }
+GATHERS = {"Type": "jobacct_gather/linux", "Frequency": "30", "Params": ""}
 
 
 def sightings(log: Trace, now: float, seed: int) -> list[Sighting]:
@@ -49,6 +52,8 @@ def sightings(log: Trace, now: float, seed: int) -> list[Sighting]:
             "partition_id": "long" if limits[k] > 43200 else "main",
             "req_time": float(limits[k]),
             "req_procs": float(procs[k]),
+            "req_nodes": math.ceil(float(procs[k]) / 64),
+            "req_mem_kib": math.ceil(float(procs[k]) / 64) * (4.0 + user % 3 * 4.0) * GIB,
             "job_name": NAMES[(user * 3 + int(procs[k]) % 3) % len(NAMES)],
         }
         waits = state == "PENDING"
@@ -64,10 +69,18 @@ def sightings(log: Trace, now: float, seed: int) -> list[Sighting]:
                 reason=str(rng.choice(REASONS, p=(0.45, 0.25, 0.2, 0.04, 0.03, 0.03))) if waits else "",
                 eligible_time=now + 7200 if waits else math.nan,
                 asked=asked,
-                held={} if waits else {"alloc_procs": float(procs[k])},
+                held={} if waits else _held(state, float(procs[k]), float(rng.gamma(4.0, 0.35)) * GIB),
             )
         )
     return seen
+
+
+def _held(state: str, procs: float, node_kib: float) -> dict[str, Field]:
+    """What a job holds; of one that is over, the peak of its memory too."""
+    nodes = float(math.ceil(procs / 64))
+    over = state in ("COMPLETED", "TIMEOUT")
+    held: dict[str, Field] = {"alloc_procs": procs, "alloc_nodes": nodes}
+    return held | {"used_mem_kib": nodes * node_kib} if over else held
 
 
 def hash_of(name: object) -> int:
@@ -80,17 +93,17 @@ def build(path: str, jobs: int = 5000, seed: int = 7, private: bool = False) -> 
     now = time.time()
     recipe = replace(Recipe(), jobs=jobs, procs=1024, load=0.6)
     seen = sightings(make_log(np.random.default_rng(seed), recipe), now, seed)
-    settings = load({"store": path, "wait": "recent_wait,qbets", "runtime": "recent_mean"}, {})
+    settings = load({"store": path, "wait": "recent_wait,qbets", "runtime": "recent_mean", "memory": "recent_mean"}, {})
     store = Store(path, create=True)
-    site = {"private": private, "partitions": PARTITIONS, "version": "22.05"}
+    site = {"private": private, "partitions": PARTITIONS, "version": "22.05", "gathers": GATHERS}
     with store.begin() as connection:
         history.take_in(connection, "demo", seen, now)
         clock_jobs.write_meta(
             connection, "demo", site=site, cycle_at=now, snapshot_at=now, interval_s=30.0, total_procs=1024.0,
-            collected_by="batchcast", runtime_methods=[settings["runtime"]],
+            collected_by="batchcast", runtime_methods=[settings["runtime"]], memory_methods=[settings["memory"]],
             wait_methods=settings["wait"].split(","), health={"slurmctld": {"calls": 900, "failures": 2}},
         )  # fmt: skip
-    clock = StoredClock("demo", lambda: predictors(settings["runtime"], settings["wait"]))
+    clock = StoredClock("demo", lambda: predictors(settings["runtime"], settings["wait"], settings["memory"]))
     with store.begin() as connection:
         clock.advance(connection, now, now, now - 21 * 86400)
         compare_with_slurm(connection, "demo", now)

@@ -125,3 +125,5 @@ ASKED: tuple[Column, ...] = tuple(column for column in _LIVE if column.known == 
 """What a live cluster shows of a request: written once, at first sight, since predictors were asked with it."""
 HELD: tuple[Column, ...] = tuple(column for column in _LIVE if column.known != "submission")
 """What it shows beside that of a job that runs or ran."""
+MEASURED: tuple[Column, ...] = (COLUMNS["used_mem_kib"],)
+"""What only accounting says, and only of a job that has ended: measured while it ran."""

@@ -255,6 +255,68 @@ def test_walltime_is_one_line_and_one_sentence(stores: dict[bool, str]) -> None:
     assert run("walltime", "--name", "x", "--risk", "7", store=stores[False], code=2).stderr
 
 
+class Measured(Past):
+    """The same past at a site whose accounting measures memory: each job held 300 to 340 MiB of the 2 GiB asked for."""
+
+    def site(self) -> Site:
+        whole = super().site()
+        main = {**whole.partitions["main"], "node_mem_kib": 16.0 * 1024**2}
+        gathers = {"Type": "jobacct_gather/linux", "Frequency": "30", "Params": ""}
+        return whole._replace(partitions={"main": main}, gathers=gathers)
+
+    def _seen(self, job_id: str, *of: object) -> Sighting:
+        seen = super()._seen(job_id, *of)  # type: ignore[arg-type]
+        held = {**seen.held, "alloc_nodes": 1.0}
+        if seen.state == "COMPLETED":
+            held["used_mem_kib"] = (300.0 + int(job_id) % 5 * 10) * 1024
+        return seen._replace(asked={**seen.asked, "req_mem_kib": 2.0 * 1024**2, "req_nodes": 1.0}, held=held)
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> str:
+    store, now = str(tmp_path_factory.mktemp("measured") / "s.db"), time.time()
+    given = {"store": store, "history_days": 0.01, "wait": "recent_wait", "runtime": "recent_mean"}
+    past = Measured(now)
+    collector = Collector(past, Store(store, create=True), load({**given, "memory": "recent_mean"}, {}))
+    for ago in range(7000, 0, -400):
+        past.time = now - ago
+        assert not collector.cycle().problems
+    return store
+
+
+def test_both_numbers_come_from_one_command(measured: str, tmp_path: Path) -> None:
+    limit, why, memory, why_memory = run("walltime", "--name", "rel*", store=measured).stdout.splitlines()
+    assert (limit, memory) == ("#SBATCH --time=00:10:00", "#SBATCH --mem=400M")
+    assert "95% of your last" in why
+    assert "held 340M a node or less; a tenth more, since use is sampled" in why_memory
+    (answer,) = results("walltime", "101", store=measured)
+    assert (answer["memory_kib"], answer["asked_memory_kib"]) == (400 * 1024.0, 2.0 * 1024**2)
+    (tmp_path / "job.sh").write_text("#!/bin/sh\n#SBATCH -n 4 -t 2:00:00 --mem=2G -J relax\nsrun true\n")
+    text = run("start", "--test", str(tmp_path / "job.sh"), store=measured).stdout
+    assert "advised: --time=00:10:00 --mem=400M" in text
+    (tried,) = results("start", "--test", str(tmp_path / "job.sh"), store=measured)
+    assert (tried["advised_limit_s"], tried["advised_memory_kib"]) == (600.0, 400 * 1024.0)
+
+
+def test_memory_has_a_track_record_and_doctor_says_how_it_is_measured(measured: str) -> None:
+    text = run("accuracy", store=measured).stdout
+    assert "memory a node, asked at submission:" in text
+    document = json.loads(run("accuracy", "--json", store=measured).stdout)
+    (record,) = document["settings"]["memory"]
+    assert record["forecasts"] > 0
+    assert {r["kind"] for r in document["results"]} <= {"runtime", "wait"}
+    doctor = batchcast("doctor", env={**os.environ, "BATCHCAST_STORE": measured, "BATCHCAST_CONFIG": os.devnull})
+    assert "jobacct_gather/linux: every 30 s the memory of a task's processes" in doctor.stdout
+
+
+def test_without_measurements_the_limit_is_advised_alone_and_it_is_said(stores: dict[bool, str]) -> None:
+    done = run("walltime", "--name", "rel*", store=stores[False])
+    assert "--mem" not in done.stdout + done.stderr
+    (answer,) = results("walltime", "--name", "rel*", store=stores[False])
+    assert answer["memory"] is None
+    assert "accounting measures no memory here" in answer["memory_why"]
+
+
 def test_report_names_the_flag_to_change(stores: dict[bool, str]) -> None:
     text = run("report", store=stores[False]).stdout
     assert "--time=00:10:00 would have been enough" in text

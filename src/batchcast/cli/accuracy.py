@@ -43,6 +43,7 @@ def command(
     if printed("accuracy", reply, as_json, parsable2):
         return
     _print(reply.results)
+    _print_memory(reply.settings.get("memory") or [])
     belief = reply.settings.get("belief") or []
     if belief:
         click.echo(f"should you believe {belief[0]['method']}? (last 60 days)")
@@ -92,6 +93,30 @@ def _print(results: Sequence[Mapping[str, Any]]) -> None:
         click.echo(
             f"{late} jobs began before the collector could look; their forecasts use only what was known at submission."
         )
+
+
+def _print_memory(results: Sequence[Mapping[str, Any]]) -> None:
+    """What was said and advised of memory, beside the users' own requests for the same jobs."""
+    from ..units import format_memory
+
+    if not results:
+        return
+    click.echo("memory a node, asked at submission:")
+    titles = ["BY", "FORECASTS", "CAME OUT", "MEDIAN ERROR", "WITHIN 90%", "ADVISED", "TOO LITTLE", "ASKED/USED"]
+    lines = [[*titles, "USERS TOO LITTLE", "USERS ASKED/USED"]]
+    for r in results:
+        counts = [str(r["forecasts"]), str(r["came_out"]), format_memory(_number(r["median_ae_kib"]))]
+        rates = [_share(_number(r["coverage_90"])), str(r["requests"])]
+        for who in ("", "users_"):
+            over = _number(r[f"{who}asked_over_used"])
+            rates += [_share(_number(r[f"{who}exceeded_rate"])), "-" if over != over else f"{over:.2f}"]
+        lines.append([r["predictor"], *counts, *rates])
+    print_columns(lines, left=1, indent="  ")
+    click.echo("TOO LITTLE: share of jobs that would have run out of memory; ASKED/USED: in all, a node.")
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)
 
 
 def _share(value: float) -> str:

@@ -30,6 +30,12 @@ from .site import site_options
     shell_complete=specs("wait"),
     help="Wait predictor, NAME:key=value,...  [default: forecast,recent_wait,log_uniform,qbets]",
 )
+@click.option(
+    "--memory",
+    metavar="SPEC",
+    shell_complete=specs("runtime"),
+    help="Run-time predictor that forecasts memory, where accounting measures it.  [default: kernel]",
+)
 @click.option("--record", type=click.Path(dir_okay=False), help="Also write every question and answer to this file.")
 @click.option("-q", "--quiet", is_flag=True, help="Say only what goes wrong.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document for each cycle, on stdout.")
@@ -50,8 +56,9 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
 
     settings = load(flags)
     shown = {"store": settings.shown("store"), "once": once, "interval_s": settings["interval_s"],
-             "runtime": settings["runtime"], "wait": settings["wait"]}  # fmt: skip
-    predictors(settings["runtime"], settings["wait"])  # what is wrong is told now, not every cycle
+             "runtime": settings["runtime"], "wait": settings["wait"],
+             "memory": settings["memory"]}  # fmt: skip
+    predictors(settings["runtime"], settings["wait"], settings["memory"])  # what is wrong is told now, not every cycle
     retention.before(settings, 0.0)
     stop = stop_on_signals()
     store = Store(settings["store"], create=True)

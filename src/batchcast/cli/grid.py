@@ -70,7 +70,7 @@ def map_command(
     batchcast grid map u_c_hihi.0.etc.gz --jobs jobs.csv --bandwidth 125 --heuristic emin_min,ebest,best_fit
     """
     from ..grid.balance import priced
-    from ..grid.heuristics.search import price_steps
+    from ..grid.heuristics.search import price_steps, whole_up
     from ..grid.protocol import Batch, timed
 
     if seconds is not None and not seconds > 0:
@@ -78,7 +78,7 @@ def map_command(
     specs = heuristics_named(heuristics, ("exact",))
     times, deadline = _problem(matrix, jobs_file, bandwidth)
     batch = Batch.of_times(times, deadline=deadline)
-    bound = priced(batch.times, batch.free, price_steps(batch.times))[0]
+    bound = whole_up(batch.times, batch.free, priced(batch.times, batch.free, price_steps(batch.times))[0])
     results: list[dict[str, Any]] = []
     last = None
     for spec in specs:

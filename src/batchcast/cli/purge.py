@@ -92,10 +92,9 @@ def sums(purged: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
         came = one.get("came_out", 0.0)
         result: dict[str, Any] = {"month": month, "kind": kind, "moment": moment, "predictor": method}
         result |= {"forecasts": int(one["forecasts"]), "came_out": int(came)}
-        result |= {
-            "mae_s": one["sum_absolute_error_s"] / came if came else math.nan,
-            "bias_s": one["sum_error_s"] / came if came else math.nan,
-        }
+        for unit, of in (("s", kind in ("runtime", "wait")), ("kib", kind in ("memory", "request"))):
+            result[f"mae_{unit}"] = one["sum_absolute_error_s"] / came if came and of else math.nan
+            result[f"bias_{unit}"] = one["sum_error_s"] / came if came and of else math.nan
         for level in ("50", "90"):
             judged = one.get(f"judged_{level}", 0.0)
             result[f"coverage_{level}"] = one[f"held_{level}"] / judged if judged else math.nan
@@ -104,14 +103,14 @@ def sums(purged: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
 
 
 def _print(results: list[dict[str, Any]]) -> None:
-    from ..units import format_duration
+    from ..units import format_duration, format_memory
 
     def share(value: float) -> str:
         return "-" if value != value else f"{value:.0%}"
 
     lines = [["MONTH", "FORECAST OF", "WHEN", "BY", "FORECASTS", "CAME OUT", "MEAN ERROR", "WITHIN 50%", "WITHIN 90%"]]
     for r in results:
-        error = "-" if r["mae_s"] != r["mae_s"] else format_duration(r["mae_s"])
+        error = format_memory(r["mae_kib"]) if r["mae_s"] != r["mae_s"] else format_duration(r["mae_s"])
         counts = [str(r["forecasts"]), str(r["came_out"]), error]
         who = [r["month"], r["kind"], r["moment"], r["predictor"]]
         lines.append([*who, *counts, share(r["coverage_50"]), share(r["coverage_90"])])

@@ -115,7 +115,7 @@ class Gathered:
 
     def __init__(self, kept: Kept, first: int | None = None) -> None:
         self.kept, self.first = kept, first
-        tables = ("2", "3-4", "noise", "5-6", "baselines", "sensitivity")
+        tables = ("2", "3-4", "noise", "near", "5-6", "baselines", "sensitivity")
         self.rows: dict[str, list[dict[str, Any]]] = {name: [] for name in tables}
         self.pictures: list[Any] = []
         self.hashes: dict[str, str] = {}
@@ -127,8 +127,7 @@ class Gathered:
 
         whole, trace = paper.load(each, traces, self.first)
         self.hashes[each.log] = whole.info.sha256
-        row = {"set": each.name, "log": each.log, "selection": _words(each), "jobs": len(trace)}
-        self.rows["2"].append({**row, "printed_jobs": each.printed_jobs})
+        self.rows["2"].append({**paper.table_2_row(each, whole), "selection": _words(each), "taken": len(trace)})
         forecasts: dict[str, dict[str, np.ndarray]] = {}
         needed = {"accuracy", "minh", "local", "baselines", "schedules", "sensitivity"}
         for protocol in paper.PROTOCOLS if wanted & needed else ():
@@ -138,6 +137,7 @@ class Gathered:
                     forecasts[protocol] |= self._more(each, trace, protocol, part, specs)
         for protocol, said in forecasts.items():
             self.rows["noise"] += paper.noise_rows(each, trace, said, protocol)
+            self.rows["near"] += paper.near_rows(each, trace, said, protocol)
         if forecasts:
             self.pictures += shown.pictures(each.name, trace.req_time, trace.run_time, forecasts)
         plain = {protocol: points[paper.METHOD] for protocol, points in forecasts.items()}
@@ -242,6 +242,7 @@ class Gathered:
             "2": shown.table_2,
             "3-4": shown.tables_3_and_4,
             "noise": shown.noise_table,
+            "near": shown.near_table,
             "5-6": shown.tables_5_and_6,
             "baselines": shown.baseline_table,
             "sensitivity": lambda rows: shown.sensitivity_table(rows, sensitive),

@@ -19,10 +19,9 @@ from .output import console, document, emit, progress, say
     "--predictor",
     "predictors",
     shell_complete=specs("runtime"),
-    default="requested,kernel,last_2,recent_mean",
-    show_default=True,
+    help="Methods, NAME:key=value,key=value; `all` for every one. Default: requested,kernel,last_2,recent_mean; with"
+    " --target memory largest_recent too.",
     metavar="NAMES",
-    help="Methods, NAME:key=value,key=value; `all` for every one.",
 )
 @click.option(
     "--protocol",
@@ -32,6 +31,13 @@ from .output import console, document, emit, progress, say
     help="paper: a job's end is told right after its submission, as some papers do.",
 )
 @click.option("--by", type=click.Choice(["user", "queue", "size", "month"]), help="Figures by group as well.")
+@click.option(
+    "--target",
+    type=click.Choice(["run_time", "memory"]),
+    default="run_time",
+    show_default=True,
+    help="memory: the peak a node, or a processor where LOG knows no nodes.",
+)
 @click.option("--against", metavar="NAME", help="Compare with this method. Default recent_mean, else the request.")
 @click.option("--seed", type=int, default=0, show_default=True, help="For methods and intervals that draw at random.")
 @click.option(
@@ -42,31 +48,37 @@ from .output import console, document, emit, progress, say
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def command(
-    predictors: str,
+    predictors: str | None,
     protocol: str,
     by: str | None,
+    target: str,
     against: str | None,
     seed: int,
     trace_parameters: str | None,
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Predict the run time of every job at its submission, replaying LOG as it happened, and score the forecasts.
+    """Predict the run time (or peak memory) of every job at its submission, replaying LOG as it happened, and score it.
 
     LOG is SWF, a `sacct -X -P` dump, a PBS accounting log, CSV or Parquet; plain, .gz, .xz, or - for stdin. A
-    forecast knows only what had ended by then (honest protocol). Jobs that never ran are not scored, and counted.
+    forecast knows only what had ended by then (honest protocol). Jobs that never ran are not scored, and counted; with
+    --target memory neither are those whose peak nobody measured, nor those that ran out of memory.
     """
     from ..errors import NoAnswer
     from ..evaluation.accuracy import figures, score
     from ..predict.registry import split_specs
     from ..report.accuracy import accuracy_table
     from ..report.blocks import Block, TableColumn
-    from ..report.difference import FORECAST, difference_blocks
+    from ..report.difference import FORECAST, FORECAST_MEMORY, difference_blocks
+    from ..report.planned import planned_table
 
-    specs = split_specs(predictors)
+    of_memory = target == "memory"
+    usual = "requested,kernel,last_2,recent_mean"
+    specs = split_specs(predictors or (f"{usual},largest_recent" if of_memory else usual))
     log = take_log(given)
     mask = take_score(given, log)
     settings = {**log.settings, "predictor": specs, "protocol": protocol, "by": by, "against": against, "seed": seed}
+    settings |= {"target": target} if of_memory else {}
     results: list[dict[str, Any]] = []
     tables: list[Block] = []
     never_ran = 0
@@ -82,6 +94,7 @@ def command(
                 mask=mask,
                 seed=seed,
                 against=against,
+                target=target,
                 tick=tick,
             )
         never_ran = scores.never_ran
@@ -91,13 +104,16 @@ def command(
         named = {"protocol": each} if protocol == "both" else {}
         overall, grouped = figures(scores), figures(scores, by) if by else []
         if not any(row["jobs"] for row in overall):
-            why = f"no job to score: {never_ran} of the selection never ran"
+            why = f"no job to score: {never_ran} of the selection {_unscored(of_memory)}"
             raise NoAnswer(why, hint="`batchcast info LOG` shows how jobs ended")
         results += [{**row, **named} for row in overall + grouped]
-        tables.append(accuracy_table(overall, each, settings))
-        tables += difference_blocks(overall, FORECAST, [TableColumn("predictor", "predictor")])
+        tables.append(accuracy_table(overall, each, settings, per=scores.per))
+        tables += difference_blocks(
+            overall, FORECAST_MEMORY if of_memory else FORECAST, [TableColumn("predictor", "predictor")]
+        )
+        tables += planned_table(scores.planned)
         if grouped:
-            tables.append(accuracy_table(grouped, each, settings, by=by))
+            tables.append(accuracy_table(grouped, each, settings, by=by, per=scores.per))
     if trace_parameters is not None:
         from ..report.parameters import write_parameters
 
@@ -105,10 +121,16 @@ def command(
         say(f"parameters of {len(refits)} refits: {trace_parameters}")
     warnings = [*log.warnings]
     if never_ran:
-        warnings.append(f"{never_ran} jobs never ran and are not scored")
+        warnings.append(f"{never_ran} jobs {_unscored(of_memory)} and are not scored")
     if as_json:
         emit(document("runtime", describe_log(log.trace) | {"never_ran": never_ran}, settings, warnings, results))
         return
     from ..report.terminal import show
 
-    show(console(), [*tables, *([f"{never_ran:,} jobs never ran and are not scored."] if never_ran else [])])
+    show(
+        console(), [*tables, *([f"{never_ran:,} jobs {_unscored(of_memory)} and are not scored."] if never_ran else [])]
+    )
+
+
+def _unscored(of_memory: bool) -> str:
+    return "never ran, have no measured peak or ran out of memory" if of_memory else "never ran"

@@ -13,7 +13,7 @@ import click
 
 from .output import print_columns, printed, say
 from .site import clock, myself, parse_when, site_options, whoami
-from .start_words import sentences
+from .start_words import advice_lines, sentences
 
 if TYPE_CHECKING:
     from ..service.document import Said
@@ -216,6 +216,9 @@ def _print(results: Sequence[Mapping[str, Any]], now: float, slurm: bool) -> Non
         click.echo(line)
     for basis in dict.fromkeys(r["basis"] for r in results):
         click.echo(f"basis: {basis}")
+    for r in results:
+        for line in advice_lines(r):
+            click.echo(line)
     for part, r in {r["partition"]: r for r in results}.items():
         if r["method"] is not None:
             click.echo(f"track record on {part}{_record(r)}")

@@ -68,3 +68,19 @@ def _percent(share: float) -> str:
 
 def _names(ids: list[str]) -> str:
     return ids[0] if len(ids) == 1 else f"{ids[0]} and {len(ids) - 1} more"
+
+
+def advice_lines(r: Mapping[str, Any]) -> list[str]:
+    """What a script should ask for, where that is known: limit and memory together, as sbatch takes them, and why.
+
+    >>> advice_lines({"advised_limit": "01:00:00", "advised_why": "a.", "advised_memory": "2G",
+    ...               "advised_memory_why": "b."})
+    ['advised: --time=01:00:00 --mem=2G', '  --time: a.', '  --mem: b.']
+    """
+    if r.get("advised_limit") is None:
+        return []
+    flags = f"advised: --time={r['advised_limit']}"
+    if r["advised_memory"] is None:
+        return [flags, f"  --time: {r['advised_why']}", f"  no --mem: {r['advised_memory_why']}"]
+    whys = [f"  --time: {r['advised_why']}", f"  --mem: {r['advised_memory_why']}"]
+    return [f"{flags} --mem={r['advised_memory']}", *whys]

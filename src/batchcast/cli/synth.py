@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="S", help="Same seed, same log."
 )
+@click.option("--memory", is_flag=True, help="With memory asked and used; SWF does not tell who ran out of it.")
 @click.option(
     "--vasp",
     type=click.Choice(["first", "second"]),
@@ -56,6 +57,7 @@ def command(
     output: str | None,
     longest: str | None,
     vasp: str | None,
+    memory: bool,
     **given: Any,
 ) -> None:
     """Write a synthetic log: sizes, run times and arrivals of Lublin & Feitelson (2003), requests with the habits of
@@ -71,6 +73,8 @@ def command(
     from ..units import parse_duration
 
     limit = parse_duration(longest) if longest else None
+    if memory and (logs or vasp):
+        raise UsageError("--memory goes with neither --compare nor --vasp")
     if logs and output:
         raise UsageError("--compare writes nothing", hint="without --output, or without --compare")
     if logs:
@@ -81,12 +85,12 @@ def command(
         from ..trace.synth import Recipe
 
         recipe = Recipe(**given) if limit is None else Recipe(**given, longest=limit)
-        _write(recipe, seed, output, as_json)
+        _write(recipe, seed, output, as_json, memory)
     else:
         raise UsageError("nothing to do", hint="-o OUT.swf.gz, or --compare LOG")
 
 
-def _write(recipe: Recipe, seed: int, output: str, as_json: bool) -> None:
+def _write(recipe: Recipe, seed: int, output: str, as_json: bool, memory: bool) -> None:
     import numpy as np
 
     from ..trace.synth import make_log
@@ -95,12 +99,17 @@ def _write(recipe: Recipe, seed: int, output: str, as_json: bool) -> None:
 
     kind_of(output)
     log = make_log(np.random.default_rng(seed), recipe)
+    if memory:
+        from ..trace.synth.memory import with_memory
+
+        log = with_memory(np.random.default_rng([seed, 1]), log)  # its own draws: the rest of the log is the same
     log = log.with_info(replace(log.info, header={**log.info.header, "Seed": str(seed)}))
     kind = write_by_ending(log, output)
     if not as_json:
         say(f"{len(log):,} jobs to {output} ({kind}), seed {seed}")
         return
     settings = {**asdict(recipe), "users": recipe.people, "seed": seed, "output": output, "output_format": kind}
+    settings |= {"memory": True} if memory else {}
     settings["longest_s"], settings["unix_start_s"] = settings.pop("longest"), settings.pop("unix_start")
     emit(document("synth", describe_log(log), settings, [], [{"jobs": len(log)}]))
 

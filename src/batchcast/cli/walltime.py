@@ -1,4 +1,4 @@
-"""`batchcast walltime`: one #SBATCH --time line, and one sentence why."""
+"""`batchcast walltime`: one #SBATCH --time line, one of --mem where memory is measured, and a sentence why for each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 import click
 
-from .output import printed
+from .output import printed, say
 from .site import myself, site_options, whoami
 
 LEAST_JOBS = 5
@@ -38,10 +38,10 @@ def command(
     parsable2: bool,
     as_json: bool,
 ) -> None:
-    """A limit for the next job, from how long similar jobs of yours ran.
+    """A limit and a memory request for the next job, from how long similar jobs of yours ran and what they held.
 
-    Similar: same name and size; else same name; else same size. The limit is the empirical quantile at the risk you
-    take, under the site's rules (floor, rounding up, maximum).
+    Similar: same name and size; else same name; else same size. Both are the empirical quantile at the risk you
+    take, under the site's rules (floor, rounding up, maximum); memory is for each node, never more than one has.
     """
     from ..errors import NoStore, UsageError
     from ..service import ask, limits
@@ -64,3 +64,8 @@ def command(
         return
     click.echo(f"#SBATCH --time={answer['limit']}")
     click.echo(f"# {answer['why']}")
+    if answer["memory"] is not None:
+        click.echo(f"#SBATCH --mem={answer['memory']}")
+        click.echo(f"# {answer['memory_why']}")
+    elif answer["memory_jobs"]:  # where nothing is measured, only doctor and --json say so
+        say(f"no --mem: {answer['memory_why']}")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from ..cluster.machine import Machine
     from ..simulation import Schedule
+    from ..simulation.memory_plan import MemoryPlan
     from ..table import Trace
 
 NOW = "now"
@@ -31,8 +32,8 @@ NOW = "now"
     multiple=True,
     required=True,
     metavar="CHANGES",
-    help="One variant: nodes=+10%, policy=fifo|backfill|multifactor, limits=forecast[:PREDICTOR], or slurm.conf's"
-    " words, by commas. May be repeated.",
+    help="One variant: nodes=+10%, policy=fifo|backfill|multifactor, limits=forecast[:PREDICTOR],"
+    " memory=forecast[:RISK]|least_waste, or slurm.conf's words, by commas. May be repeated.",
 )
 @click.option(
     "--replicates",
@@ -53,24 +54,30 @@ def command(**given: Any) -> None:
     import numpy as np
 
     from ..evaluation.differences import schedule_differences
+    from ..evaluation.memory_placed import memory_note, placed_by
     from ..evaluation.validity import MODELLED_ON_NODES, judged
     from ..evaluation.whatif import by_group
     from ..simulation.slurm_trace import simulate_on
     from ..trace.slurm_machine import open_machine
 
-    plans = _plans(open_machine(given["described"]), given["variants"])
+    plans, memory = _plans(open_machine(given["described"]), given["variants"])
     log = take_log(given, tell=not given["as_json"])
     scored = any(given[key] for key in ("score_from", "score_to", "score_status"))
     mask = take_score(given, log) if scored else np.ones(len(log.trace), bool)
 
+    placed: dict[str, MemoryPlan | None] = {}
+
     def run(trace: Trace, name: str, tick: Any = None) -> Schedule:
         machine, spec = plans[name]
-        return simulate_on(machine, trace, spec, procs=log.procs, tick=tick)
+        placed[name] = placed_by(trace, machine, *memory[name], procs=log.procs) if name in memory else None
+        return simulate_on(machine, trace, spec, procs=log.procs, memory=placed[name], tick=tick)
 
     schedules = {}
     for name in plans:
         with progress(name, len(log.trace)) as tick:
             schedules[name] = run(log.trace, name, tick)
+    runs_out = {name: plan.out_of_memory(schedules[name].rows) for name, plan in placed.items() if plan is not None}
+    memory_notes = [memory_note(name, plan, schedules[name].rows) for name, plan in placed.items() if plan is not None]
     keys = schedule_differences(log.trace, schedules, mask, NOW, procs=log.procs, seed=given["seed"])
     if given["replicates"]:
         from ..evaluation.replicates import replicated
@@ -80,6 +87,7 @@ def command(**given: Any) -> None:
         keys = {name: {**keys[name], **more[name]} for name in keys}
     results = [
         {"policy": name, "predictor": plans[name][1], "part": "variant", **s.measures(mask[s.rows]), **keys[name]}
+        | ({"out_of_memory": runs_out[name]} if name in runs_out else {})
         for name, s in schedules.items()
     ]
     groups = [
@@ -89,7 +97,7 @@ def command(**given: Any) -> None:
     ]
     checked = judged(log.trace, schedules[NOW], mask, procs=log.procs, modelled=MODELLED_ON_NODES, policy="slurm")
     notes = [f"{n} jobs not simulated ({why})" for why, n in schedules[NOW].left_out.items() if n]
-    notes += schedules[NOW].notes
+    notes += [*schedules[NOW].notes, *memory_notes]
     if given["as_json"]:
         settings = {**log.settings, "variants": list(plans), "seed": given["seed"], "replicates": given["replicates"]}
         about = {**describe_log(log.trace), "validity": checked.row()}
@@ -100,8 +108,11 @@ def command(**given: Any) -> None:
     _show(results, groups, schedules[NOW], checked)
 
 
-def _plans(machine: Machine, variants: tuple[str, ...]) -> dict[str, tuple[Machine, str]]:
-    """The machine and the predictor of each variant by its name, the present first."""
+def _plans(
+    machine: Machine, variants: tuple[str, ...]
+) -> tuple[dict[str, tuple[Machine, str]], dict[str, tuple[str, float]]]:
+    """The machine and the predictor of each variant by its name, the present first; how its memory is advised."""
+    memory: dict[str, tuple[str, float]] = {}
     from ..cluster.vary import changes_of, vary
     from ..errors import UsageError
 
@@ -111,8 +122,21 @@ def _plans(machine: Machine, variants: tuple[str, ...]) -> dict[str, tuple[Machi
         kind, _, spec = changes.get("limits", "requested").partition(":")
         if kind not in ("forecast", "requested", "actual"):
             raise UsageError(f"limits={kind}: unknown (accepted: forecast, forecast:PREDICTOR, requested, actual)")
+        if "memory" in changes:
+            memory[text] = _memory(changes["memory"])
         plans[text] = (vary(machine, changes), spec or ("kernel" if kind == "forecast" else kind))
-    return plans
+    return plans, memory
+
+
+def _memory(value: str) -> tuple[str, float]:
+    """Which advice places jobs, and at which risk."""
+    from ..errors import UsageError
+    from ..units import parse_share
+
+    rule, _, risk = value.partition(":")
+    if rule not in ("forecast", "least_waste"):
+        raise UsageError(f"memory={rule}: unknown (accepted: forecast, forecast:RISK such as forecast:1%, least_waste)")
+    return ("advice" if rule == "forecast" else rule), parse_share(risk) if risk else 0.05
 
 
 def _show(results: list[dict[str, Any]], groups: list[dict[str, Any]], now: Schedule, checked: Any) -> None:

@@ -33,8 +33,8 @@ def changes_of(text: str) -> dict[str, str]:
 def vary(machine: Machine, changes: Mapping[str, str]) -> Machine:
     """The machine with `nodes=+10%` (of every group; `nodes=-3` of the largest), `policy=`, or settings changed.
 
-    `limits` belongs to the jobs and is left alone. Any other key is one of slurm.conf's words. UsageError where a value
-    cannot be read or a key is not one that the scheduler's model reads.
+    `limits` and `memory` belong to the jobs and are left alone. Any other key is one of slurm.conf's words. UsageError
+    where a value cannot be read or a key is not one that the scheduler's model reads.
 
     >>> from .machine import homogeneous
     >>> vary(homogeneous(10, 4), {"nodes": "+20%"}).cpus
@@ -47,15 +47,16 @@ def vary(machine: Machine, changes: Mapping[str, str]) -> Machine:
             if value not in POLICIES:
                 raise UsageError(f"policy={value}: not a policy of Slurm's (accepted: {', '.join(POLICIES)})")
             machine = replace(machine, settings={**machine.settings, **POLICIES[value]})
-        elif key != "limits":
+        elif key not in OF_JOBS:
             if key not in READ:
                 raise UsageError(f"{key}={value}: the model reads no such setting (accepted: {', '.join(READ)})")
             machine = replace(machine, settings={**machine.settings, key: value})
     return machine
 
 
+OF_JOBS = ("limits", "memory")
 READ = (
-    "nodes", "policy", "limits", "SchedulerType", "PriorityType", "SelectTypeParameters", "AccountingStorageEnforce",
+    "nodes", "policy", *OF_JOBS, "SchedulerType", "PriorityType", "SelectTypeParameters", "AccountingStorageEnforce",
     "bf_interval", "bf_resolution", "bf_window", "bf_max_job_test", "bf_max_job_user", "bf_max_job_part",
     "bf_max_job_array_resv", "bf_min_prio_reserve", "sched_interval", "batch_sched_delay", "default_queue_depth",
     "PriorityDecayHalfLife", "PriorityCalcPeriod", "PriorityMaxAge", "PriorityWeightAge", "PriorityWeightFairShare",

@@ -19,8 +19,12 @@ from ..predict.registry import make, parse_spec
 from ..predict.timed import Timed
 from ..table import Trace
 from .differences import RUN_TIME, against_limits, burst_groups, forecast_differences, reference_of
+from .mebibytes import in_mebibytes
 from .periods import month_starts
+from .planned import Planned, planned_keys, planned_with
 from .shown_names import shown_names
+from .target import RUN_TIME as RUN_TIME_TARGET
+from .target import run_time_target, target_of
 
 GROUPS = ("user", "queue", "size", "month")
 
@@ -37,7 +41,8 @@ class Scores:
     the time spent inside each predictor, without the replay's own. `coverage` is the share of scored jobs that ended
     within each quantile a predictor gave, by level; `lacking` the fields it uses and this log does not know; `stood_in`
     the method that answered in its place and for which share of the scored jobs; `trained` what its refits found;
-    `differences` are those to `against`, drawn by `seed`.
+    `planned` what planning with each of its quantiles would come to (run times alone);
+    `differences` are those to `against`, drawn by `seed`; memory is MiB per `per`.
     """
 
     trace: Trace
@@ -53,9 +58,11 @@ class Scores:
     lacking: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     stood_in: Mapping[str, tuple[str, float]] = field(default_factory=dict)
     trained: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    planned: Mapping[str, tuple[Planned, ...]] = field(default_factory=dict)
     differences: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     against: str = ""
     seed: int = 0
+    per: str = ""
 
 
 def score(
@@ -69,13 +76,15 @@ def score(
     seed: int = 0,
     makers: Mapping[str, Maker] | None = None,
     against: str | None = None,
+    target: str = RUN_TIME_TARGET,
     tick: Callable[[int], None] | None = None,
 ) -> Scores:
     """Replay a log once on the recorded clock and collect every predictor's forecast at each scored submission.
 
     `specs` are names with parameters (predict.registry), or names of `makers`; predictors learn from the whole trace,
     `mask` (n,) says which jobs are scored (default: all). `against` names the method that the others are compared with
-    (default: `recent_mean`, else the request, else the first); the same seed gives the same intervals. `tick(done)` is
+    (default: `recent_mean`, else the request, else the first); the same seed gives the same intervals. `target` is
+    `run_time` or `memory`: figures are then MiB, and `Scores.trace` is the target's view. `tick(done)` is
     called now and then with submissions told.
 
     >>> trace = Trace.from_arrays({"submit_time": [0.0, 50.0], "wait_time": [0.0, 0.0], "run_time": [9.0, 9.0],
@@ -84,9 +93,10 @@ def score(
     [51.0, 25.5]
     """
     inside = np.ones(len(trace), bool) if mask is None else np.asarray(mask, bool)
-    ran = ~np.isnan(trace.run_time)
-    timed = {spec: Timed(predictor(spec, trace, total, seed, makers), perf_counter) for spec in specs}
-    forecasts = replay(trace, timed, protocol=protocol, procs=procs, total=total, ask=inside & ran, tick=tick)
+    log, wanted = trace, target_of(trace, target)
+    trace, ran = wanted.view, ~np.isnan(wanted.view.run_time)
+    timed = {spec: Timed(wanted.wrap(predictor(spec, trace, total, seed, makers)), perf_counter) for spec in specs}
+    forecasts = replay(log, timed, protocol=protocol, procs=procs, total=total, ask=inside & ran, tick=tick)
     points = {spec: _scorable(forecasts[spec].points, spec, trace) for spec in specs}
     reference = reference_of(specs, against, RUN_TIME)
     return Scores(
@@ -99,28 +109,43 @@ def score(
         never_ran=int((inside & ~ran).sum()),
         outside=int((~inside).sum()),
         oracles=frozenset(spec for spec in specs if parse_spec(spec)[0] == "actual"),
-        coverage={spec: coverage(forecasts[spec], within_limit(trace)) for spec in specs},
+        coverage={spec: coverage(forecasts[spec], wanted.within) for spec in specs},
         stood_in=_stood_in(forecasts, timed, inside & ran),
-        lacking={spec: lacking(timed[spec].inner, trace) for spec in specs},
+        lacking={spec: lacking(timed[spec].inner, log) for spec in specs},
         trained={spec: getattr(timed[spec].inner, "trained", ()) for spec in specs},
-        differences=_differences(trace, points, inside & ran, reference, procs, seed),
+        planned={}
+        if wanted.per
+        else {spec: planned_with(forecasts[spec], trace.run_time, inside & ran) for spec in specs},
+        differences=_differences(trace, points, inside & ran, reference, procs, seed, names_of(wanted.per)),
         against=reference,
         seed=seed,
+        per=wanted.per,
     )
 
 
+def names_of(per: str) -> tuple[str, str]:
+    """The figures that are compared: of run times, or of memory `per` something."""
+    return ("mae_mib", "apa") if per else ("mae_s", "apa")
+
+
 def _differences(
-    trace: Trace, points: Mapping[str, np.ndarray], scored: np.ndarray, reference: str, procs: str, seed: int
+    trace: Trace,
+    points: Mapping[str, np.ndarray],
+    scored: np.ndarray,
+    reference: str,
+    procs: str,
+    seed: int,
+    names: tuple[str, str],
 ) -> Mapping[str, Mapping[str, Any]]:
     """Every method against the reference, and against the users' limits where they are another one."""
-    keys = forecast_differences(trace, points, scored, trace.run_time, reference, procs=procs, seed=seed)
+    keys = forecast_differences(trace, points, scored, trace.run_time, reference, procs=procs, seed=seed, names=names)
     limits = next((spec for spec in points if parse_spec(spec)[0] == "requested"), reference)
     if limits == reference:
         return keys
     theirs = forecast_differences(
-        trace, points, scored, trace.run_time, limits, procs=procs, seed=seed, names=("mae_s",)
+        trace, points, scored, trace.run_time, limits, procs=procs, seed=seed, names=names[:1]
     )
-    return against_limits(keys, theirs, "mae_s")
+    return against_limits(keys, theirs, names[0])
 
 
 def _scorable(points: np.ndarray, spec: str, trace: Trace) -> np.ndarray:
@@ -156,7 +181,7 @@ def _stood_in(
 
 def within_limit(trace: Trace) -> np.ndarray:
     """Run times up to the limit: a batch system takes some seconds to kill, and a bound at the limit holds."""
-    return np.where(trace.req_time > 0, np.minimum(trace.run_time, trace.req_time), trace.run_time)
+    return run_time_target(trace).within
 
 
 def coverage(forecasts: Forecasts, run_time: np.ndarray) -> dict[float, float]:
@@ -217,19 +242,28 @@ def figures(scores: Scores, by: str | None = None) -> list[dict[str, Any]]:
 def _keys_within(scores: Scores, mask: np.ndarray, bursts: np.ndarray) -> Mapping[str, Mapping[str, Any]]:
     """Every method against the same reference over some of the scored jobs."""
     return forecast_differences(
-        scores.trace, scores.points, mask, scores.trace.run_time, scores.against, seed=scores.seed, groups=bursts
+        scores.trace,
+        scores.points,
+        mask,
+        scores.trace.run_time,
+        scores.against,
+        seed=scores.seed,
+        groups=bursts,
+        names=names_of(scores.per),
     )
 
 
 def _row(scores: Scores, spec: str, mask: np.ndarray, seconds: bool = True) -> dict[str, Any]:
     row = {"predictor": spec, **accuracy(scores.points[spec][mask], scores.trace.run_time[mask])}
+    row = in_mebibytes(row, scores.per) if scores.per else row
     if not seconds:
         return row
     held = {f"coverage_{100 * level:g}": share for level, share in scores.coverage.get(spec, {}).items()}
     lacking = {"lacking": " ".join(scores.lacking[spec])} if scores.lacking.get(spec) else {}
     who, share = scores.stood_in.get(spec, ("", 0.0))
     stood_in = {"answered_by": who, "answered_by_share": share} if share else {}
-    return {**row, **held, **lacking, **stood_in, **scores.differences.get(spec, {}), "seconds": scores.seconds[spec]}
+    row |= {**held, **planned_keys(scores.planned.get(spec, ())), **lacking, **stood_in}
+    return {**row, **scores.differences.get(spec, {}), "seconds": scores.seconds[spec]}
 
 
 def groups(trace: Trace, by: str, procs: str = "req") -> tuple[np.ndarray, Sequence[str]]:

@@ -16,7 +16,7 @@ from ..predict.registry import parse_spec
 from ..simulation import Schedule
 from ..table import Trace
 from ..trace.zone import format_date, zone
-from ..units import format_duration
+from ..units import format_duration, format_memory
 from .shown_names import shown_names
 
 HIGHER_IS_BETTER = ("apa",)
@@ -244,6 +244,8 @@ def _amount(metric: str, value: float) -> str:
     if np.isnan(value):
         return "unknown"
     sign = "-" if value < 0 else "+"
+    if metric.endswith("_mib"):
+        return f"{sign}{format_memory(1024.0 * abs(value))}"
     return f"{sign}{format_duration(abs(value))}" if metric.endswith("_s") else f"{sign}{abs(value):.3g}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from .shown_names import shown_names
 
 RECENT = 10
 RISK = 0.05
+PROMISED = (0.8, 0.9, 0.95, 0.98, 0.99, 0.995)
 LATEST = 50_000
 LEAST_SCORED = 300
 """Fewer jobs with a limit say little about one kill in twenty."""
@@ -32,13 +33,14 @@ COLUMNS = {"user": "user_id", "account": "account", "queue": "queue_id", "applic
 class Limits:
     """The limit (n,) of every job under each rule, seconds, known at its submission; NaN where it ran without one.
 
-    `scored` (n,) marks jobs that ran and had a limit of their own.
+    `scored` (n,) marks jobs that ran and had a limit of their own. `bounds` are the calibrated ones (n,) by level.
     """
 
     trace: Trace
     procs: np.ndarray
     limits: Mapping[str, np.ndarray]
     scored: np.ndarray
+    bounds: Mapping[float, np.ndarray] = field(default_factory=dict)
 
 
 def find_limits(
@@ -66,7 +68,8 @@ def find_limits(
     bound = forecasts.quantiles[:, forecasts.levels.index(1.0 - risk)]
     advice = np.minimum(rounded(bound, floor, step), own)
     limits = {"advice": advice, "rule_of_thumb": _thumb(trace, own, procs), "own": own}
-    return Limits(trace, trace.procs(procs), limits, scored)
+    bounds = {level: forecasts.quantiles[:, forecasts.levels.index(level)] for level in PROMISED}
+    return Limits(trace, trace.procs(procs), limits, scored, bounds)
 
 
 def latest_limits(

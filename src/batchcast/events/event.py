@@ -7,6 +7,7 @@ further round, until nothing changes. Within one kind and instant: log order. (D
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -25,13 +26,17 @@ class Overdue(NamedTuple):
 
 
 class End(NamedTuple):
-    """A job left the machine after `run_time` seconds; `status` is how (None: unknown)."""
+    """A job left the machine after `run_time` seconds; `status` is how (None: unknown).
+
+    `peak_mem_kib` is the most memory that one of its nodes held, NaN where nobody measured it or it is not known yet.
+    """
 
     time: float
     job: JobRequest
     run_time: float
     wait_time: float
     status: Name = None
+    peak_mem_kib: float = math.nan
 
 
 class Withdraw(NamedTuple):

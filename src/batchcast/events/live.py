@@ -30,7 +30,7 @@ Key = tuple[float, int, int, int]
 class LiveJob(NamedTuple):
     """A job as far as it is known: start and end NaN while unknown; `told` is which of its events were told already.
 
-    `heard` are those among them that a clock which goes on from somewhere has heard.
+    `heard` are those among them that a clock which goes on from somewhere has heard. `peak_mem_kib` is as `End` has it.
     """
 
     request: JobRequest
@@ -39,6 +39,7 @@ class LiveJob(NamedTuple):
     status: Name = None
     told: int = 0
     heard: int = 0
+    peak_mem_kib: float = math.nan
 
 
 def live_events(jobs: Iterable[LiveJob], until: float, only: int | None = None) -> list[Event]:
@@ -101,7 +102,7 @@ def _history(job: LiveJob) -> Iterable[tuple[int, Event]]:
         yield 0, Start(start, request, start - submit)
         if not math.isnan(job.end_time):
             run = max(job.end_time - start, 0.0)
-            yield int(run == 0), End(start + run, request, run, start - submit, job.status)
+            yield int(run == 0), End(start + run, request, run, start - submit, job.status, job.peak_mem_kib)
     elif not math.isnan(job.end_time):
         left = max(job.end_time, submit)
         yield int(left == submit), Withdraw(left, request, left - submit)

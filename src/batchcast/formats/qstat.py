@@ -17,6 +17,7 @@ from ..columns import ASKED, HELD
 from ..errors import BatchcastError, InputError
 from ..units import parse_duration
 from .live_fields import read_fields
+from .memory import MOST_KIB
 from .ran import never_ran
 from .sighting import Field, Sighting
 
@@ -118,7 +119,7 @@ def sighting(job_id: str, a: Mapping[str, str]) -> Sighting | None:
         priority=float(a["Priority"]) if re.fullmatch(r"-?\d+", a.get("Priority", "")) else math.nan,
         dependency=a.get("depend", ""),
         asked=read_fields(ASKED, a, "pbs", own),
-        held={} if pending or withdrawn else read_fields(HELD, a, "pbs", {"alloc_procs": own["req_procs"]}),
+        held=_held(a, own, ended) if not (pending or withdrawn) else {},
     )
 
 
@@ -131,6 +132,13 @@ def _own(a: Mapping[str, str]) -> dict[str, Field]:
         "user_id": a.get("Job_Owner", "").partition("@")[0] or None,
         "account": a.get("Account_Name") or a.get("project") or None,
     }
+
+
+def _held(a: Mapping[str, str], own: Mapping[str, Field], ended: bool) -> dict[str, Field]:
+    """What it holds, and of an ended job the peak of memory that PBS kept: of the whole job, over all its nodes."""
+    held = read_fields(HELD, a, "pbs", {"alloc_procs": own["req_procs"]})
+    used = size_kib(a.get("resources_used.mem", "")) if ended else math.nan
+    return held | ({"used_mem_kib": used} if 0 < used <= MOST_KIB else {})
 
 
 def _is_wrapper(a: Mapping[str, str]) -> bool:
@@ -164,13 +172,15 @@ def utc(text: str) -> float:
 
 
 def ended_state(status: str, withdrawn: bool) -> str:
-    """PBS adds 256 to the signal that killed a job; walltime exceeded is -29."""
+    """PBS adds 256 to the signal that killed a job; walltime exceeded is -29, memory exceeded -27 (Torque -10)."""
     if withdrawn:
         return "CANCELLED"
     if status in ("0", ""):
         return "COMPLETED"
     if status == "-29":
         return "TIMEOUT"
+    if status in ("-27", "-10"):  # OpenPBS's and Torque's words for the memory limit
+        return "OUT_OF_MEMORY"
     return "CANCELLED" if status in ("271", "265") else "FAILED"
 
 

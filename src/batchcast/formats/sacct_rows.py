@@ -8,31 +8,56 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..columns import ASKED, HELD
-from ..errors import BatchcastError
+from ..errors import BatchcastError, UsageError
 from ..units import parse_duration, parse_memory
 from .live_fields import number, read_fields
+from .memory import STEP_FIELDS, Peak, of_whole_job, peak, requested
 from .ran import never_ran
 from .sighting import Field, Sighting
 from .squeue import epoch, first
+from .tres import parse_tres
 
 _LIFE = (
     "JobID", "JobIDRaw", "Submit", "Eligible", "Start", "End", "State", "Priority", "AllocNodes", "AdminComment",
 )  # fmt: skip
 FIELDS = tuple(dict.fromkeys([*_LIFE, *(c.sacct for c in (*ASKED, *HELD) if c.sacct)]))
 """What is asked of sacct(1), Slurm 22.05 and newer: a job's life, and every declared column."""
+FIELDS_WITH_STEPS = tuple(dict.fromkeys([*FIELDS, *STEP_FIELDS, "AllocTRES"]))
+"""The same where the rows of steps are asked for too: they alone say how much memory was used."""
 
 _TASKS = re.compile(r"(\d+)_\[([\d,\-:]+)(?:%\d+)?\]")
 _USER_LIMIT = re.compile(r"(?:^|;)user_tl=(\d+)")
 
 
-def ended(record: Mapping[str, str]) -> Iterator[Sighting]:
+def with_steps(records: Iterable[Mapping[str, str]]) -> Iterator[tuple[Mapping[str, str], list[Mapping[str, str]]]]:
+    """Each job's record with those of its steps (12.batch, 12.0), which follow it: so runs of one id stay apart.
+
+    >>> rows = [{"JobID": "7"}, {"JobID": "7.batch"}, {"JobID": "7"}, {"JobID": "8_1"}, {"JobID": "8_1.0"}]
+    >>> [(job["JobID"], len(steps)) for job, steps in with_steps(rows)]
+    [('7', 1), ('7', 0), ('8_1', 1)]
+    """
+    job: Mapping[str, str] | None = None
+    steps: list[Mapping[str, str]] = []
+    for record in records:
+        if "." in record["JobID"]:
+            steps.append(record)
+            continue
+        if job is not None:
+            yield job, steps
+        job, steps = record, []
+    if job is not None:
+        yield job, steps
+
+
+def ended(record: Mapping[str, str], steps: Sequence[Mapping[str, str]] = ()) -> Iterator[Sighting]:
     """The jobs a record says have ended: none of a job still open, several of array tasks withdrawn together.
 
     The limit is the user's own where a submit plug-in noted it (`user_tl=MINUTES` in AdminComment), else the last one
-    sacct knows. Raises BatchcastError for a record without an id or a submit time.
+    sacct knows. Memory used is read from the job's `steps`. Raises BatchcastError for a record without an id or a
+    submit time.
     """
     end, submit = epoch(record["End"]), epoch(record["Submit"])
     if not record["JobID"] or math.isnan(submit):
@@ -44,6 +69,10 @@ def ended(record: Mapping[str, str]) -> Iterator[Sighting]:
     withdrawn = never_ran(start, number(record["AllocNodes"]) == 0)
     asked = read_fields(ASKED, record, "sacct", _own(record))
     held = {} if withdrawn else read_fields(HELD, record, "sacct")
+    used = peak(steps)
+    if used.node_kib == used.node_kib and not withdrawn:
+        held["used_mem_kib"] = of_whole_job(used.node_kib, number(record["AllocNodes"]))
+    state = "OUT_OF_MEMORY" if state == "FAILED" and any(map(_outgrew, steps)) else state
     for job_id in _task_ids(record["JobID"]):
         yield Sighting(
             job_id=job_id,
@@ -57,7 +86,30 @@ def ended(record: Mapping[str, str]) -> Iterator[Sighting]:
             priority=number(record["Priority"]),
             asked=asked,
             held=held,
+            unmeasured=_unmeasured(used, len(steps)),
         )
+
+
+def _outgrew(step: Mapping[str, str]) -> bool:
+    """Whether a step was ended for its memory: by Slurm itself (CANCELLED by 0), holding more than its node's share.
+
+    That is how JobAcctGatherParams=OverMemoryKill ends a step; the job is FAILED then, and no word says why.
+    """
+    if not step.get("State", "").startswith("CANCELLED"):
+        return False
+    nodes = max(number(step.get("AllocNodes", "")), 1.0)
+    try:
+        asked = parse_memory(parse_tres(step.get("AllocTRES", "")).get("mem", "")) / nodes
+        return peak([step]).node_kib > asked
+    except UsageError:
+        return False
+
+
+def _unmeasured(used: Peak, steps: int) -> str:
+    """Why nobody knows how much a job with steps used: `zero`, no sample was taken; `bad`, no amount; else empty."""
+    if used.node_kib == used.node_kib or not steps:
+        return ""
+    return "bad" if used.bad else "zero"
 
 
 def _own(record: Mapping[str, str]) -> dict[str, Field]:
@@ -66,7 +118,7 @@ def _own(record: Mapping[str, str]) -> dict[str, Field]:
     nodes, procs = number(record["ReqNodes"]), number(record["ReqCPUS"])
     return {
         "req_time": parse_duration(noted[1] if noted else record["TimelimitRaw"]),
-        "req_mem_kib": parse_memory(record["ReqMem"], nodes=nodes, procs=procs),
+        "req_mem_kib": requested(record["ReqMem"], nodes=nodes, procs=procs, tres=record.get("ReqTRES", "")),
         "partition_id": first(record["Partition"]),
         "qos": first(record["QOS"]),
     }

@@ -19,6 +19,7 @@ another: Slurm 22.05 shows a requeued job with times of neither run meanwhile, s
 Field = float | str | None
 """What a column of one job holds: a number (NaN unknown), or a name (None unknown)."""
 NOTHING: Mapping[str, Field] = {}
+NOT_GATHERED: Mapping[str, str] = {}
 
 
 class Sighting(NamedTuple):
@@ -28,7 +29,8 @@ class Sighting(NamedTuple):
     Slurm's long name, `certain` false while the job passes from one state to another. `never_ran`: it left the queue
     without having had a node. Of an array task waiting together with others `raw_id` is the array's. `nodes_asked` is
     a host list of the nodes that the request names. `asked` and `held` are the columns declared in `columns.ASKED` and
-    `columns.HELD`, by name.
+    `columns.HELD`, by name; `held` has those of `columns.MEASURED` too where the job is over and they were measured.
+    `unmeasured` says why its memory was not, in a word: zero, bad.
     """
 
     job_id: str
@@ -49,6 +51,7 @@ class Sighting(NamedTuple):
     nodes_asked: str = ""
     asked: Mapping[str, Field] = NOTHING
     held: Mapping[str, Field] = NOTHING
+    unmeasured: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -67,7 +70,8 @@ class Snapshot(NamedTuple):
 class Site(NamedTuple):
     """What holds for the whole machine: `keeps_s` is how long a finished job stays visible in a snapshot.
 
-    `partitions` by name: default_time_s, max_time_s, procs; `private` when users may not see each other's jobs;
+    `partitions` by name: default_time_s, max_time_s, procs, node_mem_kib (its largest node's memory); `private` when
+    users may not see each other's jobs; `gathers` how accounting measures jobs: plugin, frequency, parameters, by name;
     `clock_ahead_s` how far this machine's clock is surely ahead of the batch system's (below 0: behind).
     """
 
@@ -79,3 +83,19 @@ class Site(NamedTuple):
     accounting: bool
     partitions: Mapping[str, Mapping[str, float]]
     clock_ahead_s: float = 0.0
+    gathers: Mapping[str, str] = NOT_GATHERED
+
+
+def measures_memory(site: Site) -> bool:
+    """Whether it is said how much memory jobs used.
+
+    >>> site = Site("c", "24.11", 300.0, False, 8.0, True, {}, gathers={"Type": "jobacct_gather/linux"})
+    >>> measures_memory(site), measures_memory(site._replace(gathers={"Type": "jobacct_gather/none"}))
+    (True, False)
+    """
+    return gathers_memory(site.gathers)
+
+
+def gathers_memory(gathers: Mapping[str, str]) -> bool:
+    """The same of how accounting measures: all plugins do but `none`, which is also what (null) means."""
+    return gathers.get("Type", "").rpartition("/")[2] not in ("", "none", "(null)")

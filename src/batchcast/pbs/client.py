@@ -99,6 +99,7 @@ class Pbs:
             total_procs=float(procs) if procs.isdigit() else math.nan,
             accounting=False,
             partitions=queues,
+            gathers={"Type": "pbs/mom"},
         )
 
     def _ask(self, command: tuple[str, ...]) -> Snapshot:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..predict.registry import parse_spec
@@ -31,10 +32,10 @@ PROTOCOLS = {
 
 
 def accuracy_table(
-    rows: Sequence[Mapping[str, Any]], protocol: str, settings: Mapping[str, Any], by: str | None = None
+    rows: Sequence[Mapping[str, Any]], protocol: str, settings: Mapping[str, Any], by: str | None = None, per: str = ""
 ) -> Table:
-    """Rows of `evaluate.accuracy.figures` as a table; `by` adds the group's column."""
-    columns, note = list(COLUMNS), ""
+    """Rows of `evaluate.accuracy.figures` as a table; `by` adds the group's column, with `per` they are of memory."""
+    columns, note = list(of_memory(COLUMNS) if per else COLUMNS), ""
     if not any("coverage_90" in row for row in rows):
         columns = [column for column in columns if column.key != "coverage_90"]
     rows, lacking = _marked(rows)
@@ -44,14 +45,40 @@ def accuracy_table(
         columns.pop()
         against = next((row["against"] for row in rows if row.get("against")), None)
         if against is not None:
+            key = "mae_mib" if per else "mae_s"
             within = WITHIN.format(groups_in(rows))
-            columns.append(TableColumn("mae_s_words", f"mean error against {against}", "difference", within))
-            rows = [{**row, "mae_s_words": difference_words(row, "mae_s", "seconds")} for row in rows]
+            columns.append(TableColumn(f"{key}_words", f"mean error against {against}", "difference", within))
+            rows = [{**row, f"{key}_words": difference_words(row, key, "memory" if per else "seconds")} for row in rows]
     note = " ".join(filter(None, (note, lacking, stand_ins(rows))))
-    heading = f"Run-time forecasts{f' by {by}' if by else ''} · {PROTOCOLS[protocol]} · {selection_words(settings)}"
+    what = f"Forecasts of peak memory a {per}" if per else "Run-time forecasts"
+    heading = f"{what}{f' by {by}' if by else ''} · {PROTOCOLS[protocol]} · {selection_words(settings)}"
     return Table(heading, columns, [{**row, "predictor": named(row["predictor"])} for row in rows], note)
 
 
+def of_memory(columns: Sequence[TableColumn]) -> list[TableColumn]:
+    """The columns of a table of run times as those of one of memory.
+
+    >>> of_memory(COLUMNS)[2].kind
+    'memory'
+    """
+    return [
+        replace(
+            column,
+            key=column.key.removesuffix("_s") + "_mib",
+            kind="memory",
+            meaning=column.meaning.replace("ran longer", "held more"),
+        )
+        if column.kind == "seconds"
+        else replace(column, meaning=MEANINGS.get(column.key, column.meaning))
+        for column in columns
+    ]
+
+
+MEANINGS = {
+    "jobs": "jobs scored: their peak was measured and they did not run out of memory",
+    "underestimate_rate": "jobs that held more than predicted",
+    "coverage_90": "jobs that held no more than the forecast's own 90 % bound",
+}
 WITHIN = "with its 90 % interval over groups of {}, within the rows' jobs"
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ..units import format_duration
+from ..units import format_duration, format_memory
 
-Kind = Literal["text", "difference", "count", "seconds", "share", "number", "ratio"]
+Kind = Literal["text", "difference", "count", "seconds", "memory", "share", "number", "ratio"]
 Tone = Literal["good", "note", "warning"]
 
 
@@ -26,7 +26,8 @@ class Callout:
 class TableColumn:
     """One column of a table: the key in its rows, the heading, how values print, and what the heading means.
 
-    `text` names what a row is about or says what was seen there; a `difference` is words with figures in them.
+    `text` names what a row is about or says what was seen there; a `difference` is words with figures in them;
+    `memory` is MiB.
     """
 
     key: str
@@ -107,6 +108,7 @@ _SHOWN: Mapping[str, Callable[[Any], str]] = {
     "difference": str,
     "count": lambda value: f"{int(value):,}",
     "seconds": lambda value: format_duration(float(value)),
+    "memory": lambda value: format_memory(1024.0 * float(value)),
     "share": lambda value: f"{100 * value:.1f} %",
     "number": _number,
     "ratio": lambda value: f"{value:.3f}",

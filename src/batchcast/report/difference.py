@@ -14,6 +14,7 @@ VERDICTS = {"ahead": "ahead", "behind": "behind", "level": "level", "unknown": "
 
 
 FORECAST: Measures = (("mae_s", "mean error", "seconds"), ("apa", "accuracy", "ratio"))
+FORECAST_MEMORY: Measures = (("mae_mib", "mean error", "memory"), ("apa", "accuracy", "ratio"))
 SCHEDULE: Measures = (("mean_wait_s", "mean wait", "seconds"), ("mean_bounded_slowdown", "mean slowdown", "number"))
 WAIT: Measures = (("mean_abs_error_s", "mean error", "seconds"), ("crps_log", "CRPS", "number"))
 

@@ -15,12 +15,14 @@ from . import figures
 from .accuracy import accuracy_table
 from .axes import span
 from .blocks import Block, Callout, Figure, Section, Table, TableColumn
+from .bounds import bound_figures
 from .choose import choices, chosen, row_marks, slots_of
 from .difference import FORECAST, SCHEDULE, difference_blocks
 from .glance import LEAST_PERIODS, glance_table
 from .interval_figures import interval_figures
 from .limits import limit_blocks
 from .machine import machine_blocks
+from .planned import planned_figure, planned_table
 from .policy_words import policy_notes, policy_words
 from .validity import validity_line
 from .words import opening
@@ -57,17 +59,32 @@ def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str =
         Section("The log at a glance", [glance_table(evaluation), *_glance_figures(evaluation)]),
         Section(
             "How wrong are the limits",
-            [_limits_sentence(evaluation), _limits_figure(evaluation, slots), *limit_blocks(evaluation)],
+            [
+                _limits_sentence(evaluation),
+                _limits_figure(evaluation, slots),
+                *limit_blocks(evaluation),
+                *_bounds(evaluation),
+            ],
         ),
         Section(
             "How good are the forecasts",
-            [_accuracy(evaluation, settings), *_forecast_differences(evaluation), *_error_figures(evaluation, slots)],
+            [
+                _accuracy(evaluation, settings),
+                *_forecast_differences(evaluation),
+                *_error_figures(evaluation, slots),
+                *planned_table(evaluation.scores.planned),
+                *planned_figure(evaluation.scores.planned, evaluation.accuracy_rows(), slots),
+            ],
         ),
         Section("How much sooner would jobs start", _schedule_blocks(evaluation, slots)),
     ]
     return (
         [*parts, Section("The machine over time", machine_blocks(evaluation, slots))] if evaluation.outcomes else parts
     )
+
+
+def _bounds(evaluation: Evaluation) -> list[Figure]:
+    return bound_figures(evaluation.limits) if evaluation.limits else []
 
 
 def _accuracy(evaluation: Evaluation, settings: Mapping[str, Any]) -> Table:

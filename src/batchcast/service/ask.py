@@ -200,8 +200,9 @@ def walltime(
     now: float,
     site: Site | None = None,
 ) -> Said:
-    """A limit for the next job like these; the sentence that says why is among the results."""
+    """A limit and a memory request for the next job like these; the sentences that say why are among the results."""
     from .limits import advise
+    from .memory import as_request
 
     with open_site(settings, asker, site) as site:
         answer = advise(settings, site, what, glob, user, asker, risk, now)
@@ -210,6 +211,8 @@ def walltime(
             "limit_floor": format_duration(settings["limit_floor"]),
             "limit_step": format_duration(settings["limit_step"]),
             "limit_most": format_duration(settings["limit_most"]),
+            "memory_floor": as_request(settings["memory_floor"]),
+            "memory_step": as_request(settings["memory_step"]),
             "similar_within_days": 180,
         }
         return Said({"cluster": site.cluster}, shown, answers.staleness(site.memory, now), [answer])
@@ -218,6 +221,7 @@ def walltime(
 def accuracy(settings: Settings, since: float, until: float, partition: str | None, asker: Asker, now: float) -> Said:
     """Our own forecasts as of [since, until), epoch seconds, against what happened, and how far to believe them."""
     from .believe import believed
+    from .memory_record import memory_record
 
     with open_site(settings, asker) as site:
         least = settings["least_users"] if site.private else 1
@@ -236,6 +240,7 @@ def accuracy(settings: Settings, since: float, until: float, partition: str | No
             "partition": partition,
             "least_users": least,
             "belief": believed(settings, asker, partition, now),
+            "memory": memory_record(site.reader, site.cluster, since, until, partition, least, now),
         }
         return Said({"cluster": site.cluster}, shown, answers.staleness(site.memory, now), results)
 

@@ -24,6 +24,7 @@ from .answers import (
     staleness,
     track_record,
 )
+from .memory_checkup import gathering, memory_findings
 from .settings import NAMES, Settings, is_private, meaning
 
 CLIENTS = {"slurm": ("squeue", "sacct", "scontrol"), "pbs": ("qstat",)}
@@ -90,6 +91,7 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
                        else ("warning", f"{site.keeps_s:.0f} s", "raise MinJobAge or look more often: ends "
                                                                  "between two looks would be missed")))  # fmt: skip
         yield _privacy(settings, {"site": {"private": site.private}}, "PrivateData now")
+        yield gathering(site.gathers) | {"check": "memory now"}
     except BatchcastError as error:
         yield _finding(
             "batch system", "failed", error.message, error.hint or "is the daemon up? can this machine reach it?"
@@ -225,6 +227,7 @@ def _collector(reader: Any, settings: Settings, ask: bool) -> Iterator[dict[str,
         yield from _sight(reader, cluster, memory, settings)
     yield from _promises(reader, cluster, memory, now)
     yield from _learning(memory)
+    yield from memory_findings(reader, cluster, memory, now)
     jobs = reader.ask("counts", cluster=cluster)[0]
     late, changed = reader.memory(cluster).get("late", 0), jobs["corrected"]
     since = time.strftime("%Y-%m-%d", time.localtime(jobs["first"])) if jobs["first"] else "-"

@@ -15,14 +15,18 @@ from msgspec.structs import replace
 
 from ..events.event import Submit
 from ..events.live import TOLD_GONE, LiveClock, LiveJob, live_events, live_stream
+from ..job import JobRequest
 from ..predict.conditional import given_waited
+from ..predict.late_memory import LateMemory
 from ..predict.protocol import Grounds, Prediction
 from ..predict.registry import make, split_specs
 from ..store import clock_jobs
 from ..store.database import Connection
 from ..store.issued import as_prediction
+from ..store.peaks import node_peak
 from . import kept as files
 from .kept import Kept
+from .memory import request_of
 
 
 def taught(
@@ -86,10 +90,15 @@ def beside(work: Callable[[], Any]) -> Future[Any]:
     return future
 
 
-def predictors(runtime: str, wait: str) -> dict[tuple[str, str], Any]:
+def predictors(runtime: str, wait: str, memory: str = "") -> dict[tuple[str, str], Any]:
     """Fresh predictors by (kind, spec)."""
-    runtimes = {("runtime", spec): make("runtime", spec) for spec in split_specs(runtime)}
-    return runtimes | {("wait", spec): make("wait", spec) for spec in split_specs(wait, "wait")}
+    keys = [("runtime", spec) for spec in split_specs(runtime)] + [("memory", spec) for spec in split_specs(memory)]
+    return {key: predictor_of(*key) for key in [*keys, *(("wait", spec) for spec in split_specs(wait, "wait"))]}
+
+
+def predictor_of(kind: str, spec: str) -> Any:
+    """A fresh predictor of a kind: runtime, wait, memory."""
+    return LateMemory(spec) if kind == "memory" else make(kind, spec)
 
 
 @dataclass(slots=True)
@@ -191,17 +200,15 @@ class StoredClock:
             ask = isinstance(event, Submit) and begun[row] > live_since
             for key, prediction in self._clock.tell(event, ask).items():
                 kind, method = json.loads(key)
-                issue.append(
-                    {
-                        "row": row,
-                        "kind": kind,
-                        "moment": "submit",
-                        "method": method,
-                        "as_of": event.time,
-                        "issued_at": issued_at,
-                        "prediction": prediction,
-                    }
-                )
+                shared = {"row": row, "moment": "submit", "method": method, "as_of": event.time, "issued_at": issued_at}
+                issue.append({**shared, "kind": kind, "prediction": prediction})
+                if (
+                    isinstance(event, Submit)
+                    and kind == "memory"
+                    and (advice := self._request(event.job, prediction, memory)) is not None
+                ):
+                    issue.append({**shared, "kind": "request", "prediction": advice})
+        self._hear_memory(connection)
         clock_jobs.issue(connection, issue)
         clock_jobs.mark_told(connection, events)
         clock_jobs.write_meta(
@@ -209,6 +216,21 @@ class StoredClock:
         )
         step.events, step.issued = len(events), len(issue)
         return step
+
+    @staticmethod
+    def _request(job: JobRequest, forecast: Prediction, memory: Mapping[str, Any]) -> Prediction | None:
+        """What would be advised by a forecast of memory, within the partition's largest node."""
+        partitions = (memory.get("site") or {}).get("partitions") or {}
+        node = (partitions.get(job.partition_id) or {}).get("node_mem_kib")
+        return request_of(forecast, node or math.inf)
+
+    def _hear_memory(self, connection: Connection) -> None:
+        """What became known since of the memory of jobs whose end was told: accounting is later than the queue."""
+        assert self._clock is not None
+        for one in self._clock.predictors.values():
+            if isinstance(one, LateMemory) and one.pending:
+                for row in clock_jobs.measured(connection, list(one.pending)):
+                    one.measured(row["row"], node_peak(row), row["status"], self._clock.state)
 
     def forget(self) -> None:
         """The transaction failed: rebuild at the next step."""

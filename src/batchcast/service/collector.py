@@ -15,7 +15,7 @@ from typing import Any
 
 from ..errors import BatchcastError, Unreachable
 from ..formats.reasons import Rule, rule
-from ..formats.sighting import Site, Snapshot
+from ..formats.sighting import Site, Snapshot, measures_memory
 from ..predict.registry import split_specs
 from ..store import clock_jobs, history
 from ..store.database import Store
@@ -61,6 +61,7 @@ class Collector:
         self.site: Site | None = None
         self._site_at = -math.inf
         self._clock: StoredClock | None = None
+        self._memory_by = ""
         self._history_at = -math.inf
         self._judged_at = self._kept_at = -math.inf
         self._ticks: tuple[float, float] | None = None
@@ -149,8 +150,10 @@ class Collector:
         """What holds for the machine; after a restart the store's memory does until the batch system answers."""
         self.site = self.scheduler.site()
         self._site_at = now
-        if self._clock is None:
-            specs = self.settings["runtime"], self.settings["wait"]
+        memory_by = self.settings["memory"] if measures_memory(self.site) else ""
+        if self._clock is None or memory_by != self._memory_by:
+            specs = self.settings["runtime"], self.settings["wait"], memory_by
+            self._memory_by = memory_by
             place = place_of(self.store.url, self.cluster)
             memory_s = self.settings["memory_days"] * 86400.0
             self._clock = StoredClock(self.cluster, lambda: predictors(*specs), memory_s, place)
@@ -164,6 +167,7 @@ class Collector:
                 total_procs=memory.get("total_procs", total),  # the clock's machine stays what it was when it began
                 runtime_methods=split_specs(self.settings["runtime"]),
                 wait_methods=split_specs(self.settings["wait"], "wait"),
+                memory_methods=split_specs(memory_by),
             )
 
     # -- fetch: what ended, from accounting ---------------------------------------------------------------------

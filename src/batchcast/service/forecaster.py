@@ -29,6 +29,7 @@ class Forecaster(NamedTuple):
     waits: str
     runs: str | None
     notes: tuple[str, ...] = ()
+    peaks: str | None = None
 
     def wait(self, job: JobRequest) -> Prediction:
         """How long the job would wait if it were submitted now."""
@@ -42,6 +43,13 @@ class Forecaster(NamedTuple):
         answer: Prediction = self.clock.predictors[self.runs].predict(job, self.clock.state)
         return answer
 
+    def peak(self, job: JobRequest) -> Prediction | None:
+        """How much memory the job would hold on a node, KiB; None where accounting measures none."""
+        if self.peaks is None:
+            return None
+        answer: Prediction = self.clock.predictors[self.peaks].predict(job, self.clock.state)
+        return answer
+
 
 def forecaster(settings: Settings, site: Site, now: float) -> Forecaster:
     """What the collector's clock would answer now. NoAnswer where no job has started yet."""
@@ -51,16 +59,17 @@ def forecaster(settings: Settings, site: Site, now: float) -> Forecaster:
         )
     wait = answers.answering_method(site.memory)
     run = next(iter(site.memory.get("runtime_methods") or ()), None)
-    methods = {key: (kind, name) for kind, name in (("wait", wait), ("runtime", run)) if name
+    peak = next(iter(site.memory.get("memory_methods") or ()), None)
+    methods = {key: (kind, name) for kind, name in (("wait", wait), ("runtime", run), ("memory", peak)) if name
                for key in (json.dumps((kind, name)),)}  # fmt: skip
-    keys = list(methods)
+    keys = {kind: key for key, (kind, _) in methods.items()}
     notes: tuple[str, ...] = ()
-    clock = _kept(settings, site, keys, now)
+    clock = _kept(settings, site, list(methods), now)
     if clock is None:
         clock = _heard_anew(site, methods, now)
         notes = (f"learned anew from at most {MOST_HEARD} jobs: what the collector keeps cannot be read here",)
     clock.state.now = now
-    return Forecaster(clock, keys[0], keys[1] if run else None, notes)
+    return Forecaster(clock, keys["wait"], keys.get("runtime"), notes, keys.get("memory"))
 
 
 def _kept(settings: Settings, site: Site, keys: list[str], now: float) -> LiveClock | None:
@@ -77,13 +86,14 @@ def _kept(settings: Settings, site: Site, keys: list[str], now: float) -> LiveCl
 
 
 def _heard_anew(site: Site, methods: Mapping[str, tuple[str, str]], now: float) -> LiveClock:
-    from ..predict.registry import make
-    from .clock import taught
+    from .clock import predictor_of, taught
 
     heard = site.memory.get("heard_since")
     bound = site.reader.ask("nth_last_end", cluster=site.cluster, most=MOST_HEARD)
     since = max([-1e300 if heard is None else float(heard), *(row["end_time"] for row in bound)])
-    return taught(_known(site, since, now), {key: make(*method) for key, method in methods.items()}, site.memory, now)
+    return taught(
+        _known(site, since, now), {key: predictor_of(*method) for key, method in methods.items()}, site.memory, now
+    )
 
 
 def _known(site: Site, since: float, now: float) -> Iterator[LiveJob]:

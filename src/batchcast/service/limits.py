@@ -1,10 +1,11 @@
-"""Advice for a limit from a store: which finished jobs are similar, and what they say."""
+"""Advice for a limit and a memory request from a store: which finished jobs are similar, and what they say."""
 
 from __future__ import annotations
 
 import fnmatch
 import math
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from ..predict.recommend import Advice, recommend_limit, rule_of_thumb
 from ..store.reader import Reader, Row
 from ..units import format_duration
 from .ask import Asker, Site, check_may_see
+from .memory import advise_memory
 from .settings import Settings
 
 WITHIN_S = 180 * 86400.0
@@ -33,9 +35,26 @@ def advise(
     risk: float,
     now: float,
 ) -> dict[str, Any]:
-    """The advised limit as one flat object, with the sentence that says why."""
+    """The advised limit and memory request as one flat object, with the sentences that say why."""
+    return _advised(settings, site, _wanted(site, what, glob, user, asker), asker, risk, now)
+
+
+def advise_script(
+    settings: Settings, site: Site, options: Mapping[str, str], asker: Asker, risk: float, now: float
+) -> dict[str, Any] | None:
+    """The same for a job of the asker's with these options; None where nothing is alike, or nobody knows who asks."""
+    if asker.name is None or not options.get("job-name"):
+        return None
+    try:
+        return _advised(settings, site, _of_script(options, options["job-name"], asker.name), asker, risk, now)
+    except (NoAnswer, Refused):
+        return None
+
+
+def _advised(
+    settings: Settings, site: Site, wanted: dict[str, Any], asker: Asker, risk: float, now: float
+) -> dict[str, Any]:
     reader, cluster, memory = site.reader, site.cluster, site.memory
-    wanted = _wanted(site, what, glob, user, asker)
     check_may_see(site, asker, wanted["user"])
     similar, alike = _similar(_finished(reader, cluster, wanted["user"], now), wanted)
     if len(similar) < LEAST_JOBS:
@@ -72,7 +91,8 @@ def advise(
         "rule_of_thumb_s": thumb,
         "rule_of_thumb": format_duration(thumb),
     }
-    return {**answer, "why": _sentence(advice, alike, risk, thumb)}
+    memory_of = advise_memory(settings, memory.get("site", {}), similar, partition, alike, risk)
+    return {**answer, "why": _sentence(advice, alike, risk, thumb), **memory_of}
 
 
 def _sentence(advice: Advice, alike: str, risk: float, thumb: float) -> str:
@@ -135,9 +155,13 @@ def _wanted(site: Site, what: str | None, glob: str | None, user: str, asker: As
     from .whatif import read_script
 
     options = parse_script(read_script(what))
+    return _of_script(options, options.get("job-name", Path(what).name), user)
+
+
+def _of_script(options: Mapping[str, str], name: str, user: str) -> dict[str, Any]:
     return {
         "user": user,
-        "name": options.get("job-name", Path(what).name),
+        "name": name,
         "procs": processors(options)[0],
         "partition": options.get("partition"),
         "exact": True,

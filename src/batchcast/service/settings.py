@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ..errors import InputError, UsageError
-from ..units import SPAN_FORMS, parse_duration, parse_span
+from ..units import MEMORY_FORMS, SPAN_FORMS, parse_duration, parse_memory, parse_span
 
 YES, NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
 
@@ -34,6 +34,10 @@ def _limit(meaning: str) -> Meta:
     return Meta(description=meaning, gt=0, extra={"accepted": "a time limit as Slurm takes it", "unit": "limit"})
 
 
+def _memory(meaning: str) -> Meta:
+    return Meta(description=meaning, gt=0, extra={"accepted": MEMORY_FORMS, "unit": "memory"})
+
+
 def _count(meaning: str, least: float) -> Meta:
     return Meta(description=meaning, ge=least, extra={"accepted": f"a number from {least:g} on"})
 
@@ -45,6 +49,9 @@ class Values(Struct, frozen=True, kw_only=True):
     scheduler: Annotated[Literal["slurm", "pbs"], _words("the batch system", "slurm, pbs")] = "slurm"
     cluster: Annotated[str, _words("the cluster's name; empty: as the batch system says", "text")] = ""
     runtime: Annotated[str, _words("run-time predictors, NAME:key=value,...", "text")] = "kernel,recent_mean,last_2"
+    memory: Annotated[
+        str, _words("run-time methods that forecast memory, where accounting measures it; empty: none", "text")
+    ] = "kernel"
     wait: Annotated[
         str,
         _words(
@@ -67,6 +74,8 @@ class Values(Struct, frozen=True, kw_only=True):
     limit_floor: Annotated[float, _limit("the shortest limit that `walltime` advises")] = 300.0
     limit_step: Annotated[float, _limit("limits are rounded up to a multiple of this")] = 300.0
     limit_most: Annotated[float, _limit("the longest limit; unlimited: as the partition says")] = math.inf
+    memory_floor: Annotated[float, _memory("the smallest memory request that `walltime` advises")] = 100.0 * 1024
+    memory_step: Annotated[float, _memory("memory requests are rounded up to a multiple of this")] = 100.0 * 1024
     listen: Annotated[str, _words("where `serve` answers: a path, or 127.0.0.1:PORT", "text")] = (
         "/run/batchcast/api.sock"
     )
@@ -216,6 +225,8 @@ def _plain(name: str, value: Any, unit: str | None) -> Any:
         raise ValueError("a truth value is no time")
     if unit is None or not isinstance(value, str):
         return value.strip().lower() if name == "scheduler" and isinstance(value, str) else value
+    if unit == "memory":
+        return parse_memory(value)
     if unit == "limit":
         return parse_duration(value) if value.strip() else math.inf
     try:

@@ -11,14 +11,18 @@ from typing import Any
 from ..errors import InputError, UsageError
 from ..formats.sbatch import HEARD, gpus, parse_script, processors
 from ..job import JobRequest, as_submitted
+from ..predict.conditional import given_waited
 from ..store.issued import as_values
 from ..units import parse_duration, parse_memory
 from . import answers
 from .ask import Asker, Site, open_site, start_settings
 from .document import Said
-from .forecaster import forecaster
+from .forecaster import Forecaster, forecaster
+from .memory import rests_on_jobs
 from .settings import Settings
 from .when import parse_when
+
+RISK = 0.05
 
 
 def answer_script(settings: Settings, script: str, asked: dict[str, Any], now: float, asker: Asker) -> Said:
@@ -67,7 +71,36 @@ def _answer(settings: Settings, site: Site, options: Mapping[str, str], asker: A
         f"if submitted now to {job.partition_id}: {job.procs:g} processors, limit "
         f"{options.get('time', 'the partition default')}"
     )
-    return Said({"cluster": site.cluster}, start_settings(settings, now), notes, [{**answer, **answers.shown(record)}])
+    result = {**answer, **answers.shown(record), **advice(settings, site, options, clock, job, asker, now)}
+    return Said({"cluster": site.cluster}, start_settings(settings, now), notes, [result])
+
+
+def advice(
+    settings: Settings,
+    site: Site,
+    options: Mapping[str, str],
+    clock: Forecaster,
+    job: JobRequest,
+    asker: Asker,
+    now: float,
+) -> dict[str, Any]:
+    """The limit and the memory that `walltime` would advise, and what a node is likely to hold; None unknown."""
+    from .limits import advise_script
+
+    advised = advise_script(settings, site, options, asker, RISK, now) or {}
+    peak = clock.peak(job)
+    known = peak if peak is not None and rests_on_jobs(peak) else None
+    by_90 = given_waited(known, 0.0, (0.9,)).quantiles[0] if known is not None else None
+    return {
+        "advised_limit": advised.get("limit"),
+        "advised_limit_s": advised.get("limit_s"),
+        "advised_why": advised.get("why"),
+        "advised_memory": advised.get("memory"),
+        "advised_memory_kib": advised.get("memory_kib"),
+        "advised_memory_why": advised.get("memory_why"),
+        "likely_memory_kib": None if known is None else known.point,
+        "by_90_memory_kib": by_90,
+    }
 
 
 def apart(options: Mapping[str, str], now: float) -> tuple[str, float | None]:

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ..errors import NoAnswer, Refused, UsageError
+from ..errors import UsageError
 from ..formats.sbatch import processors
 from ..job import JobRequest
 from ..predict.conditional import chance_to_start, given_waited
@@ -93,15 +93,11 @@ def _choices(settings: Settings, site: Site, options: Mapping[str, str], asker: 
 
 
 def _advised(settings: Settings, site: Site, options: Mapping[str, str], asker: Asker, now: float) -> str | None:
-    """The limit that `walltime` would advise for a job of this name; None where it has none."""
-    from .limits import advise
+    """The limit that `walltime` would advise for such a script; None where it has none."""
+    from .limits import advise_script
 
-    if not options.get("job-name") or asker.name is None:
-        return None
-    try:
-        return str(advise(settings, site, None, options["job-name"], asker.name, asker, RISK, now)["limit"])
-    except (NoAnswer, Refused):
-        return None
+    advised = advise_script(settings, site, options, asker, RISK, now)
+    return None if advised is None else str(advised["limit"])
 
 
 def _result(

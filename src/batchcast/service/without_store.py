@@ -69,7 +69,8 @@ def _one_question(settings: Settings, user: str, now: float, why: str) -> Iterat
     from ..store.reader import Reader
 
     try:
-        seen = open_scheduler(settings)[0].history_of(user, now - DAYS * 86400, now)
+        scheduler = open_scheduler(settings)[0]
+        seen = scheduler.history_of(user, now - DAYS * 86400, now)
     except Unreachable as error:
         hint = error.hint or "batchcast doctor checks every part"
         raise Unreachable(f"{why}, and {error.message}", hint=hint) from None
@@ -78,6 +79,7 @@ def _one_question(settings: Settings, user: str, now: float, why: str) -> Iterat
         with store.begin() as connection:
             take_in(connection, "here", seen.jobs, now)
         reader = Reader(str(Path(place) / "store.db"))
-        yield Site(reader, "here", {}, private=False)
+        gathers = getattr(scheduler, "gathers", None)
+        yield Site(reader, "here", {"site": {"gathers": gathers}} if gathers else {}, private=False)
         reader.close()
         store.close()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
 from ..compiled import inner, kernel
 from ..compiled.arrays import Record
-from ..job import JobRequest
-from ..predict.likeness.coder import Coder
-from ..predict.likeness.memory import CLASSES, FIELDS, Memory, Options, grown, make_memory
+from ..predict.likeness.coded import Coded
+from ..predict.likeness.memory import Memory, Options, grown, make_memory
 from ..predict.likeness.steps import ended, forecast, met, note, revised, started
 from ..predict.runtime.kernel import Kernel
 from ..schedule.advance import go_on
@@ -25,19 +24,18 @@ Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # the schedule'
 
 
 def drive_kernel(
-    state: KernelState, requests: Sequence[JobRequest], predictor: Kernel, tick: Callable[[int], None] | None = None
+    state: KernelState, seen: Coded, predictor: Kernel, tick: Callable[[int], None] | None = None
 ) -> KernelState:
     """Run the schedule to its end with a fresh `kernel` in closed loop; returns the final state.
+
+    `seen` is what may be known of each simulated job, in the schedule's order, with the request that plans it.
 
     Exactly the answers of `clock.drive` with the same predictor (a test says so), without a Python call a job: about
     30 microseconds each.
     """
-    n = len(requests)
-    coder = Coder()
-    numbers = np.array([(job.submit_time, job.req_time, job.procs) for job in requests]).reshape(n, 3)
-    codes = np.array([coder.row(job) for job in requests], np.int64).reshape(n, 1 + CLASSES + len(FIELDS))
-    slots = SLOTS
-    memory = make_memory(max(min(predictor.most, n), 1), slots, len(coder.users) + 1, coder.most_classes() + 1)
+    n, slots = len(seen.numbers), SLOTS
+    numbers, codes = seen.numbers, seen.codes
+    memory = make_memory(max(min(predictor.most, n), 1), slots, seen.users + 1, seen.classes + 1)
     free = np.arange(slots - 1, -1, -1)[:-1]
     at = np.array([-1, slots - 1, 0])
     slot_of = np.zeros(n, np.int64)

@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import UsageError, check_word
 from ..events.recorded import PROTOCOLS, replay
 from ..predict.gate import check_predictor, lacking
+from ..predict.likeness.coded import Coded, coded
 from ..predict.registry import make, parse_spec
 from ..predict.runtime.kernel import Kernel
 from ..schedule.advance import advance
@@ -123,8 +124,7 @@ def simulate(
             run = partial(advance, state)
         elif type(predictor) is Kernel and native and plan_level is None and predictor.is_fresh:
             state = _asking(jobs, work.total, predictor, policy)
-            requests, _ = _requests(trace, work, procs)
-            run = partial(drive_kernel, state, requests, predictor, tick)
+            run = partial(drive_kernel, state, _coded(trace, work, procs), predictor, tick)
         else:
             state = _asking(jobs, work.total, predictor, policy)
             requests, statuses = _requests(trace, work, procs)
@@ -176,6 +176,12 @@ def _requests(trace: Trace, work: Workload, procs: str) -> tuple[list[Any], list
     plain = zip(rows, work.procs.tolist(), work.request.tolist())
     requests = [everyone[row]._replace(row=k, procs=float(p), req_time=q) for k, (row, p, q) in enumerate(plain)]
     return requests, [statuses[row] for row in rows]
+
+
+def _coded(trace: Trace, work: Workload, procs: str) -> Coded:
+    """The same as `kernel` compares it."""
+    seen = {name: values.take(work.rows) for name, values in trace.at_submission(procs).items()}
+    return coded({**seen, "procs": work.procs.astype(float), "req_time": work.request}, len(work.rows))
 
 
 def _timed(run: Callable[[], Any], clock: Callable[[], float] | None) -> float:

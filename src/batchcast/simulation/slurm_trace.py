@@ -15,6 +15,7 @@ from ..events.recorded import replay
 from ..predict.registry import make, parse_spec
 from ..table import Trace
 from ..table.memory import per_processor
+from .memory_plan import MemoryPlan, has_room, is_superseded, row_of, with_second_attempts
 from .schedule import Schedule
 from .slurm import simulate_slurm
 
@@ -83,25 +84,33 @@ def simulate_on(
     runtime: str = "requested",
     *,
     procs: str = "req",
+    memory: MemoryPlan | None = None,
     clock: Callable[[], float] | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> Schedule:
     """The schedule of a log's jobs on the machine under Slurm's two loops, planned with `runtime`.
 
     `requested` plans with limits, `actual` with true run times; any other predictor with what it forecast on the
-    recorded clock, never more than the limit. Cycles between which nothing changed are skipped. InputError when no job
-    fits the machine.
+    recorded clock, never more than the limit. `memory` places jobs by other memory than they asked: one that runs out
+    is run again, and its start is that of the second attempt; jobs that could never run as they asked are left out, so
+    that the same jobs run. Cycles between which nothing changed are skipped. InputError when no job fits the machine.
     """
     jobs, left = requests_of(trace, machine, procs)
     if not jobs:
         raise InputError(f"no job of {trace.info.source} fits the machine: {left}", hint="batchcast machine show FILE")
+    if memory is not None:
+        fitting = [r for r in jobs if has_room(machine, r)]
+        left["as asked they need more memory than there is"] = len(jobs) - len(fitting)
+        jobs = with_second_attempts(fitting, memory)
     plan = _plan(trace, machine, runtime, procs)
     before = clock() if clock is not None else math.nan
     schedule = simulate_slurm(machine, jobs, plan=plan, lazy=1, tick=tick)
     took = clock() - before if clock is not None else math.nan
     kept = ~np.isnan(schedule.start)
-    rows = np.array([int(r.key) for r in schedule.requests], dtype=np.int64)
-    left = {**left, "never started: no node, limit or reservation lets it": int((~kept).sum())}
+    rows = np.array([row_of(r) for r in schedule.requests], dtype=np.int64)
+    if memory is not None:
+        kept &= ~is_superseded(schedule.requests, memory)
+    left = {**left, "never started: no node, limit or reservation lets it": len(set(rows.tolist())) - int(kept.sum())}
     limits = np.array([r.limit for r in schedule.requests])
     order = np.argsort(rows[kept], kind="stable")
 
@@ -126,7 +135,7 @@ def _plan(trace: Trace, machine: Machine, runtime: str, procs: str) -> Callable[
         return lambda r: r.run
     predictor: Any = make("runtime", runtime, max_procs=float(machine.cpus))
     points = replay(trace, {"it": predictor}, procs=procs, total=float(machine.cpus))["it"].points
-    return lambda r: float(points[int(r.key)])
+    return lambda r: float(points[row_of(r)])
 
 
 def _size(machine: Machine, nodes: tuple[str, ...]) -> int:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from ..errors import BatchcastError, Unreachable
 from ..formats import sacct_rows, squeue
 from ..formats.live_fields import number as count
-from ..formats.marked import Record, parse_marked
+from ..formats.marked import parse_marked
 from ..formats.reasons import may_be_down, naming_down
 from ..formats.scontrol import parse_config, parse_records
-from ..formats.sighting import Sighting, Site, Snapshot
+from ..formats.sighting import Sighting, Site, Snapshot, gathers_memory
 from ..units import parse_duration
 from .transport import MARK, Transport
 
@@ -23,13 +23,20 @@ SNAPSHOT = (
 LIMITS = ("scontrol", "--oneliner", "show", "partition")
 CONFIG = ("scontrol", "show", "config")
 STATISTICS = ("sdiag",)
+_Read = TypeVar("_Read")
+MEMORY = ("sinfo", "--noheader", "--exact", "--format=%R %m")
+"""Partition and memory (MB) of its kinds of nodes: RealMemory, as `scontrol show node` has it, a line a kind."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Slurm:
-    """A Slurm cluster behind a transport. Nothing here changes a job: it asks squeue, sacct and scontrol show."""
+    """A Slurm cluster behind a transport. Nothing here changes a job: it asks squeue, sacct and scontrol show.
+
+    `gathers` is how accounting measures jobs, as `scontrol show config` last said; asked when it is first needed.
+    """
 
     transport: Transport
+    gathers: Mapping[str, str] = field(default_factory=dict)
 
     def now(self) -> float:
         """The transport's clock."""
@@ -74,37 +81,39 @@ class Slurm:
     def ended(self, ids: Sequence[str], since: float) -> Snapshot:
         """These jobs, as far as they ended from `since` on."""
         whole = {re.split(r"[_+]", job_id)[0] for job_id in ids}
-        return self._accounted(since, self.now(), f"--jobs={','.join(sorted(whole))}")
+        return self._accounted(since, self.now(), f"--jobs={','.join(sorted(whole))}", steps=self._measures())
 
     def history(self, since: float, until: float, whose: str = "--allusers") -> Snapshot:
         """Every job that ended and was in the system between two instants (epoch, s); requeued runs one by one.
 
-        Two questions: of a span sacct shows no job that was cancelled before it was ever eligible (held, --begin),
-        except where cancelled ones are asked for by state.
+        The rows of their steps come with them where accounting measures memory at all; no question more is asked for
+        them. Two questions: of a span sacct shows no job that was cancelled before it was ever eligible (held,
+        --begin), except where cancelled ones are asked for by state.
         """
-        shown = self._accounted(since, until, whose)
+        shown = self._accounted(since, until, whose, steps=self._measures())
         cancelled = self._accounted(since, until, whose, "--state=CANCELLED")
         known = {(s.job_id, s.submit_time, s.end_time) for s in shown.jobs}
         more = tuple(s for s in cancelled.jobs if (s.job_id, s.submit_time, s.end_time) not in known)
         return Snapshot(shown.asked_at, shown.jobs + more, shown.broken + cancelled.broken)
 
-    def _accounted(self, since: float, until: float, *which: str) -> Snapshot:
+    def _accounted(self, since: float, until: float, *which: str, steps: bool = False) -> Snapshot:
+        fields = sacct_rows.FIELDS_WITH_STEPS if steps else sacct_rows.FIELDS
         answer = self.transport.ask(
             (
                 "sacct",
                 *which,
-                "--allocations",
+                *(() if steps else ("--allocations",)),
                 "--duplicates",
                 "--parsable",
                 "--noheader",
                 f"--delimiter={MARK}",
                 f"--starttime=uts{since:.0f}",
                 f"--endtime=uts{until:.0f}",
-                "--format=" + ",".join(sacct_rows.FIELDS),
+                "--format=" + ",".join(fields),
             )
         )
-        records, broken = parse_marked(answer.text, answer.mark, sacct_rows.FIELDS)
-        jobs, bad = _each(records, sacct_rows.ended)
+        records, broken = parse_marked(answer.text, answer.mark, fields)
+        jobs, bad = _each(sacct_rows.with_steps(records), lambda pair: sacct_rows.ended(*pair))
         return Snapshot(answer.asked_at, tuple(jobs), broken + bad)
 
     def reservations(self) -> list[dict[str, Any]]:
@@ -133,13 +142,41 @@ class Slurm:
 
     def hides_jobs(self) -> bool:
         """Whether Slurm hides jobs from other users now: one cheap call."""
-        return _hides_jobs(parse_config(self.transport.ask(CONFIG).text))
+        return _hides_jobs(self._config())
+
+    def _config(self) -> Mapping[str, str]:
+        config = parse_config(self.transport.ask(CONFIG).text)
+        self.gathers = {name: config.get(f"JobAcctGather{name}", "") for name in ("Type", "Frequency", "Params")}
+        return config
+
+    def _measures(self) -> bool:
+        """Whether accounting measures the memory of jobs."""
+        if not self.gathers:
+            self._config()
+        return gathers_memory(self.gathers)
+
+    def _node_memory(self) -> dict[str, float]:
+        """KiB of the largest node of each partition, from one call; empty where sinfo is refused."""
+        try:
+            text = self.transport.ask(MEMORY).text
+        except Unreachable:
+            return {}
+        most: dict[str, float] = {}
+        for line in text.splitlines():
+            name, _, amount = line.strip().rpartition(" ")
+            kib = count(amount.rstrip("+")) * 1024.0
+            if name and kib > 0:
+                most[name] = max(kib, most.get(name, 0.0))
+        return most
 
     def site(self) -> Site:
         """Cluster name, version, how long finished jobs stay visible, privacy, partitions with their limits."""
-        config = parse_config(self.transport.ask(CONFIG).text)
+        config = self._config()
         records = parse_records(self.transport.ask(LIMITS).text, "PartitionName")
         partitions = {p["PartitionName"]: _partition(p) for p in records}
+        for name, kib in self._node_memory().items():
+            if name in partitions:
+                partitions[name]["node_mem_kib"] = kib
         keeps = re.match(r"\d+", config.get("MinJobAge", ""))
         nodes: dict[str, float] = {
             p.get("Nodes", name): partitions[name]["procs"] for p in records if (name := p["PartitionName"])
@@ -154,6 +191,7 @@ class Slurm:
             accounting=config.get("AccountingStorageType", "").endswith("slurmdbd"),  # else none, or (null) since 23.11
             partitions=partitions,
             clock_ahead_s=self.clock_ahead() or 0.0,
+            gathers=self.gathers,
         )
 
     def clock_ahead(self) -> float | None:
@@ -192,7 +230,7 @@ def _apart(nodes: Mapping[str, float]) -> bool:
     return len(set(prefixes)) == len(prefixes)
 
 
-def _each(records: Iterable[Record], read: Callable[[Record], Iterable[Sighting]]) -> tuple[list[Sighting], int]:
+def _each(records: Iterable[_Read], read: Callable[[_Read], Iterable[Sighting]]) -> tuple[list[Sighting], int]:
     """Every record that can be read, and how many could not: one bad record never costs the others."""
     jobs: list[Sighting] = []
     bad = 0

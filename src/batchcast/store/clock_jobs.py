@@ -16,6 +16,8 @@ from .live_rows import live_job
 from .schema import forecasts, jobs, meta
 from .statements import JOB, clock_jobs
 
+MOST_ROWS = 400
+
 
 def untold_jobs(connection: Connection, cluster: str, until: float) -> list[LiveJob]:
     """The jobs that may have events at or before `until` to tell."""
@@ -64,6 +66,14 @@ def issue(connection: Connection, issued: Sequence[Mapping[str, Any]]) -> None:
     ]
     if rows:
         connection.execute(insert(forecasts), rows)
+
+
+def measured(connection: Connection, rows: Sequence[int]) -> Iterator[Mapping[str, Any]]:
+    """Of these jobs, those whose memory is known by now: row, used_mem_kib, alloc_nodes, status."""
+    for k in range(0, len(rows), MOST_ROWS):
+        query = select(jobs.c.row, jobs.c.used_mem_kib, jobs.c.alloc_nodes, jobs.c.status)
+        query = query.where(jobs.c.row.in_(rows[k : k + MOST_ROWS]), jobs.c.used_mem_kib.is_not(None))
+        yield from (dict(row) for row in connection.execute(query.order_by(jobs.c.row)).mappings())
 
 
 def newly_estimated(connection: Connection, cluster: str) -> list[Mapping[str, Any]]:

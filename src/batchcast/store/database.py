@@ -26,7 +26,7 @@ from .place import (
     trouble,
     without_secrets,
 )
-from .schema import FORECAST_OUTCOMES, forecasts, meta, metadata
+from .schema import FORECAST_OUTCOMES, OPEN_LAST, forecasts, meta, metadata
 
 __all__ = ["Connection", "Store", "schema_version"]
 LOCK_S = 60.0
@@ -67,7 +67,6 @@ def _add_grounds(connection: Connection) -> None:
     """Version 3 let words say what a forecast rested on; its `basis` is read for the last time here."""
     connection.execute(text("DROP VIEW IF EXISTS forecast_outcomes"))
     connection.execute(text("ALTER TABLE forecasts ADD COLUMN grounds TEXT"))
-    connection.execute(text(FORECAST_OUTCOMES))
     rested = case((forecasts.c.basis.like("no history%"), NOTHING), else_=UNSTATED)
     connection.execute(forecasts.update().values(grounds=rested))
 
@@ -83,6 +82,16 @@ def _add_waits(connection: Connection) -> None:
 def _index_raw_ids(connection: Connection) -> None:
     """Version 5 went over every job to find one by its raw id."""
     connection.execute(text("CREATE INDEX IF NOT EXISTS jobs_raw ON jobs (raw_id, cluster)"))
+
+
+@migration(6)
+def _add_memory(connection: Connection) -> None:
+    """Version 6 knew nothing of the memory that jobs used, nor of forecasts of it."""
+    connection.execute(text("DROP VIEW IF EXISTS forecast_outcomes"))
+    for name, kind in (("used_mem_kib", "DOUBLE PRECISION"), ("unmeasured", "TEXT")):
+        connection.execute(text(f"ALTER TABLE jobs ADD COLUMN {name} {kind}"))
+    for words in (*OPEN_LAST, FORECAST_OUTCOMES):
+        connection.execute(text(words))
 
 
 class Store:

@@ -16,7 +16,7 @@ from .schema import jobs
 from .statements import JOB
 
 _LIFE = ("job_id", "submit_time", "eligible_time", "status", "restarts")
-_COLUMNS = (*_LIFE, *(column.name for column in (*declared.ASKED, *declared.HELD)))
+_COLUMNS = (*_LIFE, *(column.name for column in (*declared.ASKED, *declared.HELD, *declared.MEASURED)))
 
 
 def to_trace(

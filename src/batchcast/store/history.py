@@ -37,7 +37,8 @@ _FOLLOWED = (
     "expected_start",
     "raw_id",
 )
-_OUTCOME = ("start_time", "end_time", "status", "open", *(column.name for column in declared.HELD))
+_AFTER = (*declared.HELD, *declared.MEASURED)
+_OUTCOME = ("start_time", "end_time", "status", "open", "unmeasured", *(column.name for column in _AFTER))
 
 
 @dataclass(slots=True)
@@ -192,7 +193,8 @@ def _outcome(s: Sighting) -> dict[str, Any]:
         "end_time": _sql(s.end_time),
         "status": None if s.is_open else status_from_sacct(s.state),
         "open": int(s.is_open),
-        **{column.name: _sql(s.held.get(column.name)) for column in declared.HELD},
+        "unmeasured": s.unmeasured or None,
+        **{column.name: _sql(s.held.get(column.name)) for column in _AFTER},
     }
 
 
@@ -201,6 +203,8 @@ def _changes(row: dict[str, Any], s: Sighting) -> dict[str, Any]:
     again = row["status"] == LOST and s.is_open  # given up, and there it is
     fresh = _outcome(s) | (_followed(s) if row["open"] or again else {})
     changed = {k: v for k, v in fresh.items() if row[k] != v and (v is not None or k in ("reason", "expected_start"))}
+    if row["status"] == "out_of_memory" and changed.get("status") == "failed":
+        del changed["status"]  # accounting measured why; the queue goes on showing the plain word
     if again:
         changed |= {"status": None, "end_time": None, "open": 1}
     if row["vanished"] is not None and (s.is_open or changed):

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..events.live import TOLD_GONE, TOLD_START, LiveJob
 from ..job import as_submitted
+from .peaks import node_peak
 
 
 def live_job(row: Mapping[str, Any]) -> LiveJob:
@@ -22,7 +23,7 @@ def live_job(row: Mapping[str, Any]) -> LiveJob:
         end, status = row["told_end"], row["told_status"]
     values = {**row, "queue_id": row["partition_id"]}  # in Slurm and PBS a partition is the queue
     request = as_submitted(row["row"], values, procs=_number(row["req_procs"] or row["alloc_procs"]))
-    return LiveJob(request, _number(start), _number(end), status, row["told"])
+    return LiveJob(request, _number(start), _number(end), status, row["told"], peak_mem_kib=node_peak(row))
 
 
 def _number(value: float | None) -> float:

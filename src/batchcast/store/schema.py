@@ -65,6 +65,8 @@ jobs = Table(
     Column("end_time", Float(53)),
     Column("status", Text),
     *_columns(declared.HELD),
+    *_columns(declared.MEASURED),
+    Column("unmeasured", Text),  # why the memory used is unknown though steps ran
     # Bookkeeping: is it open; since when unseen while open; which of its events the clock told; when first seen.
     Column("open", Integer, nullable=False),
     Column("vanished", Float(53)),
@@ -88,7 +90,7 @@ forecasts = Table(
     metadata,
     Column("id", _Row, primary_key=True, autoincrement=True),
     Column("row", _Row, ForeignKey("jobs.row"), nullable=False),
-    Column("kind", Text, nullable=False),  # runtime, wait
+    Column("kind", Text, nullable=False),  # runtime, wait, memory, request: the last two in KiB a node
     Column("moment", Text, nullable=False),  # submit, slurm: when Slurm's own first estimate appeared
     Column("method", Text, nullable=False),
     Column("as_of", Float(53), nullable=False),
@@ -105,24 +107,35 @@ FORECAST_OUTCOMES = """CREATE VIEW forecast_outcomes AS
 SELECT f.id, f.row, f.kind, f.moment, f.method, f.as_of, f.issued_at, f.point_s, f.levels, f.quantiles_s,
   f.basis, f.grounds,
   CASE WHEN j.start_time IS NULL THEN NULL
+       WHEN f.kind IN ('memory', 'request') THEN
+         CASE WHEN j.status = 'out_of_memory' AND j.req_mem_kib > coalesce(j.used_mem_kib, 0) THEN j.req_mem_kib
+              ELSE j.used_mem_kib END / CASE WHEN j.alloc_nodes > 1 THEN j.alloc_nodes ELSE 1 END
        WHEN f.kind = 'wait' THEN CASE WHEN j.start_time > j.submit_time THEN j.start_time - j.submit_time ELSE 0 END
        WHEN j.end_time IS NULL OR j.status = 'lost' THEN NULL
        WHEN j.end_time > j.start_time THEN j.end_time - j.start_time ELSE 0 END AS outcome_s,
   CASE WHEN j.start_time IS NOT NULL AND f.kind = 'wait' THEN 'started'
        WHEN j.end_time IS NULL THEN NULL
        WHEN j.status = 'lost' THEN 'lost'
-       WHEN j.start_time IS NULL THEN 'withdrawn' ELSE 'ended' END AS resolution
+       WHEN j.start_time IS NULL THEN 'withdrawn'
+       WHEN f.kind IN ('memory', 'request') AND j.status = 'out_of_memory' THEN 'out_of_memory'
+       ELSE 'ended' END AS resolution
 FROM forecasts f JOIN jobs j ON j.row = f.row"""
 """Every forecast with what became of it: never written down, so that it follows what accounting corrects later.
 
 `resolution`: started (waits), ended (run times), withdrawn, lost (nobody knows how it ended), NULL while open.
-`outcome_s` is the actual wait or run in seconds, NULL where there is none.
+`outcome_s` is the actual wait or run in seconds, NULL where there is none; of memory the peak in KiB a node, where it
+ran out (out_of_memory) what it needed at least: what it had asked for, or held when it was ended.
 """
+
+
+OPEN_LAST = ("DROP INDEX jobs_open", "CREATE INDEX jobs_open ON jobs (cluster) WHERE open = 1")
+"""Of indexes that it takes for equal SQLite goes by the one made last: that must be the one of the few open jobs."""
 
 
 @event.listens_for(metadata, "after_create")
 def _make_view(_: MetaData, connection: Connection, **__: Any) -> None:
-    connection.execute(text(FORECAST_OUTCOMES))
+    for words in (*OPEN_LAST, FORECAST_OUTCOMES):
+        connection.execute(text(words))
 
 
 forecast_outcomes = Table(

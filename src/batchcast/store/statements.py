@@ -45,7 +45,7 @@ def _if_given(column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
 
 _HERE = jobs.c.cluster == _("cluster")
 _ASKED = [jobs.c[column.name] for column in declared.ASKED]
-_HELD = [jobs.c[column.name] for column in declared.HELD]
+_HELD = [jobs.c[column.name] for column in (*declared.HELD, *declared.MEASURED)]
 _LIFE = [
     jobs.c[name]
     for name in (
@@ -76,11 +76,11 @@ def clock_jobs() -> Select[Any]:
     )
 
 
-def _used() -> Select[Any]:
+def _used(*more: Any) -> Select[Any]:
     """What figures over many jobs are made of, and no column more: of a user, an account, a partition."""
     return select(
         jobs.c.user_id, jobs.c.account, jobs.c.partition_id, jobs.c.job_name, jobs.c.submit_time, jobs.c.start_time,
-        jobs.c.end_time, jobs.c.status, jobs.c.req_time, jobs.c.req_procs, jobs.c.alloc_procs,
+        jobs.c.end_time, jobs.c.status, jobs.c.req_time, jobs.c.req_procs, jobs.c.alloc_procs, *more,
     ).where(
         _HERE,
         _if_given(jobs.c.user_id, "user"),
@@ -188,11 +188,31 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
     .select_from(outcomes.join(jobs, jobs.c.row == outcomes.c.row))
     .where(
         _HERE,
+        or_(outcomes.c.kind == "runtime", outcomes.c.kind == "wait"),
         outcomes.c.as_of >= _("since"),
         outcomes.c.as_of < _("until"),
         _if_given(jobs.c.partition_id, "partition"),
     ),
-    "ran_by_itself": _used()
+    "issued_memory": select(outcomes, jobs.c.user_id, jobs.c.req_mem_kib, jobs.c.req_nodes)
+    .select_from(outcomes.join(jobs, jobs.c.row == outcomes.c.row))
+    .where(
+        _HERE,
+        or_(outcomes.c.kind == "memory", outcomes.c.kind == "request"),
+        outcomes.c.as_of >= _("since"),
+        outcomes.c.as_of < _("until"),
+        _if_given(jobs.c.partition_id, "partition"),
+    ),
+    "measured": select(
+        func.count().label("ended"),
+        func.count(jobs.c.used_mem_kib).label("measured"),
+        func.count().filter(jobs.c.unmeasured == "zero").label("zero"),
+        func.count().filter(jobs.c.unmeasured == "bad").label("bad"),
+        func.count().filter(jobs.c.status == "out_of_memory").label("ran_out"),
+        func.count()
+        .filter(jobs.c.used_mem_kib.between(jobs.c.req_mem_kib * 0.999, jobs.c.req_mem_kib * 1.001))
+        .label("copied"),
+    ).where(_HERE, jobs.c.end_time >= _("since"), jobs.c.start_time.is_not(None), jobs.c.open == 0),
+    "ran_by_itself": _used(jobs.c.used_mem_kib, jobs.c.alloc_nodes, jobs.c.req_mem_kib, jobs.c.req_nodes)
     .where(jobs.c.end_time >= _("since"), jobs.c.end_time < _("until"), jobs.c.open == 0)
     .where(jobs.c.start_time.is_not(None), or_(*(jobs.c.status == word for word in ENDED_BY_ITSELF)))
     .order_by(jobs.c.end_time.desc())

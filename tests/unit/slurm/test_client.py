@@ -35,3 +35,42 @@ def test_how_far_the_clocks_are_apart_is_never_overstated(stamp: int, ahead: flo
 @pytest.mark.parametrize("text", [None, "", "sdiag output at noon"])
 def test_clocks_that_nobody_compares_are_unknown(text: str | None) -> None:
     assert Slurm(Says(text)).clock_ahead() is None
+
+
+class Site:
+    """A transport that answers as a small site whose accounting gathers by the plugin given."""
+
+    def __init__(self, plugin: str) -> None:
+        self.plugin = plugin
+        self.asked: list[tuple[str, ...]] = []
+
+    def now(self) -> float:
+        return NOW
+
+    def ask(self, command: tuple[str, ...]) -> Answer:
+        self.asked.append(command)
+        texts = {
+            "scontrol show config": f"ClusterName = c\nJobAcctGatherType = {self.plugin}\n"
+            "JobAcctGatherFrequency = 15\n",
+            "scontrol --oneliner": "PartitionName=main TotalCPUs=8 Nodes=n[1-2] Default=YES MaxTime=1:00:00\n",
+            "sinfo --noheader": "main 4000\nmain 16000\nother 1\n",
+        }
+        words = " ".join(command)
+        return Answer(next((text for start, text in texts.items() if words.startswith(start)), ""), "~", NOW)
+
+
+@pytest.mark.parametrize(("plugin", "steps"), [("jobacct_gather/linux", True), ("jobacct_gather/none", False)])
+def test_steps_are_asked_for_where_they_say_anything_and_cost_no_further_question(plugin: str, steps: bool) -> None:
+    site = Site(plugin)
+    Slurm(site).history(NOW - 100, NOW)
+    whole, cancelled = [command for command in site.asked if command[0] == "sacct"]
+    assert ("--allocations" not in whole) == steps
+    assert ("MaxRSS" in whole[-1]) == steps
+    assert "--allocations" in cancelled
+
+
+def test_a_site_says_how_it_measures_and_what_a_node_has() -> None:
+    site = Slurm(Site("jobacct_gather/cgroup")).site()
+    assert site.gathers == {"Type": "jobacct_gather/cgroup", "Frequency": "15", "Params": ""}
+    assert site.partitions["main"]["node_mem_kib"] == 16000 * 1024.0
+    assert set(site.partitions) == {"main"}

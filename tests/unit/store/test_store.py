@@ -250,6 +250,7 @@ def test_an_older_schema_is_brought_up_to_date(url: str) -> None:
         for change in (
             "DROP VIEW forecast_outcomes",
             "DROP INDEX jobs_raw",
+            *(f"ALTER TABLE jobs DROP COLUMN {name}" for name in ("used_mem_kib", "unmeasured")),
             "ALTER TABLE jobs DROP COLUMN req_gpus",
             *(f"ALTER TABLE jobs DROP COLUMN {name}" for name in ("dependency", "reservation", "licenses")),
             "UPDATE jobs SET told = 7",
@@ -273,6 +274,37 @@ def test_an_older_schema_is_brought_up_to_date(url: str) -> None:
     assert Reader(url).rows("SELECT value FROM meta WHERE name = 'schema_version'") == [{"value": str(VERSION)}]
 
 
+def test_a_store_of_before_memory_goes_on_and_then_keeps_it(url: str) -> None:
+    """From version 6: what is there stays, forecasts of run times come out as before, memory is known from now on."""
+    store = Store(url, create=True)
+    take(store, ended())
+    forecast(store, "runtime")
+    with store.begin() as connection:
+        for change in (
+            "DROP VIEW forecast_outcomes",
+            *(f"ALTER TABLE jobs DROP COLUMN {name}" for name in ("used_mem_kib", "unmeasured")),
+            "UPDATE meta SET value = '6' WHERE name = 'schema_version'",
+        ):
+            connection.execute(text(change))
+    store.close()
+    newer = Store(url)
+    assert outcomes(newer) == [("runtime", 40.0, "ended")]
+    forecast(newer, "memory")
+    assert outcomes(newer)[0] == ("memory", None, "ended")
+    done = ended()
+    take(newer, done._replace(held={**done.held, "used_mem_kib": 3000.0, "alloc_nodes": 2.0}))
+    assert outcomes(newer)[0] == ("memory", 1500.0, "ended")
+
+
+def test_that_a_job_ran_out_of_memory_is_not_forgotten_when_the_queue_says_failed(store: Store) -> None:
+    take(store, ended(state="FAILED"))
+    done = ended(state="OUT_OF_MEMORY")
+    take(store, done._replace(held={**done.held, "used_mem_kib": 9.0}))
+    again = take(store, ended(state="FAILED"))
+    assert rows(store, "status, used_mem_kib") == [("out_of_memory", 9.0)]
+    assert (again.changed, again.same) == (0, 1)
+
+
 def test_no_question_of_a_user_goes_over_every_job(tmp_path: Path) -> None:
     """Each is found by an index on what is asked, so that a hundred unknown ids cost nobody anything."""
     from batchcast.store.compiled import TEXTS
@@ -284,6 +316,8 @@ def test_no_question_of_a_user_goes_over_every_job(tmp_path: Path) -> None:
         plan = [str(row["detail"]) for row in Reader(url).rows(f"EXPLAIN QUERY PLAN {TEXTS[name]}", **unset)]
         over_all = [step for step in plan if "jobs_submit" in step or step.startswith("SCAN jobs")]
         assert not over_all, (name, plan)
+        if name in ("waiting", "running_now", "open_with"):  # of the few that are open, and nobody's others
+            assert "INDEX jobs_open" in plan[0], (name, plan)
 
 
 def test_a_newer_schema_is_left_alone(url: str) -> None:

@@ -10,7 +10,7 @@ from ...errors import UsageError
 from ..balance import priced, settle
 from ..protocol import Batch, Plan
 from ..standing import Problem, Standing, loads
-from .search import Search, price_steps
+from .search import Search, price_steps, whole_up
 
 LARGEST = 60_000
 SEARCHED = 0.3  # share of the box for the search that gives the incumbent
@@ -93,10 +93,10 @@ class Exact:
         value = float(loads(times, batch.free, where).max())
         if value <= bound * (1 + 1e-9):
             return plan, bound
-        price = priced(times, batch.free, price_steps(times), search.stop)[1]
+        relaxed, price = priced(times, batch.free, price_steps(times), search.stop)
         problem = Problem.of(times, batch.free, price, max(4, times.shape[1] // 4))
-        where, proved = self._solved(problem, where, value, bound)
-        bound = max(bound, proved)
+        where, proved = self._solved(problem, where, value, relaxed)
+        bound = max(bound, whole_up(times, batch.free, proved))
         standing = self._in_blocks(problem, where, bound)
         search.stop = lambda: self.left() < SPARED * self.seconds
         resource = np.full(len(batch.times), -1)

@@ -10,6 +10,8 @@ from ..balance import LOOKED_AT, kicked, priced, settle
 from ..protocol import Batch, Plan, makespan
 from ..standing import Problem, Standing
 
+SUFFERAGE_UP_TO = 2500  # jobs: beyond, that one start would outlast the default box, and it asks no clock
+
 
 class Search:
     """A small makespan by local search: moves and swaps off the fullest resource, seeded kicks, best of two starts.
@@ -63,7 +65,7 @@ class Search:
         return self.solve(batch)[0]
 
     def solve(self, batch: Batch) -> tuple[Plan, float]:
-        """The plan and the lower bound on any plan's makespan (of the linear relaxation)."""
+        """The plan and the lower bound on any plan's makespan (of the linear relaxation; whole where all times are)."""
         rows = np.flatnonzero(np.isfinite(batch.times).any(axis=1))
         times = np.ascontiguousarray(batch.times[rows])
         resource = np.full(len(batch.times), -1)
@@ -71,6 +73,7 @@ class Search:
             return Plan(rows, resource), float("nan")
         bound, price = priced(times, batch.free, price_steps(times), self.stop)
         problem = Problem.of(times, batch.free, price, self.near or max(4, times.shape[1] // 4))
+        bound = whole_up(times, batch.free, bound)
         resource[rows] = self.improved(problem, self._start(batch, rows, problem), bound)
         return Plan(rows, resource), bound
 
@@ -111,11 +114,22 @@ class Search:
         from .sufferage import Sufferage
 
         plans = []
-        for maker in (MinMin, Mct, Sufferage) if len(rows) <= 20_000 else (MinMin, Mct):
+        for maker in (MinMin, Mct, Sufferage) if len(rows) <= SUFFERAGE_UP_TO else (MinMin, Mct):
             if self.stop():
                 break
             plans.append(maker().assign(batch))
         return [min(plans, key=lambda plan: makespan(batch, plan)).resource[rows]] if plans else []
+
+
+def whole_up(times: np.ndarray, free: np.ndarray, bound: float) -> float:
+    """The bound rounded up where all times are whole, as every makespan then is; else as it is.
+
+    >>> whole_up(np.array([[2.0, np.inf]]), np.zeros(2), 5.2), whole_up(np.array([[2.5]]), np.zeros(1), 5.2)
+    (6.0, 5.2)
+    """
+    finite = times[np.isfinite(times)]
+    whole = bool((finite == np.floor(finite)).all() and (free == np.floor(free)).all())
+    return float(np.ceil(bound * (1 - 1e-9))) if whole else bound
 
 
 def price_steps(times: np.ndarray) -> int:

@@ -26,7 +26,8 @@ def pqstar_tables(rows: Sequence[Row], thresholds: Sequence[Row]) -> list[Table]
         _table("Table 1 · quick starters of the whole log (wait at most 1 h; jobs cancelled in the queue counted in)",
                text, ("log",), ("quick_share_log", "quick starters", "share"),
                ("quick_share_log_recomputed", "recomputed in the notes", "share"),
-               ("quick_share_log_printed", "printed", "share")),
+               ("quick_share_log_printed", "printed", "share"), ("quick_long_share", "of them ran > 1 h", "share"),
+               ("quick_long_share_printed", "printed", "share")),
         _table("Table 2 · found by the near history, of all quick starters", pq, ("log", "predictor"),
                ("near_share", "near", "share"), ("near_share_measured", "measured in the notes", "share"),
                ("near_share_printed", "printed", "share"), ("near_jobs", "near jobs", "number"),
@@ -128,13 +129,13 @@ def pqstar_figures(studies: Sequence[Any]) -> list[Figure]:
     from ...metrics.wait import error_by_range
     from .study import predicted_ranges
 
-    drawn = [_against(studies[0], "processors", "procs"), _against(studies[0], "limit", "req_time")]
+    drawn = [_against(studies[0], "a", "processors", "procs"), _against(studies[0], "b", "limit", "req_time")]
     for study in studies:
         wait = study.wait[:5000]
         shown = {m: study.value(m)[:5000] for m in ("qbets", "ibl", "ibl text", "pqstar")}
         drawn.append(
             figures.bars(
-                f"{study.name}: mean error by range of the actual wait (5,000 jobs)",
+                f"Figure 3(a) · {study.name}: mean error by range of the actual wait (5,000 jobs)",
                 RANGES,
                 {m: error_by_range(wait, values) for m, values in shown.items()},
                 value="mean absolute error",
@@ -146,7 +147,7 @@ def pqstar_figures(studies: Sequence[Any]) -> list[Figure]:
         drawn.append(
             _log_axes(
                 figures.scatter(
-                    f"{study.name}: actual and predicted wait of quick starters",
+                    f"Figure 3(b, c) · {study.name}: actual and predicted wait of quick starters",
                     {
                         m: (floor(study.wait[quick]), floor(study.value(m)[quick]))
                         for m in ("ibl", "ibl text", "pqstar")
@@ -160,7 +161,9 @@ def pqstar_figures(studies: Sequence[Any]) -> list[Figure]:
         )
         for method in ("qbets", "ibl", "ibl text", "pqstar"):
             shares = predicted_ranges(study, method)
-            drawn.append(_stacked(f"{study.name}, {method}: predicted range by range of the actual wait", shares))
+            drawn.append(
+                _stacked(f"Figure 4 · {study.name}, {method}: predicted range by range of the actual wait", shares)
+            )
     return drawn
 
 
@@ -185,11 +188,11 @@ def floor(values: np.ndarray) -> np.ndarray:
     return np.asarray(np.maximum(values, 1.0))
 
 
-def _against(study: Any, words: str, column: str) -> Figure:
+def _against(study: Any, part: str, words: str, column: str) -> Figure:
     values = study.trace.procs() if column == "procs" else study.trace.number(column)
     rows = np.flatnonzero(study.rows)[:1000]
     figure = figures.scatter(
-        f"{study.name}: wait against {words} (1,000 jobs)",
+        f"Figure 1({part}) · {study.name}: wait against {words} (1,000 jobs)",
         {"jobs": (values[rows], floor(study.wait[:1000]))},
         x=words + (", s" if column != "procs" else ""),
         y="wait, s",

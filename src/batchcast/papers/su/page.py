@@ -62,9 +62,9 @@ def clustering_pictures(log: str, user: str, tried: Sequence[int], sse: Rows | A
     """The paper's Figures 4 and 5: SSE and Calinski-Harabasz score against k for one user's names."""
     caption = f"user {user}; chosen: k = {k}, the largest score up to the elbow of SSE"
     return [
-        lines(f"{log}: SSE against k", {"SSE": (tried, sse)}, x="k", y="SSE", caption=caption, markers=True),
-        lines(f"{log}: Calinski-Harabasz score against k", {"score": (tried, score)}, x="k", y="score", caption=caption,
-              markers=True),
+        lines(f"Figure 4, {log}: SSE against k", {"SSE": (tried, sse)}, x="k", y="SSE", caption=caption, markers=True),
+        lines(f"Figure 5, {log}: Calinski-Harabasz score against k", {"score": (tried, score)}, x="k", y="score",
+              caption=caption, markers=True),
     ]  # fmt: skip
 
 
@@ -100,9 +100,8 @@ def class_pictures(log: str, rows: Rows) -> list[Figure]:
     for key, words in (("apa", "APA"), ("underestimate_rate", "UR"), ("mae_s", "MAE")):
         at = {(row["class"], row["predictor"]): row[key] for row in rows}
         series = {method: [at.get((name, method), float("nan")) for name in classes] for method in methods}
-        drawn.append(
-            bars(f"{log}: {words} by class", classes, series, value=words, share=key != "mae_s", seconds=key == "mae_s")
-        )
+        title = f"Figure 10, {log}: {words} by class"
+        drawn.append(bars(title, classes, series, value=words, share=key != "mae_s", seconds=key == "mae_s"))
     return drawn
 
 

@@ -10,7 +10,8 @@ from ...report.blocks import Block, Callout, Figure, Section, Table, TableColumn
 from ...report.difference import difference_words
 from ...report.figures import bars
 from ...units import format_duration
-from .study import CUTS, RANGES, range_name
+from .ranges import PRINTED_SHARES, range_tables
+from .study import CUTS
 
 Rows = Sequence[Mapping[str, Any]]
 PAPER_NAMES = {
@@ -23,15 +24,6 @@ PAPER_NAMES = {
     "user_clusters": "UBCETE",
 }
 PAPER_MRE = {"forest": 0.268, "svr": 0.372, "bayesian_ridge": 0.532, "irpa": 0.203, "brbf": 0.178}
-PRINTED_RANGES = {
-    # tables 3 and 4: ACC and REC of 0-30, 30-60, 60-90, 90-120, 120-150, 150-180 minutes
-    "forest": ((0.897, 0.207, 0.077, 0.154, 0.048, 0.0), (0.984, 0.036, 0.053, 0.125, 0.021, 0.0)),
-    "bayesian_ridge": ((0.887, 0.099, 0.034, 0.0, 0.0, 0.053), (0.974, 0.027, 0.211, 0.0, 0.0, 0.1)),
-    "svr": ((0.892, 0.578, 0.052, 0.0, 0.0, 0.0), (0.967, 0.111, 0.684, 0.0, 0.0, 0.0)),
-    "parzen": ((0.817, 0.093, 0.0, 0.006, 0.032, 0.0), (0.477, 0.264, 0.0, 0.063, 0.064, 0.0)),
-}
-PAPER_ACC_30 = {name: acc[0] for name, (acc, _) in PRINTED_RANGES.items()}
-PAPER_SHARES = {"0-30": 0.557, "30-60": 0.096, "60-90": 0.049, "90-120": 0.033}
 LONGEST_NAME = 28
 SPLIT_WORDS = {
     "time": "split in time: the first 80 % of the runs teach, the last 20 % test",
@@ -94,8 +86,7 @@ def summary_tables(results: Rows, resamples: int) -> list[Block]:
         blocks += [
             _overview(rows, split, resamples),
             *differences_tables(scored, SPLIT_WORDS[split]),
-            _ranges(scored, "acc", "Table 3: ACC (precision) per range of run time", split),
-            _ranges(scored, "rec", "Table 4: REC (recall) per range of run time", split),
+            *_ranges(scored, split),
             _mre(scored, split),
         ]
     return blocks
@@ -153,7 +144,7 @@ def _runs(shares: Rows, core_time: Mapping[str, float], counts: Mapping[str, int
     dropped = "; ".join(
         f"{count:,} rows left out: {rule}" for rule, count in counts.items() if rule not in ("runs", "systems")
     )
-    rows = [dict(row) | {"share_paper": PAPER_SHARES.get(str(row["range_min"]))} for row in shares]
+    rows = [dict(row) | {"share_paper": PRINTED_SHARES.get(str(row["range_min"]))} for row in shares]
     columns = [
         TableColumn("range_min", "run time, minutes"),
         TableColumn("share_paper", "paper", "share", "the paper's table 2; it ends with 26.5 % over 120 minutes"),
@@ -191,8 +182,7 @@ def _split_section(split: str, results: Rows, resamples: int) -> Section:
             *differences_tables(scored, SPLIT_WORDS[split]),
             *absent,
             *figures,
-            _ranges(scored, "acc", "Table 3: ACC (precision) per range of run time", split),
-            _ranges(scored, "rec", "Table 4: REC (recall) per range of run time", split),
+            *_ranges(scored, split),
             _mre(scored, split),
         ],
     )
@@ -236,26 +226,8 @@ def cut_figure(scored: Rows, cut: int, what: str, caption: str) -> Figure:
     )
 
 
-def _ranges(scored: Rows, measure: str, title: str, split: str) -> Table:
-    columns = [
-        TableColumn("name", "predictor"),
-        *(
-            TableColumn(f"{measure}_{range_name(low, high)}", f"{low}-{high} min" if high else f"> {low} min", "ratio")
-            for low, high in RANGES
-        ),
-    ]
-    if measure == "acc":
-        columns.append(TableColumn("paper", "paper, < 30 min", "ratio", "printed for other jobs: no target"))
-    rows = [
-        dict(row)
-        | {"name": shown_name(str(row["predictor"])), "paper": PAPER_ACC_30.get(str(row["predictor"]).split(":")[0])}
-        for row in scored
-    ]
-    note = (
-        "A dash: no run was predicted (ACC) or none lies (REC) in the range. The paper's rows beyond 60 minutes look "
-        "shifted and are left out."
-    )
-    return Table(f"{title} · {SPLIT_WORDS[split]}", columns, rows, note)
+def _ranges(scored: Rows, split: str) -> list[Table]:
+    return range_tables([dict(row) | {"name": shown_name(str(row["predictor"]))} for row in scored], SPLIT_WORDS[split])
 
 
 def _mre(scored: Rows, split: str) -> Table:

@@ -16,7 +16,9 @@ from ...events.state import SystemState
 from ...metrics.accuracy import accuracy, relative_accuracy
 from ...metrics.time_ranges import best_relative_error, precision_recall
 from ...predict.ensembles.encoding import KEY
+from ...predict.gate import class_key
 from ...predict.registry import available, make, parse_spec
+from ...predict.runtime.brbf import BrbfModel
 from ...table import Trace
 from ...vasp.features import FEATURES
 from .runs import TEXT, Runs
@@ -72,8 +74,22 @@ def resampled(split: Split, rng: np.random.Generator) -> Split:
     return Split(*(np.sort(rng.choice(rows, size=len(rows))) for rows in split))
 
 
-def predict_split(trace: Trace, split: Split, spec: str, seed: int = 0) -> tuple[np.ndarray, float, float]:
-    """A method's forecasts of the test rows, and the seconds for learning and for one forecast.
+class Answers(NamedTuple):
+    """A method's forecasts of the test rows (n,), the seconds for learning and for one forecast, and BRBF's situation.
+
+    `networks` counts the keys that have a network of their own, `by_key` is the share of the test rows they answer (NaN
+    for a method without such networks).
+    """
+
+    points: np.ndarray
+    learn_s: float
+    ask_s: float
+    networks: int
+    by_key: float
+
+
+def predict_split(trace: Trace, split: Split, spec: str, seed: int = 0) -> Answers:
+    """A method's forecasts of the test rows.
 
     The method hears every event of the training rows, is refitted once and then asked about each test row without
     learning on: the paper's static protocol.
@@ -91,7 +107,12 @@ def predict_split(trace: Trace, split: Split, spec: str, seed: int = 0) -> tuple
     learnt = perf_counter()
     asked = trace.take(split.test)
     points = np.array([method.predict(job, state).point for job in asked.requests()])
-    return points, learnt - began, (perf_counter() - learnt) / max(len(asked), 1)
+    ask_s = (perf_counter() - learnt) / max(len(asked), 1)
+    model = getattr(method, "model", None)
+    if not isinstance(model, BrbfModel):
+        return Answers(points, learnt - began, ask_s, 0, float("nan"))
+    by_key = [model.has_network(class_key(job, method.uses)) for job in asked.requests()]
+    return Answers(points, learnt - began, ask_s, len(model.networks), float(np.mean(by_key)))
 
 
 def study(
@@ -124,14 +145,15 @@ def study(
                 continue
             figures = []
             if resamples > 1:
-                points_of[spec], _, _ = predict_split(runs.trace, plain, spec, seed)
+                points_of[spec] = predict_split(runs.trace, plain, spec, seed).points
             for number in range(resamples):
                 rng = np.random.default_rng([seed, SPLITS.index(split), number])
                 rows = resampled(_split(runs, split, rng), rng) if resamples > 1 else plain
-                points, learning, asking = predict_split(runs.trace, rows, spec, seed)
-                points_of.setdefault(spec, points)
-                one = figures_of(points, runs.trace.run_time[rows.test])
-                figures.append(one | {"learn_s": learning, "predict_ms": 1000 * asking})
+                answers = predict_split(runs.trace, rows, spec, seed)
+                points_of.setdefault(spec, answers.points)
+                one = figures_of(answers.points, runs.trace.run_time[rows.test])
+                one |= {"learn_s": answers.learn_s, "predict_ms": 1000 * answers.ask_s}
+                figures.append(one | {"key_networks": answers.networks, "by_key_network": answers.by_key})
                 done += 1
                 if tick is not None:
                     tick(done)
@@ -231,7 +253,7 @@ def _summary(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
         for name in figures[0]:
             values = np.array([one[name] for one in figures])
             summary[name] = float(np.nanmean(values))
-            if name not in ("jobs", "learn_s", "predict_ms"):
+            if name not in ("jobs", "learn_s", "predict_ms", "key_networks", "by_key_network"):
                 summary[f"{name}_sd"] = float(np.nanstd(values, ddof=1)) if len(values) > 1 else float("nan")
     return summary
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from ...compiled import inlined, inner
 from .chosen import choose
-from .elementary import exponential, logarithm_from_one
+from .elementary import added, exponential, largest, logarithm_from_one
 from .memory import (
     AGE,
     APART,
@@ -16,6 +18,7 @@ from .memory import (
     NOT_LISTED,
     OTHER_USER,
     OWN,
+    PLAIN,
     PROCS_DIFFER,
     PROCS_RATIO,
     RANK,
@@ -37,10 +40,13 @@ def apart(a: float, b: float) -> tuple[float, float]:
 
 @inner
 def gather(m: Memory, o: Options, slot: int) -> int:
-    """Write the candidates of an unfinished job: differences, seconds, log seconds; how many."""
+    """Write the candidates of an unfinished job: seconds, log seconds, differences of all but the scaled; how many.
+
+    A scaled one differs as the one it repeats does, and in being scaled.
+    """
     if m.unfinished[slot].count == NOT_LISTED:
         choose(m, slot)
-    n = fetch(m, slot)
+    n = m.numbers[PLAIN] = fetch(m, slot)
     compare(m, slot, n)
     return n + add_scaled(m, n, m.unfinished[slot].log_limit) if o.scaled else n
 
@@ -94,26 +100,20 @@ def compare(m: Memory, slot: int, n: int) -> None:
         age[j] = logarithm_from_one(1.0 + max(asked - age[j], 0.0) / 60.0)
     for j in range(n):
         rank[j] = logarithm_from_one(1.0 + rank[j])
-    m.difference[SCALED, :n] = 0.0
 
 
 @inlined
 def add_scaled(m: Memory, n: int, log_limit: float) -> int:
     """After the n candidates those with another limit once more, their run times scaled by the ratio; how many."""
-    which, ratio, seconds, log_seconds, signed = (
-        m.order[0], m.difference[LIMIT_RATIO], m.candidate[0], m.candidate[1], m.candidate[3]
+    again, ratio, seconds, log_seconds, signed = (
+        m.again, m.difference[LIMIT_RATIO], m.candidate[0], m.candidate[1], m.candidate[3]
     )  # fmt: skip
     more = 0
     for j in range(n):
-        which[more] = j
+        again[more] = j
         more += 1 if ratio[j] > 0.0 else 0
-    for t in range(OWN + m.numbers[KNOWN_FIELDS]):
-        row = m.difference[t]
-        for k in range(more):
-            row[n + k] = row[which[k]]
-    m.difference[SCALED, n : n + more] = 1.0
     for k in range(more):
-        log_seconds[n + k] = max(log_seconds[which[k]] + signed[which[k]], 0.0)
+        log_seconds[n + k] = max(log_seconds[again[k]] + signed[again[k]], 0.0)
     for k in range(n, n + more):
         seconds[k] = exponential(min(log_seconds[k], 700.0))
     return more
@@ -126,23 +126,35 @@ def weigh(m: Memory, user: int, n: int) -> float:
     w, theta = m.candidate[2], m.sums[0]
     for t in range(terms):
         theta[t] = m.theta[0, t] + m.offset[user, 0, t]
-    w[:n] = 0.0
-    for t in range(terms):
-        d, much = m.difference[t], theta[t]
-        for j in range(n):
-            w[j] -= much * d[j]
-    best = -math.inf
-    for j in range(n):
-        best = max(best, w[j])
+    plain = m.numbers[PLAIN]
+    exponents(m, theta, terms, plain)
+    for k in range(n - plain):
+        w[plain + k] = w[m.again[k]] - theta[SCALED]
+    best = largest(w, n)
     for j in range(n):
         w[j] = exponential(w[j] - best)
-    total = 0.0
-    for j in range(n):
-        total += w[j]
+    total = added(w, n)
     share = 1.0 / total
     for j in range(n):
         w[j] *= share
     return best + math.log(total)
+
+
+@inlined
+def exponents(m: Memory, theta: np.ndarray, terms: int, n: int) -> None:
+    """-theta . d of the n candidates that are not scaled, four terms at a time."""
+    w, t = m.candidate[2], terms % 4
+    w[:n] = 0.0
+    for u in range(t):
+        d, much = m.difference[u], theta[u]
+        for j in range(n):
+            w[j] -= much * d[j]
+    while t < terms:
+        a, b, c, d = m.difference[t], m.difference[t + 1], m.difference[t + 2], m.difference[t + 3]
+        by_a, by_b, by_c, by_d = theta[t], theta[t + 1], theta[t + 2], theta[t + 3]
+        for j in range(n):
+            w[j] = w[j] - by_a * a[j] - by_b * b[j] - by_c * c[j] - by_d * d[j]
+        t += 4
 
 
 @inner

@@ -55,3 +55,52 @@ def logarithm_from_one(x: float) -> float:
     r = z * (0.6666666666666735130 + z * r)
     half = 0.5 * f * f
     return k * LN2_HIGH - ((half - (s * (half + r) + k * LN2_LOW)) - f)
+
+
+@inlined
+def added(a: np.ndarray, n: int) -> float:
+    """Sum of a[j], j < n, in eight sums that do not wait for each other."""
+    whole = n - n % 8
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
+    for j in range(0, whole, 8):
+        s0 += a[j]
+        s1 += a[j + 1]
+        s2 += a[j + 2]
+        s3 += a[j + 3]
+        s4 += a[j + 4]
+        s5 += a[j + 5]
+        s6 += a[j + 6]
+        s7 += a[j + 7]
+    for j in range(whole, n):
+        s0 += a[j]
+    return ((s0 + s4) + (s1 + s5)) + ((s2 + s6) + (s3 + s7))
+
+
+@inlined
+def largest(a: np.ndarray, n: int) -> float:
+    """The largest of a[j], j < n, none of them NaN; four abreast."""
+    whole = n - n % 4
+    m0 = m1 = m2 = m3 = -np.inf
+    for j in range(0, whole, 4):
+        m0 = a[j] if a[j] > m0 else m0
+        m1 = a[j + 1] if a[j + 1] > m1 else m1
+        m2 = a[j + 2] if a[j + 2] > m2 else m2
+        m3 = a[j + 3] if a[j + 3] > m3 else m3
+    for j in range(whole, n):
+        m0 = a[j] if a[j] > m0 else m0
+    return max(max(m0, m1), max(m2, m3))
+
+
+@inlined
+def least(a: np.ndarray, n: int) -> float:
+    """The least, likewise."""
+    whole = n - n % 4
+    m0 = m1 = m2 = m3 = np.inf
+    for j in range(0, whole, 4):
+        m0 = a[j] if a[j] < m0 else m0
+        m1 = a[j + 1] if a[j + 1] < m1 else m1
+        m2 = a[j + 2] if a[j + 2] < m2 else m2
+        m3 = a[j + 3] if a[j + 3] < m3 else m3
+    for j in range(whole, n):
+        m0 = a[j] if a[j] < m0 else m0
+    return min(min(m0, m1), min(m2, m3))

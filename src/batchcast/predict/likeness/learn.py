@@ -8,7 +8,7 @@ import numpy as np
 
 from ...compiled import inlined, inner
 from .compare import gather, weigh
-from .memory import KNOWN_FIELDS, OWN, Memory, Options
+from .memory import KNOWN_FIELDS, OWN, PLAIN, SCALED, Memory, Options
 from .ordered import sort
 
 FARTHEST = 10.0  # limits: runs beyond are as wrong as that
@@ -73,8 +73,12 @@ def step(m: Memory, o: Options, user: int, n: int) -> None:
     terms, mean = OWN + m.numbers[KNOWN_FIELDS], dot(w, g, n)
     for j in range(n):
         g[j] = w[j] * (g[j] - mean)
+    plain, scaled = m.numbers[PLAIN], 0.0
+    for k in range(plain, n):
+        scaled += g[k]
+        g[m.again[k - plain]] += g[k]
     for t in range(terms):
-        slope[t] = -dot(g, m.difference[t], n)
+        slope[t] = -dot(g, m.difference[t], plain) if t != SCALED else -scaled
         theta[1, t] += slope[t] * slope[t]
         theta[0, t] -= o.step * slope[t] / math.sqrt(theta[1, t] + ROUNDING)
         if o.own_step > 0.0:

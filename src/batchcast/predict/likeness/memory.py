@@ -26,8 +26,9 @@ START = (0.7, 1.0, 0.1, 0.6, 0.0, 1.6, -0.05, 0.6, -0.25, 0.2)
 FIELD_START = (1.0, 0.4, 0.2, 1.8, 0.3, 0.2, 0.2, 0.5, 0.5, 0.3, 0.3, 0.5)
 TERMS = OWN + len(FIELDS)
 
-TOTAL, STAMP, KNOWN_FIELDS = range(3)  # finished so far, walks so far, fields some job has known
+TOTAL, STAMP, KNOWN_FIELDS, PLAIN = range(4)  # finished so far, walks, fields some job has known, candidates at hand
 BINS = 1024  # of the counting sort
+MOST_RUNNING = 32  # running jobs of one user that are heard
 NOBODY = -1
 NOT_LISTED = -1
 
@@ -51,7 +52,7 @@ class Memory(NamedTuple):
     its submission by five numbers until they are wanted; then they are listed, once.
     """
 
-    numbers: np.ndarray  # (3,) TOTAL, STAMP, KNOWN_FIELDS
+    numbers: np.ndarray  # (4,) TOTAL, STAMP, KNOWN_FIELDS, PLAIN
     finished: np.ndarray  # (ring,) FINISHED
     finished_codes: np.ndarray  # (ring, fields)
     before: np.ndarray  # (ring, classes) the chain's next older job
@@ -68,13 +69,13 @@ class Memory(NamedTuple):
     place: np.ndarray  # (fields,) where a field's weight stands, -1 while no job has known it
     theta: np.ndarray  # (2, terms) weights and their sums of squared gradients
     offset: np.ndarray  # (users, 2, terms) the same, a user's own
-    difference: (
-        np.ndarray
-    )  # (terms, most) of the candidates at hand; a row a term, so that loops over candidates go abreast
+    difference: np.ndarray  # (terms, LISTED) of the candidates at hand; a row a term, so that loops go abreast
+    again: np.ndarray  # (LISTED,) which candidate each scaled one, that stands after all others, is once more
     sums: np.ndarray  # (2, terms) theta with the user's offset, derivatives
     candidate: np.ndarray  # (4, most) seconds, log seconds, weight, gradient
     order: np.ndarray  # (2, most) candidates by seconds, and their bins
     bins: np.ndarray  # (BINS,)
+    heard: np.ndarray  # (5, MOST_RUNNING + 1) what running jobs say, as `ordered.censor` takes it
 
 
 @by_address
@@ -85,7 +86,7 @@ class Options(NamedTuple):
     own_step: float = 0.02  # the same for a user's own offset
     keep: float = 0.999  # what is left of an offset at each of its steps
     running: float = 0.6  # weight of a running job against a finished one; 0: running jobs say nothing
-    most_running: int = 32
+    most_running: int = MOST_RUNNING
     scaled: bool = True  # whether a candidate with another limit stands a second time, scaled
     relative: bool = True  # score in shares of the limit, else in log seconds
 
@@ -96,7 +97,7 @@ def make_memory(ring: int, slots: int, users: int, classes: int) -> Memory:
     theta = np.zeros((2, TERMS))
     theta[0, :OWN] = START
     return Memory(
-        numbers=np.zeros(3, np.int64),
+        numbers=np.zeros(4, np.int64),
         finished=np.zeros(ring, FINISHED),
         finished_codes=np.zeros((ring, fields), np.int64),
         before=np.full((ring, CLASSES), NOBODY, np.int64),
@@ -113,11 +114,13 @@ def make_memory(ring: int, slots: int, users: int, classes: int) -> Memory:
         place=np.full(fields, -1, np.int64),
         theta=theta,
         offset=np.zeros((users, 2, TERMS)),
-        difference=np.zeros((TERMS, MOST)),
+        difference=np.zeros((TERMS, LISTED)),
+        again=np.zeros(LISTED, np.int64),
         sums=np.zeros((2, TERMS)),
         candidate=np.zeros((4, MOST)),
         order=np.zeros((2, MOST), np.int64),
         bins=np.zeros(BINS, np.int64),
+        heard=np.zeros((5, MOST_RUNNING + 1)),
     )
 
 

@@ -8,7 +8,10 @@ import numpy as np
 
 from ...compiled import inlined, inner
 from .compare import likeness
-from .memory import BINS, Memory, Options
+from .elementary import largest, least
+from .memory import BINS, MOST_RUNNING, Memory, Options
+
+REACHED, MASS, CUT, PART, TIMES = range(5)  # what running jobs say, in the order they are heard, and sorted
 
 
 @inner
@@ -28,19 +31,19 @@ def sort(m: Memory, slot: int, n: int) -> None:
 
 @inlined
 def into_bins(m: Memory, n: int) -> None:
-    """Counted into bins between the least and the largest."""
+    """Counted into bins between the least and the largest, about as many as there are candidates."""
     value, order, bin_of, bins = m.candidate[1], m.order[0], m.order[1], m.bins
-    least, most = math.inf, -math.inf
+    low, high, number = least(value, n), largest(value, n), 64
+    while number < n and number < BINS:
+        number *= 2
+    scale = (number - 1) / (high - low) if high > low else 0.0
+    bins[:number] = 0
     for j in range(n):
-        least, most = min(least, value[j]), max(most, value[j])
-    scale = (BINS - 1) / (most - least) if most > least else 0.0
-    bins[:] = 0
-    for j in range(n):
-        b = int((value[j] - least) * scale)
+        b = int((value[j] - low) * scale)
         bin_of[j] = b
         bins[b] += 1
     before = 0
-    for b in range(BINS):
+    for b in range(number):
         here = bins[b]
         bins[b] = before
         before += here
@@ -68,41 +71,87 @@ def censor(m: Memory, o: Options, slot: int, itself: int, now: float, n: int, lo
     Efron 1967: a censored observation's mass goes to the right of where it was censored, in proportion to what stands
     there. A running job's mass is `o.running` times its likeness, against all candidates' sum of one. Newest first.
     """
-    other, seen = m.running[m.unfinished[slot].user], 0
-    while other >= 0 and seen < o.most_running:
+    other, heard, seen = m.running[m.unfinished[slot].user], 0, 0
+    while other >= 0 and seen < min(o.most_running, MOST_RUNNING):
         elapsed = now - m.unfinished[other].start
         if elapsed > 0.0 and other != itself:
             mass = o.running * math.exp(min(-likeness(m, slot, other) - log_sum, 50.0))
-            outlived(m, n, math.log(max(elapsed, 1.0)), mass)
+            hear(m, heard, math.log(max(elapsed, 1.0)), mass)
+            heard += 1
         other = m.unfinished[other].next
         seen += 1
+    if heard > 0:
+        redistribute(m, n, heard)
 
 
 @inlined
-def outlived(m: Memory, n: int, reached: float, mass: float) -> None:
-    """Move weight from the candidates up to `reached` log seconds to the longer ones, for an observation of `mass`."""
-    value, w = m.candidate[1], m.candidate[2]
-    below = weight_up_to(value, w, n, reached)
-    above = 1.0 - below
-    if below > 0.0 and above > 1e-9:
-        moved = below * mass / (1.0 + mass)
-        less, more = 1.0 - moved / below, 1.0 + moved / above
-        for j in range(n):
-            w[j] *= less if value[j] <= reached else more
+def hear(m: Memory, heard: int, reached: float, mass: float) -> None:
+    """Write down that a running job has reached so many log seconds, after `heard` others."""
+    cut, b = m.heard[CUT], heard
+    m.heard[REACHED, heard], m.heard[MASS, heard] = reached, mass
+    while b > 0 and cut[b - 1] > reached:
+        cut[b] = cut[b - 1]
+        b -= 1
+    cut[b] = reached
 
 
 @inlined
-def weight_up_to(value: np.ndarray, w: np.ndarray, n: int, reached: float) -> float:
-    """Sum of the weights of values up to `reached`, in four sums that do not wait for each other."""
-    whole = n - n % 4
+def redistribute(m: Memory, n: int, heard: int) -> None:
+    """Move weight past what each running job has reached, one after the other.
+
+    Between two such instants candidates gain or lose alike, so that the parts they cut the weight into are enough.
+    """
+    w, order, begins = m.candidate[2], m.order[0], m.order[1]
+    reached, mass, cut, part, times = m.heard[REACHED], m.heard[MASS], m.heard[CUT], m.heard[PART], m.heard[TIMES]
+    begins[0], begins[heard + 1] = 0, n
+    for s in range(heard):
+        begins[s + 1] = first_above(m.candidate[1], order, n, cut[s])
+    for s in range(heard + 1):
+        part[s], times[s] = added_in_order(w, order, begins[s], begins[s + 1]), 1.0
+    for k in range(heard):
+        below, last = 0.0, 0
+        while last < heard and cut[last] <= reached[k]:
+            below += part[last]
+            last += 1
+        above = 1.0 - below
+        if below > 0.0 and above > 1e-9:
+            moved = below * mass[k] / (1.0 + mass[k])
+            less, more = 1.0 - moved / below, 1.0 + moved / above
+            for s in range(heard + 1):
+                factor = less if s < last else more
+                part[s] *= factor
+                times[s] *= factor
+    for s in range(heard + 1):
+        factor = times[s]
+        for a in range(begins[s], begins[s + 1]):
+            w[order[a]] *= factor
+
+
+@inlined
+def first_above(value: np.ndarray, order: np.ndarray, n: int, cut: float) -> int:
+    """Where the candidates in order begin to be above `cut`."""
+    low, high = 0, n
+    while low < high:
+        middle = (low + high) // 2
+        if value[order[middle]] > cut:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@inlined
+def added_in_order(w: np.ndarray, order: np.ndarray, begin: int, end: int) -> float:
+    """Sum of the weights from one place in the order to another, in four sums that do not wait for each other."""
+    whole = end - (end - begin) % 4
     s0 = s1 = s2 = s3 = 0.0
-    for j in range(0, whole, 4):
-        s0 += w[j] if value[j] <= reached else 0.0
-        s1 += w[j + 1] if value[j + 1] <= reached else 0.0
-        s2 += w[j + 2] if value[j + 2] <= reached else 0.0
-        s3 += w[j + 3] if value[j + 3] <= reached else 0.0
-    for j in range(whole, n):
-        s0 += w[j] if value[j] <= reached else 0.0
+    for a in range(begin, whole, 4):
+        s0 += w[order[a]]
+        s1 += w[order[a + 1]]
+        s2 += w[order[a + 2]]
+        s3 += w[order[a + 3]]
+    for a in range(whole, end):
+        s0 += w[order[a]]
     return (s0 + s1) + (s2 + s3)
 
 

@@ -19,6 +19,7 @@ from .memory import (
     NOT_LISTED,
     OTHER_USER,
     OWN,
+    PLAIN,
     PROCS_DIFFER,
     TOTAL,
     Memory,
@@ -122,9 +123,11 @@ def rests_on(m: Memory, n: int, shares: np.ndarray) -> None:
     w, other_user, limit_differs, procs_differ = (
         m.candidate[2], m.difference[OTHER_USER], m.difference[LIMIT_DIFFERS], m.difference[PROCS_DIFFER]
     )  # fmt: skip
-    for j in range(n):
-        own = w[j] * (1.0 - other_user[j])
-        squares += w[j] * w[j]
+    plain = m.numbers[PLAIN]
+    for k in range(n):
+        j = k if k < plain else m.again[k - plain]
+        own = w[k] * (1.0 - other_user[j])
+        squares += w[k] * w[k]
         shares[0] += own
         shares[1] += own * (1.0 - limit_differs[j])
         shares[2] += own * (1.0 - procs_differ[j])

@@ -80,6 +80,10 @@ class BrbfModel:
             return float(network.predict(values)[0])
         return float(self.general.predict(self.bayes.probabilities(self.encoder.codes([row]), values))[0])
 
+    def has_network(self, row: Row) -> bool:
+        """Whether the row's key has a network of its own, so that the general one is not asked."""
+        return self._key(row) in self.networks
+
     def _key(self, row: Row) -> Row:
         return tuple(row[k] for k in self.key)
 

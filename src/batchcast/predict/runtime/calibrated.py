@@ -15,7 +15,7 @@ from ..limit import LargestLimit
 from ..protocol import Prediction
 from ..registry import load, make
 
-LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.8, 0.9, 0.95, 0.98, 0.99)
+LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)
 
 
 class Calibrated:

@@ -9,15 +9,17 @@ from ...events.recorded import Forecasts, outcome, timeline
 from ...events.state import SystemState
 from ...job import JobRequest
 from ...table import Trace
+from ..likeness.coded import coded
 from ..likeness.coder import Coder
-from ..likeness.memory import CLASSES, FIELDS, NOBODY, TOTAL, Memory, Options, grown, make_memory
+from ..likeness.memory import NOBODY, TOTAL, Memory, Options, grown, make_memory
 from ..likeness.run_times import RunTimes
 from ..likeness.steps import answer, ended, follow, note, revised, started, stopped, submitted
 from ..limit import LargestLimit
-from ..protocol import Grounds, Prediction
+from ..protocol import Grounds, Prediction, at_least_a_second
 
 LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)
 WORDS = ("jobs", "jobs with this limit", "jobs of this size", "jobs with this limit and size")
+OTHERS, MIXED = 4, 5  # beside the four kinds of WORDS
 MOSTLY = 0.6
 NO_HISTORY = "limit: no like job has ended"
 
@@ -151,36 +153,33 @@ class Kernel:
         """The same answers for every job of a log, told to a fresh method, in one compiled pass."""
         plan = timeline(trace, protocol)
         _, _, run = outcome(trace)
-        coder, n = Coder(), len(trace)
-        jobs = list(trace.requests(procs))
-        numbers = np.array([(job.submit_time, job.req_time, job.procs) for job in jobs]).reshape(n, 3)
-        codes = np.array([coder.row(job) for job in jobs], np.int64).reshape(n, 1 + CLASSES + len(FIELDS))
+        n = len(trace)
+        jobs = coded(trace.at_submission(procs), n)
         present = np.cumsum(np.where(plan.kind == SUBMIT, 1, np.where(plan.kind == START, 0, -1))).max(initial=0)
         memory = make_memory(
             ring=max(min(self.most, n), 1),
             slots=int(present) + 1,
-            users=len(coder.users) + 1,
-            classes=coder.most_classes() + 1,
+            users=jobs.users + 1,
+            classes=jobs.classes + 1,
         )
         out = np.full((n, 1 + len(LEVELS) + 5), np.nan)
         events = (plan.time, plan.kind, plan.index.astype(np.int64))
         free = np.arange(present, 0, -1)
         ask, levels = np.ones(n, bool), np.array(LEVELS)
-        follow(memory, self.options, events, (numbers, codes), run, ask, levels, free, np.zeros(n, np.int64), out)
-        return self._forecasts(jobs, out)
+        asked = (jobs.numbers, jobs.codes)
+        follow(memory, self.options, events, asked, run, ask, levels, free, np.zeros(n, np.int64), out)
+        return self._forecasts(jobs.numbers[:, 1], out)
 
-    def _forecasts(self, jobs: list[JobRequest], out: np.ndarray) -> Forecasts:
+    def _forecasts(self, limit: np.ndarray, out: np.ndarray) -> Forecasts:
         """Answers as the one-by-one path gives them: the limit, without quantiles, where there was no candidate."""
-        points, words, limits = out[:, 0], [], LargestLimit()
-        grounds = [Grounds.CLASS if point == point else Grounds.LIMIT for point in points.tolist()]
-        rests = out[:, 1 + len(LEVELS) :].tolist()
-        for row, job in enumerate(jobs):
-            if points[row] == points[row]:
-                words.append(basis(rests[row]))
-            else:
-                points[row] = limits.forecast(job).point
-                words.append(NO_HISTORY)
-            limits.note(job.req_time)
+        points, words, limits = out[:, 0], bases(out[:, 1 + len(LEVELS) :]), LargestLimit()
+        grounds = [Grounds.CLASS] * len(points)
+        noted = 0
+        for row in np.flatnonzero(np.isnan(points)).tolist():
+            limits.note(float(np.max(limit[noted:row], initial=0.0, where=np.isfinite(limit[noted:row]))))
+            noted = row
+            points[row] = at_least_a_second(limits.of(float(limit[row])))
+            words[row], grounds[row] = NO_HISTORY, Grounds.LIMIT
         return Forecasts(points, LEVELS, out[:, 1 : 1 + len(LEVELS)], words, grounds)
 
     def _ask(self, job: JobRequest, now: float, out: np.ndarray) -> int:
@@ -245,10 +244,24 @@ def basis(rests: list[float]) -> str:
     >>> basis([0.9, 0.8, 0.3, 0.2, 11.7])
     "mostly about 12 of the user's jobs with this limit"
     """
-    count = max(round(rests[4]), 1)
-    for share, words in zip(reversed(rests[:4]), reversed(WORDS)):
-        if share >= MOSTLY:
-            return f"mostly about {count} of the user's {words}"
-    if rests[0] <= 1.0 - MOSTLY:
+    kind = next((k for k in (3, 2, 1, 0) if rests[k] >= MOSTLY), OTHERS if rests[0] <= 1.0 - MOSTLY else MIXED)
+    return _words(kind, max(round(rests[4]), 1))
+
+
+def bases(rests: np.ndarray) -> list[str]:
+    """The same for rows (n, 5); where nothing is known, words that nobody is to read."""
+    rests = np.nan_to_num(rests)
+    otherwise = np.where(rests[:, 0] <= 1.0 - MOSTLY, OTHERS, MIXED)
+    kind = np.select([rests[:, k] >= MOSTLY for k in (3, 2, 1, 0)], [3, 2, 1, 0], otherwise)
+    count = np.maximum(np.rint(rests[:, 4]), 1.0).astype(np.int64)
+    pairs, which = np.unique(np.column_stack([kind, count]), axis=0, return_inverse=True)
+    words = [_words(*pair) for pair in pairs.tolist()]
+    return [words[k] for k in which.reshape(-1).tolist()]
+
+
+def _words(kind: int, count: int) -> str:
+    if kind == MIXED:
+        return f"about {count} jobs, the user's own and others'"
+    if kind == OTHERS:
         return f"mostly about {count} jobs of others with this limit"
-    return f"about {count} jobs, the user's own and others'"
+    return f"mostly about {count} of the user's {WORDS[kind]}"

@@ -15,8 +15,9 @@ from ...units import format_duration, parse_duration
 from .. import answers
 from ..ask import Asker, Site, check_may_see, open_site
 from ..forecaster import forecaster
+from ..memory import as_request
 from ..settings import Settings
-from ..whatif import apart, request
+from ..whatif import advice, apart, request
 from .chances import LEVELS, Chances, axis
 
 FIELDS = ("partition", "time", "nodes", "ntasks", "cpus-per-task", "mem")
@@ -73,7 +74,9 @@ def tried(settings: Settings, options: Mapping[str, str], asker: Asker, now: flo
         )  # fmt: skip
         held = {"JobHeldUser": "held by its owner (scontrol release frees it)",
                 "Dependency": "waiting for another job it depends on"}  # fmt: skip
+        advised = advice(settings, site, options, clock, job, asker, now)
         return {
+            "advised": {**advised, "likely_memory": as_request(advised["likely_memory_kib"] or 0.0)},
             "answer": {"chances": base, "bar": shared.bar(base), "basis": own.basis, "partition": job.partition_id,
                        "procs": job.procs, "limit": job.req_time, "held": held.get(reason, ""), "begin": begin},
             "variants": sorted(variants, key=lambda v: v["chances"].by_50),

@@ -1,16 +1,21 @@
 import numpy as np
 import pytest
 
-from batchcast.papers.online_knn_ga.page import with_gains, with_printed_requests
+from batchcast.papers.online_knn_ga.page import pictures, with_gains, with_printed_requests
 from batchcast.papers.online_knn_ga.study import (
+    LOCAL,
+    METHOD,
+    MINH,
     POLICIES,
     SETS,
     averages,
     baselines,
     load,
+    near_rows,
     plans,
     pyss_counts,
     scheduled,
+    table_2_row,
 )
 from batchcast.simulation import simulate
 from batchcast.table import LogInfo, Trace
@@ -65,6 +70,38 @@ def test_every_setting_of_tables_5_and_6_has_a_row_and_its_gain():
 @pytest.mark.shared
 def test_the_four_sets_have_the_jobs_the_paper_file_says(shared):
     assert [len(load(each, shared / "traces")[1]) for each in SETS] == [81934, 55389, 80756, 66744]
+
+
+@pytest.mark.shared
+def test_table_2_has_the_window_the_selection_and_all_that_is_printed(shared):
+    whole, _ = load(SETS[2], shared / "traces", first=10)
+    row = table_2_row(SETS[2], whole)
+    assert (row["jobs"], row["printed_jobs"], row["printed_minh"]) == (80756, 80756, 80756)
+    assert (row["window"], row["printed_window"]) == (96980, 100_000)
+
+
+def test_the_words_about_figures_2_and_3_are_counted_over_the_scored_jobs():
+    log = crowded()
+    points = log.run_time + np.where(np.arange(len(log)) % 4 == 0, 5000.0, -500.0)
+    points[:100] = np.nan
+    row = near_rows(SETS[0], log, {METHOD: points}, "paper")[0]
+    assert row["jobs"] == len(log) - 100
+    assert row["below_1000_s"] == pytest.approx(0.75, abs=0.01)
+    assert row["printed_below_1000_s"] == 0.8
+    assert row["quarter_mae_s"] == pytest.approx(row["mae_s"], rel=0.05)
+
+
+def test_the_pictures_have_legends_that_leave_room_for_their_curves():
+    log = crowded()
+    points = dict.fromkeys((METHOD, MINH, *LOCAL), log.run_time + 60.0)
+    drawn = pictures("HPC2N04", log.req_time, log.run_time, {"paper": points, "honest": points})
+    assert [figure.title.split(":")[0] for figure in drawn] == [
+        "Figure 1 · HPC2N04",
+        *(f"Figure {n} · HPC2N04, {protocol} protocol" for protocol in ("paper", "honest") for n in (2, 3)),
+    ]
+    for figure in drawn[1:]:
+        names = [trace["name"] for trace in figure.data]
+        assert names == ["knn_ga", "minh_wolters", "local_model=linear", "local_model=svr"]
 
 
 def test_baselines_show_every_machine_and_what_cutting_at_the_forecast_gains():

@@ -8,6 +8,7 @@ import pytest
 from batchcast.errors import InputError
 from batchcast.papers.vasp import study as vasp_study
 from batchcast.papers.vasp.page import differences_tables
+from batchcast.papers.vasp.ranges import range_tables, shares_table
 from batchcast.papers.vasp.runs import NEEDED, read_runs
 from batchcast.papers.vasp.study import distribution, facts, resampled, study, system_split, time_split
 
@@ -111,6 +112,30 @@ def test_every_method_is_held_against_the_forest_over_systems_and_few_of_them_ha
     few = study(runs, ["forest", "bayesian_ridge"], splits=("time",), resamples=1)[1]
     assert few["apa_verdict"] == "unknown"
     assert differences_tables(study(runs, ["bayesian_ridge"], splits=("time",), resamples=1), "x") == []
+
+
+def test_brbf_says_how_many_keys_have_a_network_and_how_much_they_answer(runs):
+    split = time_split(runs)
+    general = vasp_study.predict_split(runs.trace, split, "brbf")
+    by_key = vasp_study.predict_split(runs.trace, split, "brbf:key_min=1")
+    assert (general.networks, general.by_key) == (0, 0.0)
+    assert by_key.networks > 0
+    assert by_key.by_key > 0.5
+    assert np.isnan(vasp_study.predict_split(runs.trace, split, "bayesian_ridge").by_key)
+
+
+def test_tables_2_to_4_have_the_printed_figures_beside_ours(runs):
+    rows = [row | {"name": row["predictor"]} for row in study(runs, ["bayesian_ridge", "boosted"], resamples=1)[:2]]
+    precision, recall = range_tables(rows, "here")
+    assert [row["name"] for row in precision.rows] == ["bayesian_ridge", "bayesian_ridge, printed", "boosted"]
+    assert precision.rows[1]["acc_30_60_min"] == 0.099
+    assert recall.rows[1]["rec_60_90_min"] == 0.211
+    assert recall.rows[0]["rec_0_30_min"] == rows[0]["rec_0_30_min"]
+    table = shares_table([{"data": name, **row} for name in ("first", "second") for row in distribution(runs)])
+    over = next(row for row in table.rows if row["range"] == ">120")
+    assert over["printed"] == 0.265
+    assert over["ours"] == pytest.approx(float((runs.trace.run_time >= 7200).mean()))
+    assert [row["printed"] for row in table.rows if row["data"] == "second, tested"] == [0.68, 0.75]
 
 
 def test_the_test_rows_change_nothing_that_was_learnt(runs, monkeypatch):

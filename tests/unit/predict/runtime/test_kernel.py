@@ -10,8 +10,11 @@ from batchcast.events.event import End, Requeue, Start, Submit, Withdraw
 from batchcast.events.recorded import replay
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
-from batchcast.predict.likeness.memory import FIELDS, OWN
+from batchcast.predict.likeness.coded import coded
+from batchcast.predict.likeness.coder import Coder
+from batchcast.predict.likeness.memory import CLASSES, FIELDS, OWN
 from batchcast.predict.likeness.run_times import RunTimes
+from batchcast.predict.runtime.calibrated import Calibrated
 from batchcast.predict.runtime.kernel import LEVELS, Kernel
 from batchcast.table import Trace
 from batchcast.testing.logs import odd_logs, small_log
@@ -158,3 +161,38 @@ def test_a_name_seen_before_counts_for_more_than_another():
 def test_what_cannot_be_is_refused():
     with pytest.raises(ValueError, match="memory"):
         Kernel(memory=0)
+
+
+@pytest.mark.parametrize("name", odd_logs())
+def test_a_log_read_by_columns_has_the_codes_of_jobs_read_one_by_one(name):
+    log, coder = odd_logs()[name], Coder()
+    whole = coded(log.at_submission("req"), len(log))
+    single = np.array([coder.row(job) for job in log.requests("req")], np.int64).reshape(len(log), -1)
+    np.testing.assert_array_equal(whole.codes[:, 1 + CLASSES :], single[:, 1 + CLASSES :])
+    for column in range(1 + CLASSES):
+        pairs = set(zip(whole.codes[:, column].tolist(), single[:, column].tolist()))
+        assert len(pairs) == len(set(single[:, column].tolist())) == len(set(whole.codes[:, column].tolist()))
+
+
+@pytest.mark.parametrize("others", [50, 700])
+@pytest.mark.parametrize("method", [Kernel, Calibrated])
+def test_seven_hundred_short_jobs_leave_next_to_nothing_beyond_eight_hours(method, others):
+    method, state, day = method(), SystemState(), 86400.0
+    told = [(600.0 * k, "ada", 5.0) for k in range(700)]
+    told += [(600.0 * k + 300.0, f"other{k % 7}", (5 + 7 * (k % 3)) * 3600.0) for k in range(others)]
+    lives = []
+    for row, (at, user, run) in enumerate(told):
+        known = job(row, user, day, at=at)
+        lives += [
+            (at, 1, Submit(at, known)),
+            (at, 2, Start(at, known, 0.0)),
+            (at + run, 0, End(at + run, known, run, 0.0)),
+        ]
+    for at, _, event in sorted(lives, key=lambda life: life[:2]):
+        if at < 700 * 600.0:
+            state.now = at
+            method.observe(event, state)
+    asked = job(9999, "ada", day, at=state.now)
+    assert method.distribution(asked, state).chance(8 * 3600.0) < 0.005
+    answer = method.predict(asked, state)
+    assert dict(zip(answer.levels, answer.quantiles))[0.995] < 8 * 3600.0

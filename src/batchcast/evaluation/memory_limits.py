@@ -1,0 +1,228 @@
+"""How much memory to ask for: what advice, the usual rule and the users' own requests would have cost a log."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..events.recorded import Forecasts, replay
+from ..predict.peak_memory import MIB
+from ..predict.recommend_memory import least_waste, rounded_request, spent
+from ..predict.runtime.kernel import Kernel
+from ..predict.runtime.largest_recent import LargestRecent
+from ..table import Trace
+from ..table.memory import MemoryUse, units_of
+from .differences import burst_groups, compared
+from .limits import COLUMNS
+from .shown_names import shown_names
+from .target import measured, of_memory
+
+RULES = ("advice", "least_waste", "rule_of_thumb", "own")
+SPENT, KILLED = "mean_spent_gib_h", "killed_per_thousand"
+GIB_H = 1024.0 * 3600.0
+OWN_KNOWN = 0.5
+"""Where fewer of the measured jobs have a request of their own, requests are left out of the comparison."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLimits:
+    """The request (n,) of every job under each rule, MiB per `use.per`, known at its submission; NaN unknown.
+
+    `scored` (n,) marks jobs that ran with a measured peak, or ran out of memory, and under `own` had a request; `units`
+    (n,) are the nodes or processors they held, `most` MiB what a node has.
+    """
+
+    trace: Trace
+    use: MemoryUse
+    units: np.ndarray
+    limits: Mapping[str, np.ndarray]
+    scored: np.ndarray
+    most: float
+
+    @property
+    def peak(self) -> np.ndarray:
+        """MiB (n,); of a job that ran out of memory what it got, which was not enough."""
+        got = np.fmax(self.use.used, np.where(self.use.ended, self.use.asked, np.nan))
+        return np.asarray(np.maximum(np.where(self.use.ended, got, self.use.used) / MIB, 1.0))
+
+
+def find_memory_limits(
+    trace: Trace,
+    *,
+    risk: float = 0.05,
+    floor: float = 64.0,
+    step: float = 64.0,
+    most: float = math.inf,
+    procs: str = "req",
+    tick: Callable[[int], None] | None = None,
+) -> MemoryLimits:
+    """Requests as they would have been advised at each submission, from what had ended by then; MiB.
+
+    `advice` is the bound that `kernel` gives at level 1 - `risk` (between its levels linear in the logarithm),
+    `least_waste` the one of its bounds with the least expected memory-time, every attempt counted in full
+    (`predict.recommend_memory`); both at least `floor`, up to a multiple of `step`, never above `most`, a node's
+    memory. Its own bounds, and not those of `calibrated`: that moves them towards a certain bound, which a time limit
+    is and memory has not. `rule_of_thumb` is 1.25 times the largest of the user's last ten of this size, `own` the
+    user's request. NoAnswer where the log has no measured peak. One replay, some 300 microseconds a job.
+    """
+    use = measured(trace)
+    known = (use.ended | ~np.isnan(use.used)) & ~np.isnan(trace.run_time)
+    own = use.asked / MIB
+    asks = known & ~np.isnan(own)
+    compares = asks.sum() >= OWN_KNOWN * known.sum()
+    scored = asks if compares else known & ~use.ended
+    methods = {
+        "advice": of_memory(Kernel(), use, most),
+        "rule": of_memory(LargestRecent(), use, most),
+    }
+    answers = replay(trace, methods, procs=procs, ask=scored, tick=tick)
+    found = {
+        "advice": _at_risk(answers["advice"], risk),
+        "least_waste": _of_least_waste(answers["advice"], own),
+        "rule_of_thumb": answers["rule"].points,
+    }
+    limits = {
+        rule: np.array([rounded_request(a, floor, step, most) if a == a else a for a in amounts.tolist()])
+        for rule, amounts in found.items()
+    }
+    units = units_of(trace, use.per, "alloc")
+    return MemoryLimits(trace, use, units, limits | ({"own": own} if compares else {}), scored, most)
+
+
+def _at_risk(forecasts: Forecasts, risk: float) -> np.ndarray:
+    """The bound promised at the risk; the point where a forecast has none."""
+    bound = forecasts.points.copy()
+    for row in _with_bounds(forecasts):
+        bound[row] = math.exp(np.interp(1.0 - risk, forecasts.levels, np.log(forecasts.quantiles[row])))
+    return bound
+
+
+def _of_least_waste(forecasts: Forecasts, own: np.ndarray) -> np.ndarray:
+    """The quantile of least expected waste; a second attempt asks what the user did."""
+    chosen = forecasts.points.copy()
+    for row in _with_bounds(forecasts):
+        chosen[row] = least_waste(forecasts.levels, forecasts.quantiles[row], own[row])
+    return chosen
+
+
+def _with_bounds(forecasts: Forecasts) -> list[int]:
+    """The rows whose forecast has quantiles."""
+    if not forecasts.levels:
+        return []
+    rows: list[int] = np.flatnonzero(~np.isnan(forecasts.quantiles[:, 0])).tolist()
+    return rows
+
+
+def memory_limit_rows(limits: MemoryLimits, by: str | None = None, most: int = 20) -> list[dict[str, Any]]:
+    """One flat row a rule: jobs, out of memory per thousand, memory-time asked over used; of each group with `by`.
+
+    A job runs out of memory under a request below its peak. One that ran out under its own runs out under every request
+    up to that one; what a larger one would have made of it nobody knows, and it is `undecided` there. `spent` counts
+    second attempts: the user's own request where that suffices, else twice as much each time. Savings are against the
+    users' own requests, where the log has them, else against the usual rule. Rows of the whole have their difference to
+    the same, with its 90 % interval.
+    """
+    rules = [rule for rule in RULES if rule in limits.limits]
+    if by is None:
+        return _with_differences(limits, [_row(limits, rule, limits.scored) for rule in rules])
+    column = limits.trace.nominal(COLUMNS[by])
+    count = np.bincount(column.codes[limits.scored & (column.codes >= 0)], minlength=len(column.categories))
+    names = shown_names(limits.trace, COLUMNS[by])
+    rows = []
+    for code in np.argsort(-count, kind="stable")[:most].tolist():
+        inside = limits.scored & (column.codes == code)
+        if inside.any():
+            rows += [{**_row(limits, rule, inside), "by": by, "group": names[code]} for rule in rules]
+    return rows
+
+
+def reference(limits: MemoryLimits) -> str:
+    """What the others are compared with: the users' own requests where known, else the usual rule."""
+    return "own" if "own" in limits.limits else "rule_of_thumb"
+
+
+def _per_job(limits: MemoryLimits, rule: str, inside: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of each job inside: whether it runs out of memory, and GiB-hours asked at first and in all attempts."""
+    limit, peak, ended = limits.limits[rule][inside], limits.peak[inside], limits.use.ended[inside]
+    killed = np.where(ended, limit <= peak, limit < peak)
+    hours = np.nan_to_num(limits.units[inside], nan=1.0) * limits.trace.run_time[inside] / GIB_H
+    own = limits.limits["own"][inside] if "own" in limits.limits else np.full(len(limit), np.nan)
+    again = np.where(own >= peak, own, np.nan)
+    needs = np.where(ended & killed, np.nextafter(peak, np.inf), peak)
+    every = np.array([spent(*one) for one in zip(limit.tolist(), needs.tolist(), again.tolist())])
+    return killed, limit * hours, every * hours
+
+
+def _row(limits: MemoryLimits, rule: str, inside: np.ndarray) -> dict[str, Any]:
+    killed, first, every = _per_job(limits, rule, inside)
+    _, _, theirs = _per_job(limits, reference(limits), inside)
+    hours = np.nan_to_num(limits.units[inside], nan=1.0) * limits.trace.run_time[inside] / GIB_H
+    used = float((limits.peak[inside] * hours).sum())
+    limit, ended = limits.limits[rule][inside], limits.use.ended[inside]
+    saved = float(theirs.sum() - every.sum())
+    return {
+        "limits": rule,
+        "per": limits.use.per,
+        "jobs": int(inside.sum()),
+        KILLED: 1000.0 * float(killed.mean()),
+        "undecided_per_thousand": 1000.0 * float((ended & ~killed).mean()),
+        "asked_over_used": float(first.sum()) / used if used > 0 else math.nan,
+        "spent_over_used": float(every.sum()) / used if used > 0 else math.nan,
+        "spent_gib_h": float(every.sum()),
+        SPENT: float(every.mean()),
+        "saved_gib_h": saved,
+        "saved_nodes": _nodes(limits, saved),
+        "median_limit_mib": float(np.median(limit)),
+        "latest_limit_mib": float(limit[-1]),
+    }
+
+
+def _nodes(limits: MemoryLimits, saved: float) -> float:
+    """How many nodes' memory is free on average, from the first submission to the last end; NaN where unknown."""
+    trace = limits.trace
+    ends = trace.submit_time + np.nan_to_num(trace.wait_time) + np.nan_to_num(trace.run_time)
+    hours = float(ends.max() - trace.submit_time[0]) / 3600.0
+    return saved / (limits.most / 1024.0 * hours) if math.isfinite(limits.most) and hours > 0 else math.nan
+
+
+def _with_differences(limits: MemoryLimits, rows: list[dict[str, Any]], seed: int = 0) -> list[dict[str, Any]]:
+    trace, scored = limits.trace, limits.scored
+    group = np.unique(burst_groups(trace)[scored], return_inverse=True)[1]
+    values = {}
+    for row in rows:
+        killed, _, every = _per_job(limits, row["limits"], scored)
+        values[row["limits"]] = {SPENT: every, KILLED: 1000.0 * killed}
+    keys = compared(trace, scored, group, values, reference(limits), (SPENT, KILLED), seed)
+    return [{**row, **keys[row["limits"]]} for row in rows]
+
+
+def memory_words(rows: Sequence[Mapping[str, Any]], risk: float, most: float) -> str:
+    """What the advice would have saved and cost, in sentences."""
+    by_rule = {row["limits"]: row for row in rows}
+    against, whose = ("own", "the users did") if "own" in by_rule else ("rule_of_thumb", "the usual rule does")
+    advice, waste, other = by_rule["advice"], by_rule["least_waste"], by_rule[against]
+    kept = "as promised" if advice[KILLED] <= 1000.0 * risk else f"more than the {1000.0 * risk:g} promised"
+    nodes = (
+        f" (the memory of {waste['saved_nodes']:,.1f} nodes, always)"
+        if waste["saved_nodes"] == waste["saved_nodes"]
+        else " (what a node has is unknown: --machine FILE says it)"
+    )
+    return (
+        f"Requests at a risk of {risk:.0%} let {advice[KILLED]:.1f} of 1,000 run out of memory, {kept}, and ask for"
+        f" {advice['spent_over_used']:.2f} times what is used, second attempts counted; {whose}"
+        f" {other[KILLED]:.1f} at {other['spent_over_used']:.2f}. Requests of least waste: {waste[KILLED]:.1f} at"
+        f" {waste['spent_over_used']:.2f}, {_saved(waste['saved_gib_h'])}{nodes}."
+    )
+
+
+def _saved(amount: float) -> str:
+    """GiB-hours in words.
+
+    >>> _saved(1234.0), _saved(-5.0)
+    ('1,234 GiB-hours less', '5 GiB-hours more')
+    """
+    return f"{abs(amount):,.0f} GiB-hours {'more' if amount < 0 else 'less'}"

@@ -1,0 +1,84 @@
+"""What is forecast: run times, or peak memory by the same methods, tables and intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import NoAnswer
+from ..predict.peak_memory import MIB, PeakMemory
+from ..table import Trace
+from ..table.memory import MOSTLY, MemoryUse, memory_use
+
+RUN_TIME, MEMORY = "run_time", "memory"
+TARGETS = (RUN_TIME, MEMORY)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A log as its methods are scored: `view.run_time` is the truth (n,) and `view.req_time` the request.
+
+    Seconds, or MiB of memory per `per`; the truth is NaN where there is none to score. `within` (n,) is what a bound
+    is held to. `wrap` makes of a run-time method one that is told the log's events and learns the target.
+    """
+
+    name: str
+    view: Trace
+    within: np.ndarray
+    wrap: Callable[[Any], Any]
+    per: str = ""
+
+
+def run_time_target(trace: Trace) -> Target:
+    """Run times as they are: a bound at the limit holds, since a batch system takes some seconds to kill."""
+    within = np.where(trace.req_time > 0, np.minimum(trace.run_time, trace.req_time), trace.run_time)
+    return Target(RUN_TIME, trace, within, lambda method: method)
+
+
+def memory_target(trace: Trace, most: float = math.inf) -> Target:
+    """Peak memory, MiB per node or processor as `table.memory` decides; `most` is what a node has.
+
+    Jobs that ran out of memory teach that they needed more, and are not scored: nobody knows how much. NoAnswer where
+    no job has a measured peak.
+
+    >>> log = Trace.from_arrays({"submit_time": [0, 5], "run_time": [1, 1], "req_procs": [2, 2],
+    ...     "used_mem_kib": [4096.0, 2048.0], "status": ["completed", "out_of_memory"]})
+    >>> memory_target(log).view.run_time.tolist()
+    [2.0, nan]
+    """
+    use = measured(trace)
+    truth = np.where(use.ended | np.isnan(trace.run_time), np.nan, use.used) / MIB
+    truth = np.maximum(truth, 1.0)  # NaN stays
+    view = trace.with_columns({"run_time": truth, "req_time": use.asked / MIB})
+    return Target(MEMORY, view, truth, lambda method: of_memory(method, use, most), use.per)
+
+
+def measured(trace: Trace) -> MemoryUse:
+    """What the log's jobs asked and used; NoAnswer where it has no measured peak."""
+    use = memory_use(trace)
+    if use.known:
+        return use
+    if use.copied >= MOSTLY:
+        why = (
+            f"the memory used equals the request in {use.copied:.1%} of the jobs that know both: a copy, no measurement"
+        )
+    elif use.zeros:
+        why = f"no job has a measured peak of memory ({use.zeros} have a use of 0)"
+    else:
+        why = "the log knows no memory that its jobs used"
+    raise NoAnswer(why, hint="docs/memory.md says where it is read from; sacct without -X and with MaxRSS has it")
+
+
+def of_memory(method: Any, use: MemoryUse, most: float = math.inf) -> PeakMemory:
+    """A run-time method as one of the peak memory of a recorded log; a job's use is read at its End alone."""
+    asked, used = use.asked.tolist(), use.used.tolist()
+    return PeakMemory(method, lambda job: asked[job.row], lambda end: used[end.job.row], most)
+
+
+def target_of(trace: Trace, name: str, most: float = math.inf) -> Target:
+    """The target by its name, one of `TARGETS`."""
+    return memory_target(trace, most) if name == MEMORY else run_time_target(trace)

@@ -1,0 +1,135 @@
+"""A run-time method told amounts of memory in place of seconds: the same learning, another target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from msgspec.structs import replace
+
+from ..events.event import Change, End, Event, Requeue, Start, Submit, Withdraw
+from ..events.state import SystemState
+from ..job import JobRequest
+from .protocol import Grounds, Prediction
+
+MIB = 1024.0
+SPARE = 64.0
+"""A method keeps its answers inside the limit it is told. Memory is often used beyond what was asked, so the method is
+told so many times that; likeness looks at ratios of limits alone."""
+TWICE = 2.0
+OUT_OF_MEMORY = "out_of_memory"
+_SWAPPED = {"req_time": "req_mem_kib", "req_mem_kib": "req_time"}
+_PASSED_ON = ("refit_every_jobs", "refit_every_s", "falls_back_to", "refit", "is_oracle", "is_fresh", "trained")
+
+
+class PeakMemory:
+    """Method `of`, asked for a job's peak memory and taught by it; MiB in every answer.
+
+    Parameters
+    ----------
+    of
+        Any run-time method; it sees the memory request where the time request stands, and the other way round.
+    asked
+        KiB that a job asks for, per node or processor, from its request alone; NaN unknown.
+    used
+        KiB that it held at its peak, from its End; NaN where nobody measured. Called at the End and never before.
+    most
+        MiB that there are of a node; no answer is above it.
+
+    Notes
+    -----
+    What a job that runs tells of its run time (that it is longer than this) says nothing of its memory, so Start is not
+    told. A job that ran out of memory needed more than it asked: the method is taught the median of what it thinks
+    beyond that (its `revise`), or twice that amount where it thinks nothing there. One without a measurement teaches
+    nothing. Where the method has nothing to go by, the answer is the request, else the largest peak seen so far.
+    Answers are at least a MiB, Slurm's unit of a request, and at most what a node has, the request or, if that is more,
+    twice the largest peak so far. O(1) beside the method's own.
+
+    Examples
+    --------
+    >>> from .runtime.last_2 import Last2
+    >>> job, state = JobRequest(0, 1, 0.0, 1.0, 600.0, 4096.0, user_id="ada"), SystemState()
+    >>> method = PeakMemory(Last2(), lambda job: job.req_mem_kib, lambda end: {50.0: 8192.0}[end.run_time])
+    >>> method.predict(job, state).point
+    4.0
+    >>> method.observe(End(50.0, job, 50.0, 0.0), state); method.predict(job, state).point
+    8.0
+    """
+
+    target = "used_mem_kib"
+
+    def __init__(
+        self,
+        of: Any,
+        asked: Callable[[JobRequest], float],
+        used: Callable[[End], float],
+        most: float = math.inf,
+    ) -> None:
+        self.inner, self.asked, self.used, self.most = of, asked, used, most
+        self.uses = tuple(_SWAPPED.get(name, name) for name in getattr(of, "uses", ()))
+        self.largest = math.nan
+        for name in _PASSED_ON:
+            if hasattr(of, name):
+                setattr(self, name, getattr(of, name))
+
+    def predict(self, job: JobRequest, at: SystemState) -> Prediction:
+        """The method's answer, MiB; the request where the method has nothing to go by."""
+        answer: Prediction = self.inner.predict(self._seen(job), at)
+        if answer.grounds == Grounds.LIMIT:
+            return self._request(job, answer)
+        points, most = (answer.point, *answer.quantiles), self._most(job)
+        if max(points) <= most:
+            return answer
+        point, *quantiles = (min(value, most) for value in points)
+        return replace(answer, point=point, quantiles=tuple(quantiles))
+
+    def _most(self, job: JobRequest) -> float:
+        """What no answer is above: a node's memory; the request, else twice the largest peak that anybody had."""
+        asked, seen = self.asked(job) / MIB, TWICE * self.largest
+        return min(self.most, max((a for a in (asked, seen) if a == a), default=math.inf))
+
+    def distribution(self, job: JobRequest, at: SystemState) -> Any:
+        """The method's whole distribution of the peak, MiB, where it has one."""
+        return self.inner.distribution(self._seen(job), at)
+
+    def observe(self, event: Event, at: SystemState) -> None:
+        """Submit: what the job asks; End: what it held; a start says nothing of memory."""
+        if isinstance(event, End):
+            self._end(event, at)
+        elif isinstance(event, Submit | Requeue | Change | Withdraw):
+            self.inner.observe(event._replace(job=self._seen(event.job)), at)
+        elif not isinstance(event, Start):
+            self.inner.observe(event, at)
+
+    def _end(self, event: End, at: SystemState) -> None:
+        job, amount = self._seen(event.job), self.used(event) / MIB
+        if event.status == OUT_OF_MEMORY:
+            got = self.asked(event.job) / MIB
+            amount = self._needed(job, max((a for a in (got, amount) if a == a), default=math.nan), at)
+        if not amount > 0:
+            self.inner.observe(Withdraw(event.time, job, event.wait_time), at)
+            return
+        self.largest = amount if not self.largest >= amount else self.largest
+        self.inner.observe(event._replace(job=job, run_time=max(amount, 1.0)), at)
+
+    def _needed(self, job: JobRequest, got: float, at: SystemState) -> float:
+        """What a job needed that held `got` when it ran out: as far as the method can tell."""
+        if not got > 0 or not hasattr(self.inner, "revise"):
+            return got
+        revised = float(self.inner.revise(job, got, at))
+        thinks_nothing = revised >= job.req_time * (1.0 - 1e-9)
+        return min(TWICE * got if thinks_nothing else revised, self.most)
+
+    def _request(self, job: JobRequest, answer: Prediction) -> Prediction:
+        amount = self.asked(job) / MIB
+        grounds = Grounds.LIMIT if amount > 0 else Grounds.NO_HISTORY
+        if not amount > 0:
+            amount = self.largest if self.largest > 0 else 1.0
+        amount = max(min(amount, self.most), 1.0)
+        words = "memory asked for" if grounds == Grounds.LIMIT else "largest peak so far"
+        return Prediction(amount, answer.levels, (amount,) * len(answer.levels), words, grounds)
+
+    def _seen(self, job: JobRequest) -> JobRequest:
+        """The request as the method is shown it."""
+        return job._replace(req_time=self.asked(job) / MIB * SPARE, req_mem_kib=job.req_time)

@@ -1,0 +1,88 @@
+"""Jobs that hold what they are told to, on a real Slurm with jobacct_gather/linux: what the collector makes of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from follow import Follower, stored
+from slurm_lab import Lab
+
+from conftest import labs_on
+
+pytestmark = [pytest.mark.slurm, pytest.mark.lab]
+
+CONF = {
+    "JobAcctGatherType": "jobacct_gather/linux",
+    "JobAcctGatherFrequency": "task=1",
+    "JobAcctGatherParams": "OverMemoryKill",
+    "SelectTypeParameters": "CR_Core_Memory",
+    "DefMemPerNode": "200",
+}
+HOLD = "/usr/bin/perl -e 'my $x = chr(97) x ($ARGV[0] << 20); select undef, undef, undef, $ARGV[1]'"
+MIB = 1024.0
+BESIDES = 24 * MIB
+"""The interpreter, the shell and srun beside what a job was told to hold."""
+
+
+@pytest.fixture(scope="module", params=["here", pytest.param("newer", marks=pytest.mark.slow)])
+def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
+    """Two nodes of 4000 MiB whose accounting measures every second, on this Slurm and on the newer one."""
+    for _ in labs_on(request.param, speed=1.0):
+        with Lab(nodes=2, cpus=4, conf=CONF) as running:
+            yield running
+
+
+def submit(lab: Lab, name: str, command: str, *options: str) -> None:
+    """A job of `daemon`'s that runs the command."""
+    plain = ("--parsable", "--uid=daemon", "--gid=daemon", "--chdir=/tmp", "-o", "/dev/null", "-t", "5")
+    lab.run("sbatch", *plain, "-J", name, *options, "--wrap", command)
+
+
+def test_the_store_knows_what_each_job_held_and_which_ran_out(lab: Lab) -> None:
+    for size in range(100, 160, 10):
+        submit(lab, "grows", f"{HOLD} {size} 3", "-n1", "--mem=1000M", "--comment", str(size))
+    submit(lab, "both nodes", f"srun -n2 -N2 {HOLD} 60 3", "-n2", "-N2", "--mem=300M")
+    submit(lab, "two tasks", f"srun -n2 -N1 {HOLD} 50 3", "-n2", "-N1", "--mem-per-cpu=200M")
+    submit(lab, "killed", f"{HOLD} 200 60", "-n1", "--mem=100M")
+    submit(lab, "step killed", f"srun {HOLD} 200 60", "-n1", "--mem=100M")
+    submit(lab, "too short", "true", "-n1", "--mem=100M")
+    lab.wait(lambda: not lab.run("squeue", "-h", "-t", "PD,R,CG", "-o", "%i").split(), "ended jobs", 120)
+    methods = {"RUNTIME": "recent_mean", "MEMORY": "recent_mean", "WAIT": "recent_wait:need=1"}
+    follower = Follower(lab, str(lab.root / "memory.db"), HISTORY_DAYS="0.02", **methods)
+    follower.run("collect", "--once", "--quiet")
+    follower.run("collect", "--once", "--quiet")  # the queue goes on showing FAILED: accounting's word stays
+    jobs = stored(follower.store)
+    assert len(jobs) == 11  # steps multiply nobody
+    said_of_each_job(jobs)
+    said_to_users(follower)
+
+
+def said_of_each_job(jobs: list[dict[str, Any]]) -> None:
+    named = {str(job["job_name"]): job for job in jobs if job["job_name"] != "grows"}
+    grew = sorted(float(job["used_mem_kib"]) for job in jobs if job["job_name"] == "grows")
+    for size, used in zip(range(100, 160, 10), grew):
+        assert size * MIB <= used <= size * MIB + BESIDES
+    for name, nodes, mib, asked in (("both nodes", 2, 60, 600), ("two tasks", 1, 100, 400)):
+        job = named[name]
+        assert (job["alloc_nodes"], job["req_mem_kib"]) == (nodes, asked * MIB)
+        assert mib * MIB <= job["used_mem_kib"] / nodes <= mib * MIB + BESIDES
+    for name in ("killed", "step killed"):
+        assert (named[name]["status"], named[name]["state"]) == ("out_of_memory", "failed")
+        assert named[name]["used_mem_kib"] > named[name]["req_mem_kib"] == 100 * MIB
+    assert (named["too short"]["used_mem_kib"], named["too short"]["unmeasured"]) == (None, "zero")
+
+
+def said_to_users(follower: Follower) -> None:
+    """Both numbers from one command; doctor says how they were measured."""
+    limit, _, memory, why = follower.run("walltime", "--name", "grows", "-u", "daemon").splitlines()
+    assert limit.startswith("#SBATCH --time=")
+    assert memory in ("#SBATCH --mem=200M", "#SBATCH --mem=300M")  # a quarter above 150 MiB, and what is beside it
+    assert "6 measured jobs" in why
+    (answer,) = json.loads(follower.run("walltime", "--name", "grows", "-u", "daemon", "--json"))["results"]
+    assert answer["node_memory_kib"] == 4000 * MIB
+    doctor = follower.run("doctor")
+    assert "jobacct_gather/linux: every 1 s" in doctor
+    assert "of 10 of 11 jobs that ran in the last 30 days; 1 ended before a sample; 2 ran out" in doctor

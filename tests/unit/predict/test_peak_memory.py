@@ -1,0 +1,214 @@
+"""Peak memory by the run-time methods: told amounts for seconds, nothing before its end, more of those that ran out."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.naive.memory import expected, known_peaks, memory_log
+from tests.naive.memory import spent as slow_spent
+
+from batchcast.errors import NoAnswer
+from batchcast.evaluation.accuracy import figures, score
+from batchcast.evaluation.memory_limits import find_memory_limits, memory_limit_rows
+from batchcast.evaluation.target import measured, memory_target, of_memory
+from batchcast.events.event import End, Start, Submit
+from batchcast.events.recorded import replay
+from batchcast.events.state import SystemState
+from batchcast.job import JobRequest
+from batchcast.predict.peak_memory import PeakMemory
+from batchcast.predict.protocol import Grounds
+from batchcast.predict.recommend_memory import least_waste, rounded_request, spent
+from batchcast.predict.registry import make
+from batchcast.predict.runtime.kernel import Kernel
+from batchcast.predict.runtime.last_2 import Last2
+from batchcast.table import Trace
+
+MIB = 1024.0
+
+
+def honest(log: Trace) -> Trace:
+    """The same log where nobody ran out of memory."""
+    return log.with_columns({"status": Trace.from_arrays({"status": ["completed"] * len(log)}).nominal("status")})
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(2, 60), st.integers(0, 99))
+def test_last_2_of_memory_is_the_mean_of_the_last_two_ended_and_measured(jobs, seed) -> None:
+    log = honest(memory_log(jobs, seed))
+    used = log.number("used_mem_kib").copy()
+    used[::7] = 0.0
+    log = log.with_columns({"used_mem_kib": used})
+    points = replay(log, {"it": of_memory(Last2(), measured(log))})["it"].points
+    for row in range(jobs):
+        if known := known_peaks(log, row):
+            assert points[row] == pytest.approx(np.mean(known[-2:]))
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(11, 60), st.integers(0, 99))
+def test_largest_recent_is_the_largest_of_the_last_ten_and_a_quarter(jobs, seed) -> None:
+    log = honest(memory_log(jobs, seed))
+    asked = log.number("req_mem_kib") / 4 / MIB
+    points = replay(log, {"it": of_memory(make("runtime", "largest_recent"), measured(log))})["it"].points
+    for row in range(jobs):
+        if known := known_peaks(log, row):
+            assert points[row] <= 1.25 * max(known[-10:]) * (1 + 1e-12)
+            assert points[row] == pytest.approx(1.25 * max(known[-10:])) or points[row] >= asked[row]
+
+
+@pytest.mark.parametrize("name", ["kernel", "last_2", "recent_mean", "largest_recent", "calibrated", "requested"])
+def test_a_forecast_sees_no_future(name) -> None:
+    log = memory_log(150, 3)
+    ends = log.submit_time + log.wait_time + log.run_time
+    before = replay(log, {"it": of_memory(make("runtime", name), measured(log))})["it"]
+    for cut in (40, 90):
+        later = ends > log.submit_time[cut]
+        poisoned = log.with_columns(
+            {"used_mem_kib": np.where(later, 1e9 + np.arange(150.0), log.number("used_mem_kib"))}
+        )
+        after = replay(poisoned, {"it": of_memory(make("runtime", name), measured(poisoned))})["it"]
+        assert np.array_equal(before.points[: cut + 1], after.points[: cut + 1])
+        assert np.array_equal(before.quantiles[: cut + 1], after.quantiles[: cut + 1], equal_nan=True)
+
+
+def test_the_use_of_a_job_is_asked_for_at_its_end_and_not_before() -> None:
+    asked = []
+    method = PeakMemory(Kernel(), lambda job: 4 * MIB, lambda end: asked.append(end.job.row) or 2 * MIB)
+    job, state = JobRequest(0, 1, 0.0, 1.0, 600.0, 4 * MIB, user_id="ada"), SystemState()
+    method.predict(job, state)
+    method.observe(Submit(0.0, job), state)
+    method.observe(Start(1.0, job, 1.0), state)
+    assert asked == []
+    method.observe(End(9.0, job, 8.0, 1.0, "completed"), state)
+    assert asked == [0]
+    assert method.predict(job._replace(row=1), state).point == 2.0
+
+
+def told(status: str, used: float, of: object = None) -> PeakMemory:
+    """A method that saw ten jobs of 4 MiB asked: nine held 1, 2, 3 MiB in turn, the last as given."""
+    amounts = [1.0, 2.0, 3.0, 1.0, 2.0, 3.0, 1.0, 2.0, 8.0, used]
+    method = PeakMemory(of or Kernel(), lambda job: 4 * MIB, lambda end: amounts[end.job.row] * MIB)
+    state = SystemState()
+    for row in range(10):
+        job = JobRequest(row, row, 10.0 * row, 1.0, 600.0, 4 * MIB, user_id="ada")
+        state.now = 10.0 * row
+        method.observe(Submit(state.now, job), state)
+        method.observe(End(state.now + 5.0, job, 5.0, 0.0, status if row == 9 else "completed"), state)
+    return method
+
+
+def ask(method: PeakMemory) -> float:
+    state = SystemState()
+    state.now = 200.0
+    return method.predict(JobRequest(99, 99, 200.0, 1.0, 600.0, 4 * MIB, user_id="ada"), state).quantiles[-1]
+
+
+def test_a_job_that_ran_out_teaches_that_it_needed_more_than_it_got() -> None:
+    weights = [
+        told(status, 3.9).distribution(JobRequest(99, 99, 200.0, 1.0, 600.0, 4 * MIB, user_id="ada"), SystemState())
+        for status in ("completed", "out_of_memory")
+    ]
+    assert weights[1].chance(4.0) > weights[0].chance(4.0)
+    assert ask(told("out_of_memory", 3.9)) >= 8.0
+
+
+def test_a_job_that_nobody_measured_teaches_nothing() -> None:
+    nobody = told("completed", math.nan)
+    assert nobody.inner.memory.numbers[0] == 9
+    assert told("completed", 3.0).inner.memory.numbers[0] == 10
+
+
+def test_without_history_the_request_is_the_answer_and_without_one_the_largest_peak() -> None:
+    state = SystemState()
+    job = JobRequest(0, 1, 0.0, 1.0, 600.0, 4 * MIB, user_id="ada")
+    method = PeakMemory(Last2(), lambda job: job.req_mem_kib, lambda end: 7 * MIB)
+    assert (method.predict(job, state).point, method.predict(job, state).grounds) == (4.0, Grounds.LIMIT)
+    method.observe(End(5.0, job, 5.0, 0.0), state)
+    other = job._replace(user_id="bob", req_mem_kib=math.nan)
+    assert (method.predict(other, state).point, method.predict(other, state).grounds) == (7.0, Grounds.NO_HISTORY)
+
+
+def test_no_answer_is_above_the_node() -> None:
+    log = memory_log(80, 1)
+    answers = replay(log, {"it": of_memory(Kernel(), measured(log), most=200.0)})["it"]
+    assert np.nanmax(answers.points) <= 200.0
+    assert np.nanmax(answers.quantiles) <= 200.0
+    assert np.nanmax(replay(log, {"it": of_memory(Kernel(), measured(log))})["it"].quantiles) > 200.0
+
+
+def test_jobs_that_ran_out_or_were_not_measured_are_not_scored() -> None:
+    log = memory_log(120, 2)
+    out = np.array(log.nominal("status").decode()) == "out_of_memory"
+    assert out.any()
+    scores = score(log, ["kernel", "recent_mean"], target="memory")
+    assert scores.per == "processor"
+    assert scores.scored.sum() == (~out).sum()
+    rows = {row["predictor"]: row for row in figures(scores)}
+    assert {"mae_mib", "median_ae_mib", "coverage_90"} <= set(rows["kernel"])
+    assert "mae_s" not in rows["kernel"]
+    assert rows["kernel"]["mae_mib_difference"] == pytest.approx(
+        rows["kernel"]["mae_mib"] - rows["recent_mean"]["mae_mib"]
+    )
+
+
+def test_a_copy_of_the_request_is_refused_with_the_reason() -> None:
+    log = memory_log(60, 4)
+    with pytest.raises(NoAnswer, match=r"equals the request in 100\.0%"):
+        memory_target(log.with_columns({"used_mem_kib": log.number("req_mem_kib")}))
+    with pytest.raises(NoAnswer, match="60 have a use of 0"):
+        memory_target(log.with_columns({"used_mem_kib": np.zeros(60)}))
+
+
+AMOUNTS = st.floats(1.0, 1e6)
+
+
+@given(AMOUNTS, AMOUNTS, st.one_of(st.just(math.nan), AMOUNTS))
+def test_all_attempts_cost_what_the_slow_way_says(request_, peak, again) -> None:
+    assert spent(request_, peak, again) == pytest.approx(slow_spent(request_, peak, again))
+
+
+@given(st.lists(st.integers(1, 10**6), min_size=1, max_size=9), st.one_of(st.just(math.nan), AMOUNTS))
+def test_the_request_of_least_waste_costs_no_more_than_any_other_bound(amounts, again) -> None:
+    bounds = sorted(map(float, amounts))
+    levels = [(k + 1) / (len(bounds) + 1) for k in range(len(bounds))]
+    chosen = least_waste(levels, bounds, again)
+    assert chosen in bounds
+    cheapest = min(expected(bound, levels, bounds, again) for bound in bounds)
+    assert expected(chosen, levels, bounds, again) == pytest.approx(cheapest)
+
+
+@given(AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS)
+def test_a_rounded_request_keeps_floor_and_node(amount, floor, step, most) -> None:
+    given_ = rounded_request(amount, floor, step, most)
+    assert given_ == most or max(amount, floor) * (1 - 1e-8) <= given_ <= max(amount, floor) + step * (1 + 1e-8)
+    assert given_ <= most
+
+
+def test_advice_keeps_its_risk_where_habits_are_steady_and_costs_less_than_the_users() -> None:
+    limits = find_memory_limits(memory_log(1500, 5, per_node=True), risk=0.05, floor=1.0, step=1.0)
+    rows = {row["limits"]: row for row in memory_limit_rows(limits)}
+    assert limits.use.per == "node"
+    assert rows["advice"]["killed_per_thousand"] < 80
+    assert rows["own"]["killed_per_thousand"] > rows["advice"]["killed_per_thousand"]
+    assert rows["least_waste"]["spent_over_used"] < rows["own"]["spent_over_used"]
+    assert rows["least_waste"]["saved_gib_h"] > 0
+    assert rows["own"]["saved_gib_h"] == 0
+
+
+def test_a_synthetic_log_with_memory_is_the_same_log_and_asks_by_habit(tmp_path) -> None:
+    from batchcast.trace.synth import Recipe, make_log
+    from batchcast.trace.synth.memory import CHOICES, with_memory
+
+    plain = make_log(np.random.default_rng(7), Recipe(jobs=2000, waits="none"))
+    made, again = (with_memory(np.random.default_rng([7, 1]), plain) for _ in range(2))
+    assert np.array_equal(made.run_time, plain.run_time, equal_nan=True)
+    assert np.array_equal(made.number("used_mem_kib"), again.number("used_mem_kib"), equal_nan=True)
+    use = measured(made)
+    assert (use.per, use.is_measured) == ("processor", True)
+    assert set(use.asked.tolist()) <= set(CHOICES.tolist())
+    assert 0.01 < use.ended.mean() < 0.3
+    assert (use.used[use.ended] == use.asked[use.ended]).all()
