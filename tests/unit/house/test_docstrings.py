@@ -13,7 +13,7 @@ import batchcast
 from batchcast.predict.registry import GROUPS, available
 
 METHODS = [(kind, name) for kind in GROUPS for name in available(kind)]
-WITHOUT_SOURCE = {"actual", "requested", "largest_recent", "recent_wait", "deadline_search", "exact"}
+WITHOUT_SOURCE = {"actual", "requested", "recent_wait", "largest_recent", "deadline_search", "exact"}
 """Yardsticks, and what is this project's own."""
 PUBLIC = {
     "Policy": {"Parameters", "Raises", "References", "Examples"},
