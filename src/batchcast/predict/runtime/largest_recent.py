@@ -29,11 +29,8 @@ class LargestRecent:
     Notes
     -----
     What people advise for a limit or a memory request, as a method to compare with: it is meant to be rarely exceeded
-    and so is a poor forecast. Never above the limit; without a finished job of the user the limit itself. O(k) a job.
-
-    References
-    ----------
-    A rule of thumb without a source; `predict.recommend.rule_of_thumb` is the same for one list.
+    and so is a poor forecast; `predict.recommend.rule_of_thumb` is the same for one list. Never above the limit, which
+    is the answer without a finished job of the user. O(k) a job.
 
     Examples
     --------
