@@ -286,6 +286,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_both_numbers_come_from_one_command(measured: str, tmp_path: Path) -> None:
     limit, why, memory, why_memory = run("walltime", "--name", "rel*", store=measured).stdout.splitlines()
+    assert run("walltime", "--name", "rel*", "--memory", store=measured).stdout.splitlines() == [memory, why_memory]
     assert (limit, memory) == ("#SBATCH --time=00:10:00", "#SBATCH --mem=400M")
     assert "95% of your last" in why
     assert "held 340M a node or less; a tenth more, since use is sampled" in why_memory
@@ -310,6 +311,7 @@ def test_memory_has_a_track_record_and_doctor_says_how_it_is_measured(measured: 
 
 
 def test_without_measurements_the_limit_is_advised_alone_and_it_is_said(stores: dict[bool, str]) -> None:
+    assert "no --mem" in run("walltime", "--name", "rel*", "--memory", store=stores[False], code=3).stderr
     done = run("walltime", "--name", "rel*", store=stores[False])
     assert "--mem" not in done.stdout + done.stderr
     (answer,) = results("walltime", "--name", "rel*", store=stores[False])

@@ -25,6 +25,7 @@ def _risk(_: click.Context, __: click.Parameter, text: str) -> float:
 @click.option("--name", "glob", metavar="GLOB", help="Jobs of mine with such a name, e.g. 'relax*'.")
 @click.option("-u", "--user", metavar="NAME", help="Whose jobs.  [default: yours]")
 @click.option("--risk", default="5%", show_default=True, callback=_risk, help="Share of such jobs that may be cut off.")
+@click.option("--memory", "memory_alone", is_flag=True, help="The memory request alone.")
 @click.option("-P", "--parsable2", is_flag=True, help="Columns parted by |.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def command(
@@ -35,6 +36,7 @@ def command(
     store: str | None,
     scheduler: str | None,
     cluster: str | None,
+    memory_alone: bool,
     parsable2: bool,
     as_json: bool,
 ) -> None:
@@ -43,7 +45,7 @@ def command(
     Similar: same name and size; else same name; else same size. Both are the empirical quantile at the risk you
     take, under the site's rules (floor, rounding up, maximum); memory is for each node, never more than one has.
     """
-    from ..errors import NoStore, UsageError
+    from ..errors import NoAnswer, NoStore, UsageError
     from ..service import ask, limits
     from ..service.over_socket import answered
     from ..service.settings import load
@@ -62,10 +64,13 @@ def command(
     (answer,) = reply.results
     if printed("walltime", reply, as_json, parsable2):
         return
-    click.echo(f"#SBATCH --time={answer['limit']}")
-    click.echo(f"# {answer['why']}")
+    if not memory_alone:
+        click.echo(f"#SBATCH --time={answer['limit']}")
+        click.echo(f"# {answer['why']}")
     if answer["memory"] is not None:
         click.echo(f"#SBATCH --mem={answer['memory']}")
         click.echo(f"# {answer['memory_why']}")
+    elif memory_alone:
+        raise NoAnswer(f"no --mem: {answer['memory_why']}", hint="batchcast doctor says what measures memory")
     elif answer["memory_jobs"]:  # where nothing is measured, only doctor and --json say so
         say(f"no --mem: {answer['memory_why']}")
