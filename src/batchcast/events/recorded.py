@@ -6,6 +6,7 @@ withdraws at submit + max(wait, 0); a job with a run time but no wait starts at 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -118,7 +119,7 @@ def _events(trace: Trace, plan: Timeline, jobs: Sequence[JobRequest]) -> Iterato
         elif kind == START:
             yield new(Start, (time, job, waits[i]))
         elif kind == END:
-            yield new(End, (time, job, run[i], wait[i], status[i]))
+            yield new(End, (time, job, run[i], wait[i], status[i], math.nan))
         else:
             yield new(Withdraw, (time, job, waits[i]))
 

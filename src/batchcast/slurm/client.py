@@ -150,9 +150,12 @@ class Slurm:
         return config
 
     def _measures(self) -> bool:
-        """Whether accounting measures the memory of jobs."""
+        """Whether accounting measures the memory of jobs; not as far as is known while slurmctld does not say."""
         if not self.gathers:
-            self._config()
+            try:
+                self._config()
+            except Unreachable:
+                return False
         return gathers_memory(self.gathers)
 
     def _node_memory(self) -> dict[str, float]:
