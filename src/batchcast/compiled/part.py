@@ -43,14 +43,10 @@ class Whole(Library):  # type: ignore[misc]
     """The code of a kernel that Python calls, with all that it calls: nothing else needs what it took in."""
 
     def _optimize_final_module(self) -> None:
-        """With what was taken in as its own: a function called in one place then stands in that place.
-
-        Twice, since parts come as they were lowered: the scheduling kernel is two to three hundredths faster by it.
-        """
+        """With what was taken in as its own: a function called in one place then stands in that place."""
         for function in self._final_module.functions:
             if function.linkage == binding.Linkage.linkonce_odr:
                 function.linkage = "internal"
-        super()._optimize_final_module()
         super()._optimize_final_module()
 
 
