@@ -62,7 +62,7 @@ def command(
 
     Everything but `minh` takes some 40 minutes on one idle core; `minh`, the paper's baseline searched as hard as the
     method, takes hours. `--set`, `--part` and `--first` choose. What is done is kept in FOLDER/parts and found again by
-    the next run with the same version, logs and settings. Training is seeded.
+    the next run with the same code, logs and settings. Training is seeded.
     """
     from ..papers.kept import Kept
     from ..papers.online_knn_ga import page as shown

@@ -48,7 +48,7 @@ def command(
 
     The paper's log is not public; order and relative gains are what can be compared. A forest for every forecast costs
     tens of milliseconds: --every and --first bound it. What is done is kept in FOLDER/parts and found again by the next
-    run with the same version, logs and settings.
+    run with the same code, logs and settings.
     """
     from ..papers.kept import Kept
     from ..papers.su import page as shown
