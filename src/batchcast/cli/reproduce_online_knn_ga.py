@@ -11,7 +11,8 @@ import click
 
 from ..errors import UsageError
 from ..papers.shared_logs import provenance, shared_folder
-from .output import console, document, dumps, emit, progress, say
+from .output import document, dumps, progress, say
+from .reproduced import print_reproduced
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,7 +70,6 @@ def command(
     from ..papers.online_knn_ga.study import CORRECTIONS, chosen_sets
     from ..report import page
     from ..report.folder import folder
-    from ..report.terminal import show
 
     if quick:
         names, first = names or NAMES[:1], min(first or 7_000, 7_000)
@@ -98,16 +98,7 @@ def command(
         sections = shown.sections(summary, tables, gathered.pictures, shown.READING)
         title = "Online run-time prediction by similar jobs (Xu et al. 2018)"
         (place / "index.html").write_text(page(title, sections, provenance(gathered.hashes, settings)))
-    kept = gathered.kept
-    say(
-        f"{kept.computed} parts computed, {kept.reused} found in {output}/parts; "
-        f"all of them cost {kept.cpu_s:,.0f} s of CPU"
-    )
-    say(f"page: {output}/index.html, numbers: {output}/result.json")
-    if as_json:
-        emit(doc)
-        return
-    show(console(), [*tables, *summary])
+    print_reproduced(gathered.kept, output, doc, [*tables, *summary], as_json)
 
 
 class Gathered:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..papers.shared_logs import provenance, shared_folder
-from .output import console, document, dumps, emit, progress, say
+from .output import document, dumps, progress, say
+from .reproduced import print_reproduced
 
 if TYPE_CHECKING:
     from ..papers.kept import Kept
@@ -54,7 +55,6 @@ def command(
     from ..papers.su import page as shown
     from ..report import page
     from ..report.folder import folder
-    from ..report.terminal import show
 
     if quick:
         names, first, schedule_first = names or ("NREL", "CTC"), min(first or 1500, 1500), min(schedule_first, 500)
@@ -75,16 +75,7 @@ def command(
         title = "Run times from clusters of job names (Wang et al. 2021)"
         html = page(title, shown.sections(summary, tables, gathered.pictures), provenance(gathered.hashes, settings))
         (place / "index.html").write_text(html)
-    kept = gathered.kept
-    say(
-        f"{kept.computed} parts computed, {kept.reused} found in {output}/parts; "
-        f"all of them cost {kept.cpu_s:,.0f} s of CPU"
-    )
-    say(f"page: {output}/index.html, numbers: {output}/result.json")
-    if as_json:
-        emit(doc)
-        return
-    show(console(), [*tables, *summary])
+    print_reproduced(gathered.kept, output, doc, [*tables, *summary], as_json)
 
 
 class Gathered:
