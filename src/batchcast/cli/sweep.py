@@ -45,12 +45,27 @@ def command() -> None:
 
 @command.command(RUN, short_help="Run a study; `batchcast sweep STUDY.toml` for short.")
 @click.argument("study", type=click.Path(path_type=Path), metavar="FILE")
-@click.option("-o", "output", type=click.Path(path_type=Path), metavar="FOLDER",
-              help="Where results are kept. Default: the study's name with -results, here.")
-@click.option("--on", "place", default="local", show_default=True, metavar="WHERE",
-              help="local: processes of this machine; slurm: jobs of the batch system; tcp://HOST:PORT: a Dask scheduler.")
-@click.option("--workers", type=click.IntRange(min=1), metavar="N",
-              help="How many at once. Default: a process a processor; on Slurm what the study says, else 4.")
+@click.option(
+    "-o",
+    "output",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Where results are kept. Default: the study's name with -results, here.",
+)
+@click.option(
+    "--on",
+    "place",
+    default="local",
+    show_default=True,
+    metavar="WHERE",
+    help="local: processes of this machine; slurm: jobs of the batch system; tcp://HOST:PORT: a Dask scheduler.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many at once. Default: a process a processor; on Slurm what the study says, else 4.",
+)
 @click.option("--partition", metavar="NAME", help="On Slurm: where the workers run.")
 @click.option("--account", metavar="NAME", help="On Slurm: who pays.")
 @click.option("--walltime", metavar="TIME", help="On Slurm: a worker's limit; one that ends is replaced.")
@@ -112,7 +127,7 @@ def _run(todo: list[Task], dataset: Dataset, place: str, many: int, wish: Any, c
 
     before = count - len(todo)
     with (
-        pool_on(place, many, wish, say, str(dataset.folder / "workers")) as pool,
+        pool_on(place, many, wish, say, dataset.folder / "workers") as pool,
         progress(f"{count:,} tasks", count) as tick,
     ):
         tick(before)
@@ -123,8 +138,12 @@ def _run(todo: list[Task], dataset: Dataset, place: str, many: int, wish: Any, c
 
 @command.command(short_help="Tables of a study's results, with paired intervals.")
 @click.argument("folder", type=click.Path(path_type=Path), metavar="FOLDER")
-@click.option("--against", metavar="'POLICY, PREDICTOR'", multiple=True,
-              help="Compare with this plan; repeatable. Default: what the study says, else its first.")
+@click.option(
+    "--against",
+    metavar="'POLICY, PREDICTOR'",
+    multiple=True,
+    help="Compare with this plan; repeatable. Default: what the study says, else its first.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="For the draws of intervals over groups of jobs.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def report(folder: Path, against: tuple[str, ...], seed: int, as_json: bool) -> None:
@@ -183,8 +202,9 @@ def _print_cost(
     measured = measured_seconds(dataset.folder)
     stated = study.cost.seconds if study.cost else None
     rows = estimate(tasks, done, measured, stated, workers)
-    source = ("measured on the tasks in " + str(dataset.folder) if measured else "stated in the study ([cost] seconds)"
-              if stated is not None else "unknown: [cost] seconds = 0.5 states them, finished tasks measure them")  # fmt: skip
+    source = "unknown: [cost] seconds = 0.5 states them, finished tasks measure them"
+    if measured or stated is not None:
+        source = f"measured on the tasks in {dataset.folder}" if measured else "stated in the study ([cost] seconds)"
     if as_json:
         settings = {"workers": workers, "seconds": source}
         emit(document("sweep", {"source": str(path)}, settings, [], rows))

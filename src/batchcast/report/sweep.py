@@ -48,7 +48,7 @@ def study_tables(rows: Sequence[Row], tau: float = 10.0) -> list[Block]:
     ]
     blocks: list[Block] = [
         Table(
-            f"Means over the replicates (over the log itself where there are none); bounded slowdown with tau = {tau:g} s",
+            f"Means over the replicates (of the log itself where there are none); bounded slowdown, tau = {tau:g} s",
             plain,
             [{**row, "on": "yes" if row["frontier"] else ""} for row in rows],
             "Frontier: no other plan of the log has a smaller mean bounded slowdown and a smaller longest wait.",
@@ -59,7 +59,9 @@ def study_tables(rows: Sequence[Row], tau: float = 10.0) -> list[Block]:
         return blocks
     compared = [row for row in rows if row.get("against")]
     blocks.append(_differences(compared, naming, against))
-    blocks += [_of_one_burst(row) for row in compared if row.get("mean_bounded_slowdown_paired_largest_share", 0.0) > 0.2]
+    blocks += [
+        _of_one_burst(row) for row in compared if row.get("mean_bounded_slowdown_paired_largest_share", 0.0) > 0.2
+    ]
     return blocks
 
 
@@ -87,9 +89,9 @@ def _differences(rows: Sequence[Row], naming: Sequence[TableColumn], against: st
         for row in rows
     ]
     note = (
-        "Behind each mean the 5th to 95th percentile over the replicates, paired; on the log itself the 90 % interval over"
-        " groups of one user's submissions of one week. Users: those of 50 jobs or more, the share that waits longer by"
-        " more than a tenth."
+        "Behind each mean the 5th to 95th percentile over the replicates, paired; on the log itself the 90 % interval"
+        " over groups of one user's submissions of one week. Users: of those with 50 jobs or more the share that waits"
+        " longer by more than a tenth."
     )
     return Table(f"Against {against}", columns, cells, note)
 
@@ -122,7 +124,7 @@ def _of_one_burst(row: Row) -> str:
     key = "mean_bounded_slowdown_paired"
     share = 100 * row[f"{key}_largest_share"]
     return (
-        f"{row['log']}, {row['policy']} with {row['predictor']}: {share:.0f} % of the sum of absolute differences on the "
-        f"log itself belongs to one user's submissions of one week; without them the difference is "
+        f"{row['log']}, {row['policy']} with {row['predictor']}: {share:.0f} % of the sum of absolute differences on "
+        f"the log itself belongs to one user's submissions of one week; without them the difference is "
         f"{row[f'{key}_without_largest']:+.1f} instead of {row[key]:+.1f}; judge by the geometric mean"
     )

@@ -98,19 +98,22 @@ def _over(name: str, values: np.ndarray, level: float) -> dict[str, float]:
 
 def _ratio(mine: np.ndarray, theirs: np.ndarray) -> np.ndarray:
     """mine / theirs, NaN where theirs is 0."""
-    return np.divide(mine, theirs, out=np.full(len(mine), np.nan), where=theirs > 0)
+    over: np.ndarray = np.divide(mine, theirs, out=np.full(len(mine), np.nan), where=theirs > 0)
+    return over
 
 
 def _users_longer(
     user: Sequence[int], jobs: Sequence[int], wait: Sequence[float],
     users: Sequence[int], their_jobs: Sequence[int], waits: Sequence[float],
 ) -> tuple[float, float]:  # fmt: skip
-    """The share of users with `FEW_JOBS` or more whose mean wait is above `LONGER` times the reference's, and the worst.
+    """The share of users of `FEW_JOBS` or more whose mean wait is above `LONGER` times the reference's; the worst.
 
     A reference's mean below one second counts as one: who did not wait at all has no ratio.
     """
     theirs = {u: w / j for u, j, w in zip(users, their_jobs, waits)}
-    ratios = np.array([w / j / max(theirs[u], 1.0) for u, j, w in zip(user, jobs, wait) if j >= FEW_JOBS and u in theirs])
+    ratios = np.array(
+        [w / j / max(theirs[u], 1.0) for u, j, w in zip(user, jobs, wait) if j >= FEW_JOBS and u in theirs]
+    )
     return (float((ratios > LONGER).mean()), float(ratios.max())) if len(ratios) else (float("nan"), float("nan"))
 
 
@@ -122,7 +125,8 @@ def _paired(mine: Any, theirs: Any, seed: int) -> dict[str, Any]:
     ours, other = (table.filter(pl.col("replicate") == 0).select(columns).rows() for table in (mine, theirs))
     if not ours or not other or ours[0][0] is None or other[0][0] is None or len(ours[0][0]) != len(other[0][0]):
         return {}
-    group, row = np.array(ours[0][2]), {}
+    group = np.array(ours[0][2])
+    row: dict[str, Any] = {}
     for name, place in (("mean_wait_s", 0), ("mean_bounded_slowdown", 1)):
         values, reference = np.array(ours[0][place]), np.array(other[0][place])
         one = paired_differences(values[None], reference, group, np.random.default_rng(seed))[0]

@@ -61,7 +61,9 @@ class Dataset:
 
         keys: set[str] = set()
         for path in self.results.glob("log=*/*.parquet"):
-            keys.update(_read(lambda p=path: pq.read_table(p, columns=["key"], partitioning=None), path)["key"].to_pylist())
+            keys.update(
+                _read(lambda p=path: pq.read_table(p, columns=["key"], partitioning=None), path)["key"].to_pylist()
+            )
         return keys
 
     def keep(self, row: Mapping[str, Any]) -> None:
@@ -120,7 +122,9 @@ class Dataset:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise UsageError(f"{self.folder}: another sweep is at work here", hint="-o FOLDER for one of its own") from None
+                raise UsageError(
+                    f"{self.folder}: another sweep is at work here", hint="-o FOLDER for one of its own"
+                ) from None
             for path in self.results.glob("log=*/.*.part"):  # of a process that was killed
                 with suppress(OSError):
                     os.unlink(path)
@@ -128,7 +132,7 @@ class Dataset:
 
 
 def results(folder: str | Path, *, lists: bool = True) -> Any:
-    """The results of a study as a polars DataFrame, a row a task in the study's order; `.to_pandas()` makes pandas of it.
+    """The results of a study as a polars DataFrame, a row a task in the study's order; `.to_pandas()` makes it pandas.
 
     Parameters
     ----------
@@ -149,7 +153,9 @@ def results(folder: str | Path, *, lists: bool = True) -> Any:
         raise NoAnswer(f"{place}: no results of a study", hint="batchcast sweep STUDY.toml -o FOLDER")
     columns = ["log", *TEXT, *WHOLE, *MEASURES, "task_s", *(LISTS if lists else ())]
     declared = pl.scan_parquet(place / "tasks.parquet").select("key", "place")
-    found = pl.scan_parquet(place / "results" / "*" / "*.parquet", hive_partitioning=True, hive_schema={"log": pl.String})
+    found = pl.scan_parquet(
+        place / "results" / "*" / "*.parquet", hive_partitioning=True, hive_schema={"log": pl.String}
+    )
     table = found.select(columns).unique("key").join(declared, on="key").sort("place").drop("place").collect()
     if not table.height:
         raise NoAnswer(f"{place}: no task of the study has a result", hint="batchcast sweep STUDY.toml -o FOLDER")

@@ -7,10 +7,12 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
-from ..errors import UsageError, Unreachable
+from ..errors import Unreachable, UsageError
 from .study import Slurm
 
 ABREAST = 1000
@@ -61,27 +63,31 @@ def on_dask(address: str, say: Callable[[str], None]) -> Iterator[Pool]:
     from distributed import Client
 
     try:
-        client = Client(address, timeout=10, set_as_default=False)
+        client = Client(address, timeout=10, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, TimeoutError, ValueError) as error:
-        raise Unreachable(f"{address}: no Dask scheduler answers ({error})", hint="dask scheduler --host 127.0.0.1") from None
+        raise Unreachable(
+            f"{address}: no Dask scheduler answers ({error})", hint="dask scheduler --host 127.0.0.1"
+        ) from None
     with _used(client, say) as pool:
         yield pool
 
 
 @contextmanager
-def on_slurm(wish: Slurm, say: Callable[[str], None], log_directory: str) -> Iterator[Pool]:
+def on_slurm(wish: Slurm, say: Callable[[str], None], folder: Path) -> Iterator[Pool]:
     """A Dask cluster whose workers are jobs of Slurm, kept at their number: a job that ends early is replaced.
 
-    Traffic is encrypted with keys made for this run, given to the jobs in their scripts: who has none runs nothing.
+    Traffic is encrypted with a key made for this run, which lies in `folder` where only this user reads it: whoever
+    else reaches the scheduler's port runs nothing. `folder` is one that the nodes see; workers' output goes there too.
     """
     if not wish.interface:
         raise UsageError(
-            "--on slurm: by which network do the nodes reach this host? ([slurm] interface in the study, or --interface)",
+            "--on slurm: by which network do nodes reach this host? ([slurm] interface in the study, or --interface)",
             hint="`ip -brief address` lists them, e.g. ib0 or eth0",
         )
-    from dask_jobqueue import SLURMCluster
+    from dask_jobqueue.slurm import SLURMCluster
     from distributed import Client
 
+    folder.mkdir(parents=True, exist_ok=True)
     cluster = SLURMCluster(
         queue=wish.partition,
         account=wish.account,
@@ -93,11 +99,13 @@ def on_slurm(wish: Slurm, say: Callable[[str], None], log_directory: str) -> Ite
         scheduler_options={"interface": wish.interface, "dashboard_address": "127.0.0.1:0"},
         job_extra_directives=list(wish.directives),
         job_script_prologue=list(wish.prologue),
-        log_directory=log_directory,
+        log_directory=str(folder.resolve()),
+        shared_temp_directory=str(folder.resolve()),
+        security=True,
         python=sys.executable,
         worker_extra_args=["--no-dashboard"],
     )
-    with cluster, Client(cluster, set_as_default=False) as client:
+    with cluster, Client(cluster, set_as_default=False) as client:  # type: ignore[no-untyped-call]
         cluster.adapt(minimum_jobs=wish.workers, maximum_jobs=wish.workers, interval="2s")
         with _used(client, say) as pool:
             yield pool
@@ -105,9 +113,9 @@ def on_slurm(wish: Slurm, say: Callable[[str], None], log_directory: str) -> Ite
 
 @contextmanager
 def _used(client: Any, say: Callable[[str], None]) -> Iterator[Pool]:
-    """A client's executor; what it still holds is let go at the end."""
-    with suppress(Exception):
-        if client.dashboard_link and client.cluster is not None:
+    """A client's executor, and where its dashboard is, for those who have bokeh; what it still holds is let go."""
+    if find_spec("bokeh"):
+        with suppress(Exception):
             say(f"dashboard: {client.dashboard_link}")
     executor = client.get_executor(pure=False)
     try:
@@ -117,12 +125,12 @@ def _used(client: Any, say: Callable[[str], None]) -> Iterator[Pool]:
         client.close()
 
 
-def pool_on(place: str, workers: int, wish: Slurm, say: Callable[[str], None], log_directory: str) -> Any:
+def pool_on(place: str, workers: int, wish: Slurm, say: Callable[[str], None], folder: Path) -> Any:
     """The pool that `--on` names: `local`, `slurm`, or the address of a Dask scheduler."""
     if place == "local":
         return local(workers)
     if place == "slurm":
-        return on_slurm(wish, say, log_directory)
+        return on_slurm(wish, say, folder)
     if place.startswith(("tcp://", "tls://", "ucx://")):
         return on_dask(place, say)
     raise UsageError(f"--on: no {place!r} (accepted: local, slurm, tcp://HOST:PORT of a Dask scheduler)")

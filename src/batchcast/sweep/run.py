@@ -1,4 +1,4 @@
-"""A study run: tasks handed out, results kept as they come, what was lost tried again, what failed said and passed over."""
+"""A study run: tasks handed out, results kept as they come, the lost tried again, the failed said and passed over."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""A study as TOML declares it, checked before anything runs: every refusal names the file, the key and what is accepted."""
+"""A study as TOML declares it, checked before anything runs: a refusal names the line and what is accepted."""
 
 from __future__ import annotations
 
 import re
 import tomllib
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -22,7 +23,7 @@ class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """What every table of a study is: nothing in it is unknown."""
 
 
-class LogFile(_Part):
+class LogFile(_Part, frozen=True):
     """One log: where it lies, how it is read, and which of its jobs are meant, in the words of the command line."""
 
     path: str
@@ -39,7 +40,7 @@ class LogFile(_Part):
     first: int | None = None
 
 
-class Period(_Part):
+class Period(_Part, frozen=True):
     """Jobs submitted at or after `from` and before `to`, in the log's zone."""
 
     name: str = ""
@@ -47,20 +48,20 @@ class Period(_Part):
     until: str | None = msgspec.field(default=None, name="to")
 
 
-class Plans(_Part):
+class Plans(_Part, frozen=True):
     """Every one of these policies planned with every one of these predictors."""
 
     policies: Words
     predictors: Words
 
 
-class Cost(_Part):
+class Cost(_Part, frozen=True):
     """What a task is said to take where none was measured yet."""
 
     seconds: float
 
 
-class Slurm(_Part):
+class Slurm(_Part, frozen=True):
     """What a worker of `--on slurm` asks the batch system for, and the network by which nodes reach this host."""
 
     partition: str | None = None
@@ -73,7 +74,7 @@ class Slurm(_Part):
     prologue: Words = ()
 
 
-class Study(_Part):
+class Study(_Part, frozen=True):
     """A whole study. `itself` says whether the log as it is counts as replicate 0."""
 
     log: tuple[LogFile, ...]
@@ -128,7 +129,9 @@ def read_study(text: str, path: str = "study.toml") -> Study:
         study,
         log=tuple(msgspec.structs.replace(log, name=log.name or stem(log.path)) for log in study.log),
         period=tuple(
-            msgspec.structs.replace(p, name=p.name or (f"{p.since or ''}..{p.until or ''}" if p.since or p.until else ""))
+            msgspec.structs.replace(
+                p, name=p.name or (f"{p.since or ''}..{p.until or ''}" if p.since or p.until else "")
+            )
             for p in study.period
         ),
     )
@@ -167,11 +170,16 @@ def _check_words(study: Study, path: str, text: str) -> None:
     from ..simulation.policies import policy_of
 
     for policy, predictor in study.pairs:
-        _in_file(path, text, policy, lambda p=policy: policy_of(p))
-        _in_file(path, text, predictor, lambda r=predictor: make("runtime", r, known_at_submit=None, max_procs=1.0, answers=()))
+        _in_file(path, text, policy, partial(policy_of, policy))
+        _in_file(
+            path,
+            text,
+            predictor,
+            partial(make, "runtime", predictor, known_at_submit=None, max_procs=1.0, answers=()),
+        )
     for key, values in {**{k: [v] for k, v in study.settings.items()}, **study.vary}.items():
         for value in values:
-            _in_file(path, text, key, lambda k=key, v=value: setting(k, v))
+            _in_file(path, text, key, partial(setting, key, value))
     named = [f"{policy}, {predictor}" for policy, predictor in study.pairs]
     for name in study.against:
         if name not in named:
@@ -195,7 +203,7 @@ def setting(key: str, value: Any) -> Any:
     (3600.0, 0.9)
     """
     from ..events.recorded import PROTOCOLS
-    from ..simulation import LOOPS
+    from ..simulation.simulate import LOOPS
 
     words = {"loop": LOOPS, "protocol": tuple(PROTOCOLS), "wide": ("drop", "widen", "cut")}
     check_word("settings", key, (*words, "default_request", "plan_level", "total"))
