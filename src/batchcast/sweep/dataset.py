@@ -54,6 +54,7 @@ class Dataset:
         self.folder = Path(folder)
         self.results = self.folder / "results"
         self._loose: Counter[str] = Counter()
+        self._schema = schema()
 
     def done(self) -> set[str]:
         """The keys of all results that are kept."""
@@ -73,9 +74,9 @@ class Dataset:
 
         place = self.results / f"log={row['log']}"
         place.mkdir(parents=True, exist_ok=True)
-        table = pa.table({name: pa.array([row[name]], kind) for name, kind in _fields(schema())}, schema())
-        with whole_file(place / f"{row['key']}.parquet") as beside:
-            pq.write_table(table, beside, compression="zstd")
+        table = pa.Table.from_pylist([row], schema=self._schema)
+        with whole_file(place / f"{row['key']}.parquet") as beside:  # one row: coding it costs more than it saves
+            pq.write_table(table, beside, compression="none", use_dictionary=False, write_statistics=False)
         self._loose[row["log"]] += 1
         if self._loose[row["log"]] >= FOLDED:
             self.fold(row["log"])
@@ -160,10 +161,6 @@ def results(folder: str | Path, *, lists: bool = True) -> Any:
     if not table.height:
         raise NoAnswer(f"{place}: no task of the study has a result", hint="batchcast sweep STUDY.toml -o FOLDER")
     return table
-
-
-def _fields(declared: Any) -> Iterator[tuple[str, Any]]:
-    return ((field.name, field.type) for field in declared)
 
 
 def _read(read: Any, path: Path) -> Any:
