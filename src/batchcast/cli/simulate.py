@@ -82,7 +82,9 @@ def command(**given: Any) -> None:
     policies: dict[str, Any] = {"slurm": None} if slurm else dict(plan.policies)
 
     def machine_of(trace: Trace) -> Callable[..., Schedule]:
-        return _on_nodes(described, changed, trace, log.procs) if slurm else _machines(plan.partitions, trace, log.procs)
+        return (
+            _on_nodes(described, changed, trace, log.procs) if slurm else _machines(plan.partitions, trace, log.procs)
+        )
 
     run = machine_of(log.trace)
     results, schedules = [], {}

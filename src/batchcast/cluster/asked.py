@@ -18,7 +18,7 @@ UNKNOWN, ELSEWHERE, TOO_LARGE = (
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What requests to a machine are checked against: each partition's processors, the default one, whether it has GPUs.
+    """What requests to a machine are checked against: processors by partition, the default one, if it has GPUs.
 
     >>> from .machine import homogeneous
     >>> asked = Asked.of(homogeneous(2, 16))

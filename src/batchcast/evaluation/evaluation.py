@@ -234,7 +234,8 @@ def evaluate(
     """
     settings: dict[str, Any] = {
         "procs": procs, "protocol": protocol, "loop": loop, "wide": wide, "default_request": default_request,
-        "plan_level": plan_level, "partitions": partitions, "scheduler": SLURM if machine is not None else scheduler, "known_at_submit": list(known_at_submit),
+        "plan_level": plan_level, "partitions": partitions, "scheduler": SLURM if machine is not None else scheduler,
+        "known_at_submit": list(known_at_submit),
         "against": against, "seed": seed,
     }  # fmt: skip
     for word, value, accepted in (
@@ -266,7 +267,9 @@ def evaluate(
         return replace(forecasts, why_not=NO_MACHINE)
     simulated: Pool | OnNodes
     if on_nodes:
-        simulated = OnNodes(trace, described_or_own(trace, machine, procs), seed, makers, {**clock, "protocol": protocol})
+        simulated = OnNodes(
+            trace, described_or_own(trace, machine, procs), seed, makers, {**clock, "protocol": protocol}
+        )
         plans = {SLURM: Policy()}
     else:
         options = {"wide": wide, "default_request": default_request, "loop": loop, "protocol": protocol,

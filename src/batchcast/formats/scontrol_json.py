@@ -20,7 +20,7 @@ QOS_LIMITS = {
     "GrpJobsAccrue": "limits/max/active_jobs/accruing",
     "MaxJobsPU": "limits/max/jobs/active_jobs/per/user", "MaxJobsPA": "limits/max/jobs/active_jobs/per/account",
     "MaxSubmitPU": "limits/max/jobs/per/user", "MaxSubmitPA": "limits/max/jobs/per/account",
-    "UsageFactor": "usage_factor", "UsageThres": "usage_threshold",
+    "UsageThres": "usage_threshold",
     "LimitFactor": "limits/factor", "MinPrio": "limits/min/priority_threshold",
 }  # fmt: skip
 QOS_TRES = {
@@ -47,8 +47,8 @@ def as_text(name: str, text: str, where: str = "") -> str:
     A text that is no JSON comes back as it is: `scontrol show config --json` of Slurm 24.11 prints plain lines.
     InputError where the document has no list of that kind.
 
-    >>> as_text("qos", '{"qos": [{"name": "high", "priority": {"set": true, "infinite": false, "number": 5}}]}')
-    'Name|Priority|...'
+    >>> as_text("node", '{"nodes": [{"name": "n1", "cpus": 4, "state": ["IDLE", "DRAIN"]}]}').split()[:2]
+    ['NodeName=n1', 'CPUTot=4']
     """
     if not text.lstrip().startswith("{"):
         return text
@@ -86,9 +86,9 @@ def _node(n: Mapping[str, Any]) -> dict[str, str]:
 
 def _partition(p: Mapping[str, Any]) -> dict[str, str]:
     flags = _list(_at(p, "maximums/oversubscribe/flags"))
-    jobs = int(_at(p, "maximums/oversubscribe/jobs") or 1)
+    told = _at(p, "maximums/oversubscribe/jobs")
+    jobs = 1 if told is None else int(told)
     share = "EXCLUSIVE" if jobs == 0 else f"FORCE:{jobs}" if "force" in flags else f"YES:{jobs}" if jobs > 1 else "NO"
-    settings = " ".join(_list(p.get("select_type"))).upper()
     state = " ".join(_list(_at(p, "partition/state")))
     memory = {
         name: _number(_at(p, f"{group}/partition_memory_per_{unit}"))
@@ -109,7 +109,6 @@ def _partition(p: Mapping[str, Any]) -> dict[str, str]:
         "MaxCPUsPerNode": _number(_at(p, "maximums/cpus_per_node")) or "UNLIMITED",
         **{name: value if value not in ("", "0") else "UNLIMITED" for name, value in memory.items()},
         "OverSubscribe": share,
-        "LLN": "YES" if "LLN" in settings else "NO",
         "State": state.upper() or "UP",
         "QoS": _at(p, "qos/assigned") or "N/A",
         "AllowAccounts": _at(p, "accounts/allowed") or "ALL",
@@ -136,7 +135,8 @@ def _qos(q: Mapping[str, Any]) -> dict[str, str]:
         "Name": q["name"],
         "Priority": _number(q.get("priority")),
         "Preempt": _words(_at(q, "preempt/list")),
-        "Flags": _words(q.get("flags")),
+        "Flags": _words(["DenyOnLimit" if flag == "DENY_LIMIT" else flag for flag in _list(q.get("flags"))]),
+        "UsageFactor": f"{float(_number(q.get('usage_factor')) or 1):.6f}",
         "GraceTime": f"{int(_at(q, 'limits/grace_time') or 0)}" if _at(q, "limits/grace_time") else "",
         **{title: _number(_at(q, path)) for title, path in QOS_LIMITS.items()},
         **{title: _tres(_at(q, path)) for title, path in QOS_TRES.items()},
@@ -158,6 +158,8 @@ def _assoc(a: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
+UNTOLD = "Default, LLN, PreemptMode of partitions (not in --json)"
+"""What this JSON does not say of a partition; the text of `scontrol show partition -o` does."""
 RECORDS: Mapping[str, tuple[str, Any]] = {
     "node": ("nodes", _node),
     "partition": ("partitions", _partition),

@@ -15,8 +15,11 @@ HAS = {
     "slurm": "The model has what the machine's description has",
     "slurm_by_log": "The model has nodes and partitions, as far as the log tells them, and no limits or priorities,",
 }
-RULES = {"easy": "under EASY", "slurm": "under Slurm's two loops on the described machine",
-         "slurm_by_log": "under Slurm's two loops on a machine of the log's own peak by partition"}
+RULES = {
+    "easy": "under EASY",
+    "slurm": "under Slurm's two loops on the described machine",
+    "slurm_by_log": "under Slurm's two loops on a machine of the log's own peak by partition",
+}
 NOTHING = (
     "No schedule was simulated: this report cannot say how much sooner jobs would start, and any such gain is not to "
     "be trusted."

@@ -15,11 +15,11 @@ from ..errors import InputError
 from ..events.recorded import replay
 from ..predict.gate import check_predictor
 from ..predict.registry import make, parse_spec
+from ..schedule.slurm.simulate import simulate_slurm
 from ..table import Trace
 from ..table.memory import per_processor
 from .memory_plan import MemoryPlan, has_room, is_superseded, row_of, with_second_attempts
 from .schedule import Schedule
-from ..schedule.slurm.simulate import simulate_slurm
 
 ASSUMED = (
     "assumed of each job: as many tasks of one processor as it has processors, on the nodes it asked for or on any;"
@@ -70,10 +70,11 @@ def simulate_on(
 ) -> Schedule:
     """The schedule of a log's jobs on the machine under Slurm's two loops, planned with `runtime`.
 
-    `requested` plans with limits, `actual` with true run times; any other predictor (a spec, or an object with `predict`
-    and `observe`) with what it forecast on the recorded clock under `protocol`, never more than the limit. `memory` places jobs by other memory than they asked: one that runs out
-    is run again, and its start is that of the second attempt; jobs that could never run as they asked are left out, so
-    that the same jobs run. Cycles between which nothing changed are skipped. InputError when no job fits the machine.
+    `requested` plans with limits, `actual` with true run times; any other predictor (a spec, or an object with
+    `predict` and `observe`) with what it forecast on the recorded clock under `protocol`, never more than the limit.
+    `memory` places jobs by other memory than they asked: one that runs out is run again, and its start is that of the
+    second attempt; jobs that could never run as they asked are left out, so that the same jobs run. Cycles between
+    which nothing changed are skipped. InputError when no job fits the machine.
     """
     jobs, left = requests_of(trace, machine, procs)
     if not jobs:

@@ -64,7 +64,10 @@ class SchedulerReplay:
     answers_by = "point"
 
     def __init__(
-        self, policy: Literal["fcfs", "easy", "easy-sjbf"] = "easy", runtime: str = "requested", level: float = 0.95,
+        self,
+        policy: Literal["fcfs", "easy", "easy-sjbf"] = "easy",
+        runtime: str = "requested",
+        level: float = 0.95,
         machine: Machine | None = None,
     ) -> None:
         if not 0 < level < 1:
@@ -115,7 +118,9 @@ class SchedulerReplay:
             bound = max(instant, later[0])
         running, queued = at.columns().counts()
         apart = f", {lost} of them not on this machine" if lost else ""
-        basis = f"Slurm's loops on {machine.cpus} processors simulated forward, {running} running, {queued} queued{apart}"
+        basis = (
+            f"Slurm's loops on {machine.cpus} processors simulated forward, {running} running, {queued} queued{apart}"
+        )
         point, limit = (at_least_a_second(when - at.now) for when in (instant, bound))
         return Prediction(point, (self.level,), (limit,), basis, Grounds.SIMULATION)
 

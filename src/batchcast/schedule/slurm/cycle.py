@@ -161,7 +161,7 @@ def plan_job(
     step = rules.bf_resolution
     # a start after `later` is not used, but the size it tells would be kept
     cuts = not rules.sizes_matter or s.job[j].sized == jobs.row[j].then
-    window, ahead = (0, 0, 0), NONE  # records of the table; place among those that run, NONE: to be begun
+    window, ahead = (0, 0, 0), NONE  # of the table; the place among those that run, NONE: to be begun
     while later >= 0:
         earliest = later
         later, window = usable_nodes(site, jobs, s, j, part, earliest, earliest + length, window)
@@ -173,11 +173,10 @@ def plan_job(
                 if ahead == NONE:
                     begin_ahead(site, jobs, s, j, part)
                     ahead = 0
-                ahead = go_ahead(site, jobs, s, j, part, t, ahead, later)
-                tried = enough_ahead(jobs, s, j)
+                ahead = go_ahead(site, jobs, s, j, t, ahead, later)
+                tried = enough_ahead(site, jobs, s, j)
             if tried:
                 start = will_run(site, jobs, s, j, part, t, later if cuts and later >= 0 else LATE)
-                ahead = NONE
         if start < 0:
             if not reserves:
                 return 0

@@ -7,6 +7,7 @@ from .arrays import COUNT, NONE, RUNNING_COUNT, STAMP, TOTAL, Jobs, Site, State
 from .place import available_beside, enough, lowest, most_nodes, pick, survey, wanted_memory
 
 KILL_WAIT = 5.0
+NEVER = -(1 << 40)
 
 
 @inner
@@ -60,7 +61,18 @@ def take_off(site: Site, jobs: Jobs, s: State, j: int, part: int, o: int) -> boo
         if s.word[i >> 6].seen & one:
             had = True
             before = s.node[i].free if s.word[i >> 6].rich & one else 0
-            lift(site, jobs, s, i, entry, o, stamp)
+            if s.node[i].stamp != stamp:
+                s.node[i].stamp = stamp
+                s.node[i].tmp_cpus, s.node[i].tmp_memory = s.node[i].used_cpus, s.node[i].used_memory
+                s.node[i].tmp_exclusive, s.node[i].tmp_jobs = s.node[i].exclusive_jobs, s.node[i].node_jobs
+                for g in range(site.gres.shape[1]):
+                    s.tmp_gres[i, g] = s.used_gres[i, g]
+            s.node[i].tmp_cpus -= s.pool[entry].cpus
+            s.node[i].tmp_memory -= s.pool[entry].memory
+            s.node[i].tmp_jobs -= 1
+            s.node[i].tmp_exclusive -= jobs.row[o].exclusive
+            for g in range(site.gres.shape[1]):
+                s.tmp_gres[i, g] -= jobs.gres[o, g]
             free = available_beside(site, jobs, s, j, i, most, per, True)
             if free > 0:
                 s.node[i].free = free
@@ -72,63 +84,72 @@ def take_off(site: Site, jobs: Jobs, s: State, j: int, part: int, o: int) -> boo
 
 
 @inlined
-def lift(site: Site, jobs: Jobs, s: State, i: int, entry: int, o: int, stamp: int) -> None:
-    """Take what running job o holds of node i off it in the look ahead numbered `stamp`."""
-    if s.node[i].stamp != stamp:
-        s.node[i].stamp = stamp
-        s.node[i].tmp_cpus, s.node[i].tmp_memory = s.node[i].used_cpus, s.node[i].used_memory
-        s.node[i].tmp_exclusive, s.node[i].tmp_jobs = s.node[i].exclusive_jobs, s.node[i].node_jobs
+def counted(site: Site, jobs: Jobs, j: int) -> int:
+    """What a look ahead counts for the job: a kind of gres it asks for, or processors (-1)."""
+    if jobs.row[j].any_gres:
         for g in range(site.gres.shape[1]):
-            s.tmp_gres[i, g] = s.used_gres[i, g]
-    s.node[i].tmp_cpus -= s.pool[entry].cpus
-    s.node[i].tmp_memory -= s.pool[entry].memory
-    s.node[i].tmp_jobs -= 1
-    s.node[i].tmp_exclusive -= jobs.row[o].exclusive
-    for g in range(site.gres.shape[1]):
-        s.tmp_gres[i, g] -= jobs.gres[o, g]
+            if jobs.gres[j, g] > 0:
+                return g
+    return -1
+
+
+@inlined
+def needed(site: Site, jobs: Jobs, j: int, i: int, kind: int) -> int:
+    """The least of that on node i without which the job can have nothing there."""
+    if kind >= 0:
+        return int(jobs.gres[j, kind])
+    return int(site.node[i].cpus if jobs.row[j].exclusive else max(jobs.row[j].per_node, 1) * jobs.row[j].per_task)
 
 
 @inner
 def begin_ahead(site: Site, jobs: Jobs, s: State, j: int, part: int) -> None:
-    """`s.ahead`: processors that the job could take now on each node of its partition."""
-    most, per = most_nodes(site, jobs, j), wanted_memory(site, jobs, j, part)
-    s.reg[STAMP] += 1
+    """`s.ahead`: what is free now on each node of the partition, and the set `ready` of those that may do for the job.
+
+    No node has more for the job than this: memory, sharing and other gres are left to `will_run`.
+    """
+    kind = counted(site, jobs, j)
+    for w in range(len(s.word)):
+        s.word[w].ready = 0
     for k in range(site.part[part].first, site.part[part + 1].first):
         i = site.members[k]
-        idle = s.word[i >> 6].idle >> (i & 63) & 1
-        s.ahead[i] = available_beside(site, jobs, s, j, i, most, per, False) if idle else 0
+        if jobs.row[j].features & ~site.node[i].features:
+            s.ahead[i] = NEVER
+            continue
+        free = site.gres[i, kind] - s.used_gres[i, kind] if kind >= 0 else site.node[i].cpus - s.node[i].used_cpus
+        s.ahead[i] = free
+        if free >= needed(site, jobs, j, i, kind):
+            s.word[i >> 6].ready |= 1 << (i & 63)
 
 
 @inner
-def go_ahead(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float, k: int, until: float) -> int:
-    """`s.ahead` once running jobs from place k on that end by `until` are gone; the place of the first that is not."""
-    most, per = most_nodes(site, jobs, j), wanted_memory(site, jobs, j, part)
-    stamp, running = int(s.reg[STAMP]), int(s.reg[RUNNING_COUNT])
+def go_ahead(site: Site, jobs: Jobs, s: State, j: int, t: float, k: int, until: float) -> int:
+    """The same once running jobs from place k on that end by `until` are gone; the place of the first that is not."""
+    kind, running = counted(site, jobs, j), int(s.reg[RUNNING_COUNT])
     while k < running and max(s.active[k].end, t + KILL_WAIT) <= until:
         o = s.active[k].job
         entry = s.job[o].head
         while entry != NONE:
             i = s.pool[entry].node
-            if site.inside[part, i >> 6] >> (i & 63) & 1:
-                lift(site, jobs, s, i, entry, o, stamp)
-                s.ahead[i] = available_beside(site, jobs, s, j, i, most, per, True)
+            s.ahead[i] += jobs.gres[o, kind] if kind >= 0 else s.pool[entry].cpus
+            if s.ahead[i] >= needed(site, jobs, j, i, kind):
+                s.word[i >> 6].ready |= 1 << (i & 63)
             entry = s.pool[entry].next
         k += 1
     return k
 
 
 @inner
-def enough_ahead(jobs: Jobs, s: State, j: int) -> bool:
-    """Whether `s.ahead` has enough for the job on the nodes of `s.seen`, in sum."""
+def enough_ahead(site: Site, jobs: Jobs, s: State, j: int) -> bool:
+    """Whether `s.ahead` may be enough for the job on the nodes of `s.seen`, in sum."""
     total, nodes, cpus, least = 0, 0, jobs.row[j].cpus, jobs.row[j].min_nodes
+    kind = counted(site, jobs, j)
     for w in range(len(s.word)):
-        word = s.word[w].seen
+        word = s.word[w].seen & s.word[w].ready
         while word:
-            free = s.ahead[(w << 6) + lowest(word)]
+            i = (w << 6) + lowest(word)
             word &= word - 1
-            if free > 0:
-                total += free
-                nodes += 1
-                if total >= cpus and nodes >= least:
-                    return True
+            total += site.node[i].cpus if kind >= 0 else s.ahead[i]
+            nodes += 1
+            if total >= cpus and nodes >= least:
+                return True
     return False

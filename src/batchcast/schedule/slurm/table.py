@@ -73,7 +73,7 @@ def usable_nodes(
 
 @inner
 def more_nodes(s: State, q: int, end: float) -> float:
-    """The end of the first record from place q on after which a node of `s.mask` is free that was not since q; or -1."""
+    """The end of the first record from q on after which a node of `s.mask` is free that was not since q; -1: none."""
     words, k = len(s.word), q
     for w in range(words):
         s.word[w].so_far = s.word[w].mask
