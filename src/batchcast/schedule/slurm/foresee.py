@@ -94,11 +94,11 @@ def counted(site: Site, jobs: Jobs, j: int) -> int:
 
 
 @inlined
-def needed(site: Site, jobs: Jobs, j: int, i: int, kind: int) -> int:
-    """The least of that on node i without which the job can have nothing there."""
+def needed(jobs: Jobs, j: int, kind: int) -> int:
+    """The least of that on a node without which the job can have nothing there; 0: all its processors."""
     if kind >= 0:
         return int(jobs.gres[j, kind])
-    return int(site.node[i].cpus if jobs.row[j].exclusive else max(jobs.row[j].per_node, 1) * jobs.row[j].per_task)
+    return 0 if jobs.row[j].exclusive else int(max(jobs.row[j].per_node, 1) * jobs.row[j].per_task)
 
 
 @inner
@@ -108,16 +108,17 @@ def begin_ahead(site: Site, jobs: Jobs, s: State, j: int, part: int) -> None:
     No node has more for the job than this: memory, sharing and other gres are left to `will_run`.
     """
     kind = counted(site, jobs, j)
+    least, features = needed(jobs, j, kind), jobs.row[j].features
     for w in range(len(s.word)):
         s.word[w].ready = 0
     for k in range(site.part[part].first, site.part[part + 1].first):
         i = site.members[k]
-        if jobs.row[j].features & ~site.node[i].features:
+        if features & ~site.node[i].features:
             s.ahead[i] = NEVER
             continue
         free = site.gres[i, kind] - s.used_gres[i, kind] if kind >= 0 else site.node[i].cpus - s.node[i].used_cpus
         s.ahead[i] = free
-        if free >= needed(site, jobs, j, i, kind):
+        if free >= (least if least > 0 else site.node[i].cpus):
             s.word[i >> 6].ready |= 1 << (i & 63)
 
 
@@ -125,13 +126,15 @@ def begin_ahead(site: Site, jobs: Jobs, s: State, j: int, part: int) -> None:
 def go_ahead(site: Site, jobs: Jobs, s: State, j: int, t: float, k: int, until: float) -> int:
     """The same once running jobs from place k on that end by `until` are gone; the place of the first that is not."""
     kind, running = counted(site, jobs, j), int(s.reg[RUNNING_COUNT])
+    least = needed(jobs, j, kind)
     while k < running and max(s.active[k].end, t + KILL_WAIT) <= until:
         o = s.active[k].job
         entry = s.job[o].head
         while entry != NONE:
             i = s.pool[entry].node
-            s.ahead[i] += jobs.gres[o, kind] if kind >= 0 else s.pool[entry].cpus
-            if s.ahead[i] >= needed(site, jobs, j, i, kind):
+            free = s.ahead[i] + (jobs.gres[o, kind] if kind >= 0 else s.pool[entry].cpus)
+            s.ahead[i] = free
+            if free >= (least if least > 0 else site.node[i].cpus):
                 s.word[i >> 6].ready |= 1 << (i & 63)
             entry = s.pool[entry].next
         k += 1
