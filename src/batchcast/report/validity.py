@@ -18,7 +18,7 @@ HAS = {
 RULES = {
     "easy": "under EASY",
     "slurm": "under Slurm's two loops on the described machine",
-    "slurm_by_log": "under Slurm's two loops on a machine of the log's own peak by partition",
+    "slurm_by_log": "under Slurm's two loops on a machine by the log's own header, else its peak by partition",
 }
 NOTHING = (
     "No schedule was simulated: this report cannot say how much sooner jobs would start, and any such gain is not to "
