@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -46,16 +45,6 @@ def least_waste(levels: Sequence[float], bounds: Sequence[float] | np.ndarray, a
     more = np.where(again >= peaks, first[:, None] + again, doubled)
     cost = np.where(peaks <= first[:, None], first[:, None], more) @ weights
     return float(first[cost <= cost.min() * (1.0 + 1e-12)].max())
-
-
-def rounded_request(amount: float, floor: float, step: float, most: float = math.inf) -> float:
-    """At least `floor`, up to a multiple of `step` (0: as it is), never above `most`, what a node has.
-
-    >>> rounded_request(130.0, 100.0, 100.0), rounded_request(130.0, 100.0, 100.0, most=150.0)
-    (200.0, 150.0)
-    """
-    raised = max(amount, floor)
-    return min(math.ceil(raised / step - 1e-9) * step if step > 0 else raised, most)
 
 
 def spent(request: float, peak: float, again: float) -> float:
