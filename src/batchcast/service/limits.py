@@ -78,7 +78,7 @@ def _advised(
     clock = clock or _clock(settings, site, now)
     job = _job(site, wanted, similar, now)
     limit = clock.limit(job, risk) if clock and job else None
-    known = limit if limit is not None and rests_on_jobs(limit) else None
+    known = limit if limit is not None and limit.levels and rests_on_jobs(limit) else None
     least = LEAST_JOBS if known is None or site.private else 1  # no figure of others where they are hidden
     if len(similar) < least:
         raise NoAnswer(
@@ -151,8 +151,6 @@ def _of_forecast(
             f"{method}: more than {risk:.0%} of jobs like this come to their limit of {format_duration(job.req_time)} "
             f"({advice.basis}), so nobody knows how long they need: a quarter above it"
         )
-    elif not advice.levels:
-        why = f"{method}: {bound} ({advice.basis})"
     elif promises(advice, risk):
         why = f"{method}: {1 - risk:.0%} of jobs like this end within {bound} ({advice.basis})"
     else:

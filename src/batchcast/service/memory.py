@@ -59,7 +59,7 @@ def advise_memory(
 ) -> dict[str, Any]:
     """The advised request a node as part of an answer; where none is known `memory` is None, and `memory_why` says why.
 
-    By the `forecast` of `method` as it is kept and judged at submissions (`service.advice`), where it rests on jobs;
+    By the bounds of the `forecast` of `method`, as kept and judged at submissions (`service.advice`), where it has any;
     beside it, and alone without it, what the similar ended `rows` say: the order statistic of `recommend_limit` at the
     risk, a tenth added, then the site's floor and step, and never more than the partition's largest node has.
     `memory` is what the collector remembers.
@@ -81,7 +81,7 @@ def advise_memory(
     similar = _of_similar(settings, jobs, node, alike, risk)
     if similar is not None:
         shown |= {**similar, "similar_memory_kib": similar["memory_kib"], "memory_by": "similar jobs"}
-    if forecast is None or not rests_on_jobs(forecast) or jobs.copied:
+    if forecast is None or not forecast.levels or not rests_on_jobs(forecast) or jobs.copied:
         return shown if similar is not None else {**shown, "memory_why": _why_not(site, jobs, len(rows))}
     return {**shown, **_of_forecast(settings, forecast, method, limits, risk, shown["similar_memory_kib"])}
 
@@ -98,11 +98,8 @@ def _of_forecast(
     assert amount is not None  # the caller has looked
     bound, kept = bound_at(forecast, 1.0 - risk), promises(forecast, risk)
     why = f"{method}: {1 - risk:.0%} of jobs like this hold {format_memory(bound)} a node or less ({forecast.basis})"
-    if not forecast.levels:
-        why = f"{method}: {format_memory(bound)} a node ({forecast.basis})"
-    elif not kept:
+    if not kept:
         why = f"{method} promises no risk as small as {risk:.1%}: its last bound, {format_memory(bound)} a node"
-    tenth = "; a tenth more, since use is sampled" if forecast.levels else ""
     shaped = "; no node there has more" if amount == partition.get("node_mem_kib") else ""
     beside = "" if similar is None else f". Beside it similar jobs alone say {as_request(similar)}"
     return {
@@ -111,7 +108,7 @@ def _of_forecast(
         "memory_by": method,
         "memory_quantile_kib": bound,
         "memory_risk_kept": kept and not shaped,
-        "memory_why": f"{why}{tenth}{shaped}{beside}.",
+        "memory_why": f"{why}; a tenth more, since use is sampled{shaped}{beside}.",
     }
 
 
