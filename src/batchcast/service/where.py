@@ -48,20 +48,32 @@ def answer_where(
         raise UsageError("--by: that is over already (accepted: a time to come: 18:00, now+6hours, 2030-01-31T12:00)")
     with open_site(settings, asker) as site:
         ask = forecaster(settings, site, now)
-        begin = apart(options, now)[1] or now
-        choices = _choices(settings, site, options, asker, now, ask)
-        asked = request(options, site, asker.name or "", now)
-        run = ask.run(asked)
-        results = []
-        for choice in choices:
-            job = request(choice.options, site, asker.name or "", now)
-            results.append(_result(choice, job, ask.wait(job), run, begin, by))
+        results = ways(settings, site, options, asker, now, ask, by)
         notes = [*answers.staleness(site.memory, now), *ask.notes]
         notes.append(
             "assumed: half the nodes run twice as long and hold twice as much each, twice the nodes half as long and "
             "half as much; you may use every partition shown"
         )
-        return Said({"cluster": site.cluster}, {**start_settings(settings, now), "by_s": by}, notes, _ordered(results))
+        return Said({"cluster": site.cluster}, {**start_settings(settings, now), "by_s": by}, notes, results)
+
+
+def ways(
+    settings: Settings,
+    site: Site,
+    options: Mapping[str, str],
+    asker: Asker,
+    now: float,
+    clock: Forecaster,
+    by: float | None = None,
+) -> list[dict[str, Any]]:
+    """The same from a clock that is there already: one flat object a way, the best first."""
+    begin = apart(options, now)[1] or now
+    run = clock.run(request(options, site, asker.name or "", now))
+    results = []
+    for choice in _choices(settings, site, options, asker, now, clock):
+        job = request(choice.options, site, asker.name or "", now)
+        results.append(_result(choice, job, clock.wait(job), run, begin, by))
+    return _ordered(results)
 
 
 def _choices(
