@@ -29,7 +29,7 @@ ASKED = int(os.environ.get("BATCHCAST_QUESTIONS", "150"))
 """Questions a test; docs/page.md says what a long run of them came to."""
 WORDS = st.sampled_from(
     ["", "0", "-1", "1", "101", "600", "500_2", "9" * 30, "main", "relax", "re*", "[", "user1", "bob", "now",
-     "now-1days", "now+6hours", "uts0", "uts9e99", "1:00:00", "1-0", "UNLIMITED", "5%", "nan", "inf", "1e400", "2G", "0", "4Gn",
+     "now-1days", "now+6hours", "uts0", "1:00:00", "1-0", "UNLIMITED", "5%", "nan", "inf", "1e400", "2G", "4Gn",
      "gpu:2", "2-4", "\x00", "%00", "\u202e", "1" * 499, "../..", "' OR 1=1 --"]
 )  # fmt: skip
 VALUES = st.one_of(WORDS, st.text(max_size=40), st.integers().map(str), st.floats().map(str))
