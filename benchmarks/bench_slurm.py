@@ -14,7 +14,7 @@ import numpy as np
 
 from batchcast.cluster.machine import Machine, homogeneous
 from batchcast.cluster.request import NodeRequest
-from batchcast.simulation.slurm import simulate_slurm
+from batchcast.schedule.slurm.simulate import simulate_slurm
 
 CORES = 32
 TABLE = ((200, 20_000, 0.7), (200, 20_000, 1.3), (200, 100_000, 0.7), (200, 100_000, 1.3), (1000, 100_000, 0.9),

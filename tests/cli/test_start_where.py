@@ -151,3 +151,25 @@ def test_accuracy_says_whether_to_believe_it(store: str, private: str) -> None:
     belief = json.loads(run("accuracy", "--json", store=store).stdout)["settings"]["belief"]
     assert {one["of"] for one in belief} >= {"all", "partition main"}
     assert all(one["verdict"] in ("believe", "too early", "too late", "unknown") for one in belief)
+
+
+MACHINE = """[[nodes]]
+names = "n[1-2]"
+cpus = 4
+[[partition]]
+name = "main"
+nodes = "n[1-2]"
+default = true
+"""
+
+
+def test_a_script_is_simulated_on_a_described_machine_too(store: str, script: str, tmp_path: Path) -> None:
+    (tmp_path / "machine.toml").write_text(MACHINE)
+    words = ("start", "--test", script, "--machine", str(tmp_path / "machine.toml"))
+    (answer,) = json.loads(run(*words, "--json", store=store).stdout)["results"]
+    assert answer["simulated_wait_s"] >= 0
+    assert "simulated on the machine: " in run(*words, store=store).stdout
+    (tmp_path / "machine.toml").write_text(MACHINE.replace("n[1-2]", "n1"))
+    (answer,) = json.loads(run(*words, "--json", store=store).stdout)["results"]
+    assert "larger than its partition" in answer["simulated_why"]
+    assert "--test" in str(run("start", "--machine", "x.toml", store=store, code=2).exception)

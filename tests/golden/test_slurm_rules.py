@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from batchcast.cluster.machine import Limits, Machine, NodeGroup, Partition, Qos, Reservation
 from batchcast.cluster.request import NodeRequest
-from batchcast.simulation.slurm import simulate_slurm
+from batchcast.schedule.slurm.simulate import simulate_slurm
 
 UNIT = 10.0
 FIFO = {"SchedulerType": "sched/builtin"}

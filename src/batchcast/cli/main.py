@@ -23,6 +23,7 @@ VERBS: dict[str, str] = {
     "info": "What a log holds: counts, dates, machine, known fields, users' accuracy, what cleaning would drop.",
     "runtime": "Predict run times on the recorded clock and score them.",
     "simulate": "Let a scheduler decide the starts, with predictors in the loop.",
+    "sweep": "A whole study, declared once, on this machine, on Dask or on Slurm; and its tables.",
     "limits": "Which limits to ask for: what calibrated advice, the usual rule and the users' own cost.",
     "whatif": "What if the machine, its scheduler or the limits changed: who gains, who pays.",
     "machine": "The cluster as Slurm describes it: capture, show; prove a simulated Slurm against a recorded one.",
@@ -37,6 +38,7 @@ VERBS: dict[str, str] = {
     "accuracy": "How right our own past forecasts were, beside squeue --start.",
     "collect": "Beside a running cluster: keep its history and issue forecasts, read-only.",
     "serve": "The answers to users as JSON over HTTP, on this machine only, read-only.",
+    "plan": "Let Slurm plan with forecasts, no job ended early: what it would do, does and did; off in one command.",
     "doctor": "Settings and where each came from; is everything there and does it answer; what to do.",
     "purge": "Let go of history older than a site keeps; what goes is said first and summed up.",
     "install": "The systemd units of collector and service, as this site needs them.",
@@ -109,7 +111,8 @@ def cli(ctx: click.Context, debug: bool, color: str) -> None:
 
 COMPLETING = "_BATCHCAST_COMPLETE"
 PARTS = {"sqlalchemy": "store", "psycopg": "store", "pyarrow": "parquet", "sklearn": "learn", "lightgbm": "learn",
-         "scipy": "learn", "rapidfuzz": "learn"}  # fmt: skip
+         "scipy": "learn", "rapidfuzz": "learn", "polars": "sweep", "distributed": "sweep", "dask": "sweep",
+         "dask_jobqueue": "sweep"}  # fmt: skip
 """Which optional part of the installation brings a package."""
 
 

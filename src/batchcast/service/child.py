@@ -39,23 +39,18 @@ async def in_child(answer: Callable[[], T], seconds: float) -> T:
     Ended when this is cancelled, when this process ends, and when it holds more than `MOST_MB`: TooLong then, as after
     so many seconds. RuntimeError for a defect. Costs about a quarter of a second of CPU beside the answer.
     """
-    child = await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-c", _CODE,
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=MOST_BYTES, env=_environment(),
-        start_new_session=True,  # Ctrl-C is for the server, which ends this one
-    )  # fmt: skip
-    assert child.stdin is not None
-    assert child.stdout is not None
+    starting = asyncio.ensure_future(_started())
     try:
+        child = await asyncio.shield(starting)
+        assert child.stdin is not None
+        assert child.stdout is not None
         with contextlib.suppress(ConnectionError):  # it has ended already: its code says why
             child.stdin.write(pickle.dumps((NICE, MOST_MB, seconds, answer)))
             await child.stdin.drain()
         said = await child.stdout.read()  # its input stays open: the end of that is the end of this process
         code = await child.wait()
     finally:
-        if child.returncode is None:
-            child.kill()
-            await child.wait()
+        await _ended(starting)
     if code == _TOO_MUCH:
         raise TooLong(f"this answer takes more than {MOST_MB} MB", hint="a shorter time span")
     if code < 0:
@@ -66,6 +61,32 @@ async def in_child(answer: Callable[[], T], seconds: float) -> T:
     if good:
         return cast(T, result)
     raise result
+
+
+async def _started() -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-P", "-c", _CODE,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=MOST_BYTES, env=_environment(),
+        start_new_session=True,  # Ctrl-C is for the server, which ends this one
+    )  # fmt: skip
+
+
+async def _ended(starting: asyncio.Future[asyncio.subprocess.Process]) -> None:
+    """Killed where it runs, and waited for: whoever is cancelled again meanwhile (the service ends) waits all the same.
+
+    What ended the answer is raised after this.
+    """
+    while not starting.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait([starting])
+    if starting.cancelled() or starting.exception():
+        return
+    child = starting.result()
+    while child.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            child.kill()
+        with contextlib.suppress(asyncio.CancelledError):
+            await child.wait()
 
 
 def _environment() -> dict[str, str]:

@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 from .. import columns as declared
 from .schema import forecast_outcomes as outcomes
-from .schema import forecasts, jobs, meta
+from .schema import forecasts, jobs, meta, plan_changes, planned
 
 ENDED_BY_ITSELF = ("completed", "failed", "timeout", "out_of_memory")
 TOLD_GONE = 4
@@ -255,6 +255,12 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
         func.count().filter(or_(jobs.c.user_id.is_(None), jobs.c.user_id != _("user"))).label("others"),
         func.sum(jobs.c.alloc_nodes).filter(jobs.c.user_id == _("user")).label("own_nodes"),
     ).where(_HERE, jobs.c.open == 1, jobs.c.start_time.is_not(None)),
+    "planned": select(*(column for column in planned.c if column is not planned.c.cluster))
+    .where(planned.c.cluster == _("cluster"))
+    .order_by(planned.c.at, planned.c.job_id),
+    "plan_changes": select(*(column for column in plan_changes.c if column is not plan_changes.c.cluster))
+    .where(plan_changes.c.cluster == _("cluster"), plan_changes.c.at >= _("since"))
+    .order_by(plan_changes.c.id),
     "counts": select(
         func.count().label("jobs"),
         func.min(jobs.c.submit_time).label("first"),

@@ -28,7 +28,20 @@ IMPURE_MODULES = {
     "urllib",
 }
 IMPURE_CALLS = {"open", "print", "input", "exec", "eval"}
-HEAVY = {"sklearn", "lightgbm", "scipy", "pyarrow", "sqlalchemy", "rapidfuzz", "plotly", "jinja2", "rich"}
+HEAVY = {
+    "sklearn",
+    "lightgbm",
+    "scipy",
+    "pyarrow",
+    "sqlalchemy",
+    "rapidfuzz",
+    "plotly",
+    "jinja2",
+    "rich",
+    "polars",
+    "distributed",
+    "dask_jobqueue",
+}
 
 
 def imports(tree: ast.AST) -> set[str]:

@@ -12,7 +12,7 @@ from tests.naive.slurm import Twin
 
 from batchcast.cluster.machine import Association, Limits, Machine, NodeGroup, Partition, Qos, Reservation
 from batchcast.cluster.request import NodeRequest
-from batchcast.simulation.slurm import simulate_slurm
+from batchcast.schedule.slurm.simulate import simulate_slurm
 
 NODES = ("a1", "a2", "a3", "b1", "b2")
 GROUPS = (

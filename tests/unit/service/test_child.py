@@ -276,6 +276,23 @@ def test_no_child_outlives_the_service(store: Settings, halted: None, monkeypatc
     bob.close()
 
 
+def test_a_child_is_waited_for_however_often_its_question_is_cancelled() -> None:
+    """As when a service ends that is asked to end again: first the answer is cancelled, then everything."""
+
+    async def asked_and_cancelled_twice() -> None:
+        question = asyncio.ensure_future(child.in_child(partial(hold, 1), 60))
+        while not children():
+            await asyncio.sleep(0)
+        for _ in range(5):
+            question.cancel()
+            await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await question
+
+    asyncio.run(asked_and_cancelled_twice())
+    assert not children()
+
+
 def test_each_store_is_opened_by_the_child_itself(url: str) -> None:
     """Of a PostgreSQL, too: no connection is shared, and no password is among the child's arguments."""
     from batchcast.service import api

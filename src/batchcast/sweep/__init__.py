@@ -1,0 +1,11 @@
+"""Studies that outgrow a machine: logs x periods x replicates x predictors x policies x settings, declared once.
+
+>>> from batchcast.sweep import results, read_study  # doctest: +SKIP
+>>> results("study-results").to_pandas()             # doctest: +SKIP
+"""
+
+from .dataset import results
+from .study import Study, read_study
+from .task import Task, tasks_of
+
+__all__ = ["Study", "Task", "read_study", "results", "tasks_of"]

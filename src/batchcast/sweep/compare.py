@@ -1,0 +1,150 @@
+"""A study's results compared: each plan against a named one, paired replicate by replicate and job by job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import UsageError
+from ..metrics.paired import paired_differences
+
+CELL = ("log", "period", "settings")
+PLAN = ("policy", "predictor")
+DIFFERENCES = ("mean_bounded_slowdown", "mean_wait_s", "utilization")
+RATIOS = ("geometric_mean_bounded_slowdown", "mean_wait_s", "p99_wait_s", "max_wait_s")
+FEW_JOBS = 50
+LONGER = 1.1
+
+
+def compare(table: Any, against: str | None = None, *, seed: int = 0) -> list[dict[str, Any]]:
+    """A flat row for each log, period, settings and plan, in the study's order.
+
+    Parameters
+    ----------
+    table
+        `sweep.results`, with its lists.
+    against
+        The plan that all are compared with, as `POLICY, PREDICTOR`; by default the first.
+    seed
+        Of the draws for intervals over groups of jobs.
+
+    Returns
+    -------
+    list of dict
+        Means over the replicates (over the log itself where there are none) under the measures' own names;
+        `NAME_difference` to the reference with `_low` and `_high`, the 5th and 95th percentile over the replicates of
+        paired differences, and `_ahead`, the share of replicates below it; `NAME_ratio` with the same; users with 50
+        jobs or more whose mean wait is above 1.10 times that under the reference (`users_longer`, a share);
+        `NAME_paired_...`: the difference on the log itself with its 90 % interval over groups of one user's
+        submissions of one week (`metrics.paired`); `frontier`: no other plan of the cell has a smaller mean and a
+        smaller maximum.
+
+    Raises
+    ------
+    UsageError
+        For a reference that is not among the plans.
+    """
+    plans = [f"{policy}, {predictor}" for policy, predictor in table.select(PLAN).unique(maintain_order=True).rows()]
+    reference = against or plans[0]
+    if reference not in plans:
+        raise UsageError(f"--against: no {reference!r} (accepted: {'; '.join(plans)})")
+    rows = []
+    for cell, part in table.group_by(CELL, maintain_order=True):
+        by_plan = {(str(p), str(r)): mine for (p, r), mine in part.group_by(PLAN, maintain_order=True)}
+        theirs = next((mine for plan, mine in by_plan.items() if ", ".join(plan) == reference), None)
+        named = dict(zip(CELL, map(str, cell)))
+        made = [_row(named, plan, mine, theirs, reference, seed) for plan, mine in by_plan.items()]
+        rows += _with_frontier(made)
+    return rows
+
+
+def _row(
+    cell: dict[str, str], plan: tuple[str, str], mine: Any, theirs: Any, reference: str, seed: int
+) -> dict[str, Any]:
+    """One plan of one cell."""
+    import polars as pl
+
+    drawn = mine.filter(pl.col("replicate") > 0)
+    shown = drawn if drawn.height else mine
+    row: dict[str, Any] = {**cell, **dict(zip(PLAN, plan)), "replicates": drawn.height}
+    row |= {"jobs": shown["jobs"].mean(), **{key: shown[key].mean() for key in dict.fromkeys((*DIFFERENCES, *RATIOS))}}
+    if theirs is None or ", ".join(plan) == reference:
+        return row
+    row["against"] = reference
+    pairs = shown.join(theirs, on="replicate", suffix="_theirs", maintain_order="left")
+    for key in DIFFERENCES:
+        row |= _over(f"{key}_difference", (pairs[key] - pairs[f"{key}_theirs"]).to_numpy(), 0.0)
+    for key in RATIOS:
+        row |= _over(f"{key}_ratio", _ratio(pairs[key].to_numpy(), pairs[f"{key}_theirs"].to_numpy()), 1.0)
+    users = np.array([_users_longer(*lists) for lists in pairs.select(_USERS).iter_rows()], dtype=float).reshape(-1, 2)
+    row |= _over("users_longer", users[:, 0], 0.0) | _over("worst_user_ratio", users[:, 1], 1.0)
+    return row | _paired(mine, theirs, seed)
+
+
+_USERS = ("user", "user_jobs", "user_wait_s", "user_theirs", "user_jobs_theirs", "user_wait_s_theirs")
+
+
+def _over(name: str, values: np.ndarray, level: float) -> dict[str, float]:
+    """The mean over replicates; from two on the 5th and 95th percentile and the share below a level."""
+    values = values[~np.isnan(values)]
+    keys = {name: float(values.mean()) if len(values) else float("nan")}
+    if len(values) > 1:
+        low, high = np.percentile(values, [5, 95]).tolist()
+        keys |= {f"{name}_low": low, f"{name}_high": high, f"{name}_ahead": float((values < level).mean())}
+    return keys
+
+
+def _ratio(mine: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+    """mine / theirs, NaN where theirs is 0."""
+    over: np.ndarray = np.divide(mine, theirs, out=np.full(len(mine), np.nan), where=theirs > 0)
+    return over
+
+
+def _users_longer(
+    user: Sequence[int], jobs: Sequence[int], wait: Sequence[float],
+    users: Sequence[int], their_jobs: Sequence[int], waits: Sequence[float],
+) -> tuple[float, float]:  # fmt: skip
+    """The share of users of `FEW_JOBS` or more whose mean wait is above `LONGER` times the reference's; the worst.
+
+    A reference's mean below one second counts as one: who did not wait at all has no ratio.
+    """
+    theirs = {u: w / j for u, j, w in zip(users, their_jobs, waits)}
+    ratios = np.array(
+        [w / j / max(theirs[u], 1.0) for u, j, w in zip(user, jobs, wait) if j >= FEW_JOBS and u in theirs]
+    )
+    return (float((ratios > LONGER).mean()), float(ratios.max())) if len(ratios) else (float("nan"), float("nan"))
+
+
+def _paired(mine: Any, theirs: Any, seed: int) -> dict[str, Any]:
+    """The log itself, job by job: intervals over groups, and what one group decides."""
+    import polars as pl
+
+    columns = ("job_wait_s", "job_bounded_slowdown", "job_group")
+    ours, other = (table.filter(pl.col("replicate") == 0).select(columns).rows() for table in (mine, theirs))
+    if not ours or not other or ours[0][0] is None or other[0][0] is None or len(ours[0][0]) != len(other[0][0]):
+        return {}
+    group = np.array(ours[0][2])
+    row: dict[str, Any] = {}
+    for name, place in (("mean_wait_s", 0), ("mean_bounded_slowdown", 1)):
+        values, reference = np.array(ours[0][place]), np.array(other[0][place])
+        one = paired_differences(values[None], reference, group, np.random.default_rng(seed))[0]
+        row |= {
+            f"{name}_paired": one.difference,
+            f"{name}_paired_low": one.low,
+            f"{name}_paired_high": one.high,
+            f"{name}_paired_verdict": one.word(),
+            f"{name}_paired_largest_share": one.largest_share,
+            f"{name}_paired_without_largest": one.without,
+        }
+    return row
+
+
+def _with_frontier(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each row with `frontier`, over the mean bounded slowdown and the longest wait."""
+    points = [(row["mean_bounded_slowdown"], row["max_wait_s"]) for row in rows]
+    return [
+        {**row, "frontier": not any(m <= mean and w <= most and (m, w) != (mean, most) for m, w in points)}
+        for row, (mean, most) in zip(rows, points)
+    ]

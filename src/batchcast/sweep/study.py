@@ -1,0 +1,259 @@
+"""A study as TOML declares it, checked before anything runs: a refusal names the line and what is accepted."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Literal
+
+import msgspec
+
+from ..errors import InputError, UsageError, check_word, input_error
+from ..units import parse_duration, parse_share
+
+HINT = "docs/sweep.md shows a study with every key"
+SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+Words = tuple[str, ...]
+Settings = Mapping[str, Any]
+
+
+class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What every table of a study is: nothing in it is unknown."""
+
+
+class LogFile(_Part, frozen=True):
+    """One log: where it lies, how it is read, and which of its jobs are meant, in the words of the command line."""
+
+    path: str
+    name: str = ""
+    clean: Words = ()
+    procs: Literal["req", "alloc"] | None = None
+    procs_total: float | Literal["peak"] | None = None
+    timezone: str | None = None
+    format: Literal["swf", "sacct", "pbs", "csv", "parquet"] | None = None
+    map: str | None = None
+    status: Words = ()
+    partition: Words = ()
+    queue: Words = ()
+    first: int | None = None
+
+
+class Period(_Part, frozen=True):
+    """Jobs submitted at or after `from` and before `to`, in the log's zone."""
+
+    name: str = ""
+    since: str | None = msgspec.field(default=None, name="from")
+    until: str | None = msgspec.field(default=None, name="to")
+
+
+class Plans(_Part, frozen=True):
+    """Every one of these policies planned with every one of these predictors."""
+
+    policies: Words
+    predictors: Words
+
+
+class Cost(_Part, frozen=True):
+    """What a task is said to take where none was measured yet."""
+
+    seconds: float
+
+
+class Slurm(_Part, frozen=True):
+    """What a worker of `--on slurm` asks the batch system for, and the network by which nodes reach this host."""
+
+    partition: str | None = None
+    account: str | None = None
+    walltime: str = "01:00:00"
+    memory: str = "2GB"
+    workers: int = 4
+    interface: str = ""
+    directives: Words = ()
+    prologue: Words = ()
+
+
+class Study(_Part, frozen=True):
+    """A whole study. `itself` says whether the log as it is counts as replicate 0."""
+
+    log: tuple[LogFile, ...]
+    name: str = ""
+    seed: int = 0
+    replicates: int = 0
+    itself: bool = True
+    policies: Words = ()
+    predictors: Words = ()
+    plan: tuple[Plans, ...] = ()
+    period: tuple[Period, ...] = (Period(),)
+    against: Words = ()
+    settings: dict[str, Any] = {}
+    vary: dict[str, list[Any]] = {}
+    cost: Cost | None = None
+    slurm: Slurm = Slurm()
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Policies with what plans them, in the order declared, each once."""
+        groups = [*([Plans(policies=self.policies, predictors=self.predictors)] if self.policies else []), *self.plan]
+        return list(dict.fromkeys((p, r) for group in groups for p in group.policies for r in group.predictors))
+
+
+def read_study(text: str, path: str = "study.toml") -> Study:
+    """The study of a TOML text.
+
+    Raises
+    ------
+    InputError
+        What is no TOML, an unknown key, a value of another kind, a policy, predictor or setting that is not accepted,
+        two logs or periods of one name: with the line where it stands.
+
+    Examples
+    --------
+    >>> study = read_study('policies = ["easy", "fcfs"]\\npredictors = ["requested"]\\n[[log]]\\npath = "a.swf"')
+    >>> study.pairs, study.log[0].name
+    ([('easy', 'requested'), ('fcfs', 'requested')], 'a')
+    >>> read_study('policies = ["easier"]\\npredictors = ["requested"]\\n[[log]]\\npath = "a.swf"')
+    Traceback (most recent call last):
+    batchcast.errors.InputError: study.toml:1: no policy 'easier' (accepted: fcfs, easy, ...
+    """
+    try:
+        plain = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: not TOML: {error}", hint=HINT) from None
+    try:
+        study = msgspec.convert(plain, Study, strict=False)
+    except msgspec.ValidationError as error:
+        raise _refused(path, text, str(error)) from None
+    study = msgspec.structs.replace(
+        study,
+        log=tuple(msgspec.structs.replace(log, name=log.name or stem(log.path)) for log in study.log),
+        period=tuple(
+            msgspec.structs.replace(
+                p, name=p.name or (f"{p.since or ''}..{p.until or ''}" if p.since or p.until else "")
+            )
+            for p in study.period
+        ),
+    )
+    check(study, path, text)
+    return study
+
+
+def check(study: Study, path: str, text: str) -> None:
+    """InputError for what the kinds of values cannot say."""
+    if not study.log:
+        raise input_error(path, "a study needs a [[log]] with a path", hint=HINT)
+    if bool(study.policies) != bool(study.predictors) or not study.pairs:
+        raise input_error(path, "a study needs policies and predictors, at the top or in [[plan]]", hint=HINT)
+    for what, names in (("log", [log.name for log in study.log]), ("period", [p.name for p in study.period])):
+        for name in names:
+            if names.count(name) > 1:
+                raise input_error(path, f"two of [[{what}]] are called", value=name, accepted="a `name` for each")
+    for log in study.log:
+        if not SAFE.fullmatch(log.name):
+            raise input_error(path, "a log's name becomes a folder's", line=line_of(text, log.name), value=log.name,
+                              accepted="letters, digits and . _ + -")  # fmt: skip
+        if "reference" in log.clean and log.procs == "req":
+            raise input_error(path, f"{log.name}: clean = reference implies procs = alloc", hint="without procs")
+    for value, least, key in ((study.replicates, 0, "replicates"), (study.seed, 0, "seed"),
+                              (study.slurm.workers, 1, "workers")):  # fmt: skip
+        if value < least:
+            raise input_error(path, key, line=line_of(text, key), value=value, accepted=f"{least} or more")
+    if not study.replicates and not study.itself:
+        raise input_error(path, "nothing to simulate: no replicates, and itself = false", hint="replicates = 20")
+    _check_words(study, path, text)
+
+
+def _check_words(study: Study, path: str, text: str) -> None:
+    """Policies, predictors, settings, and what is compared with, as the command line checks them."""
+    from ..predict.registry import make
+    from ..simulation.policies import policy_of
+
+    for policy, predictor in study.pairs:
+        _in_file(path, text, policy, partial(policy_of, policy))
+        _in_file(
+            path,
+            text,
+            predictor,
+            partial(make, "runtime", predictor, known_at_submit=None, max_procs=1.0, answers=()),
+        )
+    for key, values in {**{k: [v] for k, v in study.settings.items()}, **study.vary}.items():
+        for value in values:
+            _in_file(path, text, key, partial(setting, key, value))
+    named = [f"{policy}, {predictor}" for policy, predictor in study.pairs]
+    for name in study.against:
+        if name not in named:
+            raise input_error(path, "against", line=line_of(text, name), value=name, accepted="; ".join(named))
+
+
+def _in_file(path: str, text: str, word: str, check: Callable[[], object]) -> None:
+    """Run a check; what it refuses is said with the study's file and line."""
+    try:
+        check()
+    except UsageError as error:
+        line = line_of(text, word)
+        place = path if line is None else f"{path}:{line}"
+        raise InputError(f"{place}: {error.message}", hint=error.hint or HINT) from None
+
+
+def setting(key: str, value: Any) -> Any:
+    """One setting of a simulation in the form that `simulate` takes; UsageError for another key or value.
+
+    >>> setting("default_request", "1h"), setting("plan_level", "90%")
+    (3600.0, 0.9)
+    """
+    from ..events.recorded import PROTOCOLS
+    from ..simulation.simulate import LOOPS
+
+    words = {"loop": LOOPS, "protocol": tuple(PROTOCOLS), "wide": ("drop", "widen", "cut")}
+    check_word("settings", key, (*words, "default_request", "plan_level", "total"))
+    if key in words:
+        check_word(key, value, words[key])
+        return value
+    if key == "default_request":
+        return parse_duration(value) if isinstance(value, str) else float(value)
+    if key == "plan_level":
+        return parse_share(str(value))
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+        raise UsageError(f"total: {value!r} (accepted: a number of processors above 0)")
+    return float(value)
+
+
+def stem(path: str) -> str:
+    """A file's name without its folder and endings, as a log's name.
+
+    >>> stem("logs/KTH-SP2-1996-2.1-cln.swf.gz"), stem("jobs.txt")
+    ('KTH-SP2-1996-2.1-cln', 'jobs')
+    """
+    name = path.replace("\\", "/").rpartition("/")[2]
+    return re.sub(r"(\.(swf|csv|txt|parquet|tsv|log))?(\.(gz|xz|bz2))?$", "", name) or "log"
+
+
+def line_of(text: str, word: str) -> int | None:
+    """The first line that holds a word, from 1; None where none does.
+
+    >>> line_of("a = 1\\nb = 2", "b")
+    2
+    """
+    return next((k for k, line in enumerate(text.splitlines(), 1) if word and word in line.partition("#")[0]), None)
+
+
+_AT = re.compile(r" - at `\$?\.?(?P<place>[^`]*)`")
+_UNKNOWN = re.compile(r"unknown field `(?P<key>[^`]*)`")
+_TABLES: Mapping[str, Any] = {
+    "log": LogFile, "period": Period, "plan": Plans, "cost": Cost, "slurm": Slurm, "": Study,
+}  # fmt: skip
+
+
+def _refused(path: str, text: str, message: str) -> InputError:
+    """msgspec's refusal in our words: where, what, and what is accepted."""
+    at = _AT.search(message)
+    place = re.sub(r"\[(\d+|\.\.\.)\]", "", at["place"]) if at else ""
+    if unknown := _UNKNOWN.search(message):
+        fields = msgspec.structs.fields(_TABLES[place.partition(".")[0]])
+        accepted = ", ".join(field.encode_name for field in fields)
+        where = f"no such key in [{place}]" if place else "no such key"
+        return input_error(path, where, line=line_of(text, unknown["key"]), value=unknown["key"], accepted=accepted,
+                           hint=HINT)  # fmt: skip
+    what = _AT.sub("", message)
+    return input_error(path, f"{place or 'the study'}: {what}", line=line_of(text, place.rpartition(".")[2]), hint=HINT)

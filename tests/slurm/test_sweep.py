@@ -1,0 +1,62 @@
+"""A study on a real Slurm through dask-jobqueue: four workers, one killed in the middle; the same, bit by bit."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from slurm_lab import Lab
+
+from batchcast.sweep.dataset import OF_A_RUN, results
+from batchcast.trace import demo_path
+
+pytestmark = [pytest.mark.slurm, pytest.mark.lab, pytest.mark.usefixtures("lab_here")]
+TASKS = 3 * 2 * 13
+STUDY = """
+seed = 3
+replicates = 12
+policies = ["easy", "easy-sjbf", "fcfs"]
+predictors = ["requested", "recent_mean"]
+[[log]]
+path = "log.swf.gz"
+[slurm]
+interface = "lo"
+memory = "900MB"
+walltime = "00:10:00"
+"""
+
+
+def sweep(folder: Path, output: str, *more: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
+    """A sweep of the study of a folder, in a process of its own."""
+    command = [sys.executable, "-m", "batchcast", "sweep", "study.toml", "-o", output, *more]
+    return subprocess.Popen(command, cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def test_workers_on_slurm_give_what_this_machine_gives_though_one_is_killed(tmp_path: Path) -> None:
+    shutil.copy(demo_path(), tmp_path / "log.swf.gz")
+    (tmp_path / "study.toml").write_text(STUDY)
+    with Lab(nodes=4, cpus=1) as lab:
+        far = sweep(tmp_path, "far", "--on", "slurm", "--workers", "4", env=lab.outside)
+        kept = tmp_path / "far" / "results" / "log=log"
+        running = lambda: lab.run("squeue", "-h", "-t", "R", "-o", "%i").split()  # noqa: E731
+        lab.wait(lambda: len(running()) == 4, "four workers", 90)
+        lab.wait(lambda: len(list(kept.glob("*.parquet"))) >= 5, "results", 90)
+        killed = running()[1]
+        lab.run("scancel", "--signal=KILL", "--full", killed)
+        lab.wait(lambda: killed not in running(), "the end of the killed worker", 30)
+        lab.wait(lambda: len(running()) == 4, "another worker in its place", 90)
+        assert len(list(kept.glob("*.parquet"))) < TASKS, "all was done before a worker could be killed"
+        said = far.communicate(timeout=300)[1]
+        assert far.returncode == 0, said
+        states = lab.run("sacct", "-X", "-n", "-P", "-o", "JobID,State").splitlines()
+        assert len(states) > 4, states
+        assert not lab.run("squeue", "-h", "-t", "R", "-o", "%i").split(), states
+    near = sweep(tmp_path, "near", "--workers", "2")
+    said = near.communicate(timeout=300)[1]
+    assert near.returncode == 0, said
+    ours, theirs = (results(tmp_path / name).drop(OF_A_RUN) for name in ("near", "far"))
+    assert ours.height == TASKS
+    assert ours.equals(theirs)
