@@ -12,7 +12,7 @@ import click
 from .nodes import node_options, take_nodes
 from .options import Log, log_options, predictor_options, score_options, take_log, take_score
 from .output import console, emit, progress
-from .plan import Plan, plan_options, take_plan
+from .planners import Plan, plan_options, take_plan
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,7 +10,7 @@ import click
 from .nodes import node_options, take_nodes
 from .options import Log, describe_log, log_options, predictor_options, score_options, take_log, take_score
 from .output import console, document, emit, progress, say
-from .plan import Plan, plan_options, take_plan
+from .planners import Plan, plan_options, take_plan
 
 if TYPE_CHECKING:
     import numpy as np

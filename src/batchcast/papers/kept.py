@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from functools import cache
-from hashlib import sha256
 from pathlib import Path
 from time import process_time
 from typing import Any
 
-from .. import __version__
 from ..errors import BatchcastError
+from ..sweep.code import DECIDING, own_code
 from ..trace.whole_file import whole_file
 
-SHOWS = ("cli", "locale", "report", "service", "store")  # what is shown or watched, and worked out by the others
+DECIDE = (*DECIDING, "evaluation", "grid", "papers", "vasp")  # what a part of a reproduction hangs on
 
 
 class Kept:
     """Each part is computed once and written to `folder` (beside, then renamed) as NAME.json.
 
-    A file is taken instead of computing when code (`code_digest`) and everything in `made_of` (log hashes, settings)
+    A file is taken instead of computing when the code (`DECIDE`) and everything in `made_of` (log hashes, settings)
     are the same; else, or with `again`, the part is computed anew and replaces it. Values are what JSON can hold, NaN
-    included; a value comes back equal. `cpu_s` adds up what the parts cost, also those of earlier runs; `found` and
-    `made` count them. Raises BatchcastError where the folder cannot be written.
+    included; a value comes back equal. `cpu_s` adds up what the parts cost, also those of earlier runs; `reused` and
+    `computed` count them. Raises BatchcastError where the folder cannot be written.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place:
@@ -39,7 +37,7 @@ class Kept:
 
     def part(self, name: str, made_of: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
         """The part's value: from its file, else computed and kept."""
-        wanted = json.loads(json.dumps({"batchcast": __version__, "code": code_digest(), **made_of}))
+        wanted = json.loads(json.dumps({"batchcast": own_code(DECIDE), **made_of}))
         path = self.folder / f"{name}.json"
         held = None if self.again else _read(path)
         if held is not None and held["made_of"] == wanted:
@@ -52,18 +50,6 @@ class Kept:
             self.computed += 1
         self.cpu_s += held["cpu_s"]
         return held["value"]
-
-
-@cache
-def code_digest() -> str:
-    """A number for the text of all modules that work something out, the same wherever and whenever it is installed."""
-    package = Path(__file__).parent.parent
-    digest = sha256()
-    for path in sorted(package.rglob("*.py")):
-        name = path.relative_to(package)
-        if name.parts[0] not in SHOWS:
-            digest.update(name.as_posix().encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def _read(path: Path) -> dict[str, Any] | None:

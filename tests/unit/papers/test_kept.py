@@ -40,7 +40,7 @@ def test_a_part_of_other_code_is_computed_anew(tmp_path, monkeypatch):
         return 7
 
     assert Kept(tmp_path).part("a", {}, counted) == 7
-    monkeypatch.setattr(kept, "code_digest", lambda: "an edit later")
+    monkeypatch.setattr(kept, "own_code", lambda rooms: "an edit later")
     later = Kept(tmp_path)
     assert later.part("a", {}, counted) == 7
     assert (later.computed, later.reused) == (1, 0)
