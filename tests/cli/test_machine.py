@@ -106,3 +106,57 @@ def test_a_change_that_cannot_be_read_teaches(dumps: Path, log: Path, change: st
     assert done.returncode != 0
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_evaluation_on_the_machine_is_slurms_and_judged_as_such(dumps: Path, log: Path, tmp_path: Path) -> None:
+    where = tmp_path / "report"
+    done = batchcast("evaluate", log, "--machine", dumps, "--predictor", "last_2", "-o", where, "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    rows = [r for r in result["results"] if r["part"] == "schedule"]
+    assert {(r["policy"], r["predictor"]) for r in rows} == {
+        ("slurm", name) for name in ("requested", "last_2", "actual")
+    }
+    judged = next(r for r in result["results"] if r["part"] == "validity")
+    assert (judged["policy"], judged["judged_procs"]) == ("slurm", 8.0)
+    assert result["settings"]["scheduler"] == "slurm"
+    page = (where / "index.html").read_text()
+    assert "two loops on the described machine" in page
+    assert "EASY" not in page
+
+
+def test_slurm_without_a_machine_takes_the_logs_own_peak(log: Path) -> None:
+    done = batchcast("simulate", log, "--scheduler", "slurm")
+    assert done.returncode == 0, done.stderr
+    assert "a machine by the log's own header, else its peak by partition" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "simulate"])
+def test_options_of_a_pool_of_processors_are_refused_on_nodes(dumps: Path, log: Path, verb: str) -> None:
+    done = batchcast(verb, log, "--machine", dumps, "--policy", "easy")
+    assert done.returncode != 0
+    assert "--policy is for a pool of processors" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_waits_are_foretold_by_slurms_loops_on_the_machine(dumps: Path, log: Path) -> None:
+    asked = ("wait", log, "--predictor", "scheduler_replay", "--machine", dumps)
+    done = batchcast(*asked, "--new", "procs=4,request=10m", "--json")
+    assert done.returncode == 0, done.stderr
+    assert "Slurm's loops on 8 processors" in json.loads(done.stdout)["results"][0]["basis"]
+    refused = batchcast("wait", log, "--predictor", "recent_wait", "--machine", dumps)
+    assert refused.returncode != 0
+    assert "scheduler_replay" in refused.stderr
+
+
+def test_json_dumps_are_captured_as_the_texts_are(tmp_path: Path) -> None:
+    real = Path(__file__).parents[1] / "unit" / "formats" / "slurm-24.11"
+    folder = tmp_path / "json"
+    folder.mkdir()
+    for path in real.glob("*.json"):
+        (folder / path.name).write_text(path.read_text())
+    done = batchcast("machine", "capture", folder)
+    assert done.returncode == 0, done.stderr
+    assert "4 nodes" not in done.stdout
+    assert 'names = "n[1-2]"' in done.stdout
+    assert "not in --json" in done.stderr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from batchcast.cluster.machine import Limits, Machine, NodeGroup, Partition, Qos, Reservation
 from batchcast.cluster.request import NodeRequest
-from batchcast.simulation.slurm import simulate_slurm
+from batchcast.schedule.slurm.simulate import simulate_slurm
 
 UNIT = 10.0
 FIFO = {"SchedulerType": "sched/builtin"}
@@ -133,3 +133,21 @@ def test_a_forecast_plans_and_ends_nothing():
     assert late["c", -1] == 80  # its limit runs past the plan of b, which waits for the limit of a
     assert soon["c", -1] == 20
     assert soon["b", -1] == 60
+
+
+def test_priority_by_tres_lets_the_job_with_more_processors_of_the_partition_first():
+    by_tres = {"PriorityType": "priority/multifactor", "PriorityWeightTRES": "CPU=1000"}
+    picture = """
+        a 0 4 4 4 |####
+        b 1 1 2 2 | ....##
+        c 2 4 1 1 |  ..#
+        """
+    agrees(machine({**FIFO, **by_tres}), picture)
+    agrees(
+        machine(FIFO),
+        """
+        a 0 4 4 4 |####
+        b 1 1 2 2 | ...##
+        c 2 4 1 1 |  ....#
+        """,
+    )

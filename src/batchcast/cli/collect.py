@@ -42,14 +42,16 @@ from .site import site_options
 def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags: Any) -> None:
     """Keep history and forecasts of a cluster in a store, until stopped.
 
-    Reads sacct in overlapping windows (resumable), then squeue every interval. Never changes a job. Stop it with
-    SIGTERM or Ctrl-C; killed at any moment it goes on where it was.
+    Reads sacct in overlapping windows (resumable), then squeue every interval. Changes no job, except limits where the
+    setting `plan` says so (batchcast plan). Stop it with SIGTERM or Ctrl-C; killed at any moment it goes on where it
+    was.
     """
     from ..errors import BatchcastError, Unreachable
     from ..service import retention
     from ..service.clock import predictors
     from ..service.collector import Collector, Cycle, run
     from ..service.connect import open_scheduler
+    from ..service.planner import planner_of
     from ..service.settings import load
     from ..store.database import Store
     from ..store.writer import single_writer
@@ -57,8 +59,10 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
     settings = load(flags)
     shown = {"store": settings.shown("store"), "once": once, "interval_s": settings["interval_s"],
              "runtime": settings["runtime"], "wait": settings["wait"],
-             "memory": settings["memory"]}  # fmt: skip
-    predictors(settings["runtime"], settings["wait"], settings["memory"])  # what is wrong is told now, not every cycle
+             "memory": settings["memory"], "limits": settings["limits"]}  # fmt: skip
+    predictors(
+        settings["runtime"], settings["wait"], settings["memory"], settings["limits"]
+    )  # what is wrong is told now, not every cycle
     retention.before(settings, 0.0)
     stop = stop_on_signals()
     store = Store(settings["store"], create=True)
@@ -75,7 +79,9 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
 
     with single_writer(store):
         say(f"collecting from {settings['scheduler']} every {settings['interval_s']:g} s into {store.shown}")
-        last = run(Collector(scheduler, store, settings, health), stop, report, once)
+        collector = Collector(scheduler, store, settings, health)
+        collector.planner = planner_of(scheduler, store, settings)
+        last = run(collector, stop, report, once)
     store.close()
     if once and last.problems:
         kind = Unreachable if last.unreachable else BatchcastError
@@ -90,14 +96,19 @@ def _row(cycle: Any) -> dict[str, Any]:
         "ends": cycle.ended.changed,
         "forecasts_issued": cycle.step.issued,
         "jobs_gone": cycle.gone,
+        "limits_planned": cycle.planned.planned,
+        "limits_restored": cycle.planned.restored,
+        "limits_standing": cycle.planned.standing,
         "behind_s": cycle.behind_s,
     }
 
 
 def _line(cycle: Any) -> str:
+    p = cycle.planned
     behind = "history is being read" if cycle.behind_s != cycle.behind_s else f"{cycle.behind_s:.0f} s behind"
     return (
         f"{cycle.jobs} jobs shown, {cycle.seen.new + cycle.ended.new} new, {cycle.ended.changed} ends from accounting, "
         f"{cycle.step.issued} forecasts issued, clock {behind}"
         + (f", {cycle.gone} old jobs let go" if cycle.gone else "")
+        + (f", limits {p.planned} planned, {p.restored} restored, {p.standing} standing" if any(p.counts) else "")
     )

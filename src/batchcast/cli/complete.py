@@ -28,7 +28,7 @@ def specs(kind: str) -> Candidates:
 
 def policies(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Policies in a comma list, and their words after a colon."""
-    from .plan import OF_A_POLICY
+    from .planners import OF_A_POLICY
 
     return _spec(
         incomplete, ["fcfs", "easy", "easy-sjbf", "conservative", "forecast"], lambda _: [*OF_A_POLICY, "kill"]

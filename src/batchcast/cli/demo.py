@@ -31,7 +31,7 @@ def command(output: str, as_json: bool) -> None:
     from ..trace import demo_path, read_trace
     from .evaluate import command as evaluate
     from .evaluate import run
-    from .plan import take_plan
+    from .planners import take_plan
 
     trace = read_trace(str(demo_path()))
     say(f"note: a synthetic workload of {len(trace):,} jobs; your own: batchcast evaluate LOG -o report/")

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .nodes import node_options, take_nodes
 from .options import Log, log_options, predictor_options, score_options, take_log, take_score
 from .output import console, emit, progress
-from .plan import Plan, plan_options, take_plan
+from .planners import Plan, plan_options, take_plan
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from ..cluster.machine import Machine
 
 
 @click.command("evaluate")
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     help="Where the report goes.",
 )
 @plan_options("kernel,last_2,recent_mean", "easy,easy-sjbf")
+@node_options
 @click.option("--against", metavar="NAME", help="Compare forecasts with this method. Default recent_mean.")
 @click.option("--seed", type=int, default=0, show_default=True, help="For methods that draw at random.")
 @click.option("--json", "as_json", is_flag=True, help="Print result.json as well, instead of tables.")
@@ -42,18 +46,29 @@ def command(**given: Any) -> None:
 
     \b
     batchcast evaluate log.swf.gz -o report/
+    batchcast evaluate jobs.psv --machine machine.toml -o report/
     """
+    nodes = take_nodes(given)
     plan, chosen = take_plan(given)
     log = take_log(given, tell=not given["as_json"])
     mask = take_score(given, log)
-    log.settings.update(chosen)
-    run(log, mask, plan, given)
+    log.settings.update(chosen, scheduler=nodes[0])
+    run(log, mask, plan, given, nodes=nodes)
 
 
 def run(
-    log: Log, mask: np.ndarray, plan: Plan, given: dict[str, Any], title: str | None = None, preface: str = ""
+    log: Log,
+    mask: np.ndarray,
+    plan: Plan,
+    given: dict[str, Any],
+    title: str | None = None,
+    preface: str = "",
+    nodes: tuple[str, Machine | None] = ("policy", None),
 ) -> None:
-    """Evaluate a log by a plan and leave the report; `title` and `preface` head the page."""
+    """Evaluate a log by a plan and leave the report; `title` and `preface` head the page.
+
+    `nodes` are the scheduler and the machine as described.
+    """
     from ..evaluation.evaluation import evaluate
     from ..report.folder import folder
     from ..report.written import fill
@@ -66,6 +81,8 @@ def run(
             predictors=plan.predictors,
             policies=plan.policies,
             partitions=plan.partitions,
+            scheduler=nodes[0],
+            machine=nodes[1],
             **plan.clocks,
             against=given.get("against"),
             seed=given["seed"],

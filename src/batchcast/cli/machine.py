@@ -30,6 +30,8 @@ def command() -> None:
 def capture(dumps: Path | None, output: Path | None, as_json: bool) -> None:
     """Write a machine as TOML: from the folder DUMPS, or from the Slurm of this computer (scontrol, sacctmgr).
 
+    DUMPS holds node.txt, partition.txt, config.txt, ... or what the same commands print with --json (node.json, ...).
+
     \b
     batchcast machine capture -o machine.toml
     """

@@ -38,6 +38,7 @@ VERBS: dict[str, str] = {
     "accuracy": "How right our own past forecasts were, beside squeue --start.",
     "collect": "Beside a running cluster: keep its history and issue forecasts, read-only.",
     "serve": "The answers to users as JSON over HTTP, on this machine only, read-only.",
+    "plan": "Let Slurm plan with forecasts, no job ended early: what it would do, does and did; off in one command.",
     "doctor": "Settings and where each came from; is everything there and does it answer; what to do.",
     "purge": "Let go of history older than a site keeps; what goes is said first and summed up.",
     "install": "The systemd units of collector and service, as this site needs them.",

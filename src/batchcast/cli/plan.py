@@ -1,183 +1,158 @@
-"""What `evaluate` and `simulate` share: which predictors plan, under which policies, on which machine."""
+"""`batchcast plan`: what planning would do, does and did; off in one command."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+import math
+import time
+from typing import Any
 
 import click
 
-from ..errors import UsageError
-from .complete import policies as complete_policies
-from .complete import specs
-from .options import find_modules_here
+from .output import document, emit, print_columns, say
+from .site import clock, site_options
 
-if TYPE_CHECKING:
-    from ..simulation import Policy
-
-OF_A_POLICY = (
-    "order",
-    "backfill",
-    "backfill_order",
-    "running_ends",
-    "head_after",
-    "first_after",
-    "due_after",
-    "refresh",
-    "correct",
-    "event_order",
-)
+ROUNDS = 5
 
 
-class Plan(NamedTuple):
-    """What was chosen: predictors by spec, policies by name, and the options of the two clocks."""
+@click.command()
+@site_options
+@click.option("--dry-run", is_flag=True, help="What planning would do now, job by job. Nothing is changed.")
+@click.option("--off", is_flag=True, help="Give every limit back, and plan nothing until --on.")
+@click.option("--on", is_flag=True, help="Undo --off.")
+@click.option("--audit", is_flag=True, help="Every change of the last seven days: when, from what, to what, why.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def command(dry_run: bool, off: bool, on: bool, audit: bool, as_json: bool, **flags: Any) -> None:
+    """Limits that Slurm plans with forecasts: which jobs stand on one now.
 
-    predictors: list[str]
-    policies: dict[str, Policy]
-    protocol: str
-    loop: str
-    wide: str
-    default_request: float | None
-    plan_level: float | None
-    partitions: str
-
-    @property
-    def clocks(self) -> dict[str, Any]:
-        """The options that both `simulate` and `evaluate` of the library take."""
-        names = ("protocol", "loop", "wide", "default_request", "plan_level")
-        return {name: getattr(self, name) for name in names}
-
-
-class Accepted(click.Choice):  # type: ignore[type-arg,unused-ignore]  # generic from click 8.2 on, and we allow 8.1
-    """A choice whose refusal lists the accepted words as every other error does."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The word itself, or a usage error."""
-        if value in self.choices:
-            return value
-        self.fail(f"no {value!r} (accepted: {', '.join(map(str, self.choices))})", param, ctx)
-
-
-def span(_: click.Context, param: click.Parameter, text: str | None) -> float | None:
-    """A time as Slurm or as people write it, in seconds."""
-    from ..units import parse_duration
-
-    if text is None:
-        return None
-    try:
-        return parse_duration(text)
-    except UsageError as error:
-        raise click.BadParameter(error.message) from None
-
-
-def level(_: click.Context, param: click.Parameter, text: str | None) -> float | None:
-    """A quantile between 0 and 1, as 0.9 or 90%."""
-    from ..units import parse_share
-
-    if text is None:
-        return None
-    try:
-        return parse_share(text)
-    except UsageError as error:
-        raise click.BadParameter(error.message) from None
-
-
-def plan_options(predictors: str, policies: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Adds the options; hand what they gave to `take_plan`. The defaults are the verb's own."""
-    options = (
-        click.option(
-            "--predictor",
-            "--runtime",
-            "predictors",
-            cls=_WithHidden,
-            shell_complete=specs("runtime"),
-            default=predictors,
-            show_default=True,
-            metavar="NAMES",
-            help="Forecasts that plan, NAME:key=value,... (see docs/runtime.md).",
-        ),
-        click.option(
-            "--policy",
-            "policies",
-            shell_complete=complete_policies,
-            default=policies,
-            show_default=True,
-            metavar="NAMES",
-            help="fcfs, easy, easy-sjbf, conservative, forecast; words as parameters: "
-            "easy:order=saf,correct=incremental,head_after=6h (see docs/policies.md).",
-        ),
-        click.option("--protocol", type=Accepted(["honest", "paper"]), default="honest", show_default=True,
-                     help="honest: a forecast knows only what had ended by then."),
-        click.option("--loop", type=Accepted(["closed", "open"]), default="closed", show_default=True,
-                     help="closed: forecasts learn at the simulated ends; open: at the recorded ones."),
-        click.option("--plan-level", metavar="Q", callback=level,
-                     help="Plan with this quantile of a forecast, 0.9 or 90%, instead of its point."),
-        click.option("--no-kill", is_flag=True, help="Keep runs beyond the request; plan with max(request, run)."),
-        click.option("--wide", type=Accepted(["drop", "widen", "cut"]), default="drop", show_default=True,
-                     help="Jobs wider than the machine: leave out, widen the machine, or cut the job."),
-        click.option("--partitions", type=Accepted(["together", "split"]), default="together", show_default=True,
-                     help="together: one machine; split: each partition one of its own."),
-        click.option("--default-request", metavar="TIME", callback=span,
-                     help="Plans jobs without a request. Default: the log's largest."),
-        *(click.option(f"--{word.replace('_', '-')}", word, hidden=True) for word in OF_A_POLICY),
-    )  # fmt: skip
-
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
-
-
-class _WithHidden(click.Option):
-    """An option of which the help names only the first form; the others are older names that still work."""
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """As click writes it, without the older names."""
-        every, self.opts = self.opts, self.opts[:1]
-        try:
-            return super().get_help_record(ctx)
-        finally:
-            self.opts = every
-
-
-def take_plan(given: dict[str, Any]) -> tuple[Plan, dict[str, Any]]:
-    """The plan that the options mean, and the settings to echo; takes its keys out of `given`.
-
-    Raises UsageError for a word that is not accepted, before any work.
+    The collector does the planning, where the setting `plan` is plan: it sets the limit of waiting jobs that opted in
+    to what they will probably need, and gives them their own back as soon as they start. A limit is never set lower
+    than the job's own less OverTimeLimit: Slurm alone ends no job before its own limit.
     """
-    from ..predict.registry import split_specs
-    from ..simulation.policies import changed, policy_of, split_policies
+    from ..errors import UsageError
+    from ..service.settings import load
 
-    find_modules_here()
-    words = {word: given.pop(word) for word in OF_A_POLICY}
-    words = {word: value for word, value in words.items() if value is not None}
-    if given.pop("no_kill"):
-        words["kill"] = "no"
-    specs = split_specs(given.pop("predictors"))
-    if not specs:
-        raise UsageError("--predictor: no name", hint="--predictor last_2,recent_mean")
-    policies: dict[str, Policy] = {}
-    for text in split_policies(given.pop("policies")):
-        policy = changed(policy_of(text), words)
-        policies[policy.name if set(words) - {"kill"} else text] = policy
-    plan = Plan(specs, policies, *(given.pop(name) for name in Plan._fields[2:]))
-    if not policies:
-        raise UsageError("--policy: no name", hint="--policy easy,easy-sjbf")
-    return plan, _settings(plan)
+    if dry_run + off + on + audit > 1:
+        raise UsageError("one of --dry-run, --off, --on, --audit")
+    settings = load(flags)
+    if settings["scheduler"] != "slurm":
+        raise UsageError("only a Slurm can be planned for")
+    if dry_run:
+        warnings, results = _preview(settings)
+    elif off or on:
+        warnings, results = _switch(settings, off)
+    else:
+        warnings, results = _stored(settings, audit)
+    if as_json:
+        shown = {name: settings[name] for name in ("plan", "plan_partitions", "plan_qos", "plan_level", "plan_percent")}
+        verb = "dry-run" if dry_run else "off" if off else "on" if on else "audit" if audit else "standing"
+        emit(document("plan", {"cluster": settings["cluster"]}, {"asked": verb, **shown}, warnings, results))
+        return
+    for warning in warnings:
+        say(warning)
+    if results:
+        print_columns(_table(results), left=3)
 
 
-def _settings(plan: Plan) -> dict[str, Any]:
-    """What was chosen, for the document; the words of a policy beside it when there is only one."""
-    from ..simulation.policies import AGES
+def _cluster(settings: Any) -> str:
+    from ..service.answers import choose_cluster
+    from ..store.reader import Reader
+
+    reader = Reader(settings["store"])
+    try:
+        return str(choose_cluster(reader, settings["cluster"] or None))
+    finally:
+        reader.close()
+
+
+def _preview(settings: Any) -> tuple[list[str], list[dict[str, Any]]]:
+    from ..service.connect import open_scheduler
+    from ..service.planner import Planner
+    from ..store.database import Store
+
+    cluster, store = _cluster(settings), Store(settings["store"], read_only=True)
+    rows = Planner(open_scheduler(settings)[0].transport, store, settings).preview(cluster)
+    store.close()
+    results = [
+        {
+            "job_id": job.job_id, "user": job.user, "partition": ",".join(job.partitions), "limit_s": job.limit,
+            "forecast_s": forecast, "planned_s": limit, "why": why,
+        }
+        for job, forecast, limit, why in rows
+    ]  # fmt: skip
+    would = sum(limit < job.limit for job, _, limit, _ in rows)
+    return [f"{would} of {len(rows)} waiting jobs would be planned now; nothing was changed"], results
+
+
+def _switch(settings: Any, off: bool) -> tuple[list[str], list[dict[str, Any]]]:
+    from ..errors import BatchcastError
+    from ..service.connect import open_scheduler, own_name
+    from ..service.planner import Planner
+    from ..store.clock_jobs import write_meta
+    from ..store.database import Store
+    from ..store.planned import SWITCH
+
+    cluster, store = _cluster(settings), Store(settings["store"])
+    switch = {"by": own_name(), "at": time.time()} if off else None
+    with store.begin() as connection:
+        write_meta(connection, cluster, **{SWITCH: switch})
+    if not off:
+        store.close()
+        return [f"--off is undone; the setting plan is {settings['plan']}"], []
+    planner = Planner(open_scheduler(settings)[0].transport, store, settings)
+    restored, left, problems = 0, 0, []
+    for _ in range(ROUNDS):
+        done = planner.cycle(cluster)
+        restored, left, problems = restored + done.restored, done.standing, done.problems
+        if not left:
+            break
+    store.close()
+    if left:
+        raise BatchcastError(
+            f"{left} jobs still stand on a planned limit: {'; '.join(problems[:3]) or 'slurmctld did not follow'}",
+            hint="again when slurmctld answers; the collector goes on trying",
+        )
+    return [f"{restored} limits were given back, no job stands on a planned one; on again: batchcast plan --on"], []
+
+
+def _stored(settings: Any, audit: bool) -> tuple[list[str], list[dict[str, Any]]]:
+    from ..service.plan_checkup import standing
+    from ..store.reader import Reader
+
+    cluster, reader = _cluster(settings), Reader(settings["store"])
+    if audit:
+        rows = reader.ask("plan_changes", cluster=cluster, since=time.time() - 7 * 86400)
+        names = {"at": "at", "job_id": "job_id", "what": "what", "limit_from_s": "limit_from", "limit_to_s": "limit_to"}
+        return [f"{len(rows)} steps in the last 7 days"], [
+            {**{name: row[column] for name, column in names.items()}, "why": row["why"]} for row in rows
+        ]
+    rows = standing(reader, cluster)
+    off = reader.memory(cluster).get("plan_off")
+    state = f"switched off by {off['by']}" if off else f"plan = {settings['plan']}"
+    return [f"{state}; {len(rows)} jobs stand on a planned limit"], [
+        {
+            "job_id": r["job_id"],
+            "state": r["state"],
+            "at": r["at"],
+            "limit_s": r["user_limit"],
+            "planned_s": r["planned"],
+        }
+        for r in rows
+    ]
+
+
+def _table(results: list[dict[str, Any]]) -> list[list[str]]:
+    """Titles and cells: spans as Slurm prints them, instants as clock times."""
     from ..units import format_duration
 
-    alone = next(iter(plan.policies.values())) if len(plan.policies) == 1 else None
-    words = {word: getattr(alone, word) for word in (*OF_A_POLICY, "kill")} if alone else {}
-    for word in AGES if alone else ():
-        words[word] = None if words[word] == float("inf") else format_duration(words[word])
-    options = {name: getattr(plan, name) for name in Plan._fields[2:]}
-    if plan.default_request is not None:
-        options["default_request"] = format_duration(plan.default_request)
-    return {"predictor": plan.predictors, "policy": list(plan.policies), **options, **words, "tau_s": 10.0}
+    now = time.time()
+
+    def cell(name: str, value: Any) -> str:
+        if name == "at":
+            return clock(value, now)
+        if name.endswith("_s"):
+            return "-" if math.isnan(value) else "UNLIMITED" if math.isinf(value) else format_duration(value)
+        return str(value)
+
+    order = sorted(results[0], key=lambda name: name == "why")
+    titles = [name.removesuffix("_s").replace("_", " ").upper() for name in order]
+    return [titles, *([cell(name, one[name]) for name in order] for one in results)]

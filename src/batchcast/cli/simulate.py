@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .nodes import node_options, take_nodes
 from .options import Log, describe_log, log_options, predictor_options, score_options, take_log, take_score
 from .output import console, document, emit, progress, say
-from .plan import Plan, plan_options, take_plan
+from .planners import Plan, plan_options, take_plan
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from ..cluster.machine import Machine
     from ..evaluation.validity import Validity
     from ..simulation import Policy, Schedule
     from ..table import Trace
@@ -24,19 +26,13 @@ if TYPE_CHECKING:
 @predictor_options
 @score_options
 @plan_options("requested", "easy")
-@click.option("--scheduler", type=click.Choice(["policy", "slurm"]), help="slurm: its two loops, on --machine.")
-@click.option(
-    "--machine",
-    type=click.Path(),
-    metavar="FILE",
-    help="The machine (TOML or a folder of dumps); implies --scheduler slurm.",
-)
+@node_options
 @click.option(
     "--set",
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="With --machine: another setting of slurm.conf, e.g. bf_interval=60, or nodes=+10%.",
+    help="With --machine or --scheduler slurm: another setting of slurm.conf, e.g. bf_interval=60, or nodes=+10%.",
 )
 @click.option("--schedule", "schedule_file", type=click.Path(), metavar="FILE", help="Write the schedule as CSV.")
 @click.option(
@@ -73,22 +69,22 @@ def command(**given: Any) -> None:
     from ..evaluation.differences import schedule_differences
     from ..evaluation.evaluation import DOUBTS
 
-    described, scheduler, changed = given.pop("machine"), given.pop("scheduler"), given.pop("settings")
-    if changed and not described:
+    changed, (scheduler, described) = given.pop("settings"), take_nodes(given)
+    slurm = scheduler == "slurm"
+    if changed and not slurm:
         raise UsageError("--set needs --machine FILE", hint="batchcast machine capture -o machine.toml")
-    if scheduler == "slurm" and not described:
-        raise UsageError("--scheduler slurm needs --machine FILE", hint="batchcast machine capture -o machine.toml")
     plan, chosen = take_plan(given)
     if given["schedule_file"] and len(plan.policies) * len(plan.predictors) > 1:
         raise UsageError("--schedule writes one schedule", hint="one --policy and one --predictor at a time")
     log = take_log(given, tell=not given["as_json"])
     scored = any(given[key] for key in ("score_from", "score_to", "score_status"))
     mask = take_score(given, log) if scored else None
-    slurm = bool(described) and scheduler != "policy"
     policies: dict[str, Any] = {"slurm": None} if slurm else dict(plan.policies)
 
     def machine_of(trace: Trace) -> Callable[..., Schedule]:
-        return _on_nodes(described, changed, trace) if slurm else _machines(plan.partitions, trace, log.procs)
+        return (
+            _on_nodes(described, changed, trace, log.procs) if slurm else _machines(plan.partitions, trace, log.procs)
+        )
 
     run = machine_of(log.trace)
     results, schedules = [], {}
@@ -161,15 +157,16 @@ def _validity(plan: Plan, log: Log, mask: np.ndarray | None) -> Validity:
 
 
 def _judged_on_nodes(
-    described: str, schedules: dict[str, Schedule] | None, log: Log, mask: np.ndarray | None
+    described: Machine | None, schedules: dict[str, Schedule] | None, log: Log, mask: np.ndarray | None
 ) -> Validity:
     """The same of Slurm's scheduler with the users' limits on the machine as described, whatever --set changes."""
-    from ..evaluation.validity import MODELLED_ON_NODES, judged
+    from ..evaluation.simulated import described_or_own, judged_on
 
+    machine = described_or_own(log.trace, described, log.procs)
     asked = schedules.get("slurm, requested") if schedules else None
-    run = _on_nodes(described, (), log.trace)
+    run = _on_nodes(described, (), log.trace, log.procs)
     schedule = asked or run(None, "requested", procs=log.procs, clock=None, tick=None)
-    return judged(log.trace, schedule, mask, procs=log.procs, modelled=MODELLED_ON_NODES, policy="slurm")
+    return judged_on(machine, log.trace, schedule, mask, log.procs)
 
 
 def _check_any(schedule: Schedule) -> None:
@@ -212,16 +209,21 @@ def _machines(partitions: str, trace: Trace, procs: str) -> Callable[..., Schedu
     return partial(simulate_split, trace, partition_sizes(trace, procs))
 
 
-def _on_nodes(described: str, changed: Sequence[str], trace: Trace) -> Callable[..., Schedule]:
-    """Slurm's scheduler on the described machine, called as `simulate` is."""
+def _on_nodes(
+    described: Machine | None, changed: Sequence[str], trace: Trace, procs_rule: str
+) -> Callable[..., Schedule]:
+    """Slurm's scheduler on the described machine, or on the log's own, called as `simulate` is."""
     from ..cluster.vary import changes_of, vary
     from ..simulation.slurm_trace import simulate_on
-    from ..trace.slurm_machine import open_machine
+    from ..trace.log_machine import machine_of_log
 
-    machine = vary(open_machine(described), changes_of(",".join(changed))) if changed else open_machine(described)
+    machine = described or machine_of_log(trace, procs_rule)
+    machine = vary(machine, changes_of(",".join(changed))) if changed else machine
 
-    def run(_policy: object, spec: str, *, procs: str, clock: Any, tick: Any, **_: object) -> Schedule:
-        return simulate_on(machine, trace, spec, procs=procs, clock=clock, tick=tick)
+    def run(
+        _policy: object, spec: str, *, procs: str, clock: Any, tick: Any, protocol: str = "honest", **_: object
+    ) -> Schedule:
+        return simulate_on(machine, trace, spec, procs=procs, protocol=protocol, clock=clock, tick=tick)
 
     return run
 

@@ -45,6 +45,9 @@ LONGEST = 32
 @click.option("-d", "--dependency", help="With --test.")
 @click.option("-H", "--hold", is_flag=True, default=None, help="With --test.")
 @click.option("--ntasks-per-node", "ntasks_per_node", help="With --test.")
+@click.option(
+    "--machine", type=click.Path(), metavar="FILE", help="With --test: Slurm's two loops on this machine simulated too."
+)
 @click.option("--where", "where", is_flag=True, help="With --test: every partition and a few sizes, the best first.")
 @click.option("--by", metavar="TIME", help="With --where: the chance to be done by then decides.")
 @click.option("--watch", is_flag=True, help="Ask again every 10 s until Ctrl-C; redraws on a terminal.")
@@ -61,6 +64,7 @@ def command(
     store: str | None,
     scheduler: str | None,
     cluster: str | None,
+    machine: str | None,
     where: bool,
     by: str | None,
     watch: bool,
@@ -82,13 +86,15 @@ def command(
     asked_span = parse_within(within, chance) if within is not None else None
     if (where and script is None) or (by is not None and not where):
         raise UsageError("--by goes with --where, and --where with --test SCRIPT")
+    if machine is not None and (script is None or where):
+        raise UsageError("--machine goes with --test SCRIPT, without --where")
     if watch and (script == "-" or asked_span is not None):
         raise UsageError("--watch asks again and again: neither a script from stdin nor --within goes with it")
     settings = load({"store": store, "scheduler": scheduler, "cluster": cluster})
 
     def ask_now(now: float) -> Said:
         if script is not None:
-            return _ask_of_script(settings, script, asked, where, by, now)
+            return _ask_of_script(settings, script, asked, where, by, now, machine)
         whose = user or (None if job_ids and not me else whoami())
         try:
             asked_for = {"job": ",".join(job_ids) or None, "user": whose}
@@ -130,13 +136,23 @@ def command(
 
 
 def _ask_of_script(
-    settings: Settings, script: str, asked: Mapping[str, Any], where: bool, by: str | None, now: float
+    settings: Settings,
+    script: str,
+    asked: Mapping[str, Any],
+    where: bool,
+    by: str | None,
+    now: float,
+    machine: str | None = None,
 ) -> Said:
     """What `--test` says, with `--where` of every way to submit."""
     from ..service.over_socket import answered
     from ..service.whatif import answer_options, options_of
 
     options = options_of(script, asked)
+    if machine is not None:  # the file is this user's, so the store is read here and no service is asked
+        from ..trace.slurm_machine import open_machine
+
+        return answer_options(settings, options, myself(), now, open_machine(machine))
     if not where:
         return answered(settings, "test", options, lambda: answer_options(settings, options, myself(), now))
     from ..service.where import answer_where
@@ -217,6 +233,8 @@ def _print(results: Sequence[Mapping[str, Any]], now: float, slurm: bool) -> Non
     for basis in dict.fromkeys(r["basis"] for r in results):
         click.echo(f"basis: {basis}")
     for r in results:
+        if r.get("simulated_why"):
+            click.echo(f"simulated on the machine: {clock(r['simulated_start_s'], now)} ({r['simulated_why']})")
         for line in advice_lines(r):
             click.echo(line)
     for part, r in {r["partition"]: r for r in results}.items():

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .complete import specs
 from .options import describe_log, log_options, predictor_options, take_log
 from .output import console, document, emit, progress
+
+if TYPE_CHECKING:
+    from ..cluster.machine import Machine
 
 
 @click.command("wait")
@@ -50,6 +53,9 @@ from .output import console, document, emit, progress
     show_default=True,
     help="The recorded clock. own: starts_first for pqstar, as in its paper; honest for the others.",
 )
+@click.option(
+    "--machine", type=click.Path(), metavar="FILE", help="For scheduler_replay: Slurm's two loops on this machine."
+)
 @click.option("--against", metavar="NAME", help="Compare with this method. Default recent_wait, else the first.")
 @click.option("--seed", type=int, default=0, show_default=True, help="For the intervals' draws.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
@@ -60,6 +66,7 @@ def command(
     quick: str,
     cancelled: str,
     protocol: str,
+    machine: str | None,
     against: str | None,
     seed: int,
     as_json: bool,
@@ -96,8 +103,9 @@ def command(
     specs = split_specs(predictors, "wait")
     for spec in specs:
         load("wait", parse_spec(spec)[0])
+    described = _described(machine, specs)
     if new is not None:
-        _answer_new(new, specs, cancelled, as_json, given)
+        _answer_new(new, specs, cancelled, as_json, given, described)
         return
     log = take_log(given)
     trace = log.trace
@@ -120,6 +128,7 @@ def command(
                 cancelled=cancelled,
                 procs=log.procs,
                 total=size,
+                machine=described,
                 tick=lambda done, k=k: tick(k * last_needed(rows) + done),
             )
             points[spec] = runs[0][1].forecasts.points
@@ -149,6 +158,7 @@ def command(
         "quick_s": thresholds,
         "cancelled": cancelled,
         "protocol": protocol,
+        "machine": machine,
         "against": reference,
         "seed": seed,
         "search_s": {spec: cost for spec, cost in search.items() if cost},
@@ -166,7 +176,22 @@ def command(
     show(console(), [wait_table(results, title), *real, *costs, *(f"note: {w}" for w in warnings[len(log.warnings) :])])
 
 
-def _answer_new(new: str, specs: list[str], cancelled: str, as_json: bool, given: dict[str, Any]) -> None:
+def _described(path: str | None, specs: list[str]) -> Machine | None:
+    """The machine of --machine, where a method takes one."""
+    from ..errors import UsageError
+    from ..predict.registry import parse_spec, takes
+    from ..trace.slurm_machine import open_machine
+
+    if path is None:
+        return None
+    if not any(takes("wait", parse_spec(spec)[0], "machine") for spec in specs):
+        raise UsageError("--machine: no method here takes a machine", hint="--predictor scheduler_replay")
+    return open_machine(path)
+
+
+def _answer_new(
+    new: str, specs: list[str], cancelled: str, as_json: bool, given: dict[str, Any], described: Machine | None
+) -> None:
     """One new job's wait by every method, history the whole log up to its submission."""
     from ..report.blocks import Table, TableColumn
     from ..report.terminal import show
@@ -174,7 +199,7 @@ def _answer_new(new: str, specs: list[str], cancelled: str, as_json: bool, given
 
     job = parse_new(new)
     log = take_log(given)
-    rows = forecasts(log.trace, job, specs, log.trace.info.max_procs, cancelled)
+    rows = forecasts(log.trace, job, specs, log.trace.info.max_procs, cancelled, described)
     if as_json:
         settings = {**log.settings, "predictor": specs, "new": new, "cancelled": cancelled}
         emit(document("wait-new", describe_log(log.trace), settings, log.warnings, rows))

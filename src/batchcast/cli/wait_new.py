@@ -11,6 +11,7 @@ from ..errors import UsageError
 from ..units import parse_duration
 
 if TYPE_CHECKING:
+    from ..cluster.machine import Machine
     from ..table import Trace
 
 NAMED = {"user": "user_id", "group": "group_id", "queue": "queue_id", "app": "app_id", "partition": "partition_id"}
@@ -82,7 +83,9 @@ def with_new_job(trace: Trace, job: NewJob) -> tuple[Trace, int]:
     return Trace(columns, known.info, is_sorted=True), len(known)
 
 
-def forecasts(trace: Trace, job: NewJob, specs: Sequence[str], size: float, cancelled: str) -> list[dict[str, Any]]:
+def forecasts(
+    trace: Trace, job: NewJob, specs: Sequence[str], size: float, cancelled: str, machine: Machine | None = None
+) -> list[dict[str, Any]]:
     """One row a method: the wait it foretells and its bound, with the grounds in words."""
     import numpy as np
 
@@ -92,7 +95,7 @@ def forecasts(trace: Trace, job: NewJob, specs: Sequence[str], size: float, canc
     ask = np.arange(len(log)) == row
     rows = []
     for spec in specs:
-        run = run_wait(log, spec, ask, total=size, cancelled=cancelled)
+        run = run_wait(log, spec, ask, total=size, cancelled=cancelled, machine=machine)
         quantiles = run.forecasts.quantiles[row] if len(run.forecasts.levels) else np.array([math.nan])
         rows.append(
             {

@@ -11,25 +11,26 @@ from typing import Any
 
 import numpy as np
 
+from ..cluster.machine import Machine
 from ..errors import InputError, check_word
 from ..events.recorded import PROTOCOLS, irregular
 from ..predict.registry import split_specs
-from ..simulation import Policy, Schedule, simulate, simulate_split
+from ..simulation import Policy, Schedule
 from ..simulation.policies import policy_of, split_policies
 from ..simulation.simulate import LOOPS
 from ..table import Trace
 from ..table.frame import data_frame, html_table
 from ..trace.machine import partition_sizes
-from .accuracy import Maker, Scores, figures, predictor, score
+from .accuracy import Maker, Scores, figures, score
 from .advice import Advice, advise
 from .arguments import check_log, jobs_mask
 from .differences import against_limits, schedule_differences
 from .limits import LATEST, Limits, latest_limits, limit_rows
+from .simulated import ORACLE, SLURM, YARDSTICK, OnNodes, Pool, described_or_own
 from .validity import Validity, Verdict, validity
 
 PREDICTORS = ("kernel", "last_2", "recent_mean")
 POLICIES = ("easy", "easy-sjbf")
-YARDSTICK, ORACLE = "requested", "actual"
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
 
 
@@ -166,6 +167,8 @@ def evaluate(
     default_request: float | None = None,
     plan_level: float | None = None,
     partitions: str = "together",
+    scheduler: str = "policy",
+    machine: Machine | None = None,
     known_at_submit: Sequence[str] = (),
     against: str | None = None,
     seed: int = 0,
@@ -197,6 +200,9 @@ def evaluate(
         Plan with this quantile of a forecast instead of its point.
     partitions
         `together`: one machine; `split`: each partition one of its own.
+    scheduler, machine
+        `slurm`: its two loops instead of policies on `machine`, without one on the most that the log's jobs ever held
+        by partition; predictors learn on the recorded clock then. A machine alone means `slurm`.
     known_at_submit
         Columns of the log beyond batchcast's own that a predictor may use (`Trace.knowing`).
     against
@@ -228,11 +234,13 @@ def evaluate(
     """
     settings: dict[str, Any] = {
         "procs": procs, "protocol": protocol, "loop": loop, "wide": wide, "default_request": default_request,
-        "plan_level": plan_level, "partitions": partitions, "known_at_submit": list(known_at_submit),
+        "plan_level": plan_level, "partitions": partitions, "scheduler": SLURM if machine is not None else scheduler,
+        "known_at_submit": list(known_at_submit),
         "against": against, "seed": seed,
     }  # fmt: skip
     for word, value, accepted in (
         ("protocol", protocol, PROTOCOLS), ("loop", loop, LOOPS), ("partitions", partitions, ("together", "split")),
+        ("scheduler", scheduler, ("policy", SLURM)),
     ):  # fmt: skip
         check_word(word, value, accepted)
     check_log(trace)
@@ -253,22 +261,30 @@ def evaluate(
     with bar("recorded clock: advising limits", min(len(trace), LATEST)) as tick:
         limits = latest_limits(trace, inside, procs=procs, tick=tick) if protocol == "honest" else None
     forecasts = Evaluation(trace, inside, procs, scores, (), None, "", (), advice, settings, limits=limits)
+    on_nodes, clock = machine is not None or scheduler == SLURM, {"procs": procs, "clock": perf_counter}
     sizes = partition_sizes(trace, procs) if partitions == "split" else None
-    if sizes is None and not total > 0:
+    if not on_nodes and sizes is None and not total > 0:
         return replace(forecasts, why_not=NO_MACHINE)
-    options = {"procs": procs, "wide": wide, "default_request": default_request, "loop": loop, "protocol": protocol,
-               "plan_level": plan_level, "clock": perf_counter}  # fmt: skip
-    machine = _Machine(trace, sizes, seed, makers, options)
+    simulated: Pool | OnNodes
+    if on_nodes:
+        simulated = OnNodes(
+            trace, described_or_own(trace, machine, procs), seed, makers, {**clock, "protocol": protocol}
+        )
+        plans = {SLURM: Policy()}
+    else:
+        options = {"wide": wide, "default_request": default_request, "loop": loop, "protocol": protocol,
+                   "plan_level": plan_level, **clock}  # fmt: skip
+        simulated = Pool(trace, sizes, seed, makers, options)
     outcomes = []
     try:
         for name, policy in plans.items():
             for spec in (*chosen, ORACLE):
                 with bar(f"simulated clock: {name}, {spec}", len(trace)) as tick:
-                    outcomes.append(_outcome(name, spec, machine.run(policy, spec, tick), inside))
+                    outcomes.append(_outcome(name, spec, simulated.run(policy, spec, tick), inside))
     except InputError as error:  # no job has a request: what is known of forecasts is still worth a report
         return replace(forecasts, why_not=f"Nothing was simulated: {error.message} ({error.hint}).")
     notes = _notes(outcomes[0].schedule)
-    checked = validity(
+    checked = simulated.judge(inside, outcomes[0].schedule) if isinstance(simulated, OnNodes) else validity(
         trace, mask=inside, procs=procs, wide=wide, default_request=default_request, partitions=partitions,
         kill=any(policy.kill for policy in plans.values()),
     )  # fmt: skip
@@ -292,28 +308,6 @@ def outcome_differences(
         limits = schedule_differences(trace, same, inside, f"{policy}, {YARDSTICK}", procs=procs, seed=seed)
         keys |= against_limits({name: keys[name] for name in same}, limits, "mean_wait_s")
     return {(o.policy, o.predictor): keys[name] for name, o in named.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class _Machine:
-    """What every schedule of an evaluation shares: the log, the processors (of each partition), how it is planned."""
-
-    trace: Trace
-    sizes: Mapping[int | str, tuple[float, str]] | None
-    seed: int
-    makers: Mapping[str, Maker]
-    options: Mapping[str, Any]
-
-    def run(self, policy: Policy, spec: str, tick: Callable[[int], None] | None) -> Schedule:
-        """The schedule under a policy planned with a fresh predictor; on each partition with one of its own."""
-
-        def make(jobs: Trace, size: float) -> Any:
-            return spec if spec in (YARDSTICK, ORACLE) else predictor(spec, jobs, size, self.seed, self.makers)
-
-        if self.sizes is not None:
-            return simulate_split(self.trace, self.sizes, policy, make, tick=tick, **self.options)
-        planner = make(self.trace, self.trace.info.max_procs)
-        return simulate(self.trace, policy, planner, tick=tick, **self.options)
 
 
 NO_MACHINE = (

@@ -11,7 +11,7 @@ import numpy as np
 from ..formats.slurm_record import Record
 from ..metrics.curves import cdf_distance
 from ..metrics.ranks import rank_correlation
-from ..simulation.slurm import SlurmSchedule, Takes, simulate_slurm
+from ..schedule.slurm.simulate import SlurmSchedule, Takes, simulate_slurm
 
 POLL = 1.015  # seconds of the controller's loop, under the clock of the recorded labs
 WINDOW = 600.0

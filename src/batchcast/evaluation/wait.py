@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..cluster.machine import Machine
 from ..errors import NoAnswer, UsageError
 from ..events.record import SPOILED
 from ..events.recorded import Forecasts, after_the_log, replay
@@ -48,15 +49,18 @@ def run_wait(
     cancelled: str = "count",
     procs: str = "req",
     total: float | None = None,
+    machine: Machine | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> WaitRun:
     """Ask one method for the waits of the jobs in `ask` (n,) bool, history everything before each.
 
-    `protocol` None is the method's own recorded clock (`pqstar`: starts_first; the others: honest). `seconds` is the
-    CPU time of the forecasts with their replay, `search_s` that of a search of settings beforehand (`ibl`).
+    `machine` is for methods that take one (`scheduler_replay`). `protocol` None is the method's own recorded clock
+    (`pqstar`: starts_first; the others: honest). `seconds` is the CPU time of the forecasts with their replay,
+    `search_s` that of a search of settings beforehand (`ibl`).
     """
     vouched = trace.info.known_at_submit
-    method = make("wait", with_settings(spec, threshold=threshold, cancelled=cancelled), known_at_submit=vouched)
+    settings = with_settings(spec, threshold=threshold, cancelled=cancelled)
+    method = make("wait", settings, known_at_submit=vouched, machine=machine)
     clock = str(protocol or getattr(method, "protocol", DEFAULT_PROTOCOL))
     size = trace.info.max_procs if total is None else total
     if hasattr(method, "predict_trace"):  # compiled kernels are loaded before the clock runs

@@ -8,18 +8,20 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
-from .. import __version__
 from ..errors import BatchcastError
+from ..sweep.code import DECIDING, own_code
 from ..trace.whole_file import whole_file
+
+DECIDE = (*DECIDING, "evaluation", "grid", "papers", "vasp")  # what a part of a reproduction hangs on
 
 
 class Kept:
     """Each part is computed once and written to `folder` (beside, then renamed) as NAME.json.
 
-    A file is taken instead of computing when batchcast's version and everything in `made_of` (log hashes, settings)
+    A file is taken instead of computing when the code (`DECIDE`) and everything in `made_of` (log hashes, settings)
     are the same; else, or with `again`, the part is computed anew and replaces it. Values are what JSON can hold, NaN
-    included; a value comes back equal. `cpu_s` adds up what the parts cost, also those of earlier runs; `found` and
-    `made` count them. Raises BatchcastError where the folder cannot be written.
+    included; a value comes back equal. `cpu_s` adds up what the parts cost, also those of earlier runs; `reused` and
+    `computed` count them. Raises BatchcastError where the folder cannot be written.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place:
@@ -35,7 +37,7 @@ class Kept:
 
     def part(self, name: str, made_of: Mapping[str, Any], compute: Callable[[], Any]) -> Any:
         """The part's value: from its file, else computed and kept."""
-        wanted = json.loads(json.dumps({"batchcast": __version__, **made_of}))
+        wanted = json.loads(json.dumps({"batchcast": own_code(DECIDE), **made_of}))
         path = self.folder / f"{name}.json"
         held = None if self.again else _read(path)
         if held is not None and held["made_of"] == wanted:

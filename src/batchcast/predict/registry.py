@@ -140,7 +140,7 @@ def _function(factory: Any) -> Any:
 
 
 NEEDED = {"runtime": ("predict", "observe"), "wait": ("predict", "observe")}
-OBJECTS = frozenset({"answers", "rng", "trace", "max_procs"})
+OBJECTS = frozenset({"answers", "rng", "trace", "max_procs", "machine"})
 
 
 def _convert(name: str, key: str, value: str, hint: Any) -> Any:

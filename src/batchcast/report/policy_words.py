@@ -15,12 +15,14 @@ def policy_words(policy: str) -> str:
     return _POLICIES.get(name, name.upper()) + (f" ({rest})" if rest else "")
 
 
-_POLICIES = {"conservative": "conservative backfilling"}
+_POLICIES = {"conservative": "conservative backfilling", "slurm": "Slurm's two loops"}
 _NOTES = {
     "fcfs": "FCFS: first come first served, nobody passes.",
     "easy": "EASY: first come first served; the first waiting job has a reservation and later ones may start early "
     "when they do not delay it.",
     "easy-sjbf": "EASY-SJBF: as EASY, but the candidates with the shortest planned run time are tried first.",
+    "slurm": "Slurm's two loops: by priority and with backfill, under the limits and settings of the machine's "
+    "description.",
     "conservative": "Conservative backfilling: every waiting job has a reservation, and a later one may start early "
     "only when it delays none of them.",
     "forecast": "FORECAST: the shortest planned run time first; who has waited two days goes before all, by arrival, "

@@ -10,7 +10,16 @@ from .axes import span
 from .blocks import Callout, Tone, shown
 
 LABEL = "Validity."
-RULES = {"easy": "under EASY", "slurm": "under Slurm's two loops on the described machine"}
+HAS = {
+    "easy": "The model counts processors only",
+    "slurm": "The model has what the machine's description has",
+    "slurm_by_log": "The model has nodes and partitions, as far as the log tells them, and no limits or priorities,",
+}
+RULES = {
+    "easy": "under EASY",
+    "slurm": "under Slurm's two loops on the described machine",
+    "slurm_by_log": "under Slurm's two loops on a machine by the log's own header, else its peak by partition",
+}
 NOTHING = (
     "No schedule was simulated: this report cannot say how much sooner jobs would start, and any such gain is not to "
     "be trusted."
@@ -107,7 +116,8 @@ def _cut(validity: Validity) -> str:
         if validity.cut_jobs == 1
         else (f"{validity.cut_jobs:,} jobs that ran past their limit are")
     )
-    return f"{who} cut there, which loses {lost} of all core-hours (--no-kill keeps them)."
+    way = " (--no-kill keeps them)" if validity.policy == "easy" else ""  # Slurm's own loops have no such switch
+    return f"{who} cut there, which loses {lost} of all core-hours{way}."
 
 
 def _doubts(validity: Validity) -> list[str]:
@@ -126,11 +136,13 @@ def _doubts(validity: Validity) -> list[str]:
 
 def coverage(validity: Validity) -> str:
     """How many jobs need what the model leaves out."""
+    if validity.policy == "slurm" and not validity.uncovered_jobs:
+        return "Memory, GPUs, partitions and priorities are as the machine's description has them."
     if not validity.uncovered_jobs:
         return "The log names no requests for memory or GPUs, no second partition and no priorities."
     share = _part(validity.uncovered_jobs, validity.all_jobs)
     parts = [f"{_part(count, validity.all_jobs)} {GAPS[name]}" for name, count in validity.uncovered.items() if count]
-    text = f"The model counts processors only and does not cover {share} of the jobs ({'; '.join(parts)})."
+    text = f"{HAS[validity.policy]} and does not cover {share} of the jobs ({'; '.join(parts)})."
     if validity.trusted and validity.uncovered_jobs > 0.05 * validity.all_jobs:
         likeness = f"rank correlation {validity.rank_correlation:.2f}"
         text += f" Leaving that out hardly mattered here: the same jobs wait ({likeness})."

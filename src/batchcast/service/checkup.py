@@ -25,6 +25,7 @@ from .answers import (
     track_record,
 )
 from .memory_checkup import gathering, memory_findings
+from .plan_checkup import ground_findings, standing_findings
 from .settings import NAMES, Settings, is_private, meaning
 
 CLIENTS = {"slurm": ("squeue", "sacct", "scontrol"), "pbs": ("qstat",)}
@@ -98,6 +99,7 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
         )
     if site is not None:
         yield _queue(scheduler)
+        yield from ground_findings(scheduler, settings)
     if settings["scheduler"] == "slurm" and site is not None:
         yield _slurm_clock(scheduler)
         try:
@@ -228,6 +230,7 @@ def _collector(reader: Any, settings: Settings, ask: bool) -> Iterator[dict[str,
     yield from _promises(reader, cluster, memory, now)
     yield from _learning(memory)
     yield from memory_findings(reader, cluster, memory, now)
+    yield from standing_findings(reader, cluster, settings, now)
     jobs = reader.ask("counts", cluster=cluster)[0]
     late, changed = reader.memory(cluster).get("late", 0), jobs["corrected"]
     since = time.strftime("%Y-%m-%d", time.localtime(jobs["first"])) if jobs["first"] else "-"

@@ -1,14 +1,12 @@
 """The collector: looks at the batch system every interval, keeps history, moves the live clock, issues forecasts.
 
 Every write is one transaction that can be repeated: killed at any instant and started again, it loses nothing and
-doubles nothing. It asks, it never changes a job.
+doubles nothing. It asks; only with the setting `plan` it changes limits (planner.py).
 """
 
 from __future__ import annotations
 
 import math
-import os
-import pwd
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -21,8 +19,11 @@ from ..store import clock_jobs, history
 from ..store.database import Store
 from ..store.purge import remove_some
 from . import answers, retention
+from .advice import rules_of
 from .clock import Step, StoredClock, compare_with_slurm, predictors
+from .connect import own_name
 from .kept import place_of
+from .planner import Planned, Planner
 from .scheduler import Scheduler
 from .settings import Settings
 
@@ -49,6 +50,7 @@ class Cycle:
     behind_s: float = math.nan
     problems: list[str] = field(default_factory=list)
     unreachable: bool = False
+    planned: Planned = field(default_factory=Planned)
 
 
 class Collector:
@@ -58,6 +60,7 @@ class Collector:
         self, scheduler: Scheduler, store: Store, settings: Settings, health: Callable[[], dict[str, Any]] = dict
     ) -> None:
         self.scheduler, self.store, self.settings, self.health = scheduler, store, settings, health
+        self.planner: Planner | None = None
         self.site: Site | None = None
         self._site_at = -math.inf
         self._clock: StoredClock | None = None
@@ -77,7 +80,7 @@ class Collector:
     def cycle(self) -> Cycle:
         """Look once, fetch what is missing, move the clock. Raises nothing a scheduler or database can cause."""
         done = Cycle(self.scheduler.now())
-        for part in (self._look, self._fetch, self._tell, self._let_go):
+        for part in (self._look, self._plan, self._fetch, self._tell, self._let_go):
             try:
                 part(done)
             except BatchcastError as error:
@@ -152,11 +155,12 @@ class Collector:
         self._site_at = now
         memory_by = self.settings["memory"] if measures_memory(self.site) else ""
         if self._clock is None or memory_by != self._memory_by:
-            specs = self.settings["runtime"], self.settings["wait"], memory_by
+            specs = self.settings["runtime"], self.settings["wait"], memory_by, self.settings["limits"]
             self._memory_by = memory_by
             place = place_of(self.store.url, self.cluster)
             memory_s = self.settings["memory_days"] * 86400.0
-            self._clock = StoredClock(self.cluster, lambda: predictors(*specs), memory_s, place)
+            rules = rules_of(self.settings)
+            self._clock = StoredClock(self.cluster, lambda: predictors(*specs), memory_s, place, rules)
         with self.store.begin() as connection:
             memory = clock_jobs.read_meta(connection, self.cluster)
             total = self.site.total_procs if math.isfinite(self.site.total_procs) else None
@@ -168,7 +172,14 @@ class Collector:
                 runtime_methods=split_specs(self.settings["runtime"]),
                 wait_methods=split_specs(self.settings["wait"], "wait"),
                 memory_methods=split_specs(memory_by),
+                limit_methods=split_specs(self.settings["limits"]),
             )
+
+    def _plan(self, done: Cycle) -> None:
+        """Limits: first of all those that must go back. Off by default; the one part that changes anything."""
+        if self.planner is not None and self.site is not None:
+            done.planned = self.planner.cycle(self.cluster)
+            done.problems += done.planned.problems
 
     # -- fetch: what ended, from accounting ---------------------------------------------------------------------
 
@@ -314,7 +325,7 @@ class Collector:
                 self.cluster,
                 cycle_at=done.at,
                 interval_s=self.settings["interval_s"],
-                collected_by=_own_name(),
+                collected_by=own_name(),
                 cycle_s=self.scheduler.now() - done.at,
                 problems=done.problems,
                 health=self.health(),
@@ -340,11 +351,3 @@ def run(
         left = collector.settings["interval_s"] - (collector.scheduler.now() - began)
         if stop(max(left, 0.0)):
             return cycle
-
-
-def _own_name() -> str:
-    """The user who collects."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from collections.abc import Callable
 from typing import Any
 
@@ -27,3 +29,11 @@ def open_scheduler(settings: Settings, record: str | None = None) -> tuple[Any, 
     from ..pbs.client import Pbs
 
     return Pbs(transport), commands.health
+
+
+def own_name() -> str:
+    """The user who this process is."""
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())

@@ -50,8 +50,15 @@ class Values(Struct, frozen=True, kw_only=True):
     cluster: Annotated[str, _words("the cluster's name; empty: as the batch system says", "text")] = ""
     runtime: Annotated[str, _words("run-time predictors, NAME:key=value,...", "text")] = "kernel,recent_mean,last_2"
     memory: Annotated[
-        str, _words("run-time methods that forecast memory, where accounting measures it; empty: none", "text")
-    ] = "kernel"
+        str,
+        _words(
+            "run-time methods that forecast memory, where accounting measures it, the first to users; empty: none",
+            "text",
+        ),
+    ] = "kernel,largest_recent"
+    limits: Annotated[
+        str, _words("run-time methods that advise limits, the first to users; empty: similar jobs alone", "text")
+    ] = "calibrated,largest_recent"
     wait: Annotated[
         str,
         _words(
@@ -84,6 +91,28 @@ class Values(Struct, frozen=True, kw_only=True):
     ] = ""
     proxy_header: Annotated[str, _words("the header in which that proxy names the user; empty: none", "text")] = ""
     least_users: Annotated[int, _count("where jobs are private, figures cover at least so many users", 1)] = 5
+    plan: Annotated[
+        Literal["off", "plan"], _words("change limits of waiting jobs so that Slurm plans with forecasts", "off, plan")
+    ] = "off"
+    plan_partitions: Annotated[str, _words("partitions whose jobs are planned, parted by commas", "text")] = ""
+    plan_qos: Annotated[str, _words("QOS whose jobs are planned, parted by commas", "text")] = ""
+    plan_by: Annotated[
+        str, _words("the run-time method to plan with, one of `runtime` with quantiles; empty: its first", "text")
+    ] = ""
+    plan_level: Annotated[
+        float,
+        Meta(description="the quantile of the run time that is planned with", gt=0, lt=1, extra={"accepted": "0 to 1"}),
+    ] = 0.9
+    plan_percent: Annotated[
+        float,
+        Meta(description="how many of the jobs are planned, %", ge=0, le=100, extra={"accepted": "0 to 100"}),
+    ] = 100.0
+    plan_seed: Annotated[int, _count("which jobs these are", 0)] = 0
+    plan_lag_s: Annotated[float, _seconds("a look that comes later than this stops planning for an hour", 1.0)] = 600.0
+    plan_call_s: Annotated[float, _seconds("a call to slurmctld that takes longer does so too", 0.1)] = 10.0
+    plan_allow: Annotated[
+        Literal["", "minutes"], _words("minutes: plan though accounting limits minutes (safe, TRESMins)", "minutes")
+    ] = ""
     private: Annotated[
         Literal["yes", "no", "auto"],
         _words(

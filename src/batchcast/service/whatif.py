@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..cluster.machine import Machine
 from ..errors import InputError, UsageError
 from ..formats.sbatch import HEARD, gpus, parse_script, processors
 from ..job import JobRequest, as_submitted
@@ -15,14 +16,12 @@ from ..predict.conditional import given_waited
 from ..store.issued import as_values
 from ..units import parse_duration, parse_memory
 from . import answers
+from .advice import RISK, rests_on_jobs
 from .ask import Asker, Site, open_site, start_settings
 from .document import Said
 from .forecaster import Forecaster, forecaster
-from .memory import rests_on_jobs
 from .settings import Settings
 from .when import parse_when
-
-RISK = 0.05
 
 
 def answer_script(settings: Settings, script: str, asked: dict[str, Any], now: float, asker: Asker) -> Said:
@@ -38,13 +37,17 @@ def options_of(script: str, asked: Mapping[str, Any]) -> dict[str, str]:
     return {name: value for name, value in options.items() if name in HEARD}
 
 
-def answer_options(settings: Settings, options: Mapping[str, str], asker: Asker, now: float) -> Said:
-    """When a job that asks for this would start, if this asker submitted it now."""
+def answer_options(
+    settings: Settings, options: Mapping[str, str], asker: Asker, now: float, machine: Machine | None = None
+) -> Said:
+    """When a job that asks for this would start, if this asker submitted it now; on `machine` also as Slurm plans."""
     with open_site(settings, asker) as site:
-        return _answer(settings, site, options, asker, now)
+        return _answer(settings, site, options, asker, now, machine)
 
 
-def _answer(settings: Settings, site: Site, options: Mapping[str, str], asker: Asker, now: float) -> Said:
+def _answer(
+    settings: Settings, site: Site, options: Mapping[str, str], asker: Asker, now: float, machine: Machine | None
+) -> Said:
     job = request(options, site, asker.name or "", now)
     clock = forecaster(settings, site, now)
     prediction = clock.wait(job)
@@ -72,7 +75,27 @@ def _answer(settings: Settings, site: Site, options: Mapping[str, str], asker: A
         f"{options.get('time', 'the partition default')}"
     )
     result = {**answer, **answers.shown(record), **advice(settings, site, options, clock, job, asker, now)}
+    result |= {} if machine is None else on_machine(machine, clock, job)
     return Said({"cluster": site.cluster}, start_settings(settings, now), notes, [result])
+
+
+def on_machine(machine: Machine, clock: Forecaster, job: JobRequest) -> dict[str, Any]:
+    """When Slurm's two loops would start the job if everybody ran to the limit and nobody else came; NaN: never."""
+    from ..predict.wait.on_nodes import start_on
+
+    state = clock.clock.state
+    found = start_on(machine, job, state, lambda each, _: each.req_time if each.req_time > 0 else math.inf)
+    if isinstance(found, str):
+        return {
+            "simulated_start_s": math.nan,
+            "simulated_wait_s": math.nan,
+            "simulated_why": f"no start in sight: {found}",
+        }
+    start, lost = found
+    why = "Slurm's two loops, everybody to the limit, nobody else comes; use before now is not known" + (
+        f"; {lost} jobs are not on this machine" if lost else ""
+    )
+    return {"simulated_start_s": start, "simulated_wait_s": start - state.now, "simulated_why": why}
 
 
 def advice(
@@ -87,9 +110,9 @@ def advice(
     """The limit and the memory that `walltime` would advise, and what a node is likely to hold; None unknown."""
     from .limits import advise_script
 
-    advised = advise_script(settings, site, options, asker, RISK, now) or {}
+    advised = advise_script(settings, site, options, asker, RISK, now, clock) or {}
     peak = clock.peak(job)
-    known = peak if peak is not None and rests_on_jobs(peak) else None
+    known = peak if peak is not None and peak.levels and rests_on_jobs(peak) else None
     by_90 = given_waited(known, 0.0, (0.9,)).quantiles[0] if known is not None else None
     return {
         "advised_limit": advised.get("limit"),

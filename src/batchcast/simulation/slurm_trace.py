@@ -8,16 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from ..cluster.asked import ELSEWHERE, TOO_LARGE, UNKNOWN, Asked
 from ..cluster.machine import Machine
 from ..cluster.request import NodeRequest
 from ..errors import InputError
 from ..events.recorded import replay
+from ..predict.gate import check_predictor
 from ..predict.registry import make, parse_spec
+from ..schedule.slurm.simulate import simulate_slurm
 from ..table import Trace
 from ..table.memory import per_processor
 from .memory_plan import MemoryPlan, has_room, is_superseded, row_of, with_second_attempts
 from .schedule import Schedule
-from .slurm import simulate_slurm
 
 ASSUMED = (
     "assumed of each job: as many tasks of one processor as it has processors, on the nodes it asked for or on any;"
@@ -31,69 +33,48 @@ def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[lis
     What the log does not know is assumed (`ASSUMED`): tasks of one processor, any nodes where it names none, the
     partition's default memory, the default partition where the log has none. A job ends at its limit at the latest.
     """
-    names = {p.name: p for p in machine.partitions}
-    default = machine.partition("") or machine.partitions[0]
-    column = {name: trace.nominal(name).decode() for name in ("partition_id", "user_id", "account", "qos", "job_name")}
-    number = {name: trace.number(name) for name in ("run_time", "req_time", "req_nodes", "req_gpus")}
-    each = per_processor(trace, "req_mem_kib")
-    sizes = trace.procs(procs)
-    gpus = any(kind.split(":")[0] == "gpu" for group in machine.nodes for kind in group.gres)
-    left = {"no run time or size": 0, "a partition that the machine does not have": 0, "larger than its partition": 0}
+    asked = Asked.of(machine)
+    names = [trace.nominal(name).decode() for name in ("user_id", "account", "partition_id", "qos", "job_name")]
+    words = [["" if word is None else str(word) for word in column] for column in names]
+    number = [trace.number(name).tolist() for name in ("run_time", "req_time", "req_nodes", "req_gpus")]
+    each, sizes, submit = (
+        values.tolist() for values in (per_processor(trace, "req_mem_kib"), trace.procs(procs), trace.submit_time)
+    )
+    left = {UNKNOWN: 0, ELSEWHERE: 0, TOO_LARGE: 0}
     jobs: list[NodeRequest] = []
-    for row in range(len(trace)):
-        run, size, limit = number["run_time"][row], sizes[row], number["req_time"][row]
-        if not (run >= 0 and size >= 1):
-            left["no run time or size"] += 1
-            continue
-        words = str(column["partition_id"][row] or default.name).split(",")
-        parts = tuple(word for word in words if word in names)
-        if not parts:
-            left["a partition that the machine does not have"] += 1
-            continue
-        if size > max(_size(machine, names[p].nodes) for p in parts):
-            left["larger than its partition"] += 1
-            continue
-        nodes, memory = number["req_nodes"][row], each[row]
-        count = int(nodes) if nodes >= 1 else 0
-        wanted = math.ceil(number["req_gpus"][row] / max(count, 1)) if number["req_gpus"][row] > 0 else 0
-        who, account, qos, name = (str(column[c][row] or "") for c in ("user_id", "account", "qos", "job_name"))
-        jobs.append(
-            NodeRequest(
-                str(row),
-                float(trace.submit_time[row]),
-                float(min(run, limit) if limit > 0 else run),
-                float(limit) if limit > 0 else math.nan,
-                who,
-                account,
-                parts,
-                qos,
-                name,
-                max(count, 1),
-                count,
-                int(size),
-                mem_per_cpu=float(memory / 1024) if memory > 0 else math.nan,
-                gres={"gpu": wanted} if gpus and wanted else {},
-            )
-        )
+    for row, (at, run, limit, nodes, gpus, size, memory, *named) in enumerate(
+        zip(submit, *number, sizes, each, *words, strict=True)
+    ):
+        user, account, partition, qos, name = named
+        made = asked.request(
+            str(row), at, run, limit, procs=size, nodes=nodes, kib_per_proc=memory, gpus=gpus,
+            user=user, account=account, partition=partition, qos=qos, name=name,
+        )  # fmt: skip
+        if isinstance(made, NodeRequest):
+            jobs.append(made)
+        else:
+            left[made] += 1
     return jobs, left
 
 
 def simulate_on(
     machine: Machine,
     trace: Trace,
-    runtime: str = "requested",
+    runtime: Any = "requested",
     *,
     procs: str = "req",
+    protocol: str = "honest",
     memory: MemoryPlan | None = None,
     clock: Callable[[], float] | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> Schedule:
     """The schedule of a log's jobs on the machine under Slurm's two loops, planned with `runtime`.
 
-    `requested` plans with limits, `actual` with true run times; any other predictor with what it forecast on the
-    recorded clock, never more than the limit. `memory` places jobs by other memory than they asked: one that runs out
-    is run again, and its start is that of the second attempt; jobs that could never run as they asked are left out, so
-    that the same jobs run. Cycles between which nothing changed are skipped. InputError when no job fits the machine.
+    `requested` plans with limits, `actual` with true run times; any other predictor (a spec, or an object with
+    `predict` and `observe`) with what it forecast on the recorded clock under `protocol`, never more than the limit.
+    `memory` places jobs by other memory than they asked: one that runs out is run again, and its start is that of the
+    second attempt; jobs that could never run as they asked are left out, so that the same jobs run. Cycles between
+    which nothing changed are skipped. InputError when no job fits the machine.
     """
     jobs, left = requests_of(trace, machine, procs)
     if not jobs:
@@ -102,7 +83,7 @@ def simulate_on(
         fitting = [r for r in jobs if has_room(machine, r)]
         left["as asked they need more memory than there is"] = len(jobs) - len(fitting)
         jobs = with_second_attempts(fitting, memory)
-    plan = _plan(trace, machine, runtime, procs)
+    plan = _plan(trace, machine, runtime, procs, protocol)
     before = clock() if clock is not None else math.nan
     schedule = simulate_slurm(machine, jobs, plan=plan, lazy=1, tick=tick)
     took = clock() - before if clock is not None else math.nan
@@ -127,17 +108,21 @@ def simulate_on(
     )  # fmt: skip
 
 
-def _plan(trace: Trace, machine: Machine, runtime: str, procs: str) -> Callable[[NodeRequest], float] | None:
-    name = parse_spec(runtime)[0]
+def _plan(
+    trace: Trace, machine: Machine, runtime: Any, procs: str, protocol: str
+) -> Callable[[NodeRequest], float] | None:
+    name = parse_spec(runtime)[0] if isinstance(runtime, str) else ""
     if name == "requested":
         return None
     if name == "actual":
         return lambda r: r.run
-    predictor: Any = make("runtime", runtime, max_procs=float(machine.cpus))
-    points = replay(trace, {"it": predictor}, procs=procs, total=float(machine.cpus))["it"].points
+    vouched = trace.info.known_at_submit
+    predictor: Any = (
+        make("runtime", runtime, known_at_submit=vouched, max_procs=float(machine.cpus))
+        if isinstance(runtime, str)
+        else runtime
+    )
+    check_predictor(predictor, vouched)
+    told = replay(trace, {"it": predictor}, protocol=protocol, procs=procs, total=float(machine.cpus))
+    points = told["it"].points
     return lambda r: float(points[row_of(r)])
-
-
-def _size(machine: Machine, nodes: tuple[str, ...]) -> int:
-    inside = set(nodes)
-    return sum(group.cpus * sum(name in inside for name in group.names) for group in machine.nodes)

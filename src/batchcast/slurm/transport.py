@@ -45,6 +45,9 @@ class Transport(Protocol):
     def ask(self, command: Sequence[str]) -> Answer:
         """The answer; Unreachable when there is none."""
 
+    def attempt(self, command: Sequence[str]) -> tuple[Answer, str]:
+        """Answer and complaint of a command that may be refused, which says nothing about its daemon."""
+
     def now(self) -> float:
         """Seconds since the epoch."""
 
@@ -96,6 +99,13 @@ class Commands:
 
     def ask(self, command: Sequence[str]) -> Answer:
         """Run the command with a fresh mark; Unreachable when it fails, is missing, or its daemon is left alone."""
+        return self._call(command)[0]
+
+    def attempt(self, command: Sequence[str]) -> tuple[Answer, str]:
+        """The same of a command that may be refused: its answer, and what it complained of with an exit code not 0."""
+        return self._call(command, may_be_refused=True)
+
+    def _call(self, command: Sequence[str], may_be_refused: bool = False) -> tuple[Answer, str]:
         daemon = DAEMONS.get(Path(command[0]).name, "slurmctld")
         counter = self.counters.setdefault(daemon, Counter())
         now = self.clock()
@@ -110,7 +120,7 @@ class Commands:
         counter.last_call = asked_at
         counter.calls += 1
         try:
-            text = self._run([word.replace(MARK, mark) for word in command])
+            text, complaint = self._run([word.replace(MARK, mark) for word in command], may_be_refused)
         except Unreachable as error:
             self._failed(counter, error)
             raise
@@ -119,9 +129,9 @@ class Commands:
             counter.seconds += took
             counter.longest_s = max(counter.longest_s, took)
         counter.in_a_row, counter.away_since, counter.not_before = 0, 0.0, 0.0
-        return Answer(text, mark, asked_at)
+        return Answer(text, mark, asked_at), complaint
 
-    def _run(self, argv: Sequence[str]) -> str:
+    def _run(self, argv: Sequence[str], may_be_refused: bool) -> tuple[str, str]:
         environment = {**os.environ, "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8", **self.environment}
         environment["SLURM_BITSTR_LEN"] = "0"  # sacct shortens lists of array tasks beyond it
         for name in ("SQUEUE_FORMAT", "SQUEUE_FORMAT2", "SACCT_FORMAT", "SQUEUE_STATES", "SQUEUE_SORT", "SQUEUE_USERS"):
@@ -136,10 +146,11 @@ class Commands:
             raise Unreachable(f"{argv[0]} gave no answer within {self.timeout_s:g} s") from None
         except OSError as error:
             raise Unreachable(f"{argv[0]} cannot be run: {error}") from None
-        if code:
-            why = complaint.decode(errors="replace").strip().splitlines()
-            raise Unreachable(f"{argv[0]}: exit {code}: {why[-1] if why else 'no message'}")
-        return out.decode(errors="replace")
+        why = complaint.decode(errors="replace").strip().splitlines() if code else []
+        words = f"{argv[0]}: exit {code}: {why[-1] if why else 'no message'}" if code else ""
+        if code and not may_be_refused:
+            raise Unreachable(words)
+        return out.decode(errors="replace"), words
 
     def _failed(self, counter: Counter, error: Unreachable) -> None:
         counter.failures += 1
@@ -197,6 +208,11 @@ class Recording:
         finally:
             self._write(json.dumps(line, ensure_ascii=False) + "\n")
 
+    def attempt(self, command: Sequence[str]) -> tuple[Answer, str]:
+        """The inner transport's; only that it was done is written down."""
+        self._write(json.dumps({"command": list(command), "asked_at": self.inner.now(), "error": "attempted"}) + "\n")
+        return self.inner.attempt(command)
+
     def _write(self, text: str) -> None:
         try:
             with self.path.open("a", encoding="utf-8") as out:
@@ -243,6 +259,10 @@ class Recorded:
     def ticks(self) -> float:
         """The same: a recording's clock was not set."""
         return self._now
+
+    def attempt(self, command: Sequence[str]) -> tuple[Answer, str]:
+        """Nothing is changed by a recording."""
+        return Answer("", "", self._now), f"nothing is done by a recording: {' '.join(command)}"
 
     def ask(self, command: Sequence[str]) -> Answer:
         """The next recorded answer to this command."""

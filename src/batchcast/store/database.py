@@ -26,7 +26,7 @@ from .place import (
     trouble,
     without_secrets,
 )
-from .schema import FORECAST_OUTCOMES, OPEN_LAST, forecasts, meta, metadata
+from .schema import FORECAST_OUTCOMES, OPEN_LAST, forecasts, meta, metadata, plan_changes, planned
 
 __all__ = ["Connection", "Store", "schema_version"]
 LOCK_S = 60.0
@@ -92,6 +92,13 @@ def _add_memory(connection: Connection) -> None:
         connection.execute(text(f"ALTER TABLE jobs ADD COLUMN {name} {kind}"))
     for words in (*OPEN_LAST, FORECAST_OUTCOMES):
         connection.execute(text(words))
+
+
+@migration(7)
+def _add_planning(connection: Connection) -> None:
+    """Version 7 changed no job's limit, so had none to remember."""
+    for table in (planned, plan_changes):
+        table.create(connection, checkfirst=True)
 
 
 class Store:

@@ -12,7 +12,7 @@ from ..predict.conditional import given_waited
 from .clock_jobs import read_meta, write_meta
 from .issued import NOTHING, as_prediction
 from .schema import forecast_outcomes as outcomes
-from .schema import forecasts, jobs
+from .schema import forecasts, jobs, plan_changes
 
 TOLD_GONE = 4
 LEVELS = (0.5, 0.9)
@@ -52,6 +52,8 @@ def remove_some(connection: Connection, cluster: str, before: float, most: int =
     )
     connection.execute(delete(forecasts).where(forecasts.c.row.in_(rows)))
     connection.execute(delete(jobs).where(jobs.c.row.in_(rows)))
+    old = (plan_changes.c.cluster == cluster, plan_changes.c.at < before)
+    connection.execute(delete(plan_changes).where(*old))
     return len(rows)
 
 

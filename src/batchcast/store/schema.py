@@ -90,7 +90,7 @@ forecasts = Table(
     metadata,
     Column("id", _Row, primary_key=True, autoincrement=True),
     Column("row", _Row, ForeignKey("jobs.row"), nullable=False),
-    Column("kind", Text, nullable=False),  # runtime, wait, memory, request: the last two in KiB a node
+    Column("kind", Text, nullable=False),  # runtime, wait, limit: s; memory, request: KiB a node
     Column("moment", Text, nullable=False),  # submit, slurm: when Slurm's own first estimate appeared
     Column("method", Text, nullable=False),
     Column("as_of", Float(53), nullable=False),
@@ -102,6 +102,35 @@ forecasts = Table(
     Column("grounds", Text),
     UniqueConstraint("row", "kind", "moment", "method", name="forecasts_key"),
 )
+
+planned = Table(
+    "planned",
+    metadata,
+    Column("cluster", Text, primary_key=True),
+    Column("job_id", Text, primary_key=True),
+    Column("submit_time", Float(53), nullable=False),
+    Column("user_limit", Float(53), nullable=False),
+    Column("planned", Float(53), nullable=False),
+    Column("state", Text, nullable=False),  # planning.State: how far the last change is known to have come
+    Column("at", Float(53), nullable=False),
+)
+"""The limits of open jobs that planning has changed: what the user's was, and what stands now as far as is known."""
+
+plan_changes = Table(
+    "plan_changes",
+    metadata,
+    Column("id", _Row, primary_key=True, autoincrement=True),
+    Column("cluster", Text, nullable=False),
+    Column("at", Float(53), nullable=False),
+    Column("job_id", Text, nullable=False),
+    Column("submit_time", Float(53), nullable=False),
+    Column("what", Text, nullable=False),  # a planning.State, refused, or forget
+    Column("limit_from", Float(53), nullable=False),
+    Column("limit_to", Float(53), nullable=False),
+    Column("why", Text, nullable=False),
+    Index("plan_changes_at", "cluster", "at"),
+)
+"""Every step of planning, in order: never changed, only added to."""
 
 FORECAST_OUTCOMES = """CREATE VIEW forecast_outcomes AS
 SELECT f.id, f.row, f.kind, f.moment, f.method, f.as_of, f.issued_at, f.point_s, f.levels, f.quantiles_s,

@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 from .. import columns as declared
 from .schema import forecast_outcomes as outcomes
-from .schema import forecasts, jobs, meta
+from .schema import forecasts, jobs, meta, plan_changes, planned
 
 ENDED_BY_ITSELF = ("completed", "failed", "timeout", "out_of_memory")
 TOLD_GONE = 4
@@ -202,6 +202,15 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
         outcomes.c.as_of < _("until"),
         _if_given(jobs.c.partition_id, "partition"),
     ),
+    "issued_limits": select(outcomes, jobs.c.user_id, jobs.c.req_time, jobs.c.req_procs, jobs.c.status)
+    .select_from(outcomes.join(jobs, jobs.c.row == outcomes.c.row))
+    .where(
+        _HERE,
+        outcomes.c.kind == "limit",
+        outcomes.c.as_of >= _("since"),
+        outcomes.c.as_of < _("until"),
+        _if_given(jobs.c.partition_id, "partition"),
+    ),
     "measured": select(
         func.count().label("ended"),
         func.count(jobs.c.used_mem_kib).label("measured"),
@@ -212,7 +221,7 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
         .filter(jobs.c.used_mem_kib.between(jobs.c.req_mem_kib * 0.999, jobs.c.req_mem_kib * 1.001))
         .label("copied"),
     ).where(_HERE, jobs.c.end_time >= _("since"), jobs.c.start_time.is_not(None), jobs.c.open == 0),
-    "ran_by_itself": _used(jobs.c.used_mem_kib, jobs.c.alloc_nodes, jobs.c.req_mem_kib, jobs.c.req_nodes)
+    "ran_by_itself": _used(jobs.c.job_id, jobs.c.used_mem_kib, jobs.c.alloc_nodes, jobs.c.req_mem_kib, jobs.c.req_nodes)
     .where(jobs.c.end_time >= _("since"), jobs.c.end_time < _("until"), jobs.c.open == 0)
     .where(jobs.c.start_time.is_not(None), or_(*(jobs.c.status == word for word in ENDED_BY_ITSELF)))
     .order_by(jobs.c.end_time.desc())
@@ -246,6 +255,12 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
         func.count().filter(or_(jobs.c.user_id.is_(None), jobs.c.user_id != _("user"))).label("others"),
         func.sum(jobs.c.alloc_nodes).filter(jobs.c.user_id == _("user")).label("own_nodes"),
     ).where(_HERE, jobs.c.open == 1, jobs.c.start_time.is_not(None)),
+    "planned": select(*(column for column in planned.c if column is not planned.c.cluster))
+    .where(planned.c.cluster == _("cluster"))
+    .order_by(planned.c.at, planned.c.job_id),
+    "plan_changes": select(*(column for column in plan_changes.c if column is not plan_changes.c.cluster))
+    .where(plan_changes.c.cluster == _("cluster"), plan_changes.c.at >= _("since"))
+    .order_by(plan_changes.c.id),
     "counts": select(
         func.count().label("jobs"),
         func.min(jobs.c.submit_time).label("first"),

@@ -1,13 +1,15 @@
-"""Open a machine: its TOML, or a folder with a site's dumps."""
+"""Open a machine: its TOML, or a folder with a site's dumps, as text or as `--json` writes them."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from ..cluster.machine import Machine
 from ..cluster.toml import read_machine_toml, write_machine
 from ..errors import InputError
 from ..formats.hostlist import expand, fold
+from ..formats.scontrol_json import UNTOLD, as_text
 from ..formats.scontrol_machine import read_machine
 from .slurm_record import read_texts
 
@@ -19,11 +21,14 @@ DUMPS = {
     "qos.txt": ("sacctmgr", "-P", "show", "qos"),
     "assoc.txt": ("sacctmgr", "-P", "show", "assoc"),
 }
-"""The files of a site's dumps, and the command whose output each holds."""
+"""The files of a site's dumps, and the command whose output each holds; `node.json` is the same with `--json`."""
 
 
 def open_machine(path: str | Path) -> Machine:
-    """The machine of a TOML file, or of a folder with `node.txt`, `partition.txt` and so on (`DUMPS`), .xz or plain."""
+    """The machine of a TOML file, or of a folder with `node.txt`, `partition.txt` and so on (`DUMPS`), .xz or plain.
+
+    Each may be JSON instead (`node.json`); where both are there, the text is read.
+    """
     place = Path(path)
     if place.is_dir():
         return machine_of(read_texts(place), str(place))
@@ -34,12 +39,18 @@ def open_machine(path: str | Path) -> Machine:
 
 def machine_of(texts: dict[str, str], where: str) -> Machine:
     """The machine of dumps by file name; nodes and partitions are needed."""
-    missing = [name for name in ("node.txt", "partition.txt") if not texts.get(name)]
+    given = {name: texts.get(name) or texts.get(name.replace(".txt", ".json"), "") for name in DUMPS}
+    missing = [name for name in ("node.txt", "partition.txt") if not given[name]]
     if missing:
         commands = "; ".join(f"{' '.join(DUMPS[name])} > {name}" for name in missing)
         raise InputError(f"{where}: {', '.join(missing)} not found", hint=commands)
-    node, partition, config, reservation, qos, assoc = (texts.get(name, "") for name in DUMPS)
-    return read_machine(node, partition, config, reservation, qos, assoc)
+    node, partition, config, reservation, qos, assoc = (
+        as_text(name.removesuffix(".txt"), text, f"{where}: {name}") for name, text in given.items()
+    )
+    machine = read_machine(node, partition, config, reservation, qos, assoc)
+    if given["partition.txt"].lstrip().startswith("{") and len(machine.partitions) > 1:
+        machine = replace(machine, left_out=(*machine.left_out, UNTOLD))
+    return machine
 
 
 def toml_of(machine: Machine) -> str:

@@ -31,3 +31,16 @@ def test_a_failed_part_leaves_nothing_and_an_unwritable_place_is_named(tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(BatchcastError, match="cannot be written"):
         Kept(tmp_path / "file").part("a", {}, lambda: 1)
+
+
+def test_a_part_of_other_code_is_computed_anew(tmp_path, monkeypatch):
+    from batchcast.papers import kept
+
+    def counted() -> int:
+        return 7
+
+    assert Kept(tmp_path).part("a", {}, counted) == 7
+    monkeypatch.setattr(kept, "own_code", lambda rooms: "an edit later")
+    later = Kept(tmp_path)
+    assert later.part("a", {}, counted) == 7
+    assert (later.computed, later.reused) == (1, 0)

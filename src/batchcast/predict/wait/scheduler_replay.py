@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 
+from ...cluster.machine import Machine
 from ...events.event import Change, Event, Submit
 from ...events.state import SystemState
 from ...job import JobRequest
@@ -14,6 +15,7 @@ from ..protocol import Grounds, Prediction, at_least_a_second
 from ..registry import make
 from .forward import LARGEST, LIMIT, PLANNED, PROCS, ForwardPlans, Lengths
 from .groups import guess
+from .on_nodes import start_on
 
 
 class SchedulerReplay:
@@ -27,6 +29,9 @@ class SchedulerReplay:
         The run-time method whose answers at submission are planned with, capped by the limit.
     level
         The nominal level of the bound: later arrivals that overtake are not foreseen.
+    machine
+        A described machine (`cluster.machine`): Slurm's two loops on its nodes serve the queue instead of `policy`, by
+        its own priorities and limits. Given in Python or by `wait --machine FILE` and `start --test --machine FILE`.
 
     Raises
     ------
@@ -42,7 +47,8 @@ class SchedulerReplay:
     A new job comes last, so it changes no other job's start before its own: the simulation is one per state, made as
     far as somebody asked, and kept while jobs come, start as planned, or nothing happens; an end, or a start that was
     not planned, makes a new one. A fresh simulation costs about a microsecond a job, an answer from a kept one some ten
-    microseconds.
+    microseconds. With `machine` every answer is a simulation of its own, some tens of microseconds a job that runs or
+    waits: a job of high priority may change the starts of others.
 
     References
     ----------
@@ -58,11 +64,15 @@ class SchedulerReplay:
     answers_by = "point"
 
     def __init__(
-        self, policy: Literal["fcfs", "easy", "easy-sjbf"] = "easy", runtime: str = "requested", level: float = 0.95
+        self,
+        policy: Literal["fcfs", "easy", "easy-sjbf"] = "easy",
+        runtime: str = "requested",
+        level: float = 0.95,
+        machine: Machine | None = None,
     ) -> None:
         if not 0 < level < 1:
             raise ValueError("level lies between 0 and 1")
-        self.policy, self.runtime, self.level = policy, runtime, level
+        self.policy, self.runtime, self.level, self.machine = policy, runtime, level, machine
         self.method = None if runtime == "requested" else make("runtime", runtime, known_at_submit=None)
         self.uses = getattr(self.method, "uses", ())  # whoever made this method checks them
         if (refit := getattr(self.method, "refit", None)) is not None:
@@ -76,6 +86,8 @@ class SchedulerReplay:
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The start of a simulation forward from now, with the job last in the queue."""
+        if self.machine is not None:
+            return self._on_nodes(self.machine, job, at)
         own = self._lengths(job, at)
         total = min(at.total if at.total == at.total else max(self.peak, own[PROCS]), LARGEST)
         if not own[PROCS] <= total:
@@ -92,11 +104,32 @@ class SchedulerReplay:
             at_least_a_second(point), (self.level,), (at_least_a_second(bound),), basis, Grounds.SIMULATION
         )
 
+    def _on_nodes(self, machine: Machine, job: JobRequest, at: SystemState) -> Prediction:
+        """The same by Slurm's two loops on a described machine."""
+        found = start_on(machine, job, at, lambda each, now: self._lengths(each, now)[PLANNED])
+        if isinstance(found, str):
+            point, _ = guess(job, at, 0.0)
+            return Prediction(point, (self.level,), (point,), f"no start in sight: {found}", Grounds.SIMULATION)
+        instant, lost = found
+        bound = instant
+        if self.method is not None and not isinstance(
+            later := start_on(machine, job, at, lambda each, now: self._lengths(each, now)[LIMIT]), str
+        ):
+            bound = max(instant, later[0])
+        running, queued = at.columns().counts()
+        apart = f", {lost} of them not on this machine" if lost else ""
+        basis = (
+            f"Slurm's loops on {machine.cpus} processors simulated forward, {running} running, {queued} queued{apart}"
+        )
+        point, limit = (at_least_a_second(when - at.now) for when in (instant, bound))
+        return Prediction(point, (self.level,), (limit,), basis, Grounds.SIMULATION)
+
     def observe(self, event: Event, at: SystemState) -> None:
         """Submit: the job's planned run time; all: whether what happened was planned."""
         if isinstance(event, (Submit, Change)):
             self.limits.note(event.job.req_time)
-        self.plans.observe(event, at)
+        if self.machine is None:
+            self.plans.observe(event, at)
         if at.total != at.total:
             self.peak = max(self.peak, at.running_procs)
         if self.method is not None:

@@ -41,7 +41,7 @@ NODE_STATE = _record(
 )
 ASSOC_STATE = _record("jobs siblings", "usage recent fair level")
 POOL_RECORD = _record("node cpus next", "memory")
-WORD_RECORD = _record("up idle mask seen rich mine open_nodes")
+WORD_RECORD = _record("up idle mask seen rich mine open_nodes front so_far ready")
 SHAPE_RECORD = _record("refused cycle fits", "length")
 SLOT_RECORD = _record("order", "begin end")
 QUEUE_RECORD = _record("job part", "tier order")
@@ -59,8 +59,9 @@ class Site(NamedTuple):
 
     Sets of nodes are bits of int64 words: `inside` (P, W), `reserved` (V, W). `features` are bits too. TRES are
     processors, nodes, memory in MiB and the G gres; a limit that is not set is FAR. `billing` (P, TRES) are the weights
-    by which use is counted. `parent` of an association leads to the root;
-    `share` is of its siblings' shares. `part` has one record more: where the last one's nodes in `members` end.
+    by which use is counted, `tres_weight` those of priority, by the share of `part_tres` (P, TRES) that a job asks.
+    `parent` of an association leads to the root; `share` is of its siblings' shares. `part` has one record more: where
+    the last one's nodes in `members` end.
     """
 
     node: Any
@@ -77,6 +78,8 @@ class Site(NamedTuple):
     assoc_tres: Any
     assoc_job_tres: Any
     billing: Any
+    tres_weight: Any
+    part_tres: Any
     licenses: Any
     reservation: Any
     reserved: Any
@@ -140,8 +143,9 @@ class Rules(NamedTuple):
 class State(NamedTuple):
     """What changes: registers, jobs, nodes, what running jobs hold, the queue in order, counts, tables, scratch.
 
-    `active` are running jobs by planned end; `slot` is backfill's table of free nodes over time, `slot_free` (slots, W)
-    its sets; `array_planned` (arrays, P) counts a pass's bookings, or marks an array that it refused.
+    `active` are running jobs by planned end; `ahead` what is free on each node once those are gone that end by some
+    instant; `slot` is backfill's table of free nodes over time, `slot_free` (slots, W) its sets, `slot_all` what is
+    free in several; `array_planned` (arrays, P) counts a pass's bookings, or marks an array that it refused.
     """
 
     reg: Any
@@ -154,6 +158,7 @@ class State(NamedTuple):
     queue: Any
     spare: Any
     active: Any
+    ahead: Any
     group_sequence: Any
     array_running: Any
     array_planned: Any
@@ -172,6 +177,7 @@ class State(NamedTuple):
     part: Any
     slot: Any
     slot_free: Any
+    slot_all: Any
     user_tests: Any
     order: Any
     heap: Any

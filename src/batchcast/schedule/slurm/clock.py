@@ -109,15 +109,16 @@ def later_change(site: Site, jobs: Jobs, rules: Rules, s: State, kind: int, j: i
 
 @inner
 def take_as_recorded(site: Site, jobs: Jobs, s: State, j: int) -> None:
-    """The recorded nodes; how many processors on each is what `place` says, where the record's state lets it."""
+    """The recorded nodes, any where none is; how many processors on each is what `place` says, where it can."""
     taken = 0
+    known = jobs.row[j].fixed_from < jobs.row[j + 1].fixed_from
     for w in range(len(s.word)):
-        s.word[w].seen = 0
+        s.word[w].seen = 0 if known else s.word[w].up
     for k in range(jobs.row[j].fixed_from, jobs.row[j + 1].fixed_from):
         i = jobs.fixed_node[k]
         s.word[i >> 6].seen |= 1 << (i & 63)
         taken += 1
-    if place(site, jobs, s, j, jobs.row[j].fixed_part, 1, 0) and s.reg[TAKEN] == taken:
+    if place(site, jobs, s, j, jobs.row[j].fixed_part, 1, 0) and (s.reg[TAKEN] == taken or not known):
         return
     for k in range(taken):
         s.node[k].taken = jobs.fixed_node[jobs.row[j].fixed_from + k]
@@ -172,7 +173,7 @@ def next_instant(jobs: Jobs, rules: Rules, s: State) -> float:
         if s.reg[HEAP] > 0:
             event = min(event, s.heap[0].time)
         if s.reg[ASKED]:
-            event = min(event, max(s.reg[NOW], s.reg[LAST] + rules.batch_sched_delay))
+            event = min(event, max(s.reg[NOW], s.reg[LAST] + rules.batch_sched_delay, rules.since))
         skipped = (event - poll) / rules.poll
         if 0 < skipped < FAR / 1e6:
             s.reg[POLLS] += float(int(skipped + 0.999999))

@@ -23,7 +23,7 @@ from .arrays import (
     Site,
     State,
 )  # fmt: skip
-from .foresee import will_run
+from .foresee import begin_ahead, enough_ahead, go_ahead, will_run
 from .place import available_beside, bits, lowest, most_nodes, wanted_memory
 from .policy import independent, plan_of, planned_of, set_planned, taken_cpus, throttled, too_many, too_much
 from .queue import compact_until
@@ -161,15 +161,22 @@ def plan_job(
     step = rules.bf_resolution
     # a start after `later` is not used, but the size it tells would be kept
     cuts = not rules.sizes_matter or s.job[j].sized == jobs.row[j].then
+    window, ahead = (0, 0, 0), NONE  # of the table; the place among those that run, NONE: to be begun
     while later >= 0:
         earliest = later
-        later = usable_nodes(site, jobs, s, j, part, earliest, earliest + length)
-        left = 0
+        later, window = usable_nodes(site, jobs, s, j, part, earliest, earliest + length, window)
+        start, left, tried = -1.0, 0, True
         for w in range(len(s.word)):
             left += bits(s.word[w].seen)
-        start = -1.0
         if left >= jobs.row[j].min_nodes:
-            start = will_run(site, jobs, s, j, part, t, later if cuts and later >= 0 else LATE)
+            if cuts and reserves and later >= 0:  # a start after `later` is none: is there enough by then?
+                if ahead == NONE:
+                    begin_ahead(site, jobs, s, j, part)
+                    ahead = 0
+                ahead = go_ahead(site, jobs, s, j, t, ahead, later)
+                tried = enough_ahead(site, jobs, s, j)
+            if tried:
+                start = will_run(site, jobs, s, j, part, t, later if cuts and later >= 0 else LATE)
         if start < 0:
             if not reserves:
                 return 0

@@ -1,22 +1,16 @@
-"""NodeRequests, settings and a state before the first submission as the kernels' arrays."""
+"""Settings and a state before the first submission as the kernels' arrays."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from ...cluster.machine import Machine
-from ...cluster.request import NodeRequest
-from ...errors import UsageError
 from ...units import parse_duration
 from .arrays import (
     ACTIVE_RECORD,
-    AFTERANY,
-    AFTERNOTOK,
-    AFTEROK,
     ASSOC_STATE,
     CYCLE,
     DECAY,
@@ -27,7 +21,6 @@ from .arrays import (
     FULL,
     HEAP,
     HEAP_RECORD,
-    JOB_RECORD,
     JOB_STATE,
     LAST,
     LIST_RECORD,
@@ -48,59 +41,10 @@ from .arrays import (
     Site,
     State,
 )  # fmt: skip
-from .site import amount, mask, or_none, whole
+from .site import mask
 
-KINDS = {"afterok": AFTEROK, "afterany": AFTERANY, "after": AFTERANY, "afternotok": AFTERNOTOK}
 FIXED_LATER, CANCEL, RELEASE, BEGIN, FIXED, NODE = range(6)
 MOST_SLOTS = 2048
-SHAPE = (
-    "min_nodes", "max_nodes", "tasks", "per_node", "per_task", "cpus", "features", "exclusive", "mem_node", "mem_cpu",
-    "reservation",
-)  # fmt: skip
-
-
-def make_jobs(
-    index: Mapping[str, Any], requests: Sequence[NodeRequest], fixed: Mapping[int, Any] | None = None
-) -> Jobs:
-    """Requests in order of submission as arrays; `fixed` gives (start, partition, ((node, processors), ...)) by place.
-
-    Raises UsageError for a partition, feature or gres that the machine does not have.
-    """
-    fixed = fixed or {}
-    row = np.zeros(len(requests) + 1, JOB_RECORD)
-    asked = [_row(r, index) for r in requests]
-    for name in asked[0] if asked else ():
-        row[name][:-1] = [values[name] for values in asked]
-    takes: list[Any] = [fixed.get(k, (FAR, 0, ())) for k in range(len(requests))]
-    by_key: dict[str, list[int]] = {}
-    for k, r in enumerate(requests):
-        by_key.setdefault(r.key, []).append(k)
-    needs, kinds, row["needs_from"] = _needs(requests, by_key)
-    row["user"][:-1] = _codes([r.user for r in requests])
-    row["account"][:-1] = _codes([r.account for r in requests])
-    licenses = np.array([[float(r.licenses.get(k, 0)) for k in index["licenses"]] for r in requests])
-    licenses = licenses.reshape(len(requests), len(index["licenses"]))
-    row["licensed"][:-1] = licenses.sum(axis=1) > 0
-    row["array"][:-1] = _codes([r.array or None for r in requests])
-    row["group"][:-1] = _codes([r.key for r in requests])
-    row["earlier"][:-1] = _earlier(requests)
-    gres = whole(
-        [[amount(r.gres, kind) for kind in index["gres"]] for r in requests], len(requests), len(index["gres"])
-    )
-    row["any_gres"][:-1] = gres.sum(axis=1) > 0
-    row["form"][:-1] = _codes(list(zip(*(row[name][:-1].tolist() for name in SHAPE), map(tuple, gres.tolist()))))
-    row["fixed"][:-1] = [t[0] for t in takes]
-    row["fixed_part"][:-1] = [t[1] for t in takes]
-    row["fixed_from"] = np.concatenate([[0], np.cumsum([len(t[2]) for t in takes])])
-    return Jobs(
-        row,
-        gres,
-        licenses,
-        needs,
-        kinds,
-        np.array([n for t in takes for n, _ in t[2]], np.int64),
-        np.array([c for t in takes for _, c in t[2]], np.int64),
-    )
 
 
 def make_rules(machine: Machine, **given: float) -> Rules:
@@ -144,7 +88,8 @@ def make_rules(machine: Machine, **given: float) -> Rules:
         since=-FAR,
         until=FAR,
     )
-    rules = rules._replace(sizes_matter=int(bool(rules.multifactor and rules.w_size) or rules.enforce))
+    by_size = rules.w_size or s.get("PriorityWeightTRES", "(null)") != "(null)"
+    rules = rules._replace(sizes_matter=int(bool(rules.multifactor and by_size) or rules.enforce))
     return rules._replace(**{name: type(getattr(rules, name))(value) for name, value in given.items()})
 
 
@@ -200,12 +145,13 @@ def make_state(
         np.zeros((nodes, kinds), np.int64), np.zeros((nodes, kinds), np.int64),
         np.zeros(int(site.node["cpus"].sum()) + n + 1, POOL_RECORD), word, np.zeros(pairs, QUEUE_RECORD),
         np.zeros(pairs, QUEUE_RECORD),
-        np.zeros(n + 1, ACTIVE_RECORD), np.full(n + 1, -1.0), np.zeros(arrays, np.int64),
+        np.zeros(n + 1, ACTIVE_RECORD), np.zeros(nodes + 1, np.int64), np.full(n + 1, -1.0), np.zeros(arrays, np.int64),
         np.zeros((arrays, parts), np.int64), np.zeros((arrays, parts), np.int64), shape,
         np.zeros(qos, ASSOC_STATE), np.zeros((qos, users), np.int64), np.zeros((qos, accounts), np.int64),
         np.zeros((qos, tres)), np.zeros((qos, users, tres)), np.zeros((qos, accounts, tres)),
         np.zeros(len(site.licenses)), state_of_assoc, np.zeros((assoc, tres)),
-        np.zeros((assoc + 2, 2), np.int64), np.zeros(parts, PART_STATE), slot, np.zeros((slots, width), np.int64),
+        np.zeros((assoc + 2, 2), np.int64), np.zeros(parts, PART_STATE), slot,
+        np.zeros((slots, width), np.int64), np.zeros((slots, width), np.int64),
         np.zeros(users, np.int64), np.argsort(row["submit"], kind="stable"), heap,
         np.array([tuple(c) for c in changes], DOWN_RECORD), np.zeros(room, LIST_RECORD),
         np.zeros(placements, OUT_RECORD),
@@ -223,95 +169,6 @@ def _events(row: np.ndarray, down: Sequence[tuple[int, float, float]], first: fl
     return sorted(events)
 
 
-def _row(r: NodeRequest, index: Mapping[str, Any]) -> dict[str, float]:
-    wanted = [index["partition"].get(p, NONE) for p in r.partitions]
-    if NONE in wanted:
-        raise UsageError(f"job {r.key}: no partition {r.partitions} on this machine ({', '.join(index['partition'])})")
-    lacking = [name for name in r.licenses if name not in index["licenses"]]
-    if lacking:
-        raise UsageError(f"job {r.key}: this machine has no license {lacking[0]!r}")
-    missing = [w for w in (*r.features, *r.gres) if w not in index["feature"]]
-    if missing:
-        raise UsageError(f"job {r.key}: no node of this machine has {missing[0]!r}")
-    parts = sum(1 << p for p in set(wanted)) or index["default"]
-    qos, assoc = index["qos"].get(r.qos, 0), index["assoc"].get((r.account, r.user), NONE)
-    wall = _wall(index, qos, assoc)
-    return {
-        "submit": r.submit,
-        "run": r.run,
-        "plan": or_none(r.limit if r.limit == r.limit or wall == math.inf else wall),
-        "barred": int(r.limit > wall),
-        "min_nodes": r.min_nodes,
-        "max_nodes": r.max_nodes,
-        "tasks": r.tasks,
-        "per_node": r.tasks_per_node,
-        "per_task": r.cpus_per_task,
-        "cpus": r.cpus,
-        "then": _then(r, parts, index["cpus"]),
-        "mem_node": float(or_none(r.mem_per_node)),
-        "mem_cpu": float(or_none(r.mem_per_cpu)),
-        "features": sum(index["feature"][w] for w in {*r.features, *r.gres}),
-        "exclusive": int(r.exclusive or bool(parts & index["exclusive"])),
-        "nice": r.nice,
-        "begin": max(r.begin, -FAR),
-        "release": min(max(r.release, -FAR), FAR),
-        "cancel": min(r.cancel, FAR),
-        "task": r.task,
-        "throttle": r.throttle,
-        "partitions": parts,
-        "qos": qos,
-        "assoc": assoc,
-        "singleton": int(r.singleton),
-        "reservation": index["reservation"].get(r.reservation, NONE),
-        "fails": int(r.fails),
-    }
-
-
-def _wall(index: Mapping[str, Any], qos: int, assoc: int) -> float:
-    """MaxWall of the QOS, or else of the association, where limits are enforced."""
-    by_qos, by_assoc = index["wall"]
-    own = by_qos[qos] if by_qos and index["enforced"] else math.inf
-    return float(own if own < math.inf or assoc == NONE or not index["enforced"] else by_assoc[assoc])
-
-
-def _then(r: NodeRequest, parts: int, cpus: Sequence[set[int]]) -> int:
-    """Processors that the job will have wherever it is placed, or -1 where that depends on the place."""
-    exact, each = r.max_nodes in (0, r.min_nodes), max(r.tasks_per_node, 1)
-    if r.exclusive:
-        sizes = set().union(*(sizes for p, sizes in enumerate(cpus) if parts >> p & 1))
-        return r.min_nodes * min(sizes) if r.max_nodes == r.min_nodes and len(sizes) == 1 else NONE
-    if not r.tasks or r.tasks_per_node:
-        return r.min_nodes * each * r.cpus_per_task if exact and r.tasks <= r.min_nodes * each else NONE
-    return r.cpus if exact and (r.cpus_per_task == 1 or r.min_nodes == 1) else NONE
-
-
-def _needs(
-    requests: Sequence[NodeRequest], by_key: Mapping[str, list[int]]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    needs: list[int] = []
-    kinds: list[int] = []
-    first = [0]
-    for r in requests:
-        for kind, key in r.depends:
-            others = by_key.get(key, [])
-            needs += others
-            kinds += [KINDS.get(kind, AFTERANY)] * len(others)
-        first.append(len(needs))
-    return np.array(needs, np.int64), np.array(kinds, np.int64), np.array(first, np.int64)
-
-
-def _earlier(requests: Sequence[NodeRequest]) -> np.ndarray:
-    """The job before with the same user and name, for those names that a singleton has."""
-    names = {(r.user, r.name) for r in requests if r.singleton}
-    last: dict[tuple[str, str], int] = {}
-    earlier = np.full(len(requests), NONE)
-    for k, r in enumerate(requests):
-        if (r.user, r.name) in names:
-            earlier[k] = last.get((r.user, r.name), NONE)
-            last[r.user, r.name] = k
-    return earlier
-
-
 def _phase(at: float, first: float, period: float) -> float:
     """The first instant of a periodic thing that is not before `first`."""
     return (
@@ -319,11 +176,6 @@ def _phase(at: float, first: float, period: float) -> float:
         if at < first
         else at - int((at - first) / period) * period
     )
-
-
-def _codes(values: Sequence[Any]) -> np.ndarray:
-    known: dict[Any, int] = {}
-    return np.array([NONE if v is None else known.setdefault(v, len(known)) for v in values], np.int64)
 
 
 def _span(text: str, otherwise: float) -> float:

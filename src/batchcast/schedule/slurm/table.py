@@ -32,32 +32,62 @@ def kept_from(site: Site, jobs: Jobs, s: State, j: int, start: float, end: float
 
 
 @inner
-def usable_nodes(site: Site, jobs: Jobs, s: State, j: int, part: int, start: float, end: float) -> float:
-    """`s.seen`: nodes free of bookings and reservations in [start, end]; when to look again, -1 if that cannot help."""
-    later, words = -1.0, len(s.word)
+def usable_nodes(
+    site: Site, jobs: Jobs, s: State, j: int, part: int, start: float, end: float, window: tuple[int, int, int]
+) -> tuple[float, tuple[int, int, int]]:
+    """`s.seen`: nodes free of bookings and reservations in [start, end]; when to look again, -1 if that cannot help.
+
+    `window` is that of the last call for this job, (0, 0, 0) at first: the records of [start, end] go from its first
+    to its last place, and only move forward. What is free in all of them is kept as two parts, `slot_all` from each
+    place to the middle and `front` from there on, so that a record is looked at twice, however often one looks again.
+    """
+    words, slots = len(s.word), int(s.reg[SLOTS])
     for w in range(words):
         s.word[w].mask = site.inside[part, w]
     ends = kept_from(site, jobs, s, j, start, end)
+    q, middle, stop = window
+    if stop == 0:
+        for w in range(words):
+            s.word[w].front = -1
+    while q < slots and s.slot[s.slot[q].order].end <= start:
+        q += 1
+    while stop < slots and s.slot[s.slot[stop].order].begin <= end:
+        for w in range(words):
+            s.word[w].front &= s.slot_free[s.slot[stop].order, w]
+        stop += 1
+    if q >= middle:
+        middle = stop
+        for w in range(words):
+            rest = -1
+            for k in range(stop - 1, q - 1, -1):
+                rest &= s.slot_free[s.slot[k].order, w]
+                s.slot_all[k, w] = rest
+            s.word[w].front = -1
     for w in range(words):
-        s.word[w].seen = s.word[w].mask
-    slots = int(s.reg[SLOTS])
-    for q in range(slots):
-        row = s.slot[q].order
-        if s.slot[row].end <= start:
-            continue
-        if q + 1 < slots and later < 0:
-            following = s.slot[q + 1].order
-            for w in range(words):
-                if s.word[w].mask & s.slot_free[following, w] & ~(s.word[w].seen & s.slot_free[row, w]):
-                    later = s.slot[row].end
-                    break
+        s.word[w].seen = s.word[w].mask & s.word[w].front & (s.slot_all[q, w] if q < middle else -1)
+    later = more_nodes(s, q, end)
+    if ends >= 0 and ends + 1 < s.slot[s.slot[slots - 1].order].end and (later < 0 or ends + 1 < later):
+        later = ends + 1
+    return later, (q, middle, stop)
+
+
+@inner
+def more_nodes(s: State, q: int, end: float) -> float:
+    """The end of the first record from q on after which a node of `s.mask` is free that was not since q; -1: none."""
+    words, k = len(s.word), q
+    for w in range(words):
+        s.word[w].so_far = s.word[w].mask
+    while k + 1 < s.reg[SLOTS]:
+        row, following = s.slot[k].order, s.slot[k + 1].order
+        for w in range(words):
+            if s.word[w].mask & s.slot_free[following, w] & ~(s.word[w].so_far & s.slot_free[row, w]):
+                return float(s.slot[row].end)
         if s.slot[row].begin > end:
             break
         for w in range(words):
-            s.word[w].seen &= s.slot_free[row, w]
-    if ends >= 0 and ends + 1 < s.slot[s.slot[slots - 1].order].end and (later < 0 or ends + 1 < later):
-        later = ends + 1
-    return later
+            s.word[w].so_far &= s.slot_free[row, w]
+        k += 1
+    return -1.0
 
 
 @inner

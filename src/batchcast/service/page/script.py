@@ -18,10 +18,12 @@ from ..forecaster import forecaster
 from ..memory import as_request
 from ..settings import Settings
 from ..whatif import advice, apart, request
+from ..where import ways
 from .chances import LEVELS, Chances, axis
 
 FIELDS = ("partition", "time", "nodes", "ntasks", "cpus-per-task", "mem")
 MOST_CHARACTERS = 200_000
+MOST_WAYS = 12
 
 
 def options_of(form: Mapping[str, str]) -> dict[str, str]:
@@ -75,7 +77,9 @@ def tried(settings: Settings, options: Mapping[str, str], asker: Asker, now: flo
         held = {"JobHeldUser": "held by its owner (scontrol release frees it)",
                 "Dependency": "waiting for another job it depends on"}  # fmt: skip
         advised = advice(settings, site, options, clock, job, asker, now)
+        where = ways(settings, site, options, asker, now, clock)
         return {
+            "ways": [{**way, "memory": _asked(way["memory_kib"])} for way in where[:MOST_WAYS]],
             "advised": {**advised, "likely_memory": as_request(advised["likely_memory_kib"] or 0.0)},
             "answer": {"chances": base, "bar": shared.bar(base), "basis": own.basis, "partition": job.partition_id,
                        "procs": job.procs, "limit": job.req_time, "held": held.get(reason, ""), "begin": begin},
@@ -83,6 +87,10 @@ def tried(settings: Settings, options: Mapping[str, str], asker: Asker, now: flo
             "axis": shared, "record": record, "cluster": site.cluster, "now": now,
             "stale": answers.staleness(site.memory, now),
         }  # fmt: skip
+
+
+def _asked(kib: float) -> str:
+    return as_request(kib) if kib == kib else ""
 
 
 def _chances(prediction: Prediction, begin: float) -> Chances:

@@ -8,15 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from ..cluster.machine import Machine
-from ..cluster.request import NodeRequest
-from ..schedule.slurm.arrays import FAR, NONE, OUT, RUNNING
-from ..schedule.slurm.clock import advance
-from ..schedule.slurm.make import make_jobs, make_rules, make_state
-from ..schedule.slurm.priority import fair_tree
-from ..schedule.slurm.site import make_site
+from ...cluster.machine import Machine
+from ...cluster.request import NodeRequest
+from .arrays import FAR, NONE, OUT, RUNNING
+from .clock import advance
+from .make import make_rules, make_state
+from .priority import fair_tree
+from .requests import make_jobs
+from .site import make_site
 
 CHUNK = 50_000
+WATCHED = 200  # instants between two looks at a job that is waited for
 Takes = tuple[float, int, tuple[tuple[int, int], ...]]
 
 
@@ -62,6 +64,7 @@ def simulate_slurm(
     decay: float | None = None,
     second: float | None = None,
     placements: int = 0,
+    watched: tuple[str, int] | None = None,
     tick: Callable[[int], None] | None = None,
     **rules: float,
 ) -> SlurmSchedule:
@@ -70,7 +73,8 @@ def simulate_slurm(
     `plan` forecasts a job's length: Slurm then plans ends and candidates with the smaller of that and the limit; what
     ends a job stays its `run`. `down` are (node, from, to). `cycle`, `decay` and `second` are instants of a backfill
     cycle, a priority update and a second of the controller, where they are known; `placements` keeps so many rows of
-    who had which node; `fixed` starts jobs as recorded, whatever the scheduler says; `rules` override settings
+    who had which node; `fixed` starts jobs as recorded, whatever the scheduler says, on any nodes where it names none;
+    with `watched` (a key and task) the simulation ends soon after that job's start. `rules` override settings
     (`since`, `until`, `bf_interval`, ... in seconds; `lazy=1` skips cycles between which nothing changed).
     Raises UsageError for a request that this machine cannot have.
 
@@ -93,9 +97,12 @@ def simulate_slurm(
     ]
     state = make_state(site, jobs, settings, cycle=cycle, decay=decay, second=second, down=nodes, placements=placements)
     fair_tree(site, state)
-    while (done := advance(site, jobs, settings, state, CHUNK)) >= 0:
+    until = places[watched] if watched is not None else NONE
+    while (done := advance(site, jobs, settings, state, CHUNK if until == NONE else WATCHED)) >= 0:
         if tick is not None:
             tick(done)
+        if until != NONE and state.job["status"][until] >= RUNNING:
+            break
     return _schedule(machine, ordered, jobs, state)
 
 

@@ -1,0 +1,60 @@
+"""What holds of a site at one look, and the invariant that every planned limit keeps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+NOBODY: frozenset[str] = frozenset()
+
+
+class Terms(NamedTuple):
+    """What holds at one look. Seconds; instants since the epoch.
+
+    `stopped` says why nothing may stand on a planned limit now; empty: planning goes on. `over_time` and `longest` are
+    OverTimeLimit and MaxTime by partition. `walls` are the longest limits that accounting enforces, by ("qos", name)
+    and ("user", account, user). `margin` is how long a look may be late. `least` is the shortest limit that is set.
+    `booted` is when slurmctld started: what it was told shortly before, it may have forgotten. Within `grace` of an
+    entry a change that is on its way may still arrive. `partitions` and `qos` are opted in as a whole, `percent` of
+    their jobs by `seed`.
+    """
+
+    now: float
+    over_time: Mapping[str, float]
+    longest: Mapping[str, float]
+    stopped: str = ""
+    walls: Mapping[tuple[str, ...], float] = {}
+    next_outage: float = math.inf
+    margin: float = 60.0
+    least: float = 60.0
+    booted: float = -math.inf
+    grace: float = 60.0
+    partitions: frozenset[str] = NOBODY
+    qos: frozenset[str] = NOBODY
+    percent: float = 100.0
+    seed: int = 0
+
+
+def least_limit(user_limit: float, partitions: Sequence[str], over_time: Mapping[str, float]) -> float:
+    """The shortest limit under which Slurm alone cannot end a job before its user's limit.
+
+    Slurm ends a job when it has run for TimeLimit + OverTimeLimit. So with a limit of at least user_limit -
+    OverTimeLimit it runs for its user's limit whatever becomes of the agent and of slurmctld. Of several partitions the
+    least counts; of one that is not known nothing is allowed.
+
+    >>> least_limit(7200.0, ["main", "long"], {"main": 1800.0, "long": 3600.0})
+    5400.0
+    >>> least_limit(7200.0, ["other"], {"main": 1800.0})
+    7200.0
+    """
+    return user_limit - min((over_time.get(name, 0.0) for name in partitions), default=0.0)
+
+
+def in_minutes(seconds: float) -> float:
+    """Rounded up to whole minutes, Slurm's unit of limits, in seconds.
+
+    >>> in_minutes(61.0), in_minutes(120.0)
+    (120.0, 120.0)
+    """
+    return math.ceil(seconds / 60.0 - 1e-9) * 60.0

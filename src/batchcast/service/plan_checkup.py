@@ -1,0 +1,89 @@
+"""`doctor` on planning: may it be switched on here, what to set, and every job that stands on a planned limit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..errors import BatchcastError
+from ..planning import State
+from ..slurm import limits
+from ..store.reader import Reader
+from ..units import format_duration
+from .connect import own_name
+from .plan_terms import refused
+from .settings import Settings
+
+STANDING = (State.INTENDED, State.PLANNED, State.RESTORING)
+COST = (
+    "OverTimeLimit=60 in slurm.conf (or on the partition's line), then scontrol reconfigure: a job is planned with up "
+    "to 60 min less than its limit; any job may then overrun its own limit by as much"
+)
+
+
+def standing(reader: Reader, cluster: str) -> list[dict[str, Any]]:
+    """Jobs whose last written entry leaves them at their planned limit; seconds."""
+    return [row for row in reader.ask("planned", cluster=cluster) if row["state"] in STANDING]
+
+
+def standing_findings(reader: Reader, cluster: str, settings: Settings, now: float) -> Iterator[dict[str, Any]]:
+    """From the store alone: one finding a job that stands on a planned limit."""
+    try:
+        rows = standing(reader, cluster)
+    except BatchcastError:
+        return  # a store of before planning
+    memory = reader.memory(cluster)
+    if settings["plan"] == "off" and not rows and not memory.get("plan_off"):
+        return
+    switched = memory.get("plan_off")
+    words = f"switched off by {switched['by']}" if switched else f"plan = {settings['plan']}"
+    yield _finding("planning", "ok", f"{words}; {len(rows)} jobs stand on a planned limit")
+    for row in rows:
+        yield standing_finding(row, settings, now)
+
+
+def standing_finding(row: Mapping[str, Any], settings: Settings, now: float) -> dict[str, Any]:
+    """One job; a warning where giving back its limit has not come to an end for some looks."""
+    late = row["state"] == State.RESTORING and now - row["at"] > 3 * settings["interval_s"]
+    since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(row["at"]))
+    spans = f"{format_duration(row['planned'])} of {format_duration(row['user_limit'])}"
+    return _finding(
+        f"job {row['job_id']}",
+        "warning" if late else "ok",
+        f"{spans}, {row['state']} since {since}",
+        "batchcast plan --off gives every limit back; is the collector running, may it change limits?" if late else "",
+    )
+
+
+def ground_findings(scheduler: Any, settings: Settings) -> Iterator[dict[str, Any]]:
+    """What Slurm itself allows: OverTimeLimit where jobs are planned, the right to change limits, counted minutes."""
+    if settings["plan"] == "off" or settings["scheduler"] != "slurm":
+        return
+    try:
+        ground = limits.ground(scheduler.transport, scheduler.now())
+        counted = limits.walls(scheduler.transport)[1]
+        level = scheduler.admin_level(own_name())
+    except BatchcastError as error:
+        yield _finding("planning now", "failed", error.message, error.hint or "do scontrol and sacctmgr answer here?")
+        return
+    named = [name.strip() for name in settings["plan_partitions"].split(",") if name.strip()]
+    for name in named or sorted(ground.over_time):
+        over = ground.over_time.get(name)
+        found = "there is no such partition" if over is None else f"OverTimeLimit is {format_duration(over)}"
+        bad = "failed" if named else "warning"
+        yield _finding(f"partition {name}", "ok" if over else bad, found, "" if over else COST)
+    why = refused(settings, ground, counted)
+    do = "plan_allow = minutes, where jobs may count by what they are planned with" if why else ""
+    yield _finding("what accounting counts", "failed" if why else "ok", why or "no minutes by limits", do)
+    may = own_name() == "root" or level.lower() in ("operator", "administrator")
+    yield _finding(
+        "right to change limits",
+        "ok" if may else "failed",
+        f"{own_name()} is {level or 'in no association'}" if own_name() != "root" else "root",
+        "" if may else f"sacctmgr add user {own_name()} account=ACCOUNT adminlevel=operator (modify, if it is there)",
+    )
+
+
+def _finding(name: str, state: str, fact: str, do: str = "") -> dict[str, Any]:
+    return {"check": name, "state": state, "found": fact, "do": do}

@@ -1,0 +1,112 @@
+"""What planning goes by, from settings, site and store: terms, the method's forecasts, whether they hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..formats.plannable import Plannable
+from ..planning import Terms
+from ..planning.terms import in_minutes
+from ..predict.conditional import given_waited
+from ..predict.protocol import Grounds
+from ..predict.registry import split_specs
+from ..slurm.limits import Ground
+from ..store.issued import as_prediction
+from .settings import Settings
+
+if TYPE_CHECKING:  # doctor needs no SQLAlchemy
+    from ..store.database import Connection
+
+FEWEST = 50
+"""So many forecasts must have come out before they are judged."""
+WITHIN_S = 14 * 86400.0
+UNKNOWN = (Grounds.NO_HISTORY, Grounds.LIMIT, Grounds.FALLBACK)
+
+
+def terms_of(
+    settings: Settings,
+    ground: Ground,
+    walls: Mapping[tuple[str, ...], float],
+    counted: Sequence[str],
+    now: float,
+    stop: str,
+) -> Terms:
+    """The terms of one look."""
+    late = 3 * settings["interval_s"]
+    return Terms(
+        now=now,
+        over_time=ground.over_time,
+        longest=ground.longest,
+        stopped=stop or refused(settings, ground, counted),
+        walls=walls,
+        next_outage=ground.next_outage,
+        margin=late,
+        least=in_minutes(max(late, 60.0)),
+        booted=ground.booted,
+        grace=2 * settings["timeout_s"],
+        partitions=_names(settings["plan_partitions"]),
+        qos=_names(settings["plan_qos"]),
+        percent=settings["plan_percent"],
+        seed=settings["plan_seed"],
+    )
+
+
+def refused(settings: Settings, ground: Ground, counted: Sequence[str]) -> str:
+    """Why a whole site is not planned: what accounting counts by limits would come out otherwise. Empty: it may be."""
+    if settings["plan_allow"] == "minutes":
+        return ""
+    if "safe" in ground.enforced:
+        return "AccountingStorageEnforce has safe: which jobs may start would depend on planned limits"
+    return f"accounting limits minutes ({counted[0]})" if counted and "limits" in ground.enforced else ""
+
+
+def method_of(settings: Settings) -> str:
+    """The run-time method that is planned with."""
+    return str(settings["plan_by"] or split_specs(settings["runtime"])[0])
+
+
+def forecasts_by(
+    issued: Mapping[tuple[str, float], Mapping[str, Any]], level: float
+) -> Callable[[Plannable], float | str]:
+    """The time to plan each waiting job with: the quantile of its forecast at `level`, or why there is none."""
+
+    def forecast(job: Plannable) -> float | str:
+        row = issued.get((job.job_id, job.submit_time))
+        return "it has no forecast yet" if row is None else planned_time(row, level)
+
+    return forecast
+
+
+def planned_time(row: Mapping[str, Any], level: float) -> float | str:
+    """The quantile of an issued forecast, in seconds; words where it rests on nothing or does not reach so far."""
+    prediction = as_prediction(row)
+    if prediction.grounds in UNKNOWN:
+        return "nothing like it has ended yet"
+    if not prediction.levels:
+        return "its forecast has no quantiles"
+    at = given_waited(prediction, 0.0, (level,)).point
+    return at if math.isfinite(at) else f"its forecast does not reach the level {level:g}"
+
+
+def track_record(connection: Connection, cluster: str, settings: Settings, now: float) -> str:
+    """Why the forecasts should not be planned with: too many jobs of late ran longer than the planned quantile.
+
+    Empty where they hold within three standard errors, or too few have come out to say.
+    """
+    from ..store import planned
+
+    level = settings["plan_level"]
+    rows = planned.run_outcomes(connection, cluster, method_of(settings), now - WITHIN_S)
+    judged = [(row["outcome_s"], at) for row in rows if isinstance(at := planned_time(row, level), float)]
+    if len(judged) < FEWEST:
+        return ""
+    held = sum(actual <= at for actual, at in judged) / len(judged)
+    slack = 3 * math.sqrt(level * (1 - level) / len(judged))
+    short = f"{held:.0%} of the last {len(judged)} jobs ran no longer than planned, {level:.0%} should"
+    return short if held + slack < level else ""
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(filter(None, (name.strip() for name in text.split(","))))

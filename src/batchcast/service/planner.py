@@ -1,0 +1,305 @@
+"""Planning beside the collector: looks, decides, writes down, changes limits, and believes only what is read back.
+
+The order is what makes it safe: an entry is on the disk before the limit it speaks of is asked for. Killed anywhere in
+between, the next look sees which of the entry's two limits holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import BatchcastError, UsageError
+from ..formats.plannable import Plannable
+from ..planning import Action, Entry, State, Terms, decide, whose
+from ..planning.decide import TOGETHER, targets
+from ..planning.record import Whose
+from ..predict.registry import split_specs
+from ..slurm import limits
+from ..slurm.transport import Transport
+from ..store import clock_jobs, planned
+from ..store.database import Store
+from .plan_terms import forecasts_by, method_of, terms_of, track_record
+from .settings import Settings
+
+MOST_LOOKED_UP = 20
+"""So many submissions are looked up in one cycle: each costs slurmctld a call."""
+HOUR = 3600.0
+Change = tuple[Entry, float, float, str]
+
+
+@dataclass(slots=True)
+class Planned:
+    """What one cycle of planning did, and how many jobs stand on a planned limit after it."""
+
+    planned: int = 0
+    restored: int = 0
+    standing: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Planned, restored, standing."""
+        return self.planned, self.restored, self.standing
+
+
+@dataclass(slots=True)
+class Planner:
+    """Plans one cluster. `alarm` is why planning is stopped for the time being, and until when."""
+
+    transport: Transport
+    store: Store
+    settings: Settings
+    alarm: tuple[str, float] = ("", -math.inf)
+    _looked: dict[str, str] = field(default_factory=dict)
+    _refused: dict[tuple[str, float], float] = field(default_factory=dict)
+    _walls: tuple[float, dict[tuple[str, ...], float], list[str]] = (-math.inf, {}, [])
+    _judged_at: float = -math.inf
+    _cycle_at: float = math.nan
+
+    def cycle(self, cluster: str, stop: str = "") -> Planned:
+        """One look and what follows from it. `stop` says why nothing may stand; then everything is restored."""
+        done = Planned()
+        with self.store.begin() as connection:
+            record = planned.entries(connection, cluster)
+            off = clock_jobs.read_meta(connection, cluster).get(planned.SWITCH)
+        stop = stop or ("planning is off" if self.settings["plan"] == "off" else "")
+        stop = stop or (f"switched off by {off['by']}" if off else "")
+        if stop and not record:
+            return done
+        began = self.transport.now()
+        look, terms = self._look(stop)
+        self._watch(cluster, began, self.transport.now(), done)
+        if not stop and self.alarm[1] > terms.now:
+            terms = terms._replace(stopped=f"watchdog: {self.alarm[0]}")
+        actions = self._decide(cluster, look, record, terms)
+        for_now = {a.job.job_id: a.entry for a in actions if a.what != "plan"}
+        restores = [a for a in actions if a.what == "restore"]
+        fresh = {a.job.job_id for a in restores if record[a.job.job_id].state is not State.RESTORING}
+        self._restore(cluster, restores, fresh, done)
+        self._note(cluster, [a for a in actions if a.what == "note"], done)
+        plans = [a for a in actions if a.what == "plan" and self._may_try(a, terms.now)]
+        sent = self._plan(cluster, plans, done)
+        record |= for_now | {a.job.job_id: a.entry for a in sent}
+        self._read_back(cluster, [*restores, *sent], fresh, look, record, terms, done)
+        self._forget(cluster, look, record)
+        return done
+
+    def preview(self, cluster: str) -> list[tuple[Plannable, float, float, str]]:
+        """What a cycle would plan now, of every waiting job: the job, its forecast, the planned limit (NaN), why.
+
+        Nothing is written, nothing is changed.
+        """
+        from ..planning import verdict
+
+        with self.store.begin() as connection:
+            record = planned.entries(connection, cluster)
+        look, terms = self._look("")
+        forecast = self._forecasts(cluster)
+        first = [j for j in look.jobs if j.waits and not math.isnan(verdict(j, terms, forecast, _clear)[0])]
+        self._look_up(first, most=10 * MOST_LOOKED_UP)
+        rows = []
+        for job in look.jobs:
+            entry = record.get(job.job_id)
+            if job.waits and entry is not None and whose(job, entry, terms) is not Whose.USERS:
+                rows.append((job, math.nan, job.limit, "it stands on this limit, see batchcast plan"))
+            elif job.waits:
+                limit, why = verdict(job, terms, forecast, self._signal)
+                said = forecast(job)
+                rows.append((job, said if isinstance(said, float) else math.nan, limit, why))
+        return rows
+
+    # -- seeing -------------------------------------------------------------------------------------------------
+
+    def _look(self, stop: str) -> tuple[limits.Look, Terms]:
+        """The ground before the jobs: an OverTimeLimit lowered in between is seen at the next look."""
+        ground = limits.ground(self.transport, self.transport.now())
+        at, walls, counted = self._walls
+        enforces = bool(ground.enforced & {"limits", "safe"})
+        if enforces and not stop and not 0 <= self.transport.now() - at < HOUR:
+            self._walls = self.transport.now(), *limits.walls(self.transport)
+            _, walls, counted = self._walls
+        look = limits.look(self.transport)
+        return look, terms_of(self.settings, ground, walls if enforces else {}, counted, look.asked_at, stop)
+
+    def _watch(self, cluster: str, began: float, now: float, done: Planned) -> None:
+        """The watchdog: a late look, a slow slurmctld, forecasts that no longer hold."""
+        why = ""
+        if self._cycle_at == self._cycle_at and began - self._cycle_at > self.settings["plan_lag_s"]:
+            why = f"the look before was {began - self._cycle_at:.0f} s ago"
+        if now - began > 5 * self.settings["plan_call_s"]:
+            why = f"five calls to slurmctld took {now - began:.0f} s"
+        self._cycle_at = now
+        if self.settings["plan"] != "off" and not 0 <= now - self._judged_at < self.settings["history_every_s"]:
+            self._judged_at = now
+            with self.store.begin() as connection:
+                why = track_record(connection, cluster, self.settings, now) or why
+        if why:
+            self.alarm = why, now + HOUR
+            done.problems.append(f"planning stops for an hour: {why}")
+
+    def _decide(self, cluster: str, look: limits.Look, record: dict[str, Entry], terms: Terms) -> list[Action]:
+        """Decided twice where submissions had to be looked up first."""
+        forecast = self._forecasts(cluster) if not terms.stopped else _none
+        wanted: list[Plannable] = []
+
+        def signal(job: Plannable) -> str:
+            if job.raw_id not in self._looked:
+                wanted.append(job)
+            return self._signal(job)
+
+        actions = decide(look.jobs, record, terms, forecast, signal)
+        if wanted and self._look_up(wanted, MOST_LOOKED_UP):
+            actions = decide(look.jobs, record, terms, forecast, self._signal)
+        shown = {job.raw_id for job in look.jobs if job.waits}
+        self._looked = {raw_id: why for raw_id, why in self._looked.items() if raw_id in shown}
+        return actions
+
+    def _signal(self, job: Plannable) -> str:
+        return self._looked.get(job.raw_id, "its submission was not looked up yet")
+
+    def _look_up(self, jobs: Sequence[Plannable], most: int) -> bool:
+        raw_ids = [i for i in dict.fromkeys(job.raw_id for job in jobs) if i not in self._looked][:most]
+        found = limits.submissions(self.transport, raw_ids) if raw_ids else {}
+        self._looked |= found
+        return bool(found)
+
+    def _forecasts(self, cluster: str) -> Callable[[Plannable], float | str]:
+        with self.store.begin() as connection:
+            issued = planned.run_forecasts(connection, cluster, method_of(self.settings))
+        return forecasts_by(issued, self.settings["plan_level"])
+
+    # -- changing -----------------------------------------------------------------------------------------------
+
+    def _restore(self, cluster: str, actions: Sequence[Action], fresh: set[str], done: Planned) -> None:
+        """Give limits back: written down first where that is possible, given back in any case."""
+        news = [a for a in actions if a.job.job_id in fresh]
+        self._write(cluster, [_change(a, a.entry.planned, a.entry.user_limit) for a in news], done)
+        for limit, target, _ in targets(actions):
+            if complaint := limits.set_limit(self.transport, target, limit):
+                done.problems.append(f"restoring {target}: {complaint}")
+
+    def _plan(self, cluster: str, actions: Sequence[Action], done: Planned) -> list[Action]:
+        """Set planned limits, some at a time; each is looked at once more right before, and written down first."""
+        sent: list[Action] = []
+        for some in _chunks(actions):
+            again = {j.job_id: j for j in limits.look(self.transport, _ids(some)).jobs}
+            same = [a for a in some if _is_same(again.get(a.job.job_id), a.job)]
+            with self.store.begin() as connection:
+                if clock_jobs.read_meta(connection, cluster).get(planned.SWITCH):
+                    return sent
+                planned.write(connection, cluster, [_change(a, a.entry.user_limit, a.entry.planned) for a in same])
+            for limit, target, _ in targets(same):
+                if complaint := limits.set_limit(self.transport, target, limit):
+                    done.problems.append(f"planning {target}: {complaint}")
+            sent += same
+        return sent
+
+    def _read_back(
+        self,
+        cluster: str,
+        sent: Sequence[Action],
+        fresh: set[str],
+        look: limits.Look,
+        record: dict[str, Entry],
+        terms: Terms,
+        done: Planned,
+    ) -> None:
+        """What holds now of what was asked for; how many jobs stand on planned limits."""
+        jobs = {job.job_id: job for job in (limits.look(self.transport) if sent else look).jobs}
+        notes, refused = [], []
+        for action in sent:
+            job, change = jobs.get(action.job.job_id), _change(action, action.job.limit, action.limit)
+            if job is not None and job.limit == action.limit:
+                state = State.PLANNED if action.what == "plan" else State.RESTORED
+                notes.append((action.entry._replace(state=state, at=self.transport.now()), *change[1:3], "read back"))
+                done.planned += int(action.what == "plan")
+                done.restored += int(action.what == "restore")
+            elif job is not None and not job.finished:
+                done.problems.append(f"job {job.job_id} is at {job.limit / 60:.0f} min, not {action.limit / 60:.0f}")
+                if action.what == "plan" or action.job.job_id in fresh:
+                    self._refused[action.job.job_id, action.job.submit_time] = terms.now
+                    refused.append((*change[:3], "it was not carried out"))
+        self._write(cluster, notes, done)
+        if refused:
+            with self.store.begin() as connection:
+                planned.refuse(connection, cluster, refused)
+        record |= {entry.job_id: entry for entry, *_ in notes}
+        left = (job for job in jobs.values() if job.job_id in record and not job.finished)
+        done.standing = sum(whose(job, record[job.job_id], terms) is Whose.OURS for job in left)
+
+    def _may_try(self, action: Action, now: float) -> bool:
+        """A change that was not carried out is tried again after an hour."""
+        return now - self._refused.get((action.job.job_id, action.job.submit_time), -math.inf) > HOUR
+
+    # -- writing ------------------------------------------------------------------------------------------------
+
+    def _note(self, cluster: str, actions: Sequence[Action], done: Planned) -> None:
+        self._write(cluster, [_change(a, a.job.limit, a.job.limit) for a in actions], done)
+
+    def _write(self, cluster: str, changes: Sequence[Change], done: Planned) -> None:
+        """Write entries; where that fails it is said, and a limit that must go back goes back nevertheless."""
+        if not changes:
+            return
+        try:
+            with self.store.begin() as connection:
+                planned.write(connection, cluster, changes)
+        except BatchcastError as error:
+            done.problems.append(f"the record of planning: {error.message}")
+
+    def _forget(self, cluster: str, look: limits.Look, record: dict[str, Entry]) -> None:
+        """Entries of jobs that slurmctld no longer knows and accounting has told the end of."""
+        unseen = record.keys() - {job.job_id for job in look.jobs}
+        if not unseen or look.broken:
+            return
+        with self.store.begin() as connection:
+            gone = unseen & set(planned.closed(connection, cluster))
+            at = look.asked_at
+            planned.forget(connection, cluster, [(record[i]._replace(at=at), "it is over") for i in sorted(gone)])
+
+
+def planner_of(scheduler: Any, store: Store, settings: Settings) -> Planner | None:
+    """The planner of a Slurm; None of another batch system. UsageError where the settings ask for what cannot be."""
+    if settings["scheduler"] != "slurm":
+        if settings["plan"] != "off":
+            raise UsageError(f"plan = {settings['plan']}: only a Slurm can be planned for, not {settings['scheduler']}")
+        return None
+    if settings["plan"] != "off" and method_of(settings) not in split_specs(settings["runtime"]):
+        raise UsageError(f"plan_by = {settings['plan_by']!r} is none of `runtime` ({settings['runtime']})")
+    transport = scheduler.transport
+    return Planner(transport, store, settings)
+
+
+def _change(action: Action, before: float, after: float) -> Change:
+    return action.entry, before, after, action.why
+
+
+def _chunks(actions: Sequence[Action]) -> list[list[Action]]:
+    """Groups that share one record in slurmctld stay together."""
+    chunks: list[list[Action]] = []
+    for one in actions:
+        last = chunks[-1] if chunks else None
+        if last is None or (len(last) >= TOGETHER and last[-1].job.raw_id != one.job.raw_id):
+            chunks.append([one])
+        else:
+            last.append(one)
+    return chunks
+
+
+def _ids(actions: Sequence[Action]) -> list[str]:
+    return list(dict.fromkeys(a.job.raw_id for a in actions))
+
+
+def _is_same(now: Plannable | None, then: Plannable) -> bool:
+    """Whether a job still waits as it did, at the same limit."""
+    return now is not None and now.waits and now._replace(reason=then.reason) == then
+
+
+def _clear(_: Plannable) -> str:
+    return ""
+
+
+def _none(_: Plannable) -> str:
+    return "planning is off"

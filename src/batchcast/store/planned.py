@@ -1,0 +1,110 @@
+"""The record of planning: what is about to be changed is durable before it is changed, and never rewritten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, delete, exists, insert, select, text
+
+from ..planning.record import Entry, State
+from .schema import forecast_outcomes as outcomes
+from .schema import forecasts, jobs, plan_changes, planned
+from .statements import STATEMENTS
+
+_CHUNK = 400
+SWITCH = "plan_off"
+"""The name of what `plan --off` leaves in the store's memory of a cluster."""
+
+
+def entries(connection: Connection, cluster: str) -> dict[str, Entry]:
+    """Every entry by job id."""
+    rows = connection.execute(STATEMENTS["planned"], {"cluster": cluster}).mappings()
+    return {row["job_id"]: entry_of(dict(row)) for row in rows}
+
+
+def entry_of(row: Mapping[str, Any]) -> Entry:
+    """A row as an entry."""
+    return Entry(**{name: row[name] for name in Entry._fields} | {"state": State(row["state"])})
+
+
+def write(connection: Connection, cluster: str, changes: Sequence[tuple[Entry, float, float, str]]) -> None:
+    """Entries as they stand from now on, each with the limits from and to and the reason, which go to the audit.
+
+    In the caller's transaction, which is on the disk when it is committed: SQLite always is here; PostgreSQL is told to
+    be, whatever the server's default.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SET LOCAL synchronous_commit = on"))
+    for entry, *_ in changes:
+        _remove(connection, cluster, [entry.job_id])
+        connection.execute(insert(planned).values(cluster=cluster, **_plain(entry)))
+    _audit(connection, cluster, [(entry, str(entry.state), *rest) for entry, *rest in changes])
+
+
+def refuse(connection: Connection, cluster: str, changes: Sequence[tuple[Entry, float, float, str]]) -> None:
+    """Note in the audit alone that a change was not carried out."""
+    _audit(connection, cluster, [(entry, "refused", *rest) for entry, *rest in changes])
+
+
+def forget(connection: Connection, cluster: str, gone: Sequence[tuple[Entry, str]]) -> None:
+    """Jobs that are over need no entry; the audit keeps how they were last seen."""
+    _remove(connection, cluster, [entry.job_id for entry, _ in gone])
+    _audit(connection, cluster, [(e, "forget", e.planned, e.user_limit, why) for e, why in gone])
+
+
+def closed(connection: Connection, cluster: str) -> Iterator[str]:
+    """Entries of jobs of which the collector knows that they are over, and of no later run of theirs."""
+    run = (jobs.c.cluster == planned.c.cluster, jobs.c.job_id == planned.c.job_id)
+    is_open = exists(select(jobs.c.row).where(*run, jobs.c.open == 1))
+    known = exists(select(jobs.c.row).where(*run))
+    yield from connection.scalars(select(planned.c.job_id).where(planned.c.cluster == cluster, known, ~is_open))
+
+
+def run_forecasts(connection: Connection, cluster: str, method: str) -> dict[tuple[str, float], Mapping[str, Any]]:
+    """The forecast of the run time, issued at submission, of every waiting job: by job id and submit time."""
+    query = (
+        select(jobs.c.job_id, jobs.c.submit_time, *(forecasts.c[name] for name in _FORECAST))
+        .join(forecasts, forecasts.c.row == jobs.c.row)
+        .where(jobs.c.cluster == cluster, jobs.c.open == 1, jobs.c.start_time.is_(None))
+        .where(forecasts.c.kind == "runtime", forecasts.c.moment == "submit", forecasts.c.method == method)
+    )
+    return {(row["job_id"], row["submit_time"]): dict(row) for row in connection.execute(query).mappings()}
+
+
+_FORECAST = ("point_s", "levels", "quantiles_s", "basis", "grounds")
+
+
+def run_outcomes(connection: Connection, cluster: str, method: str, since: float) -> list[Mapping[str, Any]]:
+    """The last few hundred forecasts of run times that have come out, with `outcome_s`."""
+    query = (
+        select(*(outcomes.c[name] for name in (*_FORECAST, "outcome_s")))
+        .join(jobs, jobs.c.row == outcomes.c.row)
+        .where(jobs.c.cluster == cluster, outcomes.c.kind == "runtime", outcomes.c.moment == "submit")
+        .where(outcomes.c.method == method, outcomes.c.as_of >= since, outcomes.c.resolution == "ended")
+        .order_by(outcomes.c.id.desc())
+        .limit(_CHUNK)
+    )
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def _remove(connection: Connection, cluster: str, job_ids: Sequence[str]) -> None:
+    for k in range(0, len(job_ids), _CHUNK):
+        some = planned.c.job_id.in_(job_ids[k : k + _CHUNK])
+        connection.execute(delete(planned).where(planned.c.cluster == cluster, some))
+
+
+def _audit(connection: Connection, cluster: str, steps: Sequence[Sequence[Any]]) -> None:
+    rows = [
+        {
+            "cluster": cluster, "at": entry.at, "job_id": entry.job_id, "submit_time": entry.submit_time, "what": what,
+            "limit_from": before, "limit_to": after, "why": why,
+        }
+        for entry, what, before, after, why in steps
+    ]  # fmt: skip
+    if rows:
+        connection.execute(insert(plan_changes), rows)
+
+
+def _plain(entry: Entry) -> dict[str, Any]:
+    return {**entry._asdict(), "state": str(entry.state)}

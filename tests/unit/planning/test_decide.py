@@ -1,0 +1,231 @@
+"""Whatever happens in whatever order: no limit goes below what is covered, and each goes back or is somebody's."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from batchcast.formats.plannable import Plannable
+from batchcast.planning import Entry, State, Terms, decide, why_untouched
+from batchcast.planning.decide import targets
+
+MINUTE, GRACE = 60.0, 60.0
+
+
+class Killed(Exception):
+    """The agent died here."""
+
+
+@dataclass
+class World:
+    """A Slurm of a few jobs, the record on its disk, and an agent that may die between any two of its steps.
+
+    `mine` is each user's limit as the user (or an operator) means it; `theirs` are jobs whose limit somebody changed.
+    `saved` is what slurmctld wrote last: killed, it comes back with that.
+    """
+
+    jobs: dict[str, Plannable] = field(default_factory=dict)
+    mine: dict[str, float] = field(default_factory=dict)
+    theirs: set[str] = field(default_factory=set)
+    saved: dict[str, Plannable] = field(default_factory=dict)
+    record: dict[str, Entry] = field(default_factory=dict)
+    now: float = 1000.0
+    booted: float = 0.0
+    over: float = 30 * MINUTE
+    outage: float = math.inf
+    stopped: str = ""
+    forecast: float = 1.0
+    left: float = math.inf
+
+    def step(self) -> None:
+        """One step of the agent's; here it may die."""
+        self.left -= 1
+        if self.left < 0:
+            raise Killed
+
+    def terms(self) -> Terms:
+        return Terms(
+            self.now, {"p": self.over}, {"p": 86400.0}, self.stopped, next_outage=self.outage, booted=self.booted,
+            grace=GRACE, partitions=frozenset({"p"}),
+        )  # fmt: skip
+
+    def cycle(self, dies_after: float = math.inf) -> None:
+        """A look, its decisions, each written before it is done and after it was read back."""
+        self.left = dies_after
+        self.now += 100.0
+        try:
+            terms, shown = self.terms(), list(self.jobs.values())
+            for action in decide(shown, self.record, terms, lambda _: self.forecast, lambda _: ""):
+                name = action.job.job_id
+                self.step()
+                self.record[name] = action.entry
+                if action.what == "note":
+                    continue
+                self.step()
+                if not self.jobs[name].finished:
+                    self.set_by_agent(name, action.limit, terms)
+                self.step()
+                if self.jobs[name].limit == action.limit and not self.jobs[name].finished:
+                    state = State.PLANNED if action.what == "plan" else State.RESTORED
+                    self.record[name] = action.entry._replace(state=state, at=self.now)
+        except Killed:
+            pass
+
+    def set_by_agent(self, name: str, limit: float, terms: Terms) -> None:
+        assert name not in self.theirs, "a change of somebody else's was undone"
+        assert limit >= self.mine[name] - terms.over_time["p"], "below what OverTimeLimit covers"
+        assert limit <= self.mine[name]
+        self.jobs[name] = self.jobs[name]._replace(limit=limit)
+
+    def happen(self, what: str, name: str, much: float) -> None:
+        """Something that is not the agent's doing."""
+        self.now += 70.0
+        job = self.jobs.get(name)
+        if what == "submit" and job is None:
+            limit = 10 * MINUTE + much * MINUTE
+            self.jobs[name] = Plannable(name, name, self.now, False, True, limit, partitions=("p",))
+            self.mine[name] = limit
+        elif what == "boot":
+            self.booted = self.now
+            self.jobs |= {n: self.jobs[n]._replace(limit=old.limit) for n, old in self.saved.items()}
+        elif what == "save":
+            self.saved = dict(self.jobs)
+        elif what == "over":
+            self.over = much * MINUTE
+        elif what == "outage":
+            self.outage = self.now + much * MINUTE
+        elif what == "stop":
+            self.stopped = "" if self.stopped else "switched off"
+        elif what == "forecast":
+            self.forecast = much * MINUTE
+        elif job is not None:
+            self.jobs[name] = self.changed(what, job, much)
+        if what in ("start", "end", "requeue", "change"):
+            self.saved.pop(name, None)
+
+    def changed(self, what: str, job: Plannable, much: float) -> Plannable:
+        if what == "start" and job.waits:
+            return job._replace(waits=False, begun=True)
+        if what == "end" and job.begun:
+            return job._replace(begun=False, finished=True)
+        if what == "requeue" and not job.waits:
+            return job._replace(waits=True, begun=False, finished=False, submit_time=self.now)
+        entry = self.record.get(job.job_id)
+        own = much * MINUTE + 17.0  # never one of the two limits that an entry knows
+        if what == "change" and not job.finished and (entry is None or own not in (entry.planned, entry.user_limit)):
+            if entry is not None:
+                self.theirs.add(job.job_id)
+            self.mine[job.job_id] = own
+            return job._replace(limit=own)
+        return job
+
+    def check(self) -> None:
+        """After a look that nothing disturbed."""
+        for name, job in self.jobs.items():
+            entry = self.record.get(name)
+            again = entry is not None and entry.submit_time != job.submit_time
+            if (job.begun or again) and not job.finished:
+                assert job.limit == self.mine[name], "running on a planned limit"
+            elif job.waits and name not in self.theirs:
+                assert job.limit >= self.mine[name] - self.over, "OverTimeLimit was lowered"
+                assert job.limit == self.mine[name] or self.now + 60.0 + self.mine[name] <= self.outage
+
+    def settle(self) -> None:
+        """The agent is told to stop, and nothing disturbs it."""
+        self.stopped = "switched off"
+        for _ in range(3):
+            self.cycle()
+
+
+EVENTS = ("submit", "start", "end", "requeue", "change", "boot", "save", "over", "outage", "stop", "forecast", "agent")
+
+
+@settings(max_examples=250, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from((*EVENTS, *["agent"] * 6, "submit", "start", "save", "boot")),
+            st.sampled_from("12"),
+            st.integers(0, 60),
+            st.sampled_from((math.inf, math.inf, 1.0, 2.0, 3.0, 5.0)),
+        ),
+        min_size=20,
+        max_size=60,
+    )
+)
+def test_no_sequence_of_events_leaves_a_job_below_what_is_covered(events: list[tuple[str, str, int, float]]) -> None:
+    world = World()
+    for what, name, much, dies_after in events:
+        if what == "agent":
+            world.cycle(dies_after)
+            if dies_after == math.inf:
+                world.check()
+        else:
+            world.happen(what, name, float(much))
+    world.settle()
+    for name, job in world.jobs.items():
+        if not job.finished:
+            assert job.limit == world.mine[name]
+        assert job.limit <= world.mine[name]
+
+
+def waiting(**more: object) -> Plannable:
+    job = Plannable("1", "1", 0.0, begun=False, waits=True, limit=7200.0, partitions=("p",), user="ada", account="a")
+    return job._replace(**more)  # type: ignore[arg-type]
+
+
+TERMS = Terms(0.0, {"p": 1800.0, "q": 0.0}, {"p": 86400.0, "q": 86400.0}, partitions=frozenset({"p", "q"}))
+
+
+@pytest.mark.parametrize(
+    ("job", "terms", "why"),
+    [
+        (waiting(), TERMS, ""),
+        (waiting(), TERMS._replace(partitions=frozenset()), "nobody opted in"),
+        (waiting(comment="no-batchcast"), TERMS._replace(partitions=frozenset()), "nobody opted in"),
+        (waiting(comment="a batchcast b"), TERMS._replace(partitions=frozenset()), ""),
+        (waiting(qos="q1"), TERMS._replace(partitions=frozenset(), qos=frozenset({"q1"})), ""),
+        (waiting(special="it is interactive"), TERMS, "it is interactive"),
+        (waiting(limit=math.inf), TERMS, "it has no limit"),
+        (waiting(limit=90000.0), TERMS, "above the maximum of partition p"),
+        (waiting(), TERMS._replace(walls={("user", "a", "ada"): 3600.0}), "maximum of its association"),
+        (waiting(reason="QOSMaxWallDurationPerJobLimit"), TERMS, "it waits for a limit"),
+        (waiting(partitions=("p", "q")), TERMS, "OverTimeLimit is 0 in partition q"),
+        (waiting(), TERMS._replace(next_outage=7000.0), "passes the next reservation"),
+        (waiting(), TERMS._replace(percent=0.0), "other arm"),
+        (waiting(), TERMS._replace(stopped="switched off"), "switched off"),
+    ],
+)
+def test_who_is_never_touched_and_why(job: Plannable, terms: Terms, why: str) -> None:
+    assert why in why_untouched(job, terms)
+    planned = decide([job], {}, terms, lambda _: 60.0, lambda _: "")
+    assert bool(planned) == (why == "")
+
+
+def test_a_forecast_is_planned_with_as_far_as_overtimelimit_covers() -> None:
+    for needs, limit in ((60.0, 5400.0), (6001.0, 6060.0)):
+        (action,) = decide([waiting()], {}, TERMS, lambda _, n=needs: n, lambda _: "")
+        assert (action.what, action.limit, action.entry.user_limit) == ("plan", limit, 7200.0)
+    assert not decide([waiting()], {}, TERMS, lambda _: 7190.0, lambda _: "")
+    assert not decide([waiting()], {}, TERMS, lambda _: "it has no forecast yet", lambda _: "")
+    assert not decide([waiting()], {}, TERMS, lambda _: 60.0, lambda _: "its script asks for a --signal")
+
+
+def test_tasks_of_an_array_that_wait_together_are_planned_together_or_not_at_all() -> None:
+    tasks = [waiting(job_id=f"7_{k}", raw_id="7") for k in (1, 2, 3, 5)]
+    needs = {"7_1": 60.0, "7_2": 6000.0, "7_3": 60.0, "7_5": 60.0}
+    actions = decide(tasks, {}, TERMS, lambda j: needs[j.job_id], lambda _: "")
+    assert [(limit, name) for limit, name, _ in targets(actions)] == [(6000.0, "7_[1-3,5]")]
+    running = [tasks[0]._replace(raw_id="8", waits=False, begun=True, limit=6000.0), *tasks[1:]]
+    record = {a.job.job_id: a.entry._replace(state=State.PLANNED) for a in actions}
+    later = TERMS._replace(now=1000.0)
+    back = decide(
+        [running[0], *(t._replace(limit=6000.0) for t in tasks[1:])], record, later, lambda _: 1.0, lambda _: ""
+    )
+    assert [(limit, name) for limit, name, _ in targets(back)] == [(7200.0, "7_1")]
+    foreign = {"7_2": record["7_2"]._replace(state=State.FOREIGN)}
+    assert decide(tasks, foreign, later, lambda _: 1.0, lambda _: "") == []

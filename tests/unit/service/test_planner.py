@@ -1,0 +1,263 @@
+"""The planner against a scripted slurmctld and a real store: what is written before, and what goes back regardless."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from sqlalchemy import insert
+
+from batchcast.errors import BatchcastError
+from batchcast.formats.plannable import FIELDS
+from batchcast.planning import State
+from batchcast.predict.protocol import Grounds, Prediction
+from batchcast.service.planner import Planner
+from batchcast.service.settings import load
+from batchcast.slurm.transport import Answer
+from batchcast.store import clock_jobs, planned
+from batchcast.store.database import Connection, Store
+from batchcast.store.schema import jobs as table
+
+CONFIG = "OverTimeLimit           = 60 min\nBOOT_TIME               = 100\nAccountingStorageEnforce = {enforce}\n"
+PARTITION = "PartitionName=main MaxTime=7-00:00:00 OverTimeLimit=NONE\n"
+START = 10_000.0
+
+
+@dataclass
+class Job:
+    """A job as slurmctld has it; the limit in minutes."""
+
+    job_id: str
+    limit: int = 120
+    state: str = "PENDING"
+    line: str = "sbatch -t 120 job.sh"
+    script: str = "#!/bin/sh\nsleep 1\n"
+
+
+@dataclass
+class Scripted:
+    """Answers what planning asks of a Slurm; `update` may be replaced by something that fails."""
+
+    jobs: dict[str, Job]
+    time: float = START
+    enforce: str = "none"
+    reservation: str = ""
+    commands: list[str] = field(default_factory=list)
+    before_update: Callable[[], None] = lambda: None
+    refuses: bool = False
+
+    def now(self) -> float:
+        self.time += 0.01
+        return self.time
+
+    def ticks(self) -> float:
+        return self.time
+
+    def ask(self, command: Sequence[str]) -> Answer:
+        words = " ".join(command)
+        if words.startswith("scontrol show config"):
+            text = CONFIG.format(enforce=self.enforce)
+        elif words.startswith("squeue"):
+            text = "x~" * len(FIELDS) + "\n" + "".join(self.shown(job, command) for job in self.jobs.values())
+        elif words.startswith("sacct "):
+            text = "".join(f"{j.job_id}~{j.line}~\n" for j in self.jobs.values())
+        elif words.startswith("sacctmgr"):
+            text = "normal||cpu=100|||\n" if "qos" in words else ""
+        else:
+            text = {"partition": PARTITION, "reservation": self.reservation}[command[-1]]
+        return Answer(text, "~", self.now())
+
+    @staticmethod
+    def shown(job: Job, command: Sequence[str]) -> str:
+        values = {
+            "JobID": job.job_id, "JobArrayID": job.job_id, "SubmitTime": "9000", "State": job.state,
+            "TimeLimit": f"{job.limit}:00", "Partition": "main", "UserName": "ada", "BatchFlag": "1",
+        }  # fmt: skip
+        names = re.findall(r"(\w+):", next(w for w in command if w.startswith("--Format")).partition("=")[2])
+        return "".join(f"{values.get(name, 'N/A')}~" for name in names) + "\n"
+
+    def attempt(self, command: Sequence[str]) -> tuple[Answer, str]:
+        if command[0] == "squeue":
+            return self.ask(command), ""
+        if command[1] == "write":
+            return Answer(self.jobs[command[3]].script, "", self.time), ""
+        self.commands.append(" ".join(command[2:]))
+        self.before_update()
+        if self.refuses:
+            return Answer("", "", self.time), "scontrol: exit 1: Access/permission denied"
+        for job_id in command[2].partition("=")[2].split(","):
+            self.jobs[job_id].limit = int(command[3].partition("=")[2])
+        return Answer("", "", self.time), ""
+
+
+class Site:
+    """A scripted Slurm, a store in which every job has a forecast of half an hour, and a planner."""
+
+    def __init__(self, tmp_path: Path, *jobs: Job, **settings: object) -> None:
+        self.slurm = Scripted({job.job_id: job for job in jobs})
+        self.store = Store(str(tmp_path / "s.db"), create=True)
+        self.settings = load({"plan": "plan", "plan_partitions": "main", "runtime": "kernel", **settings}, {})
+        said = Prediction(900.0, (0.5, 0.9), (900.0, 1800.0), "like jobs", Grounds.CLASS)
+        with self.store.begin() as connection:
+            for row, job in enumerate(jobs, 1):
+                values = {"row": row, "cluster": "c", "job_id": job.job_id, "submit_time": 9000.0, "state": "pending"}
+                connection.execute(insert(table).values(**values, open=1, first_seen=9000.0))
+                shared = {"kind": "runtime", "moment": "submit", "method": "kernel", "as_of": 9000.0, "issued_at": 9.0}
+                clock_jobs.issue(connection, [{"row": row, **shared, "prediction": said}])
+        self.planner = self.restarted()
+
+    def restarted(self) -> Planner:
+        self.planner = Planner(self.slurm, self.store, self.settings)
+        return self.planner
+
+    def cycle(self) -> tuple[int, int, int]:
+        self.slurm.time += 120.0
+        return self.planner.cycle("c").counts
+
+    def state(self, job_id: str) -> State:
+        with self.store.begin() as connection:
+            return planned.entries(connection, "c")[job_id].state
+
+
+def test_a_job_is_planned_and_has_its_limit_back_as_soon_as_it_runs(tmp_path: Path) -> None:
+    site = Site(
+        tmp_path,
+        Job("1"),
+        Job("2"),
+        Job("3", line="sbatch --signal=9@60 x"),
+        Job("4", script="#!/bin/sh\n#SBATCH --sig 9\n"),
+    )
+    assert site.cycle() == (2, 0, 2)
+    assert [job.limit for job in site.slurm.jobs.values()] == [60, 60, 120, 120]
+    assert site.slurm.commands == ["jobid=1,2 timelimit=60"]
+    site.slurm.jobs["1"].state = "RUNNING"
+    assert site.cycle() == (0, 1, 1)
+    assert site.slurm.jobs["1"].limit == 120
+    assert (site.state("1"), site.state("2")) == (State.RESTORED, State.PLANNED)
+    assert site.cycle() == (0, 0, 1)
+
+
+def test_what_is_about_to_be_done_is_in_the_store_before_it_is_done(tmp_path: Path) -> None:
+    site = Site(tmp_path, Job("1"))
+    seen: list[State] = []
+    site.slurm.before_update = lambda: seen.append(site.state("1"))
+    site.cycle()
+    site.slurm.jobs["1"].state = "RUNNING"
+    site.cycle()
+    assert seen == [State.INTENDED, State.RESTORING]
+
+
+@pytest.mark.parametrize("arrives", [False, True])
+def test_killed_while_scontrol_was_under_way_it_goes_on_from_what_it_sees(tmp_path: Path, arrives: bool) -> None:
+    site = Site(tmp_path, Job("1"))
+
+    def dies() -> None:
+        site.slurm.jobs["1"].limit = 60 if arrives else 120
+        raise KeyboardInterrupt
+
+    site.slurm.before_update = dies
+    with pytest.raises(KeyboardInterrupt):
+        site.cycle()
+    assert site.state("1") is State.INTENDED
+    site.slurm.before_update = lambda: None
+    site.restarted()
+    site.slurm.jobs["1"].state = "RUNNING"
+    site.cycle()
+    assert site.slurm.jobs["1"].limit == 120
+    site.slurm.jobs["1"].limit = 60  # that of the dead one arrives now
+    if not arrives:
+        assert site.cycle() == (0, 1, 0)
+        assert site.slurm.jobs["1"].limit == 120
+
+
+def test_what_cannot_be_written_down_is_not_planned_but_goes_back_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Site(tmp_path, Job("1"), Job("2"))
+    site.slurm.jobs["2"].state = "CONFIGURING_NOT"
+    site.cycle()
+    assert (site.slurm.jobs["1"].limit, site.slurm.jobs["2"].limit) == (60, 120)
+
+    def full(connection: Connection, *_: object) -> None:
+        raise BatchcastError("the disk is full")
+
+    monkeypatch.setattr(planned, "write", full)
+    site.slurm.jobs["1"].state, site.slurm.jobs["2"].state = "RUNNING", "PENDING"
+    with pytest.raises(BatchcastError, match="the disk is full"):
+        site.cycle()
+    assert (site.slurm.jobs["1"].limit, site.slurm.jobs["2"].limit) == (120, 120)
+
+
+def test_a_limit_that_was_not_taken_is_not_believed_and_not_tried_again_at_once(tmp_path: Path) -> None:
+    site = Site(tmp_path, Job("1"))
+    site.slurm.refuses = True
+    done = site.planner.cycle("c")
+    assert done.counts == (0, 0, 0)
+    assert any("permission denied" in problem for problem in done.problems)
+    site.cycle()
+    assert len(site.slurm.commands) == 1
+
+
+def test_switched_off_it_gives_everything_back_and_asks_nothing_more(tmp_path: Path) -> None:
+    site = Site(tmp_path, Job("1"), Job("2"))
+    site.cycle()
+    with site.store.begin() as connection:
+        clock_jobs.write_meta(connection, "c", **{planned.SWITCH: {"by": "root", "at": 1.0}})
+    assert site.cycle() == (0, 2, 0)
+    assert {job.limit for job in site.slurm.jobs.values()} == {120}
+    assert site.cycle() == (0, 0, 0)
+
+
+def test_a_change_in_between_two_looks_is_seen_and_left(tmp_path: Path) -> None:
+    site = Site(tmp_path, Job("1"))
+    site.cycle()
+    site.slurm.jobs["1"].limit = 90
+    site.cycle()
+    site.slurm.jobs["1"].state = "RUNNING"
+    site.cycle()
+    assert site.slurm.jobs["1"].limit == 90
+    assert site.state("1") is State.FOREIGN
+
+
+@pytest.mark.parametrize(
+    ("enforce", "reservation", "planned_jobs"),
+    [
+        ("none", "", 1),
+        ("associations,limits", "", 0),  # a QOS of the script limits minutes
+        ("associations,limits,qos,safe", "", 0),
+        ("none", f"ReservationName=r StartTime={START + 7000:.0f} EndTime={START + 9000:.0f} Flags=MAINT\n", 0),
+        ("none", f"ReservationName=r StartTime={START + 9000:.0f} EndTime={START + 9900:.0f} Flags=MAINT\n", 1),
+    ],
+)
+def test_the_site_may_forbid_it(tmp_path: Path, enforce: str, reservation: str, planned_jobs: int) -> None:
+    site = Site(tmp_path, Job("1"))
+    site.slurm.enforce, site.slurm.reservation = enforce, reservation
+    assert site.cycle()[0] == planned_jobs
+
+
+def test_a_reservation_in_the_way_sends_the_limit_back(tmp_path: Path) -> None:
+    site = Site(tmp_path, Job("1"))
+    site.cycle()
+    site.slurm.reservation = f"ReservationName=r StartTime={START + 7000:.0f} EndTime={START + 9000:.0f} Flags=\n"
+    assert site.cycle() == (0, 1, 0)
+
+
+def test_a_late_look_stops_planning_for_an_hour(tmp_path: Path) -> None:
+    site = Site(tmp_path, Job("1"))
+    assert site.cycle() == (1, 0, 1)
+    site.slurm.time += 3600.0
+    assert site.cycle() == (0, 1, 0)
+    assert site.cycle() == (0, 0, 0)
+
+
+def test_a_dry_run_changes_and_writes_nothing(tmp_path: Path) -> None:
+    site = Site(tmp_path, Job("1"), Job("2", line=""))
+    rows = {job.job_id: (limit, why) for job, _, limit, why in site.planner.preview("c")}
+    assert rows["1"] == (3600.0, "forecast, kept to what OverTimeLimit covers")
+    assert rows["2"][0] != rows["2"][0]
+    assert site.slurm.commands == []
+    with site.store.begin() as connection:
+        assert planned.entries(connection, "c") == {}

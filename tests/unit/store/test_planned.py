@@ -1,0 +1,57 @@
+"""The record of planning, on SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+from sqlalchemy import insert, text
+
+from batchcast.planning import Entry, State
+from batchcast.store import planned
+from batchcast.store.database import Store
+from batchcast.store.purge import remove_some
+from batchcast.store.reader import Reader
+from batchcast.store.schema import jobs
+
+ONE = Entry("7_1", 100.0, 7200.0, 3600.0, State.INTENDED, 200.0)
+
+
+def test_an_entry_is_what_was_written_last_and_the_audit_is_all_of_it(url: str) -> None:
+    store = Store(url, create=True)
+    later = ONE._replace(state=State.PLANNED, at=201.0)
+    for entry in (ONE, later):
+        with store.begin() as connection:
+            planned.write(connection, "c", [(entry, 7200.0, 3600.0, "forecast")])
+    with store.begin() as connection:
+        planned.refuse(connection, "c", [(later, 7200.0, 3600.0, "it was not carried out")])
+        assert planned.entries(connection, "c") == {"7_1": later}
+        assert planned.entries(connection, "another") == {}
+    steps = Reader(url).ask("plan_changes", cluster="c", since=0.0)
+    assert [(s["what"], s["at"]) for s in steps] == [("intended", 200.0), ("planned", 201.0), ("refused", 201.0)]
+
+
+def test_an_entry_goes_when_no_run_of_its_job_is_open_and_its_audit_when_it_is_old(url: str) -> None:
+    store = Store(url, create=True)
+    values = {"cluster": "c", "submit_time": 100.0, "state": "completed", "first_seen": 100.0}
+    with store.begin() as connection:
+        planned.write(connection, "c", [(ONE._replace(job_id=i), 7200.0, 3600.0, "") for i in ("1", "2", "3")])
+        connection.execute(insert(jobs).values(**values, job_id="1", open=0, end_time=300.0, told=7))
+        connection.execute(insert(jobs).values(**values, job_id="2", open=0))
+        connection.execute(insert(jobs).values(**values | {"submit_time": 500.0}, job_id="2", open=1))
+        assert list(planned.closed(connection, "c")) == ["1"]  # 2 was requeued, 3 nobody knows
+        planned.forget(connection, "c", [(ONE._replace(job_id="1", at=9000.0), "it is over")])
+        assert sorted(planned.entries(connection, "c")) == ["2", "3"]
+        assert remove_some(connection, "c", 5000.0) == 1
+    assert [s["what"] for s in Reader(url).ask("plan_changes", cluster="c", since=0.0)] == ["forget"]
+
+
+def test_a_store_of_before_planning_takes_it_up(url: str) -> None:
+    store = Store(url, create=True)
+    with store.begin() as connection:
+        for words in ("DROP TABLE planned", "DROP TABLE plan_changes"):
+            connection.execute(text(words))
+        connection.execute(text("UPDATE meta SET value = '7' WHERE name = 'schema_version'"))
+    store.close()
+    newer = Store(url)
+    with newer.begin() as connection:
+        planned.write(connection, "c", [(ONE, 7200.0, 3600.0, "forecast")])
+        assert planned.entries(connection, "c") == {"7_1": ONE}
+    newer.close()
