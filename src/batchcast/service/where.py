@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..errors import UsageError
-from ..formats.sbatch import processors
+from ..formats.sbatch import count_of, processors
 from ..job import JobRequest
 from ..predict.conditional import chance_to_start, given_waited
 from ..predict.protocol import Prediction
@@ -87,7 +87,7 @@ def _choices(
         sizes.append(Choice(what, {**options, **advised}))
     procs, nodes = processors(options)
     rest = {k: v for k, v in options.items() if k not in ("nodes", "ntasks")}
-    tasks = int(options.get("ntasks", "0") or 0)
+    tasks = int(count_of(options["ntasks"])) if options.get("ntasks") else 0
     for share, what in ((0.5, "half the size"), (2.0, "twice the size")):
         if procs * share < 1 or (nodes > 1 and nodes * share % 1) or "-" in options.get("nodes", ""):
             continue

@@ -26,7 +26,7 @@ from batchcast.service.settings import Settings, load
 
 DOCUMENT: dict[str, Any] = json.loads(description())
 ASKED = int(os.environ.get("BATCHCAST_QUESTIONS", "150"))
-"""Questions a test; docs/page.md says what a long run of them came to."""
+"""Questions a test."""
 WORDS = st.sampled_from(
     ["", "0", "-1", "1", "101", "600", "500_2", "9" * 30, "main", "relax", "re*", "[", "user1", "bob", "now",
      "now-1days", "now+6hours", "uts0", "1:00:00", "1-0", "UNLIMITED", "5%", "nan", "inf", "1e400", "2G", "4Gn",
@@ -93,6 +93,12 @@ def test_every_answer_is_one_that_the_document_gives(
     if private:
         shown = json.dumps(json.loads(found.body).get("results", []))
         assert not any(f'"{name}"' in shown for name in {"bob", "user1", "user2", "user3", "user4"} - {who})
+
+
+@pytest.mark.parametrize("query", ["ntasks=main", "ntasks=" + "9" * 400, "nodes=x&cpus-per-task=y", "mem=lots"])
+def test_what_is_no_count_is_no_defect(stores: dict[bool, Settings], query: str) -> None:
+    found = api.reply(stores[False], f"/v1/where?{query}", Asker("user1"))
+    keeps_to("/v1/where", found.status, found.body)
 
 
 def test_every_question_is_described_and_every_description_asked() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...errors import NoAnswer, UsageError
-from ...formats.sbatch import parse_script, processors
+from ...formats.sbatch import count_of, parse_script, processors
 from ...job import JobRequest
 from ...predict.conditional import given_waited
 from ...predict.protocol import Prediction
@@ -111,7 +111,7 @@ def _variants(site: Site, options: Mapping[str, str], job: JobRequest) -> list[t
     procs, nodes = processors(options)
     if procs >= 2:
         smaller = {k: v for k, v in options.items() if k not in ("nodes", "ntasks", "ntasks-per-node")}
-        half = max(int(procs // (2 * int(options.get("cpus-per-task", "1") or 1))), 1)
+        half = max(int(procs // (2 * count_of(options.get("cpus-per-task", "")))), 1)
         smaller["ntasks"] = str(half)
         if nodes >= 2:
             smaller["nodes"] = f"{nodes // 2:g}"
