@@ -93,17 +93,21 @@ def build(path: str, jobs: int = 5000, seed: int = 7, private: bool = False) -> 
     now = time.time()
     recipe = replace(Recipe(), jobs=jobs, procs=1024, load=0.6)
     seen = sightings(make_log(np.random.default_rng(seed), recipe), now, seed)
-    settings = load({"store": path, "wait": "recent_wait,qbets", "runtime": "recent_mean", "memory": "recent_mean"}, {})
+    settings = load({"store": path, "wait": "recent_wait,qbets", "runtime": "recent_mean"}, {})
     store = Store(path, create=True)
     site = {"private": private, "partitions": PARTITIONS, "version": "22.05", "gathers": GATHERS}
     with store.begin() as connection:
         history.take_in(connection, "demo", seen, now)
         clock_jobs.write_meta(
             connection, "demo", site=site, cycle_at=now, snapshot_at=now, interval_s=30.0, total_procs=1024.0,
-            collected_by="batchcast", runtime_methods=[settings["runtime"]], memory_methods=[settings["memory"]],
+            collected_by="batchcast", runtime_methods=[settings["runtime"]],
+            memory_methods=settings["memory"].split(","),
+            limit_methods=settings["limits"].split(","),
             wait_methods=settings["wait"].split(","), health={"slurmctld": {"calls": 900, "failures": 2}},
         )  # fmt: skip
-    clock = StoredClock("demo", lambda: predictors(settings["runtime"], settings["wait"], settings["memory"]))
+    clock = StoredClock(
+        "demo", lambda: predictors(*(settings[kind] for kind in ("runtime", "wait", "memory", "limits")))
+    )
     with store.begin() as connection:
         clock.advance(connection, now, now, now - 21 * 86400)
         compare_with_slurm(connection, "demo", now)

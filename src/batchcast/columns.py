@@ -127,3 +127,19 @@ HELD: tuple[Column, ...] = tuple(column for column in _LIVE if column.known != "
 """What it shows beside that of a job that runs or ran."""
 MEASURED: tuple[Column, ...] = (COLUMNS["used_mem_kib"],)
 """What only accounting says, and only of a job that has ended: measured while it ran."""
+
+OUT_OF_MEMORY = "out_of_memory"
+"""The status of a job that its memory limit ended: it needed more than it got."""
+COPIED, FEWEST, SAME = 0.9, 20, 1e-3
+"""A measurement equals the request in so many jobs, of so many at least, within that share of it: it is a copy."""
+
+
+def is_copied(equal: float, known: float) -> bool:
+    """Whether a measured amount is a copy of what was asked for, and so no measurement.
+
+    `equal` of the `known` jobs that have both amounts have the same twice; fewer than 20 say nothing.
+
+    >>> is_copied(18, 20), is_copied(17, 20), is_copied(19, 19)
+    (True, False, False)
+    """
+    return known >= FEWEST and equal >= COPIED * known

@@ -247,8 +247,8 @@ def test_what_became_of_a_job_that_does_not_wait_is_said(stores: dict[bool, str]
 def test_walltime_is_one_line_and_one_sentence(stores: dict[bool, str]) -> None:
     line, why = run("walltime", "--name", "rel*", "--risk", "5%", store=stores[False]).stdout.splitlines()
     assert line == "#SBATCH --time=00:10:00"
-    assert "95% of your last" in why
-    assert "rule of thumb" in why
+    assert why.startswith("# calibrated: 95% of jobs like this end within 00:0")
+    assert "similar jobs alone say 00:10:00, the rule of thumb" in why
     (answer,) = results("walltime", "101", store=stores[False])
     assert answer["similar_by"] == "the same name and 4 processors"
     assert run("walltime", "--name", "none*", store=stores[False], code=3).stderr
@@ -277,7 +277,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> str:
     store, now = str(tmp_path_factory.mktemp("measured") / "s.db"), time.time()
     given = {"store": store, "history_days": 0.01, "wait": "recent_wait", "runtime": "recent_mean"}
     past = Measured(now)
-    collector = Collector(past, Store(store, create=True), load({**given, "memory": "recent_mean"}, {}))
+    collector = Collector(past, Store(store, create=True), load(given, {}))
     for ago in range(7000, 0, -400):
         past.time = now - ago
         assert not collector.cycle().problems
@@ -288,9 +288,10 @@ def test_both_numbers_come_from_one_command(measured: str, tmp_path: Path) -> No
     limit, why, memory, why_memory = run("walltime", "--name", "rel*", store=measured).stdout.splitlines()
     assert run("walltime", "--name", "rel*", "--memory", store=measured).stdout.splitlines() == [memory, why_memory]
     assert (limit, memory) == ("#SBATCH --time=00:10:00", "#SBATCH --mem=400M")
-    assert "95% of your last" in why
-    assert "held 340M a node or less; a tenth more, since use is sampled" in why_memory
+    assert "95% of jobs like this end within" in why
+    assert "; a tenth more, since use is sampled. Beside it similar jobs alone say 400M." in why_memory
     (answer,) = results("walltime", "101", store=measured)
+    assert (answer["limit_by"], answer["memory_by"]) == ("calibrated", "kernel")
     assert (answer["memory_kib"], answer["asked_memory_kib"]) == (400 * 1024.0, 2.0 * 1024**2)
     (tmp_path / "job.sh").write_text("#!/bin/sh\n#SBATCH -n 4 -t 2:00:00 --mem=2G -J relax\nsrun true\n")
     text = run("start", "--test", str(tmp_path / "job.sh"), store=measured).stdout
@@ -302,9 +303,13 @@ def test_both_numbers_come_from_one_command(measured: str, tmp_path: Path) -> No
 def test_memory_has_a_track_record_and_doctor_says_how_it_is_measured(measured: str) -> None:
     text = run("accuracy", store=measured).stdout
     assert "memory a node, asked at submission:" in text
+    assert "limits, advised at submission:" in text
     document = json.loads(run("accuracy", "--json", store=measured).stdout)
-    (record,) = document["settings"]["memory"]
-    assert record["forecasts"] > 0
+    for of, first in (("memory", "kernel"), ("limits", "calibrated")):
+        advice, rule = document["settings"][of]
+        assert (advice["predictor"], rule["predictor"]) == (first, "largest_recent")
+        assert advice["requests"] > 0
+        assert advice["asked_over_used"] < advice["users_asked_over_used"]
     assert {r["kind"] for r in document["results"]} <= {"runtime", "wait"}
     doctor = batchcast("doctor", env={**os.environ, "BATCHCAST_STORE": measured, "BATCHCAST_CONFIG": os.devnull})
     assert "jobacct_gather/linux: every 30 s the memory of a task's processes" in doctor.stdout
@@ -482,7 +487,7 @@ def test_a_script_gets_the_answer_its_job_would_get(tmp_path: Path) -> None:
     assert answers[0]["likely_wait_s"] > 0
 
 
-@pytest.mark.parametrize("words", [("start", "600"), ("walltime", "--name", "rel*"), ("report",), ("accuracy",)])
+@pytest.mark.parametrize("words", [("start", "600"), ("report",), ("accuracy",)])
 def test_an_answer_loads_neither_numpy_nor_an_orm(words: tuple[str, ...], stores: dict[bool, str]) -> None:
     code = (
         f"import sys; sys.argv = ['batchcast', *{words!r}]\n"

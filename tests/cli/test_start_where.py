@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,7 +19,9 @@ from batchcast.cli.start_words import sentence
 from batchcast.predict.protocol import Prediction
 from batchcast.service.where import chance_done, run_times
 
-from .test_live import _store
+from .test_live import _store, measured
+
+__all__ = ["measured"]
 
 SCRIPT = "#!/bin/sh\n#SBATCH -p main -N 2 -n 8 -t 2:00:00\n#SBATCH -J relax\nsrun x\n"
 
@@ -68,6 +71,19 @@ def test_every_way_to_submit_is_shown_the_soonest_done_first(store: str, script:
     text = run("start", "--test", script, "--where", store=store)
     assert text.stdout.splitlines()[-1] == f"best: sbatch {results[0]['flags']} {script}"
     assert "half the nodes run twice as long" in text.stderr, "what was assumed is said"
+
+
+def test_memory_is_asked_for_printed_and_kept_whole_at_another_size(measured: str, tmp_path: Path) -> None:
+    path = tmp_path / "job.sh"
+    path.write_text("#!/bin/sh\n#SBATCH -p main -N 2 -n 8 -t 2:00:00 --mem=10G\n#SBATCH -J relax\nsrun x\n")
+    flags = {r["what"]: r["flags"] for r in where(measured, str(path))}
+    assert re.search(r"--mem=\d+M$", flags["limit and memory as advised"]), "less than the 10 GiB asked for"
+    assert "--mem=10G" in flags["as asked"]
+    assert "half the size" not in flags, "20 GiB a node: none there has so much"
+    assert "--nodes=4 --ntasks=16 --time=2:00:00 --mem=5G" in flags["twice the size"]
+    text = run("start", "--test", str(path), "--where", store=measured).stdout
+    assert "MEMORY" in text.splitlines()[0]
+    assert "10G" in text
 
 
 def test_a_deadline_decides_by_the_chance_to_be_done(store: str, script: str) -> None:

@@ -173,6 +173,19 @@ def test_who_waited_longer_than_first_after_goes_before_shorter_jobs():
     )
 
 
+def test_who_waits_longer_than_easy_would_let_him_goes_before_shorter_jobs():
+    agrees(  # EASY by requests lets the second start at 2, so from then on it is due, and goes before the fourth
+        """
+        0 2 2 2 |##
+        0 2 5 5 |....#####
+        1 2 2 2 | .##
+        3 2 1 1 |   ......#
+        """,
+        2,
+        Policy(order="sjf", backfill_order="sjf", running_ends="requested", due_after=10.0),
+    )
+
+
 def test_nobody_passes_by_a_forecast_who_has_waited_longer_than_first_after():
     jobs = """
         0 3 4 9 |####

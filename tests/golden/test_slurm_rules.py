@@ -133,3 +133,21 @@ def test_a_forecast_plans_and_ends_nothing():
     assert late["c", -1] == 80  # its limit runs past the plan of b, which waits for the limit of a
     assert soon["c", -1] == 20
     assert soon["b", -1] == 60
+
+
+def test_priority_by_tres_lets_the_job_with_more_processors_of_the_partition_first():
+    by_tres = {"PriorityType": "priority/multifactor", "PriorityWeightTRES": "CPU=1000"}
+    picture = """
+        a 0 4 4 4 |####
+        b 1 1 2 2 | ....##
+        c 2 4 1 1 |  ..#
+        """
+    agrees(machine({**FIFO, **by_tres}), picture)
+    agrees(
+        machine(FIFO),
+        """
+        a 0 4 4 4 |####
+        b 1 1 2 2 | ...##
+        c 2 4 1 1 |  ....#
+        """,
+    )

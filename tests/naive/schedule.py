@@ -21,6 +21,8 @@ class Job:
     backfilled: bool = False
     step: int = 0
     done: bool = False
+    like: int = -1
+    due: float = math.inf
 
     @property
     def end(self) -> float:
@@ -45,6 +47,8 @@ class NaiveMachine:
     running_ends: str = "planned"
     head_after: float = math.inf
     first_after: float = math.inf
+    due_after: float = math.inf
+    refresh: bool = False
     queue: list[Job] = field(default_factory=list)
     running: list[Job] = field(default_factory=list)  # in order of start
     promises: list[tuple[int, float]] = field(default_factory=list)
@@ -52,6 +56,10 @@ class NaiveMachine:
     reserved: dict[int, float] = field(default_factory=dict)  # conservative: row to start
     rebuild: bool = False
     ended: bool = False
+    arrived: list[Job] = field(default_factory=list)
+    shadow: dict[int, list[float]] = field(default_factory=dict)  # row to start and end in a run of EASY by requests
+    shadow_gone: set[int] = field(default_factory=set)
+    results: dict[int, list[tuple[float, float]]] = field(default_factory=dict)  # class to ends and run times
 
     def go(self) -> list[Job]:
         waiting = sorted(self.jobs, key=lambda j: (j.submit, j.row))
@@ -70,14 +78,15 @@ class NaiveMachine:
 
     def instant(self, arrived: list[Job]) -> None:
         self.overdue()
-        self.finish([j for j in self.running if j.end == self.now])
+        self.finish(sorted((j for j in self.running if j.end == self.now), key=lambda j: j.row))
         self.queue += arrived
+        self.arrived += arrived
         while True:
             started = self.schedule()
             short = [j for j in started if j.run == 0]
             if not short:
                 return
-            self.finish(short)
+            self.finish(sorted(short, key=lambda j: j.row))
 
     def pyss_instant(self, arrived: list[Job]) -> None:
         self.overdue()
@@ -85,6 +94,7 @@ class NaiveMachine:
         started: list[Job] = []
         for job in arrived:
             self.queue.append(job)
+            self.arrived.append(job)
             started += self.schedule()
         for job in terminating:
             self.finish([job])
@@ -118,6 +128,61 @@ class NaiveMachine:
             job.done = True
             self.ended = True
             self.running.remove(job)
+            if job.row in self.shadow:
+                begun, end = self.shadow[job.row]
+                self.shadow[job.row][1] = min(end, max(self.now, begun + job.run))
+            if self.refresh and job.like >= 0:
+                self.plan_anew(job)
+
+    def plan_anew(self, ended: Job) -> None:
+        """Queued jobs of a class: the geometric mean of their first plan and the class's results since submission."""
+        results = self.results.setdefault(ended.like, [])
+        results.append((self.now, max(ended.run, 1.0)))
+        last = list(enumerate(results))[-8:]
+        for job in self.queue:
+            if job.like == ended.like:
+                logs = [math.log(max(job.first, 1.0))]
+                logs += [math.log(run) for _, (end, run) in sorted(last, key=lambda r: r[0] % 8) if end >= job.submit]
+                total = 0.0
+                for each in logs:
+                    total += each
+                job.planned = max(min(math.exp(total / len(logs)), job.request), 1.0)
+
+    def follow_shadow(self) -> None:
+        """EASY by requests on what has arrived; a run time is known to it once the job has ended here."""
+        while ends := [end for row, (_, end) in self.shadow.items() if row not in self.shadow_gone and end < self.now]:
+            self.shadow_pass(min(ends))
+        while True:
+            before = len(self.shadow)
+            self.shadow_pass(self.now)
+            if len(self.shadow) == before:
+                return
+
+    def shadow_pass(self, now: float) -> None:
+        self.shadow_gone |= {row for row, (_, end) in self.shadow.items() if end <= now}
+        seen = [j for j in self.arrived if j.submit <= now]
+        while True:
+            running = [j for j in seen if j.row in self.shadow and j.row not in self.shadow_gone]
+            queue = [j for j in seen if j.row not in self.shadow]
+            free = self.total - sum(j.procs for j in running)
+            if not queue or queue[0].procs > free:
+                break
+            self.shadow_start(queue[0], now)
+        if not queue:
+            return
+        head, limits = queue[0], [(self.shadow[j.row][0] + j.request, j.procs) for j in running]
+        until = min(t for t, _ in limits if free + sum(p for end, p in limits if end <= t) >= head.procs)
+        extra = free + sum(p for end, p in limits if end <= until) - head.procs
+        for job in queue[1:]:
+            in_time = now + job.request <= until
+            if job.procs <= free and (in_time or job.procs <= extra):
+                self.shadow_start(job, now)
+                free -= job.procs
+                extra -= 0 if in_time else job.procs
+
+    def shadow_start(self, job: Job, now: float) -> None:
+        self.shadow[job.row] = [now, now + (job.run if job.done else job.request)]
+        job.due = now + self.due_after
 
     def held(self, at: float, by_request: bool = False) -> int:
         """Processors the plan holds at an instant by the jobs running now."""
@@ -151,9 +216,11 @@ class NaiveMachine:
         return (key + float(given.get("ageing", 0.0)) * (job.submit - origin), job.submit, job.row)
 
     def turn(self, job: Job) -> tuple[object, ...]:
-        """Who waited longer than `first_after` by arrival, then all others by the order."""
-        due = self.now - job.submit > self.first_after
-        return (0, job.submit, job.row) if due else (1, *self.key(job, self.order))
+        """Who is due and who waited longer than `first_after`, each by arrival, then all others by the order."""
+        if self.now > job.due:
+            return (0, job.submit, job.row)
+        old = self.now - job.submit > self.first_after
+        return (1, job.submit, job.row) if old else (2, *self.key(job, self.order))
 
     def start(self, job: Job, backfilled: bool) -> None:
         job.start, job.backfilled = self.now, backfilled
@@ -164,6 +231,8 @@ class NaiveMachine:
 
     def schedule(self) -> list[Job]:
         before = list(self.running)
+        if self.due_after < math.inf:
+            self.follow_shadow()
         if self.backfill == "conservative":
             self.conservative()
             return [j for j in self.running if j not in before]
@@ -177,7 +246,7 @@ class NaiveMachine:
         return [j for j in self.running if j not in before]
 
     def easy(self, head: Job) -> None:
-        old = self.now - head.submit > min(self.head_after, self.first_after)
+        old = self.now - head.submit > min(self.head_after, self.first_after) or self.now > head.due
         ends = [j.start + j.request if old else j.planned_end for j in self.running]
         instants = sorted({self.now, *(end for end in ends if end >= self.now)})
         shadow = next(t for t in instants if self.total - self.held(t, old) >= head.procs)

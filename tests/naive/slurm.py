@@ -168,10 +168,23 @@ class Twin:
         factor = self.parts[part].priority_job_factor / max(p.priority_job_factor for p in m.partitions)
         qos = self.qos[j.qos].priority / max(q.priority for q in m.qos)
         fair = self.fair.get((j.account, j.user), 0)
-        return (
-            int(w("Age") * age + w("FairShare") * fair + w("JobSize") * size + w("Partition") * factor + w("QOS") * qos)
-            - j.nice
-        )
+        total = w("Age") * age + w("FairShare") * fair + w("JobSize") * size + w("Partition") * factor + w("QOS") * qos
+        for item in filter(None, m.settings.get("PriorityWeightTRES", "").split(",")):
+            name, _, weight = item.partition("=")
+            asks, held = self.tres(j, part)[name]
+            total += float(weight) * (asks / held) if held else 0
+        return int(total) - j.nice
+
+    def tres(self, j, part):
+        """What the job asks of each TRES, and what its partition has."""
+        nodes, cpus = [n for n in self.nodes if n.name in self.parts[part].nodes], self.sized.get(j, j.cpus)
+        per_node, per_cpu = self.memory(j, part)
+        whole = (per_node if per_node > 0 else nodes[0].group.memory_mib) * j.min_nodes
+        return {
+            "CPU": (cpus, sum(n.group.cpus for n in nodes)),
+            "Mem": (per_cpu * cpus if per_cpu > 0 else whole, sum(n.group.memory_mib for n in nodes)),
+            "GRES/gpu": (self.gpus(j) * j.min_nodes, sum(n.gres.get("gpu", 0) for n in nodes)),
+        }
 
     def fairshare(self, last, now):
         """Usage decays and grows by what ran since `last`; then the Fair Tree ranks users, depth first by level."""

@@ -14,10 +14,10 @@ from batchcast.sweep.dataset import OF_A_RUN, results
 from batchcast.trace import demo_path
 
 pytestmark = [pytest.mark.slurm, pytest.mark.lab, pytest.mark.usefixtures("lab_here")]
-TASKS = 3 * 2 * 13
+TASKS = 3 * 2 * 25
 STUDY = """
 seed = 3
-replicates = 12
+replicates = 24
 policies = ["easy", "easy-sjbf", "fcfs"]
 predictors = ["requested", "recent_mean"]
 [[log]]
@@ -43,16 +43,15 @@ def test_workers_on_slurm_give_what_this_machine_gives_though_one_is_killed(tmp_
         kept = tmp_path / "far" / "results" / "log=log"
         running = lambda: lab.run("squeue", "-h", "-t", "R", "-o", "%i").split()  # noqa: E731
         lab.wait(lambda: len(running()) == 4, "four workers", 90)
-        lab.wait(lambda: len(list(kept.glob("*.parquet"))) >= 5, "results", 90)
+        lab.wait(lambda: len(list(kept.glob("*.parquet"))) >= 1, "a result", 90)
         killed = running()[1]
         lab.run("scancel", "--signal=KILL", "--full", killed)
         lab.wait(lambda: killed not in running(), "the end of the killed worker", 30)
-        lab.wait(lambda: len(running()) == 4, "another worker in its place", 90)
         assert len(list(kept.glob("*.parquet"))) < TASKS, "all was done before a worker could be killed"
         said = far.communicate(timeout=300)[1]
         assert far.returncode == 0, said
         states = lab.run("sacct", "-X", "-n", "-P", "-o", "JobID,State").splitlines()
-        assert len(states) > 4, states
+        assert len(states) > 4, "the killed worker was not replaced"
         assert not lab.run("squeue", "-h", "-t", "R", "-o", "%i").split(), states
     near = sweep(tmp_path, "near", "--workers", "2")
     said = near.communicate(timeout=300)[1]

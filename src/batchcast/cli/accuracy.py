@@ -43,7 +43,8 @@ def command(
     if printed("accuracy", reply, as_json, parsable2):
         return
     _print(reply.results)
-    _print_memory(reply.settings.get("memory") or [])
+    for of in ADVICE:
+        _print_advice(of, reply.settings.get(of) or [])
     belief = reply.settings.get("belief") or []
     if belief:
         click.echo(f"should you believe {belief[0]['method']}? (last 60 days)")
@@ -95,24 +96,54 @@ def _print(results: Sequence[Mapping[str, Any]]) -> None:
         )
 
 
-def _print_memory(results: Sequence[Mapping[str, Any]]) -> None:
-    """What was said and advised of memory, beside the users' own requests for the same jobs."""
+ADVICE = {
+    "limits": ("limits, advised at submission:", "SHORT", "would have been cut off by the limit"),
+    "memory": ("memory a node, asked at submission:", "LITTLE", "would have run out of memory"),
+}
+
+
+def _print_advice(of: str, results: Sequence[Mapping[str, Any]]) -> None:
+    """What was said and advised, beside the users' own requests for the same jobs, and how bounds held over time."""
     from ..units import format_memory
 
     if not results:
         return
-    click.echo("memory a node, asked at submission:")
-    titles = ["BY", "FORECASTS", "CAME OUT", "MEDIAN ERROR", "WITHIN 90%", "ADVISED", "TOO LITTLE", "ASKED/USED"]
-    lines = [[*titles, "USERS TOO LITTLE", "USERS ASKED/USED"]]
+    title, short, meaning = ADVICE[of]
+    click.echo(title)
+    errors = "median_ae_kib" in results[0]
+    counted = ["FORECASTS", "CAME OUT", *(["MEDIAN ERROR"] if errors else []), "WITHIN 90%", "ADVISED"]
+    lines = [["BY", *counted, f"TOO {short}", "ASKED/USED", "UNDECIDED", f"USERS TOO {short}", "USERS ASKED/USED"]]
     for r in results:
-        counts = [str(r["forecasts"]), str(r["came_out"]), format_memory(_number(r["median_ae_kib"]))]
-        rates = [_share(_number(r["coverage_90"])), str(r["requests"])]
-        for who in ("", "users_"):
-            over = _number(r[f"{who}asked_over_used"])
-            rates += [_share(_number(r[f"{who}exceeded_rate"])), "-" if over != over else f"{over:.2f}"]
-        lines.append([r["predictor"], *counts, *rates])
+        counts = [str(r["forecasts"]), str(r["came_out"])]
+        counts += [format_memory(_number(r["median_ae_kib"]))] if errors else []
+        counts += [_share(_number(r["coverage_90"])), str(r["requests"])]
+        ours, users = ([_share(_number(r[f"{who}exceeded_rate"])), _ratio(r[f"{who}asked_over_used"])]
+                       for who in ("", "users_"))  # fmt: skip
+        lines.append([r["predictor"], *counts, *ours, _share(_number(r["undecided_rate"])), *users])
     print_columns(lines, left=1, indent="  ")
-    click.echo("TOO LITTLE: share of jobs that would have run out of memory; ASKED/USED: in all, a node.")
+    click.echo(
+        f"TOO {short}: share of jobs that {meaning}; ASKED/USED: in all; UNDECIDED: their own request cut them off and "
+        "more was advised."
+    )
+    _print_weeks(results)
+
+
+def _print_weeks(results: Sequence[Mapping[str, Any]]) -> None:
+    """How the bounds of each method that has any were kept, week by week."""
+    lines = [["BY", "WEEK OF", "JOBS", "WITHIN 80%", "WITHIN 90%", "WITHIN 95%"]]
+    for r in results:
+        for week in r["weeks"] if len(r["weeks"]) > 1 else ():
+            if week["coverage_90"] is not None and week["coverage_90"] == week["coverage_90"]:
+                begins = time.strftime("%Y-%m-%d", time.gmtime(week["week_s"]))
+                held = [_share(_number(week[f"coverage_{level}"])) for level in (80, 90, 95)]
+                lines.append([r["predictor"], begins, str(week["requests"]), *held])
+    if len(lines) > 1:
+        click.echo("  bounds over time:")
+        print_columns(lines, left=2, indent="  ")
+
+
+def _ratio(value: float | None) -> str:
+    return "-" if value is None or value != value else f"{value:.2f}"
 
 
 def _number(value: float | None) -> float:

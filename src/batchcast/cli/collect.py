@@ -59,8 +59,10 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
     settings = load(flags)
     shown = {"store": settings.shown("store"), "once": once, "interval_s": settings["interval_s"],
              "runtime": settings["runtime"], "wait": settings["wait"],
-             "memory": settings["memory"]}  # fmt: skip
-    predictors(settings["runtime"], settings["wait"], settings["memory"])  # what is wrong is told now, not every cycle
+             "memory": settings["memory"], "limits": settings["limits"]}  # fmt: skip
+    predictors(
+        settings["runtime"], settings["wait"], settings["memory"], settings["limits"]
+    )  # what is wrong is told now, not every cycle
     retention.before(settings, 0.0)
     stop = stop_on_signals()
     store = Store(settings["store"], create=True)

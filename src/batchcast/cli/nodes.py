@@ -31,7 +31,7 @@ def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--scheduler",
             type=click.Choice(["policy", "slurm"]),
-            help="slurm: its two loops on --machine, else on the most LOG's jobs ever held, by partition.",
+            help="slurm: its two loops on --machine, else on the machine of LOG's header or its peak by partition.",
         ),
     ):
         command = option(command)

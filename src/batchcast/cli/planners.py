@@ -22,6 +22,8 @@ OF_A_POLICY = (
     "running_ends",
     "head_after",
     "first_after",
+    "due_after",
+    "refresh",
     "correct",
     "event_order",
 )

@@ -92,7 +92,7 @@ def sums(purged: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
         came = one.get("came_out", 0.0)
         result: dict[str, Any] = {"month": month, "kind": kind, "moment": moment, "predictor": method}
         result |= {"forecasts": int(one["forecasts"]), "came_out": int(came)}
-        for unit, of in (("s", kind in ("runtime", "wait")), ("kib", kind in ("memory", "request"))):
+        for unit, of in (("s", kind in ("runtime", "wait", "limit")), ("kib", kind in ("memory", "request"))):
             result[f"mae_{unit}"] = one["sum_absolute_error_s"] / came if came and of else math.nan
             result[f"bias_{unit}"] = one["sum_error_s"] / came if came and of else math.nan
         for level in ("50", "90"):

@@ -14,11 +14,11 @@ from .site import clock
 
 def print_where(results: Sequence[Mapping[str, Any]], now: float, deadline: bool, script: str) -> None:
     """One line a way, then the best one, to be copied."""
-    from ..units import format_duration
+    from ..units import format_duration, format_memory
 
-    lines = [
-        ["PARTITION", "WHAT", "CPUS", "LIMIT", "STARTS", "BY 90%", "DONE", *(["IN TIME"] if deadline else []), "CPU H"]
-    ]
+    asks = any(_known(r["memory_kib"]) for r in results)
+    titles = ["PARTITION", "WHAT", "CPUS", "LIMIT", *(["MEMORY"] if asks else []), "STARTS", "BY 90%", "DONE"]
+    lines = [[*titles, *(["IN TIME"] if deadline else []), "CPU H"]]
     for r in results:
         chance = r["chance_done_by"]
         in_time = ["-" if chance is None or chance != chance else f"{chance:.0%}"] if deadline else []
@@ -28,6 +28,7 @@ def print_where(results: Sequence[Mapping[str, Any]], now: float, deadline: bool
                 r["what"],
                 f"{r['procs']:g}",
                 "-" if r["limit_s"] is None or r["limit_s"] != r["limit_s"] else format_duration(r["limit_s"]),
+                *([format_memory(r["memory_kib"]) if _known(r["memory_kib"]) else "-"] if asks else []),
                 *(clock(r[name], now) for name in ("likely_start_s", "by_90_start_s", "likely_end_s")),
                 *in_time,
                 f"{r['core_hours']:.1f}",
@@ -36,3 +37,7 @@ def print_where(results: Sequence[Mapping[str, Any]], now: float, deadline: bool
     print_columns(lines, left=2)
     if results:
         click.echo(f"best: sbatch {results[0]['flags']} {shlex.quote(script)}")
+
+
+def _known(value: float | None) -> bool:
+    return value is not None and value == value

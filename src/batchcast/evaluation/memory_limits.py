@@ -11,7 +11,8 @@ import numpy as np
 
 from ..events.recorded import Forecasts, replay
 from ..predict.peak_memory import MIB
-from ..predict.recommend_memory import least_waste, rounded_request, spent
+from ..predict.recommend import rounded_request
+from ..predict.recommend_memory import least_waste, spent
 from ..predict.runtime.kernel import Kernel
 from ..predict.runtime.largest_recent import LargestRecent
 from ..table import Trace

@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import NoAnswer
 from ..predict.peak_memory import MIB, PeakMemory
 from ..table import Trace
-from ..table.memory import MOSTLY, MemoryUse, memory_use
+from ..table.memory import MemoryUse, memory_use
 
 RUN_TIME, MEMORY = "run_time", "memory"
 TARGETS = (RUN_TIME, MEMORY)
@@ -62,7 +62,7 @@ def measured(trace: Trace) -> MemoryUse:
     use = memory_use(trace)
     if use.known:
         return use
-    if use.copied >= MOSTLY:
+    if not use.is_measured:
         why = (
             f"the memory used equals the request in {use.copied:.1%} of the jobs that know both: a copy, no measurement"
         )

@@ -85,7 +85,7 @@ class Validity:
         The machine that was judged, in processors, where its size comes from, the most that recorded jobs held at once,
         and the share of core-hours that they held beyond its size (a log's clock gives some).
     policy
-        What decided the starts: `easy`, or `slurm` on a described machine.
+        What decided the starts: `easy`, `slurm` on a described machine, `slurm_by_log` on one of the log's own.
     """
 
     jobs: int

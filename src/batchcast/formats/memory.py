@@ -136,6 +136,26 @@ def peak(steps: Iterable[Mapping[str, str]]) -> Peak:
     return Peak(most, seen, zeros, bad)
 
 
+def outgrew(step: Mapping[str, str]) -> bool:
+    """Whether a step was ended for its memory: by Slurm itself (CANCELLED by 0), holding more than its node's share.
+
+    That is how JobAcctGatherParams=OverMemoryKill ends a step; the job is FAILED then, and no word says why. Needs
+    `State` and `AllocTRES` beside the fields of `node_peak`; somebody's own scancel is no such end.
+
+    >>> step = {"State": "CANCELLED by 0", "MaxRSS": "200M", "AllocTRES": "cpu=2,mem=200M,node=2", "AllocNodes": "2"}
+    >>> outgrew(step), outgrew({**step, "MaxRSS": "90M"}), outgrew({**step, "State": "CANCELLED by 1000"})
+    (True, False, False)
+    """
+    word, _, by = step.get("State", "").partition(" by ")
+    if word != "CANCELLED" or by.strip() not in ("", "0"):
+        return False
+    try:
+        asked = parse_memory(parse_tres(step.get("AllocTRES", "")).get("mem", ""))
+        return peak([step]).node_kib > asked / max(_count(step.get("AllocNodes", "")), 1.0)
+    except UsageError:
+        return False
+
+
 def of_whole_job(node_kib: float, nodes: float) -> float:
     """KiB of a whole job whose busiest node held `node_kib`: times the nodes it held (unknown counts as one)."""
     return node_kib * (nodes if nodes > 0 else 1.0)

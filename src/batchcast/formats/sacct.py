@@ -7,6 +7,7 @@ from datetime import UTC, tzinfo
 
 import numpy as np
 
+from ..columns import OUT_OF_MEMORY
 from ..errors import input_error
 from ..table import LogInfo, Nominal, Trace, Values, log_order
 from .batch import Batch, Codes, either, memos, name_or_null, positive
@@ -46,7 +47,8 @@ def read_sacct(blocks: Iterable[bytes], source: str = "(memory)", *, strict: boo
     run time, and its wait is the time until it left the queue; one that was pending or running when the dump was
     written has no run time either, and a note says how many. Memory asked is that of the whole job
     (`formats.memory.requested`), memory used the peak of the busiest node over the job's steps, times its nodes
-    (`formats.memory.peak`; a dump made with -X has no steps). Broken lines as in `read_swf`.
+    (`formats.memory.peak`; a dump made with -X has no steps). A job FAILED is out of memory where one of its steps was
+    ended for it (`formats.memory.outgrew`; takes State and AllocTRES). Broken lines as in `read_swf`.
 
     >>> text = "JobID|Submit|Start|End|State|ReqMem\\n7_1|1970-01-01T00:01:00|90|100|CANCELLED by 5|2Gn\\n"
     >>> trace = read_sacct([text.encode()])
@@ -158,6 +160,7 @@ class _Table:
         used = records.peaks.of(ids.tolist(), _nodes_held(columns, len(ids)))
         if not np.isnan(used).all():
             columns["used_mem_kib"] = used
+        outgrown = _ran_out(columns, records.peaks.outgrown(ids.tolist()))
         order = log_order(columns["submit_time"], ids)
         is_sorted = bool((order[1:] > order[:-1]).all())
         columns["job_id"] = ids
@@ -168,6 +171,7 @@ class _Table:
         notes = [
             *records.notes(),
             *records.peaks.notes(),
+            *_outgrown_words(outgrown),
             *self._problems.notes(),
             *self._remarks(),
             *self._clock.notes(),
@@ -189,6 +193,23 @@ class _Table:
         if self.unlimited:
             notes.append(f"{self.unlimited} jobs have no limit (UNLIMITED): their request is unknown")
         return notes
+
+
+def _ran_out(columns: dict[str, Values], outgrown: np.ndarray) -> int:
+    """Names failed jobs with a step that was ended for its memory what they are; how many."""
+    status = columns.get("status")
+    if not isinstance(status, Nominal) or not outgrown.any():
+        return 0
+    words = np.array([*status.categories, None], dtype=object)[status.codes]
+    outgrown = outgrown & (words == "failed")
+    words[outgrown] = OUT_OF_MEMORY
+    columns["status"] = Nominal.encode(words.tolist())
+    return int(outgrown.sum())
+
+
+def _outgrown_words(count: int) -> list[str]:
+    words = "failed jobs had a step that Slurm ended while it held more than its share (OverMemoryKill): out of memory"
+    return [f"{count} {words}"] if count else []
 
 
 def _nodes_held(columns: dict[str, Values], count: int) -> np.ndarray:

@@ -11,14 +11,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..columns import ASKED, HELD
-from ..errors import BatchcastError, UsageError
-from ..units import parse_duration, parse_memory
+from ..errors import BatchcastError
+from ..units import parse_duration
 from .live_fields import number, read_fields
-from .memory import STEP_FIELDS, Peak, of_whole_job, peak, requested
+from .memory import STEP_FIELDS, Peak, of_whole_job, outgrew, peak, requested
 from .ran import never_ran
 from .sighting import Field, Sighting
 from .squeue import epoch, first
-from .tres import parse_tres
 
 _LIFE = (
     "JobID", "JobIDRaw", "Submit", "Eligible", "Start", "End", "State", "Priority", "AllocNodes", "AdminComment",
@@ -72,7 +71,7 @@ def ended(record: Mapping[str, str], steps: Sequence[Mapping[str, str]] = ()) ->
     used = peak(steps)
     if used.node_kib == used.node_kib and not withdrawn:
         held["used_mem_kib"] = of_whole_job(used.node_kib, number(record["AllocNodes"]))
-    state = "OUT_OF_MEMORY" if state == "FAILED" and any(map(_outgrew, steps)) else state
+    state = "OUT_OF_MEMORY" if state == "FAILED" and any(map(outgrew, steps)) else state
     for job_id in _task_ids(record["JobID"]):
         yield Sighting(
             job_id=job_id,
@@ -88,21 +87,6 @@ def ended(record: Mapping[str, str], steps: Sequence[Mapping[str, str]] = ()) ->
             held=held,
             unmeasured=_unmeasured(used, len(steps)),
         )
-
-
-def _outgrew(step: Mapping[str, str]) -> bool:
-    """Whether a step was ended for its memory: by Slurm itself (CANCELLED by 0), holding more than its node's share.
-
-    That is how JobAcctGatherParams=OverMemoryKill ends a step; the job is FAILED then, and no word says why.
-    """
-    if not step.get("State", "").startswith("CANCELLED"):
-        return False
-    nodes = max(number(step.get("AllocNodes", "")), 1.0)
-    try:
-        asked = parse_memory(parse_tres(step.get("AllocTRES", "")).get("mem", "")) / nodes
-        return peak([step]).node_kib > asked
-    except UsageError:
-        return False
 
 
 def _unmeasured(used: Peak, steps: int) -> str:

@@ -75,10 +75,10 @@ def processors(options: Mapping[str, str]) -> tuple[float, float]:
     >>> processors({"nodes": "2", "ntasks-per-node": "8"}), processors({"ntasks": "4", "cpus-per-task": "2"})
     ((16.0, 2.0), (8.0, 1.0))
     """
-    nodes = _count(options.get("nodes", "1"))
+    nodes = count_of(options.get("nodes", "1"))
     per_node = options.get("ntasks-per-node")
-    tasks = _count(options["ntasks"]) if "ntasks" in options else nodes * _count(per_node or "1")
-    return tasks * _count(options.get("cpus-per-task", "1")), nodes
+    tasks = count_of(options["ntasks"]) if "ntasks" in options else nodes * count_of(per_node or "1")
+    return tasks * count_of(options.get("cpus-per-task", "1")), nodes
 
 
 def gpus(options: Mapping[str, str]) -> float:
@@ -87,18 +87,23 @@ def gpus(options: Mapping[str, str]) -> float:
     >>> gpus({"gpus": "a100:2"}), gpus({"gpus-per-node": "4", "nodes": "2"}), gpus({"gres": "gpu:a100:2"}), gpus({})
     (2.0, 8.0, 2.0, 0.0)
     """
-    nodes = _count(options.get("nodes", "1"))
+    nodes = count_of(options.get("nodes", "1"))
     if "gpus" in options:
         return gres_gpus(f"gpu:{options['gpus']}")
     if "gpus-per-node" in options:
         return nodes * gres_gpus(f"gpu:{options['gpus-per-node']}")
     if "gpus-per-task" in options:
-        per_node = _count(options.get("ntasks-per-node", "1"))
-        tasks = _count(options["ntasks"]) if "ntasks" in options else nodes * per_node
+        per_node = count_of(options.get("ntasks-per-node", "1"))
+        tasks = count_of(options["ntasks"]) if "ntasks" in options else nodes * per_node
         return tasks * gres_gpus(f"gpu:{options['gpus-per-task']}")
     return nodes * gres_gpus(options.get("gres", ""))
 
 
-def _count(text: str) -> float:
-    match = re.match(r"\d+", text)
+def count_of(text: str) -> float:
+    """A count as an option gives it: its first number, of nine digits at most; 1 where there is none.
+
+    >>> count_of("4-8"), count_of("main"), count_of("0"), count_of("9" * 400)
+    (4.0, 1.0, 1.0, 999999999.0)
+    """
+    match = re.match(r"\d{1,9}", text)
     return float(match[0]) if match and int(match[0]) else 1.0

@@ -31,7 +31,6 @@ _NOT_MODELLED = (
     "PriorityFlags",
     "PrioritySiteFactorPlugin",
     "PriorityWeightAssoc",
-    "PriorityWeightTRES",
     "RequeueExit",
     "ResumeProgram",
 )
@@ -254,6 +253,10 @@ def _left_out(
         if value not in models:
             used.append(f"{key}={value}")
     used += [name for name in _PARAMETERS if name in settings]
+    weights = settings.get("PriorityWeightTRES", "").lower()
+    used += (
+        ["PriorityWeightTRES of billing, energy or licenses"] if re.search(r"billing|energy|license", weights) else []
+    )
     used += [word for word in settings.get("SelectTypeParameters", "").upper().split(",") if word in _SELECT]
     used += _of_partitions(parse_records(partition, "PartitionName"))
     nodes = parse_records(node, "NodeName")

@@ -1,16 +1,17 @@
-"""The rows of job steps in a `sacct` dump, gathered into one peak of memory a job."""
+"""The rows of job steps in a `sacct` dump, gathered into one peak of memory a job, and who outgrew what it had."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 
 from .layout import Layout
-from .memory import STEP_FIELDS, Peak, peak
+from .memory import STEP_FIELDS, Peak, outgrew, peak
 
-_PLACES = {name.lower(): name for name in (*STEP_FIELDS[1:], "AllocNodes")}
+_PLACES = {name.lower(): name for name in (*STEP_FIELDS[1:], "AllocNodes", "AllocTRES", "State")}
 _MEASURED = ("maxrss", "tresusageinmax", "tresusageintot")
 
 
@@ -26,6 +27,7 @@ class StepPeaks:
     def __init__(self) -> None:
         self.zeros = self.bad = 0
         self._most: dict[str, float] = {}
+        self._outgrown: set[str] = set()
 
     def take(self, layout: Layout, columns: Sequence[Sequence[str]]) -> None:
         """Rows of one layout, job by job or step by step."""
@@ -36,24 +38,27 @@ class StepPeaks:
         for k, (job, *texts) in enumerate(zip(columns[layout.job], *measured)):
             if not any(texts):
                 continue
-            one: Peak = peak([{name: columns[place][k] for place, name in names}])
+            row = {name: columns[place][k] for place, name in names}
+            one: Peak = peak([row])
             self.zeros += one.zeros
             self.bad += one.bad
             if one.node_kib == one.node_kib:
                 name = job.partition(".")[0]
                 self._most[name] = max(one.node_kib, self._most.get(name, 0.0))
+                if "." in job and outgrew(row):
+                    self._outgrown.add(name)
 
     def of(self, ids: Sequence[object], nodes: np.ndarray) -> np.ndarray:
         """KiB of each whole job (n,): its busiest node's peak times its nodes; NaN where no step was measured.
 
         A number that two records share is nobody's: whose steps they were cannot be told.
         """
-        seen: dict[str, int] = {}
-        texts = [str(job) for job in ids]
-        for text in texts:
-            seen[text] = seen.get(text, 0) + 1
-        most = [self._most.get(text, math.nan) if seen[text] == 1 else math.nan for text in texts]
+        most = [self._most.get(text, math.nan) if alone else math.nan for text, alone in _alone(ids)]
         return np.array(most) * np.where(nodes > 0, nodes, 1.0)
+
+    def outgrown(self, ids: Sequence[object]) -> np.ndarray:
+        """Which of the jobs (n,) had a step that was ended for its memory (`formats.memory.outgrew`)."""
+        return np.array([alone and text in self._outgrown for text, alone in _alone(ids)], bool)
 
     def notes(self) -> list[str]:
         """What was read and not learned from, in sentences."""
@@ -66,3 +71,10 @@ class StepPeaks:
                 " than a pebibyte): unknown"
             )
         return notes
+
+
+def _alone(ids: Sequence[object]) -> list[tuple[str, bool]]:
+    """Each job's number as text, and whether no other record has it."""
+    texts = [str(job) for job in ids]
+    seen = Counter(texts)
+    return [(text, seen[text] == 1) for text in texts]

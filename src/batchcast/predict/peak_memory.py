@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ..columns import OUT_OF_MEMORY
 from ..events.event import Change, End, Event, Requeue, Start, Submit, Withdraw
 from ..events.state import SystemState
 from ..job import JobRequest
@@ -18,7 +19,6 @@ SPARE = 64.0
 """A method keeps its answers inside the limit it is told. Memory is often used beyond what was asked, so the method is
 told so many times that; likeness looks at ratios of limits alone."""
 TWICE = 2.0
-OUT_OF_MEMORY = "out_of_memory"
 _SWAPPED = {"req_time": "req_mem_kib", "req_mem_kib": "req_time"}
 _PASSED_ON = ("refit_every_jobs", "refit_every_s", "falls_back_to", "refit", "is_oracle", "is_fresh", "trained")
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
+
+from .protocol import Prediction
 
 
 class Advice(NamedTuple):
@@ -49,10 +52,40 @@ def recommend_limit(
     quantile = ordered[min(k, n) - 1][0]
     wanted = quantile if reached else ordered[-1][0] * 1.25
     limit, shaped = max(wanted, floor), "the shortest limit here" if wanted < floor else ""
-    limit = math.ceil(limit / step - 1e-9) * step if step > 0 else limit
+    limit = rounded_request(limit, floor, step)
     if limit > most:
         limit, shaped = most, "the longest limit there is"
     return Advice(float(limit), quantile, k, n, sum(was_cut), reached, shaped, ordered[-1][0])
+
+
+def bound_at(forecast: Prediction, level: float) -> float:
+    """What a value keeps to with chance `level`, in the forecast's unit: between two levels linear in the logarithm.
+
+    Below the first level its quantile; beyond the last one its quantile too, which then promises no more than that
+    level. The point where there are no quantiles. O(levels).
+
+    >>> like = Prediction(10.0, (0.5, 0.9), (10.0, 1000.0))
+    >>> round(bound_at(like, 0.7), 6), bound_at(like, 0.9), bound_at(like, 0.99), bound_at(Prediction(5.0), 0.9)
+    (100.0, 1000.0, 1000.0, 5.0)
+    """
+    levels, quantiles = forecast.levels, forecast.quantiles
+    if not levels:
+        return forecast.point
+    k = bisect_left(levels, level - 1e-12)
+    if k == len(levels) or k == 0 or levels[k] <= level + 1e-12:
+        return quantiles[min(k, len(levels) - 1)]
+    share = (level - levels[k - 1]) / (levels[k] - levels[k - 1])
+    return float(quantiles[k - 1] * (quantiles[k] / quantiles[k - 1]) ** share)
+
+
+def rounded_request(amount: float, floor: float, step: float, most: float = math.inf) -> float:
+    """At least `floor`, up to a multiple of `step` (0: as it is), never above `most`, what a node has.
+
+    >>> rounded_request(130.0, 100.0, 100.0), rounded_request(130.0, 100.0, 100.0, most=150.0)
+    (200.0, 150.0)
+    """
+    raised = max(amount, floor)
+    return min(math.ceil(raised / step - 1e-9) * step if step > 0 else raised, most)
 
 
 def rule_of_thumb(run_times: Sequence[float], step: float = 300.0) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -48,21 +47,12 @@ def least_waste(levels: Sequence[float], bounds: Sequence[float] | np.ndarray, a
     return float(first[cost <= cost.min() * (1.0 + 1e-12)].max())
 
 
-def rounded_request(amount: float, floor: float, step: float, most: float = math.inf) -> float:
-    """At least `floor`, up to a multiple of `step` (0: as it is), never above `most`, what a node has.
-
-    >>> rounded_request(130.0, 100.0, 100.0), rounded_request(130.0, 100.0, 100.0, most=150.0)
-    (200.0, 150.0)
-    """
-    raised = max(amount, floor)
-    return min(math.ceil(raised / step - 1e-9) * step if step > 0 else raised, most)
-
-
 def spent(request: float, peak: float, again: float) -> float:
     """All that a job's attempts ask for until one is enough: `again` after the first where that suffices, else twice as
     much each time. In the unit of the request; the run time of every attempt counts in full.
 
-    >>> spent(4.0, 3.0, math.nan), spent(4.0, 6.0, 7.0), spent(1.0, 3.0, math.nan), spent(4.0, 9.0, 6.0)
+    >>> unknown = float("nan")
+    >>> spent(4.0, 3.0, unknown), spent(4.0, 6.0, 7.0), spent(1.0, 3.0, unknown), spent(4.0, 9.0, 6.0)
     (4.0, 11.0, 7.0, 28.0)
     """
     total = request

@@ -18,7 +18,7 @@ HAS = {
 RULES = {
     "easy": "under EASY",
     "slurm": "under Slurm's two loops on the described machine",
-    "slurm_by_log": "under Slurm's two loops on a machine of the log's own peak by partition",
+    "slurm_by_log": "under Slurm's two loops on a machine by the log's own header, else its peak by partition",
 }
 NOTHING = (
     "No schedule was simulated: this report cannot say how much sooner jobs would start, and any such gain is not to "
@@ -116,7 +116,8 @@ def _cut(validity: Validity) -> str:
         if validity.cut_jobs == 1
         else (f"{validity.cut_jobs:,} jobs that ran past their limit are")
     )
-    return f"{who} cut there, which loses {lost} of all core-hours (--no-kill keeps them)."
+    way = " (--no-kill keeps them)" if validity.policy == "easy" else ""  # Slurm's own loops have no such switch
+    return f"{who} cut there, which loses {lost} of all core-hours{way}."
 
 
 def _doubts(validity: Validity) -> list[str]:

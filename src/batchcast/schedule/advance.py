@@ -19,7 +19,9 @@ from .heap import pop
 from .native import learn_natively, plan_natively
 from .passes import schedule
 from .queue import enqueue
+from .refresh import hear_result
 from .running import drop_plan, put_off
+from .shadow import reveal
 from .start import note, push_end
 from .state import (
     ASKED,
@@ -204,6 +206,10 @@ def end_job(s: Record, rules: Record, job: int) -> None:
         give_back(s, entry)
     if rules.planner >= RECENT:
         learn_natively(s, rules, entry)
+    if rules.due_after < np.inf:
+        reveal(s, job)
+    if rules.refresh:
+        hear_result(s, rules, entry)
     note(s, LOG_END, job)
 
 

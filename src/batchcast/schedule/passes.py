@@ -10,6 +10,7 @@ from .heap import pop
 from .index import next_by_arrival, next_by_key, push_root, watch_length
 from .queue import any_fits, collect, head_place, length, next_candidate, rekey
 from .running import reserve, reserve_by_request
+from .shadow import follow_shadow
 from .start import start_job
 from .state import EASY, choices_of, jobs_of, slots_of
 
@@ -25,6 +26,9 @@ def schedule(s: Record, rules: Record) -> None:
     one_came = (
         s.dirty == 0 and s.arrived == 1 and s.waiting > 1 and rules.head_order == 0 and rules.head_after == np.inf
     )
+    if rules.due_after < np.inf:
+        follow_shadow(s, rules)
+        one_came = False
     s.dirty = 0
     s.arrived = 0
     if s.waiting == 0:
@@ -47,6 +51,7 @@ def schedule(s: Record, rules: Record) -> None:
         head = head_place(s, rules)
     if rules.backfill == EASY and s.free > 0 and s.waiting > 1 and (s.indexed or any_fits(s)):
         by_request = rules.head_after < np.inf and s.now - jobs[slots[head].job].submit > rules.head_after
+        by_request = by_request or s.now > jobs[slots[head].job].due
         if by_request:
             reserve_by_request(s, slots[head].procs)
         else:

@@ -135,12 +135,16 @@ def rekey(s: Record, rules: Record) -> None:
 def head_place(s: Record, rules: Record) -> int:
     """The slot of the head job: the earliest arrival, or the smallest key; the queue must not be empty.
 
-    The earliest arrival too where it has waited longer than `first_after`: nobody has waited longer than it. O(blocks);
-    of an indexed queue O(log queue).
+    The earliest arrival too where it has waited longer than `first_after`: nobody has waited longer than it; before all
+    the earliest of those that are due. O(blocks); of an indexed queue O(log queue); where one may be due O(queue).
     """
     slots = slots_of(s)
     blocks = blocks_of(s)
     first: int = s.head
+    if s.now > s.least_due:
+        due = first_due(s)
+        if due >= 0:
+            return due
     if rules.head_order == 0:
         return first
     if rules.first_after < np.inf and s.now - jobs_of(s)[slots[first].job].submit > rules.first_after:
@@ -158,6 +162,23 @@ def head_place(s: Record, rules: Record) -> int:
         if slots[place].head_key == least_key:
             return place
     return first
+
+
+@inner
+def first_due(s: Record) -> int:
+    """The slot of the earliest arrival that is due, else -1; and before when nobody here will be. O(queue)."""
+    jobs = jobs_of(s)
+    slots = slots_of(s)
+    least, found = np.inf, -1
+    for place in range(s.head, s.tail):
+        if slots[place].procs != GONE:
+            due = jobs[slots[place].job].due
+            least = min(least, due)
+            if found < 0 and s.now > due:
+                found = place
+    s.least_due = least
+    s.looked_at += s.tail - s.head
+    return found
 
 
 @inlined

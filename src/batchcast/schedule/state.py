@@ -66,6 +66,11 @@ RULES = np.dtype(
             "first_after",
             "f8",
         ),  # who waited longer goes before the order, by arrival; infinity: nobody
+        (
+            "due_after",
+            "f8",
+        ),  # who waits longer than a shadow run of EASY lets it, by so much, goes first; infinity: nobody
+        ("refresh", "i8"),  # queued jobs are planned anew when one of their class ends
         ("ask_overdue", "i8"),  # a predictor outside revises the plan of an overdue job
         ("long_queue", "i8"),  # slots from which on the queue is indexed
     ]
@@ -83,6 +88,9 @@ ARRAYS = (
     "profile",
     "log",
     "memory",
+    "shadow_queue",
+    "shadow_running",
+    "results",
 )
 
 STATE = np.dtype(
@@ -137,6 +145,11 @@ STATE = np.dtype(
         ("instant_end", "i8"),
         ("logged", "i8"),
         ("corrections", "i8"),
+        ("shadow_submit", "i8"),  # shadow: the next job that it is to be told of
+        ("shadow_waiting", "i8"),
+        ("shadow_count", "i8"),
+        ("shadow_free", "i8"),
+        ("least_due", "f8"),  # no waiting job is due before
     ]
 )
 
@@ -152,10 +165,13 @@ JOBS = np.dtype(
         # what the schedule makes of it
         ("step", "i2"),  # corrections so far
         ("backfilled", "u1"),
+        ("over", "u1"),  # ended: its run time is known
         ("released", "u1"),  # processors already counted as free (pyss)
         ("first", "f8"),  # first planned run time
         ("planned", "f8"),  # present planned run time
         ("start", "f8"),
+        ("due", "f8"),  # goes first from then on; infinity: not known yet, or never
+        ("like", "i4"),  # its class, whose results plan it anew, -1 none
     ],
     align=True,
 )
@@ -173,6 +189,10 @@ BLOCKS = np.dtype([("procs", "i8"), ("planned", "f8"), ("head_key", "f8")])
 STEPS = np.dtype([("time", "f8"), ("free", "i8")])
 PLAN = np.dtype([("end", "f8"), ("job", "i4"), ("procs", "i4")])
 HEAP = np.dtype([("key", "f8"), ("tie", "i8"), ("item", "i8")])
+SHADOW = np.dtype(
+    [("limit_end", "f8"), ("end", "f8"), ("begun", "f8"), ("job", "i4"), ("procs", "i4")]
+)  # fmt: skip
+RESULTS = 8  # of a class are kept: how many there were, when each ended, its log seconds
 LOG = np.dtype([("time", "f8"), ("job", "i4"), ("kind", "i4")])
 
 
@@ -185,6 +205,9 @@ endings_of = array_in("endings", HEAP)  # jobs by true end
 instant_of = array_in("instant", np.int32)  # zero-length jobs of this instant
 choices_of = array_in("choices", HEAP)  # of one pass: candidates by key, running jobs by requested end
 profile_of = array_in("profile", STEPS)  # conservative: free processors over time
+shadow_queue_of = array_in("shadow_queue", np.int32)  # what waits in the shadow, in arrival order
+shadow_running_of = array_in("shadow_running", SHADOW)  # what runs there, by the ends of limits
+results_of = array_in("results", np.float64, 1 + 2 * RESULTS)  # the last results of each class
 log_of = array_in("log", LOG)  # decisions told to predictors outside
 
 
@@ -248,12 +271,14 @@ def make_state(
     record["free"] = total
     record["now"] = -np.inf
     record["origin"] = jobs["submit"][0] if n else 0.0
-    codes["head_after"] = codes["first_after"] = record["next_start"] = np.inf
+    codes["head_after"] = codes["first_after"] = codes["due_after"] = record["next_start"] = np.inf
+    record["least_due"], record["shadow_free"] = np.inf, total
     record["freed_until"] = -np.inf
     codes["long_queue"] = LONG_QUEUE
     record["leaves"] = blocks
     for name, value in rules.items():
         codes[name] = value
+    shadowed = bool(np.isfinite(codes["due_after"][0]))
     conservative = int(codes["backfill"][0]) == CONSERVATIVE
     profile = np.empty(4 * n + 4 if conservative else 1, STEPS)
     profile[0] = (-np.inf, total)
@@ -270,6 +295,9 @@ def make_state(
         "profile": profile,
         "log": np.empty(log_size, LOG),
         "memory": np.zeros(1, np.int64) if memory is None else memory.record,
+        "shadow_queue": np.empty(n if shadowed else 1, np.int32),
+        "shadow_running": np.empty(most_running if shadowed else 1, SHADOW),
+        "results": np.zeros((int(jobs["like"].max(initial=-1)) + 1 or 1, 1 + 2 * RESULTS)),
     }
     point_to(record, **arrays)
     return KernelState(record, codes, arrays, memory)
@@ -307,5 +335,6 @@ def make_jobs(
     )
     jobs["first"] = jobs["planned"] = planned
     jobs["start"] = np.nan
-    jobs["user_ring"] = jobs["alike_ring"] = -1
+    jobs["user_ring"] = jobs["alike_ring"] = jobs["like"] = -1
+    jobs["due"] = np.inf
     return jobs

@@ -220,8 +220,8 @@ def walltime(
 
 def accuracy(settings: Settings, since: float, until: float, partition: str | None, asker: Asker, now: float) -> Said:
     """Our own forecasts as of [since, until), epoch seconds, against what happened, and how far to believe them."""
+    from .advice_record import LIMIT, MEMORY, advice_record
     from .believe import believed
-    from .memory_record import memory_record
 
     with open_site(settings, asker) as site:
         least = settings["least_users"] if site.private else 1
@@ -240,7 +240,10 @@ def accuracy(settings: Settings, since: float, until: float, partition: str | No
             "partition": partition,
             "least_users": least,
             "belief": believed(settings, asker, partition, now),
-            "memory": memory_record(site.reader, site.cluster, since, until, partition, least, now),
+            **{
+                name: advice_record(site.reader, site.cluster, of, since, until, partition, least, now)
+                for name, of in (("limits", LIMIT), ("memory", MEMORY))
+            },
         }
         return Said({"cluster": site.cluster}, shown, answers.staleness(site.memory, now), results)
 

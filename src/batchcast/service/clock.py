@@ -18,6 +18,7 @@ from ..events.live import TOLD_GONE, LiveClock, LiveJob, live_events, live_strea
 from ..job import JobRequest
 from ..predict.conditional import given_waited
 from ..predict.late_memory import LateMemory
+from ..predict.limit_advice import LimitAdvice
 from ..predict.protocol import Grounds, Prediction
 from ..predict.registry import make, split_specs
 from ..store import clock_jobs
@@ -25,8 +26,8 @@ from ..store.database import Connection
 from ..store.issued import as_prediction
 from ..store.peaks import node_peak
 from . import kept as files
+from .advice import BUILT_IN, RISK, Rules, advised_limit, advised_memory, of_partition
 from .kept import Kept
-from .memory import request_of
 
 
 def taught(
@@ -90,14 +91,21 @@ def beside(work: Callable[[], Any]) -> Future[Any]:
     return future
 
 
-def predictors(runtime: str, wait: str, memory: str = "") -> dict[tuple[str, str], Any]:
+def predictors(runtime: str, wait: str, memory: str = "", limits: str = "") -> dict[tuple[str, str], Any]:
     """Fresh predictors by (kind, spec)."""
-    keys = [("runtime", spec) for spec in split_specs(runtime)] + [("memory", spec) for spec in split_specs(memory)]
-    return {key: predictor_of(*key) for key in [*keys, *(("wait", spec) for spec in split_specs(wait, "wait"))]}
+    specs = {"runtime": runtime, "memory": memory, "limit": limits, "wait": wait}
+    keys = [
+        (kind, spec)
+        for kind, words in specs.items()
+        for spec in split_specs(words, "wait" if kind == "wait" else "runtime")
+    ]
+    return {key: predictor_of(*key) for key in keys}
 
 
 def predictor_of(kind: str, spec: str) -> Any:
-    """A fresh predictor of a kind: runtime, wait, memory."""
+    """A fresh predictor of a kind: runtime, wait, memory, limit."""
+    if kind == "limit":
+        return LimitAdvice(spec, RISK)
     return LateMemory(spec) if kind == "memory" else make(kind, spec)
 
 
@@ -122,8 +130,9 @@ class StoredClock:
         make_predictors: Callable[[], Mapping[tuple[str, str], Any]],
         memory_s: float = math.inf,
         place: Path | None = None,
+        rules: Rules = BUILT_IN,
     ) -> None:
-        self.cluster, self.memory_s, self.place = cluster, memory_s, place
+        self.cluster, self.memory_s, self.place, self.rules = cluster, memory_s, place, rules
         self._make = make_predictors
         self._clock: LiveClock | None = None
         self._since = -math.inf
@@ -201,13 +210,9 @@ class StoredClock:
             for key, prediction in self._clock.tell(event, ask).items():
                 kind, method = json.loads(key)
                 shared = {"row": row, "moment": "submit", "method": method, "as_of": event.time, "issued_at": issued_at}
-                issue.append({**shared, "kind": kind, "prediction": prediction})
-                if (
-                    isinstance(event, Submit)
-                    and kind == "memory"
-                    and (advice := self._request(event.job, prediction, memory)) is not None
-                ):
-                    issue.append({**shared, "kind": "request", "prediction": advice})
+                assert isinstance(event, Submit)  # nothing else is asked about
+                for kept_as, said in self._kept_as(kind, event.job, prediction, memory):
+                    issue.append({**shared, "kind": kept_as, "prediction": said})
         self._hear_memory(connection)
         clock_jobs.issue(connection, issue)
         clock_jobs.mark_told(connection, events)
@@ -217,12 +222,19 @@ class StoredClock:
         step.events, step.issued = len(events), len(issue)
         return step
 
-    @staticmethod
-    def _request(job: JobRequest, forecast: Prediction, memory: Mapping[str, Any]) -> Prediction | None:
-        """What would be advised by a forecast of memory, within the partition's largest node."""
-        partitions = (memory.get("site") or {}).get("partitions") or {}
-        node = (partitions.get(job.partition_id) or {}).get("node_mem_kib")
-        return request_of(forecast, node or math.inf)
+    def _kept_as(
+        self, kind: str, job: JobRequest, forecast: Prediction, memory: Mapping[str, Any]
+    ) -> Iterator[tuple[str, Prediction]]:
+        """A forecast as it is, with the request that it advises; of a limit what it advises, beside its bounds."""
+        partition = of_partition(memory, job.partition_id)
+        if kind == "limit":
+            limit = advised_limit(forecast, job.req_time, self.rules, partition)
+            if limit is not None:
+                yield kind, replace(forecast, point=limit)
+            return
+        yield kind, forecast
+        if kind == "memory" and (amount := advised_memory(forecast, RISK, self.rules, partition)) is not None:
+            yield "request", Prediction(amount, basis=forecast.basis, grounds=forecast.grounds)
 
     def _hear_memory(self, connection: Connection) -> None:
         """What became known since of the memory of jobs whose end was told: accounting is later than the queue."""

@@ -19,6 +19,7 @@ from ..store import clock_jobs, history
 from ..store.database import Store
 from ..store.purge import remove_some
 from . import answers, retention
+from .advice import rules_of
 from .clock import Step, StoredClock, compare_with_slurm, predictors
 from .connect import own_name
 from .kept import place_of
@@ -154,11 +155,12 @@ class Collector:
         self._site_at = now
         memory_by = self.settings["memory"] if measures_memory(self.site) else ""
         if self._clock is None or memory_by != self._memory_by:
-            specs = self.settings["runtime"], self.settings["wait"], memory_by
+            specs = self.settings["runtime"], self.settings["wait"], memory_by, self.settings["limits"]
             self._memory_by = memory_by
             place = place_of(self.store.url, self.cluster)
             memory_s = self.settings["memory_days"] * 86400.0
-            self._clock = StoredClock(self.cluster, lambda: predictors(*specs), memory_s, place)
+            rules = rules_of(self.settings)
+            self._clock = StoredClock(self.cluster, lambda: predictors(*specs), memory_s, place, rules)
         with self.store.begin() as connection:
             memory = clock_jobs.read_meta(connection, self.cluster)
             total = self.site.total_procs if math.isfinite(self.site.total_procs) else None
@@ -170,6 +172,7 @@ class Collector:
                 runtime_methods=split_specs(self.settings["runtime"]),
                 wait_methods=split_specs(self.settings["wait"], "wait"),
                 memory_methods=split_specs(memory_by),
+                limit_methods=split_specs(self.settings["limits"]),
             )
 
     def _plan(self, done: Cycle) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import NoAnswer
@@ -26,42 +26,53 @@ class Forecaster(NamedTuple):
     """
 
     clock: LiveClock
-    waits: str
-    runs: str | None
+    keys: Mapping[str, str]
     notes: tuple[str, ...] = ()
-    peaks: str | None = None
 
     def wait(self, job: JobRequest) -> Prediction:
         """How long the job would wait if it were submitted now."""
-        answer: Prediction = self.clock.predictors[self.waits].predict(job, self.clock.state)
+        answer: Prediction = self.clock.predictors[self.keys["wait"]].predict(job, self.clock.state)
         return answer
 
     def run(self, job: JobRequest) -> Prediction | None:
         """How long it would run; None where no run times are forecast."""
-        if self.runs is None:
-            return None
-        answer: Prediction = self.clock.predictors[self.runs].predict(job, self.clock.state)
-        return answer
+        return self._of("runtime", job)
 
     def peak(self, job: JobRequest) -> Prediction | None:
         """How much memory the job would hold on a node, KiB; None where accounting measures none."""
-        if self.peaks is None:
+        return self._of("memory", job)
+
+    def limit(self, job: JobRequest, risk: float) -> Prediction | None:
+        """What limit to ask for at a risk, as `predict.limit_advice` says it; None where no method advises limits."""
+        if "limit" not in self.keys:
             return None
-        answer: Prediction = self.clock.predictors[self.peaks].predict(job, self.clock.state)
+        answer: Prediction = self.clock.predictors[self.keys["limit"]].advise(job, self.clock.state, risk)
+        return answer
+
+    def method(self, kind: str) -> str:
+        """The name of the method that answers for a kind."""
+        return str(json.loads(self.keys[kind])[1])
+
+    def _of(self, kind: str, job: JobRequest) -> Prediction | None:
+        if kind not in self.keys:
+            return None
+        answer: Prediction = self.clock.predictors[self.keys[kind]].predict(job, self.clock.state)
         return answer
 
 
-def forecaster(settings: Settings, site: Site, now: float) -> Forecaster:
-    """What the collector's clock would answer now. NoAnswer where no job has started yet."""
+KINDS = ("wait", "runtime", "memory", "limit")
+
+
+def forecaster(settings: Settings, site: Site, now: float, kinds: Sequence[str] = KINDS) -> Forecaster:
+    """What the collector's clock would answer now, of these kinds. NoAnswer where no job has started yet."""
     if not site.reader.ask("has_started", cluster=site.cluster):
         raise NoAnswer(
             f"no job has started in {site.cluster} since the collector began", hint="ask again when some have"
         )
-    wait = answers.answering_method(site.memory)
-    run = next(iter(site.memory.get("runtime_methods") or ()), None)
-    peak = next(iter(site.memory.get("memory_methods") or ()), None)
-    methods = {key: (kind, name) for kind, name in (("wait", wait), ("runtime", run), ("memory", peak)) if name
-               for key in (json.dumps((kind, name)),)}  # fmt: skip
+    first = {kind: next(iter(site.memory.get(f"{kind}_methods") or ()), None) for kind in kinds}
+    if "wait" in first:
+        first["wait"] = answers.answering_method(site.memory)
+    methods = {json.dumps((kind, name)): (kind, name) for kind, name in first.items() if name}
     keys = {kind: key for key, (kind, _) in methods.items()}
     notes: tuple[str, ...] = ()
     clock = _kept(settings, site, list(methods), now)
@@ -69,7 +80,7 @@ def forecaster(settings: Settings, site: Site, now: float) -> Forecaster:
         clock = _heard_anew(site, methods, now)
         notes = (f"learned anew from at most {MOST_HEARD} jobs: what the collector keeps cannot be read here",)
     clock.state.now = now
-    return Forecaster(clock, keys["wait"], keys.get("runtime"), notes, keys.get("memory"))
+    return Forecaster(clock, keys, notes)
 
 
 def _kept(settings: Settings, site: Site, keys: list[str], now: float) -> LiveClock | None:

@@ -5,18 +5,25 @@ from __future__ import annotations
 import fnmatch
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import NoAnswer, Refused
 from ..formats.sbatch import parse_script, processors
+from ..job import JobRequest
+from ..predict.protocol import Prediction
 from ..predict.recommend import Advice, recommend_limit, rule_of_thumb
+from ..store.live_rows import live_job
 from ..store.reader import Reader, Row
 from ..units import format_duration
+from .advice import advised_limit, of_partition, promises, rests_on_jobs, rules_of
 from .ask import Asker, Site, check_may_see
 from .memory import advise_memory
 from .settings import Settings
+
+if TYPE_CHECKING:
+    from .forecaster import Forecaster
 
 WITHIN_S = 180 * 86400.0
 LEAST_JOBS = 5
@@ -40,62 +47,152 @@ def advise(
 
 
 def advise_script(
-    settings: Settings, site: Site, options: Mapping[str, str], asker: Asker, risk: float, now: float
+    settings: Settings,
+    site: Site,
+    options: Mapping[str, str],
+    asker: Asker,
+    risk: float,
+    now: float,
+    clock: Forecaster | None = None,
 ) -> dict[str, Any] | None:
     """The same for a job of the asker's with these options; None where nothing is alike, or nobody knows who asks."""
     if asker.name is None or not options.get("job-name"):
         return None
     try:
-        return _advised(settings, site, _of_script(options, options["job-name"], asker.name), asker, risk, now)
+        return _advised(settings, site, _of_script(options, options["job-name"], asker.name), asker, risk, now, clock)
     except (NoAnswer, Refused):
         return None
 
 
 def _advised(
-    settings: Settings, site: Site, wanted: dict[str, Any], asker: Asker, risk: float, now: float
+    settings: Settings,
+    site: Site,
+    wanted: dict[str, Any],
+    asker: Asker,
+    risk: float,
+    now: float,
+    clock: Forecaster | None = None,
 ) -> dict[str, Any]:
-    reader, cluster, memory = site.reader, site.cluster, site.memory
     check_may_see(site, asker, wanted["user"])
-    similar, alike = _similar(_finished(reader, cluster, wanted["user"], now), wanted)
-    if len(similar) < LEAST_JOBS:
+    similar, alike = _similar(_finished(site.reader, site.cluster, wanted["user"], now), wanted)
+    clock = clock or _clock(settings, site, now)
+    job = _job(site, wanted, similar, now)
+    limit = clock.limit(job, risk) if clock and job else None
+    known = limit if limit is not None and limit.levels and rests_on_jobs(limit) else None
+    least = LEAST_JOBS if known is None or site.private else 1  # no figure of others where they are hidden
+    if len(similar) < least:
         raise NoAnswer(
             f"only {len(similar)} similar finished jobs of {wanted['user']} in the last {WITHIN_S / 86400:.0f} "
-            f"days; {LEAST_JOBS} are needed",
+            f"days; {least} are needed",
             hint="a wider --name GLOB, or let some jobs finish first",
         )
     partition = wanted.get("partition") or similar[0]["partition_id"]
-    most = memory.get("site", {}).get("partitions", {}).get(partition, {}).get("max_time_s") or math.inf
-    most = min(most, settings["limit_most"])
     runs = [row["end_time"] - row["start_time"] for row in similar]
-    cut = [row["status"] == "timeout" for row in similar]
-    advice = recommend_limit(
-        runs,
-        cut,
-        risk,
-        floor=settings["limit_floor"],
-        step=settings["limit_step"],
-        most=most,
-    )
     thumb = rule_of_thumb(runs[:RECENT])
     answer = {
         "user": wanted["user"],
         "similar_by": alike,
-        "jobs": advice.jobs,
+        "jobs": len(similar),
         "risk": risk,
-        "limit": format_duration(advice.limit_s),
-        "limit_s": advice.limit_s,
-        "quantile_s": advice.quantile_s,
-        "risk_kept": advice.reached,
-        "cut_at_limit": advice.cut,
+        **_of_similar(settings, site, partition, runs, similar, alike, risk, thumb),
         "asked_limit_s": similar[0]["req_time"],
         "rule_of_thumb_s": thumb,
         "rule_of_thumb": format_duration(thumb),
     }
-    memory_of = advise_memory(settings, memory.get("site", {}), similar, partition, alike, risk)
-    return {**answer, "why": _sentence(advice, alike, risk, thumb), **memory_of}
+    if clock is not None and job is not None and known is not None:
+        answer |= _of_forecast(settings, site, job, known, clock.method("limit"), risk, answer)
+    peak = clock.peak(job) if clock and job else None
+    by = clock.method("memory") if clock and peak is not None else ""
+    return {**answer, **advise_memory(settings, site.memory, similar, partition, alike, risk, peak, by)}
 
 
-def _sentence(advice: Advice, alike: str, risk: float, thumb: float) -> str:
+def _of_similar(
+    settings: Settings,
+    site: Site,
+    partition: str | None,
+    runs: Sequence[float],
+    similar: Sequence[Row],
+    alike: str,
+    risk: float,
+    thumb: float,
+) -> dict[str, Any]:
+    """What similar finished jobs alone say."""
+    most = min(of_partition(site.memory, partition).get("max_time_s") or math.inf, settings["limit_most"])
+    cut = [row["status"] == "timeout" for row in similar]
+    advice = recommend_limit(runs, cut, risk, floor=settings["limit_floor"], step=settings["limit_step"], most=most)
+    return {
+        "limit": format_duration(advice.limit_s),
+        "limit_s": advice.limit_s,
+        "limit_by": "similar jobs",
+        "quantile_s": advice.quantile_s,
+        "risk_kept": advice.reached,
+        "cut_at_limit": advice.cut,
+        "similar_limit_s": advice.limit_s,
+        "why": f"{_sentence(advice, alike, risk)} ({_rule_words(thumb)}).",
+    }
+
+
+def _of_forecast(
+    settings: Settings,
+    site: Site,
+    job: JobRequest,
+    advice: Prediction,
+    method: str,
+    risk: float,
+    beside: dict[str, Any],
+) -> dict[str, Any]:
+    """What a method advises, as it would be kept if the job were submitted now."""
+    partition = of_partition(site.memory, job.partition_id)
+    limit = advised_limit(advice, job.req_time, rules_of(settings), partition)
+    assert limit is not None  # the caller has looked
+    bound, raised = format_duration(advice.point), advice.point > job.req_time
+    if raised:
+        why = (
+            f"{method}: more than {risk:.0%} of jobs like this come to their limit of {format_duration(job.req_time)} "
+            f"({advice.basis}), so nobody knows how long they need: a quarter above it"
+        )
+    elif promises(advice, risk):
+        why = f"{method}: {1 - risk:.0%} of jobs like this end within {bound} ({advice.basis})"
+    else:
+        why = f"{method} promises no risk as small as {risk:.1%}: its last bound, {bound}"
+    shaped = "the longest limit there is" if limit < advice.point else ""
+    shaped = "the shortest limit here" if limit == settings["limit_floor"] > advice.point else shaped
+    alone = f"similar jobs alone say {format_duration(beside['similar_limit_s'])}, "
+    return {
+        "limit": format_duration(limit),
+        "limit_s": limit,
+        "limit_by": method,
+        "quantile_s": advice.point,
+        "risk_kept": promises(advice, risk) and not raised and limit >= advice.point,
+        "why": f"{why}{f'; {shaped}' if shaped else ''}. Beside it {alone}{_rule_words(beside['rule_of_thumb_s'])}.",
+    }
+
+
+def _clock(settings: Settings, site: Site, now: float) -> Forecaster | None:
+    """The methods that advise, as the collector's clock has taught them; None where nobody collects."""
+    if not (site.memory.get("limit_methods") or site.memory.get("memory_methods")):
+        return None
+    from .forecaster import forecaster
+
+    try:
+        return forecaster(settings, site, now, ("limit", "memory"))
+    except NoAnswer:
+        return None
+
+
+def _job(site: Site, wanted: dict[str, Any], similar: Sequence[Row], now: float) -> JobRequest | None:
+    """The job that is asked about, as if it were submitted now: as a script says it, or as the last one like it was."""
+    if "options" in wanted:
+        from .whatif import request
+
+        return request(wanted["options"], site, wanted["user"], now)
+    row = wanted.get("row")
+    if row is None and similar:
+        row = next(iter(site.reader.ask("latest", cluster=site.cluster, job_id=similar[0]["job_id"])), None)
+    return None if row is None else live_job({**row, "row": -1, "submit_time": now}).request
+
+
+def _sentence(advice: Advice, alike: str, risk: float) -> str:
     if advice.reached:
         ran = format_duration(advice.quantile_s)
         why = f"{1 - risk:.0%} of your last {advice.jobs} finished jobs of {alike} ran {ran} or less"
@@ -110,8 +207,11 @@ def _sentence(advice: Advice, alike: str, risk: float, thumb: float) -> str:
             f"{advice.jobs} finished jobs of {alike} are too few to promise {risk:.0%}: a quarter above the longest, "
             f"{format_duration(advice.longest_s)}"
         )
-    shaped = f"; {advice.shaped_by}" if advice.shaped_by else ""
-    return f"{why}{shaped} (the rule of thumb, 1.25 x the longest of the last {RECENT}, says {format_duration(thumb)})."
+    return f"{why}; {advice.shaped_by}" if advice.shaped_by else why
+
+
+def _rule_words(thumb: float) -> str:
+    return f"the rule of thumb, 1.25 x the longest of the last {RECENT}, says {format_duration(thumb)}"
 
 
 def in_words(what: str | None, glob: str | None) -> dict[str, str]:
@@ -151,6 +251,7 @@ def _wanted(site: Site, what: str | None, glob: str | None, user: str, asker: As
             "procs": row["req_procs"],
             "partition": row["partition_id"],
             "exact": True,
+            "row": row,
         }
     from .whatif import read_script
 
@@ -165,6 +266,7 @@ def _of_script(options: Mapping[str, str], name: str, user: str) -> dict[str, An
         "procs": processors(options)[0],
         "partition": options.get("partition"),
         "exact": True,
+        "options": options,
     }
 
 

@@ -6,18 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..predict.conditional import given_waited
-from ..predict.protocol import Grounds, Prediction
-from ..predict.recommend import recommend_limit
+from ..columns import OUT_OF_MEMORY, SAME, is_copied
+from ..predict.protocol import Prediction
+from ..predict.recommend import bound_at, recommend_limit
 from ..store.peaks import asked_a_node, node_peak
 from ..units import format_memory
+from .advice import SAMPLED, advised_memory, of_partition, promises, rests_on_jobs, rules_of
 from .settings import Settings
 
 LEAST_JOBS = 5
-SAMPLED = 1.1
-"""What is measured is sampled, so a job held a little more at times: advice adds a tenth."""
-COPIED, FEWEST = 0.9, 20
-OUT_OF_MEMORY = "out_of_memory"
 
 
 class Needed(NamedTuple):
@@ -46,39 +43,79 @@ def needed(rows: Sequence[Mapping[str, Any]]) -> Needed:
         if held == held and held > 0:
             kib.append(held)
             ran_out.append(out)
-            same += not out and abs(held - asked) <= 1e-3 * held
-    copied = len(kib) >= FEWEST and same >= COPIED * len(kib)
-    return Needed((), (), True) if copied else Needed(tuple(kib), tuple(ran_out), False)
+            same += not out and abs(held - asked) <= SAME * held
+    return Needed((), (), True) if is_copied(same, len(kib)) else Needed(tuple(kib), tuple(ran_out), False)
 
 
 def advise_memory(
     settings: Settings,
-    site: Mapping[str, Any],
+    memory: Mapping[str, Any],
     rows: Sequence[Mapping[str, Any]],
     partition: str | None,
     alike: str,
     risk: float,
+    forecast: Prediction | None = None,
+    method: str = "",
 ) -> dict[str, Any]:
     """The advised request a node as part of an answer; where none is known `memory` is None, and `memory_why` says why.
 
-    The order statistic of `recommend_limit` at the risk taken, a tenth added since what is measured is sampled, then
-    the site's floor and step, and never more than the partition's largest node has. `site` is what the collector
-    remembers of it.
+    By the bounds of the `forecast` of `method`, as kept and judged at submissions (`service.advice`), where it has any;
+    beside it, and alone without it, what the similar ended `rows` say: the order statistic of `recommend_limit` at the
+    risk, a tenth added, then the site's floor and step, and never more than the partition's largest node has.
+    `memory` is what the collector remembers.
     """
-    node = (site.get("partitions", {}).get(partition or "") or {}).get("node_mem_kib") or math.inf
-    jobs = needed(rows)
+    site, limits = memory.get("site", {}), of_partition(memory, partition)
+    node, jobs = limits.get("node_mem_kib") or math.inf, needed(rows)
     shown: dict[str, Any] = {
         "memory": None,
         "memory_kib": None,
+        "memory_by": None,
         "memory_jobs": len(jobs.kib),
         "memory_quantile_kib": None,
         "memory_risk_kept": None,
         "ran_out_of_memory": sum(jobs.ran_out),
         "asked_memory_kib": _known(asked_a_node(rows[0])) if rows else None,
         "node_memory_kib": _known(node),
+        "similar_memory_kib": None,
     }
+    similar = _of_similar(settings, jobs, node, alike, risk)
+    if similar is not None:
+        shown |= {**similar, "similar_memory_kib": similar["memory_kib"], "memory_by": "similar jobs"}
+    if forecast is None or not forecast.levels or not rests_on_jobs(forecast) or jobs.copied:
+        return shown if similar is not None else {**shown, "memory_why": _why_not(site, jobs, len(rows))}
+    return {**shown, **_of_forecast(settings, forecast, method, limits, risk, shown["similar_memory_kib"])}
+
+
+def _of_forecast(
+    settings: Settings,
+    forecast: Prediction,
+    method: str,
+    partition: Mapping[str, Any],
+    risk: float,
+    similar: float | None,
+) -> dict[str, Any]:
+    amount = advised_memory(forecast, risk, rules_of(settings), partition)
+    assert amount is not None  # the caller has looked
+    bound, kept = bound_at(forecast, 1.0 - risk), promises(forecast, risk)
+    why = f"{method}: {1 - risk:.0%} of jobs like this hold {format_memory(bound)} a node or less ({forecast.basis})"
+    if not kept:
+        why = f"{method} promises no risk as small as {risk:.1%}: its last bound, {format_memory(bound)} a node"
+    shaped = "; no node there has more" if amount == partition.get("node_mem_kib") else ""
+    beside = "" if similar is None else f". Beside it similar jobs alone say {as_request(similar)}"
+    return {
+        "memory": as_request(amount),
+        "memory_kib": amount,
+        "memory_by": method,
+        "memory_quantile_kib": bound,
+        "memory_risk_kept": kept and not shaped,
+        "memory_why": f"{why}; a tenth more, since use is sampled{shaped}{beside}.",
+    }
+
+
+def _of_similar(settings: Settings, jobs: Needed, node: float, alike: str, risk: float) -> dict[str, Any] | None:
+    """What similar jobs alone say; None where too few of them were measured."""
     if len(jobs.kib) < LEAST_JOBS:
-        return {**shown, "memory_why": _why_not(site, jobs, len(rows))}
+        return None
     step = settings["memory_step"]
     advice = recommend_limit(
         [kib * SAMPLED for kib in jobs.kib], jobs.ran_out, risk, floor=settings["memory_floor"], step=step, most=node
@@ -100,34 +137,12 @@ def advise_memory(
         why += f": a quarter above the most, {most}"
     shaped = "; no node there has more" if advice.limit_s == node else ""
     return {
-        **shown,
         "memory": as_request(advice.limit_s),
         "memory_kib": advice.limit_s,
         "memory_quantile_kib": quantile,
         "memory_risk_kept": advice.reached,
         "memory_why": f"{why}; a tenth more, since use is sampled{shaped}.",
     }
-
-
-def request_of(forecast: Prediction, most: float = math.inf) -> Prediction | None:
-    """What to ask for a node by a forecast of the peak, KiB: 1.25 times its 95 % bound, never more than the node has.
-
-    None where the forecast rests on nothing but the request itself.
-
-    >>> like = Prediction(50.0, (0.5, 0.95), (50.0, 80.0), "", Grounds.CLASS)
-    >>> request_of(like).point, request_of(like, 90.0).point
-    (100.0, 90.0)
-    """
-    if not rests_on_jobs(forecast):
-        return None
-    bound = given_waited(forecast, 0.0, (0.95,)).quantiles[0]
-    bound = bound if math.isfinite(bound) else forecast.quantiles[-1]
-    return Prediction(min(1.25 * bound, most), basis=forecast.basis, grounds=forecast.grounds)
-
-
-def rests_on_jobs(forecast: Prediction) -> bool:
-    """Whether a forecast of memory says more than the request itself, with bounds."""
-    return bool(forecast.levels) and forecast.grounds not in (Grounds.LIMIT, Grounds.NO_HISTORY)
 
 
 def as_request(kib: float) -> str:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..columns import FEWEST, is_copied
 from ..formats.sighting import gathers_memory
 from ..store.reader import Reader
-from .memory import COPIED, FEWEST
 
 WITHIN_S = 30 * 86400.0
 SET = (
@@ -69,7 +69,7 @@ def memory_findings(reader: Reader, cluster: str, memory: Mapping[str, Any], now
     words += [f"{jobs['bad']} have an amount that is none, nothing is learned from them"] if jobs["bad"] else []
     words += [f"{jobs['ran_out']} ran out"] if jobs["ran_out"] else []
     many = jobs["ended"] >= FEWEST
-    copied = many and jobs["copied"] >= COPIED * max(jobs["measured"], 1)
+    copied = is_copied(jobs["copied"], jobs["measured"])
     if copied:
         words.append("nearly all equal what was asked for: no measurement, and nothing is advised from it")
     silent = many and not jobs["measured"]

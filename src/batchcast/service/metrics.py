@@ -15,6 +15,8 @@ from ..store.place import sqlite_path
 from ..store.reader import Reader
 from . import answers
 from .accuracy import LEVELS, accuracy
+from .advice_record import LEVELS as JUDGED
+from .advice_record import LIMIT, MEMORY, advice_record
 from .child import in_child
 from .door import Door
 from .settings import Settings, is_private
@@ -151,4 +153,29 @@ def _outcomes(
             yield Reading("forecast_median_error_seconds", "median absolute error", one["median_ae_s"], labels)
             for level in LEVELS:
                 share, at = one[f"coverage_{level * 100:g}"], {**labels, "level": f"{level:g}"}
-                yield Reading("forecast_coverage", "share at or below what was said for a level", share, at)
+                yield Reading("forecast_coverage", _COVERAGE, share, at)
+        for of in (LIMIT, MEMORY):
+            for one in advice_record(reader, cluster, of, now - WITHIN_S, float("inf"), partition, least, now):
+                yield from _advice(one, {"cluster": cluster, "partition": partition or "all"})
+
+
+_COVERAGE = "share at or below what was said for a level"
+_ADVICE = (
+    ("exceeded_rate", "advice_exceeded_ratio", "share of jobs that the request would have cut off"),
+    ("asked_over_used", "advice_asked_over_used", "requests over what was needed, in all"),
+)
+
+
+def _advice(one: Mapping[str, Any], here: Mapping[str, str]) -> Iterator[Reading]:
+    """How advised limits or memory came out, beside what users asked of the same jobs (`by` = users)."""
+    labels = {**here, "kind": one["kind"], "predictor": one["predictor"]}
+    yield Reading("forecasts_30d", "forecasts of 30 days", one["forecasts"], labels)
+    yield Reading("advice_30d", "jobs of 30 days with advice that came out", one["requests"], labels)
+    if "median_ae_kib" in one:
+        yield Reading("forecast_median_error_kib", "median absolute error", one["median_ae_kib"], labels)
+    for level in JUDGED:
+        share, at = one[f"coverage_{level * 100:g}"], {**labels, "level": f"{level:g}"}
+        yield Reading("forecast_coverage", _COVERAGE, share, at)
+    for key, name, meaning in _ADVICE:
+        for by, prefix in (("advice", ""), ("users", "users_")):
+            yield Reading(name, meaning, one[f"{prefix}{key}"], {**labels, "by": by})

@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from .. import __version__
+from ..formats.sbatch import HEARD
 from .api import PLACES
 from .document import dumps
 
@@ -18,11 +19,13 @@ _MEANING = {
     "partition": ("a partition", "main"),
     "starttime": ("from when: a date, now-30days", "now-30days"),
     "endtime": ("until when", "now"),
+    "by": ("the chance to be done by then decides: a time to come", "now+6hours"),
 }
 _WHAT = {
     "start": "When waiting jobs start: likely, by 90 %, why, and the track record of such answers",
     "test": "When a job that asks for this would start, if the asker submitted it now",
-    "walltime": "A time limit for the next job like these, and why",
+    "where": "Every partition and a few sizes for such a job, the soonest done first",
+    "walltime": "A time limit and a memory request for the next job like these, and why",
     "report": "What finished jobs asked for and used, and which flag to change",
     "accuracy": "Past forecasts against what happened, beside the scheduler's own",
     "health": "The state of store and collector",
@@ -72,7 +75,8 @@ def _operation(place: str, verb: str, names: tuple[str, ...]) -> dict[str, Any]:
 
 def _meaning(parameter: str, place: str) -> tuple[str, str]:
     """What a parameter means, with an example; those of a script are sbatch's own."""
-    return (f"as sbatch's --{parameter}", "") if place == "test" else _MEANING[parameter]
+    of_script = place in ("test", "where") and parameter in HEARD
+    return (f"as sbatch's --{parameter}", "") if of_script else _MEANING[parameter]
 
 
 _ANSWER = {

@@ -50,8 +50,15 @@ class Values(Struct, frozen=True, kw_only=True):
     cluster: Annotated[str, _words("the cluster's name; empty: as the batch system says", "text")] = ""
     runtime: Annotated[str, _words("run-time predictors, NAME:key=value,...", "text")] = "kernel,recent_mean,last_2"
     memory: Annotated[
-        str, _words("run-time methods that forecast memory, where accounting measures it; empty: none", "text")
-    ] = "kernel"
+        str,
+        _words(
+            "run-time methods that forecast memory, where accounting measures it, the first to users; empty: none",
+            "text",
+        ),
+    ] = "kernel,largest_recent"
+    limits: Annotated[
+        str, _words("run-time methods that advise limits, the first to users; empty: similar jobs alone", "text")
+    ] = "calibrated,largest_recent"
     wait: Annotated[
         str,
         _words(

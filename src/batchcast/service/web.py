@@ -31,7 +31,7 @@ from .problem import PROBLEM, problem
 from .queue import Standing
 from .settings import Settings
 
-HEAVY = ("/v1/report", "/v1/accuracy", "/v1/health", "/v1/test", "/v1/where")
+HEAVY = ("/v1/report", "/v1/accuracy", "/v1/health", "/v1/test", "/v1/where", "/v1/walltime")
 SAME_FOR_S = 60.0
 HEALTH_FOR_S = 60.0
 BODY_BYTES = 400_000

@@ -16,14 +16,12 @@ from ..predict.conditional import given_waited
 from ..store.issued import as_values
 from ..units import parse_duration, parse_memory
 from . import answers
+from .advice import RISK, rests_on_jobs
 from .ask import Asker, Site, open_site, start_settings
 from .document import Said
 from .forecaster import Forecaster, forecaster
-from .memory import rests_on_jobs
 from .settings import Settings
 from .when import parse_when
-
-RISK = 0.05
 
 
 def answer_script(settings: Settings, script: str, asked: dict[str, Any], now: float, asker: Asker) -> Said:
@@ -112,9 +110,9 @@ def advice(
     """The limit and the memory that `walltime` would advise, and what a node is likely to hold; None unknown."""
     from .limits import advise_script
 
-    advised = advise_script(settings, site, options, asker, RISK, now) or {}
+    advised = advise_script(settings, site, options, asker, RISK, now, clock) or {}
     peak = clock.peak(job)
-    known = peak if peak is not None and rests_on_jobs(peak) else None
+    known = peak if peak is not None and peak.levels and rests_on_jobs(peak) else None
     by_90 = given_waited(known, 0.0, (0.9,)).quantiles[0] if known is not None else None
     return {
         "advised_limit": advised.get("limit"),

@@ -12,20 +12,21 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..errors import UsageError
-from ..formats.sbatch import processors
+from ..formats.sbatch import count_of, processors
 from ..job import JobRequest
 from ..predict.conditional import chance_to_start, given_waited
 from ..predict.protocol import Prediction
-from ..units import format_duration
+from ..units import format_duration, parse_memory
 from . import answers
+from .advice import RISK, of_partition
 from .ask import Asker, Site, open_site, start_settings
 from .document import Said
-from .forecaster import forecaster
+from .forecaster import Forecaster, forecaster
+from .memory import as_request
 from .settings import Settings
 from .whatif import apart, request
 
 RUN_SHARES = tuple(k / 20 for k in range(1, 20, 2))
-RISK = 0.05
 
 
 class Choice(NamedTuple):
@@ -47,30 +48,46 @@ def answer_where(
         raise UsageError("--by: that is over already (accepted: a time to come: 18:00, now+6hours, 2030-01-31T12:00)")
     with open_site(settings, asker) as site:
         ask = forecaster(settings, site, now)
-        begin = apart(options, now)[1] or now
-        choices = _choices(settings, site, options, asker, now)
-        asked = request(options, site, asker.name or "", now)
-        run = ask.run(asked)
-        results = []
-        for choice in choices:
-            job = request(choice.options, site, asker.name or "", now)
-            results.append(_result(choice, job, ask.wait(job), run, begin, by))
+        results = ways(settings, site, options, asker, now, ask, by)
         notes = [*answers.staleness(site.memory, now), *ask.notes]
         notes.append(
-            "assumed: half the nodes run twice as long, twice the nodes half as long; you may use every partition shown"
+            "assumed: half the nodes run twice as long and hold twice as much each, twice the nodes half as long and "
+            "half as much; you may use every partition shown"
         )
-        return Said({"cluster": site.cluster}, {**start_settings(settings, now), "by_s": by}, notes, _ordered(results))
+        return Said({"cluster": site.cluster}, {**start_settings(settings, now), "by_s": by}, notes, results)
 
 
-def _choices(settings: Settings, site: Site, options: Mapping[str, str], asker: Asker, now: float) -> list[Choice]:
-    """As asked, with the advised limit, at half and twice the size; each on every partition that takes such a limit."""
+def ways(
+    settings: Settings,
+    site: Site,
+    options: Mapping[str, str],
+    asker: Asker,
+    now: float,
+    clock: Forecaster,
+    by: float | None = None,
+) -> list[dict[str, Any]]:
+    """The same from a clock that is there already: one flat object a way, the best first."""
+    begin = apart(options, now)[1] or now
+    run = clock.run(request(options, site, asker.name or "", now))
+    results = []
+    for choice in _choices(settings, site, options, asker, now, clock):
+        job = request(choice.options, site, asker.name or "", now)
+        results.append(_result(choice, job, clock.wait(job), run, begin, by))
+    return _ordered(results)
+
+
+def _choices(
+    settings: Settings, site: Site, options: Mapping[str, str], asker: Asker, now: float, clock: Forecaster
+) -> list[Choice]:
+    """As asked, as advised, at half and twice the size; each on every partition that takes such a limit and memory."""
     asked = request(options, site, asker.name or "", now)
     sizes = [Choice("as asked", dict(options))]
-    if advised := _advised(settings, site, options, asker, now):
-        sizes.append(Choice("limit as advised", {**options, "time": advised}))
+    if advised := _advised(settings, site, options, asker, now, clock):
+        what = "limit and memory as advised" if "mem" in advised else "limit as advised"
+        sizes.append(Choice(what, {**options, **advised}))
     procs, nodes = processors(options)
     rest = {k: v for k, v in options.items() if k not in ("nodes", "ntasks")}
-    tasks = int(options.get("ntasks", "0") or 0)
+    tasks = int(count_of(options["ntasks"])) if options.get("ntasks") else 0
     for share, what in ((0.5, "half the size"), (2.0, "twice the size")):
         if procs * share < 1 or (nodes > 1 and nodes * share % 1) or "-" in options.get("nodes", ""):
             continue
@@ -79,7 +96,8 @@ def _choices(settings: Settings, site: Site, options: Mapping[str, str], asker: 
             size["ntasks"] = str(max(round(tasks * share), 1))
         limit = {"time": format_duration(asked.req_time * 2)} if share < 1 and math.isfinite(asked.req_time) else {}
         if size:
-            sizes.append(Choice(what, {**rest, **size, **limit}, 1.0 / share))
+            memory = _memory_of_size(options, nodes, size)
+            sizes.append(Choice(what, {**rest, **size, **limit, **memory}, 1.0 / share))
     partitions = site.memory.get("site", {}).get("partitions", {}) or {str(asked.partition_id): {}}
     choices = []
     for one in sizes:
@@ -87,17 +105,37 @@ def _choices(settings: Settings, site: Site, options: Mapping[str, str], asker: 
             place = Choice(one.what, {**one.options, "partition": name}, one.longer)
             job = request(place.options, site, asker.name or "", now)
             total = site.memory.get("total_procs") or math.inf
-            if not (limits.get("max_time_s") and job.req_time > limits["max_time_s"]) and job.procs <= total:
+            node = of_partition(site.memory, name).get("node_mem_kib") or math.inf
+            holds = not job.req_mem_kib / max(job.req_nodes, 1.0) > node
+            in_time = not (limits.get("max_time_s") and job.req_time > limits["max_time_s"])
+            if in_time and holds and job.procs <= total:
                 choices.append(place)
     return choices
 
 
-def _advised(settings: Settings, site: Site, options: Mapping[str, str], asker: Asker, now: float) -> str | None:
-    """The limit that `walltime` would advise for such a script; None where it has none."""
+def _advised(
+    settings: Settings, site: Site, options: Mapping[str, str], asker: Asker, now: float, clock: Forecaster
+) -> dict[str, str]:
+    """The limit and the memory that `walltime` would advise for such a script, as options; none where it has none."""
     from .limits import advise_script
 
-    advised = advise_script(settings, site, options, asker, RISK, now)
-    return None if advised is None else str(advised["limit"])
+    advised = advise_script(settings, site, options, asker, RISK, now, clock)
+    if advised is None:
+        return {}
+    memory = {"mem": str(advised["memory"])} if advised["memory"] is not None else {}
+    return {"time": str(advised["limit"]), **memory}
+
+
+def _memory_of_size(options: Mapping[str, str], nodes: float, size: Mapping[str, str]) -> dict[str, str]:
+    """`--mem` for another number of nodes: what they hold together stays; nothing where none was asked for.
+
+    >>> _memory_of_size({"mem": "4G"}, 2.0, {"nodes": "1"}), _memory_of_size({"mem": "4G"}, 1.0, {"ntasks": "2"})
+    ({'mem': '8G'}, {'mem': '4G'})
+    """
+    kib = parse_memory(options.get("mem", ""))
+    if not kib > 0:
+        return {}
+    return {"mem": as_request(kib * nodes / float(size.get("nodes", nodes)))}
 
 
 def _result(
@@ -115,6 +153,7 @@ def _result(
         "flags": _flags(choice.options),
         "procs": job.procs,
         "limit_s": job.req_time,
+        "memory_kib": job.req_mem_kib / max(job.req_nodes, 1.0),
         "by_10_start_s": begin + early,
         "likely_start_s": begin + given.point,
         "by_90_start_s": begin + late,
@@ -154,8 +193,8 @@ def chance_done(wait: Prediction, runs: list[float], span: float) -> float:
 
 
 def _flags(options: Mapping[str, str]) -> str:
-    """The size, the limit and the partition, as sbatch takes them."""
-    names = ("partition", "nodes", "ntasks", "time")
+    """The size, the limit, the memory and the partition, as sbatch takes them."""
+    names = ("partition", "nodes", "ntasks", "time", "mem")
     return " ".join(f"--{name}={shlex.quote(options[name])}" for name in names if name in options)
 
 

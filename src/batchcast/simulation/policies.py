@@ -17,7 +17,7 @@ NAMED = {
     "conservative": Policy(backfill="conservative"),
     "forecast": Policy(order="sjf", backfill_order="sjf", running_ends="requested", first_after=172_800.0),
 }
-AGES = ("head_after", "first_after")
+AGES = ("head_after", "first_after", "due_after")
 WORDS = tuple(field.name for field in fields(Policy))
 OF_AN_ORDER = ("on", "ageing")
 """Parameters of an order: after `order=sjf:on=requested` a comma may part them from what follows."""
@@ -31,8 +31,8 @@ def policy_of(text: str) -> Policy:
     ----------
     text : str
         `fcfs`, `easy`, `easy-sjbf`, `conservative` or `forecast` (the shortest forecast first, who waited two days
-        before all), alone or as `NAME:word=value,word=value`; `head_after` and `first_after` take a time, `kill` yes or
-        no, an order its own parameters (`easy:order=sjf:on=requested,ageing=0.5`).
+        before all), alone or as `NAME:word=value,word=value`; `head_after`, `first_after` and `due_after` take a time,
+        `kill` and `refresh` yes or no, an order its own parameters (`easy:order=sjf:on=requested,ageing=0.5`).
 
     Returns
     -------
@@ -69,10 +69,11 @@ def changed(policy: Policy, words: Mapping[str, str]) -> Policy:
     for word in AGES:
         if word in words:
             values[word] = parse_duration(words[word])
-    if "kill" in words:
-        if words["kill"].lower() not in _YES_OR_NO:
-            raise UsageError(f"kill: {words['kill']!r} (accepted: yes, no)")
-        values["kill"] = _YES_OR_NO[words["kill"].lower()]
+    for word in ("kill", "refresh"):
+        if word in words:
+            if words[word].lower() not in _YES_OR_NO:
+                raise UsageError(f"{word}: {words[word]!r} (accepted: yes, no)")
+            values[word] = _YES_OR_NO[words[word].lower()]
     return Policy(**values)
 
 

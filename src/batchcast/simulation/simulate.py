@@ -107,6 +107,8 @@ def simulate(
     trace = trace.knowing(known_at_submit)
     work = make_workload(trace, total, procs=procs, wide=wide, kill=policy.kill, default_request=default_request)
     jobs = make_jobs(work.submit, work.procs, work.run, work.request, np.maximum(work.request, 1.0))
+    if policy.refresh:
+        jobs["like"] = _like(trace.nominal("user_id").codes[work.rows], work.request)
     name = parse_spec(runtime)[0] if isinstance(runtime, str) else ""
     run: Callable[[], Any]
     notes: tuple[str, ...] = ()
@@ -145,6 +147,13 @@ def _given(
     if level is not None and forecasts.levels:
         points = np.array([np.interp(level, forecasts.levels, row) for row in forecasts.quantiles])
     return np.asarray(np.maximum(np.minimum(points[work.rows], work.request), 1.0))
+
+
+def _like(user: np.ndarray, request: np.ndarray) -> np.ndarray:
+    """The class of each job (n,): one user's jobs of one request; -1 where the user is unknown."""
+    pairs = np.column_stack([user, request])
+    like: np.ndarray = np.where(user < 0, -1, np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1))
+    return like
 
 
 def _predictor(trace: Trace, work: Workload, runtime: Any) -> Any:

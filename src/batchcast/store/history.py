@@ -15,6 +15,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, insert, or_, select, tuple_, update
 
 from .. import columns as declared
+from ..columns import OUT_OF_MEMORY
 from ..formats.sighting import Sighting
 from ..formats.status import status_from_sacct
 from .schema import jobs
@@ -203,7 +204,7 @@ def _changes(row: dict[str, Any], s: Sighting) -> dict[str, Any]:
     again = row["status"] == LOST and s.is_open  # given up, and there it is
     fresh = _outcome(s) | (_followed(s) if row["open"] or again else {})
     changed = {k: v for k, v in fresh.items() if row[k] != v and (v is not None or k in ("reason", "expected_start"))}
-    if row["status"] == "out_of_memory" and changed.get("status") == "failed":
+    if row["status"] == OUT_OF_MEMORY and changed.get("status") == "failed":
         del changed["status"]  # accounting measured why; the queue goes on showing the plain word
     if again:
         changed |= {"status": None, "end_time": None, "open": 1}

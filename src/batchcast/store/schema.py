@@ -90,7 +90,7 @@ forecasts = Table(
     metadata,
     Column("id", _Row, primary_key=True, autoincrement=True),
     Column("row", _Row, ForeignKey("jobs.row"), nullable=False),
-    Column("kind", Text, nullable=False),  # runtime, wait, memory, request: the last two in KiB a node
+    Column("kind", Text, nullable=False),  # runtime, wait, limit: s; memory, request: KiB a node
     Column("moment", Text, nullable=False),  # submit, slurm: when Slurm's own first estimate appeared
     Column("method", Text, nullable=False),
     Column("as_of", Float(53), nullable=False),

@@ -202,6 +202,15 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
         outcomes.c.as_of < _("until"),
         _if_given(jobs.c.partition_id, "partition"),
     ),
+    "issued_limits": select(outcomes, jobs.c.user_id, jobs.c.req_time, jobs.c.req_procs, jobs.c.status)
+    .select_from(outcomes.join(jobs, jobs.c.row == outcomes.c.row))
+    .where(
+        _HERE,
+        outcomes.c.kind == "limit",
+        outcomes.c.as_of >= _("since"),
+        outcomes.c.as_of < _("until"),
+        _if_given(jobs.c.partition_id, "partition"),
+    ),
     "measured": select(
         func.count().label("ended"),
         func.count(jobs.c.used_mem_kib).label("measured"),
@@ -212,7 +221,7 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
         .filter(jobs.c.used_mem_kib.between(jobs.c.req_mem_kib * 0.999, jobs.c.req_mem_kib * 1.001))
         .label("copied"),
     ).where(_HERE, jobs.c.end_time >= _("since"), jobs.c.start_time.is_not(None), jobs.c.open == 0),
-    "ran_by_itself": _used(jobs.c.used_mem_kib, jobs.c.alloc_nodes, jobs.c.req_mem_kib, jobs.c.req_nodes)
+    "ran_by_itself": _used(jobs.c.job_id, jobs.c.used_mem_kib, jobs.c.alloc_nodes, jobs.c.req_mem_kib, jobs.c.req_nodes)
     .where(jobs.c.end_time >= _("since"), jobs.c.end_time < _("until"), jobs.c.open == 0)
     .where(jobs.c.start_time.is_not(None), or_(*(jobs.c.status == word for word in ENDED_BY_ITSELF)))
     .order_by(jobs.c.end_time.desc())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +18,9 @@ from .study import Slurm
 
 ABREAST = 1000
 """Tasks handed to a Dask cluster and not back yet: enough for its workers never to wait."""
+
+QUIET = "ignore::UserWarning:multiprocessing.resource_tracker"
+"""For its tracker, which tells a terminal of the semaphores of a pool that Ctrl-C ended."""
 
 
 class Pool:
@@ -35,6 +39,7 @@ class Pool:
 @contextmanager
 def local(workers: int) -> Iterator[Pool]:
     """Processes of this machine. Ctrl-C is the asking process's to mind; it ends the others."""
+    os.environ.setdefault("PYTHONWARNINGS", QUIET)
     context = get_context("forkserver")
     context.set_forkserver_preload(["batchcast.sweep.work"])
     made: list[ProcessPoolExecutor] = []

@@ -10,12 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..columns import COPIED, FEWEST, OUT_OF_MEMORY, SAME, is_copied
 from .trace import Trace
 
 MOSTLY = 0.9
-FEWEST = 20
-"""Fewer jobs that know both amounts say nothing about whether one is a copy of the other."""
-OUT_OF_MEMORY = "out_of_memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +35,7 @@ class MemoryUse:
     @property
     def is_measured(self) -> bool:
         """Whether `used` is a measurement, as far as the log itself can tell."""
-        return not self.copied >= MOSTLY
+        return not self.copied >= COPIED
 
     @property
     def known(self) -> int:
@@ -63,9 +61,9 @@ def memory_use(trace: Trace) -> MemoryUse:
     zeros = int((used == 0).sum())
     asked, used = np.where(asked > 0, asked, np.nan), np.where(used > 0, used, np.nan)
     both = ~np.isnan(asked) & ~np.isnan(used)
-    same = np.isclose(asked[both], used[both], rtol=1e-3, atol=0.0)
+    same = np.isclose(asked[both], used[both], rtol=SAME, atol=0.0)
     copied = float(same.mean()) if len(same) >= FEWEST else float("nan")
-    if copied >= MOSTLY:
+    if is_copied(same.sum(), len(same)):
         used = np.full(len(trace), np.nan)
     status = trace.nominal("status")
     ended = np.array([*(word == OUT_OF_MEMORY for word in status.categories), False], bool)[status.codes]

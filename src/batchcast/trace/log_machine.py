@@ -1,8 +1,9 @@
-"""A machine for a log that comes without one: the most that its own jobs ever held, partition by partition."""
+"""A machine for a log that comes without one: its header's, else the most its jobs ever held by partition."""
 
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from ..errors import InputError
 from ..table import Trace
 from .machine import partition_sizes, peak_procs
 
-SOURCE = "the log's own peak by partition"
+SOURCE = "the log's own header, else its peak by partition"
 WIDER = 0.01
 """The share of core-hours that jobs with more processors a node than assumed may hold."""
 WHOLE = 0.9
@@ -22,10 +23,11 @@ LARGEST_NODE = 256
 def machine_of_log(trace: Trace, rule: str = "req") -> Machine:
     """Nodes alike in each partition, as many as its jobs ever held at once; partitions are taken to share no node.
 
-    A node has the processors a node of the jobs that hold all but `WIDER` of the core-hours; where the log knows no
-    nodes, the largest number of which jobs with `WHOLE` of the core-hours ask a multiple. Memory, GPUs and limits are
-    unknown and bind nobody; the settings are Slurm's own defaults with backfill. InputError where no job tells its
-    processors. O(n log n).
+    A log of one partition has the processors that are known of its machine (`trace.info.max_procs`). Where its header
+    tells both processors and nodes (SWF's MaxProcs and MaxNodes), that is what a node has; else it has the processors
+    a node of the jobs that hold all but `WIDER` of the core-hours, or, where the log knows no nodes, the largest number
+    of which jobs with `WHOLE` of the core-hours ask a multiple. Memory, GPUs and limits are unknown and bind nobody;
+    the settings are Slurm's own defaults with backfill. InputError where no job tells its processors. O(n log n).
 
     >>> log = Trace.from_arrays({"submit_time": [0, 1], "run_time": [9, 9], "req_procs": [32, 16], "req_nodes": [2, 1]})
     >>> machine = machine_of_log(log)
@@ -33,25 +35,32 @@ def machine_of_log(trace: Trace, rule: str = "req") -> Machine:
     (48, 16)
     """
     sizes = {str(name): size for name, (size, _) in partition_sizes(trace, rule).items() if size > 0}
-    if not sizes:
-        known = peak_procs(trace, rule)
+    if len(sizes) <= 1:
+        known = trace.info.max_procs if trace.info.max_procs > 0 else peak_procs(trace, rule)
         if not known > 0:
             raise InputError(
                 f"{trace.info.source}: no job tells its processors", hint="batchcast machine capture -o machine.toml"
             )
-        sizes = {"all": known}
+        sizes = {next(iter(sizes), "all"): known}
     names = trace.nominal("partition_id").decode()
     own = np.array(["all" if name is None else str(name) for name in names], dtype=object)
-    if "all" in sizes and len(sizes) == 1:
-        own[:] = "all"
+    if len(sizes) == 1:
+        own[:] = next(iter(sizes))
     groups, partitions = [], []
     largest = max(sizes, key=lambda name: sizes[name])
     for name, size in sizes.items():
-        cpus = _node_size(trace.take(np.flatnonzero(own == name)), rule)
+        cpus = _of_header(trace) or _node_size(trace.take(np.flatnonzero(own == name)), rule)
         nodes = tuple(f"{name}-{k + 1}" for k in range(math.ceil(size / cpus)))
         groups.append(NodeGroup(nodes, cpus))
         partitions.append(Partition(name, nodes, default=name == largest))
     return Machine(tuple(groups), tuple(partitions), settings={"SchedulerType": "sched/backfill"}, name=SOURCE)
+
+
+def _of_header(trace: Trace) -> int:
+    """Processors of a node by the header's MaxProcs and MaxNodes; 0 where it does not tell a whole number."""
+    found = [re.match(r"\s*(\d+)", trace.info.header.get(name, "")) for name in ("MaxProcs", "MaxNodes")]
+    procs, nodes = (int(match[1]) if match else 0 for match in found)
+    return procs // nodes if nodes > 0 and procs % nodes == 0 else 0
 
 
 def _node_size(trace: Trace, rule: str) -> int:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from batchcast.formats.qstat import ended_state, sighting
+from batchcast.formats.sacct import read_sacct
 from batchcast.formats.sacct_rows import FIELDS_WITH_STEPS, ended, with_steps
 from batchcast.formats.sighting import Sighting
+from batchcast.formats.status import status_from_sacct
 
 JOB = dict.fromkeys(FIELDS_WITH_STEPS, "") | {
     "JobID": "7", "JobIDRaw": "7", "Submit": "100", "Eligible": "100", "Start": "110", "End": "150",
@@ -93,3 +95,27 @@ def test_pbs_tells_memory_of_jobs_that_are_over() -> None:
     assert absurd is not None
     assert "used_mem_kib" not in absurd.held
     assert ended_state("-10", False) == "OUT_OF_MEMORY"
+
+
+@pytest.mark.parametrize(
+    ("state", "step_state", "held", "status"),
+    [
+        ("FAILED", "CANCELLED by 0", "211412K", "out_of_memory"),
+        ("FAILED", "CANCELLED by 1000", "211412K", "failed"),
+        ("FAILED", "CANCELLED by 0", "50M", "failed"),
+        ("FAILED", "FAILED", "211412K", "failed"),
+        ("CANCELLED by 0", "CANCELLED by 0", "211412K", "cancelled"),
+    ],
+)
+def test_a_file_says_of_the_same_rows_what_a_live_site_learns(
+    state: str, step_state: str, held: str, status: str
+) -> None:
+    names = ("JobID", "Submit", "Start", "End", "State", "ReqMem", "AllocNodes", "AllocTRES", "MaxRSS")
+    job = {**JOB, "State": state}
+    killed = step(MaxRSS=held, State=step_state)
+    rows = [names, [job.get(name, "") for name in names], [killed.get(name, "") for name in names]]
+    text = "\n".join("|".join(row) for row in rows) + "\n"
+    trace = read_sacct([text.encode()])
+    assert trace.nominal("status").decode() == [status]
+    assert status_from_sacct(read(job, killed).state) == status
+    assert any("OverMemoryKill" in note for note in trace.info.notes) == (status == "out_of_memory")

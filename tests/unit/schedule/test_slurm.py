@@ -10,9 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.naive.slurm import Twin
 
-from batchcast.cluster.machine import Association, Limits, Machine, NodeGroup, Partition, Qos, Reservation
+from batchcast.cluster.machine import Association, Limits, Machine, NodeGroup, Partition, Qos, Reservation, homogeneous
 from batchcast.cluster.request import NodeRequest
+from batchcast.schedule.slurm.arrays import FIRST, QUEUE
+from batchcast.schedule.slurm.clock import advance
+from batchcast.schedule.slurm.make import make_rules, make_state
+from batchcast.schedule.slurm.priority import fair_tree
+from batchcast.schedule.slurm.requests import make_jobs
 from batchcast.schedule.slurm.simulate import simulate_slurm
+from batchcast.schedule.slurm.site import make_site
 
 NODES = ("a1", "a2", "a3", "b1", "b2")
 GROUPS = (
@@ -112,6 +118,7 @@ POLICIES = {
     "fifo": {"SchedulerType": "sched/builtin"},
     "backfill": CONF,
     "multifactor": {**CONF, **MULTI},
+    "tres": {**CONF, **MULTI, "PriorityWeightTRES": "CPU=5000,Mem=900,GRES/gpu=7000"},
     "limits": {**CONF, **MULTI, "AccountingStorageEnforce": "associations,limits,qos"},
     "amounts": {**CONF, **MULTI, "AccountingStorageEnforce": "associations,limits,qos"},
     "emptiest": {**CONF, **MULTI, "SelectTypeParameters": "CR_CORE_MEMORY,CR_LLN"},
@@ -182,3 +189,24 @@ def test_nothing_is_over_a_node_a_limit_or_a_reservation(jobs: list[NodeRequest]
         if reserved:
             touches = int(start) < 420 and int(start) + min(r.limit, 300 if int(made.partition[k]) else 2000) > 200
             assert not touches or not {n for j, n, _ in rows if j == k} & {0, 3}
+
+
+def test_priority_by_tres_is_that_of_a_real_slurm() -> None:
+    """Four jobs behind one that holds all, on 4 nodes of 4 processors and 4000 MiB: what squeue of Slurm 24.11 said."""
+    weights = {"PriorityWeightTRES": "CPU=100000,Mem=50000,node=7000", "PriorityWeightJobSize": "10000"}
+    site = homogeneous(4, 4, 4000.0, **weights, PriorityType="priority/multifactor", SchedulerType="sched/builtin")
+    jobs = [
+        NodeRequest("1", 0, 300, tasks=16, min_nodes=4, max_nodes=4),
+        NodeRequest("2", 1, 5, tasks=1, mem_per_node=100.0),
+        NodeRequest("3", 1, 5, tasks=7),
+        NodeRequest("4", 1, 5, tasks=2, cpus_per_task=3, min_nodes=2, max_nodes=2, mem_per_node=700.0),
+        NodeRequest("5", 1, 5, min_nodes=3, max_nodes=3, exclusive=True, mem_per_node=0.0),
+    ]
+    arrays, index = make_site(site)
+    asked, rules = make_jobs(index, jobs), make_rules(site, until=20.0)
+    state = make_state(arrays, asked, rules)
+    fair_tree(arrays, state)
+    advance(arrays, asked, rules, state, 1000)
+    queue = state.queue[int(state.reg[FIRST]) : int(state.reg[QUEUE])]
+    found = {jobs[row["job"]].key: -row["order"] for row in queue}
+    assert found == {"5": 66187, "3": 61437, "4": 49750, "2": 9875}

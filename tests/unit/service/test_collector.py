@@ -91,6 +91,7 @@ def settings(url: str) -> Settings:
         "history_days": 0.1,
         "runtime": "recent_mean",
         "wait": "recent_wait:need=1",
+        "limits": "",
     }
     return load(given, {})
 

@@ -1,4 +1,4 @@
-"""Memory on the live clock: heard when accounting tells it, forecast, advised within the node, and judged."""
+"""Memory and limits on the live clock: heard when accounting tells it, forecast, advised, and judged as advised."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 
 from batchcast.formats.sighting import Sighting, Site, Snapshot
 from batchcast.service import ask
+from batchcast.service.advice_record import MEMORY, advice_record
 from batchcast.service.ask import Asker
 from batchcast.service.collector import Collector
 from batchcast.service.memory import advise_memory, needed
 from batchcast.service.memory_checkup import gathering, memory_findings
-from batchcast.service.memory_record import memory_record
 from batchcast.service.settings import Settings, load
 from batchcast.store.database import Store
 from batchcast.store.reader import Reader
@@ -33,6 +33,7 @@ class Cluster:
     status: str = "COMPLETED"
     gathers: dict[str, str] = field(default_factory=lambda: dict(LINUX))
     time: float = 1000.0
+    runs: list[float] | None = None
 
     def now(self) -> float:
         return self.time
@@ -63,7 +64,8 @@ class Cluster:
 
     def _seen(self, k: int, accounted: bool) -> Sighting:
         submit = 1010.0 + 100 * k
-        over = submit + 50 <= self.time
+        run = 40.0 if self.runs is None else self.runs[k]
+        over = submit + 10 + run <= self.time
         asked: dict[str, Any] = {"user_id": "ada", "partition_id": "main", "req_procs": 2.0, "req_time": 600.0,
                                  "req_mem_kib": 2 * self.asked, "req_nodes": 2.0, "job_name": "relax"}  # fmt: skip
         held: dict[str, Any] = {"alloc_procs": 2.0, "alloc_nodes": 2.0}
@@ -72,7 +74,7 @@ class Cluster:
         state = self.status if over else "RUNNING" if submit + 10 <= self.time else "PENDING"
         return Sighting(
             str(k), str(k), submit, state, start_time=math.nan if state == "PENDING" else submit + 10,
-            end_time=submit + 50 if over else math.nan, asked=asked, held={} if state == "PENDING" else held,
+            end_time=submit + 10 + run if over else math.nan, asked=asked, held={} if state == "PENDING" else held,
             unmeasured="zero" if accounted and math.isnan(self.peaks[k]) else "",
         )  # fmt: skip
 
@@ -85,6 +87,7 @@ def settings(url: str) -> Settings:
         "runtime": "recent_mean",
         "wait": "recent_wait",
         "memory": "recent_mean",
+        "limits": "",
     }
     return load(given, {})
 
@@ -162,7 +165,7 @@ DEFAULTS = load({}, {"HOME": "/nowhere"})
 
 
 def advised(rows: list[dict[str, Any]], site: dict[str, Any] = SITE) -> dict[str, Any]:
-    return advise_memory(DEFAULTS, site, rows, "main", "the name relax", 0.05)
+    return advise_memory(DEFAULTS, {"site": site}, rows, "main", "the name relax", 0.05)
 
 
 def test_the_smallest_request_that_keeps_the_risk_a_tenth_more_and_up_to_a_step() -> None:
@@ -203,7 +206,7 @@ def test_without_measurements_it_is_said_why(gathers: dict[str, str], words: str
 
 def test_the_record_judges_advice_beside_the_users_own_requests(settings: Settings) -> None:
     follow(Cluster([(100.0 + k % 3) * MIB for k in range(30)]), settings)
-    (record,) = memory_record(Reader(settings["store"]), "c", 0.0, math.inf, None, 1, 1e9)
+    (record,) = advice_record(Reader(settings["store"]), "c", MEMORY, 0.0, math.inf, None, 1, 1e9)
     assert record["forecasts"] == 30
     assert record["users_exceeded_rate"] in (0.0,) or math.isnan(record["users_exceeded_rate"])
     said = ask.accuracy(settings, 0.0, math.inf, None, Asker("root", True), 1e9)
@@ -213,7 +216,53 @@ def test_the_record_judges_advice_beside_the_users_own_requests(settings: Settin
 
 def test_where_jobs_are_private_the_record_is_of_several_users(settings: Settings) -> None:
     follow(Cluster([100.0 * MIB] * 5), settings)
-    assert memory_record(Reader(settings["store"]), "c", 0.0, math.inf, None, 5, 1e9) == []
+    assert advice_record(Reader(settings["store"]), "c", MEMORY, 0.0, math.inf, None, 5, 1e9) == []
+
+
+def of_kernel(settings: Settings) -> Settings:
+    """Both kinds of advice as they are built in, to the second and the KiB, accounting asked in every cycle."""
+    fine = {"limit_floor": 1.0, "limit_step": 1.0, "memory_floor": 1.0, "memory_step": 1.0, "history_every_s": 1.0}
+    return settings.replaced(memory="kernel,largest_recent", limits="calibrated,largest_recent", **fine)
+
+
+def test_what_is_advised_is_what_is_kept_and_judged(settings: Settings) -> None:
+    """Asked just before a job like the others is submitted, walltime says what is then kept for that job."""
+    fine, k = of_kernel(settings), 12
+    runs = [25.0 + 7 * (j % 4) for j in range(20)]
+    cluster = Cluster([(100.0 + 9 * (j % 5)) * MIB for j in range(20)], runs=runs)
+    collector = Collector(cluster, Store(fine["store"], create=True), fine)
+    while cluster.time <= 1000.0 + 100 * k:
+        assert collector.cycle().problems == []
+        cluster.time += 30.0
+    (answer,) = ask.walltime(fine, "0", None, "", Asker("root", True), 0.05, 1010.0 + 100 * k).results
+    while cluster.time <= 3800.0:
+        assert collector.cycle().problems == []
+        cluster.time += 30.0
+    rows = Reader(fine["store"]).rows(
+        "SELECT f.kind, f.method, f.point_s, f.row FROM forecasts f JOIN jobs j ON j.row = f.row WHERE j.job_id = :job",
+        job=str(k),
+    )
+    kept = {(row["kind"], row["method"]): row["point_s"] for row in rows}
+    assert (answer["limit_by"], answer["memory_by"]) == ("calibrated", "kernel")
+    assert kept["limit", "calibrated"] == answer["limit_s"]
+    assert kept["request", "kernel"] == answer["memory_kib"]
+    assert 46.0 <= answer["limit_s"] < 60.0  # what they run at most, and not a quarter more
+    said = ask.accuracy(fine, 0.0, math.inf, None, Asker("root", True), 1e9).settings
+    assert [one["predictor"] for one in said["limits"]] == ["calibrated", "largest_recent"]
+    advice, rule = said["limits"]
+    assert advice["asked_over_used"] < rule["asked_over_used"] < advice["users_asked_over_used"]
+    assert advice["coverage_95"] >= 0.8
+
+
+def test_jobs_that_come_to_their_limit_raise_it_and_the_record_cannot_judge_that(settings: Settings) -> None:
+    fine = of_kernel(settings)
+    cluster = Cluster([100 * MIB] * 12, status="TIMEOUT", runs=[600.0] * 12)
+    follow(cluster, fine)
+    (answer,) = ask.walltime(fine, "0", None, "", Asker("root", True), 0.05, 3000.0).results
+    assert (answer["limit_s"], answer["risk_kept"], answer["cut_at_limit"]) == (750.0, False, 12)
+    assert "come to their limit of 00:10:00" in answer["why"]
+    advice = ask.accuracy(fine, 0.0, math.inf, None, Asker("root", True), 1e9).settings["limits"][0]
+    assert (advice["exceeded_rate"], advice["undecided_rate"], advice["users_exceeded_rate"]) == (0.0, 1.0, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,10 @@ def test_a_script_is_answered_with_what_would_start_sooner(ask: object) -> None:
     for change in ("--time=12:00:00", "--ntasks=256", "--partition=long"):
         assert change in text
     assert "As it is" in text
+    assert "Where to submit it" in text
+    assert "half the size" in text
+    assert "sbatch --partition=" in text
+    assert "Wohin damit" in ask("ada", "/script?lang=de", "POST", urlencode({"script": script}))[1]
     assert "no partition" in ask("ada", "/script", "POST", urlencode({"partition": "nowhere"}))[1]
     assert "Traceback" not in ask("ada", "/script", "POST", urlencode({"time": "soon"}))[1]
 
@@ -138,3 +142,26 @@ def test_what_comes_from_a_log_is_text(site: tuple[Settings, Server], ask: objec
     assert "<b>y" not in text
     status, text = ask("ada", "/?user=%3Cscript%3E")
     assert "<script>" not in text
+
+
+def test_operators_and_prometheus_see_what_advice_came_to(site: tuple[Settings, Server]) -> None:
+    """By the service's own user, who sees everything."""
+    from batchcast.service.metrics import outcomes
+
+    settings, server = site
+    connection = http.client.HTTPConnection("localhost", timeout=60)
+    connection.sock = socket.socket(socket.AF_UNIX)
+    connection.sock.connect(str(server.address))
+    connection.request("GET", "/operators")
+    text = connection.getresponse().read().decode()
+    assert "What advice came to" in text
+    for method in ("calibrated", "kernel", "largest_recent"):
+        assert f"<code>{method}</code>" in text
+    read = outcomes(settings.replaced(private="no"))
+    rates = {
+        (one.labels["kind"], one.labels["predictor"], one.labels["by"]): one.value
+        for one in read if one.name == "advice_exceeded_ratio" and one.labels["partition"] == "all"
+    }  # fmt: skip
+    assert rates["limit", "calibrated", "advice"] <= 0.15
+    assert rates["memory", "kernel", "advice"] <= 0.15
+    assert ("limit", "calibrated", "users") in rates

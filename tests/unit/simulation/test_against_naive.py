@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,6 +16,7 @@ from batchcast.schedule.state import GIVEN, make_jobs, make_state
 from batchcast.simulation import Policy
 
 TOTAL = 8
+LIKE = np.arange(100) * 7 % 4 - 1  # classes of jobs, -1: none
 
 one_job = st.tuples(
     st.integers(0, 40),  # gap to the job before, in tenths: many ties
@@ -35,10 +38,16 @@ easy = st.builds(
     running_ends=st.sampled_from(["planned", "planned", "requested"]),
     head_after=st.sampled_from([float("inf"), 0.0, 10.0, 60.0]),
     first_after=st.sampled_from([float("inf"), float("inf"), 0.0, 30.0, 200.0]),
+    refresh=st.sampled_from([False, True]),
     **rules,
 )
+due = st.builds(
+    replace,
+    easy.filter(lambda policy: policy.event_order == "instant"),
+    due_after=st.sampled_from([0.0, 20.0, 100.0]),
+)
 conservative = st.builds(Policy, backfill=st.just("conservative"), **rules)
-policies = st.one_of(easy, easy, conservative)
+policies = st.one_of(easy, due, easy, conservative)
 
 
 def columns(rows, exact=False):
@@ -55,11 +64,12 @@ def columns(rows, exact=False):
 def both(rows, policy, exact=False):
     submit, procs, run, request, planned = columns(rows, exact)
     jobs = make_jobs(submit, procs, run, request, planned)
+    jobs["like"] = LIKE[: len(jobs)]
     state = make_state(jobs, TOTAL, planner=GIVEN, **policy.rules())
     advance(state)
     twin = NaiveMachine(
         [
-            Job(k, *map(float, row[:1]), int(row[1]), *map(float, row[2:]))
+            Job(k, *map(float, row[:1]), int(row[1]), *map(float, row[2:]), like=int(LIKE[k]))
             for k, row in enumerate(zip(submit, procs, run, request, planned))
         ],
         TOTAL,
@@ -71,6 +81,8 @@ def both(rows, policy, exact=False):
         policy.running_ends,
         policy.head_after,
         policy.first_after,
+        policy.due_after,
+        policy.refresh,
     )
     twin.go()
     return jobs, state, twin
@@ -83,6 +95,13 @@ def test_every_start_is_that_of_brute_force(rows, policy):
     assert jobs["start"].tolist() == [j.start for j in twin.jobs]
     assert jobs["backfilled"].astype(bool).tolist() == [j.backfilled for j in twin.jobs]
     assert int(state.record["corrections"][0]) == twin.corrections
+
+
+@given(st.lists(one_job, min_size=1, max_size=40))
+def test_beside_easy_by_requests_the_shadow_is_that_schedule(rows):
+    rows = [(*row[:4], row[3]) for row in rows]
+    jobs, alone = both(rows, Policy(due_after=5e3))[0], both(rows, Policy())[0]
+    assert (jobs["due"] - 5e3).tolist() == jobs["start"].tolist() == alone["start"].tolist()
 
 
 @given(st.lists(one_job, min_size=1, max_size=40), policies)

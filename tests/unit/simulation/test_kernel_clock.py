@@ -27,11 +27,12 @@ def test_both_clocks_give_one_schedule(policy, seed):
     assert compiled.corrections > 0
 
 
-@pytest.mark.parametrize("age", ["0", "10m", "48h"])
-def test_the_policy_forecast_is_the_same_on_both_clocks(age):
-    log, policy = small_log(250, 3), policy_of(f"forecast:first_after={age}")
-    compiled = simulate(log, policy, "kernel", total=20)
-    python = simulate(log, policy, "kernel", total=20, native=False)
+@pytest.mark.parametrize("predictor", ["kernel", "kernel:geometric=yes"])
+@pytest.mark.parametrize("words", ["first_after=0", "first_after=10m", "due_after=10m,refresh=yes"])
+def test_the_policy_forecast_is_the_same_on_both_clocks(words, predictor):
+    log, policy = small_log(250, 3), policy_of(f"forecast:{words}")
+    compiled = simulate(log, policy, predictor, total=20)
+    python = simulate(log, policy, predictor, total=20, native=False)
     np.testing.assert_array_equal(compiled.start_time, python.start_time)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from batchcast.errors import InputError
-from batchcast.table import Trace
+from batchcast.table import LogInfo, Trace
 from batchcast.trace.log_machine import machine_of_log
 
 
@@ -21,6 +21,12 @@ def test_each_partition_has_the_nodes_that_its_jobs_held_at_once() -> None:
     assert [group.cpus for group in machine.nodes] == [32, 4]
     assert [p.name for p in machine.partitions if p.default] == ["cpu"]
     assert not set(machine.partitions[0].nodes) & set(machine.partitions[1].nodes)
+
+
+def test_a_header_with_processors_and_nodes_tells_the_machine() -> None:
+    info = LogInfo(max_procs=1152.0, header={"MaxProcs": "1152", "MaxNodes": "144"})
+    machine = machine_of_log(Trace.from_arrays({"submit_time": [0.0], "run_time": [9.0], "req_procs": [3]}, info))
+    assert (len(machine.node_names()), machine.nodes[0].cpus) == (144, 8)
 
 
 def test_without_nodes_most_work_asks_for_whole_ones() -> None:

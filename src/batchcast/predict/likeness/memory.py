@@ -89,6 +89,7 @@ class Options(NamedTuple):
     most_running: int = MOST_RUNNING
     scaled: bool = True  # whether a candidate with another limit stands a second time, scaled
     relative: bool = True  # score in shares of the limit, else in log seconds
+    geometric: bool = False  # the point is the geometric mean of the distribution, else its median
 
 
 def make_memory(ring: int, slots: int, users: int, classes: int) -> Memory:

@@ -179,6 +179,18 @@ def quantile(m: Memory, n: int, level: float) -> float:
     return seconds
 
 
+@inlined
+def middle(m: Memory, o: Options, n: int) -> float:
+    """The point of the distribution: its median, or its geometric mean (each candidate a second at least)."""
+    if not o.geometric:
+        return quantile(m, n, 0.5)
+    total, weight = 0.0, 0.0
+    for j in range(n):
+        total += m.candidate[2, j] * math.log(max(m.candidate[0, j], 1.0))
+        weight += m.candidate[2, j]
+    return math.exp(total / weight)
+
+
 @inner
 def quantile_left(m: Memory, n: int, elapsed: float, level: float) -> float:
     """The same among the candidates longer than `elapsed`; NaN where there is none."""

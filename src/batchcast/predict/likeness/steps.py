@@ -25,7 +25,7 @@ from .memory import (
     Memory,
     Options,
 )
-from .ordered import censor, quantile, quantile_left, quantiles, sort
+from .ordered import censor, middle, quantile_left, quantiles, sort
 
 ABSURD = 1e15  # seconds, processors: beyond is unknown
 
@@ -78,7 +78,7 @@ def met(m: Memory, slot: int, codes: np.ndarray) -> None:
 
 @kernel
 def answer(m: Memory, o: Options, slot: int, itself: int, now: float, levels: np.ndarray, out: np.ndarray) -> int:
-    """Quantiles at `levels` (ascending) for a noted job into `out`, its median before them, what it rests on after.
+    """Quantiles at `levels` (ascending) for a noted job into `out`, its point before them, what it rests on after.
 
     How many candidates it has. What it rests on: the weight of the user's own candidates, of those with this limit,
     with these processors, with both, and 1 / (sum of squares) of all weights. `itself` is the slot of a job that asks
@@ -88,7 +88,7 @@ def answer(m: Memory, o: Options, slot: int, itself: int, now: float, levels: np
     if n == 0:
         return 0
     limit = m.unfinished[slot].limit
-    out[0] = within(quantile(m, n, 0.5), limit)
+    out[0] = within(middle(m, o, n), limit)
     quantiles(m, n, levels, out[1:])
     for k in range(len(levels)):
         out[1 + k] = within(out[1 + k], limit)
@@ -110,9 +110,9 @@ def weighted(m: Memory, o: Options, slot: int, itself: int, now: float) -> int:
 
 @inner
 def forecast(m: Memory, o: Options, slot: int, now: float, otherwise: float) -> float:
-    """The median alone for a job noted as it is submitted, `otherwise` without a candidate."""
+    """The point alone for a job noted as it is submitted, `otherwise` without a candidate."""
     n = weighted(m, o, slot, NOBODY, now)
-    return within(quantile(m, n, 0.5), m.unfinished[slot].limit) if n > 0 else otherwise
+    return within(middle(m, o, n), m.unfinished[slot].limit) if n > 0 else otherwise
 
 
 @inlined

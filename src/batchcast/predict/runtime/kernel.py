@@ -41,6 +41,9 @@ class Kernel:
         Whether a candidate with another limit stands a second time, its run time scaled by the ratio of the limits.
     relative
         Whether the score is taken in shares of the limit; otherwise in log seconds.
+    geometric
+        Whether the point is the geometric mean of the distribution instead of its median: what orders a queue by
+        expected log run time (docs/policy-study.md).
 
     Raises
     ------
@@ -86,6 +89,7 @@ class Kernel:
         running: float = 0.6,
         scaled: bool = True,
         relative: bool = True,
+        geometric: bool = False,
     ) -> None:
         if memory < 1 or running < 0:
             raise ValueError("memory is at least 1 job, running at least 0")
@@ -97,6 +101,7 @@ class Kernel:
             running=float(running),
             scaled=scaled,
             relative=relative,
+            geometric=geometric,
         )
         self.memory: Memory = make_memory(ring=min(memory, 256), slots=64, users=16, classes=64)
         self.coder = Coder()

@@ -59,8 +59,9 @@ class Site(NamedTuple):
 
     Sets of nodes are bits of int64 words: `inside` (P, W), `reserved` (V, W). `features` are bits too. TRES are
     processors, nodes, memory in MiB and the G gres; a limit that is not set is FAR. `billing` (P, TRES) are the weights
-    by which use is counted. `parent` of an association leads to the root;
-    `share` is of its siblings' shares. `part` has one record more: where the last one's nodes in `members` end.
+    by which use is counted, `tres_weight` those of priority, by the share of `part_tres` (P, TRES) that a job asks.
+    `parent` of an association leads to the root; `share` is of its siblings' shares. `part` has one record more: where
+    the last one's nodes in `members` end.
     """
 
     node: Any
@@ -77,6 +78,8 @@ class Site(NamedTuple):
     assoc_tres: Any
     assoc_job_tres: Any
     billing: Any
+    tres_weight: Any
+    part_tres: Any
     licenses: Any
     reservation: Any
     reserved: Any

@@ -173,7 +173,7 @@ def next_instant(jobs: Jobs, rules: Rules, s: State) -> float:
         if s.reg[HEAP] > 0:
             event = min(event, s.heap[0].time)
         if s.reg[ASKED]:
-            event = min(event, max(s.reg[NOW], s.reg[LAST] + rules.batch_sched_delay))
+            event = min(event, max(s.reg[NOW], s.reg[LAST] + rules.batch_sched_delay, rules.since))
         skipped = (event - poll) / rules.poll
         if 0 < skipped < FAR / 1e6:
             s.reg[POLLS] += float(int(skipped + 0.999999))

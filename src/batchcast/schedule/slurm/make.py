@@ -88,7 +88,8 @@ def make_rules(machine: Machine, **given: float) -> Rules:
         since=-FAR,
         until=FAR,
     )
-    rules = rules._replace(sizes_matter=int(bool(rules.multifactor and rules.w_size) or rules.enforce))
+    by_size = rules.w_size or s.get("PriorityWeightTRES", "(null)") != "(null)"
+    rules = rules._replace(sizes_matter=int(bool(rules.multifactor and by_size) or rules.enforce))
     return rules._replace(**{name: type(getattr(rules, name))(value) for name, value in given.items()})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...compiled import inner, kernel
 from .arrays import FAR, NONE, PRIO_NOW, RUNNING_COUNT, Jobs, Rules, Site, State
+from .policy import MEMORY, amount
 
 
 @inner
@@ -23,6 +24,12 @@ def priority(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int) 
         + rules.w_partition * site.part[part].factor
         + rules.w_qos * site.qos[jobs.row[j].qos].factor
     )
+    for k in range(len(site.tres_weight)):
+        if site.tres_weight[k] > 0 and site.part_tres[part, k] > 0:
+            asks = amount(site, jobs, j, part, k, s.job[j].sized, float(jobs.row[j].min_nodes))
+            if k == MEMORY and asks == 0:  # who asks for none is taken to ask for the nodes' own
+                asks = site.node[site.members[site.part[part].first]].memory * jobs.row[j].min_nodes
+            total += site.tres_weight[k] * (asks / site.part_tres[part, k])
     return float(int(total) - jobs.row[j].nice)
 
 

@@ -90,6 +90,8 @@ def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
         assoc_tres=_limits([a.limits.grp_tres for a in assoc] or [{}], tres),
         assoc_job_tres=_limits([_inherited(assoc, parent, k, "max_tres", {}) for k in range(len(assoc))] or [{}], tres),
         billing=np.array([[float(_billing(p).get(name, 0.0)) for name in tres] for p in machine.partitions]),
+        tres_weight=tres_weights(machine.settings, tres),
+        part_tres=np.array([_held(p, machine, tres) for p in machine.partitions]),
         licenses=np.array(list(machine.licenses.values()), np.float64),
         reservation=records(
             RESERVATION_RECORD,
@@ -138,6 +140,27 @@ def _inherited(assoc: Sequence[Association], parent: Sequence[int], k: int, name
 def _billing(partition: Partition) -> Mapping[str, float]:
     """TRESBillingWeights by TRES; a processor is one where the partition has none."""
     return partition.billing_weights or {"cpu": 1.0}
+
+
+def tres_weights(settings: Mapping[str, str], tres: Sequence[str]) -> np.ndarray:
+    """PriorityWeightTRES by TRES: `CPU=1000,Mem=2000,GRES/gpu=3000`."""
+    pairs = (item.partition("=") for item in settings.get("PriorityWeightTRES", "").lower().split(",") if "=" in item)
+    given = {name.strip(): float(value) for name, _, value in pairs}
+    return np.array([given.get(name, 0.0) for name in tres])
+
+
+def _held(partition: Partition, machine: Machine, tres: Sequence[str]) -> list[float]:
+    """Each TRES of a partition's nodes; 0 where it has none or as much as one likes."""
+    inside, held = set(partition.nodes), dict.fromkeys(tres, 0.0)
+    for group in machine.nodes:
+        nodes = sum(name in inside for name in group.names)
+        kinds = {f"gres/{kind.split(':')[0]}": 0 for kind in group.gres}
+        each = {"cpu": group.cpus, "node": 1, "mem": group.memory_mib} | {
+            name: amount(group.gres, name.removeprefix("gres/")) for name in kinds
+        }
+        for name, count in each.items():
+            held[name] += nodes * count if nodes else 0.0
+    return [value if math.isfinite(value) else 0.0 for value in held.values()]
 
 
 def _words(features: Sequence[str], gres: Mapping[str, int]) -> set[str]:

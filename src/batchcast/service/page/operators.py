@@ -8,7 +8,8 @@ from typing import Any
 from ...errors import BatchcastError
 from ...store.packed import Packed
 from .. import answers
-from ..ask import Asker, Who, open_site, used
+from ..advice_record import LIMIT, MEMORY, advice_record
+from ..ask import Asker, Site, Who, open_site, used
 from ..checkup import settings_in_force, store_findings
 from ..hidden import rounded, whole_days
 from ..settings import Settings
@@ -21,8 +22,8 @@ def operators(settings: Settings, asker: Asker, now: float) -> dict[str, Any]:
     """The settings, with their places, are shown to whoever may see everything; the rest as everywhere."""
     figures: dict[str, Any] = {
         "findings": list(store_findings(settings)), "settings": settings_in_force(settings) if asker.sees_all else [],
-        "limits": [], "hidden": False, "saved": math.nan, "hours": math.nan, "cluster": "", "stale": [], "now": now,
-        "days": DAYS, "least": settings["least_users"],
+        "limits": [], "record": [], "hidden": False, "saved": math.nan, "hours": math.nan, "cluster": "", "stale": [],
+        "now": now, "days": DAYS, "least": settings["least_users"],
     }  # fmt: skip
     try:
         with open_site(settings, asker) as site:
@@ -32,6 +33,7 @@ def operators(settings: Settings, asker: Asker, now: float) -> dict[str, Any]:
             rows = used(site, Who(), since, math.inf, least, now)
             figures |= {"limits": _limits(rows, settings, least), "hidden": site.private, "cluster": site.cluster,
                       "stale": answers.staleness(site.memory, now)}  # fmt: skip
+            figures["record"] = _record(site, since, least, now)
             figures["hours"] = sum((r["end_time"] - r["start_time"]) * (r["alloc_procs"] or 0) for r in rows
                                  if r["start_time"] is not None) / 3600  # fmt: skip
             figures["saved"] = sum(one["hours"] for one in figures["limits"])
@@ -40,6 +42,14 @@ def operators(settings: Settings, asker: Asker, now: float) -> dict[str, Any]:
     except BatchcastError as error:
         figures["stale"] = [f"{error.message}; {error.hint}"]
     return figures
+
+
+def _record(site: Site, since: float, least: int, now: float) -> list[dict[str, Any]]:
+    """How advised limits and memory came out at submissions, beside what users asked of the same jobs."""
+    return [
+        one for of in (LIMIT, MEMORY)
+        for one in advice_record(site.reader, site.cluster, of, since, math.inf, None, least, now) if one["requests"]
+    ]  # fmt: skip
 
 
 def _limits(rows: Packed, settings: Settings, least: int) -> list[dict[str, Any]]:

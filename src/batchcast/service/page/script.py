@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...errors import NoAnswer, UsageError
-from ...formats.sbatch import parse_script, processors
+from ...formats.sbatch import count_of, parse_script, processors
 from ...job import JobRequest
 from ...predict.conditional import given_waited
 from ...predict.protocol import Prediction
@@ -18,10 +18,12 @@ from ..forecaster import forecaster
 from ..memory import as_request
 from ..settings import Settings
 from ..whatif import advice, apart, request
+from ..where import ways
 from .chances import LEVELS, Chances, axis
 
 FIELDS = ("partition", "time", "nodes", "ntasks", "cpus-per-task", "mem")
 MOST_CHARACTERS = 200_000
+MOST_WAYS = 12
 
 
 def options_of(form: Mapping[str, str]) -> dict[str, str]:
@@ -75,7 +77,9 @@ def tried(settings: Settings, options: Mapping[str, str], asker: Asker, now: flo
         held = {"JobHeldUser": "held by its owner (scontrol release frees it)",
                 "Dependency": "waiting for another job it depends on"}  # fmt: skip
         advised = advice(settings, site, options, clock, job, asker, now)
+        where = ways(settings, site, options, asker, now, clock)
         return {
+            "ways": [{**way, "memory": _asked(way["memory_kib"])} for way in where[:MOST_WAYS]],
             "advised": {**advised, "likely_memory": as_request(advised["likely_memory_kib"] or 0.0)},
             "answer": {"chances": base, "bar": shared.bar(base), "basis": own.basis, "partition": job.partition_id,
                        "procs": job.procs, "limit": job.req_time, "held": held.get(reason, ""), "begin": begin},
@@ -83,6 +87,10 @@ def tried(settings: Settings, options: Mapping[str, str], asker: Asker, now: flo
             "axis": shared, "record": record, "cluster": site.cluster, "now": now,
             "stale": answers.staleness(site.memory, now),
         }  # fmt: skip
+
+
+def _asked(kib: float) -> str:
+    return as_request(kib) if kib == kib else ""
 
 
 def _chances(prediction: Prediction, begin: float) -> Chances:
@@ -103,7 +111,7 @@ def _variants(site: Site, options: Mapping[str, str], job: JobRequest) -> list[t
     procs, nodes = processors(options)
     if procs >= 2:
         smaller = {k: v for k, v in options.items() if k not in ("nodes", "ntasks", "ntasks-per-node")}
-        half = max(int(procs // (2 * int(options.get("cpus-per-task", "1") or 1))), 1)
+        half = max(int(procs // (2 * count_of(options.get("cpus-per-task", "")))), 1)
         smaller["ntasks"] = str(half)
         if nodes >= 2:
             smaller["nodes"] = f"{nodes // 2:g}"

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from ...columns import OUT_OF_MEMORY
 from ...table import Nominal, Trace, Values
-from ...table.memory import OUT_OF_MEMORY
 
 CHOICES = 1024.0**2 * np.array([0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0])
 """KiB a processor that people ask for: powers of two, 128 MiB to 8 GiB."""

@@ -46,6 +46,18 @@ def test_every_quantile_is_one_of_the_twins_distribution(seed, protocol):
             assert learned[OWN + method.memory.place[f]] == pytest.approx(theta[name], rel=1e-6, abs=1e-6)
 
 
+def test_the_geometric_mean_is_that_of_the_twins_distribution():
+    log = small_log(70, 5)
+    expected, _ = kernel_twin(log)
+    told = replay(log, {"it": Kernel(geometric=True)})["it"]
+    batch = Kernel(geometric=True).predict_trace(log)
+    np.testing.assert_array_equal(told.points, batch.points)
+    for row, pairs in enumerate(expected):
+        if pairs is not None:
+            mean = np.exp(sum(w * np.log(max(v, 1.0)) for v, w in pairs) / sum(w for _, w in pairs))
+            assert told.points[row] == pytest.approx(max(min(mean, log.req_time[row]), 1.0), rel=1e-6)
+
+
 @pytest.mark.parametrize("name", odd_logs())
 @pytest.mark.parametrize("protocol", ["honest", "paper", "starts_first"])
 def test_one_pass_over_a_log_says_what_one_by_one_says(name, protocol):

@@ -1,0 +1,136 @@
+"""A shadow run of EASY by requests on the same submissions, beside the real schedule and knowing no more than it does.
+
+It is the promise that `due_after` keeps: when would plain EASY have let this job start? The run time of a job is known
+to it once the job has ended in the real schedule; until then it is taken to run to its request.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..compiled import inlined, inner
+from ..compiled.arrays import Record
+from .state import jobs_of, shadow_queue_of, shadow_running_of
+
+
+@inner
+def follow_shadow(s: Record, rules: Record) -> None:
+    """Bring the shadow to `now`: its ends until then, each with a pass, what was submitted, a pass. O(queue) a pass."""
+    jobs = jobs_of(s)
+    queue = shadow_queue_of(s)
+    end = next_shadow_end(s)
+    while end < s.now:
+        end_shadows(s, end)
+        shadow_pass(s, rules, end)
+        end = next_shadow_end(s)
+    while s.shadow_submit < s.next_submit and jobs[s.shadow_submit].submit <= s.now:
+        queue[s.shadow_waiting] = s.shadow_submit
+        s.shadow_waiting += 1
+        s.shadow_submit += 1
+    while True:
+        end_shadows(s, s.now)
+        shadow_pass(s, rules, s.now)
+        if next_shadow_end(s) > s.now:  # a job without length, known to have none, ends where it starts
+            return
+
+
+@inlined
+def next_shadow_end(s: Record) -> float:
+    """When the next job of the shadow ends; infinity where none runs. O(running)."""
+    running = shadow_running_of(s)
+    least: float = np.inf
+    for place in range(s.shadow_count):
+        least = min(least, running[place].end)
+    return least
+
+
+@inlined
+def end_shadows(s: Record, time: float) -> None:
+    """Take out of the shadow what has ended by `time`. O(running)."""
+    running = shadow_running_of(s)
+    kept = 0
+    for place in range(s.shadow_count):
+        if running[place].end <= time:
+            s.shadow_free += running[place].procs
+        else:
+            running[kept] = running[place]
+            kept += 1
+    s.shadow_count = kept
+
+
+@inner
+def shadow_pass(s: Record, rules: Record, time: float) -> None:
+    """One pass of EASY in order of arrival, by requests (Lifka 1995, as `passes.schedule` makes it). O(queue)."""
+    jobs = jobs_of(s)
+    queue = shadow_queue_of(s)
+    waiting = s.shadow_waiting
+    first = 0
+    while first < waiting and jobs[queue[first]].procs <= s.shadow_free:
+        start_shadow(s, rules, queue[first], time)
+        first += 1
+    kept = 0
+    if first < waiting:
+        head = int(jobs[queue[first]].procs)
+        until, extra = shadow_reservation(s, head, time)
+        for place in range(first, waiting):
+            job = queue[place]
+            procs = int(jobs[job].procs)
+            in_time = time + jobs[job].request <= until
+            if place > first and procs <= s.shadow_free and (in_time or procs <= extra):
+                start_shadow(s, rules, job, time)
+                if not in_time:
+                    extra -= procs
+            else:
+                queue[kept] = job
+                kept += 1
+    s.shadow_waiting = kept
+
+
+@inlined
+def shadow_reservation(s: Record, procs: int, time: float) -> tuple[float, int]:
+    """When the head can start by the requests of what runs, and how many processors are left over then."""
+    running = shadow_running_of(s)
+    free, place, count = s.shadow_free, 0, s.shadow_count
+    until: float = time
+    while free < procs and place < count:
+        free += running[place].procs
+        until = running[place].limit_end
+        place += 1
+    while place < count and running[place].limit_end == until:
+        free += running[place].procs
+        place += 1
+    return until, free - procs
+
+
+@inner
+def start_shadow(s: Record, rules: Record, job: int, time: float) -> None:
+    """A job starts in the shadow: from now on it is known when it is due. Kept by the ends of limits. O(running)."""
+    running = shadow_running_of(s)
+    entry = jobs_of(s)[job]
+    limit_end = time + entry.request
+    place = s.shadow_count
+    while place > 0 and running[place - 1].limit_end > limit_end:
+        running[place] = running[place - 1]
+        place -= 1
+    mine = running[place]
+    mine.limit_end = limit_end
+    mine.begun = time
+    mine.end = time + entry.run if entry.over else limit_end
+    mine.procs = entry.procs
+    mine.job = job
+    s.shadow_count += 1
+    s.shadow_free -= entry.procs
+    entry.due = time + rules.due_after
+    if not entry.start <= s.now:
+        s.least_due = min(s.least_due, entry.due)
+
+
+@inner
+def reveal(s: Record, job: int) -> None:
+    """A job ended in the real schedule: now the shadow knows how long it runs, if it still does. O(running)."""
+    running = shadow_running_of(s)
+    entry = jobs_of(s)[job]
+    entry.over = 1
+    for place in range(s.shadow_count):
+        if running[place].job == job:
+            running[place].end = min(running[place].end, max(s.now, running[place].begun + entry.run))
