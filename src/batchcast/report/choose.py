@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..evaluation.evaluation import ORACLE, YARDSTICK, Evaluation
+from ..evaluation.evaluation import Evaluation
+from ..evaluation.simulated import ORACLE, YARDSTICK
 from .accuracy import named
 from .blocks import Choices, Figure
 from .policy_words import policy_words

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..evaluation.evaluation import ORACLE, YARDSTICK, Evaluation
+from ..evaluation.evaluation import Evaluation
 from ..evaluation.periods import periods
+from ..evaluation.simulated import ORACLE, YARDSTICK
 from ..events.recorded import outcome
 from ..metrics.curves import busy_share, running_mean
 from . import figures

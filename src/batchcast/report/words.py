@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..evaluation.differences import more_history
-from ..evaluation.evaluation import LEAST_GAIN_S, ORACLE, YARDSTICK, Evaluation
+from ..evaluation.evaluation import LEAST_GAIN_S, Evaluation
 from ..evaluation.periods import calendar
+from ..evaluation.simulated import ORACLE, YARDSTICK
 from ..evaluation.validity import Verdict
 from ..metrics.accuracy import relative_accuracy
 from ..metrics.paired import LEAST_GROUPS
