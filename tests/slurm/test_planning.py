@@ -145,6 +145,7 @@ def kill_soon(lab: Lab, planner: Follower, rng: np.random.Generator, *, of_slurm
         planner.start()
 
 
+@pytest.mark.slow  # three minutes
 def test_no_job_is_ended_early_though_agent_and_slurmctld_are_killed(lab: Lab) -> None:
     rng = np.random.default_rng(15)
     planner = agent(lab, "kills")

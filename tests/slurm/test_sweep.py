@@ -13,7 +13,7 @@ from slurm_lab import Lab
 from batchcast.sweep.dataset import OF_A_RUN, results
 from batchcast.trace import demo_path
 
-pytestmark = [pytest.mark.slurm, pytest.mark.lab, pytest.mark.usefixtures("lab_here")]
+pytestmark = [pytest.mark.slurm, pytest.mark.lab, pytest.mark.slow, pytest.mark.usefixtures("lab_here")]  # two minutes
 TASKS = 3 * 2 * 25
 STUDY = """
 seed = 3

@@ -209,7 +209,7 @@ def end_job(s: Record, rules: Record, job: int) -> None:
     if rules.due_after < np.inf:
         reveal(s, job)
     if rules.refresh:
-        hear_result(s, rules, entry)
+        hear_result(s, rules, job)
     note(s, LOG_END, job)
 
 

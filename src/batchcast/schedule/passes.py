@@ -12,7 +12,7 @@ from .queue import any_fits, collect, head_place, length, next_candidate, rekey
 from .running import reserve, reserve_by_request
 from .shadow import follow_shadow
 from .start import start_job
-from .state import EASY, choices_of, jobs_of, slots_of
+from .state import EASY, asides_of, choices_of, jobs_of, slots_of
 
 FEW = 6  # looks at the queue for one candidate each, before all are collected at one look
 
@@ -51,7 +51,7 @@ def schedule(s: Record, rules: Record) -> None:
         head = head_place(s, rules)
     if rules.backfill == EASY and s.free > 0 and s.waiting > 1 and (s.indexed or any_fits(s)):
         by_request = rules.head_after < np.inf and s.now - jobs[slots[head].job].submit > rules.head_after
-        by_request = by_request or s.now > jobs[slots[head].job].due
+        by_request = by_request or (s.now > s.least_due and s.now > asides_of(s)[slots[head].job].due)
         if by_request:
             reserve_by_request(s, slots[head].procs)
         else:

@@ -12,7 +12,7 @@ from ..compiled.arrays import Record
 from .heap import push
 from .index import build, enter, head_by_key, leave
 from .orders import aged_key, candidate_key, head_key, ordering
-from .state import BLOCK, GONE, blocks_of, choices_of, jobs_of, slots_of
+from .state import BLOCK, GONE, asides_of, blocks_of, choices_of, jobs_of, slots_of
 
 
 @inlined
@@ -167,12 +167,12 @@ def head_place(s: Record, rules: Record) -> int:
 @inner
 def first_due(s: Record) -> int:
     """The slot of the earliest arrival that is due, else -1; and before when nobody here will be. O(queue)."""
-    jobs = jobs_of(s)
+    asides = asides_of(s)
     slots = slots_of(s)
     least, found = np.inf, -1
     for place in range(s.head, s.tail):
         if slots[place].procs != GONE:
-            due = jobs[slots[place].job].due
+            due = asides[slots[place].job].due
             least = min(least, due)
             if found < 0 and s.now > due:
                 found = place

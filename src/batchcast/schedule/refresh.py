@@ -11,28 +11,30 @@ from ..compiled.arrays import Record
 from .index import leave
 from .orders import candidate_key, head_key
 from .queue import remeasure
-from .state import BLOCK, GONE, RESULTS, jobs_of, results_of, slots_of
+from .state import BLOCK, GONE, RESULTS, asides_of, jobs_of, results_of, slots_of
 
 
 @inner
-def hear_result(s: Record, rules: Record, ended: Record) -> None:
+def hear_result(s: Record, rules: Record, ended: int) -> None:
     """Remember a result of its class, and plan the queued jobs of that class anew. O(queue).
 
     The new plan is the geometric mean of the job's first plan and the class's results since its submission, the last
     eight of them, each counting as much as the plan; within a second and the request.
     """
-    if ended.like < 0:
+    asides = asides_of(s)
+    like = asides[ended].like
+    if like < 0:
         return
-    results = results_of(s)[ended.like]
+    results = results_of(s)[like]
+    jobs = jobs_of(s)
     place = int(results[0]) % RESULTS
     results[0] += 1.0
     results[1 + place] = s.now
-    results[1 + RESULTS + place] = math.log(max(ended.run, 1.0))
-    jobs = jobs_of(s)
+    results[1 + RESULTS + place] = math.log(max(jobs[ended].run, 1.0))
     slots = slots_of(s)
     for place in range(s.head, s.tail):
         slot = slots[place]
-        if slot.procs != GONE and jobs[slot.job].like == ended.like:
+        if slot.procs != GONE and asides[slot.job].like == like:
             plan_slot_anew(s, rules, place, planned_anew(jobs[slot.job], results))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..compiled import inlined, inner
 from ..compiled.arrays import Record
-from .state import jobs_of, shadow_queue_of, shadow_running_of
+from .state import asides_of, jobs_of, shadow_queue_of, shadow_running_of
 
 
 @inner
@@ -106,7 +106,7 @@ def shadow_reservation(s: Record, procs: int, time: float) -> tuple[float, int]:
 def start_shadow(s: Record, rules: Record, job: int, time: float) -> None:
     """A job starts in the shadow: from now on it is known when it is due. Kept by the ends of limits. O(running)."""
     running = shadow_running_of(s)
-    entry = jobs_of(s)[job]
+    entry, aside = jobs_of(s)[job], asides_of(s)[job]
     limit_end = time + entry.request
     place = s.shadow_count
     while place > 0 and running[place - 1].limit_end > limit_end:
@@ -115,14 +115,14 @@ def start_shadow(s: Record, rules: Record, job: int, time: float) -> None:
     mine = running[place]
     mine.limit_end = limit_end
     mine.begun = time
-    mine.end = time + entry.run if entry.over else limit_end
+    mine.end = time + entry.run if aside.over else limit_end
     mine.procs = entry.procs
     mine.job = job
     s.shadow_count += 1
     s.shadow_free -= entry.procs
-    entry.due = time + rules.due_after
+    aside.due = time + rules.due_after
     if not entry.start <= s.now:
-        s.least_due = min(s.least_due, entry.due)
+        s.least_due = min(s.least_due, aside.due)
 
 
 @inner
@@ -130,7 +130,7 @@ def reveal(s: Record, job: int) -> None:
     """A job ended in the real schedule: now the shadow knows how long it runs, if it still does. O(running)."""
     running = shadow_running_of(s)
     entry = jobs_of(s)[job]
-    entry.over = 1
+    asides_of(s)[job].over = 1
     for place in range(s.shadow_count):
         if running[place].job == job:
             running[place].end = min(running[place].end, max(s.now, running[place].begun + entry.run))

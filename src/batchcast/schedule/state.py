@@ -88,6 +88,7 @@ ARRAYS = (
     "profile",
     "log",
     "memory",
+    "asides",
     "shadow_queue",
     "shadow_running",
     "results",
@@ -165,13 +166,21 @@ JOBS = np.dtype(
         # what the schedule makes of it
         ("step", "i2"),  # corrections so far
         ("backfilled", "u1"),
-        ("over", "u1"),  # ended: its run time is known
         ("released", "u1"),  # processors already counted as free (pyss)
         ("first", "f8"),  # first planned run time
         ("planned", "f8"),  # present planned run time
         ("start", "f8"),
+    ],
+    align=True,
+)
+"""64 bytes, a line of the processor's cache: one more field costs plain EASY some hundredths on a long log."""
+
+ASIDES = np.dtype(
+    [
+        # of each job what only a shadow run or planning anew needs
         ("due", "f8"),  # goes first from then on; infinity: not known yet, or never
         ("like", "i4"),  # its class, whose results plan it anew, -1 none
+        ("over", "u1"),  # ended: its run time is known
     ],
     align=True,
 )
@@ -205,6 +214,7 @@ endings_of = array_in("endings", HEAP)  # jobs by true end
 instant_of = array_in("instant", np.int32)  # zero-length jobs of this instant
 choices_of = array_in("choices", HEAP)  # of one pass: candidates by key, running jobs by requested end
 profile_of = array_in("profile", STEPS)  # conservative: free processors over time
+asides_of = array_in("asides", ASIDES)
 shadow_queue_of = array_in("shadow_queue", np.int32)  # what waits in the shadow, in arrival order
 shadow_running_of = array_in("shadow_running", SHADOW)  # what runs there, by the ends of limits
 results_of = array_in("results", np.float64, 1 + 2 * RESULTS)  # the last results of each class
@@ -257,11 +267,13 @@ def make_state(
     *,
     memory: Memory | None = None,
     log_size: int = 0,
+    like: np.ndarray | None = None,
     **rules: Any,
 ) -> KernelState:
     """A machine of `total` processors, empty, before the first submission; `jobs` in log order, each fitting it.
 
-    `rules` are those of RULES by name; `memory` is that of a planner built in. O(n) memory: about 150 bytes a job, 64
+    `rules` are those of RULES by name; `memory` is that of a planner built in, `like` (n,) the class of each job for
+    `refresh`, -1 none. O(n) memory: about 150 bytes a job, 64
     more for `conservative`.
     """
     n = len(jobs)
@@ -278,8 +290,11 @@ def make_state(
     record["leaves"] = blocks
     for name, value in rules.items():
         codes[name] = value
-    shadowed = bool(np.isfinite(codes["due_after"][0]))
+    shadowed, refreshed = bool(np.isfinite(codes["due_after"][0])), bool(codes["refresh"][0])
     conservative = int(codes["backfill"][0]) == CONSERVATIVE
+    asides = np.empty(n if shadowed or refreshed else 1, ASIDES)
+    asides["due"], asides["over"] = np.inf, 0
+    asides["like"] = like if refreshed and like is not None else -1
     profile = np.empty(4 * n + 4 if conservative else 1, STEPS)
     profile[0] = (-np.inf, total)
     record["steps"] = 1
@@ -295,9 +310,10 @@ def make_state(
         "profile": profile,
         "log": np.empty(log_size, LOG),
         "memory": np.zeros(1, np.int64) if memory is None else memory.record,
+        "asides": asides,
         "shadow_queue": np.empty(n if shadowed else 1, np.int32),
         "shadow_running": np.empty(most_running if shadowed else 1, SHADOW),
-        "results": np.zeros((int(jobs["like"].max(initial=-1)) + 1 or 1, 1 + 2 * RESULTS)),
+        "results": np.zeros((int(asides["like"].max(initial=-1)) + 1 or 1, 1 + 2 * RESULTS)),
     }
     point_to(record, **arrays)
     return KernelState(record, codes, arrays, memory)
@@ -335,6 +351,5 @@ def make_jobs(
     )
     jobs["first"] = jobs["planned"] = planned
     jobs["start"] = np.nan
-    jobs["user_ring"] = jobs["alike_ring"] = jobs["like"] = -1
-    jobs["due"] = np.inf
+    jobs["user_ring"] = jobs["alike_ring"] = -1
     return jobs

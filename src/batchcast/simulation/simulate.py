@@ -107,28 +107,27 @@ def simulate(
     trace = trace.knowing(known_at_submit)
     work = make_workload(trace, total, procs=procs, wide=wide, kill=policy.kill, default_request=default_request)
     jobs = make_jobs(work.submit, work.procs, work.run, work.request, np.maximum(work.request, 1.0))
-    if policy.refresh:
-        jobs["like"] = _like(trace.nominal("user_id").codes[work.rows], work.request)
+    like = _like(trace.nominal("user_id").codes[work.rows], work.request) if policy.refresh else None
     name = parse_spec(runtime)[0] if isinstance(runtime, str) else ""
     run: Callable[[], Any]
     notes: tuple[str, ...] = ()
     if name in ("requested", "actual") or loop == "open":
         if name != "requested":
             jobs["first"] = jobs["planned"] = _given(trace, work, runtime, name, loop, protocol, procs, plan_level)
-        state = make_state(jobs, work.total, planner=GIVEN, **policy.rules())
+        state = make_state(jobs, work.total, planner=GIVEN, like=like, **policy.rules())
         run = partial(advance, state)
     else:
         predictor = _predictor(trace, work, runtime)
         notes = _unknown(predictor, trace, runtime)
         built_in = native_planner(predictor, trace, work, jobs) if native and plan_level is None else None
         if built_in is not None:
-            state = make_state(jobs, work.total, **built_in, **policy.rules())
+            state = make_state(jobs, work.total, **built_in, like=like, **policy.rules())
             run = partial(advance, state)
         elif type(predictor) is Kernel and native and plan_level is None and predictor.is_fresh:
-            state = _asking(jobs, work.total, predictor, policy)
+            state = _asking(jobs, work.total, predictor, policy, like)
             run = partial(drive_kernel, state, _coded(trace, work, procs), predictor, tick)
         else:
-            state = _asking(jobs, work.total, predictor, policy)
+            state = _asking(jobs, work.total, predictor, policy, like)
             requests, statuses = _requests(trace, work, procs)
             run = partial(drive, state, requests, statuses, predictor, work.total, plan_level, tick)
     kernel_s = _timed(run, clock)
@@ -172,9 +171,9 @@ def _unknown(predictor: Any, trace: Trace, runtime: Any) -> tuple[str, ...]:
     return (f"{who}: no job of this log knows {', '.join(missing)}",) if missing else ()
 
 
-def _asking(jobs: np.ndarray, total: int, predictor: Any, policy: Policy) -> KernelState:
+def _asking(jobs: np.ndarray, total: int, predictor: Any, policy: Policy, like: np.ndarray | None) -> KernelState:
     asks = int(hasattr(predictor, "revise"))
-    return make_state(jobs, total, planner=ASKED, ask_overdue=asks, log_size=1 << 14, **policy.rules())
+    return make_state(jobs, total, planner=ASKED, ask_overdue=asks, log_size=1 << 14, like=like, **policy.rules())
 
 
 def _requests(trace: Trace, work: Workload, procs: str) -> tuple[list[Any], list[Any]]:

@@ -16,7 +16,7 @@ from batchcast.schedule.state import GIVEN, make_jobs, make_state
 from batchcast.simulation import Policy
 
 TOTAL = 8
-LIKE = np.arange(100) * 7 % 4 - 1  # classes of jobs, -1: none
+LIKE = np.arange(5000) * 7 % 4 - 1  # classes of jobs, -1: none
 
 one_job = st.tuples(
     st.integers(0, 40),  # gap to the job before, in tenths: many ties
@@ -64,8 +64,7 @@ def columns(rows, exact=False):
 def both(rows, policy, exact=False):
     submit, procs, run, request, planned = columns(rows, exact)
     jobs = make_jobs(submit, procs, run, request, planned)
-    jobs["like"] = LIKE[: len(jobs)]
-    state = make_state(jobs, TOTAL, planner=GIVEN, **policy.rules())
+    state = make_state(jobs, TOTAL, planner=GIVEN, like=LIKE[: len(jobs)], **policy.rules())
     advance(state)
     twin = NaiveMachine(
         [
@@ -100,8 +99,8 @@ def test_every_start_is_that_of_brute_force(rows, policy):
 @given(st.lists(one_job, min_size=1, max_size=40))
 def test_beside_easy_by_requests_the_shadow_is_that_schedule(rows):
     rows = [(*row[:4], row[3]) for row in rows]
-    jobs, alone = both(rows, Policy(due_after=5e3))[0], both(rows, Policy())[0]
-    assert (jobs["due"] - 5e3).tolist() == jobs["start"].tolist() == alone["start"].tolist()
+    (jobs, state, _), alone = both(rows, Policy(due_after=5e3)), both(rows, Policy())[0]
+    assert (state.arrays["asides"]["due"] - 5e3).tolist() == jobs["start"].tolist() == alone["start"].tolist()
 
 
 @given(st.lists(one_job, min_size=1, max_size=40), policies)
