@@ -258,7 +258,7 @@ def test_a_defect_costs_its_answer_and_is_said_even_when_quiet(
     said: list[str] = []
     with serving(settings, settings["listen"], said.append, quiet=True) as server:
         monkeypatch.setattr(api, "reply", lambda *_, **__: 1 / 0)
-        code, document = status(server, "/v1/walltime?name=x")
+        code, document = status(server, "/v1/start?job=7")
         assert (code, document["schema"]) == (500, "batchcast/error/1")
         monkeypatch.undo()
         assert status(server, "/v1/start?job=100")[0] == 404
