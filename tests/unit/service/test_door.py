@@ -276,7 +276,7 @@ def test_one_user_has_so_many_questions_open_and_no_more(server: Server, monkeyp
     reply = api.reply
     monkeypatch.setattr(api, "reply", lambda *a, **k: (hold.wait(30), reply(*a, **k))[1])
     asking = [
-        threading.Thread(target=lambda k=k: answered.append(status(server, f"/v1/walltime?name=x{k}")[0]))
+        threading.Thread(target=lambda k=k: answered.append(status(server, f"/v1/start?job={1000 + k}")[0]))
         for k in range(6)
     ]
     for one in asking:
