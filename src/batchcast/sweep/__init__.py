@@ -1,7 +1,6 @@
 """Studies that outgrow a machine: logs x periods x replicates x predictors x policies x settings, declared once.
 
->>> from batchcast.sweep import results, read_study  # doctest: +SKIP
->>> results("study-results").to_pandas()             # doctest: +SKIP
+A folder of results is one line away, as polars or pandas: ``results("study-results").to_pandas()``.
 """
 
 from .dataset import results
