@@ -54,22 +54,10 @@ RULES = np.dtype(
             "i8",
         ),  # keys change while jobs wait: computed anew in every pass
         ("candidate_varying", "i8"),
-        (
-            "running_ends",
-            "i8",
-        ),  # what ends a running job in the plan: planned or requested
-        (
-            "head_after",
-            "f8",
-        ),  # a head that waited longer is reserved for by requests; infinity: never
-        (
-            "first_after",
-            "f8",
-        ),  # who waited longer goes before the order, by arrival; infinity: nobody
-        (
-            "due_after",
-            "f8",
-        ),  # who waits longer than a shadow run of EASY lets it, by so much, goes first; infinity: nobody
+        ("running_ends", "i8"),  # what ends a running job in the plan: planned or requested
+        ("head_after", "f8"),  # a head that waited longer is reserved for by requests; infinity: never
+        ("first_after", "f8"),  # who waited longer goes before the order, by arrival; infinity: nobody
+        ("due_after", "f8"),  # who waits so much longer than in a shadow run of EASY goes first; infinity: nobody
         ("refresh", "i8"),  # queued jobs are planned anew when one of their class ends
         ("ask_overdue", "i8"),  # a predictor outside revises the plan of an overdue job
         ("long_queue", "i8"),  # slots from which on the queue is indexed

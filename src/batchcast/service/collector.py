@@ -30,8 +30,6 @@ from .settings import Settings
 SITE_EVERY_S = 3600.0
 JUMP_S = 60.0
 """This machine's clock went that far from its own monotonic one between two cycles: it was set."""
-
-
 MOST_BY_ID = 200
 
 
@@ -157,9 +155,8 @@ class Collector:
         if self._clock is None or memory_by != self._memory_by:
             specs = self.settings["runtime"], self.settings["wait"], memory_by, self.settings["limits"]
             self._memory_by = memory_by
-            place = place_of(self.store.url, self.cluster)
+            place, rules = place_of(self.store.url, self.cluster), rules_of(self.settings)
             memory_s = self.settings["memory_days"] * 86400.0
-            rules = rules_of(self.settings)
             self._clock = StoredClock(self.cluster, lambda: predictors(*specs), memory_s, place, rules)
         with self.store.begin() as connection:
             memory = clock_jobs.read_meta(connection, self.cluster)
