@@ -2,49 +2,36 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 from follow import Follower
+from planning_lab import (
+    CONF,
+    MINUTE,
+    SPEED,
+    Asked,
+    accounted,
+    agent,
+    early,
+    empty,
+    kill,
+    limits_now,
+    lowest,
+    of_kind,
+    steps,
+    submitted,
+)
 from slurm_lab import Lab
 
-from batchcast.errors import BatchcastError
-from batchcast.store.reader import Reader
 from conftest import labs_on
 
 pytestmark = [pytest.mark.slurm, pytest.mark.lab]
-SPEED, MINUTE = 60.0, 60.0
-OVER = {"main": 15.0, "short": 10.0, "exact": 0.0}
-CONF = {
-    "OverTimeLimit": "15",
-    "PartitionName": "short Nodes=ALL MaxTime=2:00:00 OverTimeLimit=10 State=UP",
-    "Partitionname": "exact Nodes=ALL MaxTime=2:00:00 OverTimeLimit=0 State=UP",
-}
 JOBS, KILLS = 60, 10
-
-
-class Asked(NamedTuple):
-    """A job as its user asked for it: minutes."""
-
-    limit: int
-    runs: float
-    partition: str
-
-
-class Ran(NamedTuple):
-    """A job as accounting has it: minutes."""
-
-    limit: float
-    ran: float
-    state: str
 
 
 @pytest.fixture(scope="module")
@@ -55,30 +42,6 @@ def lab() -> Iterator[Lab]:
             yield running
 
 
-def agent(lab: Lab, name: str) -> Follower:
-    """A collector that plans every partition, as boldly as it may."""
-    follower = Follower(
-        lab,
-        str(lab.root / f"{name}.db"),
-        HISTORY_DAYS="0.01",
-        RUNTIME="hasty:Hasty",
-        WAIT="recent_wait:need=1",
-        PLAN="plan",
-        PLAN_PARTITIONS="main,short,exact",
-        PLAN_CALL_S="3600",
-        PLAN_LAG_S="86400",
-        TIMEOUT_S="900",
-    )
-    follower.env["PYTHONPATH"] = str(Path(__file__).parent)
-    return follower
-
-
-def submitted(lab: Lab, asked: list[Asked], *options: str) -> dict[str, Asked]:
-    return {
-        lab.submit("-t", str(one.limit), "-p", one.partition, *options, seconds=one.runs * MINUTE): one for one in asked
-    }
-
-
 def drawn(rng: np.random.Generator, jobs: int) -> list[Asked]:
     """Padded limits; every tenth job runs longer than it may."""
     found = []
@@ -87,49 +50,6 @@ def drawn(rng: np.random.Generator, jobs: int) -> list[Asked]:
         runs = 90.0 if k % 10 == 7 else float(rng.uniform(3.0, 9.0))
         found.append(Asked(limit, runs, str(rng.choice(["main", "main", "short", "exact"]))))
     return found
-
-
-def accounted(lab: Lab) -> dict[str, Ran]:
-    text = lab.run("sacct", "-XnPa", "--starttime=2000-01-01", "--format=JobID,TimelimitRaw,ElapsedRaw,State")
-    rows = (line.split("|") for line in text.splitlines())
-    return {i: Ran(float(limit), float(ran) / 60, state.split(" ")[0]) for i, limit, ran, state in rows}
-
-
-def early(asked: dict[str, Asked], ran: dict[str, Ran]) -> list[str]:
-    """Jobs that ended neither by themselves nor at or after their user's limit."""
-    return [
-        f"job {i}: asked {one}, was {ran[i]}"
-        for i, one in asked.items()
-        if not (ran[i].state == "COMPLETED" and ran[i].ran >= min(one.runs, one.limit) - 0.05)
-        and not (ran[i].state == "TIMEOUT" and ran[i].ran >= one.limit)
-    ]
-
-
-def kill(lab: Lab, name: str) -> None:
-    pid = int(lab.pid_file(name).read_text())
-    os.kill(pid, signal.SIGKILL)
-    lab.wait(lambda: not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text(), "a dead daemon")
-
-
-def limits_now(lab: Lab) -> dict[str, float]:
-    """Minutes, of every job that is not over."""
-    rows = (line.split() for line in lab.run("squeue", "-hro", "%i %l", "-t", "PD,R").splitlines())
-    return {i: minutes(text) for i, text in rows}
-
-
-def minutes(text: str) -> float:
-    whole = [float(x) for x in text.split(":")]
-    return sum(x * 60.0**k for k, x in enumerate(reversed(whole))) / 60
-
-
-def steps(follower: Follower) -> list[dict[str, object]]:
-    with contextlib.suppress(BatchcastError):  # the store is not made yet
-        return Reader(follower.store).rows("SELECT * FROM plan_changes ORDER BY id")
-    return []
-
-
-def of_kind(follower: Follower, what: str) -> set[object]:
-    return {s["job_id"] for s in steps(follower) if s["what"] == what}
 
 
 def kill_soon(lab: Lab, planner: Follower, rng: np.random.Generator, *, of_slurmctld: bool) -> None:
@@ -161,7 +81,7 @@ def test_no_job_is_ended_early_though_agent_and_slurmctld_are_killed(lab: Lab) -
             lab.run("scancel", blocker)
         kill_soon(lab, planner, rng, of_slurmctld=bool(k % 2))
     assert planner.killed == KILLS // 2
-    lab.wait(lambda: not lab.run("squeue", "-h", "-t", "PD,R,CG", "-o", "%i").split(), "ended jobs", 240)
+    empty(lab, 240)
     planner.kill(signal.SIGTERM)
     ran, done = accounted(lab), steps(planner)
     assert set(ran) >= set(asked)  # none is lost
@@ -172,14 +92,6 @@ def test_no_job_is_ended_early_though_agent_and_slurmctld_are_killed(lab: Lab) -
     print(f"{len(planned)} planned, {len(restored)} restored, {len(unseen)} over before the next look", planner.tail())
     assert not [i for i, one in asked.items() if ran[i].limit != one.limit and i not in unseen]
     assert restored
-
-
-def lowest(asked: dict[str, Asked], done: list[dict[str, object]]) -> None:
-    """No limit was ever asked for below what OverTimeLimit covers, and none where it covers nothing."""
-    for step in done:
-        one = asked[str(step["job_id"])]
-        assert float(str(step["limit_to"])) >= (one.limit - OVER[one.partition]) * MINUTE
-        assert one.partition != "exact"
 
 
 def test_with_agent_and_slurmctld_dead_past_every_planned_end_no_job_is_ended_early(lab: Lab) -> None:
@@ -194,7 +106,7 @@ def test_with_agent_and_slurmctld_dead_past_every_planned_end_no_job_is_ended_ea
     kill(lab, "slurmctld")
     time.sleep(12.0 * MINUTE / SPEED)  # every planned end is over by now
     lab.start_slurmctld()
-    lab.wait(lambda: not lab.run("squeue", "-h", "-t", "PD,R,CG", "-o", "%i").split(), "ended jobs", 120)
+    empty(lab, 120)
     ran = accounted(lab)
     assert early(asked, ran) == []
     assert {ran[i].state for i in asked} == {"COMPLETED", "TIMEOUT"}
