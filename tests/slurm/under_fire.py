@@ -85,7 +85,7 @@ class Fire:
             self.agent = agent(lab, "fire", str(disk / "store.db"), interval=60.0, **settings)
 
     def __call__(self) -> dict[str, Any]:
-        """Jobs in five waves, each under its part of the kills; then what came of it."""
+        """Jobs in five waves, the first the largest, each under its part of the kills; then what came of it."""
         kinds = self.rng.permutation([KINDS[k % len(KINDS)] for k in range(self.run.kills)])
         if self.agent is not None:
             self.agent.start()
@@ -93,7 +93,7 @@ class Fire:
             self.serve()
         waves = 5
         for wave in range(waves):
-            self.submit(self.run.jobs * (wave + 1) // waves - len(self.asked))
+            self.submit(self.run.jobs * (wave + 2) // (waves + 1) - len(self.asked))
             for kind in kinds[len(kinds) * wave // waves : len(kinds) * (wave + 1) // waves]:
                 self.moment()
                 getattr(self, f"hit_{kind}")()
@@ -133,9 +133,9 @@ class Fire:
     # -- what is hit --------------------------------------------------------------------------------------------
 
     def moment(self) -> None:
-        """A seeded moment after the next step of planning, or after three seconds without any."""
+        """A seeded moment after the next step of planning, or after eight seconds without any."""
         if self.agent is not None:
-            before, last = len(steps(self.agent)), time.monotonic() + 3
+            before, last = len(steps(self.agent)), time.monotonic() + 8
             self.lab.wait(lambda: len(steps(self.agent)) > before or time.monotonic() > last, "a step")  # type: ignore[arg-type]
         time.sleep(float(self.rng.uniform(0.0, 1.5)))
 
@@ -175,7 +175,7 @@ class Fire:
         if anew:
             self.hit_agent()
         with contextlib.suppress(TimeoutError):
-            self.lab.wait(lambda: self.felt() > felt and not self.standing(), "limits given back", 10)
+            self.lab.wait(lambda: self.felt() > felt and not self.standing(), "limits given back", 20)
         self.full_felt += int(self.felt() > felt)
         self.stood["anew" if anew else "full"] += len(self.standing())
         ballast.unlink()
@@ -332,6 +332,7 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=Path, default=Path("under_fire.jsonl"))
     parser.add_argument("--logs", type=Path, help="a folder for the daemons' logs and the stores")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the lab goes with it
     if reason := missing(SPEED):
         print(f"under_fire: {reason}", file=sys.stderr)
         return 1
