@@ -201,13 +201,19 @@ def simulated(seed: int, run: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
         return r.limit if math.isnan(need) else float(min(in_minutes(max(need, least)), r.limit))
 
     found = []
-    for how in ({}, {"plan": plan, "restored": True}):
-        starts = simulate_slurm(machine, requests, lazy=1, **how).starts()
+    for how in (None, plan):
+        starts = simulate_slurm(machine, requests, lazy=1, plan=how, restored=True).starts()
         waits = np.empty(len(since))
         for place, k in enumerate(order, len(before)):
             waits[k] = starts[str(place), -1] - since[k]["submit_time"]
         found.append(waits)
     return found[0], found[1]
+
+
+def _bursts(wishes: Sequence[Wish]) -> np.ndarray:
+    """The burst (n,) of each job: one person's, one right after the other."""
+    who = np.array([w.who for w in wishes])
+    return np.cumsum(np.r_[0, who[1:] != who[:-1]])
 
 
 def _machine(text: str) -> Machine:
@@ -218,7 +224,10 @@ def _machine(text: str) -> Machine:
 
 
 def compare(pairs: Sequence[tuple[dict[str, Any], dict[str, Any]]], boot: int = 0) -> list[dict[str, Any]]:
-    """By size class: mean wait and bounded slowdown without and with, their paired difference, what was simulated."""
+    """By size class: mean wait and bounded slowdown without and with, their paired difference, what was simulated.
+
+    The interval is over bursts: one person's jobs that come together.
+    """
     columns: dict[str, list[np.ndarray]] = {}
     for plain, planned in pairs:
         seed = plain["seed"]
@@ -226,7 +235,7 @@ def compare(pairs: Sequence[tuple[dict[str, Any], dict[str, Any]]], boot: int = 
         runs = np.array([w.runs for w in wishes])
         waits = [np.array([r["start"] - r["submit"] for r in run["rows"]]) for run in (plain, planned)]
         waits += simulated(seed, plain)
-        values = {"procs": np.array([w.procs for w in wishes]), "group": np.array([seed * 100 + w.who for w in wishes])}
+        values = {"procs": np.array([w.procs for w in wishes]), "group": seed * 10**6 + _bursts(wishes)}
         for name, wait in zip(("lab_without", "lab_with", "sim_without", "sim_with"), waits):
             values |= {f"wait {name}": wait / 60.0, f"slowdown {name}": bounded_slowdown(wait, runs, 60.0)}
         for name, one in values.items():
@@ -242,8 +251,11 @@ def compare(pairs: Sequence[tuple[dict[str, Any], dict[str, Any]]], boot: int = 
             }
             group = np.unique(table["group"][here], return_inverse=True)[1]
             pair = paired_differences(
-                table[f"{what} lab_with"][here], table[f"{what} lab_without"][here], group, np.random.default_rng(boot)
-            )
+                table[f"{what} lab_with"][here][None],
+                table[f"{what} lab_without"][here],
+                group,
+                np.random.default_rng(boot),
+            )[0]
             row = {"procs": label, "jobs": int(here.sum()), "what": what, **means, "difference": pair.difference,
                    "low": pair.low, "high": pair.high, "word": pair.word()}  # fmt: skip
             rows.append(row | {"lab_gain": 1 - means["lab_with"] / means["lab_without"],

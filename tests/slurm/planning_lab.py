@@ -20,6 +20,9 @@ CONF = {
     "OverTimeLimit": "15",
     "PartitionName": "short Nodes=ALL MaxTime=2:00:00 OverTimeLimit=10 State=UP",
     "Partitionname": "exact Nodes=ALL MaxTime=2:00:00 OverTimeLimit=0 State=UP",
+    "partitionname": "urgent Nodes=ALL MaxTime=2:00:00 OverTimeLimit=0 PriorityTier=10 PreemptMode=OFF State=UP",
+    "PreemptType": "preempt/partition_prio",
+    "PreemptMode": "REQUEUE",
 }
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from planning_lab import (
     kill,
     limits_now,
     lowest,
+    minutes,
     of_kind,
     steps,
     submitted,
@@ -110,6 +112,109 @@ def test_with_agent_and_slurmctld_dead_past_every_planned_end_no_job_is_ended_ea
     ran = accounted(lab)
     assert early(asked, ran) == []
     assert {ran[i].state for i in asked} == {"COMPLETED", "TIMEOUT"}
+
+
+def planned_and_running(lab: Lab, planner: Follower, *asked: Asked) -> dict[str, Asked]:
+    """Jobs that were planned while they waited and have started since the collector died: limits of 40 stand at 25."""
+    planner.start()
+    (blocker,) = submitted(lab, [Asked(240, 240.0)], "-N4", "--exclusive")
+    jobs = submitted(lab, list(asked), "-n2")
+    lab.wait(lambda: all(limits_now(lab)[i] == one.limit - 15 for i, one in jobs.items()), "planned limits")
+    planner.kill()
+    lab.run("scancel", blocker)
+    lab.wait(lambda: states(lab, jobs) == {"R"}, "started jobs")
+    return jobs
+
+
+def states(lab: Lab, jobs: Iterable[str]) -> set[str]:
+    return set(lab.run("squeue", "-h", "-j", ",".join(jobs), "-o", "%t").split())
+
+
+@pytest.mark.parametrize("how", ["requeue", "preemption"])
+def test_a_job_that_waits_again_has_its_own_limit_back_before_it_is_planned_anew(lab: Lab, how: str) -> None:
+    planner = agent(lab, how)
+    jobs = planned_and_running(lab, planner, Asked(40, 20.0))
+    (job,) = jobs
+    if how == "requeue":
+        lab.run("scontrol", "requeue", job)
+    else:
+        submitted(lab, [Asked(5, 3.0, "urgent")], "-N4", "--exclusive")
+    lab.wait(lambda: states(lab, jobs) == {"PD"}, "a job that waits again")
+    assert limits_now(lab)[job] == 25  # Slurm keeps what stood
+    planner.start()
+    lab.wait(lambda: job in of_kind(planner, "restored"), "its own limit")
+    empty(lab, 120)
+    again = [s for s in steps(planner) if s["job_id"] == job and s["what"] == "restoring"]
+    assert again[0]["why"] == "it was requeued"
+    lowest(jobs, [s for s in steps(planner) if s["job_id"] == job])
+    planner.kill(signal.SIGTERM)
+    ran = accounted(lab)
+    assert early(jobs, ran) == []
+    assert ran[job].limit == 40
+
+
+def test_a_suspended_job_has_its_own_limit_back_before_it_goes_on(lab: Lab) -> None:
+    planner = agent(lab, "suspended")
+    jobs = planned_and_running(lab, planner, Asked(40, 32.0))
+    (job,) = jobs
+    lab.run("scontrol", "suspend", job)
+    lab.wait(lambda: states(lab, jobs) == {"S"}, "a suspended job")
+    planner.start()
+    lab.wait(lambda: limits_now(lab)[job] == 40, "its own limit")
+    lab.run("scontrol", "resume", job)
+    empty(lab, 120)
+    planner.kill(signal.SIGTERM)
+    assert early(jobs, accounted(lab)) == []
+
+
+def test_where_overtimelimit_is_lowered_limits_go_back_first_and_it_is_said(lab: Lab) -> None:
+    planner = agent(lab, "lowered")
+    jobs = planned_and_running(lab, planner, Asked(40, 36.0), Asked(18, 60.0))
+    overruns = list(jobs)[1]
+    planner.start()
+    lab.wait(lambda: all(limits_now(lab)[i] == one.limit for i, one in jobs.items()), "their own limits")
+    (blocker,) = submitted(lab, [Asked(240, 240.0)], "-N4", "--exclusive")
+    waiting = submitted(lab, [Asked(40, 3.0), Asked(41, 3.0)], "-n2")
+    lab.wait(lambda: all(limits_now(lab)[i] == one.limit - 15 for i, one in waiting.items()), "planned limits")
+    lab.wait(lambda: elapsed(lab, overruns) > 19, "a job that overruns its own limit", 60)
+    lab.run("scontrol", "update", "partitionname=main", "overtimelimit=5")
+    try:
+        lab.wait(lambda: all(limits_now(lab)[i] == one.limit - 5 for i, one in waiting.items()), "limits planned anew")
+        lab.wait(lambda: "OverTimeLimit of partition main was lowered from" in planner.log.read_text(), "an alarm")
+        lab.run("scancel", blocker)
+        empty(lab, 120)
+    finally:
+        lab.run("scontrol", "update", "partitionname=main", "overtimelimit=15")
+    whys = {s["why"] for s in steps(planner) if s["job_id"] in waiting and s["what"] == "restoring"}
+    assert "OverTimeLimit no longer covers it" in whys
+    planner.kill(signal.SIGTERM)
+    assert early(jobs | waiting, accounted(lab)) == []
+
+
+def elapsed(lab: Lab, job: str) -> float:
+    """Minutes that a job has run."""
+    return minutes(lab.run("squeue", "-h", "-j", job, "-o", "%M").strip())
+
+
+def test_a_maintenance_announced_after_a_job_started_ends_nothing_early(lab: Lab) -> None:
+    planner = agent(lab, "maintenance")
+    jobs = planned_and_running(lab, planner, Asked(40, 30.0))
+    (job,) = jobs
+    (blocker,) = submitted(lab, [Asked(240, 240.0)], "-N4", "--exclusive")
+    waiting = submitted(lab, [Asked(40, 3.0)], "-n2")
+    when = ("starttime=now+15minutes", "duration=5", "users=root", "nodes=ALL", "flags=maint,ignore_jobs")
+    name = lab.run("scontrol", "create", "reservation", *when).split()[-1]
+    planner.start()
+    lab.wait(lambda: limits_now(lab)[job] == 40, "its own limit, which passes the maintenance")
+    lab.wait(lambda: elapsed(lab, job) > 25, "a job that runs on into the maintenance", 60)
+    assert not [s for s in steps(planner) if s["job_id"] in waiting]  # its own limit would pass the maintenance, too
+    lab.wait(lambda: states(lab, jobs) != {"R"}, "the end of the job", 60)
+    lab.run("scancel", blocker)
+    with contextlib.suppress(RuntimeError):  # it may be over
+        lab.run("scontrol", "delete", f"reservation={name}")
+    empty(lab, 120)
+    planner.kill(signal.SIGTERM)
+    assert early(jobs | waiting, accounted(lab)) == []
 
 
 def test_what_users_and_operators_do_wins_and_off_gives_every_limit_back(lab: Lab) -> None:

@@ -89,7 +89,7 @@ class Fire:
         kinds = self.rng.permutation([KINDS[k % len(KINDS)] for k in range(self.run.kills)])
         if self.agent is not None:
             self.agent.start()
-            self.lab.wait(lambda: Path(self.agent.store).exists(), "a store")  # type: ignore[union-attr]
+            self.lab.wait(lambda: Path(self.agent.store).exists(), "a store")
             self.serve()
         waves = 5
         for wave in range(waves):
@@ -128,7 +128,7 @@ class Fire:
         path.write_text(SCRIPT.format(log=f"{self.logs}/$SLURM_JOB_ID", seconds=one.runs * MINUTE))
         words = ["sbatch", "--parsable", f"--uid={user}", f"--gid={user}", "--chdir=/tmp", "-o", "/dev/null"]
         words += ["-J", f"kind{kind}", "-n", str(tasks), "-t", str(one.limit), "-p", one.partition, str(path)]
-        return self.lab.run(*words).strip().split(";")[0]
+        return str(self.lab.run(*words)).strip().split(";")[0]
 
     # -- what is hit --------------------------------------------------------------------------------------------
 
@@ -136,7 +136,7 @@ class Fire:
         """A seeded moment after the next step of planning, or after eight seconds without any."""
         if self.agent is not None:
             before, last = len(steps(self.agent)), time.monotonic() + 8
-            self.lab.wait(lambda: len(steps(self.agent)) > before or time.monotonic() > last, "a step")  # type: ignore[arg-type]
+            self.lab.wait(lambda: len(steps(self.agent)) > before or time.monotonic() > last, "a step")
         time.sleep(float(self.rng.uniform(0.0, 1.5)))
 
     def hit_agent(self) -> None:
@@ -186,7 +186,7 @@ class Fire:
     def felt(self) -> int:
         """How often the collector said that the disk is full."""
         assert self.agent is not None
-        return self.agent.log.read_text(errors="replace").count("is full")
+        return int(self.agent.log.read_text(errors="replace").count("is full"))
 
     def serve(self) -> None:
         """The service, answering on its socket; on the real clock, which its deadlines count."""
@@ -234,11 +234,12 @@ class Fire:
         }  # fmt: skip
         if self.agent is None:
             return found
-        planned, restored, over = (of_kind(self.agent, what) for what in ("planned", "restored", "ended"))
+        planned, restored = of_kind(self.agent, "planned"), of_kind(self.agent, "restored")
+        over = planned - restored  # `settled` saw that no entry of theirs stands
         rows = Reader(self.agent.store).rows("SELECT job_id, count(*) AS n FROM jobs GROUP BY job_id HAVING n > 1")
         off = {i for i, one in self.asked.items() if i in ran and ran[i].limit != one.limit}
         return found | {
-            "planned": len(planned), "restored": len(restored), "over_before_look": len(over - restored),
+            "planned": len(planned), "restored": len(restored), "over_before_look": len(over),
             "accounting_differs": len(off - over), "doubled_in_store": len(rows), "unrecorded": len(self.unrecorded),
             "stood_while_full": self.stood["full"], "stood_started_anew": self.stood["anew"],
             "full_felt": self.full_felt, "planned_while_full": self.planned_while_full,

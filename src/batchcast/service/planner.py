@@ -7,7 +7,7 @@ between, the next look sees which of the entry's two limits holds.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +22,7 @@ from ..slurm import limits
 from ..slurm.transport import Transport
 from ..store import clock_jobs, planned
 from ..store.database import Store
-from .plan_terms import forecasts_by, method_of, terms_of, track_record
+from .plan_terms import forecasts_by, lowered, method_of, terms_of, track_record
 from .settings import Settings
 
 MOST_LOOKED_UP = 20
@@ -64,6 +64,7 @@ class Planner:
     _record: dict[str, Entry] = field(default_factory=dict)
     _owed: list[Change] = field(default_factory=list)
     _failures: int = 0
+    _over_time: Mapping[str, float] = field(default_factory=dict)
 
     def cycle(self, cluster: str, stop: str = "") -> Planned:
         """One look and what follows from it. `stop` says why nothing may stand; then everything is restored."""
@@ -76,6 +77,8 @@ class Planner:
         began = self.transport.now()
         look, terms = self._look(stop)
         self._watch(cluster, began, self.transport.now(), done)
+        done.problems += lowered(self._over_time, terms.over_time)
+        self._over_time = terms.over_time
         if not stop and self.alarm[1] > terms.now:
             terms = terms._replace(stopped=f"watchdog: {self.alarm[0]}")
         actions = self._decide(cluster, look, record, terms)
