@@ -13,14 +13,16 @@ from typing import Any
 
 from ..errors import BatchcastError, UsageError
 from ..formats.plannable import Plannable
-from ..planning import Action, Entry, State, Terms, decide, whose
-from ..planning.decide import TOGETHER, targets
+from ..planning import Action, Entry, How, State, Terms, decide, whose
 from ..planning.record import Whose
+from ..planning.update import TOGETHER, is_done, stale, targets
 from ..predict.registry import split_specs
 from ..slurm import limits
 from ..slurm.transport import Transport
 from ..store import clock_jobs, planned
 from ..store.database import Store
+from .plan_advice import Adviser
+from .plan_comments import Comments
 from .plan_terms import forecasts_by, method_of, terms_of, track_record
 from .settings import Settings
 
@@ -37,6 +39,7 @@ class Planned:
     planned: int = 0
     restored: int = 0
     standing: int = 0
+    commented: int = 0
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -53,19 +56,32 @@ class Planner:
     store: Store
     settings: Settings
     alarm: tuple[str, float] = ("", -math.inf)
+    comments: Comments = field(init=False)
+    adviser: Adviser = field(init=False)
     _looked: dict[str, str] = field(default_factory=dict)
     _refused: dict[tuple[str, float], float] = field(default_factory=dict)
     _walls: tuple[float, dict[tuple[str, ...], float], list[str]] = (-math.inf, {}, [])
     _judged_at: float = -math.inf
     _cycle_at: float = math.nan
 
+    def __post_init__(self) -> None:
+        self.comments = Comments(self.transport)
+        self.adviser = Adviser(self.transport, self.store, self.settings)
+
     def cycle(self, cluster: str, stop: str = "") -> Planned:
-        """One look and what follows from it. `stop` says why nothing may stand; then everything is restored."""
+        """Limits, then comments. `stop` says why no planned limit may stand; then everything is restored."""
+        done = self._limits(cluster, stop)
+        done.commented, problems = self.adviser.cycle(cluster)
+        done.problems += problems
+        return done
+
+    def _limits(self, cluster: str, stop: str) -> Planned:
+        """One look and what follows from it."""
         done = Planned()
         with self.store.begin() as connection:
             record = planned.entries(connection, cluster)
             off = clock_jobs.read_meta(connection, cluster).get(planned.SWITCH)
-        stop = stop or ("planning is off" if self.settings["plan"] == "off" else "")
+        stop = stop or ("" if self.settings["plan"] in ("plan", "time-min") else f"plan = {self.settings['plan']}")
         stop = stop or (f"switched off by {off['by']}" if off else "")
         if stop and not record:
             return done
@@ -78,10 +94,10 @@ class Planner:
         for_now = {a.job.job_id: a.entry for a in actions if a.what != "plan"}
         restores = [a for a in actions if a.what == "restore"]
         fresh = {a.job.job_id for a in restores if record[a.job.job_id].state is not State.RESTORING}
-        self._restore(cluster, restores, fresh, done)
+        self._restore(cluster, restores, fresh, terms, done)
         self._note(cluster, [a for a in actions if a.what == "note"], done)
         plans = [a for a in actions if a.what == "plan" and self._may_try(a, terms.now)]
-        sent = self._plan(cluster, plans, done)
+        sent = self._plan(cluster, plans, terms, done)
         record |= for_now | {a.job.job_id: a.entry for a in sent}
         self._read_back(cluster, [*restores, *sent], fresh, look, record, terms, done)
         self._forget(cluster, look, record)
@@ -122,7 +138,8 @@ class Planner:
             self._walls = self.transport.now(), *limits.walls(self.transport)
             _, walls, counted = self._walls
         look = limits.look(self.transport)
-        return look, terms_of(self.settings, ground, walls if enforces else {}, counted, look.asked_at, stop)
+        terms = terms_of(self.settings, ground, walls if enforces else {}, counted, look.asked_at, stop)
+        return look, terms._replace(comments=self.comments.may_write())
 
     def _watch(self, cluster: str, began: float, now: float, done: Planned) -> None:
         """The watchdog: a late look, a slow slurmctld, forecasts that no longer hold."""
@@ -173,15 +190,17 @@ class Planner:
 
     # -- changing -----------------------------------------------------------------------------------------------
 
-    def _restore(self, cluster: str, actions: Sequence[Action], fresh: set[str], done: Planned) -> None:
+    def _restore(
+        self, cluster: str, actions: Sequence[Action], fresh: set[str], terms: Terms, done: Planned
+    ) -> None:
         """Give limits back: written down first where that is possible, given back in any case."""
         news = [a for a in actions if a.job.job_id in fresh]
         self._write(cluster, [_change(a, a.entry.planned, a.entry.user_limit) for a in news], done)
-        for limit, target, _ in targets(actions):
-            if complaint := limits.set_limit(self.transport, target, limit):
+        for update, target, _ in targets(actions, terms):
+            if complaint := self.comments.send(target, update):
                 done.problems.append(f"restoring {target}: {complaint}")
 
-    def _plan(self, cluster: str, actions: Sequence[Action], done: Planned) -> list[Action]:
+    def _plan(self, cluster: str, actions: Sequence[Action], terms: Terms, done: Planned) -> list[Action]:
         """Set planned limits, some at a time; each is looked at once more right before, and written down first."""
         sent: list[Action] = []
         for some in _chunks(actions):
@@ -191,8 +210,8 @@ class Planner:
                 if clock_jobs.read_meta(connection, cluster).get(planned.SWITCH):
                     return sent
                 planned.write(connection, cluster, [_change(a, a.entry.user_limit, a.entry.planned) for a in same])
-            for limit, target, _ in targets(same):
-                if complaint := limits.set_limit(self.transport, target, limit):
+            for update, target, _ in targets(same, terms):
+                if complaint := self.comments.send(target, update):
                     done.problems.append(f"planning {target}: {complaint}")
             sent += same
         return sent
@@ -212,13 +231,14 @@ class Planner:
         notes, refused = [], []
         for action in sent:
             job, change = jobs.get(action.job.job_id), _change(action, action.job.limit, action.limit)
-            if job is not None and job.limit == action.limit:
-                state = State.PLANNED if action.what == "plan" else State.RESTORED
-                notes.append((action.entry._replace(state=state, at=self.transport.now()), *change[1:3], "read back"))
+            if job is not None and is_done(job, action):
+                entry = action.entry._replace(state=action.done, at=self.transport.now())
+                notes.append((entry, *change[1:3], "read back"))
                 done.planned += int(action.what == "plan")
                 done.restored += int(action.what == "restore")
             elif job is not None and not job.finished:
-                done.problems.append(f"job {job.job_id} is at {job.limit / 60:.0f} min, not {action.limit / 60:.0f}")
+                at, name = (job.time_min if action.how is How.TIME_MIN else job.limit) / 60, str(action.how)
+                done.problems.append(f"job {job.job_id}: {name} is {at:.0f} min, not {action.limit / 60:.0f}")
                 if action.what == "plan" or action.job.job_id in fresh:
                     self._refused[action.job.job_id, action.job.submit_time] = terms.now
                     refused.append((*change[:3], "it was not carried out"))
@@ -227,6 +247,8 @@ class Planner:
             with self.store.begin() as connection:
                 planned.refuse(connection, cluster, refused)
         record |= {entry.job_id: entry for entry, *_ in notes}
+        if terms.comments:
+            done.problems += self.comments.clear(stale(jobs.values(), record, terms))
         left = (job for job in jobs.values() if job.job_id in record and not job.finished)
         done.standing = sum(whose(job, record[job.job_id], terms) is Whose.OURS for job in left)
 

@@ -48,7 +48,7 @@ TEXTS: dict[str, str] = {
     'running':
         'SELECT count(*) FILTER (WHERE jobs.user_id IS NULL OR jobs.user_id != :user) AS others, sum(jobs.alloc_nodes) FILTER (WHERE jobs.user_id = :user) AS own_nodes FROM jobs WHERE jobs.cluster = :cluster AND jobs.open = 1 AND jobs.start_time IS NOT NULL',
     'planned':
-        'SELECT planned.job_id, planned.submit_time, planned.user_limit, planned.planned, planned.state, planned.at FROM planned WHERE planned.cluster = :cluster ORDER BY planned.at, planned.job_id',
+        'SELECT planned.job_id, planned.submit_time, planned.user_limit, planned.planned, planned.state, planned.at, planned.how FROM planned WHERE planned.cluster = :cluster ORDER BY planned.at, planned.job_id',
     'plan_changes':
         'SELECT plan_changes.id, plan_changes.at, plan_changes.job_id, plan_changes.submit_time, plan_changes.what, plan_changes.limit_from, plan_changes.limit_to, plan_changes.why FROM plan_changes WHERE plan_changes.cluster = :cluster AND plan_changes.at >= :since ORDER BY plan_changes.id',
     'counts':
