@@ -90,6 +90,9 @@ class Values(Struct, frozen=True, kw_only=True):
         str, _words("a proxy that may say for whom it asks: a unix user, or an address; empty: none", "text")
     ] = ""
     proxy_header: Annotated[str, _words("the header in which that proxy names the user; empty: none", "text")] = ""
+    submit_from: Annotated[
+        str, _words("the unix user that slurmctld runs as, whose job_submit.lua may ask for anybody", "text")
+    ] = "slurm"
     least_users: Annotated[int, _count("where jobs are private, figures cover at least so many users", 1)] = 5
     plan: Annotated[
         Literal["off", "advise", "plan", "time-min"],
