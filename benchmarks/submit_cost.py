@@ -35,7 +35,7 @@ function slurm_job_submit(job, partitions, uid)
    local hint = there and batchcast.ask(job)
    if there then
       slurm.log_info("hint calls=%d failures=%d waited=%.4f hint=%s why=%s", batchcast.calls, batchcast.failures,
-                     batchcast.waited, tostring(hint and hint.limit or (hint and hint.likely_start)), batchcast.last_failure)
+                     batchcast.waited, tostring(hint and (hint.limit or hint.likely_start)), batchcast.last_failure)
    end
    return slurm.SUCCESS
 end
@@ -60,7 +60,13 @@ def service(arm: str, lab: Lab, follower: Follower, place: Path) -> Iterator[Non
             process = subprocess.Popen([*BATCHCAST, "serve"], env=env, stdout=log, stderr=log)
         try:
             lab.wait(lambda: place.exists(), "a service", 120)
-            ask = ["curl", "-sS", "--unix-socket", str(place), "http://localhost/v1/hint?user=root&name=relax&partition=main"]
+            ask = [
+                "curl",
+                "-sS",
+                "--unix-socket",
+                str(place),
+                "http://localhost/v1/hint?user=root&name=relax&partition=main",
+            ]
             lab.wait(lambda: b"likely_start_s" in subprocess.run(ask, capture_output=True).stdout, "a hint", 120)
             yield
         finally:
@@ -96,7 +102,9 @@ def main(submissions: int, burst: int) -> None:
         sys.exit(reason)
     with Lab(nodes=2, cpus=4) as lab:
         shutil.copy(ROOT / "src/batchcast/service/units/batchcast.lua", lab.root / "etc")
-        follower = Follower(lab, str(lab.root / "s.db"), interval=2, WAIT="recent_wait:need=1", RUNTIME="recent_mean,last_2")
+        follower = Follower(
+            lab, str(lab.root / "s.db"), interval=2, WAIT="recent_wait:need=1", RUNTIME="recent_mean,last_2"
+        )
         follower.start()
         for _ in range(5):
             lab.run("sbatch", "-t", "20", "-n1", "-J", "relax", "-o", "/dev/null", "--chdir=/tmp", "--wrap", "sleep 1")

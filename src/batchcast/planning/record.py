@@ -94,7 +94,8 @@ def _stands_by_time_min(job: Plannable, entry: Entry) -> bool | None:
     >>> entry = Entry("7", 0.0, 1200.0, 600.0, State.PLANNED, 0.0, How.TIME_MIN)
     >>> job = Plannable("7", "7", 0.0, begun=True, waits=False, limit=900.0, time_min=600.0)
     >>> waits = job._replace(begun=False, waits=True)
-    >>> [_stands_by_time_min(one, entry) for one in (job, job._replace(limit=1200.0), waits, waits._replace(limit=1200.0))]
+    >>> shown = (job, job._replace(limit=1200.0), waits, waits._replace(limit=1200.0))
+    >>> [_stands_by_time_min(one, entry) for one in shown]
     [True, False, None, True]
     """
     if job.time_min not in (0.0, entry.planned):

@@ -32,11 +32,13 @@ def _stopped(_: Plannable, terms: Terms) -> str:
 
 
 def _opted_in(job: Plannable, terms: Terms) -> str:
-    return "" if is_opted_in(job, terms) else "nobody opted in: not its partition, its QOS, or batchcast in its --comment"
+    return (
+        "" if is_opted_in(job, terms) else "nobody opted in: not its partition, its QOS, or batchcast in its --comment"
+    )
 
 
 def is_opted_in(job: Plannable, terms: Terms) -> bool:
-    """Whether its partition, its QOS or its comment is in; of several partitions all must be: which one is not known."""
+    """Whether its partition, its QOS or its comment is in; of several partitions all must be: it may run in any."""
     all_in = bool(job.partitions) and set(job.partitions) <= terms.partitions
     return all_in or job.qos in terms.qos or bool(OPT_IN.search(without(job.comment)))
 

@@ -117,6 +117,23 @@ def targets(actions: Iterable[Action], terms: Terms) -> list[tuple[Update, str, 
     return updates
 
 
+def chunks(actions: Sequence[Action]) -> list[list[Action]]:
+    """Groups that share one record in slurmctld stay together."""
+    chunks: list[list[Action]] = []
+    for one in actions:
+        last = chunks[-1] if chunks else None
+        if last is None or (len(last) >= TOGETHER and last[-1].job.raw_id != one.job.raw_id):
+            chunks.append([one])
+        else:
+            last.append(one)
+    return chunks
+
+
+def is_same(now: Plannable | None, then: Plannable) -> bool:
+    """Whether a job still waits as it did, at the same limit."""
+    return now is not None and now.waits and now._replace(reason=then.reason) == then
+
+
 def _ranges(numbers: Sequence[int]) -> str:
     runs: list[list[int]] = []
     for n in numbers:

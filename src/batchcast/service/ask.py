@@ -223,12 +223,14 @@ def walltime(
 def hint(
     settings: Settings, cluster: str, memory: dict[str, Any], hints: Hints, like: Like, asker: Asker, now: float
 ) -> Said:
-    """What a job that is being submitted can be told at once: of one's own, or, asked by `submit_from`, of anybody's."""
+    """What a job that is being submitted can be told at once: one's own, or, asked by `submit_from`, anybody's."""
     if is_private(settings, memory) and not asker.sees_all and asker.name not in (like.user, settings["submit_from"]):
         raise Refused("jobs are private here", hint="hints about your own jobs")
     partition = like.partition or _default_partition(memory)
     like = like._replace(partition=partition)
-    return Said({"cluster": cluster}, {"like": like._asdict()}, [], [hints.about(like, now, of_partition(memory, partition))])
+    return Said(
+        {"cluster": cluster}, {"like": like._asdict()}, [], [hints.about(like, now, of_partition(memory, partition))]
+    )
 
 
 def _default_partition(memory: Mapping[str, Any]) -> str:

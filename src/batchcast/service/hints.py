@@ -15,7 +15,7 @@ from ..errors import NoAnswer
 from ..predict.conditional import given_waited
 from ..store.issued import NOTHING, as_prediction
 from ..store.reader import Reader, Row
-from .advice import Rules, advised_limit, of_partition
+from .advice import Rules, advised_limit
 from .answers import answering_method
 
 MOST = 20_000

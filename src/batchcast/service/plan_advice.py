@@ -1,5 +1,8 @@
-"""`plan = "advise"`: the forecast of a job's start in a comment, and nothing else. In AdminComment where this user is an
-administrator; an operator may write the job's Comment, which is its user's, so others' words in it stay as they are."""
+"""`plan = "advise"`: the forecast of a job's start in a comment, and nothing else.
+
+In AdminComment where this user is an administrator; an operator may write the job's Comment, which is its user's: there
+too others' words stay as they are.
+"""
 
 from __future__ import annotations
 

@@ -104,11 +104,15 @@ class World:
         job = self.jobs.get(name)
         if what == "submit" and job is None:
             limit = 10 * MINUTE + much * MINUTE
-            self.jobs[name] = Plannable(name, name, self.now, False, True, limit, partitions=("p",), admin_comment="nights")
+            self.jobs[name] = Plannable(
+                name, name, self.now, False, True, limit, partitions=("p",), admin_comment="nights"
+            )
             self.mine[name] = limit
         elif what == "boot":
             self.booted = self.now
-            self.jobs |= {n: self.jobs[n]._replace(limit=old.limit, time_min=old.time_min) for n, old in self.saved.items()}
+            self.jobs |= {
+                n: self.jobs[n]._replace(limit=old.limit, time_min=old.time_min) for n, old in self.saved.items()
+            }
         elif what == "save":
             self.saved = dict(self.jobs)
         elif what == "over":
@@ -141,7 +145,9 @@ class World:
         if what == "change" and not job.finished and (entry is None or own not in (entry.planned, entry.user_limit)):
             if entry is not None:
                 self.theirs.add(job.job_id)
-                surely = entry.state is State.RESTORED and self.booted < entry.at - GRACE and self.now - entry.at > GRACE
+                surely = (
+                    entry.state is State.RESTORED and self.booted < entry.at - GRACE and self.now - entry.at > GRACE
+                )
                 if job.begun and job.time_min == entry.planned <= own < entry.user_limit and not surely:
                     self.unseen.add(job.job_id)  # it looks as if Slurm had lowered it
             self.mine[job.job_id] = own

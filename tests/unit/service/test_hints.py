@@ -34,7 +34,13 @@ def store(tmp_path: Path, *given: tuple[str, str, str, float, float], grounds: G
     with opened.begin() as connection:
         clock_jobs.write_meta(connection, "c", **MEMORY, site={"private": True, "partitions": {}})
         for row, (user, partition, name, limit, wait) in enumerate(given, 1):
-            values = {"user_id": user, "partition_id": partition, "job_name": name, "req_procs": 4.0, "state": "pending"}
+            values = {
+                "user_id": user,
+                "partition_id": partition,
+                "job_name": name,
+                "req_procs": 4.0,
+                "state": "pending",
+            }
             key = {"row": row, "cluster": "c", "job_id": str(row), "submit_time": 100.0 * row, "first_seen": 0.0}
             connection.execute(insert(jobs).values(**values, **key, open=1))
             for kind, method, span in (("limit", "calibrated", limit), ("wait", "recent_wait", wait)):
@@ -90,13 +96,21 @@ def test_what_came_since_is_taken_in_and_nothing_twice(tmp_path: Path) -> None:
     hints.learn(reader, "c", MEMORY)
     assert hints.last_id > before
     assert hints.about(LIKE, NOW, {})["limit_s"] == 1800.0
-    assert reader.ask("issued_since", cluster="c", after=hints.last_id, limit_method="calibrated", wait_method="", most=9) == []
+    assert (
+        reader.ask("issued_since", cluster="c", after=hints.last_id, limit_method="calibrated", wait_method="", most=9)
+        == []
+    )
 
 
 def test_where_jobs_are_private_slurmctlds_user_asks_for_anybody_and_others_for_themselves(tmp_path: Path) -> None:
     settings = load({"store": store(tmp_path, ("ada", "main", "relax", 900.0, 60.0)), "submit_from": "slurm"}, {})
     target = "/v1/hint?user=ada&partition=main&name=relax&ntasks=4&time=120"
-    assert [api.reply(settings, target, Asker(name)).status for name in ("ada", "slurm", "bob", None)] == [200, 200, 403, 403]
+    assert [api.reply(settings, target, Asker(name)).status for name in ("ada", "slurm", "bob", None)] == [
+        200,
+        200,
+        403,
+        403,
+    ]
     (told,) = json.loads(api.reply(settings, target, Asker("slurm")).body)["results"]
     assert told["limit_s"] == 900.0
     for wrong in ("ntasks=many", "time=soon", "ntasks=-1"):
