@@ -31,6 +31,8 @@ class Calibrated:
         How far a miss moves the shift of everybody, and that of one value of `by`.
     level
         One more level to promise, in (0, 1).
+    lots
+        Whether jobs of a burst, told before any of its ends is known, draw the level they are asked at (below).
 
     Raises
     ------
@@ -41,8 +43,10 @@ class Calibrated:
     -----
     See `calibration.keeper.Keeper` for how levels move. Jobs still running that have passed a bound count as its misses
     at once. Between the method's own quantiles the bound is read linearly in log seconds; level 1 is the limit (without
-    one, the largest seen), and a bound at the limit holds, whatever the seconds a batch system takes to kill. The cost
-    is the method's, twice a job, and some tens of microseconds.
+    one, the largest seen), and a bound at the limit holds, whatever the seconds a batch system takes to kill. The jobs of
+    a burst mostly hold or fail together: with `lots` most of them get their limit and the others the method's 5 %
+    quantile, by their numbers, so that the promised share of any burst is kept. That is for shares over many jobs;
+    `steady` answers without lots, for what is done to one job. The cost is the method's and some tens of microseconds.
 
     References
     ----------
@@ -60,7 +64,13 @@ class Calibrated:
     """
 
     def __init__(
-        self, of: str = "kernel", by: str = "user_id", step: float = 0.002, own_step: float = 0.02, level: float = 0.95
+        self,
+        of: str = "kernel",
+        by: str = "user_id",
+        step: float = 0.002,
+        own_step: float = 0.01,
+        level: float = 0.95,
+        lots: bool = True,
     ) -> None:
         if load("runtime", of) is Calibrated or getattr(load("runtime", of), "is_oracle", False):
             raise ValueError(f"of={of}: neither an oracle nor itself can be calibrated")
@@ -69,7 +79,8 @@ class Calibrated:
         self.levels = tuple(sorted({*LEVELS, level}))
         self.inner: Any = make("runtime", of)
         self.uses = tuple(dict.fromkeys((*getattr(self.inner, "uses", ()), by)))
-        self.by = by
+        self.by, self.lots = by, lots
+        self.answered: tuple[JobRequest, float, Prediction] | None = None
         self.keeper = Keeper(self.levels, step, own_step)
         self.limits = LargestLimit()
         for name in ("refit_every_jobs", "refit_every_s", "falls_back_to", "refit", "revise", "distribution"):
@@ -77,16 +88,21 @@ class Calibrated:
                 setattr(self, name, getattr(self.inner, name))
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
-        """The method's answer with bounds at the levels asked now."""
-        answer, bounds, _ = self._bounds(job, at)
-        return Prediction(answer.point, self.levels, tuple(bounds.tolist()), answer.basis, answer.grounds)
+        """The method's answer with bounds at the levels asked now, by lot in a burst."""
+        answer, bounds, _, drawn = self._bounds(job, at)
+        return self._with(answer, bounds if drawn is None else drawn)
+
+    def steady(self, job: JobRequest, at: SystemState) -> Prediction:
+        """The same without lots."""
+        answer, bounds, _, _ = self._bounds(job, at)
+        return self._with(answer, bounds)
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Submit: promise; Start: the bounds are due from now on; End: kept or not; and the method observes too."""
         self.keeper.waited(event.time)
         if isinstance(event, Submit):
-            _, bounds, certain = self._bounds(event.job, at)
-            self.keeper.issue(event.job.row, field_value(event.job, self.by), bounds, certain)
+            _, bounds, certain, drawn = self._bounds(event.job, at)
+            self.keeper.issue(event.job.row, field_value(event.job, self.by), bounds, certain, drawn)
             self.limits.note(event.job.req_time)
         elif isinstance(event, Start):
             self.keeper.begin(event.job.row, event.time)
@@ -94,12 +110,26 @@ class Calibrated:
             self.keeper.known(event.job.row, event.run_time)
         elif isinstance(event, Withdraw | Requeue | Change):
             self.keeper.forget(event.job.row)
+        self.answered = None
         self.inner.observe(event, at)
 
-    def _bounds(self, job: JobRequest, at: SystemState) -> tuple[Prediction, np.ndarray, float]:
-        answer: Prediction = self.inner.predict(job, at)
+    def _with(self, answer: Prediction, bounds: np.ndarray) -> Prediction:
+        return Prediction(answer.point, self.levels, tuple(bounds.tolist()), answer.basis, answer.grounds)
+
+    def _bounds(self, job: JobRequest, at: SystemState) -> tuple[Prediction, np.ndarray, float, np.ndarray | None]:
+        """The method's answer, its bounds at the levels asked, the certain one, and the drawn ones if any."""
+        answer = self._answer(job, at)
         certain = max(self.limits.of(job.req_time), 1.0)
         if not answer.levels:
-            return answer, np.full(len(self.levels), certain), certain
-        asked = self.keeper.asked(field_value(job, self.by))
-        return answer, bounds_at(asked, answer.levels, answer.quantiles, certain), certain
+            return answer, np.full(len(self.levels), certain), certain, None
+        owner = field_value(job, self.by)
+        bounds = bounds_at(self.keeper.asked(owner), answer.levels, answer.quantiles, certain)
+        levels = self.keeper.drawn(owner, job.row) if self.lots else None
+        drawn = None if levels is None else bounds_at(levels, answer.levels, answer.quantiles, certain)
+        return answer, bounds, certain, drawn
+
+    def _answer(self, job: JobRequest, at: SystemState) -> Prediction:
+        """The method's answer, asked once between two events."""
+        if self.answered is None or self.answered[0] is not job or self.answered[1] != at.now:
+            self.answered = (job, at.now, self.inner.predict(job, at))
+        return self.answered[2]
