@@ -88,6 +88,7 @@ class Keeper:
         self.levels = np.array(levels, float)
         scale = 10.0 * np.minimum(self.levels, 1.0 - self.levels)
         self.step, self.own_step, self.free = step * scale, own_step * scale, free
+        self.has_owners = bool(self.own_step.any())
         self.everybody = self.levels.copy()
         self.owed = np.zeros(len(self.levels))
         self.most_paid = np.minimum(self.levels, 1.0 - self.levels)
@@ -102,7 +103,7 @@ class Keeper:
         asked = self.everybody + self._paid()
         if own is not None:
             asked = asked + own
-        return np.maximum.accumulate(np.clip(asked, 0.0, 1.0))
+        return np.asarray(np.maximum.accumulate(np.minimum(np.maximum(asked, 0.0), 1.0)))
 
     def drawn(self, owner: Hashable, row: int) -> np.ndarray | None:
         """The levels (levels,) that `row` draws where its owner is told blindly; None where no lot falls on it.
@@ -149,8 +150,9 @@ class Keeper:
         issued = self.issued.get(row)
         if issued is not None:
             for which, bounds in enumerate(issued.bounds):
+                certain = issued.certain * (1.0 - ROUNDING)
                 for k, bound in enumerate(bounds.seconds.tolist()):
-                    if bound < issued.certain * (1.0 - ROUNDING):
+                    if bound < certain:
                         heapq.heappush(self.deadlines, (now + bound + 1e-6, row, which, k))
 
     def waited(self, now: float) -> None:
@@ -159,9 +161,7 @@ class Keeper:
             _, row, which, k = heapq.heappop(self.deadlines)
             issued = self.issued.get(row)
             if issued is not None and which < len(issued.bounds) and issued.bounds[which].open[k]:
-                missed = np.zeros(len(self.levels), bool)
-                missed[k] = True
-                self._learn(issued, issued.bounds[which], missed, np.zeros(len(self.levels)))
+                self._missed(issued, issued.bounds[which], k)
 
     def known(self, row: int, value: float) -> None:
         """The value of `row`: what was still open is kept or missed."""
@@ -185,7 +185,21 @@ class Keeper:
                 del self.open[issued.owner]
 
     def _paid(self) -> np.ndarray:
-        return np.asarray(np.clip(self.step * self.owed, -self.most_paid, self.most_paid))
+        return np.asarray(np.minimum(np.maximum(self.step * self.owed, -self.most_paid), self.most_paid))
+
+    def _missed(self, issued: _Issued, bounds: _Bounds, k: int) -> None:
+        """`_learn` of one level's miss."""
+        owed = self.levels[k]
+        bounds.open[k] = False
+        if bounds.promised:
+            self.owed[k] = (1.0 - 1.0 / REMEMBERED) * self.owed[k] + owed
+        if bounds.teaches:
+            self.everybody[k] = min(self.everybody[k] + self.step[k] * owed * issued.weight, 1.0)
+            if self.has_owners:
+                own = self.owners.get(issued.owner)
+                if own is None:
+                    own = self.owners[issued.owner] = np.zeros(len(self.levels))
+                own[k] = KEEP * own[k] + self.own_step[k] * owed * issued.weight
 
     def _learn(self, issued: _Issued, bounds: _Bounds, which: np.ndarray, kept: np.ndarray) -> None:
         owed = np.where(which, self.levels - kept, 0.0)
@@ -195,8 +209,8 @@ class Keeper:
         if not bounds.teaches:
             return
         wrong = owed * issued.weight
-        self.everybody = np.clip(self.everybody + self.step * wrong, 0.0, 1.0)
-        if self.own_step.any():
+        self.everybody = np.minimum(np.maximum(self.everybody + self.step * wrong, 0.0), 1.0)
+        if self.has_owners:
             own = self.owners.get(issued.owner, 0.0)
             self.owners[issued.owner] = np.where(which, KEEP, 1.0) * own + self.own_step * wrong
 

@@ -185,6 +185,19 @@ def test_answers_never_exceed_the_limit_and_the_point_is_the_methods_own():
     assert told["calibrated"].levels == LEVELS
 
 
+def test_a_whole_log_at_once_is_told_the_very_numbers_of_one_job_after_the_other():
+    many = [*range(40), *([39] * 260)]  # the last one again and again, at once: a burst that draws lots
+    for log in (small_log(150), small_log(40).take(np.array(many))):
+        one = replay(log, {"calibrated": Calibrated()})["calibrated"]
+        told, steady = Calibrated().drawn_and_steady(log)
+        np.testing.assert_array_equal(told.quantiles, one.quantiles)
+        np.testing.assert_array_equal(told.points, one.points)
+        assert list(told.basis) == list(one.basis)
+        assert (told.quantiles != steady).any() == (len(log) == 300)
+        without = Calibrated(lots=False).drawn_and_steady(log)
+        np.testing.assert_array_equal(without[0].quantiles, without[1])
+
+
 def test_an_oracle_is_refused():
     with pytest.raises(ValueError, match="oracle"):
         Calibrated(of="actual")
