@@ -14,6 +14,7 @@ from ..predict.protocol import Grounds
 from ..predict.registry import split_specs
 from ..slurm.limits import Ground
 from ..store.issued import as_prediction
+from ..units import format_duration
 from .settings import Settings
 
 if TYPE_CHECKING:  # doctor needs no SQLAlchemy
@@ -60,6 +61,20 @@ def refused(settings: Settings, ground: Ground, counted: Sequence[str]) -> str:
     if "safe" in ground.enforced:
         return "AccountingStorageEnforce has safe: which jobs may start would depend on planned limits"
     return f"accounting limits minutes ({counted[0]})" if counted and "limits" in ground.enforced else ""
+
+
+def lowered(before: Mapping[str, float], now: Mapping[str, float]) -> list[str]:
+    """Where OverTimeLimit (s, by partition) is less than at the look before, in words.
+
+    >>> lowered({"main": 3600.0, "short": 600.0}, {"main": 1800.0, "short": 600.0})
+    ['OverTimeLimit of partition main was lowered from 01:00:00 to 00:30:00: limits that need more go back']
+    """
+    return [
+        f"OverTimeLimit of partition {name} was lowered from {format_duration(was)} to"
+        f" {format_duration(now.get(name, 0.0))}: limits that need more go back"
+        for name, was in before.items()
+        if now.get(name, 0.0) < was
+    ]
 
 
 def method_of(settings: Settings) -> str:

@@ -7,7 +7,8 @@ between, the next look sees which of the entry's two limits holds.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,12 +22,14 @@ from ..slurm import limits
 from ..slurm.transport import Transport
 from ..store import clock_jobs, planned
 from ..store.database import Store
-from .plan_terms import forecasts_by, method_of, terms_of, track_record
+from .plan_terms import forecasts_by, lowered, method_of, terms_of, track_record
 from .settings import Settings
 
 MOST_LOOKED_UP = 20
 """So many submissions are looked up in one cycle: each costs slurmctld a call."""
 HOUR = 3600.0
+STORE_PAUSE_S = 600.0
+"""So long nothing stands on a planned limit after the store could not be written, by planning or by the collector."""
 Change = tuple[Entry, float, float, str]
 
 
@@ -58,13 +61,15 @@ class Planner:
     _walls: tuple[float, dict[tuple[str, ...], float], list[str]] = (-math.inf, {}, [])
     _judged_at: float = -math.inf
     _cycle_at: float = math.nan
+    _record: dict[str, Entry] = field(default_factory=dict)
+    _owed: list[Change] = field(default_factory=list)
+    _failures: int = 0
+    _over_time: Mapping[str, float] = field(default_factory=dict)
 
     def cycle(self, cluster: str, stop: str = "") -> Planned:
         """One look and what follows from it. `stop` says why nothing may stand; then everything is restored."""
         done = Planned()
-        with self.store.begin() as connection:
-            record = planned.entries(connection, cluster)
-            off = clock_jobs.read_meta(connection, cluster).get(planned.SWITCH)
+        record, off = self._remembered(cluster, done)
         stop = stop or ("planning is off" if self.settings["plan"] == "off" else "")
         stop = stop or (f"switched off by {off['by']}" if off else "")
         if stop and not record:
@@ -72,6 +77,8 @@ class Planner:
         began = self.transport.now()
         look, terms = self._look(stop)
         self._watch(cluster, began, self.transport.now(), done)
+        done.problems += lowered(self._over_time, terms.over_time)
+        self._over_time = terms.over_time
         if not stop and self.alarm[1] > terms.now:
             terms = terms._replace(stopped=f"watchdog: {self.alarm[0]}")
         actions = self._decide(cluster, look, record, terms)
@@ -84,7 +91,8 @@ class Planner:
         sent = self._plan(cluster, plans, done)
         record |= for_now | {a.job.job_id: a.entry for a in sent}
         self._read_back(cluster, [*restores, *sent], fresh, look, record, terms, done)
-        self._forget(cluster, look, record)
+        self._forget(cluster, look, record, done)
+        self._record = record
         return done
 
     def preview(self, cluster: str) -> list[tuple[Plannable, float, float, str]]:
@@ -111,6 +119,25 @@ class Planner:
                 rows.append((job, said if isinstance(said, float) else math.nan, limit, why))
         return rows
 
+    def _remembered(self, cluster: str, done: Planned) -> tuple[dict[str, Entry], Any]:
+        """The record, and whether planning is switched off.
+
+        What could not be written is tried again; where the store fails, the record is what it was last known to be, and
+        limits go back: what is about to be done could not be written down, by this or by whoever comes after.
+        """
+        record, off = self._record, None
+        with self._may_fail(done):
+            with self.store.begin() as connection:
+                planned.write(connection, cluster, self._owed)
+                record = planned.entries(connection, cluster)
+                off = clock_jobs.read_meta(connection, cluster).get(planned.SWITCH)
+            self._owed.clear()
+        if self.store.failures != self._failures:
+            self._failures = self.store.failures
+            self.alarm = "the store could not be written", max(self.alarm[1], self.transport.now() + STORE_PAUSE_S)
+            done.problems.append(f"planning stops for {STORE_PAUSE_S / 60:.0f} min: {self.alarm[0]}")
+        return record | {entry.job_id: entry for entry, *_ in self._owed}, off
+
     # -- seeing -------------------------------------------------------------------------------------------------
 
     def _look(self, stop: str) -> tuple[limits.Look, Terms]:
@@ -134,7 +161,7 @@ class Planner:
         self._cycle_at = now
         if self.settings["plan"] != "off" and not 0 <= now - self._judged_at < self.settings["history_every_s"]:
             self._judged_at = now
-            with self.store.begin() as connection:
+            with self._may_fail(done), self.store.begin() as connection:
                 why = track_record(connection, cluster, self.settings, now) or why
         if why:
             self.alarm = why, now + HOUR
@@ -187,10 +214,14 @@ class Planner:
         for some in _chunks(actions):
             again = {j.job_id: j for j in limits.look(self.transport, _ids(some)).jobs}
             same = [a for a in some if _is_same(again.get(a.job.job_id), a.job)]
-            with self.store.begin() as connection:
-                if clock_jobs.read_meta(connection, cluster).get(planned.SWITCH):
-                    return sent
-                planned.write(connection, cluster, [_change(a, a.entry.user_limit, a.entry.planned) for a in same])
+            try:
+                with self.store.begin() as connection:
+                    if clock_jobs.read_meta(connection, cluster).get(planned.SWITCH):
+                        return sent
+                    planned.write(connection, cluster, [_change(a, a.entry.user_limit, a.entry.planned) for a in same])
+            except BatchcastError as error:
+                done.problems.append(f"nothing more is planned: {error.message}")
+                return sent
             for limit, target, _ in targets(same):
                 if complaint := limits.set_limit(self.transport, target, limit):
                     done.problems.append(f"planning {target}: {complaint}")
@@ -224,7 +255,7 @@ class Planner:
                     refused.append((*change[:3], "it was not carried out"))
         self._write(cluster, notes, done)
         if refused:
-            with self.store.begin() as connection:
+            with self._may_fail(done), self.store.begin() as connection:
                 planned.refuse(connection, cluster, refused)
         record |= {entry.job_id: entry for entry, *_ in notes}
         left = (job for job in jobs.values() if job.job_id in record and not job.finished)
@@ -240,21 +271,30 @@ class Planner:
         self._write(cluster, [_change(a, a.job.limit, a.job.limit) for a in actions], done)
 
     def _write(self, cluster: str, changes: Sequence[Change], done: Planned) -> None:
-        """Write entries; where that fails it is said, and a limit that must go back goes back nevertheless."""
+        """Write entries; where that fails it is said, tried again at the next look, and limits go back nevertheless."""
         if not changes:
             return
         try:
             with self.store.begin() as connection:
                 planned.write(connection, cluster, changes)
         except BatchcastError as error:
+            self._owed += changes
             done.problems.append(f"the record of planning: {error.message}")
 
-    def _forget(self, cluster: str, look: limits.Look, record: dict[str, Entry]) -> None:
+    @contextmanager
+    def _may_fail(self, done: Planned) -> Iterator[None]:
+        """What can wait for the next look; limits that must go back cannot."""
+        try:
+            yield
+        except BatchcastError as error:
+            done.problems.append(f"the record of planning: {error.message}")
+
+    def _forget(self, cluster: str, look: limits.Look, record: dict[str, Entry], done: Planned) -> None:
         """Entries of jobs that slurmctld no longer knows and accounting has told the end of."""
         unseen = record.keys() - {job.job_id for job in look.jobs}
         if not unseen or look.broken:
             return
-        with self.store.begin() as connection:
+        with self._may_fail(done), self.store.begin() as connection:
             gone = unseen & set(planned.closed(connection, cluster))
             at = look.asked_at
             planned.forget(connection, cluster, [(record[i]._replace(at=at), "it is over") for i in sorted(gone)])

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from sqlalchemy import insert
+from sqlalchemy.exc import OperationalError
 
-from batchcast.errors import BatchcastError
 from batchcast.formats.plannable import FIELDS
 from batchcast.planning import State
 from batchcast.predict.protocol import Grounds, Prediction
@@ -173,22 +174,44 @@ def test_killed_while_scontrol_was_under_way_it_goes_on_from_what_it_sees(tmp_pa
         assert site.slurm.jobs["1"].limit == 120
 
 
-def test_what_cannot_be_written_down_is_not_planned_but_goes_back_all_the_same(
+def test_where_the_store_cannot_be_written_nothing_is_planned_and_everything_goes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    site = Site(tmp_path, Job("1"), Job("2"))
+    site = Site(tmp_path, Job("1"), Job("2"), Job("3"))
     site.slurm.jobs["2"].state = "CONFIGURING_NOT"
     site.cycle()
-    assert (site.slurm.jobs["1"].limit, site.slurm.jobs["2"].limit) == (60, 120)
+    assert [job.limit for job in site.slurm.jobs.values()] == [60, 120, 60]
+    write = planned.write
 
-    def full(connection: Connection, *_: object) -> None:
-        raise BatchcastError("the disk is full")
+    def full(connection: Connection, _: str, changes: Sequence[object]) -> None:
+        if changes:
+            raise OperationalError("INSERT", {}, sqlite3.OperationalError("database or disk is full"))
 
     monkeypatch.setattr(planned, "write", full)
     site.slurm.jobs["1"].state, site.slurm.jobs["2"].state = "RUNNING", "PENDING"
-    with pytest.raises(BatchcastError, match="the disk is full"):
-        site.cycle()
-    assert (site.slurm.jobs["1"].limit, site.slurm.jobs["2"].limit) == (120, 120)
+    done = site.planner.cycle("c")
+    assert any("is full" in problem for problem in done.problems)
+    assert [job.limit for job in site.slurm.jobs.values()] == [120, 120, 60]
+    site.cycle()  # 3 still waits: nobody could write down what comes next
+    assert [job.limit for job in site.slurm.jobs.values()] == [120, 120, 120]
+    monkeypatch.setattr(planned, "write", write)
+    site.cycle()
+    assert (site.state("1"), site.state("3")) == (State.RESTORED, State.RESTORED)  # caught up, and not another's
+    later = [site.cycle() for _ in range(6)]
+    assert (later[0], later[-1]) == ((0, 0, 0), (0, 0, 2))
+
+
+def test_a_store_that_cannot_even_be_read_holds_no_limit_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Site(tmp_path, Job("1"))
+    site.cycle()
+
+    def away(*_: object) -> None:
+        raise OperationalError("SELECT", {}, sqlite3.OperationalError("disk I/O error"))
+
+    for name in ("entries", "write", "run_outcomes", "closed"):
+        monkeypatch.setattr(planned, name, away)
+    site.cycle()
+    assert site.slurm.jobs["1"].limit == 120
 
 
 def test_a_limit_that_was_not_taken_is_not_believed_and_not_tried_again_at_once(tmp_path: Path) -> None:
