@@ -151,7 +151,8 @@ def test_an_owner_with_old_long_jobs_learns_from_the_new_ones_in_full():
             keeper.issue(row, "ada", np.array([1e3]), 1e9)
             keeper.known(row, 3.0)
         moved[old] = keeper.asked("ada")[0]
-    assert moved[56] == pytest.approx(moved[0], abs=0.01) and moved[0] < 0.6
+    assert moved[56] == pytest.approx(moved[0], abs=0.01)
+    assert moved[0] < 0.6
 
 
 def test_advice_of_a_limit_takes_no_part_in_lots():
@@ -165,7 +166,8 @@ def test_advice_of_a_limit_takes_no_part_in_lots():
     rows = [job._replace(row=row) for row in range(300, 340)]
     assert len({method.predict(like, state).point for like in rows}) == 1
     drawn = [method.inner.predict(like, state).quantiles[LEVELS.index(0.8)] for like in rows]
-    assert max(drawn) == pytest.approx(3600.0) and min(drawn) < 130.0
+    assert max(drawn) == pytest.approx(3600.0)
+    assert min(drawn) < 130.0
 
 
 def test_bounds_between_known_quantiles():
