@@ -55,9 +55,9 @@ def find_limits(
     """Limits as they would have been advised at each submission, from what had ended by then.
 
     Advice: the bound of `calibrated` at level 1 - `risk`, without lots, at least `floor`, rounded up to a multiple of
-    `step`, never above the user's own limit. Rule of thumb: 1.25 times the longest of the last ten ended jobs of the same user
-    and size (else of the same user, else the own limit), rounded up to five minutes. Raises NoAnswer when no job that
-    ran had a limit. One pass, some 100 microseconds a job.
+    `step`, never above the user's own limit. Rule of thumb: 1.25 times the longest of the last ten ended jobs of the
+    same user and size (else of the same user, else the own limit), rounded up to five minutes. Raises NoAnswer when no
+    job that ran had a limit. One pass, some 100 microseconds a job.
     """
     own = np.where((trace.req_time > 0) & np.isfinite(trace.req_time), trace.req_time, np.nan)
     scored = ~np.isnan(own) & ~np.isnan(trace.run_time)

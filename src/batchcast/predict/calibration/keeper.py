@@ -57,13 +57,13 @@ class Keeper:
 
     Notes
     -----
-    Gibbs & Candes 2021, eq. 2: asked += step (promised - 1{value <= bound}). Departures. *Late feedback*: a value that
-    has passed a bound (`waited`) counts as its miss at once, a bound that still holds counts when the value is known.
-    *Bursts*: what an owner is told blindly, k forecasts after the latest one whose value is known, counts
-    1 / (1 + k - 50) beyond the fiftieth, decided when it is issued, so that no outcome chooses its own weight: thousands
-    of like jobs submitted together are one piece of evidence. *Lots* (`drawn`): they also hold or fail together, so that
-    no single level keeps a share of them. Beyond the fiftieth such forecast a rising share, all from the hundredth on,
-    is asked at level 1 (the certain bound) or 0.05, by lot, in the proportion whose mean is the level promised and paid
+    Gibbs & Candes 2021, eq. 2: asked += step (promised - 1{value <= bound}). Departures. *Late feedback*: a value that has
+    passed a bound (`waited`) counts as its miss at once, a bound that still holds counts when the value is known.
+    *Bursts*: what an owner is told blindly, k forecasts after the latest one whose value is known, counts 1 / (1 + k -
+    50) beyond the fiftieth, decided when it is issued, so that no outcome chooses its own weight: thousands of like
+    jobs submitted together are one piece of evidence. *Lots* (`drawn`): they also hold or fail together, so that no
+    single level keeps a share of them. Beyond the fiftieth such forecast a rising share, all from the hundredth on, is
+    asked at level 1 (the certain bound) or 0.05, by lot, in the proportion whose mean is the level promised and paid
     back. Levels learn from the bounds without lots. *Account*: what was promised and not kept over the last thousands
     of outcomes, each in full and less what was kept beyond the promise, is paid back, by at most min(level, 1 - level):
     after a burst other owners' bounds move a little, not by all of it. *Owners*: their own shift decays by 0.99 at each
