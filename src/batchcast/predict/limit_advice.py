@@ -20,10 +20,10 @@ REACHES = 1.0 - 1e-9
 class LimitAdvice:
     """A run-time method whose point is what to ask for, unrounded; its quantiles stay.
 
-    The point is the method's bound at level 1 - `risk`, of `calibrated` without lots. A bound never lies above the limit
-    that was asked for, so where it is that limit, and the method says so before its levels are moved (`calibrated`
-    moves them to keep its promise), more jobs than the risk allows come to their limit: how long they need nobody
-    knows, and a quarter above the limit is the point. A method without quantiles advises its point.
+    The point is the method's bound at level 1 - `risk`, of `calibrated` without lots. A bound never lies above the
+    limit that was asked for, so where it is that limit, and the method says so before its levels are moved
+    (`calibrated` moves them to keep its promise), more jobs than the risk allows come to their limit: how long they
+    need nobody knows, and a quarter above the limit is the point. A method without quantiles advises its point.
 
     Parameters
     ----------

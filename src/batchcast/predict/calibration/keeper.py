@@ -57,8 +57,8 @@ class Keeper:
 
     Notes
     -----
-    Gibbs & Candes 2021, eq. 2: asked += step (promised - 1{value <= bound}). Departures. *Late feedback*: a value that has
-    passed a bound (`waited`) counts as its miss at once, a bound that still holds counts when the value is known.
+    Gibbs & Candes 2021, eq. 2: asked += step (promised - 1{value <= bound}). Departures. *Late feedback*: a value that
+    has passed a bound (`waited`) counts as its miss at once, a bound that still holds counts when the value is known.
     *Bursts*: what an owner is told blindly, k forecasts after the latest one whose value is known, counts 1 / (1 + k -
     50) beyond the fiftieth, decided when it is issued, so that no outcome chooses its own weight: thousands of like
     jobs submitted together are one piece of evidence. *Lots* (`drawn`): they also hold or fail together, so that no

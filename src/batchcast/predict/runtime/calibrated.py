@@ -44,8 +44,8 @@ class Calibrated:
 
     Notes
     -----
-    See `calibration.keeper.Keeper` for how levels move. Jobs still running that have passed a bound count as its misses at
-    once. Between the method's own quantiles the bound is read linearly in log seconds; level 1 is the limit (without
+    See `calibration.keeper.Keeper` for how levels move. Jobs still running that have passed a bound count as its misses
+    at once. Between the method's own quantiles the bound is read linearly in log seconds; level 1 is the limit (without
     one, the largest seen), and a bound at the limit holds, whatever the seconds a batch system takes to kill. The jobs
     of a burst mostly hold or fail together: with `lots` most of them get their limit and the others the method's 5 %
     quantile, by their numbers, so that the promised share of any burst is kept. That is for shares over many jobs;
