@@ -99,11 +99,12 @@ def _switch(settings: Any, off: bool) -> tuple[list[str], list[dict[str, Any]]]:
         store.close()
         return [f"--off is undone; the setting plan is {settings['plan']}"], []
     planner = Planner(open_scheduler(settings)[0].transport, store, settings)
-    restored, left, problems = 0, 0, []
+    restored, left, cleared, problems = 0, 0, 0, []
     for _ in range(ROUNDS):
         done = planner.cycle(cluster)
         restored, left, problems = restored + done.restored, done.standing, done.problems
-        if not left:
+        cleared += done.commented
+        if not left and not done.commented:
             break
     store.close()
     if left:
@@ -111,7 +112,10 @@ def _switch(settings: Any, off: bool) -> tuple[list[str], list[dict[str, Any]]]:
             f"{left} jobs still stand on a planned limit: {'; '.join(problems[:3]) or 'slurmctld did not follow'}",
             hint="again when slurmctld answers; the collector goes on trying",
         )
-    return [f"{restored} limits were given back, no job stands on a planned one; on again: batchcast plan --on"], []
+    comments = f", {cleared} comments were taken away" if cleared else ""
+    return [
+        f"{restored} limits were given back, no job stands on a planned one{comments}; on again: batchcast plan --on"
+    ], []
 
 
 def _stored(settings: Any, audit: bool) -> tuple[list[str], list[dict[str, Any]]]:

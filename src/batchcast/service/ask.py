@@ -19,8 +19,10 @@ from ..store.reader import Reader, Row
 from ..units import format_duration
 from . import answers
 from .accuracy import accuracy as scores
+from .advice import of_partition
 from .document import Said
 from .hidden import DAY_S, days_over, rounded, whole_days
+from .hints import Hints, Like
 from .queue import Queue, needs_store
 from .records import Part, Record
 from .release import Release, release
@@ -216,6 +218,24 @@ def walltime(
             "similar_within_days": 180,
         }
         return Said({"cluster": site.cluster}, shown, answers.staleness(site.memory, now), [answer])
+
+
+def hint(
+    settings: Settings, cluster: str, memory: dict[str, Any], hints: Hints, like: Like, asker: Asker, now: float
+) -> Said:
+    """What a job that is being submitted can be told at once: one's own, or, asked by `submit_from`, anybody's."""
+    if is_private(settings, memory) and not asker.sees_all and asker.name not in (like.user, settings["submit_from"]):
+        raise Refused("jobs are private here", hint="hints about your own jobs")
+    partition = like.partition or _default_partition(memory)
+    like = like._replace(partition=partition)
+    return Said(
+        {"cluster": cluster}, {"like": like._asdict()}, [], [hints.about(like, now, of_partition(memory, partition))]
+    )
+
+
+def _default_partition(memory: Mapping[str, Any]) -> str:
+    partitions = (memory.get("site") or {}).get("partitions") or {}
+    return next((name for name, fields in partitions.items() if fields.get("is_default")), "")
 
 
 def accuracy(settings: Settings, since: float, until: float, partition: str | None, asker: Asker, now: float) -> Said:
