@@ -68,7 +68,7 @@ def verdict(job: Plannable, terms: Terms, forecast: Forecast, signal: Signal) ->
 def decide(
     jobs: Sequence[Plannable], record: Mapping[str, Entry], terms: Terms, forecast: Forecast, signal: Signal
 ) -> list[Action]:
-    """What to do now, what is restored first.
+    """What to do now, what is restored first, of that what has started.
 
     Only jobs that are shown are decided on. Tasks of an array that wait together have one limit in Slurm: they are
     planned together, by the longest of their times, or not at all. O(jobs).
@@ -85,7 +85,7 @@ def decide(
             actions.append(action)
         if job.waits and (action is None or action.what == "note") and whose(job, entry, terms) is Whose.USERS:
             free.append(job)
-    actions.sort(key=lambda a: a.what != "restore")
+    actions.sort(key=lambda a: (a.what != "restore", not a.job.begun))
     return actions + _plans(free, record, jobs, terms, forecast, signal)
 
 

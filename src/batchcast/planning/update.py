@@ -14,6 +14,8 @@ from .token import may_merge, merged, words_of
 
 TOGETHER = 50
 """So many jobs go into one update."""
+MOST_UPDATES = 20
+"""So many updates plan jobs in one cycle: what starts meanwhile must not wait long for its limit."""
 
 
 class Update(NamedTuple):
@@ -83,6 +85,11 @@ def is_done(job: Plannable, action: Action) -> bool:
     if action.what == "plan":
         return job.time_min == entry.planned
     return job.limit == entry.user_limit and (job.begun or job.time_min == 0.0)
+
+
+def at_once(actions: Sequence[Action], terms: Terms) -> list[Action]:
+    """Those of the actions that one cycle's updates carry out; jobs of one limit share an update, in order."""
+    return [action for *_, some in targets(actions, terms)[:MOST_UPDATES] for action in some]
 
 
 def targets(actions: Iterable[Action], terms: Terms) -> list[tuple[Update, str, list[Action]]]:

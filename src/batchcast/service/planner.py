@@ -16,7 +16,7 @@ from ..errors import BatchcastError, UsageError
 from ..formats.plannable import Plannable
 from ..planning import Action, Entry, How, State, Terms, decide, whose
 from ..planning.record import Whose
-from ..planning.update import chunks, is_done, is_same, stale, targets
+from ..planning.update import at_once, chunks, is_done, is_same, stale, targets
 from ..predict.registry import split_specs
 from ..slurm import limits
 from ..slurm.transport import Transport
@@ -104,7 +104,7 @@ class Planner:
         fresh = {a.job.job_id for a in restores if record[a.job.job_id].state is not State.RESTORING}
         self._restore(cluster, restores, fresh, terms, done)
         self._note(cluster, [a for a in actions if a.what == "note"], done)
-        plans = [a for a in actions if a.what == "plan" and self._may_try(a, terms.now)]
+        plans = at_once([a for a in actions if a.what == "plan" and self._may_try(a, terms.now)], terms)
         sent = self._plan(cluster, plans, terms, done)
         record |= for_now | {a.job.job_id: a.entry for a in sent}
         self._read_back(cluster, [*restores, *sent], fresh, look, record, terms, done)

@@ -390,3 +390,16 @@ def test_a_dry_run_changes_and_writes_nothing(tmp_path: Path) -> None:
     assert site.slurm.commands == []
     with site.store.begin() as connection:
         assert planned.entries(connection, "c") == {}
+
+
+def test_one_cycle_plans_with_a_bounded_number_of_updates_and_gives_all_back_at_once(tmp_path: Path) -> None:
+    site = Site(tmp_path, *(Job(str(k), limit=200 + k // 2) for k in range(60)))
+    while site.planner._looked.keys() != site.slurm.jobs.keys():
+        site.cycle()
+    site.slurm.reservation = f"ReservationName=r StartTime={site.slurm.time + 3000:.0f} Flags=\n"
+    assert site.cycle()[1:] == (60, 0)
+    site.slurm.reservation = ""
+    site.slurm.commands.clear()
+    assert site.cycle() == (40, 0, 40)  # twenty updates of two jobs each
+    assert len(site.slurm.commands) == 20
+    assert site.cycle() == (20, 0, 60)
