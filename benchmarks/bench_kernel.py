@@ -111,20 +111,23 @@ def live(trace: Trace) -> tuple[list[float], list[float]]:
     return asked, learned
 
 
-def memory(count: int = 300_000) -> None:
-    """What jobs of a thousand users take once more have ended than are remembered: from there on nothing grows."""
+def memory(counts: tuple[int, ...] = (300_000, 1_000_000), part: int = 50_000) -> None:
+    """What jobs of a thousand users take: more have ended than are remembered, and from there on nothing grows."""
     rng, method, state = np.random.default_rng(0), make("runtime", "kernel"), SystemState()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    users, procs = rng.integers(0, 1000, count).tolist(), (2.0 ** rng.integers(0, 8, count)).tolist()
-    limits, runs = (3600.0 * rng.integers(1, 25, count)).tolist(), rng.lognormal(6, 2, count).tolist()
-    for row, (user, width, limit, run) in enumerate(zip(users, procs, limits, runs)):
-        job = JobRequest(row, row, 100.0 * row, width, limit, float("nan"), user_id=user)
-        method.observe(Submit(100.0 * row, job), state)
-        method.observe(End(100.0 * row + run, job, run, 0.0), state)
-    arrays = sum(array.nbytes for array in method.memory)
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    print(f"memory after {count:,} jobs: {arrays / 1e6:.0f} MB of arrays, {grown / 1e3:.0f} MB with all else and the "
-          "jobs themselves", flush=True)  # fmt: skip
+    before, done = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, 0
+    for count in counts:
+        while done < count:
+            users, procs = rng.integers(0, 1000, part).tolist(), (2.0 ** rng.integers(0, 8, part)).tolist()
+            limits, runs = (3600.0 * rng.integers(1, 25, part)).tolist(), rng.lognormal(6, 2, part).tolist()
+            for row, (user, width, limit, run) in enumerate(zip(users, procs, limits, runs), done):
+                job = JobRequest(row, row, 100.0 * row, width, limit, float("nan"), user_id=user)
+                method.observe(Submit(100.0 * row, job), state)
+                method.observe(End(100.0 * row + run, job, run, 0.0), state)
+            done += part
+        arrays = sum(array.nbytes for array in method.memory)
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        print(f"memory after {done:,} jobs: {arrays / 1e6:.0f} MB of arrays, {grown / 1e3:.0f} MB more held by the "
+              "process at its peak (getrusage)", flush=True)  # fmt: skip
 
 
 def ablation(parts: dict[str, Part]) -> None:

@@ -12,10 +12,11 @@ from batchcast.evaluation.target import run_time_target
 from batchcast.table import Trace
 from benchmarks.bench_kernel import SHARED, WHOLE, Part, opened
 
-LOGS: dict[str, Part] = WHOLE | {
-    "SDSC-DS": ("SDSC-DS-2004-2.1-cln", None, None),
+LOGS: dict[str, Part] = {
     "HPC2N": ("HPC2N-2002-2.2-cln", None, None),
-}
+    "LPC": WHOLE["LPC"],
+    "SDSC-DS": ("SDSC-DS-2004-2.1-cln", None, None),
+} | {name: part for name, part in WHOLE.items() if name != "LPC"}
 WINDOW = 5000
 NEAR = 0.02
 YEAR = 31_557_600

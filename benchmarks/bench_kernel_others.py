@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,24 +21,60 @@ ON = "features=user_id+req_time+procs"  # their own features are those of VASP's
 MODELS = tuple(f"{name}:{ON},window=3000" for name in ("forest", "svr", "bayesian_ridge", "boosted", "irpa", "brbf"))
 
 
+class Verdicts(NamedTuple):
+    """How `kernel` stands to one method on one log, in MAE and in accuracy: ahead, level, behind or unknown."""
+
+    method: str
+    late: str
+    near: str
+
+
 def run() -> None:
-    """Print the table; the real logs are not in the repository."""
+    """Print every difference, then who is not behind `kernel`; the real logs are not in the repository."""
     if not SHARED.is_dir():
         print("skipped: the real logs are not in the repository (BATCHCAST_SHARED names their folder)")
         return
+    table()
+
+
+def table(only: tuple[str, ...] = (), last: int = LAST, specs: tuple[str, ...] = OTHERS + TRAINED + MODELS) -> None:
+    """A block of lines for each log (all, or those of `only`), then one row a log of a table for docs/runtime.md."""
+    print(f"the last {last:,} jobs, learned from alone: MAE in s, accuracy; kernel minus it (90 %); CPU s")
+    rows = []
+    for name, trace in logs(only):
+        part = trace.take(np.arange(max(len(trace) - last, 0), len(trace)))
+        own, found = beside(name, part, specs)
+        rows.append(summary(name, own, found))
+        print(rows[-1], flush=True)
+    print("\n| log | `kernel`: MAE, accuracy | methods | ahead of in MAE | ahead of in accuracy "
+          "| not ahead of in MAE | not ahead of in accuracy |\n|---|---|---|---|---|---|---|")  # fmt: skip
+    print("\n".join(rows), flush=True)
+
+
+def logs(only: tuple[str, ...]) -> Iterator[tuple[str, Trace]]:
+    """The shared logs with users, one at a time."""
     parts = {name: PAPERS[name] for name in ("HPC2N05", "SDSC04")} | WHOLE
-    logs = [(name, trace) for name, trace in opened(parts)]
-    logs.append(("NREL", read_trace(str(SHARED / "traces" / "NREL-eagle-sample1000.csv.gz"), map="nrel")))
-    print(f"the last {LAST:,} jobs, learned from alone: MAE in s, accuracy; kernel minus it (90 %); CPU s")
-    for name, trace in logs:
-        beside(name, trace.take(np.arange(max(len(trace) - LAST, 0), len(trace))), OTHERS + TRAINED + MODELS)
+    yield from opened({name: part for name, part in parts.items() if not only or name in only})
+    if not only or "NREL" in only:
+        yield "NREL", read_trace(str(SHARED / "traces" / "NREL-eagle-sample1000.csv.gz"), map="nrel")
 
 
-def beside(name: str, trace: Trace, specs: tuple[str, ...]) -> None:
-    """A line a method."""
+def summary(name: str, own: str, found: list[Verdicts]) -> str:
+    """A row of the table: how many `kernel` is ahead of, and of whom not."""
+    cells = [f"{sum(getattr(each, of) == 'ahead' for each in found)}" for of in ("late", "near")]
+    for of in ("late", "near"):
+        others = [f"`{v.method}` ({getattr(v, of)})" for v in found if getattr(v, of) != "ahead"]
+        cells.append(", ".join(others) or "none")
+    return f"| {name} | {own} | {len(found)} | {' | '.join(cells)} |"
+
+
+def beside(name: str, trace: Trace, specs: tuple[str, ...]) -> tuple[str, list[Verdicts]]:
+    """A line a method; `kernel`'s own MAE and accuracy, and how it stands to each."""
     whole = make("runtime", "kernel").predict_trace(trace).points
     error, accuracy = measures(whole, trace)
+    own = f"{np.nanmean(error):,.0f} {np.nanmean(accuracy):.3f}"
     print(f"{name:10}{'kernel':42}{np.nanmean(error):8.0f}{np.nanmean(accuracy):6.3f}", flush=True)
+    found = []
     for spec in specs:
         begun = time.process_time()
         points = replay(trace, [spec])[spec].points
@@ -44,9 +82,11 @@ def beside(name: str, trace: Trace, specs: tuple[str, ...]) -> None:
         error, accuracy = measures(points, trace)
         late, near = difference(whole, points, trace)
         largest = f"  {late.largest_share:.0%} one group's" if late.is_decided_by_one else ""
+        found.append(Verdicts(spec.partition(":")[0], late.word(), near.word(lower_is_better=False)))
         print(
             f"{'':10}{spec.replace(ON + ',', ''):42}{np.nanmean(error):8.0f}{np.nanmean(accuracy):6.3f}"
-            f"{interval(late, 0):>26}{interval(near, 3):>26}  {late.word()}, {near.word(lower_is_better=False)}"
+            f"{interval(late, 0):>26}{interval(near, 3):>26}  {found[-1].late}, {found[-1].near}"
             f"{largest}  ({took:.0f} s)",
             flush=True,
         )
+    return own, found

@@ -135,6 +135,21 @@ def test_a_forecast_plans_and_ends_nothing():
     assert soon["b", -1] == 60
 
 
+def test_jobs_that_have_their_limit_back_once_they_run_leave_more_room_before_them():
+    site = machine(BACKFILL)
+    jobs = [
+        NodeRequest("a", 0, 60, 600, tasks=3),
+        NodeRequest("b", 10, 20, 600, tasks=4),
+        NodeRequest("c", 20, 50, 600, tasks=1),
+    ]
+    known, back = (
+        simulate_slurm(site, jobs, second=0.0, cycle=0.0, plan=lambda r: r.run, restored=restored).starts()
+        for restored in (False, True)
+    )
+    assert (known["b", -1], known["c", -1]) == (60, 80)  # c would run past the end of a
+    assert (back["c", -1], back["b", -1]) == (20, 70)  # a is planned with its limit of 600
+
+
 def test_priority_by_tres_lets_the_job_with_more_processors_of_the_partition_first():
     by_tres = {"PriorityType": "priority/multifactor", "PriorityWeightTRES": "CPU=1000"}
     picture = """

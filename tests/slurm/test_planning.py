@@ -4,47 +4,39 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
 
-import numpy as np
 import pytest
 from follow import Follower
+from planning_lab import (
+    AGENTS,
+    CONF,
+    MINUTE,
+    SPEED,
+    Asked,
+    accounted,
+    agent,
+    early,
+    empty,
+    kill,
+    limits_now,
+    lowest,
+    minutes,
+    of_kind,
+    steps,
+    submitted,
+)
 from slurm_lab import Lab
 
-from batchcast.errors import BatchcastError
-from batchcast.store.reader import Reader
 from conftest import labs_on
 
 pytestmark = [pytest.mark.slurm, pytest.mark.lab]
-SPEED, MINUTE = 60.0, 60.0
-OVER = {"main": 15.0, "short": 10.0, "exact": 0.0}
-CONF = {
-    "OverTimeLimit": "15",
-    "PartitionName": "short Nodes=ALL MaxTime=2:00:00 OverTimeLimit=10 State=UP",
-    "Partitionname": "exact Nodes=ALL MaxTime=2:00:00 OverTimeLimit=0 State=UP",
-}
-JOBS, KILLS = 60, 10
 
 
-class Asked(NamedTuple):
-    """A job as its user asked for it: minutes."""
-
-    limit: int
-    runs: float
-    partition: str
-
-
-class Ran(NamedTuple):
-    """A job as accounting has it: minutes."""
-
-    limit: float
-    ran: float
-    state: str
+PATIENCE = 180.0
+"""Real seconds to wait for what a look or two brings: on a machine with other work a collector takes long to start."""
 
 
 @pytest.fixture(scope="module")
@@ -55,149 +47,160 @@ def lab() -> Iterator[Lab]:
             yield running
 
 
-def agent(lab: Lab, name: str) -> Follower:
-    """A collector that plans every partition, as boldly as it may."""
-    follower = Follower(
-        lab,
-        str(lab.root / f"{name}.db"),
-        HISTORY_DAYS="0.01",
-        RUNTIME="hasty:Hasty",
-        WAIT="recent_wait:need=1",
-        PLAN="plan",
-        PLAN_PARTITIONS="main,short,exact",
-        PLAN_CALL_S="3600",
-        PLAN_LAG_S="86400",
-        TIMEOUT_S="900",
-    )
-    follower.env["PYTHONPATH"] = str(Path(__file__).parent)
-    return follower
-
-
-def submitted(lab: Lab, asked: list[Asked], *options: str) -> dict[str, Asked]:
-    return {
-        lab.submit("-t", str(one.limit), "-p", one.partition, *options, seconds=one.runs * MINUTE): one for one in asked
-    }
-
-
-def drawn(rng: np.random.Generator, jobs: int) -> list[Asked]:
-    """Padded limits; every tenth job runs longer than it may."""
-    found = []
-    for k in range(jobs):
-        limit = int(rng.integers(17, 24))
-        runs = 90.0 if k % 10 == 7 else float(rng.uniform(3.0, 9.0))
-        found.append(Asked(limit, runs, str(rng.choice(["main", "main", "short", "exact"]))))
-    return found
-
-
-def accounted(lab: Lab) -> dict[str, Ran]:
-    text = lab.run("sacct", "-XnPa", "--starttime=2000-01-01", "--format=JobID,TimelimitRaw,ElapsedRaw,State")
-    rows = (line.split("|") for line in text.splitlines())
-    return {i: Ran(float(limit), float(ran) / 60, state.split(" ")[0]) for i, limit, ran, state in rows}
-
-
-def early(asked: dict[str, Asked], ran: dict[str, Ran]) -> list[str]:
-    """Jobs that ended neither by themselves nor at or after their user's limit."""
-    return [
-        f"job {i}: asked {one}, was {ran[i]}"
-        for i, one in asked.items()
-        if not (ran[i].state == "COMPLETED" and ran[i].ran >= min(one.runs, one.limit) - 0.05)
-        and not (ran[i].state == "TIMEOUT" and ran[i].ran >= one.limit)
-    ]
-
-
-def kill(lab: Lab, name: str) -> None:
-    pid = int(lab.pid_file(name).read_text())
-    os.kill(pid, signal.SIGKILL)
-    lab.wait(lambda: not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text(), "a dead daemon")
-
-
-def limits_now(lab: Lab) -> dict[str, float]:
-    """Minutes, of every job that is not over."""
-    rows = (line.split() for line in lab.run("squeue", "-hro", "%i %l", "-t", "PD,R").splitlines())
-    return {i: minutes(text) for i, text in rows}
-
-
-def minutes(text: str) -> float:
-    whole = [float(x) for x in text.split(":")]
-    return sum(x * 60.0**k for k, x in enumerate(reversed(whole))) / 60
-
-
-def steps(follower: Follower) -> list[dict[str, object]]:
-    with contextlib.suppress(BatchcastError):  # the store is not made yet
-        return Reader(follower.store).rows("SELECT * FROM plan_changes ORDER BY id")
-    return []
-
-
-def of_kind(follower: Follower, what: str) -> set[object]:
-    return {s["job_id"] for s in steps(follower) if s["what"] == what}
-
-
-def kill_soon(lab: Lab, planner: Follower, rng: np.random.Generator, *, of_slurmctld: bool) -> None:
-    """Kill one of the two a moment after the next step of planning, or after some seconds without any."""
-    before, last = len(steps(planner)), time.monotonic() + 8
-    lab.wait(lambda: len(steps(planner)) > before or time.monotonic() > last, "a step of planning")
-    time.sleep(float(rng.uniform(0.0, 1.5)))
-    if of_slurmctld:
-        kill(lab, "slurmctld")
-        lab.start_slurmctld()
-    else:
-        planner.kill()
-        planner.start()
-
-
-@pytest.mark.slow  # three minutes
-def test_no_job_is_ended_early_though_agent_and_slurmctld_are_killed(lab: Lab) -> None:
-    rng = np.random.default_rng(15)
-    planner = agent(lab, "kills")
-    planner.start()
-    (blocker,) = submitted(lab, [Asked(240, 240.0, "main")], "-N4", "--exclusive")
-    asked: dict[str, Asked] = {}
-    for k in range(KILLS):
-        if k in (0, 4):
-            for one in drawn(rng, JOBS // 2):
-                asked |= submitted(lab, [one], f"-n{rng.integers(2, 5)}")
-        if k == 4:
-            lab.wait(lambda: len(of_kind(planner, "planned")) > JOBS / 4, "planned limits", 120)
-            lab.run("scancel", blocker)
-        kill_soon(lab, planner, rng, of_slurmctld=bool(k % 2))
-    assert planner.killed == KILLS // 2
-    lab.wait(lambda: not lab.run("squeue", "-h", "-t", "PD,R,CG", "-o", "%i").split(), "ended jobs", 240)
-    planner.kill(signal.SIGTERM)
-    ran, done = accounted(lab), steps(planner)
-    assert set(ran) >= set(asked)  # none is lost
-    assert early(asked, ran) == []
-    lowest(asked, done)
-    planned, restored = of_kind(planner, "planned"), of_kind(planner, "restored")
-    unseen = of_kind(planner, "ended")  # ran while nobody looked
-    print(f"{len(planned)} planned, {len(restored)} restored, {len(unseen)} over before the next look", planner.tail())
-    assert not [i for i, one in asked.items() if ran[i].limit != one.limit and i not in unseen]
-    assert restored
-
-
-def lowest(asked: dict[str, Asked], done: list[dict[str, object]]) -> None:
-    """No limit was ever asked for below what OverTimeLimit covers, and none where it covers nothing."""
-    for step in done:
-        one = asked[str(step["job_id"])]
-        assert float(str(step["limit_to"])) >= (one.limit - OVER[one.partition]) * MINUTE
-        assert one.partition != "exact"
-
-
 def test_with_agent_and_slurmctld_dead_past_every_planned_end_no_job_is_ended_early(lab: Lab) -> None:
     planner = agent(lab, "dead")
     planner.start()
     (blocker,) = submitted(lab, [Asked(240, 240.0, "main")], "-N4", "--exclusive")
     asked = submitted(lab, [Asked(17 + k, 60.0 if k == 1 else 9.0, "main") for k in range(8)], "-n2")
-    lab.wait(lambda: all(limits_now(lab)[i] == max(one.limit - 15, 2) for i, one in asked.items()), "planned limits")
+    lab.wait(
+        lambda: all(limits_now(lab)[i] == max(one.limit - 15, 2) for i, one in asked.items()),
+        "planned limits",
+        PATIENCE,
+    )
     planner.kill()
     lab.run("scancel", blocker)
-    lab.wait(lambda: len(lab.run("squeue", "-h", "-t", "R", "-o", "%i").split()) == len(asked), "started jobs")
+    lab.wait(
+        lambda: len(lab.run("squeue", "-h", "-t", "R", "-o", "%i").split()) == len(asked), "started jobs", PATIENCE
+    )
     kill(lab, "slurmctld")
     time.sleep(12.0 * MINUTE / SPEED)  # every planned end is over by now
     lab.start_slurmctld()
-    lab.wait(lambda: not lab.run("squeue", "-h", "-t", "PD,R,CG", "-o", "%i").split(), "ended jobs", 120)
+    empty(lab, 300)
     ran = accounted(lab)
     assert early(asked, ran) == []
     assert {ran[i].state for i in asked} == {"COMPLETED", "TIMEOUT"}
+
+
+@pytest.fixture(autouse=True)
+def emptied(lab: Lab) -> Iterator[None]:
+    """No test leaves jobs or a collector to the next, though it fails."""
+    yield
+    while AGENTS:
+        AGENTS.pop().kill()
+    lab.run("scancel", "-u", "daemon", check=False)
+    empty(lab, PATIENCE)
+
+
+def planned_and_running(lab: Lab, planner: Follower, *asked: Asked) -> dict[str, Asked]:
+    """Jobs that were planned while they waited and have started since the collector died: limits of 40 stand at 25."""
+    planner.start()
+    (blocker,) = submitted(lab, [Asked(240, 240.0)], "-N4", "--exclusive")
+    jobs = submitted(lab, list(asked), "-n2")
+    lab.wait(lambda: all(limits_now(lab)[i] == one.limit - 15 for i, one in jobs.items()), "planned limits", PATIENCE)
+    planner.kill()
+    lab.run("scancel", blocker)
+    lab.wait(lambda: states(lab, jobs) == {"R"}, "started jobs", PATIENCE)
+    return jobs
+
+
+def states(lab: Lab, jobs: Iterable[str]) -> set[str]:
+    return set(lab.run("squeue", "-h", "-j", ",".join(jobs), "-o", "%t").split())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["requeue", "preemption"])
+def test_a_job_that_waits_again_has_its_own_limit_back_before_it_is_planned_anew(lab: Lab, how: str) -> None:
+    planner = agent(lab, how)
+    jobs = planned_and_running(lab, planner, Asked(40, 20.0))
+    (job,) = jobs
+    if how == "requeue":
+        lab.run("scontrol", "requeuehold", job)
+    else:
+        submitted(lab, [Asked(5, 3.0, "urgent")], "-N4", "--exclusive")
+    lab.wait(lambda: states(lab, jobs) == {"PD"}, "a job that waits again", PATIENCE)
+    assert limits_now(lab)[job] == 25  # Slurm keeps what stood
+    planner.start()
+    lab.wait(lambda: job in of_kind(planner, "restored"), "its own limit", PATIENCE)
+    lab.run("scontrol", "release", job, check=False)
+    empty(lab, 300)
+    again = [s for s in steps(planner) if s["job_id"] == job and s["what"] == "restoring"]
+    assert again[0]["why"] in ("it was requeued", *(["it has started"] if how == "preemption" else []))
+    lowest(jobs, [s for s in steps(planner) if s["job_id"] == job])
+    planner.kill(signal.SIGTERM)
+    ran = accounted(lab)
+    assert early(jobs, ran) == []
+    assert ran[job].limit == 40
+
+
+@pytest.mark.slow
+def test_a_suspended_job_has_its_own_limit_back_before_it_goes_on(lab: Lab) -> None:
+    planner = agent(lab, "suspended")
+    jobs = planned_and_running(lab, planner, Asked(40, 32.0))
+    (job,) = jobs
+    lab.run("scontrol", "suspend", job)
+    lab.wait(lambda: states(lab, jobs) == {"S"}, "a suspended job", PATIENCE)
+    planner.start()
+    lab.wait(lambda: limits_now(lab)[job] == 40, "its own limit", PATIENCE)
+    lab.run("scontrol", "resume", job)
+    empty(lab, 300)
+    planner.kill(signal.SIGTERM)
+    ran = accounted(lab)[job]  # what sleeps counts the time it was stopped, Slurm does not
+    assert (ran.state, ran.limit) == ("COMPLETED", 40)
+
+
+@pytest.mark.slow
+def test_where_overtimelimit_is_lowered_limits_go_back_first_and_it_is_said(lab: Lab) -> None:
+    planner = agent(lab, "lowered")
+    jobs = planned_and_running(lab, planner, Asked(40, 36.0), Asked(18, 60.0))
+    overruns = list(jobs)[1]
+    planner.start()
+    lab.wait(lambda: all(limits_now(lab)[i] == one.limit for i, one in jobs.items()), "their own limits", PATIENCE)
+    (blocker,) = submitted(lab, [Asked(240, 240.0)], "-N4", "--exclusive")
+    waiting = submitted(lab, [Asked(40, 3.0), Asked(41, 3.0)], "-n2")
+    lab.wait(
+        lambda: all(limits_now(lab)[i] == one.limit - 15 for i, one in waiting.items()), "planned limits", PATIENCE
+    )
+    lab.wait(lambda: elapsed(lab, overruns) > 19, "a job that overruns its own limit", 60)
+    lab.run("scontrol", "update", "partitionname=main", "overtimelimit=5")
+    try:
+        lab.wait(
+            lambda: all(limits_now(lab)[i] == one.limit - 5 for i, one in waiting.items()),
+            "limits planned anew",
+            PATIENCE,
+        )
+        lab.wait(
+            lambda: "OverTimeLimit of partition main was lowered from" in planner.log.read_text(), "an alarm", PATIENCE
+        )
+        lab.run("scancel", blocker)
+        empty(lab, 300)
+    finally:
+        lab.run("scontrol", "update", "partitionname=main", "overtimelimit=15")
+    whys = {s["why"] for s in steps(planner) if s["job_id"] in waiting and s["what"] == "restoring"}
+    assert "OverTimeLimit no longer covers it" in whys
+    planner.kill(signal.SIGTERM)
+    assert early(jobs | waiting, accounted(lab)) == []
+
+
+def elapsed(lab: Lab, job: str) -> float:
+    """Minutes that a job has run."""
+    return minutes(lab.run("squeue", "-h", "-j", job, "-o", "%M").strip())
+
+
+@pytest.mark.slow
+def test_a_maintenance_announced_after_jobs_started_and_were_submitted_ends_nothing_early(lab: Lab) -> None:
+    planner = agent(lab, "maintenance")
+    jobs = planned_and_running(lab, planner, Asked(100, 96.0))
+    (job,) = jobs
+    planner.start()
+    lab.wait(lambda: limits_now(lab)[job] == 100, "its own limit", PATIENCE)
+    (blocker,) = submitted(lab, [Asked(240, 240.0)], "-N4", "--exclusive")
+    waiting = submitted(lab, [Asked(40, 3.0)], "-n2")
+    (later,) = waiting
+    lab.wait(lambda: limits_now(lab)[later] == 25, "planned limits", PATIENCE)
+    when = ("starttime=now+10minutes", "duration=120", "users=root", "nodes=ALL", "flags=maint,ignore_jobs")
+    name = lab.run("scontrol", "create", "reservation", *when).split()[-1]
+    lab.wait(lambda: later in of_kind(planner, "restored"), "the limit of a job that might run into it", PATIENCE)
+    lab.wait(lambda: "State=ACTIVE" in lab.run("scontrol", "show", "reservation", name), "the maintenance", PATIENCE)
+    assert states(lab, jobs) == {"R"}  # on into the maintenance, as it would with its own limit
+    lab.wait(lambda: not states(lab, jobs), "the end of the job", PATIENCE)
+    lab.run("scancel", blocker)
+    with contextlib.suppress(RuntimeError):  # it may be over
+        lab.run("scontrol", "delete", f"reservation={name}")
+    empty(lab, 300)
+    planner.kill(signal.SIGTERM)
+    assert early(jobs | waiting, accounted(lab)) == []
+    whys = {s["why"] for s in steps(planner) if s["job_id"] == later}
+    assert "its own limit passes the next reservation or maintenance" in whys
 
 
 def test_what_users_and_operators_do_wins_and_off_gives_every_limit_back(lab: Lab) -> None:
@@ -210,7 +213,7 @@ def test_what_users_and_operators_do_wins_and_off_gives_every_limit_back(lab: La
     scripted = lab.run("sbatch", "--parsable", "--uid=daemon", "--gid=daemon", "--chdir=/tmp", "-o", "/dev/null", "-n1",
                        "-t", "40", _script(lab)).strip()  # fmt: skip
     ours = {*waiting, *(f"{tasks}_{k}" for k in range(1, 5))}
-    lab.wait(lambda: all(limits_now(lab)[i] == 25 for i in ours), "planned limits")
+    lab.wait(lambda: all(limits_now(lab)[i] == 25 for i in ours), "planned limits", PATIENCE)
     assert limits_now(lab)[marked] == limits_now(lab)[scripted] == 40
     assert lab.run("squeue", "-h", "-j", tasks, "-o", "%i").split() == [f"{tasks}_[1-4%2]"]  # not split into tasks
     lab.run("scontrol", "update", f"jobid={waiting[0]}", "timelimit=33", user="daemon")
@@ -223,13 +226,13 @@ def test_what_users_and_operators_do_wins_and_off_gives_every_limit_back(lab: La
     when = ("starttime=now+30minutes", "duration=10", "users=root", "nodes=ALL", "flags=ignore_jobs")
     name = lab.run("scontrol", "create", "reservation", *when).split()[-1]
     ours.remove(waiting[0])
-    lab.wait(lambda: all(limits_now(lab)[i] == 40 for i in ours), "their own limits before a reservation")
+    lab.wait(lambda: all(limits_now(lab)[i] == 40 for i in ours), "their own limits before a reservation", PATIENCE)
     lab.run("scontrol", "delete", f"reservation={name}")
-    lab.wait(lambda: all(limits_now(lab)[i] == 25 for i in ours), "planned limits again")
+    lab.wait(lambda: all(limits_now(lab)[i] == 25 for i in ours), "planned limits again", PATIENCE)
     lab.run("scancel", blocker)
     running = ["squeue", "-h", "-t", "R", "-o", "%i", "-j", tasks]
-    lab.wait(lambda: len(lab.run(*running).split()) == 2, "running tasks")
-    lab.wait(lambda: [limits_now(lab)[i] for i in lab.run(*running).split()] == [40, 40], "their own limits")
+    lab.wait(lambda: len(lab.run(*running).split()) == 2, "running tasks", PATIENCE)
+    lab.wait(lambda: [limits_now(lab)[i] for i in lab.run(*running).split()] == [40, 40], "their own limits", PATIENCE)
     planner.run("plan", "--off")
     now = limits_now(lab)
     assert now.pop(waiting[0], 33) == 33

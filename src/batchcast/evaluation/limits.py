@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import NoAnswer
 from ..events.event import End, Submit
-from ..events.recorded import events, replay
+from ..events.recorded import events
 from ..predict.recommend import rule_of_thumb
 from ..predict.runtime.calibrated import Calibrated
 from ..table import Trace
@@ -54,21 +54,22 @@ def find_limits(
 ) -> Limits:
     """Limits as they would have been advised at each submission, from what had ended by then.
 
-    Advice: the bound that `calibrated` keeps at level 1 - `risk`, at least `floor`, rounded up to a multiple of `step`,
-    never above the user's own limit. Rule of thumb: 1.25 times the longest of the last ten ended jobs of the same user
-    and size (else of the same user, else the own limit), rounded up to five minutes. Raises NoAnswer when no job that
-    ran had a limit. One replay, some 200 microseconds a job.
+    Advice: the bound of `calibrated` at level 1 - `risk`, without lots, at least `floor`, rounded up to a multiple of
+    `step`, never above the user's own limit. Rule of thumb: 1.25 times the longest of the last ten ended jobs of the
+    same user and size (else of the same user, else the own limit), rounded up to five minutes. Raises NoAnswer when no
+    job that ran had a limit. One pass, some 100 microseconds a job.
     """
     own = np.where((trace.req_time > 0) & np.isfinite(trace.req_time), trace.req_time, np.nan)
     scored = ~np.isnan(own) & ~np.isnan(trace.run_time)
     if not scored.any():
         raise NoAnswer("no job that ran had a limit", hint="`batchcast info LOG` shows which fields are known")
     method = Calibrated(level=1.0 - risk)
-    forecasts = replay(trace, {"calibrated": method}, procs=procs, ask=scored, tick=tick)["calibrated"]
-    bound = forecasts.quantiles[:, forecasts.levels.index(1.0 - risk)]
+    forecasts, steady = method.drawn_and_steady(trace, procs=procs, tick=tick)
+    bound = np.where(scored, steady[:, forecasts.levels.index(1.0 - risk)], np.nan)
     advice = np.minimum(rounded(bound, floor, step), own)
     limits = {"advice": advice, "rule_of_thumb": _thumb(trace, own, procs), "own": own}
-    bounds = {level: forecasts.quantiles[:, forecasts.levels.index(level)] for level in PROMISED}
+    held = np.where(scored[:, None], forecasts.quantiles, np.nan)
+    bounds = {level: held[:, forecasts.levels.index(level)] for level in PROMISED}
     return Limits(trace, trace.procs(procs), limits, scored, bounds)
 
 

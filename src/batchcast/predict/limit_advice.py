@@ -20,10 +20,10 @@ REACHES = 1.0 - 1e-9
 class LimitAdvice:
     """A run-time method whose point is what to ask for, unrounded; its quantiles stay.
 
-    The point is the method's bound at level 1 - `risk`. A bound never lies above the limit that was asked for, so where
-    it is that limit, and the method says so before its levels are moved (`calibrated` moves them to keep its promise),
-    more jobs than the risk allows come to their limit: how long they need nobody knows, and a quarter above the limit
-    is the point. A method without quantiles advises its point.
+    The point is the method's bound at level 1 - `risk`, of `calibrated` without lots. A bound never lies above the
+    limit that was asked for, so where it is that limit, and the method says so before its levels are moved
+    (`calibrated` moves them to keep its promise), more jobs than the risk allows come to their limit: how long they
+    need nobody knows, and a quarter above the limit is the point. A method without quantiles advises its point.
 
     Parameters
     ----------
@@ -52,7 +52,8 @@ class LimitAdvice:
 
     def advise(self, job: JobRequest, at: SystemState, risk: float) -> Prediction:
         """What to ask for at another risk."""
-        answer: Prediction = self.inner.predict(job, at)
+        ask = getattr(self.inner, "steady", self.inner.predict)  # no lot decides over one job
+        answer: Prediction = ask(job, at)
         if not answer.levels or answer.grounds in (Grounds.LIMIT, Grounds.NO_HISTORY):
             return answer
         bound = bound_at(answer, 1.0 - risk)

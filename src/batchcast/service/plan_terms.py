@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..formats.plannable import Plannable
-from ..planning import Terms
+from ..planning import How, Terms
 from ..planning.terms import in_minutes
 from ..predict.conditional import given_waited
 from ..predict.protocol import Grounds
 from ..predict.registry import split_specs
 from ..slurm.limits import Ground
 from ..store.issued import as_prediction
+from ..units import format_duration
 from .settings import Settings
 
 if TYPE_CHECKING:  # doctor needs no SQLAlchemy
@@ -50,6 +51,21 @@ def terms_of(
         qos=_names(settings["plan_qos"]),
         percent=settings["plan_percent"],
         seed=settings["plan_seed"],
+        how=How.TIME_MIN if settings["plan"] == How.TIME_MIN else How.LIMIT,
+    )
+
+
+def opted_in(settings: Settings, now: float, stop: str) -> Terms:
+    """Of the terms only whose jobs these are: what advice in comments goes by."""
+    return Terms(
+        now=now,
+        over_time={},
+        longest={},
+        stopped=stop,
+        partitions=_names(settings["plan_partitions"]),
+        qos=_names(settings["plan_qos"]),
+        percent=settings["plan_percent"],
+        seed=settings["plan_seed"],
     )
 
 
@@ -60,6 +76,20 @@ def refused(settings: Settings, ground: Ground, counted: Sequence[str]) -> str:
     if "safe" in ground.enforced:
         return "AccountingStorageEnforce has safe: which jobs may start would depend on planned limits"
     return f"accounting limits minutes ({counted[0]})" if counted and "limits" in ground.enforced else ""
+
+
+def lowered(before: Mapping[str, float], now: Mapping[str, float]) -> list[str]:
+    """Where OverTimeLimit (s, by partition) is less than at the look before, in words.
+
+    >>> lowered({"main": 3600.0, "short": 600.0}, {"main": 1800.0, "short": 600.0})
+    ['OverTimeLimit of partition main was lowered from 01:00:00 to 00:30:00: limits that need more go back']
+    """
+    return [
+        f"OverTimeLimit of partition {name} was lowered from {format_duration(was)} to"
+        f" {format_duration(now.get(name, 0.0))}: limits that need more go back"
+        for name, was in before.items()
+        if now.get(name, 0.0) < was
+    ]
 
 
 def method_of(settings: Settings) -> str:

@@ -7,26 +7,31 @@ between, the next look sees which of the entry's two limits holds.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import BatchcastError, UsageError
 from ..formats.plannable import Plannable
-from ..planning import Action, Entry, State, Terms, decide, whose
-from ..planning.decide import TOGETHER, targets
+from ..planning import Action, Entry, How, State, Terms, decide, whose
 from ..planning.record import Whose
+from ..planning.update import at_once, chunks, is_done, is_same, stale, targets
 from ..predict.registry import split_specs
 from ..slurm import limits
 from ..slurm.transport import Transport
 from ..store import clock_jobs, planned
 from ..store.database import Store
-from .plan_terms import forecasts_by, method_of, terms_of, track_record
+from .plan_advice import Adviser
+from .plan_comments import Comments
+from .plan_terms import forecasts_by, lowered, method_of, terms_of, track_record
 from .settings import Settings
 
 MOST_LOOKED_UP = 20
 """So many submissions are looked up in one cycle: each costs slurmctld a call."""
 HOUR = 3600.0
+STORE_PAUSE_S = 600.0
+"""So long nothing stands on a planned limit after the store could not be written, by planning or by the collector."""
 Change = tuple[Entry, float, float, str]
 
 
@@ -37,6 +42,7 @@ class Planned:
     planned: int = 0
     restored: int = 0
     standing: int = 0
+    commented: int = 0
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -53,38 +59,57 @@ class Planner:
     store: Store
     settings: Settings
     alarm: tuple[str, float] = ("", -math.inf)
+    comments: Comments = field(init=False)
+    adviser: Adviser = field(init=False)
     _looked: dict[str, str] = field(default_factory=dict)
     _refused: dict[tuple[str, float], float] = field(default_factory=dict)
     _walls: tuple[float, dict[tuple[str, ...], float], list[str]] = (-math.inf, {}, [])
     _judged_at: float = -math.inf
     _cycle_at: float = math.nan
+    _record: dict[str, Entry] = field(default_factory=dict)
+    _owed: list[Change] = field(default_factory=list)
+    _failures: int = 0
+    _over_time: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.comments = Comments(self.transport)
+        self.adviser = Adviser(self.transport, self.store, self.settings)
 
     def cycle(self, cluster: str, stop: str = "") -> Planned:
-        """One look and what follows from it. `stop` says why nothing may stand; then everything is restored."""
+        """Limits, then comments. `stop` says why no planned limit may stand; then everything is restored."""
+        done = self._limits(cluster, stop)
+        with self._may_fail(done):
+            done.commented, problems = self.adviser.cycle(cluster)
+            done.problems += problems
+        return done
+
+    def _limits(self, cluster: str, stop: str) -> Planned:
+        """One look and what follows from it."""
         done = Planned()
-        with self.store.begin() as connection:
-            record = planned.entries(connection, cluster)
-            off = clock_jobs.read_meta(connection, cluster).get(planned.SWITCH)
-        stop = stop or ("planning is off" if self.settings["plan"] == "off" else "")
+        record, off = self._remembered(cluster, done)
+        stop = stop or ("" if self.settings["plan"] in ("plan", "time-min") else f"plan = {self.settings['plan']}")
         stop = stop or (f"switched off by {off['by']}" if off else "")
         if stop and not record:
             return done
         began = self.transport.now()
         look, terms = self._look(stop)
         self._watch(cluster, began, self.transport.now(), done)
+        done.problems += lowered(self._over_time, terms.over_time)
+        self._over_time = terms.over_time
         if not stop and self.alarm[1] > terms.now:
             terms = terms._replace(stopped=f"watchdog: {self.alarm[0]}")
         actions = self._decide(cluster, look, record, terms)
         for_now = {a.job.job_id: a.entry for a in actions if a.what != "plan"}
         restores = [a for a in actions if a.what == "restore"]
         fresh = {a.job.job_id for a in restores if record[a.job.job_id].state is not State.RESTORING}
-        self._restore(cluster, restores, fresh, done)
+        self._restore(cluster, restores, fresh, terms, done)
         self._note(cluster, [a for a in actions if a.what == "note"], done)
-        plans = [a for a in actions if a.what == "plan" and self._may_try(a, terms.now)]
-        sent = self._plan(cluster, plans, done)
+        plans = at_once([a for a in actions if a.what == "plan" and self._may_try(a, terms.now)], terms)
+        sent = self._plan(cluster, plans, terms, done)
         record |= for_now | {a.job.job_id: a.entry for a in sent}
         self._read_back(cluster, [*restores, *sent], fresh, look, record, terms, done)
-        self._forget(cluster, look, record)
+        self._forget(cluster, look, record, done)
+        self._record = record
         return done
 
     def preview(self, cluster: str) -> list[tuple[Plannable, float, float, str]]:
@@ -111,6 +136,25 @@ class Planner:
                 rows.append((job, said if isinstance(said, float) else math.nan, limit, why))
         return rows
 
+    def _remembered(self, cluster: str, done: Planned) -> tuple[dict[str, Entry], Any]:
+        """The record, and whether planning is switched off.
+
+        What could not be written is tried again; where the store fails, the record is what it was last known to be, and
+        limits go back: what is about to be done could not be written down, by this or by whoever comes after.
+        """
+        record, off = self._record, None
+        with self._may_fail(done):
+            with self.store.begin() as connection:
+                planned.write(connection, cluster, self._owed)
+                record = planned.entries(connection, cluster)
+                off = clock_jobs.read_meta(connection, cluster).get(planned.SWITCH)
+            self._owed.clear()
+        if self.store.failures != self._failures:
+            self._failures = self.store.failures
+            self.alarm = "the store could not be written", max(self.alarm[1], self.transport.now() + STORE_PAUSE_S)
+            done.problems.append(f"planning stops for {STORE_PAUSE_S / 60:.0f} min: {self.alarm[0]}")
+        return record | {entry.job_id: entry for entry, *_ in self._owed}, off
+
     # -- seeing -------------------------------------------------------------------------------------------------
 
     def _look(self, stop: str) -> tuple[limits.Look, Terms]:
@@ -122,7 +166,8 @@ class Planner:
             self._walls = self.transport.now(), *limits.walls(self.transport)
             _, walls, counted = self._walls
         look = limits.look(self.transport)
-        return look, terms_of(self.settings, ground, walls if enforces else {}, counted, look.asked_at, stop)
+        terms = terms_of(self.settings, ground, walls if enforces else {}, counted, look.asked_at, stop)
+        return look, terms._replace(comments=self.comments.may_write())
 
     def _watch(self, cluster: str, began: float, now: float, done: Planned) -> None:
         """The watchdog: a late look, a slow slurmctld, forecasts that no longer hold."""
@@ -134,7 +179,7 @@ class Planner:
         self._cycle_at = now
         if self.settings["plan"] != "off" and not 0 <= now - self._judged_at < self.settings["history_every_s"]:
             self._judged_at = now
-            with self.store.begin() as connection:
+            with self._may_fail(done), self.store.begin() as connection:
                 why = track_record(connection, cluster, self.settings, now) or why
         if why:
             self.alarm = why, now + HOUR
@@ -173,26 +218,30 @@ class Planner:
 
     # -- changing -----------------------------------------------------------------------------------------------
 
-    def _restore(self, cluster: str, actions: Sequence[Action], fresh: set[str], done: Planned) -> None:
+    def _restore(self, cluster: str, actions: Sequence[Action], fresh: set[str], terms: Terms, done: Planned) -> None:
         """Give limits back: written down first where that is possible, given back in any case."""
         news = [a for a in actions if a.job.job_id in fresh]
         self._write(cluster, [_change(a, a.entry.planned, a.entry.user_limit) for a in news], done)
-        for limit, target, _ in targets(actions):
-            if complaint := limits.set_limit(self.transport, target, limit):
+        for update, target, _ in targets(actions, terms):
+            if complaint := self.comments.send(target, update):
                 done.problems.append(f"restoring {target}: {complaint}")
 
-    def _plan(self, cluster: str, actions: Sequence[Action], done: Planned) -> list[Action]:
+    def _plan(self, cluster: str, actions: Sequence[Action], terms: Terms, done: Planned) -> list[Action]:
         """Set planned limits, some at a time; each is looked at once more right before, and written down first."""
         sent: list[Action] = []
-        for some in _chunks(actions):
+        for some in chunks(actions):
             again = {j.job_id: j for j in limits.look(self.transport, _ids(some)).jobs}
-            same = [a for a in some if _is_same(again.get(a.job.job_id), a.job)]
-            with self.store.begin() as connection:
-                if clock_jobs.read_meta(connection, cluster).get(planned.SWITCH):
-                    return sent
-                planned.write(connection, cluster, [_change(a, a.entry.user_limit, a.entry.planned) for a in same])
-            for limit, target, _ in targets(same):
-                if complaint := limits.set_limit(self.transport, target, limit):
+            same = [a for a in some if is_same(again.get(a.job.job_id), a.job)]
+            try:
+                with self.store.begin() as connection:
+                    if clock_jobs.read_meta(connection, cluster).get(planned.SWITCH):
+                        return sent
+                    planned.write(connection, cluster, [_change(a, a.entry.user_limit, a.entry.planned) for a in same])
+            except BatchcastError as error:
+                done.problems.append(f"nothing more is planned: {error.message}")
+                return sent
+            for update, target, _ in targets(same, terms):
+                if complaint := self.comments.send(target, update):
                     done.problems.append(f"planning {target}: {complaint}")
             sent += same
         return sent
@@ -212,21 +261,24 @@ class Planner:
         notes, refused = [], []
         for action in sent:
             job, change = jobs.get(action.job.job_id), _change(action, action.job.limit, action.limit)
-            if job is not None and job.limit == action.limit:
-                state = State.PLANNED if action.what == "plan" else State.RESTORED
-                notes.append((action.entry._replace(state=state, at=self.transport.now()), *change[1:3], "read back"))
+            if job is not None and is_done(job, action):
+                entry = action.entry._replace(state=action.done, at=self.transport.now())
+                notes.append((entry, *change[1:3], "read back"))
                 done.planned += int(action.what == "plan")
                 done.restored += int(action.what == "restore")
             elif job is not None and not job.finished:
-                done.problems.append(f"job {job.job_id} is at {job.limit / 60:.0f} min, not {action.limit / 60:.0f}")
+                at, name = (job.time_min if action.how is How.TIME_MIN else job.limit) / 60, str(action.how)
+                done.problems.append(f"job {job.job_id}: {name} is {at:.0f} min, not {action.limit / 60:.0f}")
                 if action.what == "plan" or action.job.job_id in fresh:
                     self._refused[action.job.job_id, action.job.submit_time] = terms.now
                     refused.append((*change[:3], "it was not carried out"))
         self._write(cluster, notes, done)
         if refused:
-            with self.store.begin() as connection:
+            with self._may_fail(done), self.store.begin() as connection:
                 planned.refuse(connection, cluster, refused)
         record |= {entry.job_id: entry for entry, *_ in notes}
+        if terms.comments:
+            done.problems += self.comments.clear(stale(jobs.values(), record, terms))
         left = (job for job in jobs.values() if job.job_id in record and not job.finished)
         done.standing = sum(whose(job, record[job.job_id], terms) is Whose.OURS for job in left)
 
@@ -240,21 +292,30 @@ class Planner:
         self._write(cluster, [_change(a, a.job.limit, a.job.limit) for a in actions], done)
 
     def _write(self, cluster: str, changes: Sequence[Change], done: Planned) -> None:
-        """Write entries; where that fails it is said, and a limit that must go back goes back nevertheless."""
+        """Write entries; where that fails it is said, tried again at the next look, and limits go back nevertheless."""
         if not changes:
             return
         try:
             with self.store.begin() as connection:
                 planned.write(connection, cluster, changes)
         except BatchcastError as error:
+            self._owed += changes
             done.problems.append(f"the record of planning: {error.message}")
 
-    def _forget(self, cluster: str, look: limits.Look, record: dict[str, Entry]) -> None:
+    @contextmanager
+    def _may_fail(self, done: Planned) -> Iterator[None]:
+        """What can wait for the next look; limits that must go back cannot."""
+        try:
+            yield
+        except BatchcastError as error:
+            done.problems.append(f"the record of planning: {error.message}")
+
+    def _forget(self, cluster: str, look: limits.Look, record: dict[str, Entry], done: Planned) -> None:
         """Entries of jobs that slurmctld no longer knows and accounting has told the end of."""
         unseen = record.keys() - {job.job_id for job in look.jobs}
         if not unseen or look.broken:
             return
-        with self.store.begin() as connection:
+        with self._may_fail(done), self.store.begin() as connection:
             gone = unseen & set(planned.closed(connection, cluster))
             at = look.asked_at
             planned.forget(connection, cluster, [(record[i]._replace(at=at), "it is over") for i in sorted(gone)])
@@ -276,25 +337,8 @@ def _change(action: Action, before: float, after: float) -> Change:
     return action.entry, before, after, action.why
 
 
-def _chunks(actions: Sequence[Action]) -> list[list[Action]]:
-    """Groups that share one record in slurmctld stay together."""
-    chunks: list[list[Action]] = []
-    for one in actions:
-        last = chunks[-1] if chunks else None
-        if last is None or (len(last) >= TOGETHER and last[-1].job.raw_id != one.job.raw_id):
-            chunks.append([one])
-        else:
-            last.append(one)
-    return chunks
-
-
 def _ids(actions: Sequence[Action]) -> list[str]:
     return list(dict.fromkeys(a.job.raw_id for a in actions))
-
-
-def _is_same(now: Plannable | None, then: Plannable) -> bool:
-    """Whether a job still waits as it did, at the same limit."""
-    return now is not None and now.waits and now._replace(reason=then.reason) == then
 
 
 def _clear(_: Plannable) -> str:

@@ -101,15 +101,23 @@ def _add_planning(connection: Connection) -> None:
         table.create(connection, checkfirst=True)
 
 
+@migration(8)
+def _add_how(connection: Connection) -> None:
+    """Version 8 planned by limits alone."""
+    if "how" not in {column["name"] for column in inspect(connection).get_columns("planned")}:
+        connection.execute(text("ALTER TABLE planned ADD COLUMN how TEXT NOT NULL DEFAULT 'limit'"))
+
+
 class Store:
     """An open store. `begin()` gives a transaction; every failure of the database is one of batchcast's errors.
 
     `url` is a path or `sqlite:///path`, or `postgresql://user@host/name` (psycopg). A SQLite store is private to its
-    owner and readable by others only where `mode` says so.
+    owner and readable by others only where `mode` says so. `failures` counts transactions that failed.
     """
 
     def __init__(self, url: str, *, create: bool = False, read_only: bool = False) -> None:
         self.url = normal_url(url)
+        self.failures = 0
         self.shown = shown_url(self.url)
         path = sqlite_path(self.url)
         if path is not None:
@@ -147,6 +155,7 @@ class Store:
             with self.engine.begin() as connection:
                 yield connection
         except SQLAlchemyError as error:
+            self.failures += 1
             raise self.explained(error) from error
 
     def close(self) -> None:

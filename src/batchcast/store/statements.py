@@ -63,6 +63,12 @@ _AT_SUBMISSION = and_(
 )
 
 
+_PLANNED = and_(planned.c.cluster == jobs.c.cluster, planned.c.job_id == jobs.c.job_id, planned.c.state != "foreign")
+_USERS = select(planned.c.user_limit).where(_PLANNED, planned.c.planned == jobs.c.limit_now).scalar_subquery()
+LIMIT_NOW = func.coalesce(_USERS, jobs.c.limit_now).label("limit_now")
+"""The limit that ends a job, as its user or an operator set it last: never one that Slurm only plans with."""
+
+
 def clock_jobs() -> Select[Any]:
     """Every job a live clock has heard of, or will have by `until`, if still there at `since`; by submission."""
     return (
@@ -101,7 +107,7 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
     "schema_version": select(meta.c.value).where(meta.c.cluster == "", meta.c.name == "schema_version"),
     "waiting": select(
         *JOB, jobs.c.expected_start, jobs.c.reservation, jobs.c.licenses,
-        jobs.c.reason, jobs.c.dependency, jobs.c.limit_now, forecasts.c.method,
+        jobs.c.reason, jobs.c.dependency, LIMIT_NOW, forecasts.c.method,
         forecasts.c.point_s, forecasts.c.levels, forecasts.c.quantiles_s, forecasts.c.basis, forecasts.c.grounds,
         forecasts.c.as_of,
     )
@@ -115,7 +121,7 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
     )
     .order_by(jobs.c.submit_time + 0, jobs.c.row),  # + 0: SQLite must go by what is open, not over all submissions
     "open_with": select(
-        *JOB, jobs.c.reason, jobs.c.licenses, jobs.c.limit_now, func.min(forecasts.c.point_s).label("run_point_s")
+        *JOB, jobs.c.reason, jobs.c.licenses, LIMIT_NOW, func.min(forecasts.c.point_s).label("run_point_s")
     )
     .select_from(
         jobs.outerjoin(
@@ -228,7 +234,7 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
     .limit(_("most")),
     "clock_jobs": clock_jobs(),
     "running_now": select(
-        *JOB, jobs.c.limit_now, jobs.c.state, forecasts.c.method, forecasts.c.point_s, forecasts.c.levels,
+        *JOB, LIMIT_NOW, jobs.c.state, forecasts.c.method, forecasts.c.point_s, forecasts.c.levels,
         forecasts.c.quantiles_s, forecasts.c.basis, forecasts.c.grounds,
     )
     .select_from(
@@ -255,6 +261,45 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
         func.count().filter(or_(jobs.c.user_id.is_(None), jobs.c.user_id != _("user"))).label("others"),
         func.sum(jobs.c.alloc_nodes).filter(jobs.c.user_id == _("user")).label("own_nodes"),
     ).where(_HERE, jobs.c.open == 1, jobs.c.start_time.is_not(None)),
+    "plan_week": select(
+        jobs.c.job_id, jobs.c.submit_time, jobs.c.user_id, jobs.c.account, jobs.c.partition_id, jobs.c.qos,
+        jobs.c.req_time, forecasts.c.point_s, forecasts.c.levels, forecasts.c.quantiles_s, forecasts.c.basis,
+        forecasts.c.grounds,
+    )
+    .select_from(
+        jobs.outerjoin(
+            forecasts,
+            and_(
+                forecasts.c.row == jobs.c.row,
+                forecasts.c.kind == "runtime",
+                forecasts.c.moment == "submit",
+                forecasts.c.method == _("method"),
+            ),
+        )
+    )
+    .where(_HERE, jobs.c.submit_time >= _("since"), jobs.c.submit_time < _("until"), jobs.c.open == 0),
+    "arms": select(
+        jobs.c.job_id, jobs.c.user_id, jobs.c.partition_id, jobs.c.qos, jobs.c.submit_time, jobs.c.start_time,
+        jobs.c.end_time, jobs.c.req_procs,
+    ).where(
+        _HERE, jobs.c.submit_time >= _("since"), jobs.c.submit_time < _("until"), jobs.c.open == 0,
+        jobs.c.start_time.is_not(None), jobs.c.end_time.is_not(None),
+    ),
+    "issued_since": select(
+        forecasts.c.id, forecasts.c.kind, jobs.c.job_id, jobs.c.user_id, jobs.c.partition_id, jobs.c.job_name,
+        jobs.c.req_procs, forecasts.c.method, forecasts.c.point_s, forecasts.c.levels, forecasts.c.quantiles_s,
+        forecasts.c.basis, forecasts.c.grounds,
+    )
+    .select_from(forecasts.join(jobs, jobs.c.row == forecasts.c.row))
+    .where(forecasts.c.id > _("after"), _HERE, forecasts.c.moment == "submit")
+    .where(
+        or_(
+            and_(forecasts.c.kind == "limit", forecasts.c.method == _("limit_method")),
+            and_(forecasts.c.kind == "wait", forecasts.c.method == _("wait_method")),
+        )
+    )
+    .order_by(forecasts.c.id.desc())
+    .limit(_("most")),
     "planned": select(*(column for column in planned.c if column is not planned.c.cluster))
     .where(planned.c.cluster == _("cluster"))
     .order_by(planned.c.at, planned.c.job_id),

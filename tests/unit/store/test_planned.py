@@ -43,6 +43,30 @@ def test_an_entry_goes_when_no_run_of_its_job_is_open_and_its_audit_when_it_is_o
     assert [s["what"] for s in Reader(url).ask("plan_changes", cluster="c", since=0.0)] == ["forget"]
 
 
+def test_people_are_shown_their_own_limit_while_slurm_plans_with_another(url: str) -> None:
+    store = Store(url, create=True)
+    values = {"cluster": "c", "submit_time": 100.0, "state": "running", "first_seen": 100.0, "open": 1}
+    standing = {
+        "1": (3600.0, State.PLANNED),
+        "2": (3600.0, State.FOREIGN),
+        "3": (7200.0, State.RESTORED),
+        "4": (900.0, State.PLANNED),
+    }
+    with store.begin() as connection:
+        for job_id, (now, state) in standing.items():
+            for start in (None, 200.0):
+                row = {**values, "job_id": job_id, "limit_now": now, "start_time": start, "submit_time": start or 100.0}
+                connection.execute(insert(jobs).values(**row))
+            planned.write(connection, "c", [(ONE._replace(job_id=job_id, state=state), 7200.0, 3600.0, "")])
+    store.close()
+    expected = {"1": 7200.0, "2": 3600.0, "3": 7200.0, "4": 900.0}
+    reader = Reader(url)
+    asked = [reader.ask("running_now", cluster="c", user=None, method="m"), reader.waiting("c", "m")]
+    asked += [reader.ask("open_with", cluster="c", user=None, account=None, qos=None, tasks=None, license=None)]
+    for rows in asked:
+        assert {row["job_id"]: row["limit_now"] for row in rows} == expected
+
+
 def test_a_store_of_before_planning_takes_it_up(url: str) -> None:
     store = Store(url, create=True)
     with store.begin() as connection:

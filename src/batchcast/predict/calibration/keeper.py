@@ -11,15 +11,35 @@ import numpy as np
 ROUNDING = 1e-9  # of a bound that went through a logarithm: values often equal an earlier one to the second
 KEEP = 0.99  # what is left of an owner's own shift at each of its outcomes
 REMEMBERED = 5000.0  # outcomes that the account looks back on
-FREE = 50  # unresolved forecasts of one owner that count as evidence of their own
+FREE = 50  # forecasts of one owner since its latest known one that count as evidence of their own
+LOW = 0.05  # the level that a lot falls down to
+GOLDEN = 0.6180339887498949
+
+
+class _Bounds(NamedTuple):
+    """Bounds that hold or fail: those that teach levels, those that were promised, or both at once."""
+
+    seconds: np.ndarray  # (levels,)
+    open: np.ndarray  # (levels,) whether nothing is known of it yet
+    teaches: bool
+    promised: bool
 
 
 class _Issued(NamedTuple):
     owner: Hashable
+    number: int  # of the owner's
     weight: float
-    bounds: np.ndarray  # (levels,)
     certain: float  # a bound from here on cannot fail
-    open: np.ndarray  # (levels,) whether nothing was learned from it yet
+    bounds: tuple[_Bounds, ...]
+
+
+class _Open:
+    """Of an owner with unresolved forecasts: how many, how many since there were none, the latest of those known."""
+
+    __slots__ = ("issued", "known", "unresolved")
+
+    def __init__(self) -> None:
+        self.issued = self.known = self.unresolved = 0
 
 
 class Keeper:
@@ -33,18 +53,21 @@ class Keeper:
         How far an outcome moves the level asked, of everybody and of the owner, at level 0.9; at others in proportion
         to min(level, 1 - level). Without an own step no owner is remembered.
     free
-        Unresolved forecasts of one owner that count as evidence of their own.
+        Forecasts of one owner, made since the latest one whose value is known, that count as evidence of their own.
 
     Notes
     -----
     Gibbs & Candes 2021, eq. 2: asked += step (promised - 1{value <= bound}). Departures. *Late feedback*: a value that
     has passed a bound (`waited`) counts as its miss at once, a bound that still holds counts when the value is known.
-    *Bursts*: the k-th unresolved forecast of one owner counts 1 / (1 + k - 50) beyond the fiftieth, decided when it is
-    issued, so that no outcome chooses its own weight: thousands of like jobs submitted together are one piece of
-    evidence. *Account*: what was promised and not kept over the last thousands of outcomes, each in full and less what
-    was kept beyond the promise, is paid back, by at most min(level, 1 - level): after a burst other owners' bounds move
-    a little, not by all of it. *Owners*: their own shift decays by 0.99 at each outcome. A bound at `certain` (the
-    limit) always holds.
+    *Bursts*: what an owner is told blindly, k forecasts after the latest one whose value is known, counts 1 / (1 + k -
+    50) beyond the fiftieth, decided when it is issued, so that no outcome chooses its own weight: thousands of like
+    jobs submitted together are one piece of evidence. *Lots* (`drawn`): they also hold or fail together, so that no
+    single level keeps a share of them. Beyond the fiftieth such forecast a rising share, all from the hundredth on, is
+    asked at level 1 (the certain bound) or 0.05, by lot, in the proportion whose mean is the level promised and paid
+    back. Levels learn from the bounds without lots. *Account*: what was promised and not kept over the last thousands
+    of outcomes, each in full and less what was kept beyond the promise, is paid back, by at most min(level, 1 - level):
+    after a burst other owners' bounds move a little, not by all of it. *Owners*: their own shift decays by 0.99 at each
+    outcome. A bound at `certain` (the limit) always holds.
     O(levels) a forecast and outcome, and a heap's logarithm.
 
     References
@@ -60,81 +83,136 @@ class Keeper:
     """
 
     def __init__(
-        self, levels: Sequence[float], step: float = 0.002, own_step: float = 0.02, free: float = FREE
+        self, levels: Sequence[float], step: float = 0.002, own_step: float = 0.01, free: float = FREE
     ) -> None:
         self.levels = np.array(levels, float)
         scale = 10.0 * np.minimum(self.levels, 1.0 - self.levels)
         self.step, self.own_step, self.free = step * scale, own_step * scale, free
+        self.has_owners = bool(self.own_step.any())
         self.everybody = self.levels.copy()
         self.owed = np.zeros(len(self.levels))
         self.most_paid = np.minimum(self.levels, 1.0 - self.levels)
         self.owners: dict[Hashable, np.ndarray] = {}
-        self.unresolved: dict[Hashable, int] = {}
+        self.open: dict[Hashable, _Open] = {}
         self.issued: dict[int, _Issued] = {}
-        self.deadlines: list[tuple[float, int, int]] = []
+        self.deadlines: list[tuple[float, int, int, int]] = []
 
     def asked(self, owner: Hashable) -> np.ndarray:
         """The levels (levels,) to ask for now, ascending, in [0, 1]; 1 is the certain bound."""
         own = self.owners.get(owner)
-        asked = self.everybody + np.clip(self.step * self.owed, -self.most_paid, self.most_paid)
+        asked = self.everybody + self._paid()
         if own is not None:
             asked = asked + own
-        return np.maximum.accumulate(np.clip(asked, 0.0, 1.0))
+        return np.asarray(np.maximum.accumulate(np.minimum(np.maximum(asked, 0.0), 1.0)))
 
-    def issue(self, row: int, owner: Hashable, bounds: np.ndarray, certain: float) -> None:
-        """Remember what was promised for `row`; the same row again replaces it."""
+    def drawn(self, owner: Hashable, row: int) -> np.ndarray | None:
+        """The levels (levels,) that `row` draws where its owner is told blindly; None where no lot falls on it.
+
+        The lot is the fraction of `row` times the golden ratio: the same at every call, and spread evenly over rows.
+
+        >>> keeper = Keeper((0.9,))
+        >>> for row in range(300):
+        ...     keeper.issue(row, "ada", np.array([10.0]), certain=100.0)
+        >>> lots = [float(keeper.drawn("ada", row)[0]) for row in range(300, 400)]
+        >>> sorted(set(lots)), float(np.mean(lots).round(2))
+        ([0.05, 1.0], 0.9)
+        """
+        share = min((self.blind(owner) - self.free) / self.free, 1.0)
+        lot = (0.5 + row * GOLDEN) % 1.0
+        if not lot < share:
+            return None
+        wanted = np.clip(self.levels + self._paid(), 0.0, 1.0)
+        low = np.minimum(wanted, LOW)
+        drawn = np.where(lot < share * (wanted - low) / (1.0 - low), 1.0, low)
+        return np.asarray(np.maximum.accumulate(drawn))
+
+    def blind(self, owner: Hashable) -> int:
+        """How many unresolved forecasts an owner has that are later than the latest one whose value is known."""
+        open_ = self.open.get(owner)
+        return 0 if open_ is None else min(open_.unresolved, open_.issued - open_.known)
+
+    def issue(
+        self, row: int, owner: Hashable, bounds: np.ndarray, certain: float, drawn: np.ndarray | None = None
+    ) -> None:
+        """Remember what was promised for `row`, `drawn` where a lot fell on it; the same row again replaces it."""
         self.forget(row)
-        before = self.unresolved.get(owner, 0)
-        self.unresolved[owner] = before + 1
-        weight = 1.0 / (1.0 + max(before - self.free, 0))
-        self.issued[row] = _Issued(owner, weight, bounds, certain, np.ones(len(bounds), bool))
+        weight = 1.0 / (1.0 + max(self.blind(owner) - self.free, 0))
+        open_ = self.open.setdefault(owner, _Open())
+        open_.unresolved += 1
+        open_.issued += 1
+        both = [_Bounds(bounds, np.ones(len(bounds), bool), True, drawn is None)]
+        if drawn is not None:
+            both.append(_Bounds(drawn, np.ones(len(drawn), bool), False, True))
+        self.issued[row] = _Issued(owner, open_.issued, weight, certain, tuple(both))
 
     def begin(self, row: int, now: float) -> None:
         """The value of `row` grows with the clock from `now` on: its bounds are due one after the other."""
-        promised = self.issued.get(row)
-        if promised is not None:
-            for k, bound in enumerate(promised.bounds.tolist()):
-                if bound < promised.certain * (1.0 - ROUNDING):
-                    heapq.heappush(self.deadlines, (now + bound + 1e-6, row, k))
+        issued = self.issued.get(row)
+        if issued is not None:
+            for which, bounds in enumerate(issued.bounds):
+                certain = issued.certain * (1.0 - ROUNDING)
+                for k, bound in enumerate(bounds.seconds.tolist()):
+                    if bound < certain:
+                        heapq.heappush(self.deadlines, (now + bound + 1e-6, row, which, k))
 
     def waited(self, now: float) -> None:
         """Every bound that was due before `now` and whose value is not known yet has failed."""
         while self.deadlines and self.deadlines[0][0] < now:
-            _, row, k = heapq.heappop(self.deadlines)
-            promised = self.issued.get(row)
-            if promised is not None and promised.open[k]:
-                missed = np.zeros(len(self.levels), bool)
-                missed[k] = True
-                self._learn(promised, missed, np.zeros(len(self.levels)))
+            _, row, which, k = heapq.heappop(self.deadlines)
+            issued = self.issued.get(row)
+            if issued is not None and which < len(issued.bounds) and issued.bounds[which].open[k]:
+                self._missed(issued, issued.bounds[which], k)
 
     def known(self, row: int, value: float) -> None:
         """The value of `row`: what was still open is kept or missed."""
-        promised = self.issued.get(row)
-        if promised is not None:
-            within = value <= promised.bounds * (1.0 + ROUNDING)
-            kept = within | (promised.bounds >= promised.certain * (1.0 - ROUNDING))
-            self._learn(promised, promised.open.copy(), kept)
+        issued = self.issued.get(row)
+        if issued is not None:
+            for bounds in issued.bounds:
+                within = value <= bounds.seconds * (1.0 + ROUNDING)
+                kept = within | (bounds.seconds >= issued.certain * (1.0 - ROUNDING))
+                self._learn(issued, bounds, bounds.open.copy(), kept)
+            open_ = self.open[issued.owner]
+            open_.known = max(open_.known, issued.number)
             self.forget(row)
 
     def forget(self, row: int) -> None:
         """Nothing will become known of `row`."""
-        promised = self.issued.pop(row, None)
-        if promised is not None:
-            left = self.unresolved[promised.owner] - 1
-            if left:
-                self.unresolved[promised.owner] = left
-            else:
-                del self.unresolved[promised.owner]
+        issued = self.issued.pop(row, None)
+        if issued is not None:
+            open_ = self.open[issued.owner]
+            open_.unresolved -= 1
+            if not open_.unresolved:
+                del self.open[issued.owner]
 
-    def _learn(self, promised: _Issued, which: np.ndarray, kept: np.ndarray) -> None:
+    def _paid(self) -> np.ndarray:
+        return np.asarray(np.minimum(np.maximum(self.step * self.owed, -self.most_paid), self.most_paid))
+
+    def _missed(self, issued: _Issued, bounds: _Bounds, k: int) -> None:
+        """`_learn` of one level's miss."""
+        owed = self.levels[k]
+        bounds.open[k] = False
+        if bounds.promised:
+            self.owed[k] = (1.0 - 1.0 / REMEMBERED) * self.owed[k] + owed
+        if bounds.teaches:
+            self.everybody[k] = min(self.everybody[k] + self.step[k] * owed * issued.weight, 1.0)
+            if self.has_owners:
+                own = self.owners.get(issued.owner)
+                if own is None:
+                    own = self.owners[issued.owner] = np.zeros(len(self.levels))
+                own[k] = KEEP * own[k] + self.own_step[k] * owed * issued.weight
+
+    def _learn(self, issued: _Issued, bounds: _Bounds, which: np.ndarray, kept: np.ndarray) -> None:
         owed = np.where(which, self.levels - kept, 0.0)
-        self.owed = np.where(which, 1.0 - 1.0 / REMEMBERED, 1.0) * self.owed + owed
-        wrong = owed * promised.weight
-        self.everybody = np.clip(self.everybody + self.step * wrong, 0.0, 1.0)
-        if self.own_step.any():
-            own = self.owners.get(promised.owner, 0.0)
-            self.owners[promised.owner] = np.where(which, KEEP, 1.0) * own + self.own_step * wrong
-        promised.open[which] = False
+        bounds.open[which] = False
+        if bounds.promised:
+            self.owed = np.where(which, 1.0 - 1.0 / REMEMBERED, 1.0) * self.owed + owed
+        if not bounds.teaches:
+            return
+        wrong = owed * issued.weight
+        self.everybody = np.minimum(np.maximum(self.everybody + self.step * wrong, 0.0), 1.0)
+        if self.has_owners:
+            own = self.owners.get(issued.owner, 0.0)
+            self.owners[issued.owner] = np.where(which, KEEP, 1.0) * own + self.own_step * wrong
 
 
 def bounds_at(

@@ -31,7 +31,7 @@ JOB_RECORD = _record(
     "min_nodes max_nodes tasks per_node per_task cpus then form any_gres licensed barred features exclusive nice array"
     " task throttle partitions qos user account assoc group earlier singleton reservation fails needs_from"
     " fixed_part fixed_from",
-    "submit run plan mem_node mem_cpu begin release cancel fixed",
+    "submit run plan held mem_node mem_cpu begin release cancel fixed",
 )
 JOB_STATE = _record("status part backfilled head", "start began planned ended eligible accrued sized")
 NODE_STATE = _record(
@@ -91,8 +91,9 @@ class Site(NamedTuple):
 class Jobs(NamedTuple):
     """Requests by submission, see `cluster.request`; -1 where nothing is asked, and one record more for the ends.
 
-    `plan` is the limit, or a forecast no longer than it. Dependencies of a job are `needs[needs_from:]`; a job with
-    `fixed` below FAR starts then, on the nodes `fixed_node[fixed_from:]`, whatever the scheduler says.
+    `plan` is the limit, or a forecast no longer than it; `held` the same once the job runs. Dependencies of a job are
+    `needs[needs_from:]`; a job with `fixed` below FAR starts then, on the nodes `fixed_node[fixed_from:]`, whatever the
+    scheduler says.
     """
 
     row: Any

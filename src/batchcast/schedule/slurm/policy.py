@@ -10,12 +10,22 @@ NODES, MEMORY = 1, 2  # places of the TRES: processors, nodes, memory, then each
 
 
 @inlined
-def plan_of(site: Site, jobs: Jobs, j: int, part: int) -> float:
-    """Seconds that the job is planned with in this partition: its limit or forecast, else the default; never more."""
-    asked = jobs.row[j].plan
+def _within(site: Site, asked: float, part: int) -> float:
     if asked < 0:
         asked = site.part[part].default_time if site.part[part].default_time >= 0 else site.part[part].max_time
     return float(min(asked, site.part[part].max_time, 31536000.0))
+
+
+@inlined
+def plan_of(site: Site, jobs: Jobs, j: int, part: int) -> float:
+    """Seconds that the job is planned with in this partition: its limit or forecast, else the default; never more."""
+    return _within(site, jobs.row[j].plan, part)
+
+
+@inlined
+def held_of(site: Site, jobs: Jobs, j: int, part: int) -> float:
+    """The same of a job that runs."""
+    return _within(site, jobs.row[j].held, part)
 
 
 @inner

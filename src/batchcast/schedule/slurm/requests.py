@@ -77,6 +77,7 @@ def _own(row: np.ndarray, requests: Sequence[NodeRequest], wall: np.ndarray) -> 
     limit = np.array([r.limit for r in requests], np.float64)
     plan = np.where(np.isnan(limit) & np.isfinite(wall), wall, limit)
     row["plan"], row["barred"] = np.where(np.isnan(plan), -1.0, plan), limit > wall
+    row["held"] = row["plan"]
     for name, values in (
         ("submit", [r.submit for r in requests]), ("run", [r.run for r in requests]),
         ("nice", [r.nice for r in requests]), ("task", [r.task for r in requests]),

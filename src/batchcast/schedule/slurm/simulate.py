@@ -58,6 +58,7 @@ def simulate_slurm(
     requests: Sequence[NodeRequest],
     *,
     plan: Callable[[NodeRequest], float] | None = None,
+    restored: bool = False,
     down: Sequence[tuple[str, float, float]] = (),
     fixed: Mapping[tuple[str, int], Takes] | None = None,
     cycle: float | None = None,
@@ -71,11 +72,13 @@ def simulate_slurm(
     """The schedule that Slurm's two loops make of these requests on this machine.
 
     `plan` forecasts a job's length: Slurm then plans ends and candidates with the smaller of that and the limit; what
-    ends a job stays its `run`. `down` are (node, from, to). `cycle`, `decay` and `second` are instants of a backfill
-    cycle, a priority update and a second of the controller, where they are known; `placements` keeps so many rows of
-    who had which node; `fixed` starts jobs as recorded, whatever the scheduler says, on any nodes where it names none;
-    with `watched` (a key and task) the simulation ends soon after that job's start. `rules` override settings
-    (`since`, `until`, `bf_interval`, ... in seconds; `lazy=1` skips cycles between which nothing changed).
+    ends a job stays its `run`. With `restored` only waiting jobs are planned so, and running ones with their limits, as
+    where `batchcast plan` gives a limit back at the start. `down` are (node, from, to). `cycle`, `decay` and `second`
+    are instants of a backfill cycle, a priority update and a second of the controller, where they are known;
+    `placements` keeps so many rows of who had which node; `fixed` starts jobs as recorded, whatever the scheduler says,
+    on any nodes where it names none; with `watched` (a key and task) the simulation ends soon after that job's start.
+    `rules` override settings (`since`, `until`, `bf_interval`, ... in seconds; `lazy=1` skips cycles between which
+    nothing changed).
     Raises UsageError for a request that this machine cannot have.
 
     >>> from batchcast.cluster.machine import homogeneous
@@ -91,6 +94,8 @@ def simulate_slurm(
         planned = np.array([max(plan(r), 1.0) for r in ordered])
         limit = jobs.row["plan"][:-1]
         jobs.row["plan"][:-1] = np.where(limit >= 0, np.minimum(planned, limit), planned)
+        if not restored:
+            jobs.row["held"][:-1] = jobs.row["plan"][:-1]
     settings = make_rules(machine, **rules)
     nodes = [
         (index["node"][name], a, b) for name, a, b in (*down, *((n, -FAR, FAR) for g in machine.nodes for n in g.down))

@@ -6,7 +6,7 @@ from ...compiled import inner
 from .arrays import DIRTY, DONE, NONE, OUT, PRIO_NOW, RUNNING, RUNNING_COUNT, TAKEN, Jobs, Rules, Site, State
 from .heap import END, push
 from .hold import allocate, give_back
-from .policy import count, plan_of, taken_cpus
+from .policy import count, held_of, taken_cpus
 from .priority import charge
 
 
@@ -15,7 +15,7 @@ def start_job(site: Site, jobs: Jobs, s: State, j: int, part: int, now: float, w
     """The job begins on what `place` took."""
     allocate(site, jobs, s, j, part)
     s.job[j].start, s.job[j].began, s.job[j].part, s.job[j].backfilled = when, now, part, backfilled
-    run_order(s, j, when + plan_of(site, jobs, j, part))
+    run_order(s, j, when + held_of(site, jobs, j, part))
     s.job[j].ended = 0.0
     push(s, now + jobs.row[j].run, END, j)
     s.reg[DIRTY] = 1

@@ -3,8 +3,12 @@
 import numpy as np
 import pytest
 
+from batchcast.events.event import End, Submit
 from batchcast.events.recorded import replay
-from batchcast.predict.calibration.keeper import Keeper, bounds_at
+from batchcast.events.state import SystemState
+from batchcast.job import JobRequest
+from batchcast.predict.calibration.keeper import LOW, Keeper, bounds_at
+from batchcast.predict.limit_advice import LimitAdvice
 from batchcast.predict.runtime.calibrated import LEVELS, Calibrated
 from batchcast.testing.logs import small_log
 
@@ -75,7 +79,7 @@ def test_a_burst_weighs_no_more_than_some_dozens():
         for row in range(jobs):
             keeper.known(row, 5.0)
         levels[jobs] = keeper.everybody[0]
-        assert not keeper.unresolved
+        assert not keeper.open
         assert keeper.asked("eve")[0] > 0.77
     assert 0.87 < levels[3000] < levels[100] < 0.9
 
@@ -93,6 +97,79 @@ def test_what_a_burst_missed_is_paid_back_afterwards_and_no_more():
     assert keeper.asked("eve")[0] < keeper.everybody[0] + 0.03
 
 
+@pytest.mark.parametrize("value", [5.0, 500.0])
+@pytest.mark.parametrize("level", [0.8, 0.9, 0.95])
+def test_a_burst_whose_jobs_all_end_alike_keeps_its_share_by_lot(level, value):
+    keeper, held = Keeper((level,)), {"lots": 0, "steady": 0}
+    curve = lambda asked: 50.0 + 40.0 * asked + 910.0 * (asked >= 1.0)  # noqa: E731
+    for row in range(2000):
+        steady, levels = curve(keeper.asked("ada")), keeper.drawn("ada", row)
+        drawn = None if levels is None else np.where(levels > LOW, curve(levels), 1.0)
+        keeper.issue(row, "ada", steady, 1000.0, drawn)
+        held["lots"] += value <= (steady if drawn is None else drawn)[0]
+        held["steady"] += value <= steady[0]
+    assert held["steady"] in (0, 2000)
+    assert held["lots"] / 2000 == pytest.approx(level, abs=0.05)
+
+
+def test_lots_fall_only_where_nothing_of_a_burst_is_known_and_the_same_at_every_call():
+    keeper = Keeper((0.5, 0.9))
+    for row in range(400):
+        keeper.issue(row, "ada", np.array([10.0, 20.0]), 100.0)
+    lots = [keeper.drawn("ada", row) for row in range(400, 500)]
+    assert all(lot is not None for lot in lots)
+    assert all((np.diff(lot) >= 0).all() for lot in lots)
+    np.testing.assert_array_equal(lots[7], keeper.drawn("ada", 407))
+    assert all(keeper.drawn("eve", row) is None for row in range(400, 500))
+    keeper.known(380, 5.0)
+    assert all(keeper.drawn("ada", row) is None for row in range(400, 500))
+    keeper.issue(500, "ada", np.array([10.0, 20.0]), 100.0)
+    for row in range(400):
+        keeper.forget(row)
+    assert keeper.blind("ada") == 1
+
+
+def test_levels_learn_from_the_bounds_without_lots_and_the_account_from_those_with():
+    keeper = Keeper((0.9,), own_step=0.0)
+    keeper.issue(1, "ada", np.array([10.0]), 100.0, np.array([100.0]))
+    keeper.begin(1, 0.0)
+    keeper.waited(11.0)
+    assert keeper.everybody[0] > 0.9
+    assert keeper.owed[0] == 0.0
+    keeper.known(1, 50.0)
+    assert keeper.owed[0] == pytest.approx(-0.1)
+
+
+def test_an_owner_with_old_long_jobs_learns_from_the_new_ones_in_full():
+    """Fifty-six jobs run for days while hundreds come and go: what is unresolved and old makes nobody blind."""
+    moved = {}
+    for old in (0, 56):
+        keeper = Keeper((0.8,))
+        for row in range(old):
+            keeper.issue(row, "ada", np.array([1e6]), 1e9)
+        for row in range(100, 400):
+            keeper.issue(row, "ada", np.array([1e3]), 1e9)
+            keeper.known(row, 3.0)
+        moved[old] = keeper.asked("ada")[0]
+    assert moved[56] == pytest.approx(moved[0], abs=0.01)
+    assert moved[0] < 0.6
+
+
+def test_advice_of_a_limit_takes_no_part_in_lots():
+    job = JobRequest(1, 1, 0.0, 1.0, 3600.0, float("nan"), user_id="ada")
+    state, method = SystemState(), LimitAdvice("calibrated", 0.1)
+    for row in range(300):
+        like = JobRequest(row, row, 0.0, 1.0, 3600.0, float("nan"), user_id="ada")
+        if row < 20:
+            method.observe(End(0.0, like, 100.0 + row, 0.0), state)
+        method.observe(Submit(0.0, like), state)
+    rows = [job._replace(row=row) for row in range(300, 340)]
+    assert len({method.predict(like, state).point for like in rows}) == 1
+    drawn = [method.inner.predict(like, state).quantiles[LEVELS.index(0.8)] for like in rows]
+    assert max(drawn) == pytest.approx(3600.0)
+    assert min(drawn) < 130.0
+
+
 def test_bounds_between_known_quantiles():
     levels, quantiles = (0.1, 0.5, 0.9), (10.0, 100.0, 1000.0)
     asked = np.linspace(0, 1, 101)
@@ -108,6 +185,19 @@ def test_answers_never_exceed_the_limit_and_the_point_is_the_methods_own():
     known = np.isfinite(log.req_time)
     assert (told["calibrated"].quantiles[known] <= log.req_time[known, None] * (1 + 1e-12)).all()
     assert told["calibrated"].levels == LEVELS
+
+
+def test_a_whole_log_at_once_is_told_the_very_numbers_of_one_job_after_the_other():
+    many = [*range(40), *([39] * 260)]  # the last one again and again, at once: a burst that draws lots
+    for log in (small_log(150), small_log(40).take(np.array(many))):
+        one = replay(log, {"calibrated": Calibrated()})["calibrated"]
+        told, steady = Calibrated().drawn_and_steady(log)
+        np.testing.assert_array_equal(told.quantiles, one.quantiles)
+        np.testing.assert_array_equal(told.points, one.points)
+        assert list(told.basis) == list(one.basis)
+        assert (told.quantiles != steady).any() == (len(log) == 300)
+        without = Calibrated(lots=False).drawn_and_steady(log)
+        np.testing.assert_array_equal(without[0].quantiles, without[1])
 
 
 def test_an_oracle_is_refused():

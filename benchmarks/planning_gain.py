@@ -1,0 +1,313 @@
+"""What planning with forecasts brings on a real Slurm, beside what the simulated clock says it would.
+
+    python benchmarks/planning_gain.py --seeds 1,2,3 --jobs 300 -o gain.jsonl
+
+Each seed is one workload of people who repeat themselves and pad their limits, on an overloaded lab whose clock runs
+`--speed` times as fast, once as it is and once planned, with the collector beside it both times. The forecaster starts
+with a history of the same people. One line a run in the file; a run that stands there is not made again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "slurm"))
+
+from planning_lab import agent, empty, of_kind
+from slurm_lab import USERS, Lab, missing
+
+from batchcast.cluster.machine import Machine
+from batchcast.events.recorded import replay
+from batchcast.formats.sighting import Sighting
+from batchcast.metrics.paired import paired_differences
+from batchcast.metrics.schedule import bounded_slowdown
+from batchcast.planning.terms import in_minutes
+from batchcast.predict.registry import make
+from batchcast.schedule.slurm.simulate import simulate_slurm
+from batchcast.simulation.slurm_trace import requests_of
+from batchcast.store import clock_jobs, history
+from batchcast.store.database import Store
+from batchcast.table import Trace
+from batchcast.trace.slurm_machine import open_machine
+
+NODES, CPUS = 4, 8
+PEOPLE = 12
+PAST = 40
+"""Jobs of each person before the lab begins."""
+OVER_TIME = 240
+INTERVAL = 60.0
+LEVEL = 0.9
+CLASSES = (("1 to 2", 1, 2), ("3 to 8", 3, 8), ("9 to 32", 9, 32), ("all", 1, 32))
+
+
+class Wish(NamedTuple):
+    """A job before it is submitted: seconds after the beginning, whose, processors, limit (min) and run time (s)."""
+
+    at: float
+    who: int
+    procs: int
+    limit: int
+    runs: float
+
+
+class Person(NamedTuple):
+    """A habit: processors, typical run time (s) and its spread, and how many times that is asked for."""
+
+    procs: int
+    typical: float
+    spread: float
+    padding: float
+
+
+def people(rng: np.random.Generator) -> list[Person]:
+    """Twelve: sizes from 1 to all of the machine, minutes to a quarter of an hour, limits 1.5 to 10 times that."""
+    sizes = rng.permutation([1, 1, 2, 2, 4, 4, 4, 8, 8, 12, 16, 24])
+    return [
+        Person(int(n), float(np.exp(rng.uniform(np.log(150), np.log(1000)))), float(rng.uniform(0.1, 0.4)), float(pad))
+        for n, pad in zip(sizes, rng.permutation([1.5, 2, 2, 3, 3, 4, 4, 5, 6, 8, 10, 10]))
+    ]
+
+
+def job_of(person: Person, rng: np.random.Generator) -> tuple[int, float]:
+    """A limit in minutes, to fives, and a run time below it in seconds."""
+    limit = min(math.ceil(person.typical * person.padding / 300) * 5, OVER_TIME)
+    return limit, float(min(person.typical * rng.lognormal(0.0, person.spread), 0.95 * limit * 60))
+
+
+def workload(seed: int, jobs: int, load: float) -> tuple[list[Person], list[Wish]]:
+    """Bursts of one person's jobs, as much work as the machine does in the span, times `load`."""
+    rng = np.random.default_rng([seed, 7])
+    crowd = people(rng)
+    drawn: list[tuple[int, int, float]] = []
+    while len(drawn) < jobs:
+        who = int(rng.integers(PEOPLE))
+        drawn += [(who, *job_of(crowd[who], rng)) for _ in range(int(rng.integers(1, 6)))]
+    drawn = drawn[:jobs]
+    span = sum(crowd[who].procs * runs for who, _, runs in drawn) / (NODES * CPUS) / load
+    bursts = np.sort(rng.uniform(0.0, span, jobs))  # a job comes with the one before it of the same person
+    wishes: list[Wish] = []
+    for k, (who, limit, runs) in enumerate(drawn):
+        at = wishes[-1].at + 20.0 if k and drawn[k - 1][0] == who else float(bursts[k])
+        wishes.append(Wish(max(at, wishes[-1].at if wishes else 0.0), who, crowd[who].procs, limit, runs))
+    return crowd, wishes
+
+
+def past(crowd: Sequence[Person], seed: int, now: float) -> list[dict[str, Any]]:
+    """What these people ran in the ten days before, as columns of a log; nobody waited."""
+    rng = np.random.default_rng([seed, 8])
+    rows = []
+    for who, person in enumerate(crowd):
+        for at in np.sort(rng.uniform(now - 10 * 86400, now - 4 * 3600, PAST)):
+            limit, runs = job_of(person, rng)
+            rows.append(_row(float(round(at)), 0.0, float(round(runs)), person.procs, limit, who))
+    rows.sort(key=lambda row: row["submit_time"])
+    return rows
+
+
+def _row(submit: float, wait: float, runs: float, procs: int, limit: int, who: int) -> dict[str, Any]:
+    return {
+        "submit_time": submit, "wait_time": wait, "run_time": runs, "req_procs": float(procs),
+        "req_time": limit * 60.0, "user_id": USERS[who % 2], "job_name": f"person{who}", "partition_id": "main",
+        "account": "physics",
+    }  # fmt: skip
+
+
+def remember(store: str, rows: Sequence[dict[str, Any]], now: float) -> None:
+    """The past in a new store, as if accounting had told it."""
+    asked = ("req_procs", "req_time", "user_id", "job_name", "partition_id", "account")
+    seen = [
+        Sighting(
+            str(10**6 + k), str(10**6 + k), row["submit_time"], "COMPLETED", start_time=row["submit_time"],
+            end_time=row["submit_time"] + row["run_time"], eligible_time=row["submit_time"],
+            asked={name: row[name] for name in asked}, held={"alloc_procs": row["req_procs"]},
+        )
+        for k, row in enumerate(rows)
+    ]  # fmt: skip
+    new = Store(store, create=True)
+    with new.begin() as connection:
+        history.take_in(connection, "lab", seen, now)
+        clock_jobs.write_meta(connection, "lab", history_from=now - 11 * 86400, history_until=now - 60.0)
+    new.close()
+
+
+def measure(seed: int, jobs: int, load: float, speed: float, planned: bool) -> dict[str, Any]:
+    """One run on a lab of its own: what was asked for and what became of it."""
+    crowd, wishes = workload(seed, jobs, load)
+    conf = {"OverTimeLimit": str(OVER_TIME)}
+    with Lab(nodes=NODES, cpus=CPUS, speed=speed, conf=conf) as lab:
+        collector = agent(
+            lab, "gain", interval=INTERVAL, RUNTIME="kernel", PLAN="plan" if planned else "off", PLAN_LEVEL=str(LEVEL),
+            PLAN_PARTITIONS="main", MEMORY="", TIMEOUT_S=str(15 * speed),
+        )  # fmt: skip
+        now = lab.now()
+        remember(collector.store, past(crowd, seed, now), now)
+        collector.start()
+        lab.wait(lambda: "issued" in collector.tail(), "a first look", 120)
+        collector.run("machine", "capture", "-o", str(lab.root / "machine.toml"))
+        ids, began = [], lab.now()
+        for wish in wishes:
+            time.sleep(max(0.0, (began + wish.at - lab.now()) / speed))
+            options = ("-n", str(wish.procs), "-t", str(wish.limit))
+            ids.append(lab.submit(*options, seconds=wish.runs, user=USERS[wish.who % 2], name=f"person{wish.who}"))
+        empty(lab, 1800)
+        ended = _ended(lab)
+        counts = [len(of_kind(collector, what)) for what in ("planned", "restored")]
+        log = [line for line in collector.log.read_text().splitlines() if "jobs shown" not in line]
+        collector.kill(15)
+        rows = [{"submit": s, "start": a, "end": b, "state": state} for s, a, b, state in map(ended.__getitem__, ids)]
+        machine = (lab.root / "machine.toml").read_text()
+    return {
+        "seed": seed, "jobs": jobs, "load": load, "speed": speed, "planned": planned, "now": now, "rows": rows,
+        "machine": machine, "limits_planned": counts[0], "limits_restored": counts[1], "log": log[:20],
+    }  # fmt: skip
+
+
+def _ended(lab: Lab) -> dict[str, tuple[float, float, float, str]]:
+    words = ("sacct", "-XnPa", "--starttime=2000-01-01", "--format=JobID,Submit,Start,End,State")
+    rows = (line.split("|") for line in lab.run(*words, env={**lab.env, "SLURM_TIME_FORMAT": "%s"}).splitlines())
+    return {r[0]: (float(r[1]), float(r[2]), float(r[3]), r[4]) for r in rows if r[2].isdigit() and r[3].isdigit()}
+
+
+def simulated(seed: int, run: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """The waits (n,) that the simulated clock gives the recorded jobs on the captured machine: by limits, planned."""
+    crowd, wishes = workload(seed, run["jobs"], run["load"])
+    before = past(crowd, seed, run["now"])
+    since = [
+        _row(r["submit"], r["start"] - r["submit"], r["end"] - r["start"], w.procs, w.limit, w.who)
+        for r, w in zip(run["rows"], wishes)
+    ]
+    order = sorted(range(len(since)), key=lambda k: (since[k]["submit_time"], k))
+    rows = [*before, *(since[k] for k in order)]
+    trace = Trace.from_arrays({"job_id": list(range(len(rows))), **{n: [r[n] for r in rows] for n in rows[0]}})
+    machine = _machine(run["machine"])
+    told = replay(trace, {"it": make("runtime", "kernel")}, total=float(machine.cpus))["it"]
+    needs = told.quantiles[:, told.levels.index(LEVEL)]
+    least = in_minutes(3 * INTERVAL)
+    requests, left = requests_of(trace, machine)
+    assert len(requests) == len(rows), left
+
+    def plan(r: Any) -> float:
+        need = needs[int(r.key)]
+        return r.limit if math.isnan(need) else float(min(in_minutes(max(need, least)), r.limit))
+
+    found = []
+    for how in (None, plan):
+        starts = simulate_slurm(machine, requests, lazy=1, plan=how, restored=True).starts()
+        waits = np.empty(len(since))
+        for place, k in enumerate(order, len(before)):
+            waits[k] = starts[str(place), -1] - since[k]["submit_time"]
+        found.append(waits)
+    return found[0], found[1]
+
+
+def _bursts(wishes: Sequence[Wish]) -> np.ndarray:
+    """The burst (n,) of each job: one person's, one right after the other."""
+    who = np.array([w.who for w in wishes])
+    return np.cumsum(np.r_[0, who[1:] != who[:-1]])
+
+
+def _machine(text: str) -> Machine:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "machine.toml"
+        path.write_text(text)
+        return open_machine(path)
+
+
+def compare(pairs: Sequence[tuple[dict[str, Any], dict[str, Any]]], boot: int = 0) -> list[dict[str, Any]]:
+    """By size class: mean wait and bounded slowdown without and with, their paired difference, what was simulated.
+
+    The interval is over bursts: one person's jobs that come together.
+    """
+    columns: dict[str, list[np.ndarray]] = {}
+    for plain, planned in pairs:
+        seed = plain["seed"]
+        wishes = workload(seed, plain["jobs"], plain["load"])[1]
+        runs = np.array([w.runs for w in wishes])
+        waits = [np.array([r["start"] - r["submit"] for r in run["rows"]]) for run in (plain, planned)]
+        waits += simulated(seed, plain)
+        values = {"procs": np.array([w.procs for w in wishes]), "group": seed * 10**6 + _bursts(wishes)}
+        for name, wait in zip(("lab_without", "lab_with", "sim_without", "sim_with"), waits):
+            values |= {f"wait {name}": wait / 60.0, f"slowdown {name}": bounded_slowdown(wait, runs, 60.0)}
+        for name, one in values.items():
+            columns.setdefault(name, []).append(one)
+    table = {name: np.concatenate(parts) for name, parts in columns.items()}
+    rows = []
+    for label, low, high in CLASSES:
+        here = (table["procs"] >= low) & (table["procs"] <= high)
+        for what in ("wait", "slowdown"):
+            means = {
+                n: float(table[f"{what} {n}"][here].mean())
+                for n in ("lab_without", "lab_with", "sim_without", "sim_with")
+            }
+            group = np.unique(table["group"][here], return_inverse=True)[1]
+            pair = paired_differences(
+                table[f"{what} lab_with"][here][None],
+                table[f"{what} lab_without"][here],
+                group,
+                np.random.default_rng(boot),
+            )[0]
+            row = {"procs": label, "jobs": int(here.sum()), "what": what, **means, "difference": pair.difference,
+                   "low": pair.low, "high": pair.high, "word": pair.word()}  # fmt: skip
+            rows.append(row | {"lab_gain": 1 - means["lab_with"] / means["lab_without"],
+                               "sim_gain": 1 - means["sim_with"] / means["sim_without"]})  # fmt: skip
+    return rows
+
+
+def show(rows: Sequence[dict[str, Any]]) -> str:
+    """Markdown; waits in minutes."""
+    titles = list(rows[0])
+
+    def cell(name: str, value: Any) -> str:
+        return f"{value:.0%}" if name.endswith("gain") else f"{value:.1f}" if isinstance(value, float) else str(value)
+
+    lines = [titles, ["---"] * len(titles), *([cell(n, row[n]) for n in titles] for row in rows)]
+    return "\n".join("| " + " | ".join(line).replace("_", " ") + " |" for line in lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", default="1,2,3")
+    parser.add_argument("--jobs", type=int, default=300)
+    parser.add_argument("--load", type=float, default=1.3)
+    parser.add_argument("--speed", type=float, default=100.0)
+    parser.add_argument("-o", "--output", type=Path, default=Path("planning_gain.jsonl"))
+    given = parser.parse_args()
+    if reason := missing(given.speed):
+        print(f"planning_gain: {reason}", file=sys.stderr)
+        return 1
+    lines = given.output.read_text().splitlines() if given.output.exists() else []
+    runs = {_key(one): one for one in map(json.loads, lines)}
+    pairs = []
+    for seed in map(int, given.seeds.split(",")):
+        for planned in (False, True):
+            asked = (seed, given.jobs, given.load, given.speed, planned)
+            if asked not in runs:
+                runs[asked] = measure(*asked)
+                with given.output.open("a") as out:
+                    out.write(json.dumps(runs[asked]) + "\n")
+            one = runs[asked]
+            states = {
+                state: sum(r["state"] == state for r in one["rows"]) for state in {r["state"] for r in one["rows"]}
+            }
+            print(seed, "planned" if planned else "as it is", one["limits_planned"], one["limits_restored"], states)
+        pairs.append(tuple(runs[seed, given.jobs, given.load, given.speed, planned] for planned in (False, True)))
+    print(show(compare(pairs)))
+    return 0
+
+
+def _key(run: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(run[name] for name in ("seed", "jobs", "load", "speed", "planned"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

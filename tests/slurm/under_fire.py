@@ -1,0 +1,65 @@
+"""Planning under fire: SIGKILLs of agent, service, slurmctld and slurmdbd, and the store's disk full, on a real Slurm.
+
+    python tests/slurm/under_fire.py --seeds 1,2,3 --jobs 300 --kills 67 --forecasts hasty,kernel,none -o fire.jsonl
+
+One line a run in the file; a run that stands there is not made again. `none` is the same seeded workload under the same
+seeded kills of Slurm's daemons without batchcast, `hasty` a forecaster that says one minute of every job.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fire import Run, carry_out
+from planning_lab import SPEED
+from slurm_lab import missing
+
+KEY = ("seed", "forecasts", "jobs", "kills")
+COLUMNS = (
+    "seed", "forecasts", "jobs", "kills", "early", "lost", "doubled", "planned", "restored", "over_before_look",
+    "accounting_differs", "unrecorded", "planned_while_full", "stood_while_full",
+    "stood_started_anew", "seconds",
+)  # fmt: skip
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Markdown."""
+    lines = [COLUMNS, tuple("---" for _ in COLUMNS), *(tuple(row.get(name, "") for name in COLUMNS) for row in rows)]
+    return "\n".join("| " + " | ".join(str(cell).replace("_", " ") for cell in line) + " |" for line in lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", default="1,2,3")
+    parser.add_argument("--jobs", type=int, default=300)
+    parser.add_argument("--kills", type=int, default=67, help="of each run; all kinds together")
+    parser.add_argument("--forecasts", default="hasty,none", help="hasty, none, or a run-time method")
+    parser.add_argument("-o", "--output", type=Path, default=Path("under_fire.jsonl"))
+    parser.add_argument("--logs", type=Path, help="a folder for the daemons' logs and the stores")
+    given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # the lab goes with it
+    if reason := missing(SPEED):
+        print(f"under_fire: {reason}", file=sys.stderr)
+        return 1
+    runs = [Run(int(s), f, given.jobs, given.kills) for s in given.seeds.split(",") for f in given.forecasts.split(",")]
+    there = given.output.read_text().splitlines() if given.output.exists() else []
+    rows = {Run(*(row[name] for name in KEY)): row for row in map(json.loads, there)}
+    for run in runs:
+        if run not in rows:
+            keep = given.logs / "-".join(map(str, run[: len(KEY)])) if given.logs else None
+            rows[run] = carry_out(run, keep)
+            with given.output.open("a") as out:
+                out.write(json.dumps(rows[run]) + "\n")
+            print(json.dumps(rows[run]), file=sys.stderr, flush=True)
+    print(table([rows[run] for run in runs]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
