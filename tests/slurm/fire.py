@@ -263,7 +263,7 @@ class Fire:
 def _margin(step: Mapping[str, object], asked: Mapping[str, Asked]) -> float:
     """How far the limit that a step asks for lies above the least that the invariant allows, minutes."""
     one = asked[str(step["job_id"])]
-    return float(str(step["limit_to"])) / MINUTE - (one.limit - OVER[one.partition])
+    return float(str(step["limit_to"])) / MINUTE - one.limit + float(OVER[one.partition])
 
 
 def _real(environment: Mapping[str, str]) -> dict[str, str]:
