@@ -26,6 +26,10 @@ CONF = {
 }
 
 
+AGENTS: list[Follower] = []
+"""Every collector made here: two that plan one lab would not know of each other."""
+
+
 class Asked(NamedTuple):
     """A job as its user asked for it: minutes."""
 
@@ -61,6 +65,7 @@ def agent(lab: Lab, name: str, store: str = "", interval: float = 30.0, **settin
         },
     )
     follower.env["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    AGENTS.append(follower)
     return follower
 
 

@@ -98,6 +98,7 @@ def _row(cycle: Any) -> dict[str, Any]:
         "jobs_gone": cycle.gone,
         "limits_planned": cycle.planned.planned,
         "limits_restored": cycle.planned.restored,
+        "comments_written": cycle.planned.commented,
         "limits_standing": cycle.planned.standing,
         "behind_s": cycle.behind_s,
     }

@@ -17,7 +17,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .part import Pipeline
+from .part import BranchingPipeline, Pipeline
 from .place import kernel_folder
 from .progress import watch_compiler
 
@@ -29,6 +29,7 @@ OPTIONS: dict[str, Any] = {
     "error_model": "numpy",
     "_nrt": False,
     "no_cfunc_wrapper": True,
+    "forceinline": False,  # else inherited from whatever kernel asks first
     "pipeline_class": Pipeline,
 }
 INNER: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True}
@@ -43,6 +44,11 @@ def kernel(function: Function) -> Function:
     which was half of the scheduling kernel's time.
     """
     return _compiled(function, OPTIONS)
+
+
+def branching(function: Function) -> Function:
+    """A `kernel` that decides more than it computes: a scheduler. Its loops are short or end early, vectors slow it."""
+    return _compiled(function, {**OPTIONS, "pipeline_class": BranchingPipeline})
 
 
 def inner(function: Function) -> Function:

@@ -14,6 +14,8 @@ from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import LoweringPass, register_pass
 from numba.core.typed_passes import IRLegalization
 
+from .answers import Remembering, Settled
+
 Library: Any = JITCodeLibrary  # numba has no annotations here
 Compiler: Any = CompilerBase
 Pass: Any = LoweringPass
@@ -47,7 +49,20 @@ class Whole(Library):  # type: ignore[misc]
         for function in self._final_module.functions:
             if function.linkage == binding.Linkage.linkonce_odr:
                 function.linkage = "internal"
+        self._optimize()
+
+    def _optimize(self) -> None:
+        """As numba does."""
         super()._optimize_final_module()
+
+
+class Branching(Whole):
+    """The same without vectors: for loops that are short or end early they cost more than they give."""
+
+    def _optimize(self) -> None:
+        """Once: numba's first, cheap round is there for counted references, and a kernel has none."""
+        passes, builder = self._codegen._module_pass_manager(loop_vectorize=False, slp_vectorize=False)
+        passes.run(self._final_module, builder)
 
 
 @REGISTER(mutates_CFG=False, analysis_only=True)
@@ -61,7 +76,7 @@ class IntoOthers(Pass):  # type: ignore[misc]
 
     def run_pass(self, state: Any) -> bool:
         """No change of the code."""
-        library = Part if state.flags.no_cpython_wrapper else Whole
+        library = Part if state.flags.no_cpython_wrapper else state.pipeline.whole
         state.library = library(state.targetctx.codegen(), state.func_id.func_qualname)
         state.library.enable_object_caching()
         return False
@@ -70,9 +85,20 @@ class IntoOthers(Pass):  # type: ignore[misc]
 class Pipeline(Compiler):  # type: ignore[misc]
     """numba's own passes, and that one before code is made."""
 
+    whole = Whole
+
+    def __init__(self, context: Any, target: Any, library: Any, arguments: Any, result: Any, flags: Any, names: Any):
+        super().__init__(Remembering(context, flags), target, library, arguments, result, Settled(flags), names)
+
     def define_pipelines(self) -> list[Any]:
         """One pipeline: there is no other mode to fall back to."""
         passes = PASSES.define_nopython_pipeline(self.state)
         passes.add_pass_after(IntoOthers, IRLegalization)
         passes.finalize()
         return [passes]
+
+
+class BranchingPipeline(Pipeline):
+    """The same for a kernel of branches."""
+
+    whole = Branching

@@ -15,7 +15,7 @@ from .squeue import epoch
 FIELDS = (
     "JobID", "JobArrayID", "SubmitTime", "StartTime", "State", "Reason", "TimeLimit", "Partition", "QOS", "UserName",
     "Account", "Comment", "BatchFlag", "MinTime", "Deadline", "HetJobID", "Reservation", "Dependency",
-    "SiblingsActive",
+    "SiblingsActive", "admin_comment",
 )  # fmt: skip
 """What is asked of squeue(1) -O, Slurm 22.05 and newer."""
 NOTHING = ("", "N/A", "NA", "(null)", "0:00", "None")
@@ -27,7 +27,8 @@ class Plannable(NamedTuple):
     """One job, or one task of an array, as squeue showed it. Seconds since the epoch; limits in seconds, inf without.
 
     `raw_id` is the array's while a task waits together with others. Neither begun nor waiting nor finished is a job
-    that passes from one state to another. `special` names what makes it a job that is never planned, in words.
+    that passes from one state to another. `time_min` is the --time-min, 0 without one. `special` names what makes it a
+    job that is never planned, in words.
     """
 
     job_id: str
@@ -44,6 +45,8 @@ class Plannable(NamedTuple):
     reason: str = ""
     special: str = ""
     finished: bool = False
+    time_min: float = 0.0
+    admin_comment: str = ""
 
     @property
     def base(self) -> str:
@@ -74,15 +77,26 @@ def plannable(record: Mapping[str, str]) -> Plannable:
         qos=get("QOS", ""),
         user=get("UserName", ""),
         account=get("Account", ""),
-        comment="" if get("Comment", "") in NOTHING else get("Comment", ""),
+        comment=_text(get("Comment", "")),
         reason=get("Reason", ""),
         special=_special(record),
         finished=state in FINISHED_STATES,
+        time_min=_time_min(get("MinTime", "")),
+        admin_comment=_text(get("admin_comment", "")),
     )
 
 
+def _text(shown: str) -> str:
+    return "" if shown in NOTHING else shown
+
+
+def _time_min(shown: str) -> float:
+    """Slurm shows a job without one as 0; what cannot be read is somebody's, and no time of ours."""
+    span = 0.0 if shown in NOTHING else parse_duration(shown)
+    return math.inf if math.isnan(span) else span
+
+
 _SPECIAL = {
-    "MinTime": "it has a --time-min",
     "Deadline": "it has a --deadline",
     "HetJobID": "it is part of a heterogeneous job",
     "SiblingsActive": "it is a federated job",

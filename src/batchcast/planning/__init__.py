@@ -2,7 +2,7 @@
 
 from .decide import Action, decide, verdict
 from .record import Entry, State, whose
-from .terms import Terms, least_limit
+from .terms import How, Terms, least_limit
 from .untouched import why_untouched
 
-__all__ = ["Action", "Entry", "State", "Terms", "decide", "least_limit", "verdict", "whose", "why_untouched"]
+__all__ = ["Action", "Entry", "How", "State", "Terms", "decide", "least_limit", "verdict", "whose", "why_untouched"]

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from ..formats.plannable import Plannable
 from .record import Entry, State, Whose, whose
-from .terms import Terms, in_minutes, least_limit
+from .terms import How, Terms, in_minutes, least_limit
 from .untouched import why_untouched
 
 Forecast = Callable[[Plannable], "float | str"]
@@ -30,8 +30,20 @@ class Action(NamedTuple):
 
     @property
     def limit(self) -> float:
-        """The limit that Slurm must show afterwards, in seconds."""
+        """The limit that holds afterwards, or the --time-min that is planned with, in seconds."""
         return self.entry.planned if self.what == "plan" else self.entry.user_limit
+
+    @property
+    def how(self) -> How:
+        """What that is: the limit, except where --time-min is being planned with."""
+        return self.entry.how if self.what == "plan" else How.LIMIT
+
+    @property
+    def done(self) -> State:
+        """The entry's state once Slurm shows what was asked for."""
+        if self.what == "plan":
+            return State.PLANNED
+        return State.FOREIGN if self.entry.state is State.YIELDING else State.RESTORED
 
 
 def verdict(job: Plannable, terms: Terms, forecast: Forecast, signal: Signal) -> tuple[float, str]:
@@ -56,7 +68,7 @@ def verdict(job: Plannable, terms: Terms, forecast: Forecast, signal: Signal) ->
 def decide(
     jobs: Sequence[Plannable], record: Mapping[str, Entry], terms: Terms, forecast: Forecast, signal: Signal
 ) -> list[Action]:
-    """What to do now, what is restored first.
+    """What to do now, what is restored first, of that what has started.
 
     Only jobs that are shown are decided on. Tasks of an array that wait together have one limit in Slurm: they are
     planned together, by the longest of their times, or not at all. O(jobs).
@@ -73,7 +85,7 @@ def decide(
             actions.append(action)
         if job.waits and (action is None or action.what == "note") and whose(job, entry, terms) is Whose.USERS:
             free.append(job)
-    actions.sort(key=lambda a: a.what != "restore")
+    actions.sort(key=lambda a: (a.what != "restore", not a.job.begun))
     return actions + _plans(free, record, jobs, terms, forecast, signal)
 
 
@@ -83,18 +95,34 @@ def _follow(job: Plannable, entry: Entry, terms: Terms) -> Action | None:
         return _note(job, entry, State.ENDED, terms, "it was over before the next look")
     if not (job.begun or job.waits):
         return None
+    why = "somebody else changed its limit"
+    if entry.state is State.YIELDING:
+        return _yield(job, entry, terms, why)
     mine = whose(job, entry, terms)
+    by_start = entry.how is How.TIME_MIN and job.begun
+    if by_start and mine is not Whose.ANOTHERS:
+        entry = entry._replace(submit_time=job.submit_time)  # its --time-min comes along at each requeue
     if mine is Whose.ANOTHERS:
-        why = "somebody else changed its limit"
+        if entry.how is How.TIME_MIN and job.waits and job.time_min == entry.planned:
+            return _yield(job, entry, terms, why)
         return None if entry.state is State.FOREIGN else _note(job, entry, State.FOREIGN, terms, why)
     if mine is Whose.USERS:
-        back = entry.state in (State.PLANNED, State.RESTORING)
+        back = entry.state in (State.PLANNED, State.RESTORING) or (by_start and entry.state is State.INTENDED)
         return _note(job, entry, State.RESTORED, terms, "its user's limit was seen") if back else None
     if why := _why_restore(job, entry, terms):
         return Action("restore", job, entry._replace(state=State.RESTORING, at=terms.now), why)
     if entry.state is not State.PLANNED:
         return _note(job, entry, State.PLANNED, terms, "its planned limit was seen")
     return None
+
+
+def _yield(job: Plannable, entry: Entry, terms: Terms, why: str) -> Action:
+    """Take our --time-min from a job whose limit is somebody else's now: Slurm would lower that limit as well."""
+    lowered = job.begun and entry.planned <= job.limit < entry.user_limit
+    if job.time_min != entry.planned or (job.begun and not lowered):
+        return _note(job, entry, State.FOREIGN, terms, why)
+    theirs = entry.user_limit if lowered else job.limit
+    return Action("restore", job, entry._replace(user_limit=theirs, state=State.YIELDING, at=terms.now), why)
 
 
 def _note(job: Plannable, entry: Entry, state: State, terms: Terms, why: str) -> Action:
@@ -107,9 +135,11 @@ def _why_restore(job: Plannable, entry: Entry, terms: Terms) -> str:
         return "it has started"
     if job.submit_time != entry.submit_time:
         return "it was requeued"
+    if entry.how is not terms.how:
+        return f"planning is by {terms.how} now"
     if entry.planned < least_limit(entry.user_limit, job.partitions, terms.over_time):
         return "OverTimeLimit no longer covers it"
-    return why_untouched(job._replace(limit=entry.user_limit), terms)
+    return why_untouched(job._replace(limit=entry.user_limit, time_min=0.0), terms)
 
 
 def _plans(
@@ -137,50 +167,6 @@ def _plans(
         if math.isnan(planned):
             continue
         for job, (_, why) in zip(group, verdicts):
-            entry = Entry(job.job_id, job.submit_time, job.limit, planned, State.INTENDED, terms.now)
+            entry = Entry(job.job_id, job.submit_time, job.limit, planned, State.INTENDED, terms.now, terms.how)
             actions.append(Action("plan", job, entry, why))
     return actions
-
-
-def targets(actions: Iterable[Action]) -> list[tuple[float, str, list[Action]]]:
-    """The updates that carry these out: a limit, the jobs as `scontrol update jobid=` takes them, and their actions.
-
-    Jobs of one limit go together; the tasks of an array that wait together as one list, so that slurmctld need not
-    split them.
-
-    >>> def task(k):
-    ...     job = Plannable(f"5_{k}", "5", 0.0, begun=False, waits=True, limit=600.0)
-    ...     return Action("restore", job, Entry(job.job_id, 0.0, 600.0, 60.0, State.RESTORING, 0.0), "")
-    >>> [(limit, name) for limit, name, _ in targets([task(1), task(2), task(4)])]
-    [(600.0, '5_[1-2,4]')]
-    """
-    plain: dict[float, list[Action]] = {}
-    arrays: dict[tuple[float, str], list[Action]] = {}
-    for one in actions:
-        together = one.job.waits and "_" in one.job.job_id and one.job.raw_id == one.job.base
-        if together:
-            arrays.setdefault((one.limit, one.job.raw_id), []).append(one)
-        else:
-            plain.setdefault(one.limit, []).append(one)
-    updates = [
-        (limit, ",".join(a.job.job_id for a in some[k : k + TOGETHER]), some[k : k + TOGETHER])
-        for limit, some in plain.items()
-        for k in range(0, len(some), TOGETHER)
-    ]
-    for (limit, base), some in arrays.items():
-        numbers = sorted(int(a.job.job_id.partition("_")[2]) for a in some)
-        updates.append((limit, f"{base}_[{_ranges(numbers)}]", some))
-    return updates
-
-
-TOGETHER = 50
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    runs: list[list[int]] = []
-    for n in numbers:
-        if runs and n == runs[-1][1] + 1:
-            runs[-1][1] = n
-        else:
-            runs.append([n, n])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)

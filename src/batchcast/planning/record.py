@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from ..formats.plannable import Plannable
-from .terms import Terms
+from .terms import How, Terms
 
 
 class State(StrEnum):
@@ -22,12 +22,17 @@ class State(StrEnum):
     """It was read back."""
     ENDED = "ended"
     """The job was seen to be over before its user's limit was; a requeue may bring it back at its planned limit."""
+    YIELDING = "yielding"
+    """Somebody else changed the limit while our --time-min stood: that is about to be taken away."""
     FOREIGN = "foreign"
     """Somebody else changed the limit: it is theirs, and the job is not planned again."""
 
 
 class Entry(NamedTuple):
-    """One job's entry: what was changed last. Seconds; `at` is when the state was written (epoch)."""
+    """One job's entry: what was changed last. Seconds; `at` is when the state was written (epoch).
+
+    `planned` is the limit that was set, or, by `how`, the --time-min.
+    """
 
     job_id: str
     submit_time: float
@@ -35,6 +40,7 @@ class Entry(NamedTuple):
     planned: float
     state: State
     at: float
+    how: How = How.LIMIT
 
 
 class Whose(StrEnum):
@@ -56,10 +62,49 @@ def whose(job: Plannable, entry: Entry, terms: Terms) -> Whose:
     >>> [str(whose(job._replace(limit=limit), entry, terms)) for limit in (600.0, 1200.0, 900.0)]
     ['ours', "another's", "another's"]
     """
-    if entry.state is State.FOREIGN or job.limit not in (entry.planned, entry.user_limit):
+    stands = _stands_by_time_min(job, entry) if entry.how is How.TIME_MIN else _stands(job, entry)
+    if entry.state is State.FOREIGN or stands is None:
         return Whose.ANOTHERS
     unsure = terms.booted >= entry.at - terms.grace or terms.now - entry.at <= terms.grace
-    ours = job.limit == entry.planned
-    if entry.state is (State.RESTORED if ours else State.PLANNED) and not unsure:
+    if entry.state is _undone(job, entry, stands) and not unsure:
         return Whose.ANOTHERS
-    return Whose.OURS if ours else Whose.USERS
+    return Whose.OURS if stands else Whose.USERS
+
+
+def _undone(job: Plannable, entry: Entry, stands: bool) -> State | None:
+    """The state in which what is seen now had been read back otherwise, so that somebody must have changed it."""
+    if entry.how is How.TIME_MIN:
+        if stands and job.submit_time != entry.submit_time:
+            return None  # requeued with the --time-min that a running job keeps
+        if not stands and job.begun:
+            return None  # Slurm need not have lowered the limit
+    return State.RESTORED if stands else State.PLANNED
+
+
+def _stands(job: Plannable, entry: Entry) -> bool | None:
+    """Whether the planned limit holds; None where neither of the two does."""
+    return job.limit == entry.planned if job.limit in (entry.planned, entry.user_limit) else None
+
+
+def _stands_by_time_min(job: Plannable, entry: Entry) -> bool | None:
+    """The same where --time-min was set: a job that started, or was requeued, may have any limit from there on.
+
+    A running job keeps its --time-min, which then does nothing; nobody can take it away before a requeue.
+
+    >>> entry = Entry("7", 0.0, 1200.0, 600.0, State.PLANNED, 0.0, How.TIME_MIN)
+    >>> job = Plannable("7", "7", 0.0, begun=True, waits=False, limit=900.0, time_min=600.0)
+    >>> waits = job._replace(begun=False, waits=True)
+    >>> shown = (job, job._replace(limit=1200.0), waits, waits._replace(limit=1200.0))
+    >>> [_stands_by_time_min(one, entry) for one in shown]
+    [True, False, None, True]
+    """
+    if job.time_min not in (0.0, entry.planned):
+        return None
+    ours, lowered = job.time_min == entry.planned, entry.planned <= job.limit < entry.user_limit
+    if job.limit != entry.user_limit and not (lowered and ours):
+        return None
+    if job.begun:
+        return lowered
+    if lowered and job.submit_time == entry.submit_time:
+        return None  # Slurm lowers limits of jobs that start
+    return ours

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from typing import NamedTuple
 
 NOBODY: frozenset[str] = frozenset()
+
+
+class How(StrEnum):
+    """What is set of a waiting job so that Slurm plans with less than its limit."""
+
+    LIMIT = "limit"
+    """The limit itself; it is given back when the job has started."""
+    TIME_MIN = "time-min"
+    """--time-min: when Slurm starts the job by backfill it lowers the limit, down to this at the most."""
 
 
 class Terms(NamedTuple):
@@ -15,6 +25,7 @@ class Terms(NamedTuple):
     `stopped` says why nothing may stand on a planned limit now; empty: planning goes on. `over_time` and `longest` are
     OverTimeLimit and MaxTime by partition. `walls` are the longest limits that accounting enforces, by ("qos", name)
     and ("user", account, user). `margin` is how long a look may be late. `least` is the shortest limit that is set.
+    `how` is what is set: the limit, or --time-min. `comments`: AdminComment may be written, a record beside ours.
     `booted` is when slurmctld started: what it was told shortly before, it may have forgotten. Within `grace` of an
     entry a change that is on its way may still arrive. `partitions` and `qos` are opted in as a whole, `percent` of
     their jobs by `seed`.
@@ -34,6 +45,8 @@ class Terms(NamedTuple):
     qos: frozenset[str] = NOBODY
     percent: float = 100.0
     seed: int = 0
+    how: How = How.LIMIT
+    comments: bool = False
 
 
 def least_limit(user_limit: float, partitions: Sequence[str], over_time: Mapping[str, float]) -> float:

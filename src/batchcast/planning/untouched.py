@@ -8,6 +8,7 @@ import re
 
 from ..formats.plannable import Plannable
 from .terms import Terms
+from .token import without
 
 OPT_IN = re.compile(r"(?<![\w-])batchcast(?![\w-])")
 _LIMITED = re.compile(r"(Assoc|QOS).*(Wall|Mins|Minutes)|PartitionTimeLimit|Deadline|Reservation")
@@ -31,14 +32,19 @@ def _stopped(_: Plannable, terms: Terms) -> str:
 
 
 def _opted_in(job: Plannable, terms: Terms) -> str:
-    """A job of several partitions is in only where all are: nobody knows which it will run in."""
+    return (
+        "" if is_opted_in(job, terms) else "nobody opted in: not its partition, its QOS, or batchcast in its --comment"
+    )
+
+
+def is_opted_in(job: Plannable, terms: Terms) -> bool:
+    """Whether its partition, its QOS or its comment is in; of several partitions all must be: it may run in any."""
     all_in = bool(job.partitions) and set(job.partitions) <= terms.partitions
-    named = job.qos in terms.qos or bool(OPT_IN.search(job.comment))
-    return "" if all_in or named else "nobody opted in: not its partition, its QOS, or batchcast in its --comment"
+    return all_in or job.qos in terms.qos or bool(OPT_IN.search(without(job.comment)))
 
 
 def _special(job: Plannable, _: Terms) -> str:
-    return job.special
+    return job.special or ("it has a --time-min" if job.time_min > 0 else "")
 
 
 def _has_limit(job: Plannable, _: Terms) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import inlined, inner, kernel
+from ..compiled import branching, inlined, inner
 from ..compiled.arrays import Record
 from .conservative import give_back, schedule_conservatively
 from .corrections import corrected
@@ -61,7 +61,7 @@ def advance(state: KernelState) -> int:
     return go_on(state.record, state.rules)
 
 
-@kernel
+@branching
 def go_on(record: np.ndarray, settings: np.ndarray) -> int:
     """The compiled half of `advance`."""
     s, rules = record[0], settings[0]
@@ -206,10 +206,11 @@ def end_job(s: Record, rules: Record, job: int) -> None:
         give_back(s, entry)
     if rules.planner >= RECENT:
         learn_natively(s, rules, entry)
-    if rules.due_after < np.inf:
-        reveal(s, job)
-    if rules.refresh:
-        hear_result(s, rules, job)
+    if s.aside:
+        if rules.due_after < np.inf:
+            reveal(s, job)
+        if rules.refresh:
+            hear_result(s, rules, job)
     note(s, LOG_END, job)
 
 

@@ -13,11 +13,12 @@ def push(heap: Record, count: int, key: float, tie: int | np.int64, item: int) -
     """Add an entry to a heap of `count`, the smallest (key, tie) first; returns the new count. O(log count)."""
     place = count
     while place > 0:
-        above = heap[(place - 1) // 2]
+        parent = (place - 1) >> 1
+        above = heap[parent]
         if above.key < key or (above.key == key and above.tie < tie):
             break
         heap[place] = above
-        place = (place - 1) // 2
+        place = parent
     heap[place].key = key
     heap[place].tie = tie
     heap[place].item = item
@@ -26,20 +27,29 @@ def push(heap: Record, count: int, key: float, tie: int | np.int64, item: int) -
 
 @inlined
 def pop(heap: Record, count: int) -> int:
-    """Drop the first entry of a heap of `count`; returns the new count. O(log count)."""
+    """Drop the first entry of a heap of `count`; returns the new count. O(log count).
+
+    The gap goes down to a leaf, the lesser child chosen by arithmetic, for no processor guesses which it is; the last
+    entry, which was a leaf, is put there and goes up where it must (Wegener 1993, bottom-up heapsort).
+    """
     last = count - 1
     moved = heap[last]
-    place = 0
-    while True:
-        child = 2 * place + 1
-        if child >= last:
-            break
-        if child + 1 < last and before(heap[child + 1], heap[child]):
-            child += 1
-        if before(moved, heap[child]):
-            break
+    place, child = 0, 2
+    while child < last:
+        left, right = heap[child - 1], heap[child]
+        child -= int((left.key < right.key) | ((left.key == right.key) & (left.tie < right.tie)))
         heap[place] = heap[child]
         place = child
+        child = 2 * place + 2
+    if child == last:
+        heap[place] = heap[child - 1]
+        place = child - 1
+    while place > 0:
+        parent = (place - 1) >> 1
+        if not before(moved, heap[parent]):
+            break
+        heap[place] = heap[parent]
+        place = parent
     heap[place] = moved
     return last
 

@@ -23,6 +23,10 @@ def schedule(s: Record, rules: Record) -> None:
     that job alone can start, for time only shrinks what fits."""
     jobs = jobs_of(s)
     slots = slots_of(s)
+    if s.waiting == 0 and rules.due_after == np.inf:
+        s.dirty = 0
+        s.arrived = 0
+        return
     one_came = (
         s.dirty == 0 and s.arrived == 1 and s.waiting > 1 and rules.head_order == 0 and rules.head_after == np.inf
     )

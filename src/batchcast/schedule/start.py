@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import inlined, inner
+from ..compiled import inlined
 from ..compiled.arrays import Record
 from .heap import push
 from .queue import dequeue
@@ -21,7 +21,7 @@ from .state import (
 )
 
 
-@inner
+@inlined
 def start_job(s: Record, rules: Record, place: int, backfilled: int) -> None:
     """The job of a slot runs from now on. Ends tie by log order, under pyss by order of start."""
     jobs = jobs_of(s)

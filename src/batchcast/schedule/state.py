@@ -84,7 +84,6 @@ ARRAYS = (
 
 STATE = np.dtype(
     [
-        *array_fields(*ARRAYS),
         ("origin", "f8"),  # first submission
         ("now", "f8"),
         ("free", "i8"),
@@ -139,6 +138,8 @@ STATE = np.dtype(
         ("shadow_count", "i8"),
         ("shadow_free", "i8"),
         ("least_due", "f8"),  # no waiting job is due before
+        ("aside", "i8"),  # what few policies need is kept: a shadow run, or plans made anew
+        *array_fields(*ARRAYS),
     ]
 )
 
@@ -279,6 +280,7 @@ def make_state(
     for name, value in rules.items():
         codes[name] = value
     shadowed, refreshed = bool(np.isfinite(codes["due_after"][0])), bool(codes["refresh"][0])
+    record["aside"] = shadowed or refreshed
     conservative = int(codes["backfill"][0]) == CONSERVATIVE
     asides = np.empty(n if shadowed or refreshed else 1, ASIDES)
     asides["due"], asides["over"] = np.inf, 0

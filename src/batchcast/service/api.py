@@ -11,10 +11,12 @@ from urllib.parse import parse_qs, urlsplit
 
 from ..errors import BatchcastError, NoAnswer, Refused, Unreachable, UsageError
 from ..formats.sbatch import HEARD
-from ..units import parse_share
+from ..units import parse_duration, parse_share
 from . import ask
+from .advice import rules_of
 from .ask import Asker
 from .document import Said, document, dumps
+from .hints import Hints, Like
 from .problem import problem
 from .queue import Queue
 from .records import Part, Record
@@ -70,6 +72,16 @@ def from_memory(settings: Settings, target: str, asker: Asker, queue: Queue) -> 
     except BatchcastError as error:
         return Reply(status_of(error), problem(status_of(error), error.message, error.hint, error.exit_code))
     return Reply(200, dumps(document("start", *answered), indent=None)) if answered else None
+
+
+def hint_from_memory(settings: Settings, target: str, asker: Asker, queue: Queue) -> Reply:
+    """The answer to `/v1/hint` by what is in memory."""
+    try:
+        _, given, _ = _question(target)
+        answered = ask.hint(settings, queue.cluster, queue.memory, queue.hints, _like(given, asker), asker, time.time())
+    except BatchcastError as error:
+        return Reply(status_of(error), problem(status_of(error), error.message, error.hint, error.exit_code))
+    return Reply(200, dumps(document("hint", *answered), indent=None))
 
 
 def status_of(error: BatchcastError) -> int:
@@ -152,6 +164,27 @@ def _where(settings: Settings, given: Given, asker: Asker, now: float) -> Said:
     return answer_where(settings, options, asker, now, parse_when(by, now) if by else None)
 
 
+def _hint(settings: Settings, given: Given, asker: Asker, now: float) -> Said:
+    with ask.open_site(settings, asker) as site:
+        hints = Hints(rules_of(settings))
+        hints.learn(site.reader, site.cluster, site.memory)
+        return ask.hint(settings, site.cluster, site.memory, hints, _like(given, asker), asker, now)
+
+
+def _like(given: Given, asker: Asker) -> Like:
+    """What a job that is being submitted asks for; its limit in minutes or in any of Slurm's forms."""
+    user = _one(given, "user") or asker.name
+    if user is None:
+        raise UsageError("whose job? (accepted: user=NAME)")
+    procs, limit = _one(given, "ntasks") or "1", _one(given, "time")
+    if not re.fullmatch(r"\d{1,9}", procs):
+        raise UsageError(f"ntasks={procs[:20]!r} is no number of processors (accepted: ntasks=64)")
+    span = parse_duration(limit) if limit else math.nan
+    if limit and math.isnan(span):
+        raise UsageError(f"time={limit[:20]!r} is no limit (accepted: minutes, or as sbatch takes it)")
+    return Like(user, _one(given, "partition") or "", _one(given, "name") or "", float(procs), span)
+
+
 def _health(settings: Settings, given: Given, asker: Asker, now: float) -> Said:
     """The findings of `doctor` that need no daemon; the settings, with their places, are the operator's own."""
     from .checkup import store_findings
@@ -166,6 +199,7 @@ PLACES: dict[str, tuple[str, tuple[str, ...], Answer]] = {
     "/v1/walltime": ("walltime", ("job", "name", "user", "risk"), _walltime),
     "/v1/report": ("report", ("user", "account", "partition", "starttime", "endtime"), _report),
     "/v1/accuracy": ("accuracy", ("partition", "starttime", "endtime"), _accuracy),
+    "/v1/hint": ("hint", ("user", "partition", "name", "ntasks", "time"), _hint),
     "/v1/health": ("doctor", (), _health),
 }
 """What is served: the verb whose document it is, the parameters, and who answers."""

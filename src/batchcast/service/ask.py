@@ -19,8 +19,10 @@ from ..store.reader import Reader, Row
 from ..units import format_duration
 from . import answers
 from .accuracy import accuracy as scores
+from .advice import of_partition
 from .document import Said
 from .hidden import DAY_S, days_over, rounded, whole_days
+from .hints import Hints, Like
 from .queue import Queue, needs_store
 from .records import Part, Record
 from .release import Release, release
@@ -218,10 +220,29 @@ def walltime(
         return Said({"cluster": site.cluster}, shown, answers.staleness(site.memory, now), [answer])
 
 
+def hint(
+    settings: Settings, cluster: str, memory: dict[str, Any], hints: Hints, like: Like, asker: Asker, now: float
+) -> Said:
+    """What a job that is being submitted can be told at once: one's own, or, asked by `submit_from`, anybody's."""
+    if is_private(settings, memory) and not asker.sees_all and asker.name not in (like.user, settings["submit_from"]):
+        raise Refused("jobs are private here", hint="hints about your own jobs")
+    partition = like.partition or _default_partition(memory)
+    like = like._replace(partition=partition)
+    return Said(
+        {"cluster": cluster}, {"like": like._asdict()}, [], [hints.about(like, now, of_partition(memory, partition))]
+    )
+
+
+def _default_partition(memory: Mapping[str, Any]) -> str:
+    partitions = (memory.get("site") or {}).get("partitions") or {}
+    return next((name for name, fields in partitions.items() if fields.get("is_default")), "")
+
+
 def accuracy(settings: Settings, since: float, until: float, partition: str | None, asker: Asker, now: float) -> Said:
     """Our own forecasts as of [since, until), epoch seconds, against what happened, and how far to believe them."""
     from .advice_record import LIMIT, MEMORY, advice_record
     from .believe import believed
+    from .plan_arms import arms
 
     with open_site(settings, asker) as site:
         least = settings["least_users"] if site.private else 1
@@ -240,6 +261,7 @@ def accuracy(settings: Settings, since: float, until: float, partition: str | No
             "partition": partition,
             "least_users": least,
             "belief": believed(settings, asker, partition, now),
+            "arms": arms(site.reader, site.cluster, settings, since, until, least) if partition is None else [],
             **{
                 name: advice_record(site.reader, site.cluster, of, since, until, partition, least, now)
                 for name, of in (("limits", LIMIT), ("memory", MEMORY))

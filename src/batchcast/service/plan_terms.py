@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..formats.plannable import Plannable
-from ..planning import Terms
+from ..planning import How, Terms
 from ..planning.terms import in_minutes
 from ..predict.conditional import given_waited
 from ..predict.protocol import Grounds
@@ -47,6 +47,21 @@ def terms_of(
         least=in_minutes(max(late, 60.0)),
         booted=ground.booted,
         grace=2 * settings["timeout_s"],
+        partitions=_names(settings["plan_partitions"]),
+        qos=_names(settings["plan_qos"]),
+        percent=settings["plan_percent"],
+        seed=settings["plan_seed"],
+        how=How.TIME_MIN if settings["plan"] == How.TIME_MIN else How.LIMIT,
+    )
+
+
+def opted_in(settings: Settings, now: float, stop: str) -> Terms:
+    """Of the terms only whose jobs these are: what advice in comments goes by."""
+    return Terms(
+        now=now,
+        over_time={},
+        longest={},
+        stopped=stop,
         partitions=_names(settings["plan_partitions"]),
         qos=_names(settings["plan_qos"]),
         percent=settings["plan_percent"],

@@ -14,14 +14,16 @@ from typing import Any
 
 from ..errors import BatchcastError, UsageError
 from ..formats.plannable import Plannable
-from ..planning import Action, Entry, State, Terms, decide, whose
-from ..planning.decide import TOGETHER, targets
+from ..planning import Action, Entry, How, State, Terms, decide, whose
 from ..planning.record import Whose
+from ..planning.update import at_once, chunks, is_done, is_same, stale, targets
 from ..predict.registry import split_specs
 from ..slurm import limits
 from ..slurm.transport import Transport
 from ..store import clock_jobs, planned
 from ..store.database import Store
+from .plan_advice import Adviser
+from .plan_comments import Comments
 from .plan_terms import forecasts_by, lowered, method_of, terms_of, track_record
 from .settings import Settings
 
@@ -40,6 +42,7 @@ class Planned:
     planned: int = 0
     restored: int = 0
     standing: int = 0
+    commented: int = 0
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -56,6 +59,8 @@ class Planner:
     store: Store
     settings: Settings
     alarm: tuple[str, float] = ("", -math.inf)
+    comments: Comments = field(init=False)
+    adviser: Adviser = field(init=False)
     _looked: dict[str, str] = field(default_factory=dict)
     _refused: dict[tuple[str, float], float] = field(default_factory=dict)
     _walls: tuple[float, dict[tuple[str, ...], float], list[str]] = (-math.inf, {}, [])
@@ -66,11 +71,23 @@ class Planner:
     _failures: int = 0
     _over_time: Mapping[str, float] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.comments = Comments(self.transport)
+        self.adviser = Adviser(self.transport, self.store, self.settings)
+
     def cycle(self, cluster: str, stop: str = "") -> Planned:
-        """One look and what follows from it. `stop` says why nothing may stand; then everything is restored."""
+        """Limits, then comments. `stop` says why no planned limit may stand; then everything is restored."""
+        done = self._limits(cluster, stop)
+        with self._may_fail(done):
+            done.commented, problems = self.adviser.cycle(cluster)
+            done.problems += problems
+        return done
+
+    def _limits(self, cluster: str, stop: str) -> Planned:
+        """One look and what follows from it."""
         done = Planned()
         record, off = self._remembered(cluster, done)
-        stop = stop or ("planning is off" if self.settings["plan"] == "off" else "")
+        stop = stop or ("" if self.settings["plan"] in ("plan", "time-min") else f"plan = {self.settings['plan']}")
         stop = stop or (f"switched off by {off['by']}" if off else "")
         if stop and not record:
             return done
@@ -85,10 +102,10 @@ class Planner:
         for_now = {a.job.job_id: a.entry for a in actions if a.what != "plan"}
         restores = [a for a in actions if a.what == "restore"]
         fresh = {a.job.job_id for a in restores if record[a.job.job_id].state is not State.RESTORING}
-        self._restore(cluster, restores, fresh, done)
+        self._restore(cluster, restores, fresh, terms, done)
         self._note(cluster, [a for a in actions if a.what == "note"], done)
-        plans = [a for a in actions if a.what == "plan" and self._may_try(a, terms.now)]
-        sent = self._plan(cluster, plans, done)
+        plans = at_once([a for a in actions if a.what == "plan" and self._may_try(a, terms.now)], terms)
+        sent = self._plan(cluster, plans, terms, done)
         record |= for_now | {a.job.job_id: a.entry for a in sent}
         self._read_back(cluster, [*restores, *sent], fresh, look, record, terms, done)
         self._forget(cluster, look, record, done)
@@ -149,7 +166,8 @@ class Planner:
             self._walls = self.transport.now(), *limits.walls(self.transport)
             _, walls, counted = self._walls
         look = limits.look(self.transport)
-        return look, terms_of(self.settings, ground, walls if enforces else {}, counted, look.asked_at, stop)
+        terms = terms_of(self.settings, ground, walls if enforces else {}, counted, look.asked_at, stop)
+        return look, terms._replace(comments=self.comments.may_write())
 
     def _watch(self, cluster: str, began: float, now: float, done: Planned) -> None:
         """The watchdog: a late look, a slow slurmctld, forecasts that no longer hold."""
@@ -200,20 +218,20 @@ class Planner:
 
     # -- changing -----------------------------------------------------------------------------------------------
 
-    def _restore(self, cluster: str, actions: Sequence[Action], fresh: set[str], done: Planned) -> None:
+    def _restore(self, cluster: str, actions: Sequence[Action], fresh: set[str], terms: Terms, done: Planned) -> None:
         """Give limits back: written down first where that is possible, given back in any case."""
         news = [a for a in actions if a.job.job_id in fresh]
         self._write(cluster, [_change(a, a.entry.planned, a.entry.user_limit) for a in news], done)
-        for limit, target, _ in targets(actions):
-            if complaint := limits.set_limit(self.transport, target, limit):
+        for update, target, _ in targets(actions, terms):
+            if complaint := self.comments.send(target, update):
                 done.problems.append(f"restoring {target}: {complaint}")
 
-    def _plan(self, cluster: str, actions: Sequence[Action], done: Planned) -> list[Action]:
+    def _plan(self, cluster: str, actions: Sequence[Action], terms: Terms, done: Planned) -> list[Action]:
         """Set planned limits, some at a time; each is looked at once more right before, and written down first."""
         sent: list[Action] = []
-        for some in _chunks(actions):
+        for some in chunks(actions):
             again = {j.job_id: j for j in limits.look(self.transport, _ids(some)).jobs}
-            same = [a for a in some if _is_same(again.get(a.job.job_id), a.job)]
+            same = [a for a in some if is_same(again.get(a.job.job_id), a.job)]
             try:
                 with self.store.begin() as connection:
                     if clock_jobs.read_meta(connection, cluster).get(planned.SWITCH):
@@ -222,8 +240,8 @@ class Planner:
             except BatchcastError as error:
                 done.problems.append(f"nothing more is planned: {error.message}")
                 return sent
-            for limit, target, _ in targets(same):
-                if complaint := limits.set_limit(self.transport, target, limit):
+            for update, target, _ in targets(same, terms):
+                if complaint := self.comments.send(target, update):
                     done.problems.append(f"planning {target}: {complaint}")
             sent += same
         return sent
@@ -243,13 +261,14 @@ class Planner:
         notes, refused = [], []
         for action in sent:
             job, change = jobs.get(action.job.job_id), _change(action, action.job.limit, action.limit)
-            if job is not None and job.limit == action.limit:
-                state = State.PLANNED if action.what == "plan" else State.RESTORED
-                notes.append((action.entry._replace(state=state, at=self.transport.now()), *change[1:3], "read back"))
+            if job is not None and is_done(job, action):
+                entry = action.entry._replace(state=action.done, at=self.transport.now())
+                notes.append((entry, *change[1:3], "read back"))
                 done.planned += int(action.what == "plan")
                 done.restored += int(action.what == "restore")
             elif job is not None and not job.finished:
-                done.problems.append(f"job {job.job_id} is at {job.limit / 60:.0f} min, not {action.limit / 60:.0f}")
+                at, name = (job.time_min if action.how is How.TIME_MIN else job.limit) / 60, str(action.how)
+                done.problems.append(f"job {job.job_id}: {name} is {at:.0f} min, not {action.limit / 60:.0f}")
                 if action.what == "plan" or action.job.job_id in fresh:
                     self._refused[action.job.job_id, action.job.submit_time] = terms.now
                     refused.append((*change[:3], "it was not carried out"))
@@ -258,6 +277,8 @@ class Planner:
             with self._may_fail(done), self.store.begin() as connection:
                 planned.refuse(connection, cluster, refused)
         record |= {entry.job_id: entry for entry, *_ in notes}
+        if terms.comments:
+            done.problems += self.comments.clear(stale(jobs.values(), record, terms))
         left = (job for job in jobs.values() if job.job_id in record and not job.finished)
         done.standing = sum(whose(job, record[job.job_id], terms) is Whose.OURS for job in left)
 
@@ -316,25 +337,8 @@ def _change(action: Action, before: float, after: float) -> Change:
     return action.entry, before, after, action.why
 
 
-def _chunks(actions: Sequence[Action]) -> list[list[Action]]:
-    """Groups that share one record in slurmctld stay together."""
-    chunks: list[list[Action]] = []
-    for one in actions:
-        last = chunks[-1] if chunks else None
-        if last is None or (len(last) >= TOGETHER and last[-1].job.raw_id != one.job.raw_id):
-            chunks.append([one])
-        else:
-            last.append(one)
-    return chunks
-
-
 def _ids(actions: Sequence[Action]) -> list[str]:
     return list(dict.fromkeys(a.job.raw_id for a in actions))
-
-
-def _is_same(now: Plannable | None, then: Plannable) -> bool:
-    """Whether a job still waits as it did, at the same limit."""
-    return now is not None and now.waits and now._replace(reason=then.reason) == then
 
 
 def _clear(_: Plannable) -> str:

@@ -15,6 +15,8 @@ from ..formats.reasons import Rule, rule
 from ..store.place import sqlite_path
 from ..store.reader import Reader, Row
 from . import answers
+from .advice import rules_of
+from .hints import Hints
 from .records import Part, Record, Records
 from .settings import Settings, is_private
 
@@ -34,6 +36,7 @@ class Queue:
     rows: list[Row]
     records: Mapping[Part, Record]
     version: object
+    hints: Hints
     by_id: dict[str, list[Row]] = field(init=False, default_factory=dict)
     by_user: dict[str, list[Row]] = field(init=False, default_factory=dict)
 
@@ -68,6 +71,7 @@ class Standing:
         self._looked = -1e300
         self._at_work: asyncio.Task[Queue] | None = None
         self._records = Records(settings["store"], say)
+        self._hints = Hints(rules_of(settings))
 
     async def queue(self) -> Queue:
         """What waits. While a newer one is being read, the last one answers; one errors where the store does."""
@@ -80,6 +84,13 @@ class Standing:
         if self._queue is not None and now - self._looked < LAST_FOR_S:
             return self._queue
         return await asyncio.shield(self._at_work)
+
+    def latest(self) -> Queue | None:
+        """What is at hand, at once, however old; a newer one is read behind it. None before there is any."""
+        if time.monotonic() - self._looked >= LOOK_EVERY_S and self._at_work is None:
+            self._at_work = asyncio.create_task(self._newest())
+            self._at_work.add_done_callback(self._done)
+        return self._queue
 
     def records(self) -> Mapping[Part, Record]:
         """The track records at hand."""
@@ -119,7 +130,8 @@ class Standing:
         cluster = answers.choose_cluster(reader, self.settings["cluster"] or None)
         memory = reader.memory(cluster)
         method = answers.answering_method(memory)
-        return Queue(cluster, memory, reader.waiting(cluster, method), {}, version)
+        self._hints.learn(reader, cluster, memory)
+        return Queue(cluster, memory, reader.waiting(cluster, method), {}, version, self._hints)
 
     def _version(self) -> object:
         """Something else after each change of the store: an SQLite file's state, or the time in steps."""

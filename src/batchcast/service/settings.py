@@ -90,9 +90,17 @@ class Values(Struct, frozen=True, kw_only=True):
         str, _words("a proxy that may say for whom it asks: a unix user, or an address; empty: none", "text")
     ] = ""
     proxy_header: Annotated[str, _words("the header in which that proxy names the user; empty: none", "text")] = ""
+    submit_from: Annotated[
+        str, _words("the unix user that slurmctld runs as, whose job_submit.lua may ask for anybody", "text")
+    ] = "slurm"
     least_users: Annotated[int, _count("where jobs are private, figures cover at least so many users", 1)] = 5
     plan: Annotated[
-        Literal["off", "plan"], _words("change limits of waiting jobs so that Slurm plans with forecasts", "off, plan")
+        Literal["off", "advise", "plan", "time-min"],
+        _words(
+            "plan: limits of waiting jobs, so that Slurm plans with forecasts; time-min: by Slurm's own --time-min;"
+            " advise: change nothing but a comment with the start forecast",
+            "off, advise, plan, time-min",
+        ),
     ] = "off"
     plan_partitions: Annotated[str, _words("partitions whose jobs are planned, parted by commas", "text")] = ""
     plan_qos: Annotated[str, _words("QOS whose jobs are planned, parted by commas", "text")] = ""

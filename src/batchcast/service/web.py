@@ -75,6 +75,8 @@ class Service:
         if path in HEAVY:
             return await self.lanes.heavy.run(user, ask)
         queue = None
+        if path == "/v1/hint" and (at_hand := self.standing.latest()) is not None:
+            return api.hint_from_memory(self.settings, target, asker, at_hand)
         if path == "/v1/start":
             with contextlib.suppress(BatchcastError):
                 queue = await self.standing.queue()

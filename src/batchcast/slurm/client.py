@@ -131,9 +131,7 @@ class Slurm:
 
     def admin_level(self, user: str) -> str:
         """The user's level in accounting (None, Operator, Administrator); empty for one who is in no association."""
-        answer = self.transport.ask(("sacctmgr", "-nP", "show", "user", user, "format=user,adminlevel"))
-        rows = [line.split("|") for line in answer.text.splitlines()]
-        return next((row[1] for row in rows if row[0] == user and len(row) > 1), "")
+        return admin_level(self.transport, user)
 
     def busy_nodes(self) -> int:
         """How many nodes run something, whosever it is."""
@@ -245,3 +243,10 @@ def _each(records: Iterable[_Read], read: Callable[[_Read], Iterable[Sighting]])
                 raise
             bad += 1
     return jobs, bad
+
+
+def admin_level(transport: Transport, user: str) -> str:
+    """The user's level in accounting (None, Operator, Administrator); empty for one who is in no association."""
+    answer = transport.ask(("sacctmgr", "-nP", "show", "user", user, "format=user,adminlevel"))
+    rows = [line.split("|") for line in answer.text.splitlines()]
+    return next((row[1] for row in rows if row[0] == user and len(row) > 1), "")

@@ -108,10 +108,10 @@ def submissions(transport: Transport, raw_ids: Sequence[str]) -> dict[str, str]:
     return answers
 
 
-def set_limit(transport: Transport, target: str, limit: float) -> str:
-    """Ask slurmctld for a limit (s, whole minutes); what scontrol complained of, in words. Only a look says what holds.
+def update(transport: Transport, target: str, words: Sequence[str]) -> str:
+    """Ask slurmctld for a change; what scontrol complained of, in words. Only a look says what holds.
 
     `target` is what `scontrol update jobid=` takes: ids parted by commas, or tasks of one array.
     """
-    _, complaint = transport.attempt(("scontrol", "update", f"jobid={target}", f"timelimit={limit / 60:.0f}"))
+    _, complaint = transport.attempt(("scontrol", "update", f"jobid={target}", *words))
     return complaint

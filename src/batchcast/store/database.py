@@ -101,6 +101,13 @@ def _add_planning(connection: Connection) -> None:
         table.create(connection, checkfirst=True)
 
 
+@migration(8)
+def _add_how(connection: Connection) -> None:
+    """Version 8 planned by limits alone."""
+    if "how" not in {column["name"] for column in inspect(connection).get_columns("planned")}:
+        connection.execute(text("ALTER TABLE planned ADD COLUMN how TEXT NOT NULL DEFAULT 'limit'"))
+
+
 class Store:
     """An open store. `begin()` gives a transaction; every failure of the database is one of batchcast's errors.
 

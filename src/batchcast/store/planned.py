@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, exists, insert, select, text
 
 from ..planning.record import Entry, State
+from ..planning.terms import How
 from .schema import forecast_outcomes as outcomes
 from .schema import forecasts, jobs, plan_changes, planned
 from .statements import STATEMENTS
@@ -25,7 +26,7 @@ def entries(connection: Connection, cluster: str) -> dict[str, Entry]:
 
 def entry_of(row: Mapping[str, Any]) -> Entry:
     """A row as an entry."""
-    return Entry(**{name: row[name] for name in Entry._fields} | {"state": State(row["state"])})
+    return Entry(**{name: row[name] for name in Entry._fields} | {"state": State(row["state"]), "how": How(row["how"])})
 
 
 def write(connection: Connection, cluster: str, changes: Sequence[tuple[Entry, float, float, str]]) -> None:
@@ -107,4 +108,4 @@ def _audit(connection: Connection, cluster: str, steps: Sequence[Sequence[Any]])
 
 
 def _plain(entry: Entry) -> dict[str, Any]:
-    return {**entry._asdict(), "state": str(entry.state)}
+    return {**entry._asdict(), "state": str(entry.state), "how": str(entry.how)}

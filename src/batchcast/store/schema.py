@@ -113,6 +113,7 @@ planned = Table(
     Column("planned", Float(53), nullable=False),
     Column("state", Text, nullable=False),  # planning.State: how far the last change is known to have come
     Column("at", Float(53), nullable=False),
+    Column("how", Text, nullable=False, server_default="limit"),  # planning.How: what `planned` is
 )
 """The limits of open jobs that planning has changed: what the user's was, and what stands now as far as is known."""
 

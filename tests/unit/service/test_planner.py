@@ -15,6 +15,7 @@ from sqlalchemy.exc import OperationalError
 from batchcast.formats.plannable import FIELDS
 from batchcast.planning import State
 from batchcast.predict.protocol import Grounds, Prediction
+from batchcast.service import plan_comments
 from batchcast.service.planner import Planner
 from batchcast.service.settings import load
 from batchcast.slurm.transport import Answer
@@ -36,6 +37,9 @@ class Job:
     state: str = "PENDING"
     line: str = "sbatch -t 120 job.sh"
     script: str = "#!/bin/sh\nsleep 1\n"
+    time_min: int = 0
+    comment: str = ""
+    admin_comment: str = ""
 
 
 @dataclass
@@ -49,6 +53,7 @@ class Scripted:
     commands: list[str] = field(default_factory=list)
     before_update: Callable[[], None] = lambda: None
     refuses: bool = False
+    level: str = "Operator"
 
     def now(self) -> float:
         self.time += 0.01
@@ -65,6 +70,8 @@ class Scripted:
             text = "x~" * len(FIELDS) + "\n" + "".join(self.shown(job, command) for job in self.jobs.values())
         elif words.startswith("sacct "):
             text = "".join(f"{j.job_id}~{j.line}~\n" for j in self.jobs.values())
+        elif words.startswith("sacctmgr -nP show user"):
+            text = f"{command[4]}|{self.level}\n"
         elif words.startswith("sacctmgr"):
             text = "normal||cpu=100|||\n" if "qos" in words else ""
         else:
@@ -76,6 +83,8 @@ class Scripted:
         values = {
             "JobID": job.job_id, "JobArrayID": job.job_id, "SubmitTime": "9000", "State": job.state,
             "TimeLimit": f"{job.limit}:00", "Partition": "main", "UserName": "ada", "BatchFlag": "1",
+            "MinTime": f"{job.time_min}:00", "Comment": job.comment or "(null)",
+            "admin_comment": job.admin_comment or "(null)",
         }  # fmt: skip
         names = re.findall(r"(\w+):", next(w for w in command if w.startswith("--Format")).partition("=")[2])
         return "".join(f"{values.get(name, 'N/A')}~" for name in names) + "\n"
@@ -89,8 +98,16 @@ class Scripted:
         self.before_update()
         if self.refuses:
             return Answer("", "", self.time), "scontrol: exit 1: Access/permission denied"
+        asked = dict(word.split("=", 1) for word in command[3:])
+        if "admincomment" in asked and self.level != "Administrator":
+            return Answer("", "", self.time), "scontrol: exit 1: Access/permission denied"
         for job_id in command[2].partition("=")[2].split(","):
-            self.jobs[job_id].limit = int(command[3].partition("=")[2])
+            job = self.jobs[job_id]
+            job.limit = int(asked.get("timelimit", job.limit))
+            if job.state == "PENDING":
+                job.time_min = int(asked.get("timemin", job.time_min))
+            job.comment = asked.get("comment", job.comment)
+            job.admin_comment = asked.get("admincomment", job.admin_comment)
         return Answer("", "", self.time), ""
 
 
@@ -109,6 +126,20 @@ class Site:
                 shared = {"kind": "runtime", "moment": "submit", "method": "kernel", "as_of": 9000.0, "issued_at": 9.0}
                 clock_jobs.issue(connection, [{"row": row, **shared, "prediction": said}])
         self.planner = self.restarted()
+
+    def waits(self, seconds: float) -> None:
+        """Every job has a forecast: it waits so long."""
+        said = Prediction(seconds, (0.1, 0.5, 0.99), (seconds / 2, seconds, 2 * seconds), "like jobs", Grounds.CLASS)
+        with self.store.begin() as connection:
+            for row in range(1, len(self.slurm.jobs) + 1):
+                shared = {
+                    "kind": "wait",
+                    "moment": "submit",
+                    "method": "recent_wait",
+                    "as_of": 9000.0,
+                    "issued_at": 9.0,
+                }
+                clock_jobs.issue(connection, [{"row": row, **shared, "prediction": said}])
 
     def restarted(self) -> Planner:
         self.planner = Planner(self.slurm, self.store, self.settings)
@@ -139,6 +170,81 @@ def test_a_job_is_planned_and_has_its_limit_back_as_soon_as_it_runs(tmp_path: Pa
     assert site.slurm.jobs["1"].limit == 120
     assert (site.state("1"), site.state("2")) == (State.RESTORED, State.PLANNED)
     assert site.cycle() == (0, 0, 1)
+
+
+@pytest.fixture(autouse=True)
+def _an_ordinary_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_comments, "own_name", lambda: "batchcast")
+
+
+def test_by_time_min_slurm_lowers_the_limit_and_the_job_has_its_own_back(tmp_path: Path) -> None:
+    site = Site(tmp_path, Job("1"), Job("2"), Job("3", time_min=30), plan="time-min")
+    assert site.cycle() == (2, 0, 2)
+    assert [(job.limit, job.time_min) for job in site.slurm.jobs.values()] == [(120, 60), (120, 60), (120, 30)]
+    one, two = site.slurm.jobs["1"], site.slurm.jobs["2"]
+    one.state, one.limit = "RUNNING", 75  # as the backfill does
+    two.state = "RUNNING"  # as the main loop does
+    assert site.cycle() == (0, 1, 0)
+    assert (one.limit, two.limit, site.state("2")) == (120, 120, State.RESTORED)
+    one.limit = 90  # its user
+    site.cycle()
+    assert one.limit == 90
+
+
+def test_who_raises_a_limit_above_our_time_min_has_it_taken_away(tmp_path: Path) -> None:
+    site = Site(tmp_path, Job("1"), plan="time-min")
+    site.cycle()
+    site.slurm.jobs["1"].limit = 600
+    site.cycle()
+    assert (site.slurm.jobs["1"].limit, site.slurm.jobs["1"].time_min) == (600, 0)
+    assert site.state("1") is State.FOREIGN
+    assert site.cycle() == (0, 0, 0)
+
+
+def test_an_administrator_writes_a_token_beside_what_others_wrote_and_takes_it_away(tmp_path: Path) -> None:
+    site = Site(tmp_path, Job("1", admin_comment="nights only"), Job("2"))
+    site.slurm.level = "Administrator"
+    assert site.cycle() == (2, 0, 2)
+    token = "batchcast:limit=02:00:00,planned=01:00:00;"
+    assert [job.admin_comment for job in site.slurm.jobs.values()] == [f"nights only {token}", token]
+    site.slurm.jobs["1"].state = "RUNNING"
+    site.slurm.jobs["2"].limit = 90  # somebody else's now
+    site.cycle()
+    assert [job.admin_comment for job in site.slurm.jobs.values()] == ["nights only", ""]
+    assert len(site.slurm.commands) == 4  # one update a job, and one for what nothing stands behind
+
+
+def test_a_comment_that_is_refused_costs_no_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_comments, "own_name", lambda: "root")  # and slurmctld thinks otherwise
+    site = Site(tmp_path, Job("1"))
+    assert site.cycle() == (1, 0, 1)
+    assert site.slurm.jobs["1"].limit == 60
+
+
+@pytest.mark.parametrize(("level", "name"), [("Operator", "comment"), ("Administrator", "admin_comment")])
+def test_advice_changes_nothing_but_a_comment_and_takes_it_away(tmp_path: Path, level: str, name: str) -> None:
+    site = Site(tmp_path, Job("1", **{name: "mine"}), Job("2"), plan="advise", wait="recent_wait")  # type: ignore[arg-type]
+    site.slurm.level = level
+    site.waits(7200.0)
+    assert site.cycle() == (0, 0, 0)
+    told = [getattr(job, name) for job in site.slurm.jobs.values()]
+    assert all(re.fullmatch(r"(mine )?batchcast:start=\S+,by=\S+;", text) for text in told), told
+    assert told[0].startswith("mine ")
+    assert all((job.limit, job.time_min) == (120, 0) for job in site.slurm.jobs.values())
+    assert all("timelimit" not in command for command in site.slurm.commands)
+    before = len(site.slurm.commands)
+    site.cycle()
+    assert len(site.slurm.commands) == before  # nothing new to say
+    site.slurm.jobs["1"].state = "RUNNING"
+    site.cycle()
+    assert getattr(site.slurm.jobs["1"], name) == "mine"
+    with site.store.begin() as connection:
+        clock_jobs.write_meta(connection, "c", **{planned.SWITCH: {"by": "root", "at": 1.0}})
+    site.cycle()
+    assert getattr(site.slurm.jobs["2"], name) == ""
+    before = len(site.slurm.commands)
+    assert site.cycle() == (0, 0, 0)
+    assert len(site.slurm.commands) == before
 
 
 def test_what_is_about_to_be_done_is_in_the_store_before_it_is_done(tmp_path: Path) -> None:
@@ -284,3 +390,16 @@ def test_a_dry_run_changes_and_writes_nothing(tmp_path: Path) -> None:
     assert site.slurm.commands == []
     with site.store.begin() as connection:
         assert planned.entries(connection, "c") == {}
+
+
+def test_one_cycle_plans_with_a_bounded_number_of_updates_and_gives_all_back_at_once(tmp_path: Path) -> None:
+    site = Site(tmp_path, *(Job(str(k), limit=200 + k // 2) for k in range(60)))
+    while site.planner._looked.keys() != site.slurm.jobs.keys():
+        site.cycle()
+    site.slurm.reservation = f"ReservationName=r StartTime={site.slurm.time + 3000:.0f} Flags=\n"
+    assert site.cycle()[1:] == (60, 0)
+    site.slurm.reservation = ""
+    site.slurm.commands.clear()
+    assert site.cycle() == (40, 0, 40)  # twenty updates of two jobs each
+    assert len(site.slurm.commands) == 20
+    assert site.cycle() == (20, 0, 60)

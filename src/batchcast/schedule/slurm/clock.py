@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...compiled import inner, kernel
+from ...compiled import branching, inner
 from .arrays import (
     ASKED,
     CYCLE,
@@ -187,7 +187,7 @@ def next_instant(jobs: Jobs, rules: Rules, s: State) -> float:
     return float(min(poll, s.reg[CYCLE], s.reg[DECAY]))
 
 
-@kernel
+@branching
 def advance(site: Site, jobs: Jobs, rules: Rules, s: State, events: int) -> int:
     """Go on for at most `events` instants or until all jobs are done; jobs that have ended or gone so far."""
     for _ in range(events):

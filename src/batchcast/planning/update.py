@@ -1,0 +1,151 @@
+"""What one `scontrol update` asks for to carry out an action, and whether a job shows it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from ..formats.plannable import Plannable
+from ..units import format_duration
+from .decide import Action
+from .record import Entry, Whose, whose
+from .terms import How, Terms
+from .token import may_merge, merged, words_of
+
+TOGETHER = 50
+"""So many jobs go into one update."""
+MOST_UPDATES = 20
+"""So many updates plan jobs in one cycle: what starts meanwhile must not wait long for its limit."""
+
+
+class Update(NamedTuple):
+    """What is asked for, in seconds; None is left as it is."""
+
+    limit: float | None = None
+    time_min: float | None = None
+    admin_comment: str | None = None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """As scontrol takes it.
+
+        >>> Update(limit=600.0, admin_comment="a b").words, Update(time_min=0.0).words
+        (('timelimit=10', 'admincomment=a b'), ('timemin=0',))
+        """
+        spans = (("timelimit", self.limit), ("timemin", self.time_min))
+        words = [f"{name}={span / 60:.0f}" for name, span in spans if span is not None]
+        return (*words, *([] if self.admin_comment is None else [f"admincomment={self.admin_comment}"]))
+
+
+def update_of(action: Action, terms: Terms) -> Update:
+    """What carries an action out; the token of its entry beside it, where AdminComment may be written."""
+    job, entry, plans = action.job, action.entry, action.what == "plan"
+    comment = commented(job, words_for(entry) if plans else "") if terms.comments else None
+    if entry.how is How.LIMIT:
+        return Update(limit=action.limit, admin_comment=comment)
+    if plans:
+        return Update(time_min=entry.planned, admin_comment=comment)
+    limit = entry.user_limit if job.limit != entry.user_limit else None
+    return Update(limit, 0.0 if job.waits else None, comment)
+
+
+def words_for(entry: Entry) -> str:
+    """What the token says: the user's limit, and what was set.
+
+    >>> from batchcast.planning.record import State
+    >>> words_for(Entry("7", 0.0, 7200.0, 5400.0, State.PLANNED, 0.0))
+    'limit=02:00:00,planned=01:30:00'
+    """
+    name = "planned" if entry.how is How.LIMIT else entry.how
+    return f"limit={format_duration(entry.user_limit)},{name}={format_duration(entry.planned)}"
+
+
+def commented(job: Plannable, words: str) -> str | None:
+    """The AdminComment with a token of these words, without words with none; None where it stays as it is."""
+    comment = merged(job.admin_comment, words)
+    return comment if comment != job.admin_comment and may_merge(job.admin_comment) else None
+
+
+def stale(jobs: Iterable[Plannable], record: Mapping[str, Entry], terms: Terms) -> list[tuple[Plannable, str]]:
+    """Jobs whose AdminComment has a token of ours though nothing of ours stands on them, and the comment without it."""
+    told = [job for job in jobs if words_of(job.admin_comment) and not job.finished]
+    return [
+        (job, comment)
+        for job in told
+        if ((entry := record.get(job.job_id)) is None or whose(job, entry, terms) is not Whose.OURS)
+        and (comment := commented(job, "")) is not None
+    ]
+
+
+def is_done(job: Plannable, action: Action) -> bool:
+    """Whether a job shows what was asked for. What comments say is not asked: nothing rests on them."""
+    entry = action.entry
+    if entry.how is How.LIMIT:
+        return job.limit == action.limit
+    if action.what == "plan":
+        return job.time_min == entry.planned
+    return job.limit == entry.user_limit and (job.begun or job.time_min == 0.0)
+
+
+def at_once(actions: Sequence[Action], terms: Terms) -> list[Action]:
+    """Those of the actions that one cycle's updates carry out; jobs of one limit share an update, in order."""
+    return [action for *_, some in targets(actions, terms)[:MOST_UPDATES] for action in some]
+
+
+def targets(actions: Iterable[Action], terms: Terms) -> list[tuple[Update, str, list[Action]]]:
+    """The updates that carry these out: each with its jobs as `scontrol update jobid=` takes them, and their actions.
+
+    Jobs of one update go together; the tasks of an array that wait together as one list, so that slurmctld need not
+    split them.
+
+    >>> from batchcast.planning.record import State
+    >>> def task(k):
+    ...     job = Plannable(f"5_{k}", "5", 0.0, begun=False, waits=True, limit=600.0)
+    ...     return Action("restore", job, Entry(job.job_id, 0.0, 600.0, 60.0, State.RESTORING, 0.0), "")
+    >>> [(update.words, name) for update, name, _ in targets([task(1), task(2), task(4)], Terms(0.0, {}, {}))]
+    [(('timelimit=10',), '5_[1-2,4]')]
+    """
+    plain: dict[Update, list[Action]] = {}
+    arrays: dict[tuple[Update, str], list[Action]] = {}
+    for one in actions:
+        update = update_of(one, terms)
+        if one.job.waits and "_" in one.job.job_id and one.job.raw_id == one.job.base:
+            arrays.setdefault((update, one.job.raw_id), []).append(one)
+        else:
+            plain.setdefault(update, []).append(one)
+    updates = [
+        (update, ",".join(a.job.job_id for a in some[k : k + TOGETHER]), some[k : k + TOGETHER])
+        for update, some in plain.items()
+        for k in range(0, len(some), TOGETHER)
+    ]
+    for (update, base), some in arrays.items():
+        numbers = sorted(int(a.job.job_id.partition("_")[2]) for a in some)
+        updates.append((update, f"{base}_[{_ranges(numbers)}]", some))
+    return updates
+
+
+def chunks(actions: Sequence[Action]) -> list[list[Action]]:
+    """Groups that share one record in slurmctld stay together."""
+    chunks: list[list[Action]] = []
+    for one in actions:
+        last = chunks[-1] if chunks else None
+        if last is None or (len(last) >= TOGETHER and last[-1].job.raw_id != one.job.raw_id):
+            chunks.append([one])
+        else:
+            last.append(one)
+    return chunks
+
+
+def is_same(now: Plannable | None, then: Plannable) -> bool:
+    """Whether a job still waits as it did, at the same limit."""
+    return now is not None and now.waits and now._replace(reason=then.reason) == then
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    runs: list[list[int]] = []
+    for n in numbers:
+        if runs and n == runs[-1][1] + 1:
+            runs[-1][1] = n
+        else:
+            runs.append([n, n])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)

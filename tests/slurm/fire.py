@@ -1,0 +1,319 @@
+"""Planning under fire, one run: jobs on a lab, what is killed or filled when, and what came of it."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from follow import BATCHCAST, Follower
+from planning_lab import (
+    CONF,
+    MINUTE,
+    OVER,
+    SPEED,
+    Asked,
+    Ran,
+    accounted,
+    agent,
+    kill,
+    limits_now,
+    of_kind,
+    steps,
+)
+from slurm_lab import USERS, Lab
+
+from batchcast.store.reader import Reader
+
+KINDS = ("agent", "slurmctld", "disk", "slurmdbd", "agent", "slurmctld", "service")
+NOBODY = "none"
+SCRIPT = """#!/bin/sh
+echo begin >>{log}
+sleep {seconds:g}
+echo end >>{log}
+"""
+
+
+class Run(NamedTuple):
+    """What is asked for: `kinds` of what is hit, in turn, in an order drawn by the seed."""
+
+    seed: int
+    forecasts: str
+    jobs: int
+    kills: int
+    kinds: tuple[str, ...] = KINDS
+
+
+class Fire:
+    """One run on a lab: the jobs and what becomes of them, the collector and the service, what is hit when."""
+
+    def __init__(self, lab: Lab, run: Run, disk: Path) -> None:
+        self.lab, self.run, self.disk = lab, run, disk
+        self.workload = np.random.default_rng([run.seed, 0])
+        self.rng = np.random.default_rng([run.seed, 1])
+        self.asked: dict[str, Asked] = {}
+        self.hit: Counter[str] = Counter()
+        self.unrecorded: set[str] = set()
+        self.held: set[str] = set()
+        self.stood: Counter[str] = Counter()
+        self.planned_while_full = self.full_felt = 0
+        self.logs = lab.root / "jobs"
+        self.logs.mkdir()
+        self.logs.chmod(0o777)
+        self.agent: Follower | None = None
+        self.service: subprocess.Popen[bytes] | None = None
+        if run.forecasts != NOBODY:
+            hasty = {"RUNTIME": "hasty:Hasty", "PLAN_LEVEL": "0.01"}  # or the watchdog ends it: none of them holds
+            settings = hasty if run.forecasts == "hasty" else {"RUNTIME": run.forecasts}
+            self.agent = agent(lab, "fire", str(disk / "store.db"), interval=60.0, **settings)
+
+    def __call__(self) -> dict[str, Any]:
+        """Jobs in five waves, the first the largest, each under its part of the kills; then what came of it."""
+        kinds = self.rng.permutation([self.run.kinds[k % len(self.run.kinds)] for k in range(self.run.kills)])
+        if self.agent is not None:
+            self.agent.start()
+            self.lab.wait(lambda: Path(self.agent.store).exists(), "a store")
+            self.serve()
+        waves = 5
+        for wave in range(waves):
+            self.submit(self.run.jobs * (wave + 2) // (waves + 1) - len(self.asked))
+            for kind in kinds[len(kinds) * wave // waves : len(kinds) * (wave + 1) // waves]:
+                self.moment()
+                getattr(self, f"hit_{kind}")()
+                self.hit[kind] += 1
+                self.look()
+        self.lab.wait(self.all_over, "ended jobs", 900)
+        if self.agent is not None:
+            self.lab.wait(self.settled, f"the end of every planned job\n{self.agent.tail()}", 120)
+            self.agent.kill(signal.SIGTERM)
+        if self.service is not None:
+            self.service.terminate()
+            self.service.wait(30)
+        return self.outcome()
+
+    # -- the jobs -----------------------------------------------------------------------------------------------
+
+    def submit(self, count: int) -> None:
+        """Padded limits; every tenth needs nearly all of its limit, every twentieth more than that.
+
+        Eight kinds of jobs of a name each, so that an ordinary forecaster learns them.
+        """
+        for _ in range(count):
+            k, kind = len(self.asked), int(self.workload.integers(8))
+            limit = 20 + kind % 4 + int(self.workload.integers(3))
+            runs = float(2.0 + 0.4 * kind + self.workload.uniform(0.0, 1.0))
+            runs = 90.0 if k % 20 == 7 else limit * float(self.workload.uniform(0.85, 0.97)) if k % 10 == 3 else runs
+            one = Asked(limit, runs, str(self.workload.choice(["main", "main", "short", "exact"])))
+            self.asked[self._sbatch(one, kind, int(self.workload.integers(2, 5)))] = one
+
+    def _sbatch(self, one: Asked, kind: int, tasks: int) -> str:
+        path, user = self.lab.root / "job.sh", USERS[kind % 2]
+        path.write_text(SCRIPT.format(log=f"{self.logs}/$SLURM_JOB_ID", seconds=one.runs * MINUTE))
+        words = ["sbatch", "--parsable", f"--uid={user}", f"--gid={user}", "--chdir=/tmp", "-o", "/dev/null"]
+        words += ["-J", f"kind{kind}", "-n", str(tasks), "-t", str(one.limit), "-p", one.partition, str(path)]
+        return str(self.lab.run(*words)).strip().split(";")[0]
+
+    # -- what is hit --------------------------------------------------------------------------------------------
+
+    def moment(self) -> None:
+        """A seeded moment after the next step of planning, or after five seconds without any."""
+        if self.agent is not None:
+            before, last = len(steps(self.agent)), time.monotonic() + 5
+            self.lab.wait(lambda: len(steps(self.agent)) > before or time.monotonic() > last, "a step")
+        time.sleep(float(self.rng.uniform(0.0, 1.5)))
+
+    def hit_agent(self) -> None:
+        if self.agent is not None:
+            self.agent.kill()
+            self.agent.start()
+
+    def hit_service(self) -> None:
+        if self.service is not None:
+            self.service.kill()
+            self.service.wait()
+            self.serve()
+
+    def hit_slurmctld(self) -> None:
+        kill(self.lab, "slurmctld")
+        self.lab.start_slurmctld()
+
+    def hit_slurmdbd(self) -> None:
+        kill(self.lab, "slurmdbd")
+        self.lab.start_slurmdbd()
+
+    def hit_disk(self) -> None:
+        """Full to the last byte by a seeded writer; nothing new may be planned, what stands must go back; then freed.
+
+        Every other time the collector is killed meanwhile, and started anew on the full disk.
+        """
+        if self.agent is None:
+            return
+        with contextlib.suppress(sqlite3.Error), sqlite3.connect(self.agent.store) as store:
+            store.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # else there may be room in the log for a good while
+        ballast = self.disk / "ballast"
+        with ballast.open("wb", buffering=0) as out:
+            for size in (int(self.rng.integers(4096, 262144)), 512, 1):
+                with contextlib.suppress(OSError):
+                    while True:
+                        out.write(b"x" * size)
+        before, felt, anew = of_kind(self.agent, "planned"), self.felt(), self.hit["disk"] % 2 == 1
+        if anew:
+            self.hit_agent()
+        with contextlib.suppress(TimeoutError):
+            self.lab.wait(lambda: self.felt() > felt and not self.standing(), "limits given back", 20)
+        self.full_felt += int(self.felt() > felt)
+        self.stood["anew" if anew else "full"] += len(self.standing())
+        ballast.unlink()
+        self.planned_while_full += len(of_kind(self.agent, "planned") - before)
+        if self.agent.process is not None and self.agent.process.poll() is not None:
+            self.agent.start()  # it could not even start; systemd would go on trying
+
+    def felt(self) -> int:
+        """How often the collector said that the disk is full."""
+        assert self.agent is not None
+        return int(self.agent.log.read_text(errors="replace").count("is full"))
+
+    def serve(self) -> None:
+        """The service, answering on its socket; on the real clock, which its deadlines count."""
+        assert self.agent is not None
+        path = self.lab.root / "answers.sock"
+        with (self.lab.root / "log" / "serve.log").open("ab") as log:
+            self.service = subprocess.Popen(
+                [*BATCHCAST, "serve", "--listen", str(path)], env=_real(self.agent.env), stdin=subprocess.DEVNULL,
+                stdout=log, stderr=log,
+            )  # fmt: skip
+        self.lab.wait(lambda: _answers(path), f"answer of the service\n{self.lab.tail('serve')}")
+
+    def all_over(self) -> bool:
+        """Whether every job is over. What Slurm held since it could not launch it is let go, as an operator would."""
+        rows = self.lab.run("squeue", "-h", "-t", "PD,R,CG,S", "-o", "%i %r").splitlines()
+        held = [row.split(" ")[0] for row in rows if "launch failed" in row]
+        if held:
+            self.held |= set(held)
+            self.lab.run("scontrol", "update", "nodename=ALL", "state=resume", check=False)
+            self.lab.run("scontrol", "release", ",".join(held), check=False)
+        return not rows
+
+    # -- what is seen -------------------------------------------------------------------------------------------
+
+    def standing(self) -> dict[str, float]:
+        """Waiting and running jobs that slurmctld has at another limit than their users asked for."""
+        return {i: now for i, now in limits_now(self.lab).items() if i in self.asked and now != self.asked[i].limit}
+
+    def look(self) -> None:
+        """A limit that is not its user's must be in the record."""
+        if self.agent is not None:
+            rows = Reader(self.agent.store).rows("SELECT job_id, planned FROM planned")
+            record = {str(row["job_id"]): float(row["planned"]) / MINUTE for row in rows}
+            self.unrecorded |= {i for i, now in self.standing().items() if record.get(i) != now}
+
+    def settled(self) -> bool:
+        """Whether the record of no job says that it stands on a planned limit."""
+        assert self.agent is not None
+        rows = Reader(self.agent.store).rows("SELECT state FROM planned")
+        return not {str(row["state"]) for row in rows} & {"intended", "planned", "restoring"}
+
+    def outcome(self) -> dict[str, Any]:
+        """Counts of one run; a job's own words (`end`) come before what accounting has of it."""
+        ran = accounted(self.lab)
+        words = {i: self._words(i) for i in self.asked}
+        early = [i for i in self.asked if "end" not in words[i] and _cut(self.asked[i], ran.get(i))]
+        lost = [i for i in self.asked if "end" not in words[i] and not _ended_by_limit(ran.get(i))]
+        again = self.lab.run("sacct", "-XnPaD", "--starttime=2000-01-01", "--format=JobID").split()
+        twice = {i for i in self.asked if words[i].count("begin") > 1 or again.count(i) > 1}
+        found: dict[str, Any] = {
+            **self.run._asdict(), "hit": dict(self.hit), "early": len(early), "lost": len(lost), "doubled": len(twice),
+            "launch_failed": len(self.held),
+            "states": dict(Counter(ran[i].state if i in ran else "unknown" for i in self.asked)),
+            "accounting_differs": sum(i in ran and ran[i].limit != one.limit for i, one in self.asked.items()),
+            "details": [f"{i} {self.asked[i]} {ran.get(i)} {words[i]}" for i in {*early, *lost, *twice}],
+        }  # fmt: skip
+        if self.agent is None:
+            return found
+        planned, restored = of_kind(self.agent, "planned"), of_kind(self.agent, "restored")
+        last = {s["job_id"]: s["what"] for s in steps(self.agent) if s["what"] in ("planned", "restored")}
+        over = {i for i, what in last.items() if what == "planned"}  # `settled` saw that no entry of theirs stands
+        rows = Reader(self.agent.store).rows(
+            "SELECT job_id, count(*) AS n FROM jobs GROUP BY job_id, submit_time HAVING n > 1"
+        )
+        off = {i for i, one in self.asked.items() if i in ran and ran[i].limit != one.limit}
+        return found | {
+            "planned": len(planned), "restored": len(restored), "over_before_look": len(over),
+            "accounting_differs": len(off - over), "doubled_in_store": len(rows), "unrecorded": len(self.unrecorded),
+            "stood_while_full": self.stood["full"], "stood_started_anew": self.stood["anew"],
+            "full_felt": self.full_felt, "planned_while_full": self.planned_while_full,
+            "foreign": len(of_kind(self.agent, "foreign")),
+            "least_margin_min": min((_margin(step, self.asked) for step in steps(self.agent)), default=None),
+        }  # fmt: skip
+
+    def _words(self, job_id: str) -> list[str]:
+        path = self.logs / job_id
+        return path.read_text().split() if path.exists() else []
+
+
+def _margin(step: Mapping[str, object], asked: Mapping[str, Asked]) -> float:
+    """How far the limit that a step asks for lies above the least that the invariant allows, minutes."""
+    one = asked[str(step["job_id"])]
+    return float(str(step["limit_to"])) / MINUTE - one.limit + float(OVER[one.partition])
+
+
+def _real(environment: Mapping[str, str]) -> dict[str, str]:
+    return {k: v for k, v in environment.items() if k != "LD_PRELOAD" and not k.startswith("FAKETIME")}
+
+
+def _cut(one: Asked, ran: Ran | None) -> bool:
+    """Whether a job that did not come to its own end was ended by its limit before its user's."""
+    return ran is not None and ran.state == "TIMEOUT" and ran.ran < one.limit
+
+
+def _ended_by_limit(ran: Ran | None) -> bool:
+    return ran is not None and ran.state == "TIMEOUT"
+
+
+def _answers(path: Path) -> bool:
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as one:
+        one.settimeout(60.0 * SPEED)
+        one.connect(str(path))
+        one.sendall(b"GET /v1/health HTTP/1.0\r\n\r\n")
+        return one.recv(12).endswith(b"200")
+    return False
+
+
+@contextlib.contextmanager
+def small_disk(place: Path) -> Iterator[Path]:
+    """A file system of 24 MB in memory; RuntimeError where mounting is not allowed."""
+    place.mkdir(parents=True)
+    words = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(place)]
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"a small file system cannot be mounted here: {done.stderr.strip()}")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=False, capture_output=True)
+
+
+def carry_out(run: Run, keep: Path | None = None) -> dict[str, Any]:
+    """One run on a lab of its own; its logs are copied to `keep`."""
+    with Lab(nodes=4, cpus=4, speed=SPEED, conf=CONF) as lab, small_disk(lab.root / "disk") as disk:
+        fire, began = Fire(lab, run, disk), time.monotonic()
+        try:
+            return fire() | {"seconds": round(time.monotonic() - began)}
+        finally:
+            if fire.agent is not None:
+                fire.agent.kill()
+            if fire.service is not None:
+                fire.service.kill()
+            if keep is not None:
+                shutil.copytree(lab.root / "log", keep, dirs_exist_ok=True)
+                for path in disk.glob("store.db*"):
+                    shutil.copy(path, keep)

@@ -1,0 +1,29 @@
+"""Planning with forecasts that are always far too short, under SIGKILLs and on a full disk: no job is ended early."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from fire import KINDS, Run, carry_out
+from planning_lab import SPEED
+
+from conftest import labs_on
+
+pytestmark = [pytest.mark.slurm, pytest.mark.lab]
+JOBS, KILLS = 60, 10
+
+
+@pytest.mark.parametrize(
+    "kinds", [KINDS, *(pytest.param((kind,), marks=pytest.mark.slow) for kind in sorted(set(KINDS)))], ids="-".join
+)
+def test_no_job_is_ended_early_whatever_is_killed(kinds: Sequence[str]) -> None:
+    for _ in labs_on("here", speed=SPEED):
+        done = carry_out(Run(15, "hasty", JOBS, KILLS, tuple(kinds)))
+        print(done)
+        assert sum(done["hit"].values()) == KILLS
+        assert done["planned"]
+        assert done["early"] == done["lost"] == 0, done["details"]
+        assert done["least_margin_min"] >= 0  # never below what OverTimeLimit covers
+        assert done["unrecorded"] == 0  # not even while the disk was full
+        assert done["accounting_differs"] == 0  # but for jobs that ran while nobody looked
