@@ -25,6 +25,9 @@ sys.path.insert(0, str(ROOT / "tests" / "slurm"))
 from follow import BATCHCAST, Follower  # noqa: E402
 from slurm_lab import Lab, missing  # noqa: E402
 
+from batchcast.errors import BatchcastError  # noqa: E402
+from batchcast.store.reader import Reader  # noqa: E402
+
 ARMS = ("without", "up", "refused", "hung")
 ROUNDS = 2
 SCRIPT = """
@@ -67,7 +70,7 @@ def service(arm: str, lab: Lab, follower: Follower, place: Path) -> Iterator[Non
                 str(place),
                 "http://localhost/v1/hint?user=root&name=relax&partition=main",
             ]
-            lab.wait(lambda: b"likely_start_s" in subprocess.run(ask, capture_output=True).stdout, "a hint", 120)
+            lab.wait(lambda: b"likely_start_s" in subprocess.run(ask, capture_output=True).stdout, "a hint", 60)
             yield
         finally:
             process.terminate()
@@ -92,6 +95,23 @@ def restart(lab: Lab, arm: str, place: Path) -> None:
     lab.start_slurmctld()
 
 
+def teach(lab: Lab, follower: Follower) -> None:
+    """A few jobs before the first look and some after it, until a wait has been forecast from them."""
+
+    def told() -> bool:
+        lab.run("sbatch", "-t", "20", "-n1", "-J", "relax", "-o", "/dev/null", "--chdir=/tmp", "--wrap", "sleep 1")
+        time.sleep(3)
+        text = "SELECT count(*) AS n FROM forecasts WHERE kind = 'wait' AND grounds <> 'no_history'"
+        return bool(Reader(follower.store).rows(text)[0]["n"])
+
+    def tried() -> bool:
+        with contextlib.suppress(BatchcastError):
+            return told()
+        return False
+
+    lab.wait(tried, "a forecast", 240)
+
+
 def counted(lab: Lab) -> str:
     lines = [line for line in lab.tail("slurmctld", 200_000).splitlines() if "hint calls=" in line]
     return lines[-1].partition("hint ")[2] if lines else "nothing was asked"
@@ -106,13 +126,10 @@ def main(submissions: int, burst: int) -> None:
             lab, str(lab.root / "s.db"), interval=2, WAIT="recent_wait:need=1", RUNTIME="recent_mean,last_2"
         )
         follower.start()
-        for _ in range(5):
-            lab.run("sbatch", "-t", "20", "-n1", "-J", "relax", "-o", "/dev/null", "--chdir=/tmp", "--wrap", "sleep 1")
+        teach(lab, follower)
         place = lab.root / "run" / "api.sock"
         spans: dict[str, list[float]] = {arm: [] for arm in ARMS}
         said = dict.fromkeys(ARMS, "")
-        lab.wait(lambda: "0" not in lab.run("squeue", "-h", "-o", "%i").split(), "ended jobs")
-        time.sleep(15)
         for _ in range(ROUNDS):
             for arm in ARMS:
                 restart(lab, arm, place)

@@ -50,7 +50,7 @@ def planner(lab: Lab, name: str, mode: str) -> Iterator[Follower]:
 
 def off(lab: Lab, follower: Follower) -> None:
     """Switched off; on a fast clock a busy store may be locked for longer than anybody waits."""
-    lab.wait(lambda: follower.run("plan", "--off"), "planning off", 120)
+    lab.wait(lambda: follower.run("plan", "--off") is not None, "planning off", 120)
 
 
 def submitted(lab: Lab, *options: str, limit: int = 40, seconds: float = 30 * MINUTE) -> str:

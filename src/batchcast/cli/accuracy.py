@@ -45,6 +45,7 @@ def command(
     _print(reply.results)
     for of in ADVICE:
         _print_advice(of, reply.settings.get(of) or [])
+    _print_arms(reply.settings.get("arms") or [])
     belief = reply.settings.get("belief") or []
     if belief:
         click.echo(f"should you believe {belief[0]['method']}? (last 60 days)")
@@ -94,6 +95,34 @@ def _print(results: Sequence[Mapping[str, Any]]) -> None:
         click.echo(
             f"{late} jobs began before the collector could look; their forecasts use only what was known at submission."
         )
+
+
+def _print_arms(rows: Sequence[Mapping[str, Any]]) -> None:
+    """The trial of planning: the jobs drawn to be planned, beside those that were not."""
+    from ..units import format_duration
+
+    if not rows:
+        return
+    click.echo("planning (plan_percent): jobs drawn to be planned, less the others; 90 % intervals over users' weeks:")
+    lines = [
+        ["SIZE", "DRAWN", "PLANNED", "OTHERS", "MEAN WAIT", "OTHERS", "DIFFERENCE", "SLOWDOWN", "OTHERS", "DIFFERENCE"]
+    ]
+    for r in rows:
+        waits = [format_duration(_number(r[f"{who}_mean_wait_s"])) for who in ("drawn", "others")]
+        slow = [f"{_number(r[f'{who}_mean_bsld']):.1f}" for who in ("drawn", "others")]
+        counts = [str(r[name]) for name in ("drawn_jobs", "drawn_planned", "others_jobs")]
+        lines.append([r["size"], *counts, *waits, _interval(r, "mean_wait_s"), *slow, _interval(r, "mean_bsld")])
+    print_columns(lines, left=1, indent="  ")
+    if rows[0]["why_no_interval"]:
+        click.echo(f"  {rows[0]['why_no_interval']}")
+
+
+def _interval(row: Mapping[str, Any], key: str) -> str:
+    """A difference with its interval: of waits in minutes."""
+    unit = 60.0 if key.endswith("_s") else 1.0
+    middle, low, high = (_number(row[f"{key}_difference{end}"]) / unit for end in ("", "_low", "_high"))
+    word = " min" if unit > 1 else ""
+    return f"{middle:+.1f}{word}" + ("" if math.isnan(low) else f" ({low:+.1f} to {high:+.1f})")
 
 
 ADVICE = {

@@ -16,12 +16,29 @@ ROUNDS = 5
 
 @click.command()
 @site_options
-@click.option("--dry-run", is_flag=True, help="What planning would do now, job by job. Nothing is changed.")
+@click.option(
+    "--dry-run", is_flag=True, help="What planning would do now, and would have done since -S. Changes nothing."
+)
+@click.option("-S", "--starttime", default="now-7days", show_default=True, metavar="TIME", help="With --dry-run.")
+@click.option(
+    "--machine", type=click.Path(), metavar="FILE", help="With --dry-run: what it would have brought on this machine."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="For the intervals' draws.")
 @click.option("--off", is_flag=True, help="Give every limit back, and plan nothing until --on.")
 @click.option("--on", is_flag=True, help="Undo --off.")
 @click.option("--audit", is_flag=True, help="Every change of the last seven days: when, from what, to what, why.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
-def command(dry_run: bool, off: bool, on: bool, audit: bool, as_json: bool, **flags: Any) -> None:
+def command(
+    dry_run: bool,
+    starttime: str,
+    machine: str | None,
+    seed: int,
+    off: bool,
+    on: bool,
+    audit: bool,
+    as_json: bool,
+    **flags: Any,
+) -> None:
     """Limits that Slurm plans with forecasts: which jobs stand on one now.
 
     The collector does the planning, where the setting `plan` is plan: it sets the limit of waiting jobs that opted in
@@ -36,21 +53,26 @@ def command(dry_run: bool, off: bool, on: bool, audit: bool, as_json: bool, **fl
     settings = load(flags)
     if settings["scheduler"] != "slurm":
         raise UsageError("only a Slurm can be planned for")
+    if machine is not None and not dry_run:
+        raise UsageError("--machine goes with --dry-run")
     if dry_run:
-        warnings, results = _preview(settings)
-    elif off or on:
+        from .plan_week import dry_run_since
+
+        dry_run_since(settings, _cluster(settings), starttime, machine, seed, as_json, _preview)
+        return
+    if off or on:
         warnings, results = _switch(settings, off)
     else:
         warnings, results = _stored(settings, audit)
     if as_json:
         shown = {name: settings[name] for name in ("plan", "plan_partitions", "plan_qos", "plan_level", "plan_percent")}
-        verb = "dry-run" if dry_run else "off" if off else "on" if on else "audit" if audit else "standing"
+        verb = "off" if off else "on" if on else "audit" if audit else "standing"
         emit(document("plan", {"cluster": settings["cluster"]}, {"asked": verb, **shown}, warnings, results))
         return
     for warning in warnings:
         say(warning)
     if results:
-        print_columns(_table(results), left=3)
+        print_columns(table(results), left=3)
 
 
 def _cluster(settings: Any) -> str:
@@ -144,7 +166,7 @@ def _stored(settings: Any, audit: bool) -> tuple[list[str], list[dict[str, Any]]
     ]
 
 
-def _table(results: list[dict[str, Any]]) -> list[list[str]]:
+def table(results: list[dict[str, Any]]) -> list[list[str]]:
     """Titles and cells: spans as Slurm prints them, instants as clock times."""
     from ..units import format_duration
 

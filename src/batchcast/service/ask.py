@@ -242,6 +242,7 @@ def accuracy(settings: Settings, since: float, until: float, partition: str | No
     """Our own forecasts as of [since, until), epoch seconds, against what happened, and how far to believe them."""
     from .advice_record import LIMIT, MEMORY, advice_record
     from .believe import believed
+    from .plan_arms import arms
 
     with open_site(settings, asker) as site:
         least = settings["least_users"] if site.private else 1
@@ -260,6 +261,7 @@ def accuracy(settings: Settings, since: float, until: float, partition: str | No
             "partition": partition,
             "least_users": least,
             "belief": believed(settings, asker, partition, now),
+            "arms": arms(site.reader, site.cluster, settings, since, until, least) if partition is None else [],
             **{
                 name: advice_record(site.reader, site.cluster, of, since, until, partition, least, now)
                 for name, of in (("limits", LIMIT), ("memory", MEMORY))

@@ -12,9 +12,11 @@ from ..slurm import limits
 from ..store.reader import Reader
 from ..units import format_duration
 from .connect import own_name
-from .plan_terms import refused
+from .plan_terms import FEWEST, refused
 from .settings import Settings
 
+JUDGED = 400
+"""So many forecasts that came out the watchdog goes by (store/planned.py)."""
 STANDING = (State.INTENDED, State.PLANNED, State.RESTORING)
 COST = (
     "OverTimeLimit=60 in slurm.conf (or on the partition's line), then scontrol reconfigure: a job is planned with up "
@@ -39,8 +41,19 @@ def standing_findings(reader: Reader, cluster: str, settings: Settings, now: flo
     switched = memory.get("plan_off")
     words = f"switched off by {switched['by']}" if switched else f"plan = {settings['plan']}"
     yield _finding("planning", "ok", f"{words}; {len(rows)} jobs stand on a planned limit")
+    if settings["plan"] in ("plan", "time-min"):
+        yield _finding("watchdog", "ok", bounds(settings))
     for row in rows:
         yield standing_finding(row, settings, now)
+
+
+def bounds(settings: Settings) -> str:
+    """What the watchdog stops planning at, in words."""
+    return (
+        f"stops for an hour, limits given back: a look {settings['plan_lag_s']:g} s after the one before, a call to "
+        f"slurmctld of {settings['plan_call_s']:g} s, fewer of the last {JUDGED} jobs within the planned quantile than "
+        f"{settings['plan_level']:.0%} by three standard errors (from {FEWEST} on)"
+    )
 
 
 def standing_finding(row: Mapping[str, Any], settings: Settings, now: float) -> dict[str, Any]:
@@ -67,6 +80,19 @@ def ground_findings(scheduler: Any, settings: Settings) -> Iterator[dict[str, An
     except BatchcastError as error:
         yield _finding("planning now", "failed", error.message, error.hint or "do scontrol and sacctmgr answer here?")
         return
+    may = own_name() == "root" or level.lower() in ("operator", "administrator")
+    if settings["plan"] != "advise":
+        yield from _limit_findings(settings, ground, counted)
+    yield _finding(
+        "right to write comments" if settings["plan"] == "advise" else "right to change limits",
+        "ok" if may else "failed",
+        f"{own_name()} is {level or 'in no association'}" if own_name() != "root" else "root",
+        "" if may else f"sacctmgr add user {own_name()} account=ACCOUNT adminlevel=operator (modify, if it is there)",
+    )
+
+
+def _limit_findings(settings: Settings, ground: limits.Ground, counted: list[str]) -> Iterator[dict[str, Any]]:
+    """What planning with limits asks of the site."""
     named = [name.strip() for name in settings["plan_partitions"].split(",") if name.strip()]
     for name in named or sorted(ground.over_time):
         over = ground.over_time.get(name)
@@ -76,13 +102,6 @@ def ground_findings(scheduler: Any, settings: Settings) -> Iterator[dict[str, An
     why = refused(settings, ground, counted)
     do = "plan_allow = minutes, where jobs may count by what they are planned with" if why else ""
     yield _finding("what accounting counts", "failed" if why else "ok", why or "no minutes by limits", do)
-    may = own_name() == "root" or level.lower() in ("operator", "administrator")
-    yield _finding(
-        "right to change limits",
-        "ok" if may else "failed",
-        f"{own_name()} is {level or 'in no association'}" if own_name() != "root" else "root",
-        "" if may else f"sacctmgr add user {own_name()} account=ACCOUNT adminlevel=operator (modify, if it is there)",
-    )
 
 
 def _finding(name: str, state: str, fact: str, do: str = "") -> dict[str, Any]:

@@ -65,6 +65,7 @@ def simulate_on(
     procs: str = "req",
     protocol: str = "honest",
     memory: MemoryPlan | None = None,
+    lengths: np.ndarray | None = None,
     clock: Callable[[], float] | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> Schedule:
@@ -72,8 +73,10 @@ def simulate_on(
 
     `requested` plans with limits, `actual` with true run times; any other predictor (a spec, or an object with
     `predict` and `observe`) with what it forecast on the recorded clock under `protocol`, never more than the limit.
-    `memory` places jobs by other memory than they asked: one that runs out is run again, and its start is that of the
-    second attempt; jobs that could never run as they asked are left out, so that the same jobs run. Cycles between
+    `lengths` (n,), seconds, stand in place of the limits of waiting jobs alone (NaN: its limit): running jobs are
+    planned with their own again, as `batchcast plan` gives them back. `memory` places jobs by other memory than they
+    asked: one that runs out is run again, and its start is that of the second attempt; jobs that could never run as
+    they asked are left out, so that the same jobs run. Cycles between
     which nothing changed are skipped. InputError when no job fits the machine.
     """
     jobs, left = requests_of(trace, machine, procs)
@@ -85,7 +88,10 @@ def simulate_on(
         jobs = with_second_attempts(fitting, memory)
     plan = _plan(trace, machine, runtime, procs, protocol)
     before = clock() if clock is not None else math.nan
-    schedule = simulate_slurm(machine, jobs, plan=plan, lazy=1, tick=tick)
+    if lengths is not None:
+        shorter, given = np.where(np.isnan(lengths), math.inf, lengths), plan
+        plan = lambda r: min(float(shorter[row_of(r)]), math.inf if given is None else given(r))  # noqa: E731
+    schedule = simulate_slurm(machine, jobs, plan=plan, restored=lengths is not None, lazy=1, tick=tick)
     took = clock() - before if clock is not None else math.nan
     kept = ~np.isnan(schedule.start)
     rows = np.array([row_of(r) for r in schedule.requests], dtype=np.int64)

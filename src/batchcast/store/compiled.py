@@ -47,6 +47,10 @@ TEXTS: dict[str, str] = {
         'SELECT jobs.end_time FROM jobs WHERE jobs.cluster = :cluster AND jobs.open = 0 AND jobs.end_time IS NOT NULL ORDER BY jobs.end_time DESC LIMIT 1 OFFSET :most',
     'running':
         'SELECT count(*) FILTER (WHERE jobs.user_id IS NULL OR jobs.user_id != :user) AS others, sum(jobs.alloc_nodes) FILTER (WHERE jobs.user_id = :user) AS own_nodes FROM jobs WHERE jobs.cluster = :cluster AND jobs.open = 1 AND jobs.start_time IS NOT NULL',
+    'plan_week':
+        'SELECT jobs.job_id, jobs.submit_time, jobs.user_id, jobs.account, jobs.partition_id, jobs.qos, jobs.req_time, forecasts.point_s, forecasts.levels, forecasts.quantiles_s, forecasts.basis, forecasts.grounds FROM jobs LEFT OUTER JOIN forecasts ON forecasts."row" = jobs."row" AND forecasts.kind = \'runtime\' AND forecasts.moment = \'submit\' AND forecasts.method = :method WHERE jobs.cluster = :cluster AND jobs.submit_time >= :since AND jobs.submit_time < :until AND jobs.open = 0',
+    'arms':
+        'SELECT jobs.job_id, jobs.user_id, jobs.partition_id, jobs.qos, jobs.submit_time, jobs.start_time, jobs.end_time, jobs.req_procs FROM jobs WHERE jobs.cluster = :cluster AND jobs.submit_time >= :since AND jobs.submit_time < :until AND jobs.open = 0 AND jobs.start_time IS NOT NULL AND jobs.end_time IS NOT NULL',
     'issued_since':
         'SELECT forecasts.id, forecasts.kind, jobs.job_id, jobs.user_id, jobs.partition_id, jobs.job_name, jobs.req_procs, forecasts.method, forecasts.point_s, forecasts.levels, forecasts.quantiles_s, forecasts.basis, forecasts.grounds FROM forecasts JOIN jobs ON jobs."row" = forecasts."row" WHERE forecasts.id > :after AND jobs.cluster = :cluster AND forecasts.moment = \'submit\' AND (forecasts.kind = \'limit\' AND forecasts.method = :limit_method OR forecasts.kind = \'wait\' AND forecasts.method = :wait_method) ORDER BY forecasts.id DESC LIMIT :most OFFSET 0',
     'planned':

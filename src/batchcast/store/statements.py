@@ -261,6 +261,30 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
         func.count().filter(or_(jobs.c.user_id.is_(None), jobs.c.user_id != _("user"))).label("others"),
         func.sum(jobs.c.alloc_nodes).filter(jobs.c.user_id == _("user")).label("own_nodes"),
     ).where(_HERE, jobs.c.open == 1, jobs.c.start_time.is_not(None)),
+    "plan_week": select(
+        jobs.c.job_id, jobs.c.submit_time, jobs.c.user_id, jobs.c.account, jobs.c.partition_id, jobs.c.qos,
+        jobs.c.req_time, forecasts.c.point_s, forecasts.c.levels, forecasts.c.quantiles_s, forecasts.c.basis,
+        forecasts.c.grounds,
+    )
+    .select_from(
+        jobs.outerjoin(
+            forecasts,
+            and_(
+                forecasts.c.row == jobs.c.row,
+                forecasts.c.kind == "runtime",
+                forecasts.c.moment == "submit",
+                forecasts.c.method == _("method"),
+            ),
+        )
+    )
+    .where(_HERE, jobs.c.submit_time >= _("since"), jobs.c.submit_time < _("until"), jobs.c.open == 0),
+    "arms": select(
+        jobs.c.job_id, jobs.c.user_id, jobs.c.partition_id, jobs.c.qos, jobs.c.submit_time, jobs.c.start_time,
+        jobs.c.end_time, jobs.c.req_procs,
+    ).where(
+        _HERE, jobs.c.submit_time >= _("since"), jobs.c.submit_time < _("until"), jobs.c.open == 0,
+        jobs.c.start_time.is_not(None), jobs.c.end_time.is_not(None),
+    ),
     "issued_since": select(
         forecasts.c.id, forecasts.c.kind, jobs.c.job_id, jobs.c.user_id, jobs.c.partition_id, jobs.c.job_name,
         jobs.c.req_procs, forecasts.c.method, forecasts.c.point_s, forecasts.c.levels, forecasts.c.quantiles_s,
