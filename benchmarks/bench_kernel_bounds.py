@@ -35,14 +35,15 @@ def run() -> None:
 
 
 def held_and_cost(logs: dict[str, Part] = LOGS) -> None:
-    """One pass a log: how bounds held in all and in windows, then the limits of `batchcast limits LOG`."""
+    """How bounds held in all and in windows, without lots and with them, then the limits of `batchcast limits LOG`."""
     print(f"bounds of `calibrated`: share that held, and share of windows of {WINDOW:,} jobs within 2 points")
     for name, trace in opened(logs):
-        limits = find_limits(trace)
-        rows = np.flatnonzero(limits.scored)
-        run = run_time_target(trace).within[rows]
-        cells = [f"{level:.1%} {held(run, limits.bounds[level][rows], level)}" for level in PROMISED]
-        print(f"{name:10}{'   '.join(cells)}", flush=True)
+        for lots in (True, False):
+            limits = find_limits(trace, lots=lots)
+            rows = np.flatnonzero(limits.scored)
+            run = run_time_target(trace).within[rows]
+            cells = [f"{level:.1%} {held(run, limits.bounds[level][rows], level)}" for level in PROMISED]
+            print(f"{name:10}{'lots ' if lots else '     '}{'   '.join(cells)}", flush=True)
         print(f"{'':10}windows that fail at 90 %: {owned(trace, rows, run, limits.bounds[0.9][rows])}", flush=True)
         for row in limit_rows(limits):
             print(f"{'':10}{limit_line(row)}", flush=True)

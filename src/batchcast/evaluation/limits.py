@@ -50,20 +50,21 @@ def find_limits(
     floor: float = 300.0,
     step: float = 300.0,
     procs: str = "req",
+    lots: bool = False,
     tick: Callable[[int], None] | None = None,
 ) -> Limits:
     """Limits as they would have been advised at each submission, from what had ended by then.
 
     Advice: the bound of `calibrated` at level 1 - `risk`, without lots, at least `floor`, rounded up to a multiple of
     `step`, never above the user's own limit. Rule of thumb: 1.25 times the longest of the last ten ended jobs of the
-    same user and size (else of the same user, else the own limit), rounded up to five minutes. Raises NoAnswer when no
-    job that ran had a limit. One pass, some 100 microseconds a job.
+    same user and size (else of the same user, else the own limit), rounded up to five minutes. `bounds` draw lots in
+    bursts where asked for. Raises NoAnswer when no job that ran had a limit. One pass, some 100 microseconds a job.
     """
     own = np.where((trace.req_time > 0) & np.isfinite(trace.req_time), trace.req_time, np.nan)
     scored = ~np.isnan(own) & ~np.isnan(trace.run_time)
     if not scored.any():
         raise NoAnswer("no job that ran had a limit", hint="`batchcast info LOG` shows which fields are known")
-    method = Calibrated(level=1.0 - risk)
+    method = Calibrated(level=1.0 - risk, lots=lots)
     forecasts, steady = method.drawn_and_steady(trace, procs=procs, tick=tick)
     bound = np.where(scored, steady[:, forecasts.levels.index(1.0 - risk)], np.nan)
     advice = np.minimum(rounded(bound, floor, step), own)

@@ -42,8 +42,7 @@ def bound_figures(limits: Limits) -> list[Figure]:
         y="share of jobs within their bound",
         share=True,
         caption="The promise is a flat line at each bound's own height (dotted). Learned as jobs end, so that a burst "
-        f"forecast before its first job ended may show as a dent, though its jobs draw "
-        f"lots. Windows within two points of the promise: {words}.",
+        f"forecast before its first job ended shows as a dent. Windows within two points of the promise: {words}.",
     )
     lowest = min(float(np.min(share)) for _, share in held.values())
     layout = dict(coverage.layout)

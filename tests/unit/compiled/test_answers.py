@@ -10,7 +10,6 @@ from numba.core.compiler import Flags
 
 from batchcast.compiled.answers import Remembering, Settled
 
-
 FLAGS: Any = Flags  # numba has no annotations
 
 

@@ -35,7 +35,8 @@ class Calibrated:
     level
         One more level to promise, in (0, 1).
     lots
-        Whether jobs of a burst, told before any of its ends is known, draw the level they are asked at (below).
+        Whether jobs of a burst, told before any of its ends is known, draw the level they are asked at: for shares over
+        many jobs, never for an answer about one (below).
 
     Raises
     ------
@@ -47,9 +48,9 @@ class Calibrated:
     See `calibration.keeper.Keeper` for how levels move. Jobs still running that have passed a bound count as its misses
     at once. Between the method's own quantiles the bound is read linearly in log seconds; level 1 is the limit (without
     one, the largest seen), and a bound at the limit holds, whatever the seconds a batch system takes to kill. The jobs
-    of a burst mostly hold or fail together: with `lots` most of them get their limit and the others a
-    second, which promises nothing, so that the promised share of any burst is kept. That is for shares over many jobs;
-    `steady` answers without lots, for what is done to one job. The cost is the method's and some tens of microseconds.
+    of a burst mostly hold or fail together: with `lots` most of them get their limit and the others a second, which
+    promises nothing, so that the promised share of any burst is kept, as adaptive levels at 0 and 1 do (an empty and an
+    infinite set). `steady` answers without lots in any case. The cost is the method's and some tens of microseconds.
 
     References
     ----------
@@ -73,7 +74,7 @@ class Calibrated:
         step: float = 0.002,
         own_step: float = 0.01,
         level: float = 0.95,
-        lots: bool = True,
+        lots: bool = False,
     ) -> None:
         if load("runtime", of) is Calibrated or getattr(load("runtime", of), "is_oracle", False):
             raise ValueError(f"of={of}: neither an oracle nor itself can be calibrated")

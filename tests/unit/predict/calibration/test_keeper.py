@@ -160,7 +160,7 @@ def test_an_owner_with_old_long_jobs_learns_from_the_new_ones_in_full():
 
 def test_advice_of_a_limit_takes_no_part_in_lots():
     job = JobRequest(1, 1, 0.0, 1.0, 3600.0, float("nan"), user_id="ada")
-    state, method = SystemState(), LimitAdvice("calibrated", 0.1)
+    state, method = SystemState(), LimitAdvice("calibrated:lots=yes", 0.1)
     for row in range(300):
         like = JobRequest(row, row, 0.0, 1.0, 3600.0, float("nan"), user_id="ada")
         if row < 20:
@@ -197,13 +197,13 @@ def test_answers_never_exceed_the_limit_and_the_point_is_the_methods_own():
 def test_a_whole_log_at_once_is_told_the_very_numbers_of_one_job_after_the_other():
     many = [*range(40), *([39] * 260)]  # the last one again and again, at once: a burst that draws lots
     for log in (small_log(150), small_log(40).take(np.array(many))):
-        one = replay(log, {"calibrated": Calibrated()})["calibrated"]
-        told, steady = Calibrated().drawn_and_steady(log)
+        one = replay(log, {"calibrated": Calibrated(lots=True)})["calibrated"]
+        told, steady = Calibrated(lots=True).drawn_and_steady(log)
         np.testing.assert_array_equal(told.quantiles, one.quantiles)
         np.testing.assert_array_equal(told.points, one.points)
         assert list(told.basis) == list(one.basis)
         assert (told.quantiles != steady).any() == (len(log) == 300)
-        without = Calibrated(lots=False).drawn_and_steady(log)
+        without = Calibrated().drawn_and_steady(log)
         np.testing.assert_array_equal(without[0].quantiles, without[1])
 
 
