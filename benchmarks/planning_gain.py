@@ -38,7 +38,7 @@ from batchcast.simulation.slurm_trace import requests_of
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
 from batchcast.table import Trace
-from batchcast.trace.slurm_machine import open_machine
+from batchcast.trace.slurm_machine import DUMPS, machine_of, open_machine, toml_of
 
 NODES, CPUS = 4, 8
 PEOPLE = 12
@@ -153,7 +153,7 @@ def measure(seed: int, jobs: int, load: float, speed: float, planned: bool) -> d
         remember(collector.store, past(crowd, seed, now), now)
         collector.start()
         lab.wait(lambda: "issued" in collector.tail(), "a first look", 120)
-        collector.run("machine", "capture", "-o", str(lab.root / "machine.toml"))
+        machine = toml_of(machine_of({name: lab.run(*words) for name, words in DUMPS.items()}, "the lab"))
         ids, began = [], lab.now()
         for wish in wishes:
             time.sleep(max(0.0, (began + wish.at - lab.now()) / speed))
@@ -165,7 +165,6 @@ def measure(seed: int, jobs: int, load: float, speed: float, planned: bool) -> d
         log = [line for line in collector.log.read_text().splitlines() if "jobs shown" not in line]
         collector.kill(15)
         rows = [{"submit": s, "start": a, "end": b, "state": state} for s, a, b, state in map(ended.__getitem__, ids)]
-        machine = (lab.root / "machine.toml").read_text()
     return {
         "seed": seed, "jobs": jobs, "load": load, "speed": speed, "planned": planned, "now": now, "rows": rows,
         "machine": machine, "limits_planned": counts[0], "limits_restored": counts[1], "log": log[:20],

@@ -78,3 +78,30 @@ def exchanges(times, price, where, a, b):
             left = load[a] - sum(times[i][a] for i in out) + sum(times[i][a] for i in back)
             right = load[b] + sum(times[i][b] for i in out) - sum(times[i][b] for i in back)
             yield left, right, price[a] * (left - load[a]) + price[b] * (right - load[b])
+
+
+def chains(times, price, where, first, cap, barrier, deepest):
+    """The change of sum price load by every chain of moves that begins on `first` and leaves all it touches below cap.
+
+    Each job moves to any other resource; while that lies above the cap (by `barrier`, priced, at most) a job that has
+    not moved yet leaves it, one after which it is at most the cap.
+    """
+
+    def after(where, r, moved):
+        load = sum(times[i][where[i]] for i in range(len(where)) if where[i] == r)
+        for i in range(len(where)):
+            if where[i] != r or i in moved or load - times[i][r] > cap:
+                continue
+            for target in range(len(price)):
+                if target == r:
+                    continue
+                then = [*where[:i], target, *where[i + 1 :]]
+                over = sum(times[k][target] for k in range(len(then)) if then[k] == target) - cap
+                dear = price[target] * times[i][target] - price[r] * times[i][r]
+                if over <= 0:
+                    yield dear, then
+                elif price[target] * over <= barrier and len(moved) + 1 < deepest:
+                    for more, end in after(then, target, [*moved, i]):
+                        yield dear + more, end
+
+    yield from after(list(where), first, [])

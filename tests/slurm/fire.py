@@ -25,7 +25,6 @@ from planning_lab import (
     Ran,
     accounted,
     agent,
-    empty,
     kill,
     limits_now,
     of_kind,
@@ -64,6 +63,7 @@ class Fire:
         self.asked: dict[str, Asked] = {}
         self.hit: Counter[str] = Counter()
         self.unrecorded: set[str] = set()
+        self.held: set[str] = set()
         self.stood: Counter[str] = Counter()
         self.planned_while_full = self.full_felt = 0
         self.logs = lab.root / "jobs"
@@ -91,7 +91,7 @@ class Fire:
                 getattr(self, f"hit_{kind}")()
                 self.hit[kind] += 1
                 self.look()
-        empty(self.lab, 900)
+        self.lab.wait(self.all_over, "ended jobs", 900)
         if self.agent is not None:
             self.lab.wait(self.settled, f"the end of every planned job\n{self.agent.tail()}", 120)
             self.agent.kill(signal.SIGTERM)
@@ -193,6 +193,16 @@ class Fire:
             )  # fmt: skip
         self.lab.wait(lambda: _answers(path), f"answer of the service\n{self.lab.tail('serve')}")
 
+    def all_over(self) -> bool:
+        """Whether every job is over. What Slurm held since it could not launch it is let go, as an operator would."""
+        rows = self.lab.run("squeue", "-h", "-t", "PD,R,CG,S", "-o", "%i %r").splitlines()
+        held = [row.split(" ")[0] for row in rows if "launch failed" in row]
+        if held:
+            self.held |= set(held)
+            self.lab.run("scontrol", "update", "nodename=ALL", "state=resume", check=False)
+            self.lab.run("scontrol", "release", ",".join(held), check=False)
+        return not rows
+
     # -- what is seen -------------------------------------------------------------------------------------------
 
     def standing(self) -> dict[str, float]:
@@ -222,6 +232,7 @@ class Fire:
         twice = {i for i in self.asked if words[i].count("begin") > 1 or again.count(i) > 1}
         found: dict[str, Any] = {
             **self.run._asdict(), "hit": dict(self.hit), "early": len(early), "lost": len(lost), "doubled": len(twice),
+            "launch_failed": len(self.held),
             "states": dict(Counter(ran[i].state if i in ran else "unknown" for i in self.asked)),
             "accounting_differs": sum(i in ran and ran[i].limit != one.limit for i, one in self.asked.items()),
             "details": [f"{i} {self.asked[i]} {ran.get(i)} {words[i]}" for i in {*early, *lost, *twice}],
@@ -231,7 +242,9 @@ class Fire:
         planned, restored = of_kind(self.agent, "planned"), of_kind(self.agent, "restored")
         last = {s["job_id"]: s["what"] for s in steps(self.agent) if s["what"] in ("planned", "restored")}
         over = {i for i, what in last.items() if what == "planned"}  # `settled` saw that no entry of theirs stands
-        rows = Reader(self.agent.store).rows("SELECT job_id, count(*) AS n FROM jobs GROUP BY job_id HAVING n > 1")
+        rows = Reader(self.agent.store).rows(
+            "SELECT job_id, count(*) AS n FROM jobs GROUP BY job_id, submit_time HAVING n > 1"
+        )
         off = {i for i, one in self.asked.items() if i in ran and ran[i].limit != one.limit}
         return found | {
             "planned": len(planned), "restored": len(restored), "over_before_look": len(over),
@@ -250,7 +263,7 @@ class Fire:
 def _margin(step: Mapping[str, object], asked: Mapping[str, Asked]) -> float:
     """How far the limit that a step asks for lies above the least that the invariant allows, minutes."""
     one = asked[str(step["job_id"])]
-    return float(str(step["limit_to"])) / MINUTE - (one.limit - OVER[one.partition])
+    return float(str(step["limit_to"])) / MINUTE - one.limit + float(OVER[one.partition])
 
 
 def _real(environment: Mapping[str, str]) -> dict[str, str]:

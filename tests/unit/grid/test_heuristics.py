@@ -150,7 +150,7 @@ def test_search_asks_its_box_inside_the_descent():
 def test_a_whole_bound_is_no_higher_than_what_trying_everything_finds(m, n, seed):
     times = np.random.default_rng(seed).integers(1, 12, (n, m)).astype(float)
     best = min(loads(times, np.zeros(m), np.array(where)).max() for where in itertools.product(range(m), repeat=n))
-    for method in (Search(kicks=50), Exact(seconds=1, kicks=20, blocks=1)):
+    for method in (Search(kicks=50), Exact(seconds=1, kicks=20)):
         plan, bound = method.solve(Batch.of_times(times))
         assert bound == int(bound)
         assert bound <= best <= makespan(Batch.of_times(times), plan)
@@ -174,7 +174,7 @@ def test_search_comes_within_two_percent_of_the_bound_on_drawn_matrices(kind):
 
 def test_exact_is_never_worse_than_search_and_gives_up_with_a_reason():
     batch = Batch.of_times(draw_times(np.random.default_rng(2), 60, 6, "i_hihi"))
-    plan, bound = Exact(seconds=2, kicks=300, blocks=3).solve(batch)
+    plan, bound = Exact(seconds=2, kicks=300).solve(batch)
     assert bound <= makespan(batch, plan) <= makespan(batch, Search(kicks=300).assign(batch))
     with pytest.raises(UsageError, match="60,000 columns"):
         Exact().solve(Batch.of_times(np.ones((10_000, 8))))

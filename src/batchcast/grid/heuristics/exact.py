@@ -7,16 +7,18 @@ from collections.abc import Callable
 import numpy as np
 
 from ...errors import UsageError
-from ..balance import priced, settle
+from ..balance import LOOKED_AT, priced, settle
+from ..chains import Trail, chained, cheap_near
 from ..protocol import Batch, Plan
 from ..standing import Problem, Standing, loads
 from .search import Search, price_steps, whole_up
 
 LARGEST = 60_000
-SEARCHED = 0.3  # share of the box for the search that gives the incumbent
-SPARED = 0.03
-LARGEST_BLOCK = 16
-BLOCK_SECONDS = 2.0
+SEARCHED = 0.15  # share of the box for the search that gives the incumbent
+SOLVED = 0.5  # share of what is left for the solver
+MANY = 1000
+SPARED = 0.02
+SLACK = 0.0005  # the relative loss with which the outcome of a kick is still gone on from
 
 
 class Exact:
@@ -30,8 +32,8 @@ class Exact:
         Of `search`'s kicks.
     columns
         A job's resources at most, its cheapest.
-    kicks, blocks
-        Bound the work after the solver: kicks of `search`, and blocks that are spread anew.
+    kicks, search_kicks
+        Bound the work of the chains after the solver, and of the search before it.
 
     Raises
     ------
@@ -44,8 +46,8 @@ class Exact:
     prices of the relaxation a bound B; a column whose reduced cost exceeds U - B cannot be part of anything better than
     U, so leaving it out costs nothing and the bound stays a bound for the whole problem. Where `columns` bites below
     what U - B allows, the solver's bound no longer covers the whole problem and B is reported instead. What is left of
-    the box goes to blocks: the fullest resource and a few others, their jobs spread anew by the same program, which
-    only ever lowers the fullest; then to further kicks. The answer is never worse than `search`'s. Takes batches that
+    the box goes to kicks and descents by chains of moves (`grid.chains`; more than 1,000 jobs skip the solver where
+    `columns` bites). The answer is never worse than that of the search it begins with. Takes batches that
     leave up to 60,000 columns (4096 x 128 leaves 32,768). Without deadlines. Deterministic apart from where the time
     limit cuts.
 
@@ -61,11 +63,12 @@ class Exact:
     slow = True
 
     def __init__(
-        self, seconds: float = 48.0, seed: int = 1, columns: int = 8, kicks: int = 10_000, blocks: int = 100
+        self, seconds: float = 48.0, seed: int = 1, columns: int = 8, kicks: int = 1_000_000, search_kicks: int = 10_000
     ) -> None:
-        if not seconds > 0 or columns < 1 or blocks < 0:
-            raise ValueError("seconds is above 0, columns at least 1, blocks at least 0")
-        self.seconds, self.seed, self.columns, self.kicks, self.blocks = seconds, seed, columns, kicks, blocks
+        if not seconds > 0 or columns < 1 or kicks < 0 or search_kicks < 0:
+            raise ValueError("seconds is above 0, columns at least 1, kicks and search_kicks at least 0")
+        self.seconds, self.seed, self.columns = seconds, seed, columns
+        self.kicks, self.search_kicks = kicks, search_kicks
         self.left: Callable[[], float] = lambda: self.seconds
 
     def assign(self, batch: Batch) -> Plan:
@@ -83,7 +86,7 @@ class Exact:
                 f"exact takes up to {LARGEST:,} columns, not {len(rows):,} jobs x {self.columns} resources each",
                 hint="search, or exact:columns=N with a smaller N",
             )
-        search = Search(self.seed, self.kicks)
+        search = Search(self.seed, self.search_kicks)
         search.stop = lambda: self.left() < (1 - SEARCHED) * self.seconds
         plan, bound = search.solve(batch)
         times = np.ascontiguousarray(batch.times[rows])
@@ -97,20 +100,23 @@ class Exact:
         problem = Problem.of(times, batch.free, price, max(4, times.shape[1] // 4))
         where, proved = self._solved(problem, where, value, relaxed)
         bound = max(bound, whole_up(times, batch.free, proved))
-        standing = self._in_blocks(problem, where, bound)
-        search.stop = lambda: self.left() < SPARED * self.seconds
         resource = np.full(len(batch.times), -1)
-        resource[rows] = search.improved(problem, standing, bound)
+        resource[rows] = self._chained(problem, where, bound)
         return Plan(rows, resource), bound
 
     def _solved(self, problem: Problem, where: np.ndarray, value: float, bound: float) -> tuple[np.ndarray, float]:
-        """The whole program: a mapping no worse than `where`, and what was proved of the whole problem (0: nothing)."""
+        """The whole program: a mapping no worse than `where`, and what was proved of the whole problem (0: nothing).
+
+        Of many jobs it is tried only where it covers the whole problem: cut short, it never came near chains there.
+        """
         dear = problem.price * problem.times
         dear = dear - dear.min(axis=1, keepdims=True)
         keep = dear <= value - bound
         cheap = np.argsort(np.argsort(dear, axis=1, kind="stable"), axis=1) < self.columns
         whole = bool((keep <= cheap).all())
-        seconds = min(self.left(), self.seconds) * (0.5 if self.blocks and len(where) > 1000 else 0.9)
+        if len(where) > MANY and not whole:
+            return where, 0.0
+        seconds = SOLVED * min(self.left(), self.seconds)
         solution, proved = branch_and_bound(problem.times, problem.free, keep & cheap, value, max(seconds, 0.1))
         if solution is not None:
             better = Standing.of(problem, solution)
@@ -118,34 +124,16 @@ class Exact:
                 where, value = better.where, float(better.load.max())
         return where, min(proved, value) if whole else 0.0
 
-    def _in_blocks(self, problem: Problem, where: np.ndarray, bound: float) -> Standing:
-        """The mapping with its fullest resource relieved, block by block, while one can be and the box lasts."""
-        m = problem.times.shape[1]
+    def _chained(self, problem: Problem, where: np.ndarray, bound: float) -> np.ndarray:
+        """The best mapping (n,) met by chains from `where` on, until the box, the kicks or the gap is used up."""
         rng, standing = np.random.default_rng(self.seed), Standing.of(problem, where)
-        size, largest = min(m, 6), min(m, LARGEST_BLOCK)
-        for _ in range(self.blocks):
-            if size > largest or self.left() < SPARED * self.seconds:
+        best, target, left = where.copy(), bound * (1 + 1e-9), self.kicks
+        cheap, trail = cheap_near(problem, bound), Trail.empty(problem.times.shape[1])
+        while left > 0 and self.left() > SPARED * self.seconds:
+            if loads(problem.times, problem.free, best).max() <= target:
                 break
-            full = int(standing.load.argmax())
-            top = float(standing.load[full])
-            if top <= bound * (1 + 1e-6):
-                break
-            others = np.delete(np.arange(m), full)
-            block = np.append(rng.permutation(others)[: size - 1], full)
-            jobs = np.flatnonzero(np.isin(standing.where, block))
-            times = np.ascontiguousarray(problem.times[np.ix_(jobs, block)])
-            seconds = min(BLOCK_SECONDS, 0.5 * self.left())
-            keep = problem.is_near[np.ix_(jobs, block)] | (block == standing.where[jobs][:, None])
-            solution, _ = branch_and_bound(times, problem.free[block], keep, top, seconds)
-            moved = standing.where.copy()
-            if solution is not None:
-                moved[jobs] = block[solution]
-            if solution is None or loads(problem.times, problem.free, moved)[block].max() >= top * (1 - 1e-9):
-                size += 2
-                continue
-            standing = Standing.of(problem, moved)
-            settle(problem, standing)
-        return standing
+            left -= chained(problem, standing, cheap, trail, best, left, SLACK, target, LOOKED_AT // 4, rng)
+        return best
 
 
 def branch_and_bound(

@@ -12,7 +12,6 @@ ROUNDING = 1e-9  # of a bound that went through a logarithm: values often equal 
 KEEP = 0.99  # what is left of an owner's own shift at each of its outcomes
 REMEMBERED = 5000.0  # outcomes that the account looks back on
 FREE = 50  # forecasts of one owner since its latest known one that count as evidence of their own
-LOW = 0.05  # the level that a lot falls down to
 GOLDEN = 0.6180339887498949
 
 
@@ -63,11 +62,11 @@ class Keeper:
     50) beyond the fiftieth, decided when it is issued, so that no outcome chooses its own weight: thousands of like
     jobs submitted together are one piece of evidence. *Lots* (`drawn`): they also hold or fail together, so that no
     single level keeps a share of them. Beyond the fiftieth such forecast a rising share, all from the hundredth on, is
-    asked at level 1 (the certain bound) or 0.05, by lot, in the proportion whose mean is the level promised and paid
-    back. Levels learn from the bounds without lots. *Account*: what was promised and not kept over the last thousands
-    of outcomes, each in full and less what was kept beyond the promise, is paid back, by at most min(level, 1 - level):
-    after a burst other owners' bounds move a little, not by all of it. *Owners*: their own shift decays by 0.99 at each
-    outcome. A bound at `certain` (the limit) always holds.
+    asked at level 1 (the certain bound) or 0 (one that says nothing), by lot, in the proportion whose mean is the level
+    promised and paid back. Levels learn from the bounds without lots. *Account*: what was promised and not kept over
+    the last thousands of outcomes, each in full and less what was kept beyond the promise, is paid back, by at most
+    min(level, 1 - level): after a burst other owners' bounds move a little, not by all of it. *Owners*: their own shift
+    decays by 0.99 at each outcome. A bound at `certain` (the limit) always holds.
     O(levels) a forecast and outcome, and a heap's logarithm.
 
     References
@@ -105,26 +104,27 @@ class Keeper:
             asked = asked + own
         return np.asarray(np.maximum.accumulate(np.minimum(np.maximum(asked, 0.0), 1.0)))
 
-    def drawn(self, owner: Hashable, row: int) -> np.ndarray | None:
-        """The levels (levels,) that `row` draws where its owner is told blindly; None where no lot falls on it.
+    def drawn(self, owner: Hashable) -> np.ndarray | None:
+        """The levels (levels,), 0 or 1, that an owner told blindly draws next; None where no lot falls on it.
 
-        The lot is the fraction of `row` times the golden ratio: the same at every call, and spread evenly over rows.
+        The lot is the fraction of the golden ratio times the number of the owner's forecasts since none was unresolved:
+        the same until the next is issued, and spread evenly over a burst.
 
-        >>> keeper = Keeper((0.9,))
+        >>> keeper, lots = Keeper((0.9,)), []
         >>> for row in range(300):
+        ...     lots.append(keeper.drawn("ada"))
         ...     keeper.issue(row, "ada", np.array([10.0]), certain=100.0)
-        >>> lots = [float(keeper.drawn("ada", row)[0]) for row in range(300, 400)]
-        >>> sorted(set(lots)), float(np.mean(lots).round(2))
-        ([0.05, 1.0], 0.9)
+        >>> lots[50] is None, float(np.mean(lots[100:]).round(2))
+        (True, 0.9)
         """
+        open_ = self.open.get(owner)
+        if open_ is None:
+            return None
         share = min((self.blind(owner) - self.free) / self.free, 1.0)
-        lot = (0.5 + row * GOLDEN) % 1.0
+        lot = (0.5 + open_.issued * GOLDEN) % 1.0
         if not lot < share:
             return None
-        wanted = np.clip(self.levels + self._paid(), 0.0, 1.0)
-        low = np.minimum(wanted, LOW)
-        drawn = np.where(lot < share * (wanted - low) / (1.0 - low), 1.0, low)
-        return np.asarray(np.maximum.accumulate(drawn))
+        return np.asarray(np.where(lot < share * np.clip(self.levels + self._paid(), 0.0, 1.0), 1.0, 0.0))
 
     def blind(self, owner: Hashable) -> int:
         """How many unresolved forecasts an owner has that are later than the latest one whose value is known."""

@@ -47,8 +47,8 @@ class Calibrated:
     See `calibration.keeper.Keeper` for how levels move. Jobs still running that have passed a bound count as its misses
     at once. Between the method's own quantiles the bound is read linearly in log seconds; level 1 is the limit (without
     one, the largest seen), and a bound at the limit holds, whatever the seconds a batch system takes to kill. The jobs
-    of a burst mostly hold or fail together: with `lots` most of them get their limit and the others the method's 5 %
-    quantile, by their numbers, so that the promised share of any burst is kept. That is for shares over many jobs;
+    of a burst mostly hold or fail together: with `lots` most of them get their limit and the others a
+    second, which promises nothing, so that the promised share of any burst is kept. That is for shares over many jobs;
     `steady` answers without lots, for what is done to one job. The cost is the method's and some tens of microseconds.
 
     References
@@ -171,7 +171,7 @@ class Calibrated:
             return np.full(len(self.levels), certain), certain, None
         owner = field_value(job, self.by)
         bounds = bounds_at(self.keeper.asked(owner), levels, quantiles, certain)
-        drawn = self.keeper.drawn(owner, job.row) if self.lots else None
+        drawn = self.keeper.drawn(owner) if self.lots else None
         return bounds, certain, None if drawn is None else bounds_at(drawn, levels, quantiles, certain)
 
     def _promise(self, job: JobRequest, bounds: np.ndarray, certain: float, drawn: np.ndarray | None) -> None:

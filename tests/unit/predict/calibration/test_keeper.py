@@ -7,7 +7,7 @@ from batchcast.events.event import End, Submit
 from batchcast.events.recorded import replay
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
-from batchcast.predict.calibration.keeper import LOW, Keeper, bounds_at
+from batchcast.predict.calibration.keeper import Keeper, bounds_at
 from batchcast.predict.limit_advice import LimitAdvice
 from batchcast.predict.runtime.calibrated import LEVELS, Calibrated
 from batchcast.testing.logs import small_log
@@ -103,8 +103,8 @@ def test_a_burst_whose_jobs_all_end_alike_keeps_its_share_by_lot(level, value):
     keeper, held = Keeper((level,)), {"lots": 0, "steady": 0}
     curve = lambda asked: 50.0 + 40.0 * asked + 910.0 * (asked >= 1.0)  # noqa: E731
     for row in range(2000):
-        steady, levels = curve(keeper.asked("ada")), keeper.drawn("ada", row)
-        drawn = None if levels is None else np.where(levels > LOW, curve(levels), 1.0)
+        steady, levels = curve(keeper.asked("ada")), keeper.drawn("ada")
+        drawn = None if levels is None else np.where(levels > 0.0, curve(levels), 1.0)
         keeper.issue(row, "ada", steady, 1000.0, drawn)
         held["lots"] += value <= (steady if drawn is None else drawn)[0]
         held["steady"] += value <= steady[0]
@@ -112,19 +112,22 @@ def test_a_burst_whose_jobs_all_end_alike_keeps_its_share_by_lot(level, value):
     assert held["lots"] / 2000 == pytest.approx(level, abs=0.05)
 
 
-def test_lots_fall_only_where_nothing_of_a_burst_is_known_and_the_same_at_every_call():
-    keeper = Keeper((0.5, 0.9))
+def test_lots_fall_only_where_nothing_of_a_burst_is_known_and_the_same_until_the_next_is_issued():
+    keeper, lots = Keeper((0.5, 0.9)), []
     for row in range(400):
+        lots.append(keeper.drawn("ada"))
+        np.testing.assert_array_equal(lots[-1], keeper.drawn("ada"))
         keeper.issue(row, "ada", np.array([10.0, 20.0]), 100.0)
-    lots = [keeper.drawn("ada", row) for row in range(400, 500)]
-    assert all(lot is not None for lot in lots)
-    assert all((np.diff(lot) >= 0).all() for lot in lots)
-    np.testing.assert_array_equal(lots[7], keeper.drawn("ada", 407))
-    assert all(keeper.drawn("eve", row) is None for row in range(400, 500))
+    assert all(lot is None for lot in lots[:50])
+    assert all(lot is not None for lot in lots[100:])
+    assert any(lot is None for lot in lots[50:100])
+    assert not all(lot is None for lot in lots[50:100])
+    assert all((np.diff(lot) >= 0).all() for lot in lots[100:])
+    assert keeper.drawn("eve") is None
     keeper.known(380, 5.0)
-    assert all(keeper.drawn("ada", row) is None for row in range(400, 500))
-    keeper.issue(500, "ada", np.array([10.0, 20.0]), 100.0)
-    for row in range(400):
+    assert keeper.blind("ada") == 19
+    assert keeper.drawn("ada") is None
+    for row in range(399):
         keeper.forget(row)
     assert keeper.blind("ada") == 1
 
@@ -163,11 +166,15 @@ def test_advice_of_a_limit_takes_no_part_in_lots():
         if row < 20:
             method.observe(End(0.0, like, 100.0 + row, 0.0), state)
         method.observe(Submit(0.0, like), state)
-    rows = [job._replace(row=row) for row in range(300, 340)]
-    assert len({method.predict(like, state).point for like in rows}) == 1
-    drawn = [method.inner.predict(like, state).quantiles[LEVELS.index(0.8)] for like in rows]
+    advised, drawn = set(), []
+    for row in range(300, 340):
+        like = job._replace(row=row)
+        advised.add(method.predict(like, state).point)
+        drawn.append(method.inner.predict(like, state).quantiles[LEVELS.index(0.8)])
+        method.observe(Submit(0.0, like), state)
+    assert len(advised) == 1
     assert max(drawn) == pytest.approx(3600.0)
-    assert min(drawn) < 130.0
+    assert min(drawn) == 1.0
 
 
 def test_bounds_between_known_quantiles():
