@@ -53,10 +53,10 @@ def dry_run_since(
         return
     for warning in warnings:
         say(warning)
-    _print(waiting, rows, judged, since)
+    _print(waiting, rows, judged, since, 0 if described is None else described.cpus)
 
 
-def _print(waiting: list[dict[str, Any]], rows: list[dict[str, Any]], judged: Any, since: str) -> None:
+def _print(waiting: list[dict[str, Any]], rows: list[dict[str, Any]], judged: Any, since: str, cpus: int) -> None:
     import click
 
     from ..service.plan_week import sentences
@@ -71,10 +71,10 @@ def _print(waiting: list[dict[str, Any]], rows: list[dict[str, Any]], judged: An
             click.echo(f"  {line}")
     simulated = [row for row in rows if row["part"] == "simulated"]
     if simulated:
-        _show(simulated, [row for row in rows if row["part"] == "group"], judged)
+        _show(simulated, [row for row in rows if row["part"] == "group"], judged, cpus)
 
 
-def _show(simulated: list[dict[str, Any]], groups: list[dict[str, Any]], judged: Any) -> None:
+def _show(simulated: list[dict[str, Any]], groups: list[dict[str, Any]], judged: Any, cpus: int) -> None:
     from ..report.blocks import Table, TableColumn
     from ..report.difference import SCHEDULE, difference_blocks
     from ..report.simulation import simulation_table
@@ -88,7 +88,7 @@ def _show(simulated: list[dict[str, Any]], groups: list[dict[str, Any]], judged:
     columns = [TableColumn("by", "by"), TableColumn("group", "group"), TableColumn("jobs", "jobs", "count")]
     columns += [TableColumn(name, title, "seconds") for name, title in kinds]
     tables = [Table("Who gains most, and who pays most", columns, groups)] if groups else []
-    blocks = [simulation_table([{**row, "predictor": row["size"]} for row in whole], whole[0]["jobs"], 0)]
+    blocks = [simulation_table([{**row, "predictor": row["size"]} for row in whole], whole[0]["jobs"], cpus)]
     show(
         console(),
         [
@@ -96,6 +96,6 @@ def _show(simulated: list[dict[str, Any]], groups: list[dict[str, Any]], judged:
             *difference_blocks(whole, SCHEDULE, naming),
             *difference_blocks(sizes, SCHEDULE, naming),
             *tables,
-            judgement(judged, 0),
+            judgement(judged, cpus),
         ],
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import NoAnswer, Refused
 from ..formats.reasons import Rule, rule
@@ -19,14 +19,15 @@ from ..store.reader import Reader, Row
 from ..units import format_duration
 from . import answers
 from .accuracy import accuracy as scores
-from .advice import of_partition
 from .document import Said
 from .hidden import DAY_S, days_over, rounded, whole_days
-from .hints import Hints, Like
 from .queue import Queue, needs_store
 from .records import Part, Record
 from .release import Release, release
 from .settings import Settings, is_private
+
+if TYPE_CHECKING:
+    from .hints import Hints, Like
 
 NOT_YET = "how such answers have come out here is being worked out: ask again in a minute"
 
@@ -226,6 +227,8 @@ def hint(
     """What a job that is being submitted can be told at once: one's own, or, asked by `submit_from`, anybody's."""
     if is_private(settings, memory) and not asker.sees_all and asker.name not in (like.user, settings["submit_from"]):
         raise Refused("jobs are private here", hint="hints about your own jobs")
+    from .advice import of_partition
+
     partition = like.partition or _default_partition(memory)
     like = like._replace(partition=partition)
     return Said(
@@ -242,7 +245,6 @@ def accuracy(settings: Settings, since: float, until: float, partition: str | No
     """Our own forecasts as of [since, until), epoch seconds, against what happened, and how far to believe them."""
     from .advice_record import LIMIT, MEMORY, advice_record
     from .believe import believed
-    from .plan_arms import arms
 
     with open_site(settings, asker) as site:
         least = settings["least_users"] if site.private else 1
@@ -261,13 +263,22 @@ def accuracy(settings: Settings, since: float, until: float, partition: str | No
             "partition": partition,
             "least_users": least,
             "belief": believed(settings, asker, partition, now),
-            "arms": arms(site.reader, site.cluster, settings, since, until, least) if partition is None else [],
+            "arms": _arms(settings, site, since, until, least) if partition is None else [],
             **{
                 name: advice_record(site.reader, site.cluster, of, since, until, partition, least, now)
                 for name, of in (("limits", LIMIT), ("memory", MEMORY))
             },
         }
         return Said({"cluster": site.cluster}, shown, answers.staleness(site.memory, now), results)
+
+
+def _arms(settings: Settings, site: Site, since: float, until: float, least: int) -> list[dict[str, Any]]:
+    """The arms of a trial of planning; numpy is loaded where there is one."""
+    if not 0 < settings["plan_percent"] < 100:
+        return []
+    from .plan_arms import arms
+
+    return arms(site.reader, site.cluster, settings, since, until, least)
 
 
 def used(site: Site, who: Who, since: float, until: float, least: int, now: float) -> Packed:
