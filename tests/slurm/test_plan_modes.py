@@ -79,6 +79,7 @@ def test_by_time_min_slurm_starts_a_job_earlier_and_it_has_its_own_limit_back(la
         off(lab, follower)
 
 
+@pytest.mark.slow
 def test_a_requeued_job_loses_our_time_min_before_it_is_planned_anew(lab: Lab) -> None:
     with planner(lab, "requeue", "time-min") as follower:
         blocker = submitted(lab, "-N4", "--exclusive", "-p", "exact", limit=100, seconds=600 * MINUTE)
@@ -92,6 +93,7 @@ def test_a_requeued_job_loses_our_time_min_before_it_is_planned_anew(lab: Lab) -
         assert (shown(lab, job)["TimeMin"], shown(lab, job)["TimeLimit"]) == ("N/A", "01:00:00")
 
 
+@pytest.mark.slow
 def test_who_changes_the_limit_of_a_job_with_our_time_min_has_that_taken_away(lab: Lab) -> None:
     with planner(lab, "theirs", "time-min") as follower:
         submitted(lab, "-N4", "--exclusive", limit=240, seconds=240 * MINUTE)
@@ -105,6 +107,7 @@ def test_who_changes_the_limit_of_a_job_with_our_time_min_has_that_taken_away(la
         assert shown(lab, job)["TimeLimit"] == "01:30:00"
 
 
+@pytest.mark.slow
 def test_advice_is_a_comment_and_nothing_else(lab: Lab) -> None:
     with planner(lab, "advise", "advise") as follower:
         done = submitted(lab, "-n1", seconds=MINUTE)  # one that has started: waits are known then
