@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
-import time
 from collections.abc import Iterable, Iterator
 
 import pytest
@@ -63,7 +62,8 @@ def test_with_agent_and_slurmctld_dead_past_every_planned_end_no_job_is_ended_ea
         lambda: len(lab.run("squeue", "-h", "-t", "R", "-o", "%i").split()) == len(asked), "started jobs", PATIENCE
     )
     kill(lab, "slurmctld")
-    time.sleep(12.0 * MINUTE / SPEED)  # every planned end is over by now
+    last_end = lab.now() + 12.0 * MINUTE  # no job was planned for longer, and all have started
+    lab.wait(lambda: lab.now() > last_end, "every planned end to be over")
     lab.start_slurmctld()
     empty(lab, 300)
     ran = accounted(lab)

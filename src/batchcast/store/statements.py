@@ -101,6 +101,17 @@ def _known_as(name: str) -> Any:
     return union_all(*named)
 
 
+# jobs with the run time that one method told at their submission, where it did
+_WITH_RUNTIME = jobs.outerjoin(
+    forecasts,
+    and_(
+        forecasts.c.row == jobs.c.row,
+        forecasts.c.kind == "runtime",
+        forecasts.c.moment == "submit",
+        forecasts.c.method == _("method"),
+    ),
+)
+
 STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
     "memory": select(meta.c.name, meta.c.value).where(meta.c.cluster == _("cluster")),
     "clusters": select(meta.c.cluster).distinct().where(meta.c.cluster != "").order_by(meta.c.cluster),
@@ -237,17 +248,7 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
         *JOB, LIMIT_NOW, jobs.c.state, forecasts.c.method, forecasts.c.point_s, forecasts.c.levels,
         forecasts.c.quantiles_s, forecasts.c.basis, forecasts.c.grounds,
     )
-    .select_from(
-        jobs.outerjoin(
-            forecasts,
-            and_(
-                forecasts.c.row == jobs.c.row,
-                forecasts.c.kind == "runtime",
-                forecasts.c.moment == "submit",
-                forecasts.c.method == _("method"),
-            ),
-        )
-    )
+    .select_from(_WITH_RUNTIME)
     .where(_HERE, jobs.c.open == 1, jobs.c.start_time.is_not(None), _if_given(jobs.c.user_id, "user"))
     .order_by(jobs.c.start_time, jobs.c.row),
     "used": _used().where(jobs.c.end_time >= _("since"), jobs.c.end_time < _("until"), jobs.c.open == 0),
@@ -266,17 +267,7 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
         jobs.c.req_time, forecasts.c.point_s, forecasts.c.levels, forecasts.c.quantiles_s, forecasts.c.basis,
         forecasts.c.grounds,
     )
-    .select_from(
-        jobs.outerjoin(
-            forecasts,
-            and_(
-                forecasts.c.row == jobs.c.row,
-                forecasts.c.kind == "runtime",
-                forecasts.c.moment == "submit",
-                forecasts.c.method == _("method"),
-            ),
-        )
-    )
+    .select_from(_WITH_RUNTIME)
     .where(_HERE, jobs.c.submit_time >= _("since"), jobs.c.submit_time < _("until"), jobs.c.open == 0),
     "arms": select(
         jobs.c.job_id, jobs.c.user_id, jobs.c.partition_id, jobs.c.qos, jobs.c.submit_time, jobs.c.start_time,
