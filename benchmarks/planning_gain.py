@@ -279,6 +279,17 @@ def show(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join("| " + " | ".join(line).replace("_", " ") + " |" for line in lines)
 
 
+def told(run: dict[str, Any]) -> str:
+    """How many were planned, how soon (medians), and whose limits accounting has in the end."""
+    wishes = workload(run["seed"], run["jobs"], run["load"])[1]
+    after = [row["planned_at"] - row["submit"] for row in run["rows"] if row["planned_at"] is not None]
+    others = sum(row["limit"] != wish.limit for row, wish in zip(run["rows"], wishes))
+    soon = f", {np.median(after) / 60:.1f} min after they came" if after else ""
+    states = {state: sum(row["state"] == state for row in run["rows"]) for state in {r["state"] for r in run["rows"]}}
+    back = f"{run['limits_restored']} given back, {others} with another limit than their user's in accounting"
+    return f"{run['limits_planned']} planned{soon}, {back}, {states}"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", default="1,2,3")
@@ -301,10 +312,7 @@ def main() -> int:
                 with given.output.open("a") as out:
                     out.write(json.dumps(runs[asked]) + "\n")
             one = runs[asked]
-            states = {
-                state: sum(r["state"] == state for r in one["rows"]) for state in {r["state"] for r in one["rows"]}
-            }
-            print(seed, "planned" if planned else "as it is", one["limits_planned"], one["limits_restored"], states)
+            print(seed, "planned" if planned else "as it is", told(one))
         pairs.append(tuple(runs[seed, given.jobs, given.load, given.speed, planned] for planned in (False, True)))
     print(show(compare(pairs)))
     return 0
