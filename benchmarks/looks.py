@@ -26,8 +26,9 @@ from batchcast.predict.hazard.lessons import blank_lessons, with_room
 from batchcast.predict.hazard.model import Waits, fit
 from batchcast.predict.hazard.promises import LEVELS
 from batchcast.predict.hazard.renewal import describe_queue
+from batchcast.predict.hazard.run_curve import COUNT
 from batchcast.predict.runtime.kernel import Kernel
-from batchcast.predict.wait.forecast import COUNT, most_at_once
+from batchcast.predict.wait.forecast import most_at_once
 from batchcast.table import Trace
 from batchcast.trace.read import read_trace
 
