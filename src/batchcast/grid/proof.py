@@ -1,0 +1,151 @@
+"""What a mixed-integer solver (SciPy's HiGHS) finds or refutes: mappings below a makespan, and so a higher bound.
+
+The linear relaxation is a weak bound where jobs differ much: the few resources that are cheap for a job leave each
+resource few ways to be filled exactly. Cuts in the program with every load under a fixed cap tell so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .standing import Problem, loads
+
+RUNGS = (0.05, 0.1, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9)  # caps, as shares of the gap
+PATIENCE = 10.0  # a rung may take so many times as long as the one before it
+AT_LEAST = 1.0  # and so many seconds in any case
+TOLERANCE = 1e-6  # of the solver's rows, and of what they tell
+
+
+def raised(problem: Problem, bound: float, top: float, left: Callable[[], float]) -> tuple[float, np.ndarray]:
+    """The bound, raised as far as the solver refutes mappings below a cap, and a mapping below `top` if it met one.
+
+    Parameters
+    ----------
+    problem
+        With any prices; the nearer to the dual's optimum, the fewer columns are left.
+    bound, top
+        What is proved already, and a makespan that is known.
+    left
+        Seconds that may still be used.
+
+    Returns
+    -------
+    tuple
+        The bound and a mapping (n,), empty if none was met.
+
+    Notes
+    -----
+    For prices w of sum 1 a mapping of makespan T has sum_r w_r load_r <= T, so that its extra costs (w_r t_ir less job
+    i's least) add up to at most T - L(w), with L the value of the Lagrangian. Hence whatever lies at or below a cap
+    uses only columns whose extra cost alone is at most cap - L: a small program, which cuts often refute at the root.
+    A refuted cap, less the solver's tolerance, bounds the whole problem. The caps climb from L to `top` until time is
+    up, a rung takes ten times as long as the one before it, or a mapping is met.
+    """
+    whole = problem.price.sum()
+    dear = np.where(np.isfinite(problem.times), problem.price * problem.times, np.inf) / whole
+    least = dear.min(axis=1, keepdims=True)
+    value, extra = float(problem.price @ problem.free / whole + least.sum()), dear - least
+    patience = AT_LEAST
+    for rung in RUNGS:
+        cap = value + rung * (top - value)
+        before = left()
+        if cap <= bound:
+            continue
+        if before <= 0.0:
+            break
+        until = max(before - patience, 0.0)
+        refuted, where = below(problem, extra, extra <= cap - value, cap, partial(_beyond, left, until))
+        patience = max(AT_LEAST, PATIENCE * (before - left()))
+        if len(where):
+            return bound, where
+        if not refuted:
+            break
+        bound = max(bound, cap * (1.0 - TOLERANCE))
+    return bound, np.empty(0, dtype=np.int64)
+
+
+def _beyond(left: Callable[[], float], until: float) -> float:
+    """What is left above `until`."""
+    return left() - until
+
+
+def below(
+    problem: Problem, extra: np.ndarray, keep: np.ndarray, cap: float, left: Callable[[], float]
+) -> tuple[bool, np.ndarray]:
+    """Whether no mapping over the columns `keep` (n, m) has every load at most `cap`; one that has (n,), else empty.
+
+    The least sum of `extra` (n, m) is what is looked for. Out of time neither is known.
+    """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import csr_array
+
+    times, free = problem.times, problem.free
+    i, r = np.nonzero(keep)
+    each = csr_array((np.ones(len(i)), (i, np.arange(len(i)))), shape=(len(times), len(i)))
+    filled = csr_array((times[i, r] / cap, (r, np.arange(len(i)))), shape=(len(free), len(i)))
+    seconds = left()  # after what takes time itself
+    if seconds <= 0.0:
+        return False, np.empty(0, dtype=np.int64)
+    answer = milp(
+        extra[i, r] / max(float(extra[i, r].max(initial=0.0)), 1e-300),
+        integrality=np.ones(len(i)),
+        bounds=Bounds(0, 1),
+        constraints=[LinearConstraint(each, 1, 1), LinearConstraint(filled, -np.inf, 1.0 - free / cap)],
+        options={"time_limit": seconds},
+    )
+    where = _chosen(answer, i, r, len(times))
+    met = len(where) > 0 and loads(times, free, where).max() <= cap * (1.0 + TOLERANCE)
+    return answer.status == 2, where if met else where[:0]
+
+
+def branch_and_bound(
+    times: np.ndarray, free: np.ndarray, keep: np.ndarray, incumbent: float, left: Callable[[], float]
+) -> tuple[np.ndarray, float]:
+    """Each job's resource (empty: nothing below the incumbent was met) and the proved bound over the kept columns.
+
+    The answer is told for what it is: where the kept columns admit nothing below `incumbent`, that is the bound.
+    """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import csr_array
+
+    n, m = times.shape
+    i, r = np.nonzero(keep)
+    k = len(i)
+    each = csr_array((np.ones(k), (i, np.arange(k))), shape=(n, k + 1))
+    filled = csr_array(
+        (
+            np.concatenate([times[i, r] / incumbent, np.full(m, -1.0)]),
+            (np.concatenate([r, np.arange(m)]), np.concatenate([np.arange(k), np.full(m, k)])),
+        ),
+        shape=(m, k + 1),
+    )
+    cost = np.zeros(k + 1)
+    cost[k] = 1.0
+    seconds = left()  # after what takes time itself
+    if seconds <= 0.0:
+        return np.empty(0, dtype=np.int64), -np.inf
+    answer = milp(
+        cost,
+        integrality=np.concatenate([np.ones(k), [0]]),
+        bounds=Bounds(0, 1),
+        constraints=[LinearConstraint(each, 1, 1), LinearConstraint(filled, -np.inf, -free / incumbent)],
+        options={"time_limit": seconds, "mip_rel_gap": 1e-5},
+    )
+    if answer.x is None:  # infeasible below the incumbent means the incumbent is best; out of time proves nothing
+        return np.empty(0, dtype=np.int64), incumbent if answer.status == 2 else -np.inf
+    bound = answer.mip_dual_bound
+    return _chosen(answer, i, r, n), -np.inf if bound is None else float(bound) * incumbent
+
+
+def _chosen(answer: Any, i: np.ndarray, r: np.ndarray, n: int) -> np.ndarray:
+    """Each job's resource (n,) in a solver's answer; empty where there is none, or not for all."""
+    if answer.x is None:
+        return np.empty(0, dtype=np.int64)
+    where = np.full(n, -1)
+    chosen = answer.x[: len(i)] > 0.5
+    where[i[chosen]] = r[chosen]
+    return where if (where >= 0).all() else where[:0]
