@@ -7,16 +7,13 @@ resource few ways to be filled exactly. Cuts in the program with every load unde
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .standing import Problem, loads
 
-RUNGS = (0.05, 0.1, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9)  # caps, as shares of the gap
-PATIENCE = 10.0  # a rung may take so many times as long as the one before it
-AT_LEAST = 1.0  # and so many seconds in any case
+RUNGS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8, 0.9)  # caps, as shares of the gap
 TOLERANCE = 1e-6  # of the solver's rows, and of what they tell
 
 
@@ -49,28 +46,17 @@ def raised(problem: Problem, bound: float, top: float, left: Callable[[], float]
     dear = np.where(np.isfinite(problem.times), problem.price * problem.times, np.inf) / whole
     least = dear.min(axis=1, keepdims=True)
     value, extra = float(problem.price @ problem.free / whole + least.sum()), dear - least
-    patience = AT_LEAST
     for rung in RUNGS:
         cap = value + rung * (top - value)
-        before = left()
         if cap <= bound:
             continue
-        if before <= 0.0:
-            break
-        until = max(before - patience, 0.0)
-        refuted, where = below(problem, extra, extra <= cap - value, cap, partial(_beyond, left, until))
-        patience = max(AT_LEAST, PATIENCE * (before - left()))
+        refuted, where = below(problem, extra, extra <= cap - value, cap, left)
         if len(where):
             return bound, where
         if not refuted:
             break
         bound = max(bound, cap * (1.0 - TOLERANCE))
     return bound, np.empty(0, dtype=np.int64)
-
-
-def _beyond(left: Callable[[], float], until: float) -> float:
-    """What is left above `until`."""
-    return left() - until
 
 
 def below(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -18,9 +19,16 @@ LARGEST = 60_000
 SEARCHED = 0.15  # share of the box for the search that gives the incumbent
 SOLVED = 0.5  # share of what is left for the solver of the whole program
 PROVED = 0.45  # share of what is left then for raising the bound
+BESIDE = 0.93  # the same where that runs beside the chains: the solver looks at its clock now and then only
 MANY = 1000
 SPARED = 0.02
 SLACK = 0.0005  # the relative loss with which the outcome of a kick is still gone on from
+
+
+def at_once(task: Callable[[], None]) -> Callable[[], None]:
+    """Does the task here and now; nothing is left to wait for."""
+    task()
+    return lambda: None
 
 
 class Exact:
@@ -50,7 +58,8 @@ class Exact:
     what U - B allows, the solver's bound no longer covers the whole problem and B is reported instead; more than 1,000
     jobs skip this step then. Caps between B and U are then refuted one after the other, each over all columns that its
     own reduced costs allow, which raises the bound (`grid.proof`). What is left of the box goes to kicks and descents
-    by chains of moves (`grid.chains`). The answer is never worse than that of the search it begins with. Takes batches
+    by chains of moves (`grid.chains`); `beside`, given a task, may start it in a thread and return what waits for it,
+    and then both have the box. The answer is never worse than that of the search it begins with. Takes batches
     that leave up to 60,000 columns (4096 x 128 leaves 32,768). Without deadlines. Deterministic apart from where the
     time limit cuts.
 
@@ -73,6 +82,7 @@ class Exact:
         self.seconds, self.seed, self.columns = seconds, seed, columns
         self.kicks, self.search_kicks = kicks, search_kicks
         self.left: Callable[[], float] = lambda: self.seconds
+        self.beside: Callable[[Callable[[], None]], Callable[[], None]] = at_once
 
     def assign(self, batch: Batch) -> Plan:
         """The plan for the jobs waiting now."""
@@ -102,11 +112,14 @@ class Exact:
         relaxed, price = priced(times, batch.free, price_steps(times), search.stop)
         problem = Problem.of(times, batch.free, price, max(4, times.shape[1] // 4))
         where, proved = self._solved(problem, where, value, relaxed)
-        where, proved = self._raised(problem, where, max(relaxed, proved))
-        bound = max(bound, whole_up(times, batch.free, proved))
+        proofs: list[tuple[float, np.ndarray]] = []
+        ended = self.beside(partial(self._raised, problem, where, max(relaxed, proved), proofs))
+        found = self._chained(problem, where, max(bound, whole_up(times, batch.free, proved)))
+        ended()
+        proved, met = proofs[0]
         resource = np.full(len(batch.times), -1)
-        resource[rows] = self._chained(problem, where, bound)
-        return Plan(rows, resource), bound
+        resource[rows] = self._better(problem, found, met) if len(met) else found
+        return Plan(rows, resource), max(bound, whole_up(times, batch.free, proved))
 
     def _solved(self, problem: Problem, where: np.ndarray, value: float, bound: float) -> tuple[np.ndarray, float]:
         """The whole program: a mapping no worse than `where`, and what was proved of the whole problem (0: nothing).
@@ -127,11 +140,12 @@ class Exact:
             value = float(loads(problem.times, problem.free, where).max())
         return where, min(proved, value) if whole else 0.0
 
-    def _raised(self, problem: Problem, where: np.ndarray, bound: float) -> tuple[np.ndarray, float]:
-        """A mapping no worse than `where`, and the bound raised by what is refuted below its makespan."""
+    def _raised(
+        self, problem: Problem, where: np.ndarray, bound: float, proofs: list[tuple[float, np.ndarray]]
+    ) -> None:
+        """To `proofs`: the bound raised by what is refuted below the makespan of `where`; a mapping, if one is met."""
         value = float(loads(problem.times, problem.free, where).max())
-        proved, met = raised(problem, bound, value, self._share(PROVED))
-        return self._better(problem, where, met) if len(met) else where, proved
+        proofs.append(raised(problem, bound, value, self._share(PROVED if self.beside is at_once else BESIDE)))
 
     def _share(self, share: float) -> Callable[[], float]:
         """What is left of a share of the box that is left now."""
