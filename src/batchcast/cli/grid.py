@@ -174,8 +174,8 @@ def _mapped(
     return row | ({"seed": method.seed} if hasattr(method, "seed") else {}), plan
 
 
-def _in_a_thread(task: Callable[[], None]) -> Callable[[], None]:
-    """Begins the task beside this; the answer waits for its end. Ctrl-C need not wait: the thread is no obstacle."""
+def _in_a_thread(task: Callable[[], None]) -> Callable[[float], None]:
+    """Begins the task beside this; the answer waits for it so many seconds, and no longer: neither need Ctrl-C."""
     from threading import Thread
 
     failed: list[BaseException] = []
@@ -189,8 +189,8 @@ def _in_a_thread(task: Callable[[], None]) -> Callable[[], None]:
     thread = Thread(target=run, daemon=True)
     thread.start()
 
-    def ended() -> None:
-        thread.join()
+    def ended(seconds: float) -> None:
+        thread.join(seconds)
         if failed:
             raise failed[0]
 

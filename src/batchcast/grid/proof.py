@@ -6,19 +6,19 @@ resource few ways to be filled exactly. Cuts in the program with every load unde
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from .standing import Problem, loads
 
-RUNGS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8, 0.9)  # caps, as shares of the gap
+STEP, GROWTH = 0.0005, 0.15  # from one cap to the next, at least, as a share of the bound; of what lies over it
 TOLERANCE = 1e-6  # of the solver's rows, and of what they tell
 
 
-def raised(problem: Problem, bound: float, top: float, left: Callable[[], float]) -> tuple[float, np.ndarray]:
-    """The bound, raised as far as the solver refutes mappings below a cap, and a mapping below `top` if it met one.
+def raised(problem: Problem, bound: float, top: float, left: Callable[[], float]) -> Iterator[tuple[float, np.ndarray]]:
+    """The bound, step by step raised as the solver refutes mappings below a cap; last a mapping below `top`, if met.
 
     Parameters
     ----------
@@ -29,10 +29,10 @@ def raised(problem: Problem, bound: float, top: float, left: Callable[[], float]
     left
         Seconds that may still be used.
 
-    Returns
-    -------
+    Yields
+    ------
     tuple
-        The bound and a mapping (n,), empty if none was met.
+        The bound so far and a mapping (n,), empty if none was met; first what is given.
 
     Notes
     -----
@@ -46,17 +46,18 @@ def raised(problem: Problem, bound: float, top: float, left: Callable[[], float]
     dear = np.where(np.isfinite(problem.times), problem.price * problem.times, np.inf) / whole
     least = dear.min(axis=1, keepdims=True)
     value, extra = float(problem.price @ problem.free / whole + least.sum()), dear - least
-    for rung in RUNGS:
-        cap = value + rung * (top - value)
+    yield bound, np.empty(0, dtype=np.int64)
+    share = 0.0
+    while (cap := value * (1.0 + (share := share + max(STEP, GROWTH * share)))) < top:
         if cap <= bound:
             continue
         refuted, where = below(problem, extra, extra <= cap - value, cap, left)
-        if len(where):
-            return bound, where
+        if refuted:
+            bound = max(bound, cap * (1.0 - TOLERANCE))
+        if refuted or len(where):
+            yield bound, where
         if not refuted:
-            break
-        bound = max(bound, cap * (1.0 - TOLERANCE))
-    return bound, np.empty(0, dtype=np.int64)
+            return
 
 
 def below(

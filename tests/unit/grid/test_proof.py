@@ -51,12 +51,12 @@ def drawn(n: int, m: int, seed: int) -> tuple[Problem, float]:
 def test_a_raised_bound_is_no_higher_than_what_trying_everything_finds(n, m, seed, above):
     problem, bound = drawn(n, m, seed)
     best = tried(problem.times, problem.free)
-    proved, met = raised(problem, bound, best * above, lambda: 60.0)
+    *_, (proved, met) = raised(problem, bound, best * above, lambda: 60.0)
     assert bound <= proved <= best
     if len(met):
         assert best <= loads(problem.times, problem.free, met).max() <= best * above * (1 + 1e-6)
     else:
-        assert proved >= bound + 0.89 * (best - bound)  # the last cap below the best is nine tenths of the way
+        assert proved >= bound + (best - bound) / 1.16 - 0.001 * best  # caps are so far apart
 
 
 @settings(max_examples=15)
@@ -66,7 +66,7 @@ def test_nothing_that_is_there_is_refuted_among_more_jobs_on_three_resources(n, 
     times = np.ceil(rng.uniform(1, 12, (n, 3)) * rng.uniform(0.2, 1, (n, 1)) * rng.choice([1, 3], (n, 1)))
     best = least_of_three(times)
     bound, price = priced(times, np.zeros(3), 300)
-    proved, met = raised(Problem.of(times, np.zeros(3), price, 3), bound, best * above, lambda: 60.0)
+    *_, (proved, met) = raised(Problem.of(times, np.zeros(3), price, 3), bound, best * above, lambda: 60.0)
     assert bound <= proved <= best
     assert len(met) == 0 or best <= loads(times, np.zeros(3), met).max() <= best * above * (1 + 1e-6)
 
@@ -93,7 +93,7 @@ def test_a_cap_that_a_planted_mapping_meets_is_never_refuted():
     where[away] = second[away]
     times *= 1e6 / loads(times, np.zeros(8), where)
     bound, price = priced(times, np.zeros(8), 1000)
-    proved, met = raised(Problem.of(times, np.zeros(8), price, 4), bound, 1.1e6, lambda: 5.0)
+    *_, (proved, met) = raised(Problem.of(times, np.zeros(8), price, 4), bound, 1.1e6, lambda: 5.0)
     assert bound <= proved <= 1e6
     assert len(met) == 0 or loads(times, np.zeros(8), met).max() < 1.1e6
 
@@ -109,6 +109,6 @@ def test_where_jobs_differ_much_the_bound_rises_above_the_relaxation():
 @pytest.mark.parametrize("seconds", [0.0, -1.0])
 def test_without_time_nothing_is_refuted_and_nothing_solved(seconds):
     problem, bound = drawn(12, 3, 1)
-    assert raised(problem, bound, 2 * bound, lambda: seconds)[0] == bound
+    assert [proved for proved, _ in raised(problem, bound, 2 * bound, lambda: seconds)] == [bound]
     assert below(problem, problem.times, problem.times > 0, bound / 2, lambda: seconds)[0] is False
     assert branch_and_bound(problem.times, problem.free, problem.times > 0, 2 * bound, lambda: seconds)[1] == -np.inf

@@ -19,16 +19,16 @@ LARGEST = 60_000
 SEARCHED = 0.15  # share of the box for the search that gives the incumbent
 SOLVED = 0.5  # share of what is left for the solver of the whole program
 PROVED = 0.45  # share of what is left then for raising the bound
-BESIDE = 0.93  # the same where that runs beside the chains: the solver looks at its clock now and then only
+BESIDE = 0.85  # the same where that runs beside the chains: the solver looks at its clock now and then only
 MANY = 1000
 SPARED = 0.02
 SLACK = 0.0005  # the relative loss with which the outcome of a kick is still gone on from
 
 
-def at_once(task: Callable[[], None]) -> Callable[[], None]:
+def at_once(task: Callable[[], None]) -> Callable[[float], None]:
     """Does the task here and now; nothing is left to wait for."""
     task()
-    return lambda: None
+    return lambda seconds: None
 
 
 class Exact:
@@ -58,10 +58,10 @@ class Exact:
     what U - B allows, the solver's bound no longer covers the whole problem and B is reported instead; more than 1,000
     jobs skip this step then. Caps between B and U are then refuted one after the other, each over all columns that its
     own reduced costs allow, which raises the bound (`grid.proof`). What is left of the box goes to kicks and descents
-    by chains of moves (`grid.chains`); `beside`, given a task, may start it in a thread and return what waits for it,
-    and then both have the box. The answer is never worse than that of the search it begins with. Takes batches
-    that leave up to 60,000 columns (4096 x 128 leaves 32,768). Without deadlines. Deterministic apart from where the
-    time limit cuts.
+    by chains of moves (`grid.chains`); `beside`, given a task, may start it in a thread and return what waits for it
+    so many seconds, and then both have the box. The answer is never worse than that of the search it begins with.
+    Takes batches that leave up to 60,000 columns (4096 x 128 leaves 32,768). Without deadlines. Deterministic apart
+    from where the time limit cuts.
 
     Examples
     --------
@@ -82,7 +82,7 @@ class Exact:
         self.seconds, self.seed, self.columns = seconds, seed, columns
         self.kicks, self.search_kicks = kicks, search_kicks
         self.left: Callable[[], float] = lambda: self.seconds
-        self.beside: Callable[[Callable[[], None]], Callable[[], None]] = at_once
+        self.beside: Callable[[Callable[[], None]], Callable[[float], None]] = at_once
 
     def assign(self, batch: Batch) -> Plan:
         """The plan for the jobs waiting now."""
@@ -115,8 +115,8 @@ class Exact:
         proofs: list[tuple[float, np.ndarray]] = []
         ended = self.beside(partial(self._raised, problem, where, max(relaxed, proved), proofs))
         found = self._chained(problem, where, max(bound, whole_up(times, batch.free, proved)))
-        ended()
-        proved, met = proofs[0]
+        ended(max(self.left(), 0.0))
+        proved, met = proofs[-1] if proofs else (bound, where[:0])
         resource = np.full(len(batch.times), -1)
         resource[rows] = self._better(problem, found, met) if len(met) else found
         return Plan(rows, resource), max(bound, whole_up(times, batch.free, proved))
@@ -143,9 +143,10 @@ class Exact:
     def _raised(
         self, problem: Problem, where: np.ndarray, bound: float, proofs: list[tuple[float, np.ndarray]]
     ) -> None:
-        """To `proofs`: the bound raised by what is refuted below the makespan of `where`; a mapping, if one is met."""
+        """To `proofs`, as they come: bounds raised by what is refuted below the makespan of `where`; what is met."""
         value = float(loads(problem.times, problem.free, where).max())
-        proofs.append(raised(problem, bound, value, self._share(PROVED if self.beside is at_once else BESIDE)))
+        for step in raised(problem, bound, value, self._share(PROVED if self.beside is at_once else BESIDE)):
+            proofs.append(step)
 
     def _share(self, share: float) -> Callable[[], float]:
         """What is left of a share of the box that is left now."""
