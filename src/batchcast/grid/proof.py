@@ -47,7 +47,7 @@ def raised(problem: Problem, bound: float, top: float, left: Callable[[], float]
     least = dear.min(axis=1, keepdims=True)
     value, extra = float(problem.price @ problem.free / whole + least.sum()), dear - least
     yield bound, np.empty(0, dtype=np.int64)
-    share = 0.0
+    share = 0.0 if value > 0.0 else np.inf
     while (cap := value * (1.0 + (share := share + max(STEP, GROWTH * share)))) < top:
         if cap <= bound:
             continue
