@@ -42,10 +42,7 @@ def raised(problem: Problem, bound: float, top: float, left: Callable[[], float]
     A refuted cap, less the solver's tolerance, bounds the whole problem. The caps climb from L to `top` until time is
     up, a rung takes ten times as long as the one before it, or a mapping is met.
     """
-    whole = problem.price.sum()
-    dear = np.where(np.isfinite(problem.times), problem.price * problem.times, np.inf) / whole
-    least = dear.min(axis=1, keepdims=True)
-    value, extra = float(problem.price @ problem.free / whole + least.sum()), dear - least
+    value, extra = lagrangian(problem)
     yield bound, np.empty(0, dtype=np.int64)
     share = 0.0 if value > 0.0 else np.inf
     while (cap := value * (1.0 + (share := share + max(STEP, GROWTH * share)))) < top:

@@ -8,12 +8,12 @@ from functools import partial
 import numpy as np
 
 from ...errors import UsageError
-from ..balance import LOOKED_AT, priced, settle
+from ..balance import LOOKED_AT, settle
 from ..chains import Trail, chained, cheap_near
-from ..proof import branch_and_bound, raised
+from ..proof import branch_and_bound, lagrangian, raised
 from ..protocol import Batch, Plan
 from ..standing import Problem, Standing, loads
-from .search import Search, price_steps, whole_up
+from .search import Search, whole_up
 
 LARGEST = 60_000
 SEARCHED = 0.15  # share of the box for the search that gives the incumbent
@@ -109,8 +109,8 @@ class Exact:
         value = float(loads(times, batch.free, where).max())
         if value <= bound * (1 + 1e-9):
             return plan, bound
-        relaxed, price = priced(times, batch.free, price_steps(times), search.stop)
-        problem = Problem.of(times, batch.free, price, max(4, times.shape[1] // 4))
+        problem = Problem.of(times, batch.free, search.price, max(4, times.shape[1] // 4))
+        relaxed = lagrangian(problem)[0]
         where, proved = self._solved(problem, where, value, relaxed)
         proofs: list[tuple[float, np.ndarray]] = []
         ended = self.beside(partial(self._raised, problem, where, max(relaxed, proved), proofs))
