@@ -17,6 +17,14 @@ STEP, GROWTH = 0.0005, 0.15  # from one cap to the next, at least, as a share of
 TOLERANCE = 1e-6  # of the solver's rows, and of what they tell
 
 
+def lagrangian(problem: Problem) -> tuple[float, np.ndarray]:
+    """The bound that the prices give, and the extra cost (n, m) of each column over its job's least."""
+    whole = problem.price.sum()
+    dear = np.where(np.isfinite(problem.times), problem.price * problem.times, np.inf) / whole
+    least = dear.min(axis=1, keepdims=True)
+    return float(problem.price @ problem.free / whole + least.sum()), dear - least
+
+
 def raised(problem: Problem, bound: float, top: float, left: Callable[[], float]) -> Iterator[tuple[float, np.ndarray]]:
     """The bound, step by step raised as the solver refutes mappings below a cap; last a mapping below `top`, if met.
 
@@ -39,8 +47,8 @@ def raised(problem: Problem, bound: float, top: float, left: Callable[[], float]
     For prices w of sum 1 a mapping of makespan T has sum_r w_r load_r <= T, so that its extra costs (w_r t_ir less job
     i's least) add up to at most T - L(w), with L the value of the Lagrangian. Hence whatever lies at or below a cap
     uses only columns whose extra cost alone is at most cap - L: a small program, which cuts often refute at the root.
-    A refuted cap, less the solver's tolerance, bounds the whole problem. The caps climb from L to `top` until time is
-    up, a rung takes ten times as long as the one before it, or a mapping is met.
+    A refuted cap, less the solver's tolerance, bounds the whole problem. The caps climb from L to `top`, by a twentieth
+    of a per cent and later by a seventh of what lies over L, until time is up or a mapping is met.
     """
     value, extra = lagrangian(problem)
     yield bound, np.empty(0, dtype=np.int64)
