@@ -140,7 +140,14 @@ def read_member(context: Any, builder: Any, bundle: ByAddress, address: Any, nam
         count = builder.mul(count, shape_of, flags=["nsw"])
     array = context.get_value_type(kind)
     data = builder.bitcast(load(LLVM.gep_inbounds(builder, at, 0, 0)), array.elements[DATA])
-    value = ir.Constant(array, [ir.Constant(array.elements[0], None), ir.Constant(array.elements[1], None), *(ir.Constant(each, ir.Undefined) for each in array.elements[2:])])
+    value = ir.Constant(
+        array,
+        [
+            ir.Constant(array.elements[0], None),
+            ir.Constant(array.elements[1], None),
+            *(ir.Constant(each, ir.Undefined) for each in array.elements[2:]),
+        ],
+    )
     for place, member in enumerate((count, itemsize, data, shape, strides), start=2):
         value = builder.insert_value(value, member, place)
     return value

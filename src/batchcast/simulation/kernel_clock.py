@@ -43,7 +43,9 @@ def drive_kernel(
     scheduler = address_of(go_on, state.record, state.rules)
     while True:
         columns = (state.jobs, state.log, numbers, codes)
-        reason = follow_schedule(scheduler, state.record, state.rules, columns, memory, predictor.options, free, slot_of, at)
+        reason = follow_schedule(
+            scheduler, state.record, state.rules, columns, memory, predictor.options, free, slot_of, at
+        )
         if reason == NO_SLOT:
             memory, free = _more_slots(memory, at)
         elif reason == LOG_FULL:
