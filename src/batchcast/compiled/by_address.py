@@ -19,7 +19,7 @@ from numba.np import arrayobj
 
 Bundle = TypeVar("Bundle", bound=type)
 BARRIER = "=r,0,~{memory}"
-DATA = 4  # where an array's address lies among its members
+COUNT, DATA = 2, 4  # places in numba's array: how many entries, and their address; nobody owns it (the first two)
 
 # numba has no annotations
 LLVM: Any = cgutils
@@ -140,15 +140,10 @@ def read_member(context: Any, builder: Any, bundle: ByAddress, address: Any, nam
         count = builder.mul(count, shape_of, flags=["nsw"])
     array = context.get_value_type(kind)
     data = builder.bitcast(load(LLVM.gep_inbounds(builder, at, 0, 0)), array.elements[DATA])
-    value = ir.Constant(
-        array,
-        [
-            ir.Constant(array.elements[0], None),
-            ir.Constant(array.elements[1], None),
-            *(ir.Constant(each, ir.Undefined) for each in array.elements[2:]),
-        ],
-    )
-    for place, member in enumerate((count, itemsize, data, shape, strides), start=2):
+    owner, rest = array.elements[:COUNT], array.elements[COUNT:]
+    blank = [ir.Constant(each, None) for each in owner] + [ir.Constant(each, ir.Undefined) for each in rest]
+    value = ir.Constant(array, blank)
+    for place, member in enumerate((count, itemsize, data, shape, strides), start=COUNT):
         value = builder.insert_value(value, member, place)
     return value
 

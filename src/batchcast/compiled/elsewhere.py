@@ -8,7 +8,8 @@ import numba
 from numba import types
 from numba.extending import intrinsic
 
-TYPES: Any = types  # numba has no annotations here
+TYPES: Any = types  # numba has no annotations here, or wrong ones
+INTRINSIC: Any = intrinsic
 
 
 def address_of(whole: Any, *arguments: Any) -> int:
@@ -22,7 +23,7 @@ def address_of(whole: Any, *arguments: Any) -> int:
     return int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name))
 
 
-@intrinsic
+@INTRINSIC
 def call_there(_context: Any, address: Any, record: Any, rules: Any) -> Any:
     """Call the kernel of two arrays at an `address_of` it; it returns an int64."""
 
