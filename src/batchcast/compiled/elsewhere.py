@@ -8,8 +8,7 @@ import numba
 from numba import types
 from numba.extending import intrinsic
 
-TYPES: Any = types  # numba has no annotations here, or wrong ones
-INTRINSIC: Any = intrinsic
+TYPES: Any = types  # numba has no annotations here
 
 
 def address_of(whole: Any, *arguments: Any) -> int:
@@ -23,8 +22,7 @@ def address_of(whole: Any, *arguments: Any) -> int:
     return int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name))
 
 
-@INTRINSIC
-def call_there(_context: Any, address: Any, record: Any, rules: Any) -> Any:
+def _call_there(_context: Any, address: Any, record: Any, rules: Any) -> Any:
     """Call the kernel of two arrays at an `address_of` it; it returns an int64."""
 
     def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -35,3 +33,6 @@ def call_there(_context: Any, address: Any, record: Any, rules: Any) -> Any:
         return result
 
     return TYPES.int64(TYPES.int64, record, rules), build
+
+
+call_there: Any = intrinsic(_call_there)

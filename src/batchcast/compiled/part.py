@@ -23,7 +23,7 @@ from numba.core.untyped_passes import (
     WithLifting,
 )
 
-from .answers import Remembering, Settled
+from .typing_cache import Remembering, Settled
 
 Library: Any = JITCodeLibrary  # numba has no annotations here
 Compiler: Any = CompilerBase
