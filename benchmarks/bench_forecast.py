@@ -11,16 +11,22 @@ from typing import Any
 
 import numpy as np
 
+from batchcast.cluster.machine import homogeneous
+from batchcast.errors import InputError
 from batchcast.events.event import Start, Submit
 from batchcast.events.live import LiveClock
 from batchcast.events.recorded import events
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
+from batchcast.papers.shared_logs import shared_folder
 from batchcast.predict.hazard.features import NAMES
 from batchcast.predict.hazard.model import Hazard, Waits, fit
 from batchcast.predict.wait.forecast import Forecast
+from batchcast.predict.wait.renewed import renewed
+from batchcast.predict.wait.scheduler_replay import SchedulerReplay
+from batchcast.trace.read import read_trace
 
-from .bench_wait import PROCS, busy_log
+from .bench_wait import PROCS, REAL, busy_log
 
 WINDOW = 20_000
 REPLAYED = 4000
@@ -34,11 +40,14 @@ def run() -> None:
     waits = Waits(random.lognormal(6.0, 2.5, WINDOW).round(), np.ones(WINDOW, bool), np.ones(WINDOW))
     models: list[Hazard | None] = []
     seconds = least_and_median(lambda: models.append(fit(features, waits)), 1, 1.0)
-    show(f"a fit on {WINDOW:,} submissions, s (target 15)", seconds)
+    show(f"a fit on {WINDOW:,} submissions, figures without order, s (target 15)", seconds)
+    show(f"a fit on {WINDOW:,} submissions of HPC2N, s", fit_on_a_log())
     method, state = crowded(models[-1])
     job = JobRequest(2000, 2000, 600.0, 8.0, 3600.0, float("nan"))
     answer = least_and_median(lambda: method.predict(job, state), 20, 1000.0)
     show("one answer, 1,000 queued and 1,000 running, ms (target 50)", answer)
+    show("all 1,000 queued anew, s (target 2)", least_and_median(lambda: renewed(method, state), 5, 1.0))
+    show("the simulation on 500 nodes, as many jobs, one answer, ms (target 300)", on_nodes(state, job))
     log = busy_log(REPLAYED)
     Forecast().predict_trace(log.take(np.arange(50)), total=PROCS)
     began = process_time()
@@ -63,6 +72,24 @@ def run() -> None:
     ring = 4 * WINDOW * len(NAMES) / 1e6
     show("figures of the last 20,000 submissions, MB", f"{ring:7.1f}")
     show("the process at most, MB", f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:7.0f}")
+
+
+def on_nodes(state: SystemState, job: JobRequest) -> str:
+    """The milliseconds of `scheduler_replay` where it simulates Slurm's loops on 500 nodes for the same state."""
+    replay = SchedulerReplay(machine=homogeneous(500, 2))
+    return least_and_median(lambda: replay.predict(job, state), 5, 1000.0)
+
+
+def fit_on_a_log() -> str:
+    """The least and median CPU seconds of a fit on what a real log's jobs saw, where the papers' logs are at hand."""
+    try:
+        log = read_trace(shared_folder() / "traces" / REAL).take(np.arange(WINDOW))
+    except (InputError, OSError) as error:
+        return f"left out: {error}"
+    told = Forecast()._log(log, "honest", "req", log.info.max_procs)
+    known = ~np.isnan(log.wait_time)
+    waits = Waits(log.wait_time[known], np.ones(known.sum(), bool), np.ones(known.sum()))
+    return least_and_median(lambda: fit(told.rows[known], waits), 1, 1.0)
 
 
 def crowded(model: Hazard | None) -> tuple[Forecast, SystemState]:

@@ -23,7 +23,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "slurm"))
 
-from planning_lab import agent, empty, of_kind
+from planning_lab import agent, empty, of_kind, steps
 from slurm_lab import USERS, Lab, missing
 
 from batchcast.cluster.machine import Machine
@@ -140,14 +140,14 @@ def remember(store: str, rows: Sequence[dict[str, Any]], now: float) -> None:
     new.close()
 
 
-def measure(seed: int, jobs: int, load: float, speed: float, planned: bool) -> dict[str, Any]:
+def measure(seed: int, jobs: int, load: float, speed: float, planning: bool) -> dict[str, Any]:
     """One run on a lab of its own: what was asked for and what became of it."""
     crowd, wishes = workload(seed, jobs, load)
     conf = {"OverTimeLimit": str(OVER_TIME)}
     with Lab(nodes=NODES, cpus=CPUS, speed=speed, conf=conf) as lab:
         collector = agent(
-            lab, "gain", interval=INTERVAL, RUNTIME="kernel", PLAN="plan" if planned else "off", PLAN_LEVEL=str(LEVEL),
-            PLAN_PARTITIONS="main", MEMORY="", TIMEOUT_S=str(15 * speed),
+            lab, "gain", interval=INTERVAL, RUNTIME="kernel", PLAN="plan" if planning else "off", PLAN_LEVEL=str(LEVEL),
+            PLAN_PARTITIONS="main", MEMORY="", TIMEOUT_S=str(15 * speed), SETTLE_S=str(speed / 2),
         )  # fmt: skip
         now = lab.now()
         remember(collector.store, past(crowd, seed, now), now)
@@ -160,21 +160,27 @@ def measure(seed: int, jobs: int, load: float, speed: float, planned: bool) -> d
             options = ("-n", str(wish.procs), "-t", str(wish.limit))
             ids.append(lab.submit(*options, seconds=wish.runs, user=USERS[wish.who % 2], name=f"person{wish.who}"))
         empty(lab, 1800)
+        lab.wait(lambda: set(ids) <= _ended(lab).keys(), "the last job in accounting")
         ended = _ended(lab)
-        counts = [len(of_kind(collector, what)) for what in ("planned", "restored")]
+        planned = reversed([step for step in steps(collector) if step["what"] == "planned"])
+        planned_at = {str(step["job_id"]): float(str(step["at"])) for step in planned}
+        restored = len(of_kind(collector, "restored"))
         log = [line for line in collector.log.read_text().splitlines() if "jobs shown" not in line]
         collector.kill(15)
-        rows = [{"submit": s, "start": a, "end": b, "state": state} for s, a, b, state in map(ended.__getitem__, ids)]
+        rows = [{**ended[i], "planned_at": planned_at.get(i)} for i in ids]
     return {
-        "seed": seed, "jobs": jobs, "load": load, "speed": speed, "planned": planned, "now": now, "rows": rows,
-        "machine": machine, "limits_planned": counts[0], "limits_restored": counts[1], "log": log[:20],
+        "seed": seed, "jobs": jobs, "load": load, "speed": speed, "planned": planning, "now": now, "rows": rows,
+        "machine": machine, "limits_planned": len(planned_at), "limits_restored": restored, "log": log[:20],
     }  # fmt: skip
 
 
-def _ended(lab: Lab) -> dict[str, tuple[float, float, float, str]]:
-    words = ("sacct", "-XnPa", "--starttime=2000-01-01", "--format=JobID,Submit,Start,End,State")
+def _ended(lab: Lab) -> dict[str, dict[str, Any]]:
+    words = ("sacct", "-XnPa", "--starttime=2000-01-01", "--format=JobID,Submit,Start,End,TimelimitRaw,State")
     rows = (line.split("|") for line in lab.run(*words, env={**lab.env, "SLURM_TIME_FORMAT": "%s"}).splitlines())
-    return {r[0]: (float(r[1]), float(r[2]), float(r[3]), r[4]) for r in rows if r[2].isdigit() and r[3].isdigit()}
+    names = ("submit", "start", "end", "limit")
+    return {
+        r[0]: {**dict(zip(names, map(float, r[1:5]))), "state": r[5]} for r in rows if r[2].isdigit() and r[3].isdigit()
+    }
 
 
 def simulated(seed: int, run: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
@@ -273,6 +279,17 @@ def show(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join("| " + " | ".join(line).replace("_", " ") + " |" for line in lines)
 
 
+def told(run: dict[str, Any]) -> str:
+    """How many were planned, how soon (medians), and whose limits accounting has in the end."""
+    wishes = workload(run["seed"], run["jobs"], run["load"])[1]
+    after = [row["planned_at"] - row["submit"] for row in run["rows"] if row["planned_at"] is not None]
+    others = sum(row["limit"] != wish.limit for row, wish in zip(run["rows"], wishes))
+    soon = f", {np.median(after) / 60:.1f} min after they came" if after else ""
+    states = {state: sum(row["state"] == state for row in run["rows"]) for state in {r["state"] for r in run["rows"]}}
+    back = f"{run['limits_restored']} given back, {others} with another limit than their user's in accounting"
+    return f"{run['limits_planned']} planned{soon}, {back}, {states}"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", default="1,2,3")
@@ -295,10 +312,7 @@ def main() -> int:
                 with given.output.open("a") as out:
                     out.write(json.dumps(runs[asked]) + "\n")
             one = runs[asked]
-            states = {
-                state: sum(r["state"] == state for r in one["rows"]) for state in {r["state"] for r in one["rows"]}
-            }
-            print(seed, "planned" if planned else "as it is", one["limits_planned"], one["limits_restored"], states)
+            print(seed, "planned" if planned else "as it is", told(one))
         pairs.append(tuple(runs[seed, given.jobs, given.load, given.speed, planned] for planned in (False, True)))
     print(show(compare(pairs)))
     return 0

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -19,7 +20,7 @@ from batchcast.cli.start_words import sentence
 from batchcast.predict.protocol import Prediction
 from batchcast.service.where import chance_done, run_times
 
-from .test_live import _store, measured
+from .test_live import ME, _store, measured
 
 __all__ = ["measured"]
 
@@ -149,6 +150,7 @@ def test_accuracy_says_whether_to_believe_it(store: str, private: str) -> None:
     assert "should you believe recent_wait?" in text
     assert "  all: " in text
     assert "  partition main: " in text
+    assert re.search(r"    \[#*\.*\|[#.]+\]", text), "a picture beside"
     belief = json.loads(run("accuracy", "--json", store=store).stdout)["settings"]["belief"]
     assert {one["of"] for one in belief} >= {"all", "partition main"}
     assert all(one["verdict"] in ("believe", "too early", "too late", "unknown") for one in belief)
@@ -174,3 +176,18 @@ def test_a_script_is_simulated_on_a_described_machine_too(store: str, script: st
     (answer,) = json.loads(run(*words, "--json", store=store).stdout)["results"]
     assert "larger than its partition" in answer["simulated_why"]
     assert "--test" in str(run("start", "--machine", "x.toml", store=store, code=2).exception)
+
+
+def test_the_qos_that_ones_jobs_had_on_a_partition_are_ways_too(store: str, script: str, tmp_path: Path) -> None:
+    copy = tmp_path / "s.db"
+    with sqlite3.connect(store) as one, sqlite3.connect(copy) as other:
+        one.backup(other)
+        other.execute("UPDATE jobs SET qos = CASE WHEN row % 3 THEN 'normal' ELSE 'long' END WHERE user_id = ?", (ME,))
+        other.execute("UPDATE jobs SET qos = 'secret' WHERE user_id <> ?", (ME,))
+    results = where(str(copy), script)
+    asked = [r for r in results if r["what"] == "as asked"]
+    assert {r["qos"] for r in asked} == {"normal", "long"}, "others' QOS are not one's own"
+    (named,) = [r["flags"] for r in asked if "--qos" in r["flags"]]
+    assert re.search(r"--qos=(long|normal) ", named)
+    shown = run("start", "--test", script, "--where", store=str(copy)).stdout
+    assert shown.splitlines()[0].split()[:3] == ["PARTITION", "QOS", "WHAT"]

@@ -124,3 +124,13 @@ def test_what_is_no_wait_is_said_and_not_learned_from(tmp_path, spoil, waits, wo
         assert {row["jobs"] for row in doc["results"]} == {81}
         told.append([{k: v for k, v in row.items() if k != "seconds"} for row in doc["results"]])
     assert told[0] == told[1]
+
+
+def test_a_page_shows_whether_forecasts_can_be_believed(log, tmp_path):
+    page = tmp_path / "waits.html"
+    done = run(log, "--predictor", "recent_wait,qbets", "--jobs", "51:", "--page", page)
+    assert done.returncode == 0, done.stderr
+    html = page.read_text()
+    for words in ("Promised and kept", "identified against misguided", "Mean error by range", "By processors"):
+        assert words in html
+    assert f"page: {page}" in done.stderr

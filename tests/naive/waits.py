@@ -22,14 +22,15 @@ def nearest(distances, newest_first, k):
     return sorted(newest_first, key=lambda j: (distances[j], newest_first.index(j)))[:k]
 
 
-def forward_start(total, running, queued, policy):
-    """When the last of `queued` (procs, planned) starts beside `running` (procs, left): instant by instant, anew.
+def forward_start(total, running, queued, policy, of=-1):
+    """When the last of `queued` (procs, planned) starts beside `running` (procs, left), or the one at `of`: instant by
+    instant, anew.
 
     FCFS, EASY, or EASY with the shortest candidate first; infinity when it is larger than the machine.
     """
     now, running = 0.0, [list(job) for job in running]
     queue = [(k, *job) for k, job in enumerate(queued) if job[0] <= total]
-    last = len(queued) - 1
+    last = of % len(queued)
     if queued[last][0] > total:
         return float("inf")
     while True:

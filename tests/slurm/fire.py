@@ -29,10 +29,12 @@ from planning_lab import (
     limits_now,
     of_kind,
     steps,
+    told,
 )
 from slurm_lab import USERS, Lab
 
 from batchcast.store.reader import Reader
+from batchcast.units import format_duration
 
 KINDS = ("agent", "slurmctld", "disk", "slurmdbd", "agent", "slurmctld", "service")
 NOBODY = "none"
@@ -51,6 +53,7 @@ class Run(NamedTuple):
     jobs: int
     kills: int
     kinds: tuple[str, ...] = KINDS
+    mode: str = "plan"
 
 
 class Fire:
@@ -74,6 +77,7 @@ class Fire:
         if run.forecasts != NOBODY:
             hasty = {"RUNTIME": "hasty:Hasty", "PLAN_LEVEL": "0.01"}  # or the watchdog ends it: none of them holds
             settings = hasty if run.forecasts == "hasty" else {"RUNTIME": run.forecasts}
+            settings["PLAN"] = run.mode
             self.agent = agent(lab, "fire", str(disk / "store.db"), interval=60.0, **settings)
 
     def __call__(self) -> dict[str, Any]:
@@ -214,7 +218,12 @@ class Fire:
         if self.agent is not None:
             rows = Reader(self.agent.store).rows("SELECT job_id, planned FROM planned")
             record = {str(row["job_id"]): float(row["planned"]) / MINUTE for row in rows}
-            self.unrecorded |= {i for i, now in self.standing().items() if record.get(i) != now}
+            low = self.run.mode == "time-min"  # there the limit of a job that starts is anything down to what we set
+            self.unrecorded |= {
+                i
+                for i, now in self.standing().items()
+                if i not in record or not (record[i] == now or (low and record[i] < now))
+            }
 
     def settled(self) -> bool:
         """Whether the record of no job says that it stands on a planned limit."""
@@ -246,7 +255,10 @@ class Fire:
             "SELECT job_id, count(*) AS n FROM jobs GROUP BY job_id, submit_time HAVING n > 1"
         )
         off = {i for i, one in self.asked.items() if i in ran and ran[i].limit != one.limit}
+        words = told(self.lab)
+        silent = {i for i in off if f"limit={format_duration(self.asked[i].limit * MINUTE)}," not in words.get(i, "")}
         return found | {
+            "accounting_silent": len(silent),
             "planned": len(planned), "restored": len(restored), "over_before_look": len(over),
             "accounting_differs": len(off - over), "doubled_in_store": len(rows), "unrecorded": len(self.unrecorded),
             "stood_while_full": self.stood["full"], "stood_started_anew": self.stood["anew"],

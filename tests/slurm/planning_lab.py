@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -83,6 +84,12 @@ def accounted(lab: Lab) -> dict[str, Ran]:
     return {i: Ran(float(limit), float(ran) / 60, state.split(" ")[0]) for i, limit, ran, state in rows}
 
 
+def told(lab: Lab) -> dict[str, str]:
+    """What accounting has of every job's AdminComment."""
+    text = lab.run("sacct", "-XnPa", "--starttime=2000-01-01", "--format=JobID,AdminComment")
+    return dict(line.split("|", 1) for line in text.splitlines())
+
+
 def early(asked: dict[str, Asked], ran: dict[str, Ran]) -> list[str]:
     """Jobs that ended neither by themselves nor at or after their user's limit."""
     return [
@@ -98,6 +105,13 @@ def kill(lab: Lab, name: str) -> None:
     pid = int(lab.pid_file(name).read_text())
     os.kill(pid, signal.SIGKILL)
     lab.wait(lambda: not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text(), "a dead daemon")
+
+
+def saved(lab: Lab, job_id: str) -> None:
+    """Until slurmctld has written down what it knows now: killed before, it starts jobs again that are running."""
+    path, now = lab.root / "state" / "job_state", time.time()
+    lab.run("scontrol", "update", f"jobid={job_id}", "comment=saved")  # or there might be nothing to write
+    lab.wait(lambda: path.exists() and path.stat().st_mtime > now, "a saved state")
 
 
 def limits_now(lab: Lab) -> dict[str, float]:

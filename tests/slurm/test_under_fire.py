@@ -27,3 +27,14 @@ def test_no_job_is_ended_early_whatever_is_killed(kinds: Sequence[str]) -> None:
         assert done["least_margin_min"] >= 0  # never below what OverTimeLimit covers
         assert done["unrecorded"] == 0  # not even while the disk was full
         assert done["accounting_differs"] == 0  # but for jobs that ran while nobody looked
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["time-min", "advise"])
+def test_nor_by_another_mode(mode: str) -> None:
+    for _ in labs_on("here", speed=SPEED):
+        done = carry_out(Run(16, "hasty", JOBS, KILLS, KINDS, mode))
+        print(done)
+        assert bool(done["planned"]) == (mode == "time-min")
+        assert done["early"] == done["lost"] == 0, done["details"]
+        assert done["unrecorded"] == done["accounting_differs"] == 0

@@ -23,7 +23,7 @@ from slurm_lab import missing
 KEY = ("seed", "forecasts", "jobs", "kills")
 COLUMNS = (
     "seed", "forecasts", "jobs", "kills", "early", "lost", "doubled", "planned", "restored", "over_before_look",
-    "accounting_differs", "unrecorded", "planned_while_full", "stood_while_full",
+    "accounting_differs", "accounting_silent", "unrecorded", "planned_while_full", "stood_while_full",
     "stood_started_anew", "seconds",
 )  # fmt: skip
 

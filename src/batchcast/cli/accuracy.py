@@ -51,6 +51,9 @@ def command(
         click.echo(f"should you believe {belief[0]['method']}? (last 60 days)")
     for one in belief:
         click.echo(f"  {one['sentence']}")
+        click.echo(f"    {picture(_number(one['coverage_90']))}")
+    if belief:
+        click.echo("  #: started by the time promised for 90 %; |: where 90 % is.")
 
 
 def _print(results: Sequence[Mapping[str, Any]]) -> None:
@@ -169,6 +172,18 @@ def _print_weeks(results: Sequence[Mapping[str, Any]]) -> None:
     if len(lines) > 1:
         click.echo("  bounds over time:")
         print_columns(lines, left=2, indent="  ")
+
+
+def picture(kept: float, promised: float = 0.9, width: int = 40) -> str:
+    """A bar of the share kept, the promise marked; only the mark where nothing is known.
+
+    >>> picture(0.5, width=20), picture(1.0, width=20)
+    ('[##########........|.]', '[##################|#]')
+    """
+    filled = 0 if kept != kept else round(kept * width)
+    cells = ["#" if k < filled else "." for k in range(width)]
+    cells[min(round(promised * width), width - 1)] = "|"
+    return f"[{''.join(cells)}]"
 
 
 def _ratio(value: float | None) -> str:

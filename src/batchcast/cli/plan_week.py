@@ -76,7 +76,7 @@ def _print(waiting: list[dict[str, Any]], rows: list[dict[str, Any]], judged: An
 
 def _show(simulated: list[dict[str, Any]], groups: list[dict[str, Any]], judged: Any, cpus: int) -> None:
     from ..report.blocks import Table, TableColumn
-    from ..report.difference import SCHEDULE, difference_blocks
+    from ..report.difference import SCHEDULE, difference_blocks, difference_words
     from ..report.simulation import simulation_table
     from ..report.terminal import show
     from ..report.validity import judgement
@@ -87,7 +87,10 @@ def _show(simulated: list[dict[str, Any]], groups: list[dict[str, Any]], judged:
     kinds = [("now_s", "mean wait, own limits"), ("then_s", "planned limits")]
     columns = [TableColumn("by", "by"), TableColumn("group", "group"), TableColumn("jobs", "jobs", "count")]
     columns += [TableColumn(name, title, "seconds") for name, title in kinds]
-    tables = [Table("Who gains most, and who pays most", columns, groups)] if groups else []
+    columns.append(TableColumn("difference", "difference, 90 % interval over bursts", "difference"))
+    groups = [{**row, "difference": difference_words(row, "wait_s", "seconds")} for row in groups]
+    note = "A burst: one user's submissions, each within an hour of the one before. No interval below 20 of them."
+    tables = [Table("Who gains most, and who pays most", columns, groups, note)] if groups else []
     blocks = [simulation_table([{**row, "predictor": row["size"]} for row in whole], whole[0]["jobs"], cpus)]
     show(
         console(),

@@ -48,7 +48,9 @@ LONGEST = 32
 @click.option(
     "--machine", type=click.Path(), metavar="FILE", help="With --test: Slurm's two loops on this machine simulated too."
 )
-@click.option("--where", "where", is_flag=True, help="With --test: every partition and a few sizes, the best first.")
+@click.option(
+    "--where", "where", is_flag=True, help="With --test: every partition, QOS and a few sizes, the best first."
+)
 @click.option("--by", metavar="TIME", help="With --where: the chance to be done by then decides.")
 @click.option("--watch", is_flag=True, help="Ask again every 10 s until Ctrl-C; redraws on a terminal.")
 @click.option("--within", metavar="SPAN", help="Exit code 1 unless every job's chance to start within it is enough.")

@@ -17,7 +17,18 @@ def print_where(results: Sequence[Mapping[str, Any]], now: float, deadline: bool
     from ..units import format_duration, format_memory
 
     asks = any(_known(r["memory_kib"]) for r in results)
-    titles = ["PARTITION", "WHAT", "CPUS", "LIMIT", *(["MEMORY"] if asks else []), "STARTS", "BY 90%", "DONE"]
+    several = len({r["qos"] for r in results}) > 1
+    titles = [
+        "PARTITION",
+        *(["QOS"] if several else []),
+        "WHAT",
+        "CPUS",
+        "LIMIT",
+        *(["MEMORY"] if asks else []),
+        "STARTS",
+        "BY 90%",
+        "DONE",
+    ]
     lines = [[*titles, *(["IN TIME"] if deadline else []), "CPU H"]]
     for r in results:
         chance = r["chance_done_by"]
@@ -25,6 +36,7 @@ def print_where(results: Sequence[Mapping[str, Any]], now: float, deadline: bool
         lines.append(
             [
                 str(r["partition"] or "-"),
+                *([str(r["qos"] or "-")] if several else []),
                 r["what"],
                 f"{r['procs']:g}",
                 "-" if r["limit_s"] is None or r["limit_s"] != r["limit_s"] else format_duration(r["limit_s"]),

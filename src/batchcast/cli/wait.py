@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from .complete import specs
-from .options import describe_log, log_options, predictor_options, take_log
-from .output import console, document, emit, progress
+from .options import Log, describe_log, log_options, predictor_options, take_log
+from .output import console, document, emit, progress, say, write_text
 
 if TYPE_CHECKING:
     from ..cluster.machine import Machine
+    from ..report.blocks import Table
 
 
 @click.command("wait")
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
 )
 @click.option("--against", metavar="NAME", help="Compare with this method. Default recent_wait, else the first.")
 @click.option("--seed", type=int, default=0, show_default=True, help="For the intervals' draws.")
+@click.option("--page", type=click.Path(path_type=Path), metavar="FILE", help="Also write a page with pictures here.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def command(
     predictors: str,
@@ -69,6 +72,7 @@ def command(
     machine: str | None,
     against: str | None,
     seed: int,
+    page: Path | None,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -163,17 +167,50 @@ def command(
         "seed": seed,
         "search_s": {spec: cost for spec, cost in search.items() if cost},
     }
+    title = f"Wait forecasts · {'all jobs' if jobs is None else f'jobs {jobs}'} · {trace.info.source}"
+    if page is not None:
+        _write_page(page, log, wait_table(results, title), done, rows[: len(head)], thresholds[0], settings)
     wait = recorded_wait(trace)
     shares = {f"quick_share_{round(q)}s": float((wait[wait == wait] <= q).mean()) for q in thresholds}
     if as_json:
         emit(document("wait", describe_log(trace) | shares, settings, warnings, results))
         return
-    title = f"Wait forecasts · {'all jobs' if jobs is None else f'jobs {jobs}'} · {trace.info.source}"
     costs = [f"{spec}: {cost:.1f} s of searching settings beforehand, on the first jobs." for spec, cost in
              settings["search_s"].items()]  # fmt: skip
     once = list({row["predictor"]: row for row in results}.values())
     real = difference_blocks(once, WAITS, [TableColumn("predictor", "predictor")])
     show(console(), [wait_table(results, title), *real, *costs, *(f"note: {w}" for w in warnings[len(log.warnings) :])])
+
+
+def _write_page(
+    page: Path, log: Log, table: Table, runs: list[Any], rows: Any, threshold: float, settings: dict[str, Any]
+) -> None:
+    """The page: pictures of every method at the first threshold, over the scored jobs."""
+    import shlex
+    import sys
+
+    from .. import __version__
+    from ..evaluation.wait import recorded_wait, scored_groups, taken
+    from ..report.html import page as make_page
+    from ..report.wait_page import Outcome, Scored, wait_sections
+
+    head = log.trace.take(_head(rows))
+    methods = [
+        Scored(run.predictor, taken(run.forecasts, rows), None if run.chances is None else run.chances[rows])
+        for at, run in runs
+        if at == threshold
+    ]
+    outcome = Outcome(recorded_wait(head)[rows], scored_groups(head, rows, log.procs))
+    made_by = {
+        "Log": head.info.source,
+        "SHA-256": describe_log(log.trace)["sha256"] or "none: not read from a file",
+        "Command": shlex.join(["batchcast", *sys.argv[1:]]),
+        "batchcast": __version__,
+        "Settings": settings,
+    }
+    sections = wait_sections(table, methods, outcome, threshold)
+    write_text(page, make_page(f"How well are waits forecast? {Path(head.info.source).name}", sections, made_by))
+    say(f"page: {page}")
 
 
 def _described(path: str | None, specs: list[str]) -> Machine | None:

@@ -13,10 +13,12 @@ from ..cluster.machine import Machine
 from ..errors import NoAnswer, UsageError
 from ..events.record import SPOILED
 from ..events.recorded import Forecasts, after_the_log, replay
+from ..metrics.accuracy import SIZE_CLASSES, size_class
 from ..metrics.chances import identified_at
 from ..metrics.wait import WaitScore, score_waits
 from ..predict.registry import make, parse_spec, takes
 from ..table import Trace
+from .shown_names import shown_names
 from .wait_chances import chance_figures, crps_of, quick_score
 
 DEFAULT_PROTOCOL = "honest"
@@ -123,6 +125,17 @@ def crps(run: WaitRun, trace: Trace) -> np.ndarray:
 def taken(forecasts: Forecasts, rows: np.ndarray) -> Forecasts:
     """The forecasts of some rows, without their words."""
     return Forecasts(forecasts.points[rows], forecasts.levels, forecasts.quantiles[rows], ())
+
+
+def scored_groups(trace: Trace, rows: np.ndarray, procs: str = "req") -> dict[str, list[str]]:
+    """The partition, the queue (each where there are several) and the processors of every scored job, in words."""
+    groups: dict[str, list[str]] = {}
+    for name in ("partition", "queue"):
+        codes, names = trace.nominal(f"{name}_id").codes[rows], shown_names(trace, f"{name}_id")
+        if len(np.unique(codes)) > 1:
+            groups[name] = [names[code] if code >= 0 else "unknown" for code in codes.tolist()]
+    classes = size_class(trace.procs(procs))[rows].tolist()
+    return {**groups, "processors": [SIZE_CLASSES[code] if code >= 0 else "unknown" for code in classes]}
 
 
 def at_pqstars_share(rows: Sequence[dict[str, Any]], runs: Sequence[tuple[float, WaitRun]], trace: Trace,

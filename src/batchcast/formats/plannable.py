@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -111,32 +110,6 @@ def _special(record: Mapping[str, str]) -> str:
     return next((words for name, words in _SPECIAL.items() if record.get(name, "") not in NOTHING), "")
 
 
-_SIGNAL = re.compile(r"--si(g|gn|gna|gnal)?(?![a-z])")
-_DIRECTIVE = re.compile(r"^\s*#\s*SBATCH\b")
-
-
-def asks_for_signal(submit_line: str, script: str) -> str:
-    """Why a job's submission does not rule out a signal before its end; empty where it does.
-
-    A limit that is shorter for a while would send such a signal early. sbatch takes any unambiguous beginning of
-    --signal; in doubt there is one. What SBATCH_SIGNAL in the submitter's environment asks for is seen nowhere.
-
-    >>> asks_for_signal("sbatch -t 10 job.sh", "#!/bin/sh\\n#SBATCH --sig=USR1\\n")
-    'its script asks for a --signal'
-    >>> asks_for_signal("sbatch -t 10 job.sh", "#!/bin/sh\\necho --signal\\n"), asks_for_signal("", "#!/bin/sh")
-    ('', 'its submit line is not known')
-    """
-    words = submit_line.split()
-    if not any(word.rpartition("/")[2] == "sbatch" for word in words[:4]):
-        return "its submit line is not known"
-    if _SIGNAL.search(submit_line):
-        return "its submit line asks for a --signal"
-    if not script.startswith("#!"):
-        return "its script is not known"
-    directives = (line for line in script.splitlines() if _DIRECTIVE.match(line))
-    return "its script asks for a --signal" if any(_SIGNAL.search(line) for line in directives) else ""
-
-
 def over_time(partitions: Iterable[Mapping[str, str]], config: Mapping[str, str]) -> dict[str, float]:
     """OverTimeLimit of each partition in seconds: its own, else the cluster's; 0 where nothing is said.
 
@@ -147,6 +120,20 @@ def over_time(partitions: Iterable[Mapping[str, str]], config: Mapping[str, str]
     whole = _minutes(config.get("OverTimeLimit", ""))
     return {
         p["PartitionName"]: whole if p.get("OverTimeLimit", "NONE") == "NONE" else _minutes(p["OverTimeLimit"])
+        for p in partitions
+    }
+
+
+def default_times(partitions: Iterable[Mapping[str, str]]) -> dict[str, float]:
+    """The limit (s) of a job that names none, by partition: DefaultTime, else MaxTime.
+
+    >>> default_times([{"PartitionName": "a", "DefaultTime": "NONE", "MaxTime": "1:00:00"}])
+    {'a': 3600.0}
+    """
+    return {
+        p["PartitionName"]: parse_duration(
+            p.get("MaxTime", "") if p.get("DefaultTime", "NONE") == "NONE" else p["DefaultTime"]
+        )
         for p in partitions
     }
 

@@ -9,12 +9,12 @@ from typing import Literal, NamedTuple
 from ..formats.plannable import Plannable
 from .record import Entry, State, Whose, whose
 from .terms import How, Terms, in_minutes, least_limit
-from .untouched import why_untouched
+from .untouched import ANOTHER, another, why_untouched
 
 Forecast = Callable[[Plannable], "float | str"]
 """The time to plan a job with, in seconds, or why there is none, in words."""
 Signal = Callable[[Plannable], str]
-"""Why a job's submission does not rule out a --signal; empty where it does."""
+"""Why a job's submission rules out planning it, a --signal say; empty where it does not."""
 
 
 class Action(NamedTuple):
@@ -51,7 +51,7 @@ def verdict(job: Plannable, terms: Terms, forecast: Forecast, signal: Signal) ->
 
     Never below `least_limit`, nor below `terms.least`; always below the user's limit.
     """
-    if why := why_untouched(job, terms):
+    if why := why_untouched(job, terms) or (ANOTHER if another(job) else ""):
         return math.nan, why
     needs = forecast(job)
     if isinstance(needs, str):

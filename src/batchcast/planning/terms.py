@@ -22,13 +22,13 @@ class How(StrEnum):
 class Terms(NamedTuple):
     """What holds at one look. Seconds; instants since the epoch.
 
-    `stopped` says why nothing may stand on a planned limit now; empty: planning goes on. `over_time` and `longest` are
-    OverTimeLimit and MaxTime by partition. `walls` are the longest limits that accounting enforces, by ("qos", name)
-    and ("user", account, user). `margin` is how long a look may be late. `least` is the shortest limit that is set.
-    `how` is what is set: the limit, or --time-min. `comments`: AdminComment may be written, a record beside ours.
-    `booted` is when slurmctld started: what it was told shortly before, it may have forgotten. Within `grace` of an
-    entry a change that is on its way may still arrive. `partitions` and `qos` are opted in as a whole, `percent` of
-    their jobs by `seed`.
+    `stopped` says why nothing may stand on a planned limit now; empty: planning goes on. `over_time` and `longest`
+    are OverTimeLimit and MaxTime by partition, `defaults` the limits of jobs that name none. `walls` are the longest
+    limits that accounting enforces, by ("qos", name) and ("user", account, user). `margin` is how long a look may be
+    late. `least` is the shortest limit that is set. `how` is what is set: the limit, or --time-min. `comments`:
+    AdminComment may be written, a record beside ours. `booted` is when slurmctld started: what it was told shortly
+    before, it may have forgotten. Within `grace` of an entry a change that is on its way may still arrive.
+    `partitions` and `qos` are opted in as a whole, `percent` of their jobs by `seed`.
     """
 
     now: float
@@ -47,6 +47,7 @@ class Terms(NamedTuple):
     seed: int = 0
     how: How = How.LIMIT
     comments: bool = False
+    defaults: Mapping[str, float] = {}
 
 
 def least_limit(user_limit: float, partitions: Sequence[str], over_time: Mapping[str, float]) -> float:

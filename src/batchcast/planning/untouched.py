@@ -8,9 +8,10 @@ import re
 
 from ..formats.plannable import Plannable
 from .terms import Terms
-from .token import without
+from .token import without, words_of
 
 OPT_IN = re.compile(r"(?<![\w-])batchcast(?![\w-])")
+ANOTHER = "another batchcast plans it, or one whose store is lost (its AdminComment)"
 _LIMITED = re.compile(r"(Assoc|QOS).*(Wall|Mins|Minutes)|PartitionTimeLimit|Deadline|Reservation")
 
 
@@ -41,6 +42,16 @@ def is_opted_in(job: Plannable, terms: Terms) -> bool:
     """Whether its partition, its QOS or its comment is in; of several partitions all must be: it may run in any."""
     all_in = bool(job.partitions) and set(job.partitions) <= terms.partitions
     return all_in or job.qos in terms.qos or bool(OPT_IN.search(without(job.comment)))
+
+
+def another(job: Plannable) -> bool:
+    """Whether its AdminComment tells of a planned limit. Of a job that is not in our record, it is not ours.
+
+    >>> job = Plannable("7", "7", 0.0, begun=False, waits=True, limit=60.0)
+    >>> another(job), another(job._replace(admin_comment="batchcast:limit=02:00:00,planned=00:01:00;"))
+    (False, True)
+    """
+    return not job.finished and words_of(job.admin_comment).startswith("limit=")
 
 
 def _special(job: Plannable, _: Terms) -> str:

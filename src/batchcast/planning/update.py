@@ -67,12 +67,16 @@ def commented(job: Plannable, words: str) -> str | None:
 
 
 def stale(jobs: Iterable[Plannable], record: Mapping[str, Entry], terms: Terms) -> list[tuple[Plannable, str]]:
-    """Jobs whose AdminComment has a token of ours though nothing of ours stands on them, and the comment without it."""
+    """Jobs whose AdminComment has a token of ours though nothing of ours stands on them, and the comment without it.
+
+    A token on a job that is not in the record is another batchcast's: it is left there.
+    """
     told = [job for job in jobs if words_of(job.admin_comment) and not job.finished]
     return [
         (job, comment)
         for job in told
-        if ((entry := record.get(job.job_id)) is None or whose(job, entry, terms) is not Whose.OURS)
+        if (entry := record.get(job.job_id)) is not None
+        and whose(job, entry, terms) is not Whose.OURS
         and (comment := commented(job, "")) is not None
     ]
 

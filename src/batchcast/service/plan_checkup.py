@@ -8,6 +8,7 @@ from typing import Any
 
 from ..errors import BatchcastError
 from ..planning import State
+from ..planning.untouched import ANOTHER
 from ..slurm import limits
 from ..store.reader import Reader
 from ..units import format_duration
@@ -17,6 +18,11 @@ from .settings import Settings
 
 JUDGED = 400
 """So many forecasts that came out the watchdog goes by (store/planned.py)."""
+WEEK = 7 * 86400.0
+SECOND = (
+    "users and operators may; so many look like a second program: batchcast plan --audit shows when (what: foreign), "
+    "and one collector a cluster may plan"
+)
 STANDING = (State.INTENDED, State.PLANNED, State.RESTORING)
 COST = (
     "OverTimeLimit=60 in slurm.conf (or on the partition's line), then scontrol reconfigure: a job is planned with up "
@@ -43,8 +49,34 @@ def standing_findings(reader: Reader, cluster: str, settings: Settings, now: flo
     yield _finding("planning", "ok", f"{words}; {len(rows)} jobs stand on a planned limit")
     if settings["plan"] in ("plan", "time-min"):
         yield _finding("watchdog", "ok", bounds(settings))
+        yield from _hands(reader, cluster, memory, now)
+        yield _short(settings)
     for row in rows:
         yield standing_finding(row, settings, now)
+
+
+def _hands(reader: Reader, cluster: str, memory: Mapping[str, Any], now: float) -> Iterator[dict[str, Any]]:
+    """Who else changes limits: users and operators may; a second collector that plans should not."""
+    if others := memory.get("plan_others"):
+        fact = f"{len(others)} jobs, {others[0]} say, are left alone: {ANOTHER}"
+        yield _finding(
+            "another batchcast", "warning", fact, "one collector a cluster may plan: plan = off in the others"
+        )
+    steps = reader.ask("plan_changes", cluster=cluster, since=now - WEEK)
+    ours, theirs = (
+        {row["job_id"] for row in steps if row["what"] == state} for state in (State.PLANNED, State.FOREIGN)
+    )
+    many = len(theirs) > max(5, len(ours) / 10)
+    fact = f"{len(theirs)} of the {len(ours)} jobs planned in the last 7 days had their limits changed by somebody else"
+    yield _finding("limits changed by others", "warning" if many else "ok", fact, SECOND if many else "")
+
+
+def _short(settings: Settings) -> dict[str, Any]:
+    """Whether jobs are planned that may be over before a look."""
+    shortest, look = settings["plan_shortest_s"], settings["interval_s"]
+    fact = f"jobs with a median forecast below {shortest:g} s are left alone; a look comes every {look:g} s"
+    do = f"plan_shortest_s = {look:g}: what is over before a look keeps its planned limit in accounting"
+    return _finding("short jobs", "ok" if shortest >= look else "warning", fact, "" if shortest >= look else do)
 
 
 def bounds(settings: Settings) -> str:

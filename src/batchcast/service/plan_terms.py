@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # doctor needs no SQLAlchemy
 FEWEST = 50
 """So many forecasts must have come out before they are judged."""
 WITHIN_S = 14 * 86400.0
+TOO_SHORT = "it would probably be over before a look gives its limit back"
 UNKNOWN = (Grounds.NO_HISTORY, Grounds.LIMIT, Grounds.FALLBACK)
 
 
@@ -40,6 +41,7 @@ def terms_of(
         now=now,
         over_time=ground.over_time,
         longest=ground.longest,
+        defaults=ground.defaults,
         stopped=stop or refused(settings, ground, counted),
         walls=walls,
         next_outage=ground.next_outage,
@@ -98,24 +100,29 @@ def method_of(settings: Settings) -> str:
 
 
 def forecasts_by(
-    issued: Mapping[tuple[str, float], Mapping[str, Any]], level: float
+    issued: Mapping[tuple[str, float], Mapping[str, Any]], level: float, shortest: float
 ) -> Callable[[Plannable], float | str]:
     """The time to plan each waiting job with: the quantile of its forecast at `level`, or why there is none."""
 
     def forecast(job: Plannable) -> float | str:
         row = issued.get((job.job_id, job.submit_time))
-        return "it has no forecast yet" if row is None else planned_time(row, level)
+        return "it has no forecast yet" if row is None else planned_time(row, level, shortest)
 
     return forecast
 
 
-def planned_time(row: Mapping[str, Any], level: float) -> float | str:
-    """The quantile of an issued forecast, in seconds; words where it rests on nothing or does not reach so far."""
+def planned_time(row: Mapping[str, Any], level: float, shortest: float = 0.0) -> float | str:
+    """The quantile of an issued forecast, in seconds; words where it rests on nothing or does not reach so far.
+
+    Words as well where half of such jobs run shorter than `shortest`: it would probably be over before a look.
+    """
     prediction = as_prediction(row)
     if prediction.grounds in UNKNOWN:
         return "nothing like it has ended yet"
     if not prediction.levels:
         return "its forecast has no quantiles"
+    if shortest > 0 and given_waited(prediction, 0.0, (0.5,)).point < shortest:
+        return TOO_SHORT
     at = given_waited(prediction, 0.0, (level,)).point
     return at if math.isfinite(at) else f"its forecast does not reach the level {level:g}"
 

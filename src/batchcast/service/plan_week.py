@@ -32,11 +32,15 @@ NOW, THEN = "own limits", "planned limits"
 
 
 class Week(NamedTuple):
-    """Finished jobs in log order, the limit each would have been planned with (s; NaN: its own) and why (not)."""
+    """Finished jobs in log order, the limit each would have been planned with (s; NaN: its own) and why (not).
+
+    `unseen` (n,) is the chance that no look saw a job run: it then keeps a planned limit in accounting.
+    """
 
     trace: Trace
     planned: np.ndarray
     why: tuple[str, ...]
+    unseen: np.ndarray
 
 
 def site_terms(transport: Transport, settings: Settings) -> Terms:
@@ -57,15 +61,24 @@ def week(settings: Settings, reader: Reader, cluster: str, terms: Terms, since: 
         raise NoAnswer(f"no job of {cluster} that was submitted then is over", hint="an earlier -S, e.g. -S now-30days")
     asked = {"cluster": cluster, "since": since, "until": until, "method": method_of(settings)}
     rows = {(row["job_id"], row["submit_time"]): row for row in reader.each("plan_week", **asked)}
-    late, level = settings["interval_s"], settings["plan_level"]
     judged = [
-        _judged(rows.get((str(name), at)), wait, terms._replace(now=at), late, level)
+        _judged(rows.get((str(name), at)), wait, terms._replace(now=at), settings)
         for name, at, wait in zip(trace.job_id.tolist(), trace.submit_time.tolist(), trace.wait_time.tolist())
     ]
-    return Week(trace, np.array([limit for limit, _ in judged]), tuple(why for _, why in judged))
+    planned, why = zip(*judged)
+    return Week(trace, np.array(planned), why, never_seen(trace.run_time, settings["interval_s"]))
 
 
-def _judged(row: Row | None, wait: float, terms: Terms, late: float, level: float) -> tuple[float, str]:
+def never_seen(run: np.ndarray, interval: float) -> np.ndarray:
+    """The chance that a job of each run time (n,), started at any moment between two looks, is over before the next.
+
+    >>> never_seen(np.array([0.0, 10.0, 30.0, 99.0]), 30.0).round(2).tolist()
+    [1.0, 0.67, 0.0, 0.0]
+    """
+    return np.clip(1.0 - run / interval, 0.0, 1.0)
+
+
+def _judged(row: Row | None, wait: float, terms: Terms, settings: Settings) -> tuple[float, str]:
     if row is None:
         return math.nan, "it is not in the store"
     limit = math.inf if row["req_time"] is None else float(row["req_time"])
@@ -74,9 +87,13 @@ def _judged(row: Row | None, wait: float, terms: Terms, late: float, level: floa
         tuple(filter(None, (row["partition_id"] or "").split(","))), row["qos"] or "", row["user_id"] or "",
         row["account"] or "",
     )  # fmt: skip
-    needs = "it has no forecast yet" if row["point_s"] is None else planned_time(row, level)
+    needs = (
+        "it has no forecast yet"
+        if row["point_s"] is None
+        else planned_time(row, settings["plan_level"], settings["plan_shortest_s"])
+    )
     planned, why = verdict(job, terms, lambda _: needs, lambda _: "")
-    return (math.nan, SHORT) if planned == planned and wait < late else (planned, why)
+    return (math.nan, SHORT) if planned == planned and wait < settings["interval_s"] else (planned, why)
 
 
 def by_partition(one: Week) -> list[dict[str, Any]]:
@@ -94,6 +111,7 @@ def by_partition(one: Week) -> list[dict[str, Any]]:
                 "partition": name,
                 "jobs": int(here.sum()),
                 "planned": int(planned.sum()),
+                "never_seen": float(one.unseen[planned].sum()),
                 "mean_cut_s": float(cut.mean()) if len(cut) else math.nan,
                 "mean_share_of_limit": float((one.planned[planned] / limit[planned]).mean()) if len(cut) else math.nan,
                 "left_alone": dict(reasons.most_common()),
@@ -112,6 +130,7 @@ def simulated(one: Week, machine: Machine, seed: int = 0) -> tuple[list[dict[str
     from ..evaluation.simulated import judged_on
     from ..evaluation.whatif import by_group
     from ..metrics.accuracy import SIZE_CLASSES, size_class
+    from ..metrics.bursts import bursts
     from ..simulation.slurm_trace import simulate_on
 
     trace, everybody = one.trace, np.ones(len(one.trace), bool)
@@ -132,7 +151,8 @@ def simulated(one: Week, machine: Machine, seed: int = 0) -> tuple[list[dict[str
             for limits, s in schedules.items()
             if mask[s.rows].any()
         ]
-    groups = by_group(trace, schedules[NOW], schedules[THEN], everybody)
+    burst = bursts(trace.nominal("user_id").codes, trace.submit_time)
+    groups = by_group(trace, schedules[NOW], schedules[THEN], everybody, bursts=burst, seed=seed)
     rows += [{"part": "group", **group} for group in groups]
     left = [f"{n} jobs not simulated ({why})" for why, n in schedules[NOW].left_out.items() if n]
     return rows, judged_on(machine, trace, schedules[NOW], None), [*left, *schedules[NOW].notes]
@@ -144,5 +164,7 @@ def sentences(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     for row in rows:
         share = f", to {row['mean_share_of_limit']:.0%} of their limits on average" if row["planned"] else ""
         said.append(f"{row['partition'] or '(no partition)'}: {row['planned']} of {row['jobs']} jobs{share}")
+        if (never := round(row["never_seen"])) > 0:
+            said.append(f"  {never} of them over before a look, with the planned limit left in accounting")
         said += [f"  {count} left alone: {why}" for why, count in row["left_alone"].items()]
     return said

@@ -16,6 +16,7 @@ from ..errors import BatchcastError, UsageError
 from ..formats.plannable import Plannable
 from ..planning import Action, Entry, How, State, Terms, decide, whose
 from ..planning.record import Whose
+from ..planning.untouched import ANOTHER, another
 from ..planning.update import at_once, chunks, is_done, is_same, stale, targets
 from ..predict.registry import split_specs
 from ..slurm import limits
@@ -24,11 +25,10 @@ from ..store import clock_jobs, planned
 from ..store.database import Store
 from .plan_advice import Adviser
 from .plan_comments import Comments
+from .plan_submissions import MOST_LOOKED_UP, Submissions
 from .plan_terms import forecasts_by, lowered, method_of, terms_of, track_record
 from .settings import Settings
 
-MOST_LOOKED_UP = 20
-"""So many submissions are looked up in one cycle: each costs slurmctld a call."""
 HOUR = 3600.0
 STORE_PAUSE_S = 600.0
 """So long nothing stands on a planned limit after the store could not be written, by planning or by the collector."""
@@ -61,19 +61,21 @@ class Planner:
     alarm: tuple[str, float] = ("", -math.inf)
     comments: Comments = field(init=False)
     adviser: Adviser = field(init=False)
-    _looked: dict[str, str] = field(default_factory=dict)
+    submissions: Submissions = field(init=False)
     _refused: dict[tuple[str, float], float] = field(default_factory=dict)
     _walls: tuple[float, dict[tuple[str, ...], float], list[str]] = (-math.inf, {}, [])
     _judged_at: float = -math.inf
     _cycle_at: float = math.nan
     _record: dict[str, Entry] = field(default_factory=dict)
     _owed: list[Change] = field(default_factory=list)
+    _others: list[str] = field(default_factory=list)
     _failures: int = 0
     _over_time: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.comments = Comments(self.transport)
         self.adviser = Adviser(self.transport, self.store, self.settings)
+        self.submissions = Submissions(self.transport)
 
     def cycle(self, cluster: str, stop: str = "") -> Planned:
         """Limits, then comments. `stop` says why no planned limit may stand; then everything is restored."""
@@ -98,6 +100,7 @@ class Planner:
         self._over_time = terms.over_time
         if not stop and self.alarm[1] > terms.now:
             terms = terms._replace(stopped=f"watchdog: {self.alarm[0]}")
+        self._notice(cluster, [job.job_id for job in look.jobs if job.job_id not in record and another(job)], done)
         actions = self._decide(cluster, look, record, terms)
         for_now = {a.job.job_id: a.entry for a in actions if a.what != "plan"}
         restores = [a for a in actions if a.what == "restore"]
@@ -123,15 +126,15 @@ class Planner:
             record = planned.entries(connection, cluster)
         look, terms = self._look("")
         forecast = self._forecasts(cluster)
-        first = [j for j in look.jobs if j.waits and not math.isnan(verdict(j, terms, forecast, _clear)[0])]
-        self._look_up(first, most=10 * MOST_LOOKED_UP)
+        first = [j for j in look.jobs if j.waits and not math.isnan(verdict(j, terms, forecast, lambda _: "")[0])]
+        self.submissions.look_up(first, most=10 * MOST_LOOKED_UP)
         rows = []
         for job in look.jobs:
             entry = record.get(job.job_id)
             if job.waits and entry is not None and whose(job, entry, terms) is not Whose.USERS:
                 rows.append((job, math.nan, job.limit, "it stands on this limit, see batchcast plan"))
             elif job.waits:
-                limit, why = verdict(job, terms, forecast, self._signal)
+                limit, why = verdict(job, terms, forecast, self.submissions.why_not(terms))
                 said = forecast(job)
                 rows.append((job, said if isinstance(said, float) else math.nan, limit, why))
         return rows
@@ -147,7 +150,8 @@ class Planner:
             with self.store.begin() as connection:
                 planned.write(connection, cluster, self._owed)
                 record = planned.entries(connection, cluster)
-                off = clock_jobs.read_meta(connection, cluster).get(planned.SWITCH)
+                memory = clock_jobs.read_meta(connection, cluster)
+                off, self._others = memory.get(planned.SWITCH), memory.get(planned.OTHERS) or []
             self._owed.clear()
         if self.store.failures != self._failures:
             self._failures = self.store.failures
@@ -189,32 +193,33 @@ class Planner:
         """Decided twice where submissions had to be looked up first."""
         forecast = self._forecasts(cluster) if not terms.stopped else _none
         wanted: list[Plannable] = []
+        known = self.submissions.why_not(terms)
 
-        def signal(job: Plannable) -> str:
-            if job.raw_id not in self._looked:
+        def first(job: Plannable) -> str:
+            if job.raw_id not in self.submissions.known:
                 wanted.append(job)
-            return self._signal(job)
+            return known(job)
 
-        actions = decide(look.jobs, record, terms, forecast, signal)
-        if wanted and self._look_up(wanted, MOST_LOOKED_UP):
-            actions = decide(look.jobs, record, terms, forecast, self._signal)
-        shown = {job.raw_id for job in look.jobs if job.waits}
-        self._looked = {raw_id: why for raw_id, why in self._looked.items() if raw_id in shown}
+        actions = decide(look.jobs, record, terms, forecast, first)
+        if wanted and self.submissions.look_up(wanted):
+            actions = decide(look.jobs, record, terms, forecast, known)
+        self.submissions.keep(look.jobs)
         return actions
-
-    def _signal(self, job: Plannable) -> str:
-        return self._looked.get(job.raw_id, "its submission was not looked up yet")
-
-    def _look_up(self, jobs: Sequence[Plannable], most: int) -> bool:
-        raw_ids = [i for i in dict.fromkeys(job.raw_id for job in jobs) if i not in self._looked][:most]
-        found = limits.submissions(self.transport, raw_ids) if raw_ids else {}
-        self._looked |= found
-        return bool(found)
 
     def _forecasts(self, cluster: str) -> Callable[[Plannable], float | str]:
         with self.store.begin() as connection:
             issued = planned.run_forecasts(connection, cluster, method_of(self.settings))
-        return forecasts_by(issued, self.settings["plan_level"])
+        return forecasts_by(issued, self.settings["plan_level"], self.settings["plan_shortest_s"])
+
+    def _notice(self, cluster: str, others: list[str], done: Planned) -> None:
+        """Jobs that another batchcast stands behind: said when they are seen first, remembered for `doctor`."""
+        if others == self._others:
+            return
+        if set(others) - set(self._others):
+            done.problems.append(f"{len(others)} jobs, {others[0]} say, are left alone: {ANOTHER}")
+        self._others = others
+        with self._may_fail(done), self.store.begin() as connection:
+            clock_jobs.write_meta(connection, cluster, **{planned.OTHERS: others})
 
     # -- changing -----------------------------------------------------------------------------------------------
 
@@ -230,7 +235,9 @@ class Planner:
         """Set planned limits, some at a time; each is looked at once more right before, and written down first."""
         sent: list[Action] = []
         for some in chunks(actions):
-            again = {j.job_id: j for j in limits.look(self.transport, _ids(some)).jobs}
+            again = {
+                j.job_id: j for j in limits.look(self.transport, list(dict.fromkeys(a.job.raw_id for a in some))).jobs
+            }
             same = [a for a in some if is_same(again.get(a.job.job_id), a.job)]
             try:
                 with self.store.begin() as connection:
@@ -329,20 +336,11 @@ def planner_of(scheduler: Any, store: Store, settings: Settings) -> Planner | No
         return None
     if settings["plan"] != "off" and method_of(settings) not in split_specs(settings["runtime"]):
         raise UsageError(f"plan_by = {settings['plan_by']!r} is none of `runtime` ({settings['runtime']})")
-    transport = scheduler.transport
-    return Planner(transport, store, settings)
+    return Planner(scheduler.transport, store, settings)
 
 
 def _change(action: Action, before: float, after: float) -> Change:
     return action.entry, before, after, action.why
-
-
-def _ids(actions: Sequence[Action]) -> list[str]:
-    return list(dict.fromkeys(a.job.raw_id for a in actions))
-
-
-def _clear(_: Plannable) -> str:
-    return ""
 
 
 def _none(_: Plannable) -> str:

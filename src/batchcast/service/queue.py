@@ -21,6 +21,8 @@ from .records import Part, Record, Records
 from .settings import Settings, is_private
 
 LOOK_EVERY_S = 1.0
+LATEST_EVERY_S = 10.0
+"""Reading it anew takes time from whoever submits; a collector looks every 30 s."""
 LAST_FOR_S = 30.0
 """As long as a collector leaves between two looks anyhow."""
 ASK_EVERY_S = 5.0
@@ -86,8 +88,11 @@ class Standing:
         return await asyncio.shield(self._at_work)
 
     def latest(self) -> Queue | None:
-        """What is at hand, at once, however old; a newer one is read behind it. None before there is any."""
-        if time.monotonic() - self._looked >= LOOK_EVERY_S and self._at_work is None:
+        """What is at hand, at once, however old; a newer one is read behind it, not for each of a burst's submissions.
+
+        None before there is any.
+        """
+        if time.monotonic() - self._looked >= LATEST_EVERY_S and self._at_work is None:
             self._at_work = asyncio.create_task(self._newest())
             self._at_work.add_done_callback(self._done)
         return self._queue

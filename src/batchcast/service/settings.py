@@ -111,6 +111,9 @@ class Values(Struct, frozen=True, kw_only=True):
         float,
         Meta(description="the quantile of the run time that is planned with", gt=0, lt=1, extra={"accepted": "0 to 1"}),
     ] = 0.9
+    plan_shortest_s: Annotated[
+        float, _seconds("a job with a shorter median forecast is not planned: no look might see it run; 0: all are")
+    ] = 30.0
     plan_percent: Annotated[
         float,
         Meta(description="how many of the jobs are planned, %", ge=0, le=100, extra={"accepted": "0 to 100"}),

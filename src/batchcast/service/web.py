@@ -45,8 +45,8 @@ class TooLarge(BatchcastError):
 class Service:
     """What the handlers share: settings, door, lanes, the standing queue, the measures."""
 
-    def __init__(self, settings: Settings, door: Door, say: Callable[[str], None]) -> None:
-        self.settings, self.door, self.say = settings, door, say
+    def __init__(self, settings: Settings, door: Door, say: Callable[[str], None], quiet: bool = False) -> None:
+        self.settings, self.door, self.say, self.quiet = settings, door, say, quiet
         self.lanes = Lanes()
         self.standing = Standing(settings, say)
         self.measures = Measures()
@@ -103,7 +103,7 @@ def application(settings: Settings, door: Door, say: Callable[[str], None], *, q
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[dict[str, Any]]:
-        service = app.state.service = Service(settings, door, say)
+        service = app.state.service = Service(settings, door, say, quiet)
         first = asyncio.create_task(service.begin())  # the first who asks need not wait for a month's track record
         yield {"service": service}
         first.cancel()

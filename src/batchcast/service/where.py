@@ -1,7 +1,8 @@
-"""`start --test --where`: one script on every partition and at a few sizes: when it starts, is done, and what it costs.
+"""`start --test --where`: one script on every partition, QOS and at a few sizes: its start, end and cost.
 
 What an answer assumes is said in it: with half the nodes it runs twice as long and asks for twice the limit, with twice
-the nodes half as long under the limit that was asked for; who may use a partition a store does not know.
+the nodes half as long under the limit that was asked for; who may use a partition a store does not know, of QOS it
+knows those that the user's jobs had.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from .memory import as_request
 from .settings import Settings
 from .whatif import apart, request
 
+QOS_SINCE_S = 90 * 86400.0
 RUN_SHARES = tuple(k / 20 for k in range(1, 20, 2))
 
 
@@ -52,7 +54,7 @@ def answer_where(
         notes = [*answers.staleness(site.memory, now), *ask.notes]
         notes.append(
             "assumed: half the nodes run twice as long and hold twice as much each, twice the nodes half as long and "
-            "half as much; you may use every partition shown"
+            "half as much; you may use every partition shown, and the QOS that your jobs had there in 90 days"
         )
         return Said({"cluster": site.cluster}, {**start_settings(settings, now), "by_s": by}, notes, results)
 
@@ -79,7 +81,8 @@ def ways(
 def _choices(
     settings: Settings, site: Site, options: Mapping[str, str], asker: Asker, now: float, clock: Forecaster
 ) -> list[Choice]:
-    """As asked, as advised, at half and twice the size; each on every partition that takes such a limit and memory."""
+    """As asked, as advised, at half and twice the size; each on every partition that takes such a limit and memory,
+    with the QOS as it is and with every other that the user's jobs had there."""
     asked = request(options, site, asker.name or "", now)
     sizes = [Choice("as asked", dict(options))]
     if advised := _advised(settings, site, options, asker, now, clock):
@@ -99,10 +102,14 @@ def _choices(
             memory = _memory_of_size(options, nodes, size)
             sizes.append(Choice(what, {**rest, **size, **limit, **memory}, 1.0 / share))
     partitions = site.memory.get("site", {}).get("partitions", {}) or {str(asked.partition_id): {}}
+    used = _qos_used(site, asker.name or "", now)
     choices = []
     for one in sizes:
-        for name, limits in partitions.items():
-            place = Choice(one.what, {**one.options, "partition": name}, one.longer)
+        for name, qos in ((part, qos) for part in partitions for qos in ("", *used.get(part, ()))):
+            if qos == str(asked.qos or "") and qos:
+                continue
+            limits = partitions[name]
+            place = Choice(one.what, {**one.options, "partition": name, **({"qos": qos} if qos else {})}, one.longer)
             job = request(place.options, site, asker.name or "", now)
             total = site.memory.get("total_procs") or math.inf
             node = of_partition(site.memory, name).get("node_mem_kib") or math.inf
@@ -111,6 +118,16 @@ def _choices(
             if in_time and holds and job.procs <= total:
                 choices.append(place)
     return choices
+
+
+def _qos_used(site: Site, user: str, now: float) -> dict[str, list[str]]:
+    """By partition the QOS that the user's jobs had there in the last 90 days: what a store knows of it."""
+    rows = site.reader.ask("qos_of", cluster=site.cluster, user=user, since=now - QOS_SINCE_S) if user else ()
+    used: dict[str, list[str]] = {}
+    for row in rows:
+        if row["partition_id"] and row["qos"]:
+            used.setdefault(row["partition_id"], []).append(row["qos"])
+    return used
 
 
 def _advised(
@@ -150,6 +167,7 @@ def _result(
     return {
         "what": choice.what,
         "partition": job.partition_id,
+        "qos": job.qos,
         "flags": _flags(choice.options),
         "procs": job.procs,
         "limit_s": job.req_time,
@@ -193,8 +211,8 @@ def chance_done(wait: Prediction, runs: list[float], span: float) -> float:
 
 
 def _flags(options: Mapping[str, str]) -> str:
-    """The size, the limit, the memory and the partition, as sbatch takes them."""
-    names = ("partition", "nodes", "ntasks", "time", "mem")
+    """The partition, the QOS, the size, the limit and the memory, as sbatch takes them."""
+    names = ("partition", "qos", "nodes", "ntasks", "time", "mem")
     return " ".join(f"--{name}={shlex.quote(options[name])}" for name in names if name in options)
 
 

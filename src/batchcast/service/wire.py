@@ -15,6 +15,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from . import at_once
 from .door import Door, Peer
 from .problem import problem_bytes
 
@@ -56,12 +57,25 @@ class Wire(H11Protocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
+        if self.cycle is None and self._hinted(data):
+            return
         idle = self._is_idle()
         super().data_received(data)
         if self._has_request():
             self._limit(None)
         elif idle and self._timer is None:  # the first byte of the next request on this connection
             self._limit(REQUEST_S, self._too_slow)
+
+    def _hinted(self, data: bytes) -> bool:
+        """Whether this was a submission's question, and is answered."""
+        target = at_once.target_of(data)
+        if target is None or self.peer is None or self.conn.trailing_data[0] or self._timer is None:
+            return False
+        answer = at_once.answered(self.app_state["service"], self.peer, target)
+        if answer is not None:
+            self.transport.write(answer)
+            self.transport.close()
+        return answer is not None
 
     def on_response_complete(self) -> None:
         self._limit(None)

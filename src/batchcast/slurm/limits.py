@@ -12,6 +12,7 @@ from ..formats.marked import parse_marked
 from ..formats.plannable import Plannable
 from ..formats.scontrol import parse_config, parse_records
 from ..formats.squeue import epoch
+from ..formats.submitted import Submitted, submitted
 from ..units import parse_duration
 from .transport import MARK, Transport
 
@@ -34,11 +35,12 @@ class Look(NamedTuple):
 
 
 class Ground(NamedTuple):
-    """What the site says at one look: OverTimeLimit and MaxTime by partition (s), when slurmctld started and the next
-    reservation begins (epoch, s), and which limits accounting enforces."""
+    """What the site says at one look: OverTimeLimit, MaxTime and DefaultTime by partition (s), when slurmctld started
+    and the next reservation begins (epoch, s), and which limits accounting enforces."""
 
     over_time: Mapping[str, float]
     longest: Mapping[str, float]
+    defaults: Mapping[str, float]
     booted: float
     next_outage: float
     enforced: frozenset[str]
@@ -66,6 +68,7 @@ def ground(transport: Transport, now: float) -> Ground:
     return Ground(
         over_time=plannable.over_time(partitions, config),
         longest={p["PartitionName"]: parse_duration(p.get("MaxTime", "")) for p in partitions},
+        defaults=plannable.default_times(partitions),
         booted=now if math.isnan(booted) else booted,
         next_outage=plannable.next_outage(parse_records(text, "ReservationName"), now),
         enforced=frozenset(config.get("AccountingStorageEnforce", "").lower().split(",")),
@@ -89,8 +92,8 @@ def walls(transport: Transport) -> tuple[dict[tuple[str, ...], float], list[str]
     return longest, counted
 
 
-def submissions(transport: Transport, raw_ids: Sequence[str]) -> dict[str, str]:
-    """Why a job's submission does not rule out a --signal, empty where it does, by raw id.
+def submissions(transport: Transport, raw_ids: Sequence[str]) -> dict[str, Submitted]:
+    """What submissions say of --signal and --time, by raw id.
 
     Accounting has the submit lines, some seconds after the jobs were submitted: one call; jobs it does not know yet are
     left out. slurmctld has the scripts, which only operators may read: one call each.
@@ -104,7 +107,7 @@ def submissions(transport: Transport, raw_ids: Sequence[str]) -> dict[str, str]:
     for raw_id in raw_ids:
         if line := lines.get(raw_id, "").strip():
             script, complaint = transport.attempt(("scontrol", "write", "batch_script", raw_id, "-"))
-            answers[raw_id] = plannable.asks_for_signal(line, "" if complaint else script.text)
+            answers[raw_id] = submitted(line, "" if complaint else script.text)
     return answers
 
 

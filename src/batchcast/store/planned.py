@@ -16,6 +16,8 @@ from .statements import STATEMENTS
 _CHUNK = 400
 SWITCH = "plan_off"
 """The name of what `plan --off` leaves in the store's memory of a cluster."""
+OTHERS = "plan_others"
+"""The name of what the store remembers of jobs that another batchcast was seen to plan."""
 
 
 def entries(connection: Connection, cluster: str) -> dict[str, Entry]:

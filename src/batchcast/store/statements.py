@@ -201,6 +201,10 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
     .where(_HERE, jobs.c.user_id == _("user"), _if_given(jobs.c.partition_id, "partition"))
     .order_by((jobs.c.submit_time + 0).desc(), jobs.c.row.desc())
     .limit(1),
+    "qos_of": select(jobs.c.partition_id, jobs.c.qos)
+    .distinct()
+    .where(_HERE, jobs.c.user_id == _("user"), (jobs.c.submit_time + 0) >= _("since"), jobs.c.qos.is_not(None))
+    .order_by(jobs.c.partition_id, jobs.c.qos),
     "issued": select(outcomes, jobs.c.user_id, jobs.c.start_time)
     .select_from(outcomes.join(jobs, jobs.c.row == outcomes.c.row))
     .where(

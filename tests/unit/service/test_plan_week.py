@@ -12,6 +12,7 @@ from batchcast.cluster.machine import Machine, NodeGroup, Partition
 from batchcast.errors import NoAnswer
 from batchcast.planning import Terms
 from batchcast.predict.protocol import Grounds, Prediction
+from batchcast.service.plan_terms import TOO_SHORT
 from batchcast.service.plan_week import SHORT, by_partition, sentences, simulated, week
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs
@@ -25,14 +26,14 @@ TERMS = Terms(
 )  # fmt: skip
 
 
-def store(tmp_path: Path, count: int = 40) -> str:
-    """Every ten minutes a job of an hour that asks for four, in turn wide and narrow; all waited, but the first."""
+def store(tmp_path: Path, count: int = 40, step: float = 600.0, run: float = HOUR) -> str:
+    """Every `step` a job of an hour that asks for four, in turn wide and narrow; all waited, but the first."""
     place = str(tmp_path / "s.db")
     opened = Store(place, create=True)
     with opened.begin() as connection:
         clock_jobs.write_meta(connection, "c", total_procs=8.0)
         for k in range(count):
-            submit = 1000.0 + 600.0 * k
+            submit = 1000.0 + step * k
             start = submit + (0.0 if k == 0 else 900.0)
             key = {"row": k + 1, "cluster": "c", "job_id": str(k + 1), "submit_time": submit, "first_seen": submit}
             asked = {"req_time": 4 * HOUR, "req_procs": 8.0 if k % 2 else 2.0, "user_id": f"u{k % 5}", "qos": "normal"}
@@ -42,10 +43,10 @@ def store(tmp_path: Path, count: int = 40) -> str:
                 "state": "completed",
                 "status": "completed",
                 "start_time": start,
-                "end_time": start + HOUR,
+                "end_time": start + run,
             }
             connection.execute(insert(jobs).values(**key, **asked, **place_of, **ended))
-            said = Prediction(HOUR, (0.5, 0.9), (HOUR, 1.1 * HOUR), "", Grounds.NO_HISTORY if k == 3 else Grounds.CLASS)
+            said = Prediction(run, (0.5, 0.9), (run, 1.1 * run), "", Grounds.NO_HISTORY if k == 3 else Grounds.CLASS)
             shared = {"kind": "runtime", "moment": "submit", "method": "kernel", "as_of": submit, "issued_at": submit}
             clock_jobs.issue(connection, [{"row": k + 1, **shared, "prediction": said}])
     opened.close()
@@ -72,6 +73,18 @@ def test_each_job_is_judged_by_its_own_forecast_and_left_alone_for_a_reason(tmp_
         week(settings, Reader(place), "c", TERMS, 2e9, 3e9)
 
 
+def test_jobs_that_are_over_before_a_look_are_counted_or_left_alone(tmp_path: Path) -> None:
+    place = store(tmp_path, run=10.0)
+    rows = {}
+    for shortest in (0.0, 30.0):
+        settings = load({"store": place, "runtime": "kernel", "plan_shortest_s": shortest}, {})
+        rows[shortest] = by_partition(week(settings, Reader(place), "c", TERMS, 0.0, 1e9))[1]
+    assert (rows[0.0]["planned"], rows[0.0]["never_seen"]) == (34, pytest.approx(34 * 2 / 3))
+    assert "  23 of them over before a look, with the planned limit left in accounting" in sentences([rows[0.0]])
+    assert (rows[30.0]["planned"], rows[30.0]["never_seen"]) == (0, 0)
+    assert rows[30.0]["left_alone"][TOO_SHORT] == 35  # with the first, that started at once
+
+
 def test_on_a_machine_the_same_week_is_planned_with_either_and_no_job_is_cut(tmp_path: Path) -> None:
     place = store(tmp_path)
     one = week(load({"store": place, "runtime": "kernel"}, {}), Reader(place), "c", TERMS, 0.0, 1e9)
@@ -84,3 +97,22 @@ def test_on_a_machine_the_same_week_is_planned_with_either_and_no_job_is_cut(tmp
     assert planned["mean_wait_s_difference"] == pytest.approx(planned["mean_wait_s"] - own["mean_wait_s"])
     assert {row["size"] for row in rows if row["part"] == "simulated"} == {"all", "2-4", "5-16"}
     assert validity.verdict
+    users = [row for row in rows if row["part"] == "group" and row["by"] == "user_id"]
+    assert users == []  # eight jobs each: one job's luck would speak for them
+    sizes = {row["group"]: row for row in rows if row["part"] == "group" and row["by"] == "size class"}
+    assert sizes["2-4"]["bursts"] == 5  # five users, each every 50 minutes, so no interval
+    assert math.isnan(sizes["2-4"]["wait_s_difference_low"])
+
+
+def test_who_gains_and_who_pays_is_said_with_an_interval_over_bursts(tmp_path: Path) -> None:
+    place = store(tmp_path, 240, 1800.0)  # each user every two and a half hours
+    one = week(load({"store": place, "runtime": "kernel"}, {}), Reader(place), "c", TERMS, 0.0, 1e9)
+    nodes = ("n1",)
+    machine = Machine((NodeGroup(nodes, 8),), (Partition("main", nodes, default=True), Partition("exact", nodes)))
+    rows, *_ = simulated(one, machine)
+    users = [row for row in rows if row["part"] == "group" and row["by"] == "user_id"]
+    assert {(row["jobs"], row["bursts"]) for row in users} == {(48, 48)}
+    for row in users:
+        assert row["wait_s_difference"] == pytest.approx(row["then_s"] - row["now_s"])
+        assert row["wait_s_difference_low"] <= row["wait_s_difference"] <= row["wait_s_difference_high"]
+    assert {row["wait_s_verdict"] for row in users} & {"ahead", "behind"}

@@ -14,8 +14,10 @@ from sqlalchemy.exc import OperationalError
 
 from batchcast.formats.plannable import FIELDS
 from batchcast.planning import State
+from batchcast.planning.untouched import ANOTHER
 from batchcast.predict.protocol import Grounds, Prediction
 from batchcast.service import plan_comments
+from batchcast.service.plan_terms import TOO_SHORT
 from batchcast.service.planner import Planner
 from batchcast.service.settings import load
 from batchcast.slurm.transport import Answer
@@ -24,8 +26,9 @@ from batchcast.store.database import Connection, Store
 from batchcast.store.schema import jobs as table
 
 CONFIG = "OverTimeLimit           = 60 min\nBOOT_TIME               = 100\nAccountingStorageEnforce = {enforce}\n"
-PARTITION = "PartitionName=main MaxTime=7-00:00:00 OverTimeLimit=NONE\n"
+PARTITION = "PartitionName=main MaxTime=7-00:00:00 DefaultTime=02:00:00 OverTimeLimit=NONE\n"
 START = 10_000.0
+SAID = Prediction(900.0, (0.5, 0.9), (900.0, 1800.0), "like jobs", Grounds.CLASS)
 
 
 @dataclass
@@ -114,11 +117,11 @@ class Scripted:
 class Site:
     """A scripted Slurm, a store in which every job has a forecast of half an hour, and a planner."""
 
-    def __init__(self, tmp_path: Path, *jobs: Job, **settings: object) -> None:
+    def __init__(self, tmp_path: Path, *jobs: Job, said: Prediction = SAID, **settings: object) -> None:
+        tmp_path.mkdir(exist_ok=True)
         self.slurm = Scripted({job.job_id: job for job in jobs})
         self.store = Store(str(tmp_path / "s.db"), create=True)
         self.settings = load({"plan": "plan", "plan_partitions": "main", "runtime": "kernel", **settings}, {})
-        said = Prediction(900.0, (0.5, 0.9), (900.0, 1800.0), "like jobs", Grounds.CLASS)
         with self.store.begin() as connection:
             for row, job in enumerate(jobs, 1):
                 values = {"row": row, "cluster": "c", "job_id": job.job_id, "submit_time": 9000.0, "state": "pending"}
@@ -394,7 +397,7 @@ def test_a_dry_run_changes_and_writes_nothing(tmp_path: Path) -> None:
 
 def test_one_cycle_plans_with_a_bounded_number_of_updates_and_gives_all_back_at_once(tmp_path: Path) -> None:
     site = Site(tmp_path, *(Job(str(k), limit=200 + k // 2) for k in range(60)))
-    while site.planner._looked.keys() != site.slurm.jobs.keys():
+    while site.planner.submissions.known.keys() != site.slurm.jobs.keys():
         site.cycle()
     site.slurm.reservation = f"ReservationName=r StartTime={site.slurm.time + 3000:.0f} Flags=\n"
     assert site.cycle()[1:] == (60, 0)
@@ -403,3 +406,43 @@ def test_one_cycle_plans_with_a_bounded_number_of_updates_and_gives_all_back_at_
     assert site.cycle() == (40, 0, 40)  # twenty updates of two jobs each
     assert len(site.slurm.commands) == 20
     assert site.cycle() == (20, 0, 60)
+
+
+@pytest.mark.parametrize("level", ["Administrator", "Operator"])
+def test_a_second_collector_with_a_store_of_its_own_plans_no_job_of_the_first_and_says_so(
+    tmp_path: Path, level: str
+) -> None:
+    site, second = (Site(tmp_path / name, Job("1"), Job("2", line="sbatch job.sh")) for name in ("a", "b"))
+    second.slurm = site.slurm
+    second.restarted()
+    site.slurm.level = level
+    assert site.cycle() == (2, 0, 2)
+    before = len(site.slurm.commands)
+    done = second.planner.cycle("c")
+    assert done.counts == (0, 0, 0)  # its hour of OverTimeLimit would have gone below that of the first
+    assert len(site.slurm.commands) == before
+    assert [job.limit for job in site.slurm.jobs.values()] == [60, 60]
+    whys = {why for *_, why in second.planner.preview("c")}
+    if level == "Administrator":  # the first one's tokens are seen, and stay
+        assert any("2 jobs, 1 say, are left alone: another batchcast plans it" in said for said in done.problems)
+        assert second.planner.cycle("c").problems == []  # said once
+        assert all(job.admin_comment.startswith("batchcast:limit=") for job in site.slurm.jobs.values())
+        assert whys == {ANOTHER}
+    else:  # by what was submitted; the second job named no --time, and its partition's default is two hours
+        assert {why.partition(" below ")[2] for why in whys} == {
+            "what it was submitted with",
+            "its partition's default",
+        }
+    site.slurm.jobs["1"].state = "RUNNING"
+    assert site.cycle()[1] == 1
+    assert site.slurm.jobs["1"].limit == 120
+
+
+@pytest.mark.parametrize(("soon", "shortest", "planned_jobs"), [(29.0, 30.0, 0), (30.0, 30.0, 1), (1.0, 0.0, 1)])
+def test_a_job_that_would_be_over_before_a_look_is_left_alone(
+    tmp_path: Path, soon: float, shortest: float, planned_jobs: int
+) -> None:
+    said = Prediction(900.0, (0.5, 0.9), (soon, 1800.0), "like jobs", Grounds.CLASS)
+    site = Site(tmp_path, Job("1"), said=said, plan_shortest_s=shortest)
+    assert site.cycle()[0] == planned_jobs
+    assert {why for *_, why in site.planner.preview("c")} & {TOO_SHORT} == (set() if planned_jobs else {TOO_SHORT})

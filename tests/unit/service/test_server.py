@@ -15,7 +15,7 @@ import pytest
 
 from batchcast.errors import BatchcastError, InputError, UsageError
 from batchcast.formats.sighting import Sighting, Site, Snapshot
-from batchcast.service import api
+from batchcast.service import api, at_once
 from batchcast.service import server as service
 from batchcast.service.ask import Asker
 from batchcast.service.collector import Collector
@@ -217,3 +217,54 @@ def test_a_place_that_cannot_be_had(made: Callable[[bool], Settings], tmp_path: 
         with pytest.raises(InputError, match="listen"):
             Server(made(False), str(tmp_path / place), print)
     assert (tmp_path / "file").exists()
+
+
+HEAD = "GET {} HTTP/1.0\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+
+def raw(server: Server, target: str) -> tuple[int, Any]:
+    """As `batchcast.lua` asks; everything up to the end of the connection."""
+    with socket.socket(socket.AF_UNIX) as one:
+        one.settimeout(10)
+        one.connect(str(server.address))
+        one.sendall(HEAD.format(target).encode())
+        received = b""
+        while piece := one.recv(65536):
+            received += piece
+    head, _, body = received.partition(b"\r\n\r\n")
+    return int(head.split()[1]), json.loads(body)
+
+
+def told(document: Any) -> Any:
+    """Without what moves from one question to the next."""
+    return {**document, "results": [{**r, "likely_start_s": 0, "by_90_start_s": 0} for r in document["results"]]}
+
+
+def test_the_short_way_says_what_the_usual_way_says(
+    made: Callable[[bool], Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short: list[str] = []
+    answered = at_once.answered
+    monkeypatch.setattr(at_once, "answered", lambda s, p, target: short.append(target) or answered(s, p, target))
+    log: list[str] = []
+    with service.serving(made(False), str(tmp_path / "api.sock"), log.append) as server:
+        target = "/v1/hint?user=user1&partition=main&name=relax&ntasks=4&time=120"
+        usual = get(server, target)
+        assert usual[0] == 200
+        assert (raw(server, target)[0], told(raw(server, target)[1])) == (200, told(usual[1]))
+        assert short == [target, target]
+        for wrong in ("/v1/hint?user=user1&ntasks=many", "/v1/hint?partition=none&user=nobody", "/v1/hint?x=1&user=a"):
+            assert raw(server, wrong) == get(server, wrong)
+        asked = len(short)
+        assert raw(server, "/v1/start?job=200")[0] == 200  # any other question goes the usual way
+        assert len(short) == asked
+    assert sum("path='/v1/hint' status=200" in line for line in log) == 3  # each is in the log
+
+
+def test_the_short_way_shows_nobody_elses(made: Callable[[bool], Settings], tmp_path: Path) -> None:
+    with service.serving(made(True), str(tmp_path / "api.sock"), print) as server:
+        get(server, "/v1/start?user=user1")
+        for name, status in (("user1", 200), ("user2", 403), ("slurm", 200)):
+            server.door.peer = lambda _, n=name: Peer(Asker(n), False, n)  # type: ignore[method-assign,misc]
+            target = "/v1/hint?user=user1&partition=main&name=relax&ntasks=4&time=120"
+            assert raw(server, target)[0] == get(server, target)[0] == status

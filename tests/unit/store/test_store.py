@@ -311,7 +311,16 @@ def test_no_question_of_a_user_goes_over_every_job(tmp_path: Path) -> None:
 
     url = str(tmp_path / "s.db")
     Store(url, create=True).close()
-    for name in ("waiting", "latest", "latest_run", "latest_of", "running_now", "open_with", "late_forecasts"):
+    for name in (
+        "waiting",
+        "latest",
+        "latest_run",
+        "latest_of",
+        "qos_of",
+        "running_now",
+        "open_with",
+        "late_forecasts",
+    ):
         unset = dict.fromkeys(re.findall(r":(\w+)", TEXTS[name]))
         plan = [str(row["detail"]) for row in Reader(url).rows(f"EXPLAIN QUERY PLAN {TEXTS[name]}", **unset)]
         over_all = [step for step in plan if "jobs_submit" in step or step.startswith("SCAN jobs")]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...compiled import inner, kernel
+from ...compiled import inlined, inner, kernel
 from ...compiled.arrays import Record
 from ...compiled.by_address import by_address
 from ...events.event import END, START, SUBMIT
@@ -67,19 +67,42 @@ def describe(
     s: Record, m: Lessons, job: Record, itself: int, now: float, runs: np.ndarray, run: np.ndarray, room: Room
 ) -> None:
     """What `job`, submitted now, sees (NAMES), into `room.out`; `itself` is its entry if it is queued, else -1."""
+    look_around(s, m, job, itself, s.queue_end, now, runs, run, room)
+    peak = m.numbers[PEAK]
+    size = s.size if s.size == s.size else max(peak, job.procs)
+    room.waits[:] = np.nan
+    for plan in range(plans_of(s)):
+        draw_future(room.future, s, runs, itself, now, plan, size)
+        room.waits[plan] = wait_in(room.future, job, run, itself if itself >= 0 else s.entries, now, plan)
+    see_draws(room.waits, room.out[AT_DRAWS:])
+
+
+@inner
+def look_around(
+    s: Record,
+    m: Lessons,
+    job: Record,
+    itself: int,
+    until: int,
+    now: float,
+    runs: np.ndarray,
+    run: np.ndarray,
+    room: Room,
+) -> None:
+    """All that `describe` writes but the simulated waits, of a job that those before place `until` wait before."""
     out, peak = room.out, m.numbers[PEAK]
     write_keys(job, room.keys)
     see_job(s, job, now, run, peak, out[:OWN_JOB])
     running_seen(s, job, now, runs, peak, room.heaps, out[OWN_JOB:AT_QUEUE])
-    queue_seen(s, job, itself, now, runs, room.sums, out[AT_QUEUE:AT_PAST])
+    queue_seen(s, job, itself, until, now, runs, room.sums, out[AT_QUEUE:AT_PAST])
     past_of(m, job, room.keys, now, s.size if s.size == s.size else peak, out[AT_PAST:AT_DRAWS])
-    size = s.size if s.size == s.size else max(peak, job.procs)
-    room.waits[:] = np.nan
+
+
+@inlined
+def plans_of(s: Record) -> int:
+    """How many simulations a state is worth: all, or none of a crowd."""
     present = s.queue_end - s.queue_first + s.running_end - s.running_first
-    for plan in range(ALL_PLANS if present <= MOST_SIMULATED else 0):
-        draw_future(room.future, s, runs, itself, now, plan, size)
-        room.waits[plan] = wait_in(room.future, job, run, itself if itself >= 0 else s.entries, now, plan)
-    see_draws(room.waits, out[AT_DRAWS:])
+    return ALL_PLANS if present <= MOST_SIMULATED else 0
 
 
 @kernel

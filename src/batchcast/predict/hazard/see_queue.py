@@ -38,16 +38,16 @@ def bounded(limit: float) -> float:
 
 @inner
 def see_queue(
-    s: Record, job: Record, itself: int, now: float, runs: np.ndarray, sums: np.ndarray, out: np.ndarray
+    s: Record, job: Record, itself: int, until: int, now: float, runs: np.ndarray, sums: np.ndarray, out: np.ndarray
 ) -> None:
-    """Write NAMES of the queue as `job` finds it now into `out`; `sums` (8, 6) is room."""
+    """Write NAMES of the queue before place `until` as `job` finds it now into `out`; `sums` (8, 6) is room."""
     jobs, queue, free = jobs_of(s), queue_of(s), free_procs(s)
     sums[:] = 0.0
     sums[:, 5] = np.inf
     out[:] = 0.0
     first, work, smaller_work = -1, 0.0, 0.0
     ages = out[len(GROUPS) * len(OF_GROUP) :]
-    for k in range(s.queue_first, s.queue_end):
+    for k in range(s.queue_first, until):
         i = queue[k]
         if i == itself:
             continue

@@ -40,6 +40,12 @@ class Submissions:
         if self.number[place] == number:
             self.fate[place], self.waited[place] = fate, waited
 
+    def of(self, number: int) -> np.ndarray | None:
+        """The features of a submission; None where it is not in the window any more."""
+        place = number % len(self.features)
+        features: np.ndarray = self.features[place]
+        return features if self.number[place] == number else None
+
     def known(self, now: float) -> tuple[np.ndarray, Waits, np.ndarray]:
         """Places of the rows that teach, in order of submission, what is known of them at `now`, and their age."""
         places = np.flatnonzero((self.number >= 0) & (self.fate != SPOILED))

@@ -119,13 +119,13 @@ class Forecast:
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The median wait with quantiles."""
         row, key = self._seen(job, at)
-        curves = self._curves(row, key)
+        curves = self.curves_of(row[None, :], [key])[0]
         return self._prediction(row, curves, self.promises.chances(curves))
 
     def distribution(self, job: JobRequest, at: SystemState) -> WaitCurve:
         """The chances of every span, for a job submitted now."""
         row, key = self._seen(job, at)
-        return WaitCurve(self.promises.chances(self._curves(row, key)))
+        return WaitCurve(self.promises.chances(self.curves_of(row[None, :], [key])[0]))
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Submit: promise; Start (and Withdraw): what was kept, and what the wait teaches; all: run times."""
@@ -226,14 +226,18 @@ class Forecast:
         return np.array(known, np.float32)
 
     def _features(self, columns: Columns, job: np.ndarray, itself: int, now: float, run: np.ndarray) -> np.ndarray:
+        self.room_beside(columns)
+        row = np.zeros(len(kernel.NAMES), np.float32)
+        kernel.describe_now(columns.record, self.lessons, job, itself, now, self.runs, run, self.room, row)
+        return row
+
+    def room_beside(self, columns: Columns) -> None:
+        """Room for a description of whoever runs and waits now."""
         most = columns.counts()
         if most[0] > self.room_for[0] or most[1] > self.room_for[1]:
             self.room_for = (2 * most[0] + 64, 2 * most[1] + 64)
             self.room = kernel.blank_room(*self.room_for)
         self._make_room(int(columns.record["entries"][0]) + 1)
-        row = np.zeros(len(kernel.NAMES), np.float32)
-        kernel.describe_now(columns.record, self.lessons, job, itself, now, self.runs, run, self.room, row)
-        return row
 
     def _make_room(self, entries: int) -> None:
         if entries > len(self.runs):
@@ -241,11 +245,17 @@ class Forecast:
             bigger[: len(self.runs)] = self.runs
             self.runs = bigger
 
-    def _curves(self, row: np.ndarray, key: Class) -> np.ndarray:
-        """The curves (ways, 33) of all ways; NaN where one has none."""
-        model = np.full(BINS, np.nan) if self.model is None else self.model.curves(row[None, :])[0]
-        simulated = [simulated_curves(row[None, :], spread)[0] for spread in SPREADS]
-        return np.stack([*simulated, self._late(row), self.recent.curve(key), model])
+    def seen_by(self, row: int) -> np.ndarray | None:
+        """The features (f,) that a job had at its submission; None where they are not kept."""
+        return self.submissions.of(self.numbers[row][0]) if row in self.numbers else None
+
+    def curves_of(self, rows: np.ndarray, keys: list[Class]) -> np.ndarray:
+        """The curves (n, ways, 33) of all ways for jobs by features (n, f) and classes; NaN where a way has none."""
+        none = np.full((len(rows), BINS), np.nan)
+        models = none if self.model is None else self.model.curves(rows)
+        late = np.stack([self._late(row) for row in rows]) if len(rows) else none
+        recent = np.stack([self.recent.curve(key) for key in keys]) if len(rows) else none
+        return np.stack([*(simulated_curves(rows, spread) for spread in SPREADS), late, recent, models], axis=1)
 
     def _late(self, row: np.ndarray) -> np.ndarray:
         """The simulation's curve (33,), as much later as jobs have started of late than it said."""
@@ -265,7 +275,7 @@ class Forecast:
         requests = columns.jobs[entry : entry + 1]
         row, key = self._features(columns, requests, entry, at.now, run), class_of(requests[0])
         self.runs[entry] = run
-        curves = self._curves(row, key)
+        curves = self.curves_of(row[None, :], [key])[0]
         self._note(job.row, at.now, key, row, curves, self.promises.chances(curves))
 
     def _note(

@@ -1,0 +1,207 @@
+"""Pictures of wait forecasts: promised against kept, how wide, how wrong, whom they find, by partition and size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..evaluation.wait_chances import crps_of, quick_score, transforms
+from ..events.recorded import Forecasts
+from ..metrics.chances import identified_curve, reliability
+from ..metrics.wait import bin_of, error_by_range
+from ..predict.hazard.bins import reached
+from . import figures
+from .axes import span
+from .blocks import Block, Figure, Section, Table, TableColumn
+
+RANGES = ("≤ 1 h", "1–3 h", "3–6 h", "6–12 h", "12–24 h", "1–2 d", "> 2 d")
+SPANS_S = {"10 min": 600.0, "1 h": 3600.0, "4 h": 14400.0, "1 day": 86400.0}
+DRAWN = 300
+LEAST, MOST_GROUPS = 20, 20
+
+
+class Scored(NamedTuple):
+    """What one method said of the scored jobs (n,), and the chances (n, bins) where it knows any."""
+
+    predictor: str
+    forecasts: Forecasts
+    chances: np.ndarray | None
+
+
+class Outcome(NamedTuple):
+    """What became of the same jobs: waits (n,) in seconds, and by a grouping's name the group of each."""
+
+    wait: np.ndarray
+    groups: Mapping[str, Sequence[str]]
+
+
+def wait_sections(table: Table, methods: Sequence[Scored], outcome: Outcome, threshold: float) -> list[Section]:
+    """The page of `batchcast wait`: the table, the pictures, and how each group fared. Jobs without a wait are out."""
+    known = ~np.isnan(outcome.wait)
+    wait = outcome.wait[known]
+    methods = [_of(one, known) for one in methods]
+    groups = {name: [g for g, k in zip(of, known.tolist()) if k] for name, of in outcome.groups.items()}
+    pictures: list[Block] = [f for f in (promised(methods, wait), chances_said(methods, wait), sharpness(methods)) if f]
+    pictures += [errors(methods, wait), finders(methods, wait, threshold)]
+    tables = [by_group(methods, wait, name, of) for name, of in groups.items()]
+    return [
+        Section("Scores", [table]),
+        Section("Can they be believed?", pictures),
+        Section("By group", [one for one in tables if one.rows]),
+    ]
+
+
+def promised(methods: Sequence[Scored], wait: np.ndarray) -> Figure | None:
+    """The reliability diagram of quantiles: of each level the share of jobs that had started by it."""
+    series: dict[str, tuple[Any, Any]] = {"as promised": ([0.0, 1.0], [0.0, 1.0])}
+    for one in methods:
+        kept = []
+        for column, level in enumerate(one.forecasts.levels):
+            bound = one.forecasts.quantiles[:, column]
+            given = ~np.isnan(bound)
+            if given.sum() >= LEAST:
+                kept.append((level, float((wait[given] <= bound[given]).mean())))
+        if kept:
+            series[one.predictor] = ([level for level, _ in kept], [share for _, share in kept])
+    if len(series) == 1:
+        return None
+    return figures.lines(
+        "Promised and kept",
+        series,
+        x="level promised",
+        y="share started by then",
+        share=True,
+        slots=_slots(methods),
+        markers=True,
+        caption="On the diagonal a promise is kept; below it jobs started later than was said for that level. A job "
+        "that starts at once keeps every level, so where many do the low levels lie above it.",
+    )
+
+
+def chances_said(methods: Sequence[Scored], wait: np.ndarray) -> Figure | None:
+    """The reliability diagram of chances: of the jobs given a chance to start within a span, how many did."""
+    series: dict[str, tuple[Any, Any]] = {"as said": ([0.0, 1.0], [0.0, 1.0])}
+    for one in methods:
+        if one.chances is None:
+            continue
+        for name, seconds in SPANS_S.items():
+            said = reached(one.chances, np.full(len(wait), seconds))
+            rows = [row for row in reliability(said, wait <= seconds) if row[2] >= LEAST]
+            series[f"{one.predictor}, within {name}"] = ([row[0] for row in rows], [row[1] for row in rows])
+    if len(series) == 1:
+        return None
+    return figures.lines(
+        "Chance to start within a span: said and happened",
+        series,
+        x="mean chance said",
+        y="share that did",
+        share=True,
+        slots={"as said": 0},
+        markers=True,
+        caption=f"Jobs in ten classes of the chance they were given; classes of fewer than {LEAST} are left out.",
+    )
+
+
+def sharpness(methods: Sequence[Scored]) -> Figure | None:
+    """How wide the 80 % intervals are: among honest ones the narrower say more."""
+    widths = {}
+    for one in methods:
+        levels = list(one.forecasts.levels)
+        if 0.1 in levels and 0.9 in levels:
+            low, high = (one.forecasts.quantiles[:, levels.index(level)] for level in (0.1, 0.9))
+            widths[one.predictor] = high - low
+    if not widths:
+        return None
+    return figures.cdf(
+        "How wide the 80 % intervals are",
+        widths,
+        x="from the 10 % to the 90 % quantile",
+        slots=_slots(methods),
+        caption="Narrow is worth something only where the promise is kept.",
+    )
+
+
+def errors(methods: Sequence[Scored], wait: np.ndarray) -> Figure:
+    """Mean absolute error of the point by range of the actual wait."""
+    return figures.bars(
+        "Mean error by range of the actual wait",
+        [f"{name} ({count:,})" for name, count in zip(RANGES, _counts(wait))],
+        {one.predictor: error_by_range(wait, one.forecasts.points) for one in methods},
+        value="mean absolute error",
+        seconds=True,
+        slots=_slots(methods),
+        caption="In brackets how many jobs waited so long.",
+    )
+
+
+def finders(methods: Sequence[Scored], wait: np.ndarray, threshold: float) -> Figure:
+    """Quick starters identified against jobs misguided, from the job that is likeliest quick on."""
+    quick, series = wait <= threshold, {}
+    for one in methods:
+        late, found = identified_curve(quick_score(one.forecasts, one.chances, threshold), quick)
+        picked = np.unique(np.linspace(0, len(late) - 1, DRAWN).round().astype(int))
+        series[one.predictor] = (late[picked], found[picked])
+    figure = figures.lines(
+        f"Quick starters (at most {span(threshold)}): identified against misguided",
+        series,
+        x="misguided, share of all jobs",
+        y="identified, share of the quick",
+        share=True,
+        slots=_slots(methods),
+        caption="Jobs are marked quick from the likeliest down (by the chance, else by the point): further up and left "
+        "is better.",
+    )
+    xaxis = {**figure.layout["xaxis"], "tickformat": ".0%"}
+    return replace(figure, layout={**figure.layout, "xaxis": xaxis, "hovermode": "closest"})
+
+
+def by_group(methods: Sequence[Scored], wait: np.ndarray, name: str, of: Sequence[str]) -> Table:
+    """How each method fared in each group of at least 20 jobs, the largest 20 groups."""
+    names, which = np.unique(np.asarray(of, dtype=str), return_inverse=True)
+    sizes = np.bincount(which, minlength=len(names))
+    largest = [k for k in np.argsort(-sizes, kind="stable").tolist() if sizes[k] >= LEAST][:MOST_GROUPS]
+    rows = []
+    for k in largest:
+        inside = which == k
+        for one in (_of(each, inside) for each in methods):
+            error = np.abs(one.forecasts.points - wait[inside])
+            kept = float("nan")
+            if one.chances is not None:
+                at = transforms(one.chances, wait[inside])
+                kept = float(((at > 0.1) & (at <= 0.9)).mean())
+            rows.append(
+                {
+                    **{name: str(names[k]), "predictor": one.predictor, "jobs": int(inside.sum())},
+                    **{"median_wait_s": float(np.median(wait[inside])), "median_ae_s": float(np.median(error))},
+                    **{"mae_s": float(error.mean()), "crps_log": float(crps_of(wait[inside], one.forecasts).mean())},
+                    "interval_80": kept,
+                }
+            )
+    columns = (
+        *(TableColumn(name, name), TableColumn("predictor", "predictor"), TableColumn("jobs", "jobs", "count")),
+        *(TableColumn("median_wait_s", "median wait", "seconds"), TableColumn("mae_s", "mean error", "seconds")),
+        TableColumn("median_ae_s", "median error", "seconds"),
+        TableColumn("crps_log", "CRPS", "number", "of log(1 + wait); of a point the absolute error"),
+        TableColumn("interval_80", "80 % kept", "share", "waits between the 10 and 90 % quantiles"),
+    )
+    left_out = len(names) - len(largest)
+    note = f"{left_out} smaller group{'s' if left_out != 1 else ''} left out." if left_out else ""
+    return Table(f"By {name}", columns, rows, note)
+
+
+def _of(one: Scored, rows: np.ndarray) -> Scored:
+    """The same of some of the jobs."""
+    said = one.forecasts
+    chances = None if one.chances is None else one.chances[rows]
+    return Scored(one.predictor, Forecasts(said.points[rows], said.levels, said.quantiles[rows], ()), chances)
+
+
+def _slots(methods: Sequence[Scored]) -> dict[str, int]:
+    return {**{one.predictor: place + 1 for place, one in enumerate(methods)}, "as promised": 0}
+
+
+def _counts(wait: np.ndarray) -> list[int]:
+    return [int(count) for count in np.bincount(bin_of(wait), minlength=len(RANGES))]

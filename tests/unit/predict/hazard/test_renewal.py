@@ -1,0 +1,107 @@
+"""A whole queue forecast anew: each job as one by one, at its own place, and nothing learned from it."""
+
+import math
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.naive.waits import forward_start
+
+from batchcast.events.event import End, Start, Submit, Withdraw
+from batchcast.events.state import SystemState
+from batchcast.job import JobRequest
+from batchcast.predict.hazard.features import AT_DRAWS, NAMES
+from batchcast.predict.wait.forecast import Forecast
+from batchcast.predict.wait.renewed import renewed
+
+TOTAL = 8.0
+JOBS = st.lists(
+    st.tuples(
+        st.integers(0, 300), st.integers(1, 8), st.sampled_from([60, 600, 3600, 7200]), st.sampled_from("ab"),
+        st.sampled_from(["waits", "runs", "ended"]),
+    ),
+    min_size=1,
+    max_size=12,
+)  # fmt: skip
+
+
+def story(drawn):
+    """Events of jobs that are submitted one after the other; some start at once where there is room, some end."""
+    now, free, events, running = 0.0, TOTAL, [], []
+    for row, (gap, procs, limit, user, fate) in enumerate(drawn):
+        now += gap
+        job = JobRequest(row, row, now, float(procs), float(limit), math.nan, user_id=user)
+        events.append(Submit(now, job))
+        if fate != "waits" and procs <= free:
+            events.append(Start(now, job, 0.0))
+            free -= procs
+            running.append((fate, job))
+        for one in [one for one in running if one[0] == "ended"][:1]:
+            running.remove(one)
+            events.append(End(now, one[1], 1.0, 0.0))
+            free += one[1].procs
+    return events, now
+
+
+def told(events):
+    method, state = Forecast(), SystemState(TOTAL)
+    for event in events:
+        state.apply(event)
+        method.observe(event, state)
+    return method, state
+
+
+def one_by_one(method, state, row):
+    """The features of one queued job, as a job of that entry sees them that comes last."""
+    columns, entry = state.columns(), state.place(row)
+    return method._features(columns, columns.jobs[entry : entry + 1], entry, state.now, method.runs[entry])
+
+
+@settings(max_examples=25, deadline=None)
+@given(JOBS, st.integers(0, 2000))
+def test_each_sees_what_it_would_if_those_behind_were_not_there_but_for_their_runs(drawn, later):
+    events, now = story(drawn)
+    method, state = told(events)
+    state.now = now + later
+    said = renewed(method, state)
+    rows = list(state.queued)
+    assert said.row.tolist() == rows
+    assert said.waited.tolist() == [state.now - state.queued[row].submit_time for row in rows]
+    ends = {row: (held.job, held.start_time) for row, held in state.running.items()}
+    for place, row in enumerate(rows):
+        alone = told(events)[1]
+        for behind in rows[place + 1 :]:
+            alone.apply(Withdraw(now, state.queued[behind], now - state.queued[behind].submit_time))
+        alone.now = state.now
+        np.testing.assert_array_equal(said.features[place, :AT_DRAWS], one_by_one(method, alone, row)[:AT_DRAWS])
+        if place == len(rows) - 1:
+            np.testing.assert_array_equal(said.features[place], one_by_one(method, state, row))
+        running = [(job.procs, max(job.req_time - (state.now - start), 1.0)) for job, start in ends.values()]
+        queued = [(state.queued[one].procs, state.queued[one].req_time) for one in rows]
+        start = forward_start(TOTAL, running, queued, "easy", of=place)
+        by_limits = said.features[place, NAMES.index("planned by limits")]
+        assert math.isclose(by_limits, math.log1p(start), rel_tol=1e-5, abs_tol=1e-5)
+
+
+def test_a_renewal_teaches_nothing_and_gives_whole_distributions():
+    random = np.random.default_rng(5)
+    drawn = [(int(g), int(p), 600, "a", f) for g, p, f in zip(random.integers(0, 90, 60), random.integers(1, 9, 60),
+             random.choice(["waits", "runs", "ended"], 60))]  # fmt: skip
+    events, now = story(drawn)
+    method, state = told(events)
+    asked = JobRequest(99, 99, state.now, 2.0, 600.0, math.nan, user_id="a")
+    before = method.predict(asked, state)
+    said = [renewed(method, state) for _ in range(2)]
+    assert method.predict(asked, state) == before
+    np.testing.assert_array_equal(said[0].chances, said[1].chances)
+    assert (np.diff(said[0].chances, axis=1) >= 0).all()
+    assert len(said[0].chances) == len(state.queued) > 5
+    state.now = now + 5000.0
+    later = renewed(method, state)
+    for place, row in enumerate(later.row.tolist()):
+        assert later.waited[place] == state.now - state.queued[row].submit_time
+        assert later.curve(place).quantile(0.1) >= later.waited[place], "given the time waited"
+        seen = method.seen_by(row)
+        same = method.promises.chances(method.curves_of(seen[None, :], [method.numbers[row][1]])[0])
+        np.testing.assert_allclose(later.chances[place], same, atol=1e-12)
+    assert later.words(5).startswith("behind 5 jobs")
