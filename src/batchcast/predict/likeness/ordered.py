@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from ...compiled import inlined, inner
+from ...compiled.insertion import insert
 from .compare import likeness
 from .elementary import largest, least
 from .memory import BETWEEN, BINS, GEOMETRIC, MEDIAN, MOST_RUNNING, Memory, Options
@@ -51,18 +52,6 @@ def into_bins(m: Memory, n: int) -> None:
     for j in range(n):
         order[bins[bin_of[j]]] = j
         bins[bin_of[j]] += 1
-
-
-@inlined
-def insert(value: np.ndarray, order: np.ndarray, n: int) -> None:
-    """Insertion sort of what is nearly sorted."""
-    for a in range(1, n):
-        j = order[a]
-        b = a - 1
-        while b >= 0 and value[order[b]] > value[j]:
-            order[b + 1] = order[b]
-            b -= 1
-        order[b + 1] = j
 
 
 @inner
