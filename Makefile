@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
+unexport PYTHONDONTWRITEBYTECODE  # else every process that tests start compiles the same modules anew
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: setup setup-run setup-docs demo test test-long test-lab test-lab-all test-all lint bench docs reference lock wheel slurm-lab-experiments clean

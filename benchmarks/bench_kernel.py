@@ -49,6 +49,7 @@ WHOLE: dict[str, Part] = {
     "LPC": ("LPC-EGEE-2004-1.2-cln", None, None),
     "DAS2": ("DAS2-fs1-2003-1", None, None),
 }
+POINTS = ("point=between", "point=accuracy")
 WITHOUT = ("learn=no", "offsets=no", "running=0", "scaled=no", "relative=no")
 OTHERS = ("recent_mean", "last_2", "knn_ga:generations=0,h=1000000", "parzen", "user_clusters", "trip")
 SJBF = Policy(backfill_order="sjf")
@@ -74,29 +75,36 @@ def opened(parts: dict[str, Part]) -> Iterator[tuple[str, Trace]]:
         yield name, trace if selection is None else select(trace, selection)
 
 
-def speed(jobs: int = 10_000, times: int = 15) -> None:
+def speed(jobs: int = 10_000, times: int = 15, whole_times: int = 3) -> None:
     """Jobs a second of CPU, learning included: one pass over a log's first jobs, in closed loop; and one live answer.
 
-    The best of many short runs: what else runs on the machine slows the others down.
+    Then over whole logs, whose users have more to remember. The best of several runs: what else runs on the machine
+    slows the others down.
     """
     print(f"{f'kernel, CPU; best of {times}, {jobs:,} jobs':40}{'one pass':>10}{'closed loop':>18}"
           f"{'live: learns, asked':>34}")  # fmt: skip
     parts = {"HPC2N04": PAPERS["HPC2N04"], "CTC": WHOLE["CTC"], "KTH": WHOLE["KTH"]}
     for name, whole in opened(parts):
         trace = whole.take(np.arange(min(jobs, len(whole))))
-        few, best = trace.take(np.arange(200)), {"pass": np.inf, "loop": np.inf}
-        make("runtime", "kernel").predict_trace(few)
-        simulate(few, SJBF, "kernel", wide="cut")
-        for _ in range(times):
-            begun = time.process_time()
-            make("runtime", "kernel").predict_trace(trace)
-            best["pass"] = min(best["pass"], time.process_time() - begun)
-            loop = simulate(trace, SJBF, "kernel", wide="cut", clock=time.thread_time).kernel_s
-            best["loop"] = min(best["loop"], loop)
-        cells = "".join(f"{len(trace) / took:10,.0f} jobs/s" for took in best.values())
+        cells = rates(trace, times)
         asked, learned = live(trace)
         print(f"{name:32}{cells}  {np.mean(learned):6.0f} us, {np.median(asked):4.0f} us (99 %: "
               f"{np.percentile(asked, 99):.0f})", flush=True)  # fmt: skip
+        print(f"{f'{name}, all {len(whole):,}, best of {whole_times}':32}{rates(whole, whole_times)}", flush=True)
+
+
+def rates(trace: Trace, times: int) -> str:
+    """Jobs a second in one pass and in closed loop."""
+    few, best = trace.take(np.arange(200)), {"pass": np.inf, "loop": np.inf}
+    make("runtime", "kernel").predict_trace(few)
+    simulate(few, SJBF, "kernel", wide="cut")
+    for _ in range(times):
+        begun = time.process_time()
+        make("runtime", "kernel").predict_trace(trace)
+        best["pass"] = min(best["pass"], time.process_time() - begun)
+        loop = simulate(trace, SJBF, "kernel", wide="cut", clock=time.thread_time).kernel_s
+        best["loop"] = min(best["loop"], loop)
+    return "".join(f"{len(trace) / took:10,.0f} jobs/s" for took in best.values())
 
 
 def live(trace: Trace) -> tuple[list[float], list[float]]:
@@ -136,16 +144,17 @@ def memory(counts: tuple[int, ...] = (300_000, 1_000_000), part: int = 50_000) -
 
 
 def ablation(parts: dict[str, Part]) -> None:
-    """MAE and accuracy, and what leaving a part out changes, with a 90 % interval over users' weeks."""
+    """MAE and accuracy of the median, and what leaving a part out, or another point, changes (90 %, users' weeks)."""
     print("\nwhat leaving a part out changes: MAE in s and accuracy (90 %); below 0 in MAE: better without")
     for name, trace in opened(parts):
-        whole = make("runtime", "kernel").predict_trace(trace).points
+        whole = make("runtime", "kernel:point=median").predict_trace(trace).points
         error, accuracy = measures(whole, trace)
-        print(f"{name:16}{'kernel':14}{np.nanmean(error):9.0f}{np.nanmean(accuracy):8.4f}", flush=True)
-        for words in WITHOUT:
+        print(f"{name:16}{'point=median':14}{np.nanmean(error):9.0f}{np.nanmean(accuracy):8.4f}", flush=True)
+        for words in (*POINTS, *(f"point=median,{part}" for part in WITHOUT)):
             points = make("runtime", f"kernel:{words}").predict_trace(trace).points
             late, near = difference(points, whole, trace)
-            print(f"{'':16}{words:14}{interval(late, 0):>28}{interval(near, 4):>30}  {late.word()}", flush=True)
+            shown = words.removeprefix("point=median,")
+            print(f"{'':16}{shown:14}{interval(late, 0):>28}{interval(near, 4):>30}  {late.word()}", flush=True)
 
 
 def against(parts: dict[str, Part], others: tuple[str, ...] = OTHERS) -> None:

@@ -154,6 +154,8 @@ def _mapped(
     if hasattr(method, "left"):
         method.kicks = UNBOUNDED
         method.left = lambda: began + method.seconds - time.perf_counter()
+    if hasattr(method, "beside"):
+        method.beside = _in_a_thread
     try:
         plan, proved = method.solve(batch) if hasattr(method, "solve") else (method.assign(batch), bound)
     except UsageError as error:
@@ -170,6 +172,29 @@ def _mapped(
         finish = timed(batch, plan)[1]
         row |= {"in_time": int(np.sum(finish <= batch.deadline)), "mean_finish": float(np.nanmean(finish))}
     return row | ({"seed": method.seed} if hasattr(method, "seed") else {}), plan
+
+
+def _in_a_thread(task: Callable[[], None]) -> Callable[[float], None]:
+    """Begins the task beside this; the answer waits for it so many seconds, and no longer: neither need Ctrl-C."""
+    from threading import Thread
+
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            task()
+        except BaseException as error:
+            failed.append(error)
+
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+
+    def ended(seconds: float) -> None:
+        thread.join(seconds)
+        if failed:
+            raise failed[0]
+
+    return ended
 
 
 def _show_map(title: str, results: Sequence[Mapping[str, Any]]) -> None:

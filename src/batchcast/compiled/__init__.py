@@ -17,6 +17,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from .once import compile_once
 from .part import BranchingPipeline, Pipeline
 from .place import kernel_folder
 from .progress import watch_compiler
@@ -87,9 +88,12 @@ def _cached(function: Function, options: dict[str, Any], room: str) -> Any:
     folder = usual or kernel_folder()  # a folder named by the user (NUMBA_CACHE_DIR) is kept
     try:
         CONFIG.CACHE_DIR = folder and str(Path(folder) / room)
-        return numba.njit(function, cache=bool(folder), **options)
+        compiled = numba.njit(function, cache=bool(folder), **options)
     finally:
         CONFIG.CACHE_DIR = usual
+    if folder:
+        compile_once(compiled, folder)
+    return compiled
 
 
 def _part(function: Function, options: dict[str, Any]) -> Any:

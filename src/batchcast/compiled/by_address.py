@@ -19,6 +19,7 @@ from numba.np import arrayobj
 
 Bundle = TypeVar("Bundle", bound=type)
 BARRIER = "=r,0,~{memory}"
+COUNT, DATA = 2, 4  # places in numba's array: how many entries, and their address; nobody owns it (the first two)
 
 # numba has no annotations
 LLVM: Any = cgutils
@@ -127,15 +128,24 @@ def read_member(context: Any, builder: Any, bundle: ByAddress, address: Any, nam
         word.set_metadata("invariant.load", fixed)
         return word
 
-    array = context.make_array(kind)(context, builder)
-    itemsize = context.get_abi_sizeof(context.get_data_type(kind.dtype))
-    shape = [load(LLVM.gep_inbounds(builder, at, 0, 1, axis)) for axis in range(kind.ndim)]
-    strides = [context.get_constant(TYPES.intp, itemsize)]
-    for size in reversed(shape[1:]):
-        strides.insert(0, builder.mul(strides[0], size))
-    data = builder.bitcast(load(LLVM.gep_inbounds(builder, at, 0, 0)), array.data.type)
-    ARRAYS.populate_array(array, data=data, shape=shape, strides=strides, itemsize=itemsize, meminfo=None)
-    return array._getvalue()
+    words = context.get_value_type(TYPES.intp)
+    itemsize = words(context.get_abi_sizeof(context.get_data_type(kind.dtype)))
+    shape = load(LLVM.gep_inbounds(builder, at, 0, 1))
+    count = shape_of = builder.extract_value(shape, kind.ndim - 1)
+    stride, strides = itemsize, builder.insert_value(ir.Constant(shape.type, ir.Undefined), itemsize, kind.ndim - 1)
+    for axis in reversed(range(kind.ndim - 1)):
+        stride = builder.mul(stride, shape_of)
+        strides = builder.insert_value(strides, stride, axis)
+        shape_of = builder.extract_value(shape, axis)
+        count = builder.mul(count, shape_of, flags=["nsw"])
+    array = context.get_value_type(kind)
+    data = builder.bitcast(load(LLVM.gep_inbounds(builder, at, 0, 0)), array.elements[DATA])
+    owner, rest = array.elements[:COUNT], array.elements[COUNT:]
+    blank = [ir.Constant(each, None) for each in owner] + [ir.Constant(each, ir.Undefined) for each in rest]
+    value = ir.Constant(array, blank)
+    for place, member in enumerate((count, itemsize, data, shape, strides), start=COUNT):
+        value = builder.insert_value(value, member, place)
+    return value
 
 
 EXTEND.register_model(ByAddress)(EXTEND.models.OpaqueModel)

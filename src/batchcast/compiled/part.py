@@ -12,9 +12,18 @@ from llvmlite import binding
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import LoweringPass, register_pass
-from numba.core.typed_passes import IRLegalization
+from numba.core.typed_passes import InlineOverloads, IRLegalization, NopythonRewrites
+from numba.core.untyped_passes import (
+    FindLiterallyCalls,
+    InlineClosureLikes,
+    InlineInlinables,
+    LiteralPropagationSubPipelinePass,
+    LiteralUnroll,
+    MakeFunctionToJitFunction,
+    WithLifting,
+)
 
-from .answers import Remembering, Settled
+from .typing_cache import Remembering, Settled
 
 Library: Any = JITCodeLibrary  # numba has no annotations here
 Compiler: Any = CompilerBase
@@ -22,6 +31,10 @@ Pass: Any = LoweringPass
 PASSES: Any = DefaultPassBuilder
 REGISTER: Any = register_pass
 ENVIRONMENT = "_ZN08NumbaEnv"
+NEEDLESS = {  # for what no kernel has: closures, `with`, unrolled tuples, arrays computed as a whole
+    *(WithLifting, InlineClosureLikes, MakeFunctionToJitFunction, InlineInlinables, InlineOverloads),
+    *(FindLiterallyCalls, LiteralUnroll, LiteralPropagationSubPipelinePass, NopythonRewrites),
+}
 
 
 class Part(Library):  # type: ignore[misc]
@@ -83,7 +96,7 @@ class IntoOthers(Pass):  # type: ignore[misc]
 
 
 class Pipeline(Compiler):  # type: ignore[misc]
-    """numba's own passes, and that one before code is made."""
+    """numba's own passes that a kernel has something for, and that one before code is made."""
 
     whole = Whole
 
@@ -93,6 +106,7 @@ class Pipeline(Compiler):  # type: ignore[misc]
     def define_pipelines(self) -> list[Any]:
         """One pipeline: there is no other mode to fall back to."""
         passes = PASSES.define_nopython_pipeline(self.state)
+        passes.passes = [each for each in passes.passes if each[0] not in NEEDLESS]
         passes.add_pass_after(IntoOthers, IRLegalization)
         passes.finalize()
         return [passes]

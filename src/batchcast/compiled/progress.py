@@ -19,6 +19,14 @@ class CompilerLine(compiler.Listener):
         self.depth = 0
         self.count = 0
 
+    def wait(self, name: str) -> None:
+        """Another process has taken it up."""
+        if sys.stderr.isatty():
+            line = f"batchcast: another process compiles {name}: waiting for it"
+            sys.stderr.write(LEFT + line[:79])
+            sys.stderr.flush()
+            self.count += 1
+
     def on_start(self, event: Any) -> None:
         """The compiler takes up a kernel."""
         function = event.data["dispatcher"].py_func
@@ -40,7 +48,9 @@ class CompilerLine(compiler.Listener):
 
 
 @cache
-def watch_compiler() -> None:
+def watch_compiler() -> CompilerLine:
     """Listen to numba from now on; once a process."""
     register: Any = compiler.register
-    register(KIND, CompilerLine())
+    line = CompilerLine()
+    register(KIND, line)
+    return line

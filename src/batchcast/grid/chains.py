@@ -17,7 +17,7 @@ from .standing import Index, Problem, Standing, loads, shift
 
 DEEPEST = 4  # moves of a chain
 WIDEST = 8  # moves that are followed at each place of a chain, those that leave the least above the cap
-MOST_OPENED = 60  # places a search for a chain looks at
+MOST_OPENED = 20  # places a search for a chain looks at: more find dearer ways out of the same corner, later
 CHEAP = 0.6  # a job moves to resources that make the mapping dearer by at most so many jobs' mean cost, bound / n
 BARRIER = 1.0  # and so much of the same, priced, may lie above the cap while a chain is under way
 STEP = 1e-7  # what a chain has to gain, as a share of the makespan: rounding never looks like progress

@@ -47,9 +47,9 @@ class ForwardPlan:
         self.arrays, self.now = room, now
         order = np.argsort(queued_planned, kind="stable") if self.by_length else NO_ORDER
         self.first_end = kernel.fill(
-            room, now, size, POLICIES[policy], running_end, running_procs, queued_procs, queued_planned, order
+            room, size, POLICIES[policy], running_end, running_procs, queued_procs, queued_planned, order
         )
-        self.due = kernel.due_at(room, now)
+        self.due = self._begin(now)
 
     @property
     def size(self) -> int:
@@ -62,7 +62,7 @@ class ForwardPlan:
 
     def start_of(self, procs: int, planned: float) -> float:
         """When a job that came last in the queue now would start; infinity when it is larger than the machine."""
-        i = kernel.first_opening(self.arrays, procs, planned)
+        i = int(self._go(kernel.OPENING, self.now, procs, planned))
         return float(self.arrays.openings[i]["time"]) if i >= 0 else np.inf
 
     def append(self, procs: int, planned: float) -> float:
@@ -73,15 +73,17 @@ class ForwardPlan:
         if len(self) == len(self.arrays.procs):
             self._grow()
         f, q, start = self.arrays, len(self), self.start_of(procs, planned)
-        since = float(kernel.noticed(f, procs, planned)) if start < np.inf else self.now
+        since = self.now
+        if start < np.inf:
+            since = self._go(kernel.NOTICED, since, procs, planned)
         if since == start == f.time[NOW] and not self.by_length:
-            kernel.join_here(f, procs, planned)
+            self._go(kernel.JOIN, self.now, procs, planned)
         else:
             f.procs[q], f.planned[q] = procs, planned
             f.start[q] = np.inf if start < np.inf else -np.inf
             f.tally[JOBS] = q + 1
             self._rank(q)
-            kernel.begin(f, since)
+            self._begin(since)
         self.due += start == self.now
         return start
 
@@ -115,6 +117,13 @@ class ForwardPlan:
         self.now = now
         return True
 
+    def _begin(self, now: float) -> int:
+        """The plan from `now` on anew; how many of the queue are to start then."""
+        return int(self._go(kernel.BEGIN, now, 0, 0.0))
+
+    def _go(self, what: int, now: float, procs: int, planned: float) -> float:
+        return float(kernel.go_forward(self.arrays, what, float(now), int(procs), float(planned)))
+
     def _rank(self, q: int) -> None:
         """Give the newcomer its place among the candidates: the last one, or after all that are no longer than it."""
         f, place = self.arrays, q
@@ -134,4 +143,4 @@ class ForwardPlan:
             old.running_procs[:running],
         )
         f.tally[JOBS], f.tally[RUNNING] = n, running
-        kernel.begin(f, self.now)
+        self._begin(self.now)

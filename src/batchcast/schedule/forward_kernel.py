@@ -36,13 +36,34 @@ from .forward_state import (
 from .heap import pop, push
 from .state import GONE
 
+BEGIN, OPENING, NOTICED, JOIN = range(4)
+"""What Python asks of `go_forward`."""
+
+
+@kernel
+def go_forward(f: Forward, what: int, now: float, procs: int, planned: float) -> float:
+    """The one way in from Python, so that a pass is compiled once and not in each question.
+
+    BEGIN at `now`: how many jobs are to start then. OPENING: its index for such a job, -1 none. NOTICED: from when on
+    others notice it. JOIN: it starts in the pass just made (0).
+    """
+    if what == BEGIN:
+        begin(f, now)
+        return float(due_at(f, now))
+    if what == OPENING:
+        return float(first_opening(f, procs, planned))
+    if what == NOTICED:
+        return noticed(f, procs, planned)
+    join_here(f, procs, planned)
+    return 0.0
+
 
 @kernel
 def fill(
-    f: Forward, now: float, size: int, policy: int, running_end: np.ndarray, running_procs: np.ndarray,
+    f: Forward, size: int, policy: int, running_end: np.ndarray, running_procs: np.ndarray,
     procs: np.ndarray, planned: np.ndarray, order: np.ndarray,
 ) -> float:  # fmt: skip
-    """The running set and the queue at `now`, candidates by `order` (empty: by arrival), begun; the earliest end."""
+    """The running set and the queue, candidates by `order` (empty: by arrival), not begun; the earliest end."""
     f.tally[:] = 0
     f.time[:] = 0.0
     f.tally[SIZE], f.tally[POLICY], f.tally[JOBS], f.tally[RUNNING] = size, policy, len(procs), len(running_end)
@@ -54,11 +75,10 @@ def fill(
         f.procs[q], f.planned[q] = procs[q], planned[q]
         f.start[q] = np.inf if procs[q] <= size else -np.inf
         f.order[q] = order[q] if len(order) > 0 else q
-    begin(f, now)
     return first_end
 
 
-@kernel
+@inlined
 def due_at(f: Forward, now: float) -> int:
     """How many jobs of the queue are to start at this instant."""
     due = 0
@@ -67,7 +87,7 @@ def due_at(f: Forward, now: float) -> int:
     return due
 
 
-@kernel
+@inner
 def begin(f: Forward, now: float) -> None:
     """The state at `now`: what started before stays so, all else waits; then the pass of that instant."""
     count, far = f.tally, 0
@@ -267,7 +287,7 @@ def next_instant(f: Forward) -> bool:
     return True
 
 
-@kernel
+@inner
 def first_opening(f: Forward, procs: int, planned: float) -> int:
     """The index of the first opening for a job that comes last, simulating as far as needed; -1: it never fits."""
     i = 0
@@ -285,7 +305,7 @@ def first_opening(f: Forward, procs: int, planned: float) -> int:
             return -1
 
 
-@kernel
+@inlined
 def noticed(f: Forward, procs: int, planned: float) -> float:
     """From when on those that come later notice a job that comes last: it starts, or is the head of the queue."""
     i = first_opening(f, procs, planned)
@@ -295,7 +315,7 @@ def noticed(f: Forward, procs: int, planned: float) -> float:
     return since
 
 
-@kernel
+@inlined
 def join_here(f: Forward, procs: int, planned: float) -> None:
     """The last in the queue starts in the pass just made: it changes that pass's opening and nothing before it."""
     count = f.tally

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..compiled import inner, kernel
 from ..compiled.arrays import Record
+from ..compiled.elsewhere import address_of, call_there
 from ..predict.likeness.coded import Coded
 from ..predict.likeness.memory import Memory, Options, grown, make_memory
 from ..predict.likeness.steps import ended, forecast, met, note, revised, started
@@ -39,9 +40,12 @@ def drive_kernel(
     free = np.arange(slots - 1, -1, -1)[:-1]
     at = np.array([-1, slots - 1, 0])
     slot_of = np.zeros(n, np.int64)
+    scheduler = address_of(go_on, state.record, state.rules)
     while True:
         columns = (state.jobs, state.log, numbers, codes)
-        reason = follow_schedule(state.record, state.rules, columns, memory, predictor.options, free, slot_of, at)
+        reason = follow_schedule(
+            scheduler, state.record, state.rules, columns, memory, predictor.options, free, slot_of, at
+        )
         if reason == NO_SLOT:
             memory, free = _more_slots(memory, at)
         elif reason == LOG_FULL:
@@ -63,8 +67,9 @@ def _more_slots(memory: Memory, at: np.ndarray) -> tuple[Memory, np.ndarray]:
 
 @kernel
 def follow_schedule(
+    scheduler: int,
     record: np.ndarray,
-    rules: Record,
+    rules: np.ndarray,
     columns: Columns,
     m: Memory,
     o: Options,
@@ -76,7 +81,7 @@ def follow_schedule(
     s, (jobs, log, numbers, codes) = record[0], columns
     while True:
         if at[REASON] < 0:
-            at[REASON] = go_on(record, rules)
+            at[REASON] = call_there(scheduler, record, rules)
             for k in range(s.logged):
                 job = log[k].job
                 if log[k].kind == LOG_START:

@@ -50,7 +50,7 @@ def test_a_change_of_any_kernel_names_another_folder(monkeypatch: pytest.MonkeyP
 
 
 PACKAGE = Path(batchcast.__file__).parent
-DECORATORS = {"kernel", "inner", "inlined", "allocating"}
+DECORATORS = {"kernel", "branching", "inner", "inlined", "allocating"}
 
 
 def compiled_functions(file: Path) -> list[ast.FunctionDef]:

@@ -66,13 +66,13 @@ def test_exact_is_never_worse_than_search_and_ends_at_its_box(kind):
     batch = Batch.of_times(draw_times(np.random.default_rng(9), 1024, 32, kind))
     begun = Search(seed=1, kicks=20)
     by_search = makespan(batch, begun.assign(batch))
-    exact = Exact(seconds=60, kicks=10**9, search_kicks=20)
+    exact = Exact(seconds=2, kicks=10**9, search_kicks=20)
     looks = 0
 
     def left() -> float:
         nonlocal looks
         looks += 1
-        return 60.0 if looks <= 40 else 0.0  # the search begins and ends within these
+        return 2.0 if looks <= 40 else 0.0  # the search begins and ends within these
 
     exact.left = left
     plan, bound = exact.solve(batch)
@@ -85,7 +85,7 @@ def test_chains_come_nearer_than_search_where_resources_share_few_jobs():
     """Inconsistent times: two resources share next to no jobs that are cheap on both, so exchanges are few."""
     batch = Batch.of_times(draw_times(np.random.default_rng(7), 1024, 32, "i_hihi"))
     by_search = makespan(batch, Search(kicks=100).assign(batch))
-    exact = Exact(seconds=1e9, kicks=100, search_kicks=100)
+    exact = Exact(seconds=4, kicks=100, search_kicks=100)
     plan, bound = exact.solve(batch)
     assert makespan(batch, plan) < by_search
     assert makespan(batch, plan) <= 1.01 * bound

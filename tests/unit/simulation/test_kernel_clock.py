@@ -27,7 +27,7 @@ def test_both_clocks_give_one_schedule(policy, seed):
     assert compiled.corrections > 0
 
 
-@pytest.mark.parametrize("predictor", ["kernel", "kernel:geometric=yes"])
+@pytest.mark.parametrize("predictor", ["kernel", "kernel:point=median", "kernel:point=geometric"])
 @pytest.mark.parametrize("words", ["first_after=0", "first_after=10m", "due_after=10m,refresh=yes"])
 def test_the_policy_forecast_is_the_same_on_both_clocks(words, predictor):
     log, policy = small_log(250, 3), policy_of(f"forecast:{words}")

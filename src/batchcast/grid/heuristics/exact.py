@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from ...errors import UsageError
-from ..balance import LOOKED_AT, priced, settle
+from ..balance import LOOKED_AT, settle
 from ..chains import Trail, chained, cheap_near
+from ..proof import branch_and_bound, lagrangian, raised
 from ..protocol import Batch, Plan
 from ..standing import Problem, Standing, loads
-from .search import Search, price_steps, whole_up
+from .search import Search, whole_up
 
 LARGEST = 60_000
 SEARCHED = 0.15  # share of the box for the search that gives the incumbent
-SOLVED = 0.5  # share of what is left for the solver
+SOLVED = 0.5  # share of what is left for the solver of the whole program
+PROVED = 0.45  # share of what is left then for raising the bound
+BESIDE = 0.85  # the same where that runs beside the chains: the solver looks at its clock now and then only
 MANY = 1000
 SPARED = 0.02
 SLACK = 0.0005  # the relative loss with which the outcome of a kick is still gone on from
+
+
+def at_once(task: Callable[[], None]) -> Callable[[float], None]:
+    """Does the task here and now; nothing is left to wait for."""
+    task()
+    return lambda seconds: None
 
 
 class Exact:
@@ -45,11 +55,13 @@ class Exact:
     min T, sum_r x_ir = 1, free_r + sum_i t_ir x_ir <= T, x binary. `search` first gives an incumbent U and the
     prices of the relaxation a bound B; a column whose reduced cost exceeds U - B cannot be part of anything better than
     U, so leaving it out costs nothing and the bound stays a bound for the whole problem. Where `columns` bites below
-    what U - B allows, the solver's bound no longer covers the whole problem and B is reported instead. What is left of
-    the box goes to kicks and descents by chains of moves (`grid.chains`; more than 1,000 jobs skip the solver where
-    `columns` bites). The answer is never worse than that of the search it begins with. Takes batches that
-    leave up to 60,000 columns (4096 x 128 leaves 32,768). Without deadlines. Deterministic apart from where the time
-    limit cuts.
+    what U - B allows, the solver's bound no longer covers the whole problem and B is reported instead; more than 1,000
+    jobs skip this step then. Caps between B and U are then refuted one after the other, each over all columns that its
+    own reduced costs allow, which raises the bound (`grid.proof`). What is left of the box goes to kicks and descents
+    by chains of moves (`grid.chains`); `beside`, given a task, may start it in a thread and return what waits for it
+    so many seconds, and then both have the box. The answer is never worse than that of the search it begins with.
+    Takes batches that leave up to 60,000 columns (4096 x 128 leaves 32,768). Without deadlines. Deterministic apart
+    from where the time limit cuts.
 
     Examples
     --------
@@ -70,6 +82,7 @@ class Exact:
         self.seconds, self.seed, self.columns = seconds, seed, columns
         self.kicks, self.search_kicks = kicks, search_kicks
         self.left: Callable[[], float] = lambda: self.seconds
+        self.beside: Callable[[Callable[[], None]], Callable[[float], None]] = at_once
 
     def assign(self, batch: Batch) -> Plan:
         """The plan for the jobs waiting now."""
@@ -96,13 +109,17 @@ class Exact:
         value = float(loads(times, batch.free, where).max())
         if value <= bound * (1 + 1e-9):
             return plan, bound
-        relaxed, price = priced(times, batch.free, price_steps(times), search.stop)
-        problem = Problem.of(times, batch.free, price, max(4, times.shape[1] // 4))
+        problem = Problem.of(times, batch.free, search.price, max(4, times.shape[1] // 4))
+        relaxed = lagrangian(problem)[0]
         where, proved = self._solved(problem, where, value, relaxed)
-        bound = max(bound, whole_up(times, batch.free, proved))
+        proofs: list[tuple[float, np.ndarray]] = []
+        ended = self.beside(partial(self._raised, problem, where, max(relaxed, proved), proofs))
+        found = self._chained(problem, where, max(bound, whole_up(times, batch.free, proved)))
+        ended(max(self.left(), 0.0))
+        proved, met = proofs[-1] if proofs else (bound, where[:0])
         resource = np.full(len(batch.times), -1)
-        resource[rows] = self._chained(problem, where, bound)
-        return Plan(rows, resource), bound
+        resource[rows] = self._better(problem, found, met) if len(met) else found
+        return Plan(rows, resource), max(bound, whole_up(times, batch.free, proved))
 
     def _solved(self, problem: Problem, where: np.ndarray, value: float, bound: float) -> tuple[np.ndarray, float]:
         """The whole program: a mapping no worse than `where`, and what was proved of the whole problem (0: nothing).
@@ -116,13 +133,31 @@ class Exact:
         whole = bool((keep <= cheap).all())
         if len(where) > MANY and not whole:
             return where, 0.0
-        seconds = SOLVED * min(self.left(), self.seconds)
-        solution, proved = branch_and_bound(problem.times, problem.free, keep & cheap, value, max(seconds, 0.1))
-        if solution is not None:
-            better = Standing.of(problem, solution)
-            if settle(problem, better) < value:
-                where, value = better.where, float(better.load.max())
+        seconds = self._share(SOLVED)
+        solution, proved = branch_and_bound(problem.times, problem.free, keep & cheap, value, seconds)
+        if len(solution):
+            where = self._better(problem, where, solution)
+            value = float(loads(problem.times, problem.free, where).max())
         return where, min(proved, value) if whole else 0.0
+
+    def _raised(
+        self, problem: Problem, where: np.ndarray, bound: float, proofs: list[tuple[float, np.ndarray]]
+    ) -> None:
+        """To `proofs`, as they come: bounds raised by what is refuted below the makespan of `where`; what is met."""
+        value = float(loads(problem.times, problem.free, where).max())
+        for step in raised(problem, bound, value, self._share(PROVED if self.beside is at_once else BESIDE)):
+            proofs.append(step)
+
+    def _share(self, share: float) -> Callable[[], float]:
+        """What is left of a share of the box that is left now."""
+        now = min(self.left(), self.seconds)
+        return lambda: min(self.left(), self.seconds) - (1.0 - share) * now
+
+    def _better(self, problem: Problem, where: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """The better of two mappings, the second one after a descent."""
+        standing = Standing.of(problem, other)
+        least = loads(problem.times, problem.free, where).max()
+        return standing.where if settle(problem, standing, lambda: self.left() <= 0.0) < least else where
 
     def _chained(self, problem: Problem, where: np.ndarray, bound: float) -> np.ndarray:
         """The best mapping (n,) met by chains from `where` on, until the box, the kicks or the gap is used up."""
@@ -134,43 +169,3 @@ class Exact:
                 break
             left -= chained(problem, standing, cheap, trail, best, left, SLACK, target, LOOKED_AT // 4, rng)
         return best
-
-
-def branch_and_bound(
-    times: np.ndarray, free: np.ndarray, keep: np.ndarray, incumbent: float, seconds: float
-) -> tuple[np.ndarray | None, float]:
-    """Each job's resource (None: nothing below the incumbent was found) and the proved bound over the kept columns.
-
-    The answer is told for what it is: where the kept columns admit nothing below `incumbent`, that is the bound.
-    """
-    from scipy.optimize import Bounds, LinearConstraint, milp
-    from scipy.sparse import csr_array
-
-    n, m = times.shape
-    i, r = np.nonzero(keep)
-    k = len(i)
-    each = csr_array((np.ones(k), (i, np.arange(k))), shape=(n, k + 1))
-    scale = incumbent
-    filled = csr_array(
-        (
-            np.concatenate([times[i, r], np.full(m, -scale)]),
-            (np.concatenate([r, np.arange(m)]), np.concatenate([np.arange(k), np.full(m, k)])),
-        ),
-        shape=(m, k + 1),
-    )
-    cost = np.zeros(k + 1)
-    cost[k] = 1.0
-    answer = milp(
-        cost,
-        integrality=np.concatenate([np.ones(k), [0]]),
-        bounds=Bounds(np.zeros(k + 1), np.concatenate([np.ones(k), [1.0]])),
-        constraints=[LinearConstraint(each, 1, 1), LinearConstraint(filled / scale, -np.inf, -free / scale)],
-        options={"time_limit": seconds, "mip_rel_gap": 1e-5},
-    )
-    if answer.x is None:  # infeasible below the incumbent means the incumbent is best; out of time proves nothing
-        return None, incumbent if answer.status == 2 else -np.inf
-    where = np.full(n, -1)
-    chosen = answer.x[:k] > 0.5
-    where[i[chosen]] = r[chosen]
-    bound = answer.mip_dual_bound
-    return (where if (where >= 0).all() else None), -np.inf if bound is None else float(bound) * scale

@@ -59,20 +59,24 @@ class Search:
             raise ValueError("kicks is at least 0, near at least 1")
         self.seed, self.kicks, self.near, self.slack = seed, kicks, near, slack
         self.stop: Callable[[], bool] = lambda: False
+        self.price = np.empty(0)
 
     def assign(self, batch: Batch) -> Plan:
         """The plan for the jobs waiting now."""
         return self.solve(batch)[0]
 
     def solve(self, batch: Batch) -> tuple[Plan, float]:
-        """The plan and the lower bound on any plan's makespan (of the linear relaxation; whole where all times are)."""
+        """The plan and the lower bound on any plan's makespan (of the linear relaxation; whole where all times are).
+
+        `price` (m,) keeps the prices that give the bound.
+        """
         rows = np.flatnonzero(np.isfinite(batch.times).any(axis=1))
         times = np.ascontiguousarray(batch.times[rows])
         resource = np.full(len(batch.times), -1)
         if not len(rows):
             return Plan(rows, resource), float("nan")
-        bound, price = priced(times, batch.free, price_steps(times), self.stop)
-        problem = Problem.of(times, batch.free, price, self.near or max(4, times.shape[1] // 4))
+        bound, self.price = priced(times, batch.free, price_steps(times), self.stop)
+        problem = Problem.of(times, batch.free, self.price, self.near or max(4, times.shape[1] // 4))
         bound = whole_up(times, batch.free, bound)
         resource[rows] = self.improved(problem, self._start(batch, rows, problem), bound)
         return Plan(rows, resource), bound

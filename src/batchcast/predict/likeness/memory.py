@@ -31,6 +31,8 @@ BINS = 1024  # of the counting sort
 MOST_RUNNING = 32  # running jobs of one user that are heard
 NOBODY = -1
 NOT_LISTED = -1
+POINTS = ("between", "median", "accuracy", "geometric")
+BETWEEN, MEDIAN, ACCURACY, GEOMETRIC = range(4)
 
 FINISHED = np.dtype(
     [("submit", "f8"), ("end", "f8"), ("run", "f8"), ("log_run", "f8"), ("log_limit", "f8"), ("log_procs", "f8"),
@@ -89,7 +91,7 @@ class Options(NamedTuple):
     most_running: int = MOST_RUNNING
     scaled: bool = True  # whether a candidate with another limit stands a second time, scaled
     relative: bool = True  # score in shares of the limit, else in log seconds
-    geometric: bool = False  # the point is the geometric mean of the distribution, else its median
+    point: int = BETWEEN  # which point of the distribution is the answer
 
 
 def make_memory(ring: int, slots: int, users: int, classes: int) -> Memory:

@@ -7,10 +7,12 @@ import math
 import numpy as np
 
 from ...compiled import inlined, inner
+from ...compiled.insertion import insert
 from .compare import likeness
 from .elementary import largest, least
-from .memory import BINS, MOST_RUNNING, Memory, Options
+from .memory import BETWEEN, BINS, GEOMETRIC, MEDIAN, MOST_RUNNING, Memory, Options
 
+LOW = 0.4  # an answer lies between this quantile and the one as far from the top
 REACHED, MASS, CUT, PART, TIMES = range(5)  # what running jobs say, in the order they are heard, and sorted
 
 
@@ -50,18 +52,6 @@ def into_bins(m: Memory, n: int) -> None:
     for j in range(n):
         order[bins[bin_of[j]]] = j
         bins[bin_of[j]] += 1
-
-
-@inlined
-def insert(value: np.ndarray, order: np.ndarray, n: int) -> None:
-    """Insertion sort of what is nearly sorted."""
-    for a in range(1, n):
-        j = order[a]
-        b = a - 1
-        while b >= 0 and value[order[b]] > value[j]:
-            order[b + 1] = order[b]
-            b -= 1
-        order[b + 1] = j
 
 
 @inner
@@ -180,15 +170,60 @@ def quantile(m: Memory, n: int, level: float) -> float:
 
 
 @inlined
-def middle(m: Memory, o: Options, n: int) -> float:
-    """The point of the distribution: its median, or its geometric mean (each candidate a second at least)."""
-    if not o.geometric:
-        return quantile(m, n, 0.5)
+def within(seconds: float, limit: float) -> float:
+    """Not above the limit where one is known, not below a second."""
+    return max(min(seconds, limit), 1.0) if limit == limit else max(seconds, 1.0)
+
+
+@inlined
+def middle(m: Memory, o: Options, n: int, limit: float) -> float:
+    """The point of the distribution that is the answer (`POINTS`), within the limit."""
+    if o.point == MEDIAN:
+        return within(quantile(m, n, 0.5), limit)
+    if o.point == GEOMETRIC:
+        return within(geometric_mean(m, n), limit)
+    return most_accurate(m, n, limit, LOW if o.point == BETWEEN else 0.0)
+
+
+@inlined
+def geometric_mean(m: Memory, n: int) -> float:
+    """The geometric mean of the n candidates, each a second at least."""
     total, weight = 0.0, 0.0
     for j in range(n):
         total += m.candidate[2, j] * math.log(max(m.candidate[0, j], 1.0))
         weight += m.candidate[2, j]
     return math.exp(total / weight)
+
+
+@inlined
+def most_accurate(m: Memory, n: int, limit: float, low: float) -> float:
+    """Which candidate p between the quantiles `low` and 1 - `low` has the largest sum_j w_j min(p, y_j) / max(p, y_j).
+
+    That is rising / p + p falling, with sum w y up to p and sum w / y beyond it: between two candidates it is convex in
+    p, so that one of them is best. Equal candidates may stand on either side. Candidates beyond the limit count as the
+    limit. The shorter of two that are as good.
+    """
+    seconds, w, order = m.candidate[0], m.candidate[2], m.order[0]
+    first, below, rising, falling = 0, w[order[0]], 0.0, 0.0
+    while first < n - 1 and below < low - 1e-12:
+        rising += w[order[first]] * within(seconds[order[first]], limit)
+        first += 1
+        below += w[order[first]]
+    last = first
+    while last < n - 1 and below < 1.0 - low - 1e-12:
+        last += 1
+        below += w[order[last]]
+    for a in range(first, n):
+        falling += w[order[a]] / within(seconds[order[a]], limit)
+    best, point = -1.0, 0.0
+    for a in range(first, last + 1):
+        p = within(seconds[order[a]], limit)
+        rising += w[order[a]] * p
+        falling -= w[order[a]] / p
+        expected = rising / p + falling * p
+        if expected > best + 1e-12:
+            best, point = expected, p
+    return point
 
 
 @inner

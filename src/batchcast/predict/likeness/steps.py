@@ -25,7 +25,7 @@ from .memory import (
     Memory,
     Options,
 )
-from .ordered import censor, middle, quantile_left, quantiles, sort
+from .ordered import censor, middle, quantile_left, quantiles, sort, within
 
 ABSURD = 1e15  # seconds, processors: beyond is unknown
 
@@ -88,7 +88,7 @@ def answer(m: Memory, o: Options, slot: int, itself: int, now: float, levels: np
     if n == 0:
         return 0
     limit = m.unfinished[slot].limit
-    out[0] = within(middle(m, o, n), limit)
+    out[0] = middle(m, o, n, limit)
     quantiles(m, n, levels, out[1:])
     for k in range(len(levels)):
         out[1 + k] = within(out[1 + k], limit)
@@ -112,7 +112,7 @@ def weighted(m: Memory, o: Options, slot: int, itself: int, now: float) -> int:
 def forecast(m: Memory, o: Options, slot: int, now: float, otherwise: float) -> float:
     """The point alone for a job noted as it is submitted, `otherwise` without a candidate."""
     n = weighted(m, o, slot, NOBODY, now)
-    return within(middle(m, o, n), m.unfinished[slot].limit) if n > 0 else otherwise
+    return middle(m, o, n, m.unfinished[slot].limit) if n > 0 else otherwise
 
 
 @inlined
@@ -133,12 +133,6 @@ def rests_on(m: Memory, n: int, shares: np.ndarray) -> None:
         shares[2] += own * (1.0 - procs_differ[j])
         shares[3] += own * (1.0 - limit_differs[j]) * (1.0 - procs_differ[j])
     shares[4] = 1.0 / squares
-
-
-@inlined
-def within(seconds: float, limit: float) -> float:
-    """Not above the limit where one is known, not below a second."""
-    return max(min(seconds, limit), 1.0) if limit == limit else max(seconds, 1.0)
 
 
 @kernel

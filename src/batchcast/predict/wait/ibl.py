@@ -110,23 +110,19 @@ class Ibl:
         self.wait = np.zeros(0)
         self.learned: list[int] = []
         self.known: list[int] = []
-        self.room = (
-            np.empty(window, np.float32),
-            np.empty(max(wide, 64), np.int64),
-            np.empty(max(wide, 64), np.float32),
-        )
+        self.room = ibl_nearest.blank_room(window, wide)
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The median wait of the nearest, and the wide quantile."""
         if self.instances.used[0] == 0:
             point, basis = guess(job, at, 0.0)
             return Prediction(point, (self.level,), (point,), basis, Grounds.NO_HISTORY)
-        numbers = np.empty(len(ibl_attributes.NUMBERS), np.float32)
+        asked = ibl_attributes.blank_attributes(1)
         codes = [at.code(name, getattr(job, name)) for name in NAME_COLUMNS]
-        self._describe(at.columns(), codes[0], at.now, clean_request(job), False, numbers)
-        names = np.array(codes, np.int32)
+        self._describe(at.columns(), codes[0], at.now, clean_request(job), False, asked.numbers, 0)
+        asked.names[:, 0] = codes
         weights = self.tuned or self.weights
-        arguments = (self.instances, numbers, names, *weights, self.literal, self.wide, self.level, *self.room)
+        arguments = (self.instances, asked, 0, *weights, self.literal, self.wide, self.level, self.room)
         point, bound = ibl_nearest.answer(*arguments)
         basis = basis_of(weights[2], self.tuned)
         return Prediction(at_least_a_second(point), (self.level,), (at_least_a_second(bound),), basis, Grounds.CLASS)
@@ -142,7 +138,7 @@ class Ibl:
         if wait is not None:
             i = at.entry(event)
             self.last_wait[columns.jobs["user"][i]] = ibl_attributes.scale(wait)
-            ibl_nearest.push(self.instances, self.attributes.numbers[:, i], self.attributes.names[:, i], wait)
+            ibl_nearest.push(self.instances, self.attributes, i, wait)
             if self.tuned is None:
                 self.learned.append(i)
                 self.wait[i] = wait
@@ -164,7 +160,7 @@ class Ibl:
         in_queue = i == int(columns.record["entries"][0]) - 1
         codes = [int(job[NAMES[name]]) for name in NAME_COLUMNS]
         lengths = float(job["procs"]), float(job["limit"])
-        self._describe(columns, codes[0], float(job["submit"]), lengths, in_queue, self.attributes.numbers[:, i])
+        self._describe(columns, codes[0], float(job["submit"]), lengths, in_queue, self.attributes.numbers, i)
         self.attributes.names[:, i] = codes
         if self.tuned is None:
             self.known.append(len(self.learned))
@@ -172,12 +168,19 @@ class Ibl:
                 self.wait = enlarged(self.wait, 2 * i + 64)
 
     def _describe(
-        self, columns: Columns, user: int, now: float, lengths: tuple[float, float], in_queue: bool, into: np.ndarray
+        self,
+        columns: Columns,
+        user: int,
+        now: float,
+        lengths: tuple[float, float],
+        in_queue: bool,
+        into: np.ndarray,
+        column: int,
     ) -> None:
         if user >= len(self.last_wait):
             self.last_wait = enlarged(self.last_wait, 2 * user)
         last_wait = float(self.last_wait[user]) if user >= 0 else 0.0
-        ibl_attributes.describe_now(columns.record, user, last_wait, now, *lengths, in_queue, into)
+        ibl_attributes.describe_now(columns.record, user, last_wait, now, *lengths, in_queue, into, column)
 
     def _search(self, part: Attributes, wait: np.ndarray, learned: np.ndarray, known: np.ndarray) -> None:
         known, learned = known[: self.train], learned[learned < self.train]
@@ -221,7 +224,8 @@ class Ibl:
         tuned = self.tuned or self.weights
         ibl_nearest.answer_log(
             *(attributes, wait, learned, known, asked, self.train, self.weights, tuned, self.literal),
-            *(ibl_nearest.blank_instances(self.window), self.level, self.wide, points, bounds),
+            *(ibl_nearest.blank_instances(self.window), self.level, self.wide),
+            *(ibl_nearest.blank_room(self.window, self.wide), points, bounds),
         )
         points, bounds = np.maximum(points, 1.0), np.maximum(bounds, 1.0)
         basis = [basis_of(self.weights[2], None)] * len(trace)

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...compiled import allocating, kernel
+from ...compiled import inner, kernel
 from ...compiled.arrays import Record
+from ...compiled.by_address import by_address
 from ...events.event import SUBMIT
 from ...events.kernel import free_procs, jobs_of, queue_of, tell, users_of
 from ...events.record import LEFT, NO_LIMIT
@@ -32,6 +33,7 @@ NAMES = ("user", "group", "executable", "queue")
 DAY_S = 86400.0
 
 
+@by_address
 class Attributes(NamedTuple):
     """One column a job: numbers (attributes, jobs) float32 on log scales, names (attributes, jobs) int32."""
 
@@ -51,11 +53,22 @@ def scale(value: float) -> float:
     return logarithm
 
 
-@allocating
+@inner
 def describe(
-    s: Record, user: int, last_wait: float, now: float, procs: float, limit: float, in_queue: bool, into: np.ndarray
+    s: Record,
+    user: int,
+    last_wait: float,
+    now: float,
+    procs: float,
+    limit: float,
+    in_queue: bool,
+    into: np.ndarray,
+    column: int,
 ) -> None:
-    """The numeric attributes of a job submitted now, `in_queue` already or not; `user` is its code, -1 never seen."""
+    """The numeric attributes of a job submitted now, `in_queue` already or not, into a column.
+
+    `user` is its code, -1 never seen.
+    """
     jobs, queue = jobs_of(s), queue_of(s)
     end = s.queue_end - 1 if in_queue else s.queue_end
     waiting = end - s.queue_first
@@ -68,23 +81,23 @@ def describe(
         if job.procs < procs or job.limit < limit:
             ahead += job.procs
     free = free_procs(s)
-    into[0] = scale(procs)
-    into[1] = scale(limit) if limit < NO_LIMIT else 0.0
-    into[2] = scale(free) if free == free else 0.0
-    into[3] = scale(waiting)
-    into[4] = scale(queued_procs)
-    into[5] = scale(queued_work)
-    into[6] = scale(s.running_end - s.running_first)
-    into[7] = scale(s.running_ends - now * s.running_procs)
-    into[8] = scale(now - submits / waiting) if waiting > 0 else 0.0
-    into[9] = scale(users_of(s)[user].queued - in_queue) if user >= 0 else 0.0
-    into[10] = scale(users_of(s)[user].running) if user >= 0 else 0.0
-    into[11] = last_wait
-    into[12] = scale(ahead)
-    into[13] = now / DAY_S
+    into[0, column] = scale(procs)
+    into[1, column] = scale(limit) if limit < NO_LIMIT else 0.0
+    into[2, column] = scale(free) if free == free else 0.0
+    into[3, column] = scale(waiting)
+    into[4, column] = scale(queued_procs)
+    into[5, column] = scale(queued_work)
+    into[6, column] = scale(s.running_end - s.running_first)
+    into[7, column] = scale(s.running_ends - now * s.running_procs)
+    into[8, column] = scale(now - submits / waiting) if waiting > 0 else 0.0
+    into[9, column] = scale(users_of(s)[user].queued - in_queue) if user >= 0 else 0.0
+    into[10, column] = scale(users_of(s)[user].running) if user >= 0 else 0.0
+    into[11, column] = last_wait
+    into[12, column] = scale(ahead)
+    into[13, column] = now / DAY_S
 
 
-@allocating
+@kernel
 def describe_now(
     state: np.ndarray,
     user: int,
@@ -94,12 +107,13 @@ def describe_now(
     limit: float,
     in_queue: bool,
     into: np.ndarray,
+    column: int,
 ) -> None:
     """`describe` for a clock that tells events one by one."""
-    describe(state[0], user, last_wait, now, procs, limit, in_queue, into)
+    describe(state[0], user, last_wait, now, procs, limit, in_queue, into, column)
 
 
-@allocating
+@kernel
 def collect_log(
     state: np.ndarray,
     requests: np.ndarray,
@@ -116,7 +130,7 @@ def collect_log(
         i = events[e].entry
         job = requests[i]
         if events[e].rank == SUBMIT:
-            describe(s, job.user, last_wait[job.user], events[e].time, job.procs, job.limit, False, numbers[:, i])
+            describe(s, job.user, last_wait[job.user], events[e].time, job.procs, job.limit, False, numbers, i)
             known[i] = count
         tell(s, requests, events[e])
         if s.taught == s.taught and (left_teach or jobs_of(s)[i].lesson != LEFT):

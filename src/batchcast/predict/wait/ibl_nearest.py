@@ -6,14 +6,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...compiled import allocating, inner, kernel
+from ...compiled import inlined, inner, kernel
+from ...compiled.by_address import by_address
+from ...compiled.insertion import insert
 from .ibl_attributes import Attributes, blank_attributes
 
 BLOCK = 2048
+MOST = 64  # neighbours
 Weights = tuple[np.ndarray, np.ndarray, int]
 """Of the numbers, of the names, and how many neighbours."""
 
 
+@by_address
 class Instances(NamedTuple):
     """A ring of learned jobs: attributes by column, waits, and [entries, next place]."""
 
@@ -23,31 +27,50 @@ class Instances(NamedTuple):
     used: np.ndarray
 
 
+@by_address
+class Room(NamedTuple):
+    """What one answer needs to work in: distances to all instances, the nearest ones, theirs, waits, weights, order."""
+
+    apart: np.ndarray
+    near: np.ndarray
+    near_apart: np.ndarray
+    waits: np.ndarray
+    weights: np.ndarray
+    order: np.ndarray
+
+
 def blank_instances(window: int) -> Instances:
     """Room for the latest `window` learned jobs."""
     numbers, names = blank_attributes(window)
     return Instances(numbers, names, np.zeros(window), np.zeros(2, np.int64))
 
 
+def blank_room(window: int, wide: int) -> Room:
+    """For `window` instances and the `wide` nearest of them."""
+    most = max(wide, MOST)
+    near, order = np.empty(most, np.int64), np.empty(most, np.int64)
+    return Room(np.empty(window, np.float32), near, np.empty(most, np.float32), np.empty(most), np.empty(most), order)
+
+
 @kernel
-def push(instances: Instances, numbers: np.ndarray, names: np.ndarray, wait: float) -> None:
+def push(instances: Instances, attributes: Attributes, column: int, wait: float) -> None:
     """The latest learned job takes the oldest one's place."""
     window = len(instances.wait)
     place = instances.used[1]
-    for f in range(numbers.shape[0]):
-        instances.numbers[f, place] = numbers[f]
-    for f in range(names.shape[0]):
-        instances.names[f, place] = names[f]
+    for f in range(attributes.numbers.shape[0]):
+        instances.numbers[f, place] = attributes.numbers[f, column]
+    for f in range(attributes.names.shape[0]):
+        instances.names[f, place] = attributes.names[f, column]
     instances.wait[place] = wait
     instances.used[0] = min(instances.used[0] + 1, window)
     instances.used[1] = (place + 1) % window
 
 
-@allocating
+@inner
 def distances(
     instances: Instances,
-    numbers: np.ndarray,
-    names: np.ndarray,
+    attributes: Attributes,
+    column: int,
     number_weights: np.ndarray,
     name_weights: np.ndarray,
     into: np.ndarray,
@@ -56,20 +79,21 @@ def distances(
     size = instances.used[0]
     for low in range(0, size, BLOCK):  # a block of distances stays in the innermost cache over all attributes
         part = into[low : min(low + BLOCK, size)]
-        part[:] = np.float32(0.0)
-        for f in range(len(numbers)):
-            weight, value = number_weights[f], numbers[f]
+        for j in range(len(part)):
+            part[j] = np.float32(0.0)
+        for f in range(len(number_weights)):
+            weight, value = number_weights[f], attributes.numbers[f, column]
             if weight > 0:
-                column = instances.numbers[f][low : low + len(part)]
+                numbers = instances.numbers[f][low : low + len(part)]
                 for j in range(len(part)):
-                    apart = column[j] - value
+                    apart = numbers[j] - value
                     part[j] += weight * apart * apart
-        for f in range(len(names)):
-            weight, name = name_weights[f], names[f]
+        for f in range(len(name_weights)):
+            weight, name = name_weights[f], attributes.names[f, column]
             if weight > 0:
-                coded = instances.names[f][low : low + len(part)]
+                names = instances.names[f][low : low + len(part)]
                 for j in range(len(part)):
-                    part[j] += weight if coded[j] != name or name <= 0 else np.float32(0.0)
+                    part[j] += weight if names[j] != name or name <= 0 else np.float32(0.0)
 
 
 @inner
@@ -79,30 +103,34 @@ def unscaled(value: float) -> float:
     return given
 
 
-@allocating
+@inner
 def distances_by_range(
     instances: Instances,
-    numbers: np.ndarray,
-    names: np.ndarray,
+    attributes: Attributes,
+    column: int,
     number_weights: np.ndarray,
     name_weights: np.ndarray,
     into: np.ndarray,
 ) -> None:
     """The literal squared distance: numbers on their own scale over the range of the instances, names 0 or 1."""
-    size = instances.used[0]
-    into[:size] = np.float32(0.0)
-    for f in range(len(numbers)):
+    size, numbers = instances.used[0], instances.numbers
+    for j in range(size):
+        into[j] = np.float32(0.0)
+    for f in range(len(number_weights)):
         if number_weights[f] > 0:
-            column = instances.numbers[f][:size]
-            low, high = unscaled(column.min()), unscaled(column.max())
+            least = most = numbers[f, 0]
+            for j in range(1, size):
+                least, most = min(least, numbers[f, j]), max(most, numbers[f, j])
+            low, high = unscaled(least), unscaled(most)
             if high > low:
-                value = unscaled(numbers[f])
+                value = unscaled(attributes.numbers[f, column])
                 for j in range(size):
-                    apart = (unscaled(column[j]) - value) / (high - low)
+                    apart = (unscaled(numbers[f, j]) - value) / (high - low)
                     into[j] += np.float32(number_weights[f] * apart * apart)
-    for f in range(len(names)):
+    for f in range(len(name_weights)):
+        name = attributes.names[f, column]
         for j in range(size):
-            if instances.names[f][j] != names[f] or names[f] <= 0:
+            if instances.names[f, j] != name or name <= 0:
                 into[j] += np.float32(name_weights[f])
 
 
@@ -130,76 +158,79 @@ def nearest(instances: Instances, apart: np.ndarray, k: int, near: np.ndarray, n
     return count
 
 
-@allocating
-def weighted_median(instances: Instances, near: np.ndarray, near_apart: np.ndarray, k: int) -> float:
+@inlined
+def waits_of(instances: Instances, room: Room, count: int) -> None:
+    """The waits of the first so many near, and the order in which they ascend."""
+    for a in range(count):
+        room.waits[a] = instances.wait[room.near[a]]
+        room.order[a] = a
+    insert(room.waits, room.order, count)
+
+
+@inner
+def weighted_median(instances: Instances, room: Room, k: int) -> float:
     """The wait at which half of the weight 1/(distance + 0.01) of the k nearest is reached."""
-    waits, weight = np.empty(k), np.empty(k)
     total = 0.0
     for a in range(k):
-        waits[a] = instances.wait[near[a]]
-        weight[a] = 1.0 / (np.sqrt(near_apart[a]) + 0.01)
-        total += weight[a]
-    order = np.argsort(waits, kind="mergesort")
-    reached, half = 0.0, order[k - 1]
-    for a in order:
-        reached += weight[a]
+        room.weights[a] = 1.0 / (np.sqrt(room.near_apart[a]) + 0.01)
+        total += room.weights[a]
+    waits_of(instances, room, k)
+    reached, half = 0.0, room.order[k - 1]
+    for a in range(k):
+        reached += room.weights[room.order[a]]
         if reached >= 0.5 * total:
-            half = a
+            half = room.order[a]
             break
-    median: float = waits[half]
+    median: float = room.waits[half]
     return median
 
 
 @inner
-def weighted_mean(instances: Instances, near: np.ndarray, near_apart: np.ndarray, k: int) -> float:
+def weighted_mean(instances: Instances, room: Room, k: int) -> float:
     """The mean wait of the k nearest, weighed by 1/(distance + 0.01)."""
     total, weights = 0.0, 0.0
     for a in range(k):
-        weight = 1.0 / (np.sqrt(near_apart[a]) + 0.01)
-        total += weight * instances.wait[near[a]]
+        weight = 1.0 / (np.sqrt(room.near_apart[a]) + 0.01)
+        total += weight * instances.wait[room.near[a]]
         weights += weight
     return total / weights
 
 
-@allocating
+@kernel
 def answer(
     instances: Instances,
-    numbers: np.ndarray,
-    names: np.ndarray,
+    attributes: Attributes,
+    column: int,
     number_weights: np.ndarray,
     name_weights: np.ndarray,
     k: int,
     literal: bool,
     wide: int,
     level: float,
-    apart: np.ndarray,
-    near: np.ndarray,
-    near_apart: np.ndarray,
+    room: Room,
 ) -> tuple[float, float]:
     """Point (s) from the k nearest, bound (s): the level's quantile among the `wide` nearest, never below the point.
 
     `literal`: distances over ranges and a weighted mean, as the paper has them; else log scales and a weighted median.
     """
     if literal:
-        distances_by_range(instances, numbers, names, number_weights, name_weights, apart)
+        distances_by_range(instances, attributes, column, number_weights, name_weights, room.apart)
     else:
-        distances(instances, numbers, names, number_weights, name_weights, apart)
-    count = nearest(instances, apart, max(k, wide), near, near_apart)
+        distances(instances, attributes, column, number_weights, name_weights, room.apart)
+    count = nearest(instances, room.apart, max(k, wide), room.near, room.near_apart)
     if literal:
-        point = weighted_mean(instances, near, near_apart, min(k, count))
+        point = weighted_mean(instances, room, min(k, count))
     else:
-        point = weighted_median(instances, near, near_apart, min(k, count))
+        point = weighted_median(instances, room, min(k, count))
     if wide == 0:
         return point, point
-    waits = np.empty(min(wide, count))
-    for a in range(len(waits)):
-        waits[a] = instances.wait[near[a]]
-    waits.sort()
-    rank = max(int(np.ceil(level * len(waits) - 1e-9)), 1)
-    return point, max(point, waits[rank - 1])
+    few = min(wide, count)
+    waits_of(instances, room, few)
+    rank = max(int(np.ceil(level * few - 1e-9)), 1)
+    return point, max(point, room.waits[room.order[rank - 1]])
 
 
-@allocating
+@kernel
 def answer_log(
     attributes: Attributes,
     wait: np.ndarray,
@@ -213,6 +244,7 @@ def answer_log(
     instances: Instances,
     level: float,
     wide: int,
+    room: Room,
     points: np.ndarray,
     bounds: np.ndarray,
 ) -> None:
@@ -220,21 +252,17 @@ def answer_log(
 
     Weights are (number weights, name weights, k). Jobs are taken in order, the instances being those learned by then.
     """
-    window = len(instances.wait)
-    apart = np.empty(window, np.float32)
-    near, near_apart = np.empty(max(wide, 64), np.int64), np.empty(max(wide, 64), np.float32)
     pushed = 0
     for i in range(len(known)):
         while pushed < known[i]:
             j = learned[pushed]
-            push(instances, attributes.numbers[:, j], attributes.names[:, j], wait[j])
+            push(instances, attributes, j, wait[j])
             pushed += 1
         if ask[i] and pushed > 0:
             number_weights, name_weights, k = tuned if i >= first_tuned else weights
             points[i], bounds[i] = answer(
-                instances, attributes.numbers[:, i], attributes.names[:, i], number_weights, name_weights, k, literal,
-                wide, level, apart, near, near_apart,
-            )  # fmt: skip
+                instances, attributes, i, number_weights, name_weights, k, literal, wide, level, room
+            )
 
 
 def search_weights(
@@ -253,12 +281,13 @@ def search_weights(
     Deterministic. Returns the weights and their loss.
     """
     truth = np.log(wait[queries] + 60.0)
+    room = blank_room(window, 0)
 
     def loss(weights: Weights) -> float:
         points, bounds = np.zeros(len(known)), np.zeros(len(known))
         answer_log(
             *(attributes, wait, learned, known, queries, 0, weights, weights, False, blank_instances(window), 0.95, 0),
-            *(points, bounds),
+            *(room, points, bounds),
         )
         return float(np.mean(np.abs(np.log(points[queries] + 60.0) - truth)))
 

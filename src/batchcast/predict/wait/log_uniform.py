@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from ...compiled import allocating
+from ...compiled import kernel
 from ...events.event import Event
 from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
@@ -144,7 +144,7 @@ def bin_of(wait: float) -> int:
     return min(int(math.log(max(wait, 1.0)) / STEP), BINS - 1)
 
 
-@allocating
+@kernel
 def fitted(counts: np.ndarray, censored: np.ndarray, level: float) -> float:
     """A quantile (seconds) of the log-uniform line through binned waits; `censored` jobs wait at least their bin.
 
@@ -152,7 +152,9 @@ def fitted(counts: np.ndarray, censored: np.ndarray, level: float) -> float:
     >>> round(fitted(flat, np.zeros(128), 0.5)), round(fitted(flat, np.zeros(128), 0.95))
     (100, 6310)
     """
-    at_risk = counts.sum() + censored.sum()
+    at_risk = 0.0
+    for b in range(len(counts)):
+        at_risk += counts[b] + censored[b]
     survive, weight, sx, sy, sxx, sxy = 1.0, 0.0, 0.0, 0.0, 0.0, 0.0
     longest = 0
     for b in range(len(counts)):

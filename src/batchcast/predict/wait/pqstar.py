@@ -205,7 +205,9 @@ class PQStar:
         asked = np.ones(n, bool) if ask is None else ask
         table = told_events(trace, timeline(trace, protocol))
         records = (state.record, histories.record, requests, table)
-        return kernel.replay_log(*records, cell.reshape(-1), klass.reshape(-1), asked)
+        mark, point, near = np.zeros(n, np.int8), np.full(n, np.nan), np.zeros(n, np.int64)
+        kernel.replay_log(*records, cell.reshape(-1), klass.reshape(-1), asked, mark, point, near)
+        return mark, point, near
 
 
 def made_alike(fallback: str, cancelled: str) -> Any:

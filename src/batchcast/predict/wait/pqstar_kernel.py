@@ -121,14 +121,17 @@ def similar_median(s: Record, m: Record, last_of_class: int, limit: float, above
     j = last_of_class
     while j > above and count < m.depth:
         if j < below and has_taught(m, jobs[j]) and abs(jobs[j].limit - limit) <= SIMILAR_S:
-            waits[count] = jobs[j].wait
+            place = count
+            while place > 0 and waits[place - 1] > jobs[j].wait:
+                waits[place] = waits[place - 1]
+                place -= 1
+            waits[place] = jobs[j].wait
             count += 1
         j = seen[j].before_in_class
     if count == 0:
         threshold: float = m.threshold
         return threshold
-    ordered = np.sort(waits[:count])
-    median: float = 0.5 * (ordered[(count - 1) // 2] + ordered[count // 2])
+    median: float = 0.5 * (waits[(count - 1) // 2] + waits[count // 2])
     return median
 
 
@@ -186,7 +189,7 @@ def note_event(state: np.ndarray, memory: np.ndarray, cell: int, klass: int) -> 
     measure(s, m)
 
 
-@allocating
+@kernel
 def replay_log(
     state: np.ndarray,
     memory: np.ndarray,
@@ -195,10 +198,12 @@ def replay_log(
     cell: np.ndarray,
     klass: np.ndarray,
     ask: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A whole log into a blank state: mark, point and near jobs of every job asked for (0, NaN, 0 elsewhere)."""
-    s, m, n = state[0], memory[0], len(requests)
-    mark, point, near = np.zeros(n, np.int8), np.full(n, np.nan), np.zeros(n, np.int64)
+    mark: np.ndarray,
+    point: np.ndarray,
+    near: np.ndarray,
+) -> None:
+    """A whole log into a blank state: mark, point and near jobs of every job asked for, the others' left alone."""
+    s, m = state[0], memory[0]
     measure(s, m)
     for e in range(len(events)):
         i, now = events[e].entry, events[e].time
@@ -207,4 +212,3 @@ def replay_log(
             mark[i], point[i], near[i] = judge(state, memory, now, requests[i].procs, requests[i].limit, klass[i])
         tell(s, requests, events[e])
         note_event(state, memory, cell[i] if submitted else -1, klass[i])
-    return mark, point, near

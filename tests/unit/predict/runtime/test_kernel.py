@@ -27,8 +27,9 @@ NAN = float("nan")
 def test_every_quantile_is_one_of_the_twins_distribution(seed, protocol):
     log = small_log(70, seed)
     expected, theta = kernel_twin(log, protocol)
-    method = Kernel()
-    told = replay(log, {"it": method}, protocol=protocol)["it"]
+    method, median, accurate = Kernel(), Kernel(point="median"), Kernel(point="accuracy")
+    several = replay(log, {"it": method, "median": median, "accurate": accurate}, protocol=protocol)
+    told = several["it"]
     for row, pairs in enumerate(expected):
         if pairs is None:
             assert np.isnan(told.quantiles[row]).all()
@@ -36,9 +37,17 @@ def test_every_quantile_is_one_of_the_twins_distribution(seed, protocol):
         limit = log.req_time[row]
         values = np.array([max(min(v, limit), 1.0) if limit == limit else v for v, _ in pairs])
         shares = np.array([w for _, w in pairs])
-        for level, quantile in zip((0.5, *LEVELS), (told.points[row], *told.quantiles[row])):
+        for level, quantile in zip(LEVELS, told.quantiles[row]):
             assert shares[values <= quantile * (1 + 1e-9)].sum() >= level - 1e-6
             assert shares[values < quantile * (1 - 1e-9)].sum() <= level + 1e-6
+        assert several["median"].points[row] == told.quantiles[row][LEVELS.index(0.5)]
+        low, high = told.quantiles[row][LEVELS.index(0.4)], told.quantiles[row][LEVELS.index(0.6)]
+        assert low <= told.points[row] <= high
+        likely = {p: expected_accuracy(p, values, shares) for p in values}
+        most = max(a for p, a in likely.items() if low * (1 - 1e-9) <= p <= high * (1 + 1e-9))
+        assert expected_accuracy(told.points[row], values, shares) == pytest.approx(most, abs=1e-6)
+        best = expected_accuracy(several["accurate"].points[row], values, shares)
+        assert best == pytest.approx(max(likely.values()), abs=1e-6)
     learned = method.memory.theta[0]
     assert learned[:OWN] == pytest.approx([theta[name] for name in NAMES], rel=1e-6, abs=1e-6)
     for f, name in enumerate(FIELDS):
@@ -46,11 +55,26 @@ def test_every_quantile_is_one_of_the_twins_distribution(seed, protocol):
             assert learned[OWN + method.memory.place[f]] == pytest.approx(theta[name], rel=1e-6, abs=1e-6)
 
 
+def expected_accuracy(point, values, shares):
+    return (shares * np.minimum(point, values) / np.maximum(point, values)).sum()
+
+
+def test_the_answer_is_the_run_time_that_comes_back_near_the_middle():
+    runs = [100.0, 100.0, 100.0, 2000.0, 2000.0, 2000.0, 3000.0, 900.0]
+    answers = {}
+    for point in ("between", "median", "accuracy"):
+        method = Kernel(point=point, learn=False)
+        state = taught(method, *runs)
+        answers[point] = method.predict(job(9, at=state.now), state).point
+    assert answers["between"] == answers["accuracy"] == 2000.0
+    assert answers["median"] == 900.0
+
+
 def test_the_geometric_mean_is_that_of_the_twins_distribution():
     log = small_log(70, 5)
     expected, _ = kernel_twin(log)
-    told = replay(log, {"it": Kernel(geometric=True)})["it"]
-    batch = Kernel(geometric=True).predict_trace(log)
+    told = replay(log, {"it": Kernel(point="geometric")})["it"]
+    batch = Kernel(point="geometric").predict_trace(log)
     np.testing.assert_array_equal(told.points, batch.points)
     for row, pairs in enumerate(expected):
         if pairs is not None:

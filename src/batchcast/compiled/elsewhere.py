@@ -1,0 +1,38 @@
+"""One kernel calls another where that one already is, instead of taking its code in and compiling it once more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+from numba import types
+from numba.extending import intrinsic
+
+TYPES: Any = types  # numba has no annotations here
+
+
+def address_of(whole: Any, *arguments: Any) -> int:
+    """Where the machine code of a kernel for such arguments begins; it is compiled, or read, if it was not yet.
+
+    The address holds as long as this process.
+    """
+    kinds = tuple(map(numba.typeof, arguments))
+    whole.compile(kinds)
+    compiled = whole.overloads[kinds]
+    return int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name))
+
+
+def _call_there(_context: Any, address: Any, record: Any, rules: Any) -> Any:
+    """Call the kernel of two arrays at an `address_of` it; it returns an int64."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        convention, kinds = context.call_conv, signature.args[1:]
+        code = convention.get_function_type(TYPES.int64, kinds)
+        there = builder.inttoptr(arguments[0], code.as_pointer())
+        _, result = convention.call_function(builder, there, TYPES.int64, kinds, arguments[1:])
+        return result
+
+    return TYPES.int64(TYPES.int64, record, rules), build
+
+
+call_there: Any = intrinsic(_call_there)
