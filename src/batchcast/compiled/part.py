@@ -31,7 +31,7 @@ Pass: Any = LoweringPass
 PASSES: Any = DefaultPassBuilder
 REGISTER: Any = register_pass
 ENVIRONMENT = "_ZN08NumbaEnv"
-NEEDLESS = {  # for what no kernel has: closures, `with`, unrolled tuples, arrays computed as a whole
+NEEDLESS = {  # for closures, `with`, unrolled tuples, arrays computed as a whole: not where nothing is made
     *(WithLifting, InlineClosureLikes, MakeFunctionToJitFunction, InlineInlinables, InlineOverloads),
     *(FindLiterallyCalls, LiteralUnroll, LiteralPropagationSubPipelinePass, NopythonRewrites),
 }
@@ -106,7 +106,8 @@ class Pipeline(Compiler):  # type: ignore[misc]
     def define_pipelines(self) -> list[Any]:
         """One pipeline: there is no other mode to fall back to."""
         passes = PASSES.define_nopython_pipeline(self.state)
-        passes.passes = [each for each in passes.passes if each[0] not in NEEDLESS]
+        if not self.state.flags.nrt:
+            passes.passes = [each for each in passes.passes if each[0] not in NEEDLESS]
         passes.add_pass_after(IntoOthers, IRLegalization)
         passes.finalize()
         return [passes]

@@ -36,7 +36,7 @@ def planned_table(planned: Mapping[str, Sequence[Planned]]) -> list[Block]:
 def planned_figure(
     planned: Mapping[str, Sequence[Planned]], rows: Sequence[Mapping[str, Any]], slots: Mapping[str, int]
 ) -> list[Figure]:
-    """The curve of that method's quantiles, the forecasts of the other methods as points beside it."""
+    """The curve of that method's quantiles, the forecasts of all methods as points beside it, its own among them."""
     name = shown_method(planned)
     if not name:
         return []
@@ -46,8 +46,6 @@ def planned_figure(
     }
     highest, beyond = 2.0 * max(p.mae_s for p in curve), []
     for row in rows:
-        if row["predictor"] == name:
-            continue
         if row["mae_s"] > highest:
             beyond.append(f"{row['predictor']} ({span(row['mae_s'])}, {100 * row['underestimate_rate']:.0f} %)")
         elif row["mae_s"] == row["mae_s"]:
@@ -63,7 +61,7 @@ def planned_figure(
         markers=True,
         slots={**slots, f"{name}, its quantiles": slots.get(name, 1)},
         caption="The share of jobs that run longer than planned is a choice: from right to left, plans with the "
-        f"quantiles at {levels} %; the line's point at 50 is the forecast itself. "
+        f"quantiles at {levels} %; the forecast itself stands beside the line's point at 50. "
         f"A point below the curve would be a smaller error at the same share of underestimates.{left_out}",
         alt="; ".join(
             f"planned with {100 * p.level:g} %: mean error {span(p.mae_s)}, {100 * p.underestimate_rate:.0f} % "
