@@ -15,6 +15,7 @@ from batchcast.grid.protocol import Batch, makespan
 from batchcast.grid.standing import Problem, Standing, loads
 
 KINDS = [f"{kind}_{ranges}" for kind in "csi" for ranges in ("hihi", "hilo", "lohi", "lolo")]
+FEW = ("c_hilo", "i_lohi", "s_hihi", "s_lolo")  # four seconds each
 
 
 @given(st.integers(2, 3), st.integers(2, 5), st.integers(0, 10**6))
@@ -60,7 +61,7 @@ def test_descents_and_kicks_by_chains_never_lose_the_best(kind):
     assert on == [np.flatnonzero(standing.where == r).tolist() for r in range(16)]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [k if k in FEW else pytest.param(k, marks=pytest.mark.slow) for k in KINDS])
 def test_exact_is_never_worse_than_search_and_ends_at_its_box(kind):
     """The box here counts looks at it: whatever is asked after it is used up, little work follows."""
     batch = Batch.of_times(draw_times(np.random.default_rng(9), 1024, 32, kind))
