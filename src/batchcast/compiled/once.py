@@ -58,8 +58,8 @@ def _take(file: int, place: int, name: str) -> None:
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
     except (BlockingIOError, PermissionError):  # somebody has it; POSIX allows both
-        watch_compiler().wait(name)
-        fcntl.lockf(file, fcntl.LOCK_EX, 1, place)
+        with watch_compiler().waiting(name):
+            fcntl.lockf(file, fcntl.LOCK_EX, 1, place)
 
 
 @cache

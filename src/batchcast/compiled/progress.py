@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -19,13 +21,20 @@ class CompilerLine(compiler.Listener):
         self.depth = 0
         self.count = 0
 
-    def wait(self, name: str) -> None:
-        """Another process has taken it up."""
-        if sys.stderr.isatty():
+    @contextmanager
+    def waiting(self, name: str) -> Iterator[None]:
+        """Another process has taken it up: said while that lasts, for reading what it leaves makes no event."""
+        shown = sys.stderr.isatty()
+        if shown:
             line = f"batchcast: another process compiles {name}: waiting for it"
             sys.stderr.write(LEFT + line[:79])
             sys.stderr.flush()
-            self.count += 1
+        try:
+            yield
+        finally:
+            if shown:
+                sys.stderr.write(LEFT)
+                sys.stderr.flush()
 
     def on_start(self, event: Any) -> None:
         """The compiler takes up a kernel."""

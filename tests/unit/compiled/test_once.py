@@ -1,9 +1,14 @@
 """A kernel is compiled by one process of all that want it."""
 
+import io
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+from batchcast.compiled.progress import LEFT, CompilerLine
 
 CODE = """
 import sys
@@ -28,3 +33,16 @@ def test_of_two_that_want_it_at_once_one_compiles_and_the_other_reads(tmp_path: 
     ends = [one.communicate() for one in both]
     assert [words for _, words in ends] == ["", ""]
     assert sorted(counts.split() for counts, _ in ends) == [["0", "1"], ["1", "0"]]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_who_waits_is_told_on_a_terminal_for_as_long_as_it_lasts(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = io.StringIO()
+    monkeypatch.setattr(shown, "isatty", lambda: terminal)
+    monkeypatch.setattr(sys, "stderr", shown)
+    with CompilerLine().waiting("schedule.advance.go_on"):
+        assert ("another process compiles schedule.advance.go_on" in shown.getvalue()) == terminal
+    assert shown.getvalue().endswith(LEFT if terminal else "")
+    assert bool(shown.getvalue()) == terminal
