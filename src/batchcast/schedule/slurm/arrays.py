@@ -35,21 +35,20 @@ JOB_RECORD = _record(
 )
 JOB_STATE = _record("status part backfilled head", "start began planned ended eligible accrued sized")
 NODE_STATE = _record(
-    "used_cpus exclusive_jobs node_jobs tmp_cpus tmp_exclusive tmp_jobs stamp free trial listed chosen taken asks"
+    "used_cpus exclusive_jobs node_jobs tmp_cpus tmp_exclusive tmp_jobs stamp free trial listed chosen taken asks head"
     " set_from set_to set_cpus set_nodes",
     "used_memory tmp_memory booked",
 )
 ASSOC_STATE = _record("jobs siblings", "usage recent fair level")
-POOL_RECORD = _record("node cpus next", "memory")
-WORD_RECORD = _record("up idle mask seen rich mine open_nodes front so_far ready")
+POOL_RECORD = _record("node cpus next job beside", "memory end")
 SHAPE_RECORD = _record("refused cycle fits", "length")
-SLOT_RECORD = _record("order", "begin end")
+SLOT_RECORD = _record("next room same", "begin end")
 QUEUE_RECORD = _record("job part", "tier order")
 ACTIVE_RECORD = _record("job", "end")
 HEAP_RECORD = _record("kind what", "time")
 DOWN_RECORD = _record("node", "begin end")
 LIST_RECORD = _record("special due")
-PART_STATE = _record("failed part_tests")
+PART_STATE = _record("failed part_tests idle_pass idle_cpus")
 OUT_RECORD = _record("job node cpus")
 
 
@@ -144,9 +143,9 @@ class Rules(NamedTuple):
 class State(NamedTuple):
     """What changes: registers, jobs, nodes, what running jobs hold, the queue in order, counts, tables, scratch.
 
-    `active` are running jobs by planned end; `ahead` what is free on each node once those are gone that end by some
-    instant; `slot` is backfill's table of free nodes over time, `slot_free` (slots, W) its sets, `slot_all` what is
-    free in several; `array_planned` (arrays, P) counts a pass's bookings, or marks an array that it refused.
+    `active` are running jobs by planned end; `bits` (sets, W) sets of nodes; `slot` is backfill's table of free nodes
+    over time, `slot_free` (slots, W) its sets, `slot_ready` those where running jobs leave something by a slot's end;
+    `array_planned` (arrays, P) counts a pass's bookings, or marks an array that it refused.
     """
 
     reg: Any
@@ -155,11 +154,10 @@ class State(NamedTuple):
     used_gres: Any
     tmp_gres: Any
     pool: Any
-    word: Any
+    bits: Any
     queue: Any
     spare: Any
     active: Any
-    ahead: Any
     group_sequence: Any
     array_running: Any
     array_planned: Any
@@ -178,7 +176,7 @@ class State(NamedTuple):
     part: Any
     slot: Any
     slot_free: Any
-    slot_all: Any
+    slot_ready: Any
     user_tests: Any
     order: Any
     heap: Any
@@ -190,5 +188,10 @@ class State(NamedTuple):
 # places in State.reg
 (
     NOW, SUBMITTED, QUEUE, RUNNING_COUNT, POOL, FREED, SEQUENCE, ASKED, LAST, FULL, CYCLE, POLLS, FIRST_POLL, DECAY,
-    PRIO_NOW, SLOTS, TESTS, HEAP, OUT, TAKEN, DIRTY, SPECIAL, QUIET, FIRST, PASS, STAMP, GROWN, TOTAL, COUNT, REGISTERS,
-) = range(30)  # fmt: skip
+    PRIO_NOW, SLOTS, TESTS, HEAP, OUT, TAKEN, DIRTY, SPECIAL, QUIET, FIRST, PASS, STAMP, GROWN, TOTAL, COUNT, SAME,
+    SPARE_SLOT, REGISTERS,
+) = range(32)  # fmt: skip
+
+# sets of nodes in State.bits: up, with something free; those of a step; free of bookings, rich enough for a job, booked
+# by it, still open in a pass; where a candidate of backfill has room
+UP, IDLE, MASK, SEEN, RICH, MINE, OPEN, WITNESS, SETS = range(9)

@@ -24,11 +24,13 @@ from .arrays import (
     QUIET,
     RUNNING,
     RUNNING_COUNT,
+    SEEN,
     SEQUENCE,
     SPECIAL,
     SUBMITTED,
     TAKEN,
     TESTS,
+    UP,
     Jobs,
     Rules,
     Site,
@@ -112,13 +114,13 @@ def take_as_recorded(site: Site, jobs: Jobs, s: State, j: int) -> None:
     """The recorded nodes, any where none is; how many processors on each is what `place` says, where it can."""
     taken = 0
     known = jobs.row[j].fixed_from < jobs.row[j + 1].fixed_from
-    for w in range(len(s.word)):
-        s.word[w].seen = 0 if known else s.word[w].up
+    for w in range(s.bits.shape[1]):
+        s.bits[SEEN, w] = 0 if known else s.bits[UP, w]
     for k in range(jobs.row[j].fixed_from, jobs.row[j + 1].fixed_from):
         i = jobs.fixed_node[k]
-        s.word[i >> 6].seen |= 1 << (i & 63)
+        s.bits[SEEN, i >> 6] |= 1 << (i & 63)
         taken += 1
-    if place(site, jobs, s, j, jobs.row[j].fixed_part, 1, 0) and (s.reg[TAKEN] == taken or not known):
+    if place(site, jobs, s, j, jobs.row[j].fixed_part, SEEN, 0) and (s.reg[TAKEN] == taken or not known):
         return
     for k in range(taken):
         s.node[k].taken = jobs.fixed_node[jobs.row[j].fixed_from + k]
@@ -134,9 +136,9 @@ def change_node(s: State, k: int, at: float) -> None:
         return
     one = 1 << (i & 63)
     if at < s.down[k].end:
-        s.word[i >> 6].up &= ~one
+        s.bits[UP, i >> 6] &= ~one
     else:
-        s.word[i >> 6].up |= one
+        s.bits[UP, i >> 6] |= one
         s.reg[GROWN] += 1
         s.reg[ASKED] = 1
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ...compiled import inner
-from .arrays import FIRST, NONE, PASS, QUEUE, QUEUED, TAKEN, Jobs, Rules, Site, State
-from .place import bits, place
+from ...compiled.words import bits
+from .arrays import FIRST, MASK, NONE, OPEN, PASS, QUEUE, QUEUED, TAKEN, UP, Jobs, Rules, Site, State
+from .place import place
 from .policy import independent, plan_of, planned_of, set_planned, taken_cpus, throttled, too_many, too_much
 from .queue import compact_until
 from .start import start_job
@@ -13,25 +14,25 @@ from .table import kept_from
 
 @inner
 def fits_empty(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
-    """Whether the job would fit on `s.mask` if nothing ran there; for a whole partition it is found out once."""
+    """Whether the job would fit on the MASK if nothing ran there; for a whole partition it is found out once."""
     whole = True
-    for w in range(len(s.word)):
-        whole = whole and s.word[w].mask == site.inside[part, w]
+    for w in range(s.bits.shape[1]):
+        whole = whole and s.bits[MASK, w] == site.inside[part, w]
     shape = jobs.row[j].form
     if not whole:
-        return place(site, jobs, s, j, part, 0, 1)
+        return place(site, jobs, s, j, part, MASK, 1)
     if s.shape[shape, part].fits < 0:
-        s.shape[shape, part].fits = place(site, jobs, s, j, part, 0, 1)
+        s.shape[shape, part].fits = place(site, jobs, s, j, part, MASK, 1)
     return bool(s.shape[shape, part].fits)
 
 
 @inner
 def some_taken(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
-    """Whether a node of `s.mask` with the job's features is held alone by a job, or by any if it wants it alone."""
+    """Whether a node of the MASK with the job's features is held alone by a job, or by any if it wants it alone."""
     for k in range(site.part[part].first, site.part[part + 1].first):
         i = site.members[k]
         held = s.node[i].node_jobs if jobs.row[j].exclusive else s.node[i].exclusive_jobs
-        if s.word[i >> 6].mask >> (i & 63) & 1 and not jobs.row[j].features & ~site.node[i].features and held > 0:
+        if s.bits[MASK, i >> 6] >> (i & 63) & 1 and not jobs.row[j].features & ~site.node[i].features and held > 0:
             return True
     return False
 
@@ -39,9 +40,9 @@ def some_taken(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
 @inner
 def main_loop(site: Site, jobs: Jobs, rules: Rules, s: State, now: float, full: int) -> None:
     """Start what fits, best priority first. Where a job does not, nobody passes it in its partition or on its nodes."""
-    words, t = len(s.word), float(int(now))
+    words, t = s.bits.shape[1], float(int(now))
     for w in range(words):
-        s.word[w].open_nodes = s.word[w].up
+        s.bits[OPEN, w] = s.bits[UP, w]
     for p in range(len(site.part) - 1):
         s.part[p].failed = 0
     s.reg[PASS] += 1
@@ -63,12 +64,12 @@ def main_loop(site: Site, jobs: Jobs, rules: Rules, s: State, now: float, full: 
             continue
         inside = 0
         for w in range(words):
-            s.word[w].mask = s.word[w].open_nodes & site.inside[part, w]
-            inside += bits(s.word[w].mask)
+            s.bits[MASK, w] = s.bits[OPEN, w] & site.inside[part, w]
+            inside += bits(s.bits[MASK, w])
         if jobs.row[j].min_nodes > inside:
             continue
         kept_from(site, jobs, s, j, t, t + plan_of(site, jobs, j, part))
-        if place(site, jobs, s, j, part, 0, 0):
+        if place(site, jobs, s, j, part, MASK, 0):
             if not too_much(site, jobs, rules, s, j, part, taken_cpus(s), s.reg[TAKEN]):
                 start_job(site, jobs, s, j, part, now, t, 0)
                 started += 1
@@ -82,7 +83,7 @@ def main_loop(site: Site, jobs: Jobs, rules: Rules, s: State, now: float, full: 
         if fits_empty(site, jobs, s, j, part) or some_taken(site, jobs, s, j, part):  # busy, not absent
             s.part[part].failed = 1
             for w in range(words):
-                s.word[w].open_nodes &= ~site.inside[part, w]
+                s.bits[OPEN, w] &= ~site.inside[part, w]
             left = 0
             for p in range(len(site.part) - 1):
                 left += 1 - s.part[p].failed

@@ -21,6 +21,7 @@ from .arrays import (
     FULL,
     HEAP,
     HEAP_RECORD,
+    IDLE,
     JOB_STATE,
     LAST,
     LIST_RECORD,
@@ -33,9 +34,10 @@ from .arrays import (
     PRIO_NOW,
     QUEUE_RECORD,
     REGISTERS,
+    SETS,
     SHAPE_RECORD,
     SLOT_RECORD,
-    WORD_RECORD,
+    UP,
     Jobs,
     Rules,
     Site,
@@ -122,7 +124,7 @@ def make_state(
     reg[DECAY] = _phase(decay if decay is not None else first, first, rules.calc_period)
     reg[HEAP] = len(events)
     room = len(events) + n + 8
-    job, word = np.zeros(n, JOB_STATE), np.zeros(width, WORD_RECORD)
+    job, sets = np.zeros(n, JOB_STATE), np.zeros((SETS, width), np.int64)
     for name, value in (
         ("part", NONE),
         ("head", NONE),
@@ -133,19 +135,20 @@ def make_state(
     ):
         job[name] = value
     job["sized"] = row["cpus"]
-    word["idle"] = word["up"] = mask(range(nodes), {i: i for i in range(nodes)}, width)
+    sets[IDLE] = sets[UP] = mask(range(nodes), {i: i for i in range(nodes)}, width)
+    node = np.zeros(nodes + 1, NODE_STATE)
+    node["head"], node["booked"] = NONE, FAR
     heap, slot = np.zeros(room, HEAP_RECORD), np.zeros(slots, SLOT_RECORD)
     heap[: len(events)] = np.array([(kind, item, at) for at, kind, item in events], HEAP_RECORD)
-    slot["order"] = np.arange(slots)
     shape = np.full((int(row["form"].max(initial=0)) + 1, parts), np.array((-1, -1, -1, 0.0), SHAPE_RECORD))
     state_of_assoc = np.zeros(2 * assoc + 2, ASSOC_STATE)
     state_of_assoc["fair"] = 1.0
     return State(
-        reg, job, np.zeros(nodes + 1, NODE_STATE),
+        reg, job, node,
         np.zeros((nodes, kinds), np.int64), np.zeros((nodes, kinds), np.int64),
-        np.zeros(int(site.node["cpus"].sum()) + n + 1, POOL_RECORD), word, np.zeros(pairs, QUEUE_RECORD),
+        np.zeros(int(site.node["cpus"].sum()) + n + 1, POOL_RECORD), sets, np.zeros(pairs, QUEUE_RECORD),
         np.zeros(pairs, QUEUE_RECORD),
-        np.zeros(n + 1, ACTIVE_RECORD), np.zeros(nodes + 1, np.int64), np.full(n + 1, -1.0), np.zeros(arrays, np.int64),
+        np.zeros(n + 1, ACTIVE_RECORD), np.full(n + 1, -1.0), np.zeros(arrays, np.int64),
         np.zeros((arrays, parts), np.int64), np.zeros((arrays, parts), np.int64), shape,
         np.zeros(qos, ASSOC_STATE), np.zeros((qos, users), np.int64), np.zeros((qos, accounts), np.int64),
         np.zeros((qos, tres)), np.zeros((qos, users, tres)), np.zeros((qos, accounts, tres)),

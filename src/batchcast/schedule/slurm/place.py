@@ -3,22 +3,8 @@
 from __future__ import annotations
 
 from ...compiled import inlined, inner
-from .arrays import COUNT, NONE, TAKEN, TOTAL, Jobs, Site, State
-
-
-@inlined
-def bits(word: int) -> int:
-    """Bits set in a word."""
-    word -= (word >> 1) & 0x5555555555555555
-    word = (word & 0x3333333333333333) + ((word >> 2) & 0x3333333333333333)
-    word = (word + (word >> 4)) & 0x0F0F0F0F0F0F0F0F
-    return ((word * 0x0101010101010101) >> 56) & 0x7F
-
-
-@inlined
-def lowest(word: int) -> int:
-    """The place of the lowest bit set in a word that is not 0."""
-    return bits((word & -word) - 1)
+from ...compiled.words import bits, lowest
+from .arrays import COUNT, IDLE, NONE, RICH, SEEN, TAKEN, TOTAL, Jobs, Site, State
 
 
 @inlined
@@ -100,13 +86,13 @@ def available_empty(site: Site, jobs: Jobs, j: int, i: int, most: int, per: tupl
 
 @inner
 def survey(site: Site, jobs: Jobs, s: State, j: int, part: int, words: int, empty: int) -> None:
-    """Processors for the job on the nodes of `words` (0 mask, 1 seen), now or if nothing ran: `free`, `rich`, sums."""
+    """Processors for the job on the nodes of `words` (MASK or SEEN), now or if nothing ran: `free`, `rich`, sums."""
     most, per = most_nodes(site, jobs, j), wanted_memory(site, jobs, j, part)
     total, nodes = 0, 0
-    for w in range(len(s.word)):
-        word = (s.word[w].mask if words == 0 else s.word[w].seen) & site.inside[part, w]
+    for w in range(s.bits.shape[1]):
+        word = s.bits[words, w] & site.inside[part, w]
         if not empty:
-            word &= s.word[w].idle
+            word &= s.bits[IDLE, w]
         rich = 0
         while word:
             i = (w << 6) + lowest(word)
@@ -120,20 +106,20 @@ def survey(site: Site, jobs: Jobs, s: State, j: int, part: int, words: int, empt
                 nodes += 1
                 rich |= word & -word
             word &= word - 1
-        s.word[w].rich = rich
+        s.bits[RICH, w] = rich
     s.reg[TOTAL], s.reg[COUNT] = total, nodes
 
 
 @inner
 def enough(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
-    """Whether the nodes of `s.seen` would do for the job if nothing ran there: alike nodes are looked at once."""
+    """Whether the nodes of the SEEN would do for the job if nothing ran there: alike nodes are looked at once."""
     most, per = most_nodes(site, jobs, j), wanted_memory(site, jobs, j, part)
     total, nodes = 0, 0
     for c in range(len(site.sample)):
         each = available_empty(site, jobs, j, site.sample[c], most, per)
         if each > 0:
-            for w in range(len(s.word)):
-                here = bits(s.word[w].seen & site.alike[c, w])
+            for w in range(s.bits.shape[1]):
+                here = bits(s.bits[SEEN, w] & site.alike[c, w])
                 total += here * each
                 nodes += here
             if total >= jobs.row[j].cpus and nodes >= jobs.row[j].min_nodes:
@@ -157,8 +143,8 @@ def pick(site: Site, jobs: Jobs, s: State, j: int, part: int) -> bool:
     if s.reg[TOTAL] < jobs.row[j].cpus or s.reg[COUNT] < jobs.row[j].min_nodes:
         return False
     count, richest, most = 0, 0, most_nodes(site, jobs, j)
-    for w in range(len(s.word)):
-        word = s.word[w].rich
+    for w in range(s.bits.shape[1]):
+        word = s.bits[RICH, w]
         while word:
             i = (w << 6) + lowest(word)
             s.node[count].listed = i

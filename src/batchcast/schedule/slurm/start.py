@@ -13,9 +13,10 @@ from .priority import charge
 @inner
 def start_job(site: Site, jobs: Jobs, s: State, j: int, part: int, now: float, when: float, backfilled: int) -> None:
     """The job begins on what `place` took."""
-    allocate(site, jobs, s, j, part)
+    end = when + held_of(site, jobs, j, part)
+    allocate(site, jobs, s, j, part, end)
     s.job[j].start, s.job[j].began, s.job[j].part, s.job[j].backfilled = when, now, part, backfilled
-    run_order(s, j, when + held_of(site, jobs, j, part))
+    run_order(s, j, end)
     s.job[j].ended = 0.0
     push(s, now + jobs.row[j].run, END, j)
     s.reg[DIRTY] = 1

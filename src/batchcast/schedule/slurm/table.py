@@ -1,150 +1,229 @@
-"""Backfill's table: which nodes are free of bookings, over time, as records of begin, end and a set of nodes."""
+"""Backfill's table: which nodes are free of bookings, over time, as records of begin, end and a set of nodes.
+
+The records are linked in order of time. Beside its free nodes each knows what running jobs will have given back by its
+end: `room` is the sum of processors free then on its nodes, `slot_ready` the nodes that have any. No job that needs
+more than the room of a record can have started by its end on nodes free in it, which spares most looks ahead.
+"""
 
 from __future__ import annotations
 
 from ...compiled import inner
-from .arrays import SLOTS, Jobs, Rules, Site, State
+from ...compiled.words import bits
+from .ahead import KILL_WAIT, cpus_by, first_after
+from .arrays import (
+    MASK,
+    MINE,
+    NONE,
+    RUNNING_COUNT,
+    SAME,
+    SEEN,
+    SLOTS,
+    SPARE_SLOT,
+    STAMP,
+    TAKEN,
+    UP,
+    Jobs,
+    Rules,
+    Site,
+    State,
+)
 
 
 @inner
-def open_table(rules: Rules, s: State, t: float) -> None:
+def open_table(site: Site, rules: Rules, s: State, t: float) -> None:
     """One record: everything that is up, from now to the end of the window."""
     step = rules.bf_resolution
-    s.reg[SLOTS] = 1
-    s.slot[0].order = 0
-    s.slot[0].begin = float(int(t) // step * step)
-    s.slot[0].end = float((int(t) + rules.bf_window) // step * step)
-    for w in range(len(s.word)):
-        s.slot_free[0, w] = s.word[w].up
+    end = float((int(t) + rules.bf_window) // step * step)
+    s.reg[SLOTS], s.reg[SPARE_SLOT], s.reg[SAME] = 1, NONE, 0
+    s.slot[0].begin, s.slot[0].end = float(int(t) // step * step), end
+    s.slot[0].next, s.slot[0].same = NONE, 0
+    room = 0
+    for w in range(s.bits.shape[1]):
+        s.slot_free[0, w], s.slot_ready[0, w] = s.bits[UP, w], 0
+    for i in range(len(site.node)):
+        free = cpus_by(site, s, i, t, end)
+        if free > 0:
+            one = 1 << (i & 63)
+            s.slot_ready[0, i >> 6] |= one
+            room += free if s.bits[UP, i >> 6] & one else 0
+    s.slot[0].room = room
 
 
 @inner
 def kept_from(site: Site, jobs: Jobs, s: State, j: int, start: float, end: float) -> float:
-    """Take nodes that reservations keep from the job in [start, end) off the mask; when the first ends, or -1."""
+    """Take nodes that reservations keep from the job in [start, end) off the MASK; when the first ends, or -1."""
     first = -1.0
     for v in range(len(site.reservation)):
         if v != jobs.row[j].reservation and site.reservation[v].begin < end and site.reservation[v].end > start:
-            for w in range(len(s.word)):
-                s.word[w].mask &= ~site.reserved[v, w]
+            for w in range(s.bits.shape[1]):
+                s.bits[MASK, w] &= ~site.reserved[v, w]
             if first < 0 or site.reservation[v].end < first:
                 first = site.reservation[v].end
     return first
 
 
 @inner
-def usable_nodes(
-    site: Site, jobs: Jobs, s: State, j: int, part: int, start: float, end: float, window: tuple[int, int, int]
-) -> tuple[float, tuple[int, int, int]]:
-    """`s.seen`: nodes free of bookings and reservations in [start, end]; when to look again, -1 if that cannot help.
-
-    `window` is that of the last call for this job, (0, 0, 0) at first: the records of [start, end] go from its first
-    to its last place, and only move forward. What is free in all of them is kept as two parts, `slot_all` from each
-    place to the middle and `front` from there on, so that a record is looked at twice, however often one looks again.
-    """
-    words, slots = len(s.word), int(s.reg[SLOTS])
-    for w in range(words):
-        s.word[w].mask = site.inside[part, w]
-    ends = kept_from(site, jobs, s, j, start, end)
-    q, middle, stop = window
-    if stop == 0:
-        for w in range(words):
-            s.word[w].front = -1
-    while q < slots and s.slot[s.slot[q].order].end <= start:
-        q += 1
-    while stop < slots and s.slot[s.slot[stop].order].begin <= end:
-        for w in range(words):
-            s.word[w].front &= s.slot_free[s.slot[stop].order, w]
-        stop += 1
-    if q >= middle:
-        middle = stop
-        for w in range(words):
-            rest = -1
-            for k in range(stop - 1, q - 1, -1):
-                rest &= s.slot_free[s.slot[k].order, w]
-                s.slot_all[k, w] = rest
-            s.word[w].front = -1
-    for w in range(words):
-        s.word[w].seen = s.word[w].mask & s.word[w].front & (s.slot_all[q, w] if q < middle else -1)
-    later = more_nodes(s, q, end)
-    if ends >= 0 and ends + 1 < s.slot[s.slot[slots - 1].order].end and (later < 0 or ends + 1 < later):
-        later = ends + 1
-    return later, (q, middle, stop)
+def record_after(s: State, row: int, at: float) -> int:
+    """The first record from `row` on that ends after `at`; NONE past the table."""
+    while row != NONE and s.slot[row].end <= at:
+        row = s.slot[row].next
+    return row
 
 
 @inner
-def more_nodes(s: State, q: int, end: float) -> float:
-    """The end of the first record from q on after which a node of `s.mask` is free that was not since q; -1: none."""
-    words, k = len(s.word), q
-    for w in range(words):
-        s.word[w].so_far = s.word[w].mask
-    while k + 1 < s.reg[SLOTS]:
-        row, following = s.slot[k].order, s.slot[k + 1].order
-        for w in range(words):
-            if s.word[w].mask & s.slot_free[following, w] & ~(s.word[w].so_far & s.slot_free[row, w]):
-                return float(s.slot[row].end)
+def rise_after(s: State, row: int, end: float) -> int:
+    """The first record from `row` on after which a node of the MASK is free that is not in it; NONE: none by `end`."""
+    while row != NONE:
+        following = s.slot[row].next
+        if following == NONE:
+            return NONE
+        for w in range(s.bits.shape[1]):
+            if s.bits[MASK, w] & s.slot_free[following, w] & ~s.slot_free[row, w]:
+                return row
         if s.slot[row].begin > end:
-            break
-        for w in range(words):
-            s.word[w].so_far &= s.slot_free[row, w]
-        k += 1
-    return -1.0
+            return NONE
+        row = following
+    return NONE
 
 
 @inner
-def booked_by_others(s: State, begin: float, end: float) -> bool:
-    """Whether a node of `s.mine` is booked somewhere in [begin, end)."""
-    for q in range(int(s.reg[SLOTS])):
-        row = s.slot[q].order
-        if s.slot[row].end > begin and s.slot[row].begin < end:
-            for w in range(len(s.word)):
-                if s.word[w].mine & ~s.slot_free[row, w]:
-                    return True
+def free_until(s: State, row: int, end: float) -> int:
+    """The SEEN: nodes of the MASK free in all records from `row` on that begin by `end`; how many."""
+    words, count = s.bits.shape[1], 0
+    for w in range(words):
+        s.bits[SEEN, w] = s.bits[MASK, w]
+    while row != NONE and s.slot[row].begin <= end:
+        for w in range(words):
+            s.bits[SEEN, w] &= s.slot_free[row, w]
+        row = s.slot[row].next
+    for w in range(words):
+        count += bits(s.bits[SEEN, w])
+    return count
+
+
+@inner
+def booked_by_others(s: State, row: int, begin: float, end: float) -> bool:
+    """Whether a node of MINE is booked somewhere in [begin, end); no record before `row` reaches into it."""
+    row = record_after(s, row, begin)
+    while row != NONE and s.slot[row].begin < end:
+        for w in range(s.bits.shape[1]):
+            if s.bits[MINE, w] & ~s.slot_free[row, w]:
+                return True
+        row = s.slot[row].next
     return False
 
 
 @inner
-def book(s: State, begin: float, end: float) -> None:
-    """Take `s.mine` out of the table in [begin, end); one pair of equal neighbours is joined a call, as Slurm does."""
-    first = s.slot[s.slot[0].order].begin
-    joined = begin <= first
-    cut(s, max(begin, first))
-    cut(s, end)
-    slots = int(s.reg[SLOTS])
-    for q in range(slots):
-        row = s.slot[q].order
-        if s.slot[row].begin >= begin and s.slot[row].end <= end:
-            for w in range(len(s.word)):
-                s.slot_free[row, w] &= ~s.word[w].mine
-    if joined:
-        return
-    for q in range(slots - 1):
-        row, following, same = s.slot[q].order, s.slot[q + 1].order, True
-        for w in range(len(s.word)):
-            same = same and s.slot_free[row, w] == s.slot_free[following, w]
-        if same:
-            s.slot[row].end = s.slot[following].end
-            for m in range(q + 1, slots - 1):
-                s.slot[m].order = s.slot[m + 1].order
-            s.slot[slots - 1].order = following
-            s.reg[SLOTS] -= 1
+def book(site: Site, s: State, row: int, t: float, begin: float, end: float) -> None:
+    """Take MINE out of the table in [begin, end); one pair of equal neighbours is joined a call, as Slurm does.
+
+    No record before `row` reaches into it. Only at the two ends can neighbours become equal: what is between them was
+    free of bookings of these nodes.
+    """
+    words, first = s.bits.shape[1], s.slot[0].begin
+    cut(site, s, row, t, max(begin, first))
+    cut(site, s, row, t, end)
+    last = NONE
+    while row != NONE and s.slot[row].end <= end:
+        if s.slot[row].begin >= begin:
+            for w in range(words):
+                s.slot_free[row, w] &= ~s.bits[MINE, w]
+            for k in range(int(s.reg[TAKEN])):
+                s.slot[row].room -= max(cpus_by(site, s, s.node[k].taken, t, s.slot[row].end), 0)
+            if last != NONE and s.slot[last].end <= begin:
+                compare(s, last)
+        last = row
+        row = s.slot[row].next
+    if last != NONE:
+        compare(s, last)
+    row = 0
+    while begin > first and s.reg[SAME] > 0:
+        if s.slot[row].same:
+            join(s, row)
             return
+        row = s.slot[row].next
 
 
 @inner
-def cut(s: State, at: float) -> None:
-    """Let a record of the table begin at `at`, if that lies inside one and the table has room."""
-    slots = int(s.reg[SLOTS])
-    if slots >= len(s.slot):
+def compare(s: State, row: int) -> None:
+    """Note whether a record and the next have the same nodes."""
+    following, same = s.slot[row].next, 1
+    if following == NONE:
         return
-    for q in range(slots):
-        row = s.slot[q].order
-        if s.slot[row].begin < at < s.slot[row].end:
-            fresh = s.slot[slots].order
-            for m in range(slots, q + 1, -1):
-                s.slot[m].order = s.slot[m - 1].order
-            s.slot[q + 1].order = fresh
-            s.slot[fresh].begin, s.slot[fresh].end, s.slot[row].end = at, s.slot[row].end, at
-            for w in range(len(s.word)):
-                s.slot_free[fresh, w] = s.slot_free[row, w]
-            s.reg[SLOTS] += 1
-            return
+    for w in range(s.bits.shape[1]):
+        if s.slot_free[row, w] != s.slot_free[following, w]:
+            same = 0
+            break
+    s.reg[SAME] += same - s.slot[row].same
+    s.slot[row].same = same
+
+
+@inner
+def join(s: State, row: int) -> None:
+    """One record of a record and the next, which has the same nodes."""
+    gone = s.slot[row].next
+    s.slot[row].end, s.slot[row].room = s.slot[gone].end, s.slot[gone].room
+    s.slot[row].next, s.slot[row].same = s.slot[gone].next, s.slot[gone].same
+    for w in range(s.bits.shape[1]):
+        s.slot_ready[row, w] = s.slot_ready[gone, w]
+    s.slot[gone].next = int(s.reg[SPARE_SLOT])
+    s.reg[SPARE_SLOT] = gone
+    s.reg[SLOTS] -= 1
+    s.reg[SAME] -= 1
+
+
+@inner
+def cut(site: Site, s: State, row: int, t: float, at: float) -> None:
+    """Let a record of the table begin at `at`, if that lies inside one from `row` on and the table has room."""
+    row = record_after(s, row, at)
+    if row == NONE or s.slot[row].begin >= at or s.reg[SLOTS] >= len(s.slot):
+        return
+    fresh, end = int(s.reg[SPARE_SLOT]), s.slot[row].end
+    if fresh == NONE:
+        fresh = int(s.reg[SLOTS])
+    else:
+        s.reg[SPARE_SLOT] = s.slot[fresh].next
+    s.slot[fresh] = s.slot[row]
+    s.slot[fresh].begin = s.slot[row].end = at
+    s.slot[row].next, s.slot[row].same = fresh, 1
+    for w in range(s.bits.shape[1]):
+        s.slot_free[fresh, w], s.slot_ready[fresh, w] = s.slot_free[row, w], s.slot_ready[row, w]
+    s.reg[SLOTS] += 1
+    s.reg[SAME] += 1
+    give_later(site, s, row, t, at, end)
+
+
+@inner
+def give_later(site: Site, s: State, row: int, t: float, at: float, end: float) -> None:
+    """The room of a record that ended at `end` and ends at `at` now: less what running jobs give back between."""
+    s.reg[STAMP] += 1
+    stamp, k = int(s.reg[STAMP]), first_after(s, t, at)
+    while k < s.reg[RUNNING_COUNT] and max(s.active[k].end, t + KILL_WAIT) <= end:
+        entry = s.job[s.active[k].job].head
+        while entry != NONE:
+            i = s.pool[entry].node
+            one = 1 << (i & 63)
+            if s.node[i].stamp != stamp:
+                s.node[i].stamp = stamp
+                free = cpus_by(site, s, i, t, at)
+                if s.slot_free[row, i >> 6] & one:
+                    s.slot[row].room -= max(cpus_by(site, s, i, t, end), 0) - max(free, 0)
+                if free <= 0:
+                    s.slot_ready[row, i >> 6] &= ~one
+            entry = s.pool[entry].next
+        k += 1
+
+
+@inner
+def hold_back(site: Site, s: State, t: float, until: float) -> None:
+    """A job has started on what was taken, until `until`: what is free by the ends of the records before is less."""
+    row = 0
+    while row != NONE and s.slot[row].end < max(until, t + KILL_WAIT):
+        for k in range(int(s.reg[TAKEN])):
+            i = s.node[k].taken
+            free = cpus_by(site, s, i, t, s.slot[row].end)
+            if s.slot_free[row, i >> 6] >> (i & 63) & 1:
+                s.slot[row].room -= max(free + s.node[k].asks, 0) - max(free, 0)
+            if free <= 0:
+                s.slot_ready[row, i >> 6] &= ~(1 << (i & 63))
+        row = s.slot[row].next

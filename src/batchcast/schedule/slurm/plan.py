@@ -1,0 +1,128 @@
+"""Backfill's plan of one job: now, or after each booking that is in its way, and what it books."""
+
+from __future__ import annotations
+
+from ...compiled import inlined, inner
+from .ahead import may_start
+from .arrays import MASK, MINE, NONE, SLOTS, TAKEN, Jobs, Rules, Site, State
+from .foresee import will_run
+from .policy import plan_of, taken_cpus, too_much
+from .start import start_job
+from .table import book, booked_by_others, free_until, hold_back, kept_from, record_after, rise_after
+
+LATE = 1e300
+
+
+@inner
+def plan_job(
+    site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, now: float, t: float, reserves: bool
+) -> int:
+    """Try one job now and after each booking that is in its way: 1 started, 2 booked for later, 0 neither."""
+    length, later, row, short = plan_of(site, jobs, j, part), t, 0, 0
+    kept, last = len(site.reservation) > 0, table_end(rules, t)
+    # a start after `later` is not used, but the size it tells would be kept
+    cuts = not rules.sizes_matter or s.job[j].sized == jobs.row[j].then
+    ends = next_mask(site, jobs, s, j, part, t, t + length)
+    while later >= 0:
+        earliest, end = later, later + length
+        if kept:
+            ends = next_mask(site, jobs, s, j, part, earliest, end)
+        row = record_after(s, row, earliest)
+        rise = rise_after(s, row, end)
+        later = s.slot[rise].end if rise != NONE else -1.0
+        if ends >= 0 and ends + 1 < last and (later < 0 or ends + 1 < later):
+            later, rise = ends + 1, record_after(s, row, ends + 1)
+        if cuts and reserves and later >= 0:  # a start after `later` is none: is there enough by then?
+            short = short_of(s, max_row(s, short, rise), jobs.row[j].cpus, end)
+            if s.slot[short].room < jobs.row[j].cpus and s.slot[short].begin <= end:
+                continue
+            if not may_start(site, jobs, s, j, t, row, end, rise, later):
+                continue
+        start = -1.0
+        if free_until(s, row, end) >= jobs.row[j].min_nodes:
+            start = will_run(site, jobs, s, j, part, t, later if cuts and later >= 0 else LATE)
+        if start < 0:
+            if not reserves:
+                return 0
+            continue
+        s.job[j].sized = taken_cpus(s)
+        start = max(start, earliest)
+        if start <= t:
+            return start_now(site, jobs, rules, s, j, part, now, t)
+        if not reserves:
+            return 0
+        if 0 <= later < start:
+            continue
+        if start > t + rules.bf_window:
+            return 0
+        outcome = reserve(site, jobs, rules, s, j, part, row, t, start, start + length)
+        if outcome >= 0:
+            return outcome
+        if start > earliest:
+            later = start
+    return 0
+
+
+@inlined
+def table_end(rules: Rules, t: float) -> float:
+    """The end of the table's window."""
+    return float((int(t) + rules.bf_window) // rules.bf_resolution * rules.bf_resolution)
+
+
+@inlined
+def max_row(s: State, a: int, b: int) -> int:
+    """The later of two records of the table."""
+    return a if s.slot[a].begin >= s.slot[b].begin else b
+
+
+@inlined
+def short_of(s: State, row: int, cpus: int, end: float) -> int:
+    """The first record from `row` on with less room, or that begins after `end`; the last if there is none."""
+    while s.slot[row].room >= cpus and s.slot[row].begin <= end and s.slot[row].next != NONE:
+        row = s.slot[row].next
+    return row
+
+
+@inner
+def next_mask(site: Site, jobs: Jobs, s: State, j: int, part: int, start: float, end: float) -> float:
+    """The MASK: nodes of the partition that no reservation keeps from the job then; when the first of these ends."""
+    for w in range(s.bits.shape[1]):
+        s.bits[MASK, w] = site.inside[part, w]
+    return kept_from(site, jobs, s, j, start, end)
+
+
+@inner
+def start_now(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, now: float, t: float) -> int:
+    """Start the job on what was taken, if no limit is against it: 1, else 0."""
+    if too_much(site, jobs, rules, s, j, part, taken_cpus(s), s.reg[TAKEN]):
+        return 0
+    start_job(site, jobs, s, j, part, now, t, 1)
+    hold_back(site, s, t, s.job[j].planned)
+    return 1
+
+
+@inner
+def reserve(
+    site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, row: int, t: float, start: float, until: float
+) -> int:
+    """Book what was taken from `start` to `until`: 2; 0 if a limit is against it, -1 if another has some of it."""
+    step = rules.bf_resolution
+    begin = int(start) // step * step
+    end = max(int(until) // step * step, begin + step)
+    for w in range(s.bits.shape[1]):
+        s.bits[MINE, w] = 0
+    for k in range(int(s.reg[TAKEN])):
+        i = s.node[k].taken
+        s.bits[MINE, i >> 6] |= 1 << (i & 63)
+    if row == NONE or s.slot[row].begin >= begin:  # the record before it may become equal to what begins there
+        row = 0
+    if booked_by_others(s, row, float(begin), float(end)):
+        return -1
+    if too_much(site, jobs, rules, s, j, part, taken_cpus(s), s.reg[TAKEN]):
+        return 0
+    if s.reg[SLOTS] + 2 <= len(s.slot):  # else the table is full, and what it shows is not what was booked
+        for k in range(int(s.reg[TAKEN])):
+            i = s.node[k].taken
+            s.node[i].booked = min(s.node[i].booked, float(begin))
+    book(site, s, row, t, float(begin), float(end))
+    return 2
