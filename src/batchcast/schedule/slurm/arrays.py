@@ -33,7 +33,7 @@ JOB_RECORD = _record(
     " fixed_part fixed_from",
     "submit run plan held mem_node mem_cpu begin release cancel fixed",
 )
-JOB_STATE = _record("status part backfilled head", "start began planned ended eligible accrued sized")
+JOB_STATE = _record("status part backfilled head place", "start began planned ended eligible accrued sized")
 NODE_STATE = _record(
     "used_cpus exclusive_jobs node_jobs tmp_cpus tmp_exclusive tmp_jobs stamp free trial listed chosen taken asks head"
     " set_from set_to set_cpus set_nodes",
@@ -42,7 +42,7 @@ NODE_STATE = _record(
 ASSOC_STATE = _record("jobs siblings", "usage recent fair level")
 POOL_RECORD = _record("node cpus next job beside", "memory end")
 SHAPE_RECORD = _record("refused cycle fits", "length")
-SLOT_RECORD = _record("next room same", "begin end")
+SLOT_RECORD = _record("next room same rises", "begin end")
 QUEUE_RECORD = _record("job part", "tier order")
 ACTIVE_RECORD = _record("job", "end")
 HEAP_RECORD = _record("kind what", "time")
@@ -177,6 +177,7 @@ class State(NamedTuple):
     slot: Any
     slot_free: Any
     slot_ready: Any
+    marks: Any
     user_tests: Any
     order: Any
     heap: Any

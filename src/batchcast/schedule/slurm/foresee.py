@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ...compiled import inner
+from ...compiled import inlined, inner
+from ...compiled.words import lowest
 from .ahead import KILL_WAIT
 from .arrays import COUNT, NONE, RICH, RUNNING_COUNT, SEEN, STAMP, TOTAL, Jobs, Site, State
 from .place import available_beside, enough, most_nodes, pick, survey, wanted_memory
@@ -21,43 +22,73 @@ def will_run(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float, late
     if not enough(site, jobs, s, j, part):
         return -1.0
     s.reg[STAMP] += 1
-    window, base, last, k = 30.0, -1.0, 0.0, 0
-    running = int(s.reg[RUNNING_COUNT])
-    while k < running:
-        removed = False
-        while k < running:
-            o, end = s.active[k].job, max(s.active[k].end, t + KILL_WAIT)
-            k += 1
-            if end > latest:
-                return -1.0
-            if not take_off(site, jobs, s, j, part, o):
-                continue
+    window, base, running = 30.0, -1.0, int(s.reg[RUNNING_COUNT])
+    mark_touching(s, t, latest, running)
+    k = next_marked(s, 0, running)
+    while k != NONE:
+        while True:
+            last, following = max(s.active[k].end, t + KILL_WAIT), k + 1
+            take_off(site, jobs, s, j, part, s.active[k].job)
             if base < 0:
-                base = end + 30 - end % 30
-            removed, last = True, end
-            if k < running and max(s.active[k].end, t + KILL_WAIT) > base + window:
+                base = last + 30 - last % 30
+            k = next_marked(s, following, running)
+            if following < running and max(s.active[following].end, t + KILL_WAIT) > base + window:
                 break
-        if not removed:
-            break
+            if k == NONE:  # the others leave the SEEN alone, but Slurm goes through them
+                if following < running and max(s.active[running - 1].end, t + KILL_WAIT) > latest:
+                    return -1.0
+                following = running
+                break
         window *= 2
-        while k < running and max(s.active[k].end, t + KILL_WAIT) > base + window:
+        while following < running and max(s.active[following].end, t + KILL_WAIT) > base + window:
             window *= 2
         if pick(site, jobs, s, j, part):
-            return last
+            return float(last)
     return -1.0
 
 
 @inner
-def take_off(site: Site, jobs: Jobs, s: State, j: int, part: int, o: int) -> bool:
+def mark_touching(s: State, t: float, latest: float, running: int) -> None:
+    """Mark the places of the running jobs that end by `latest` and have something on the SEEN."""
+    for w in range((running >> 6) + 1):
+        s.marks[w] = 0
+    if latest < t + KILL_WAIT:
+        return
+    for w in range(s.bits.shape[1]):
+        word = s.bits[SEEN, w]
+        while word:
+            entry = s.node[(w << 6) + lowest(word)].head
+            word &= word - 1
+            while entry != NONE and s.pool[entry].end <= latest:
+                k = s.job[s.pool[entry].job].place
+                s.marks[k >> 6] |= 1 << (k & 63)
+                entry = s.pool[entry].beside
+
+
+@inlined
+def next_marked(s: State, k: int, running: int) -> int:
+    """The first marked place from k on."""
+    if k >= running:
+        return NONE
+    w, word = k >> 6, s.marks[k >> 6] & (-1 << (k & 63))
+    while word == 0:
+        w += 1
+        if w << 6 >= running:
+            return NONE
+        word = s.marks[w]
+    return (w << 6) + lowest(word)
+
+
+@inner
+def take_off(site: Site, jobs: Jobs, s: State, j: int, part: int, o: int) -> None:
     """Take running job o off the nodes of the SEEN in the look ahead for j, whose sums follow; whether it had any."""
     most, per = most_nodes(site, jobs, j), wanted_memory(site, jobs, j, part)
-    stamp, had = int(s.reg[STAMP]), False
+    stamp = int(s.reg[STAMP])
     entry = s.job[o].head
     while entry != NONE:
         i = s.pool[entry].node
         one = 1 << (i & 63)
         if s.bits[SEEN, i >> 6] & one:
-            had = True
             before = s.node[i].free if s.bits[RICH, i >> 6] & one else 0
             if s.node[i].stamp != stamp:
                 s.node[i].stamp = stamp
@@ -78,4 +109,3 @@ def take_off(site: Site, jobs: Jobs, s: State, j: int, part: int, o: int) -> boo
             s.reg[TOTAL] += free - before
             s.reg[COUNT] += int(free > 0) - int(before > 0)
         entry = s.pool[entry].next
-    return had

@@ -154,7 +154,7 @@ def make_state(
         np.zeros((qos, tres)), np.zeros((qos, users, tres)), np.zeros((qos, accounts, tres)),
         np.zeros(len(site.licenses)), state_of_assoc, np.zeros((assoc, tres)),
         np.zeros((assoc + 2, 2), np.int64), np.zeros(parts, PART_STATE), slot,
-        np.zeros((slots, width), np.int64), np.zeros((slots, width), np.int64),
+        np.zeros((slots, width), np.int64), np.zeros((slots, width), np.int64), np.zeros(n // 64 + 2, np.int64),
         np.zeros(users, np.int64), np.argsort(row["submit"], kind="stable"), heap,
         np.array([tuple(c) for c in changes], DOWN_RECORD), np.zeros(room, LIST_RECORD),
         np.zeros(placements, OUT_RECORD),

@@ -8,7 +8,7 @@ from .arrays import MASK, MINE, NONE, SLOTS, TAKEN, Jobs, Rules, Site, State
 from .foresee import will_run
 from .policy import plan_of, taken_cpus, too_much
 from .start import start_job
-from .table import book, booked_by_others, free_until, hold_back, kept_from, record_after, rise_after
+from .table import book, booked_by_others, free_until, hold_back, kept_from, last_rise, record_after, rise_after
 
 LATE = 1e300
 
@@ -18,7 +18,7 @@ def plan_job(
     site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, now: float, t: float, reserves: bool
 ) -> int:
     """Try one job now and after each booking that is in its way: 1 started, 2 booked for later, 0 neither."""
-    length, later, row, short = plan_of(site, jobs, j, part), t, 0, 0
+    length, later, row, scan, short = plan_of(site, jobs, j, part), t, 0, 0, NONE
     kept, last = len(site.reservation) > 0, table_end(rules, t)
     # a start after `later` is not used, but the size it tells would be kept
     cuts = not rules.sizes_matter or s.job[j].sized == jobs.row[j].then
@@ -33,8 +33,10 @@ def plan_job(
         if ends >= 0 and ends + 1 < last and (later < 0 or ends + 1 < later):
             later, rise = ends + 1, record_after(s, row, ends + 1)
         if cuts and reserves and later >= 0:  # a start after `later` is none: is there enough by then?
-            short = short_of(s, max_row(s, short, rise), jobs.row[j].cpus, end)
-            if s.slot[short].room < jobs.row[j].cpus and s.slot[short].begin <= end:
+            scan, short = short_until(s, scan, short, jobs.row[j].cpus, end)
+            if short != NONE and s.slot[short].begin >= s.slot[rise].begin:
+                if not kept:  # it is in the way of every step up to it
+                    later = s.slot[last_rise(s, rise, short)].end
                 continue
             if not may_start(site, jobs, s, j, t, row, end, rise, later):
                 continue
@@ -70,17 +72,13 @@ def table_end(rules: Rules, t: float) -> float:
 
 
 @inlined
-def max_row(s: State, a: int, b: int) -> int:
-    """The later of two records of the table."""
-    return a if s.slot[a].begin >= s.slot[b].begin else b
-
-
-@inlined
-def short_of(s: State, row: int, cpus: int, end: float) -> int:
-    """The first record from `row` on with less room, or that begins after `end`; the last if there is none."""
-    while s.slot[row].room >= cpus and s.slot[row].begin <= end and s.slot[row].next != NONE:
+def short_until(s: State, row: int, short: int, cpus: int, end: float) -> tuple[int, int]:
+    """Go on from `row` past what begins by `end`; where that led, and the last record with too little room so far."""
+    while row != NONE and s.slot[row].begin <= end:
+        if s.slot[row].room < cpus:
+            short = row
         row = s.slot[row].next
-    return row
+    return row, short
 
 
 @inner

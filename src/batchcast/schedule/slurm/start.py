@@ -51,21 +51,17 @@ def run_order(s: State, j: int, end: float) -> None:
     s.reg[RUNNING_COUNT] += 1
     while k > 0 and (s.active[k - 1].end > end or (s.active[k - 1].end == end and s.active[k - 1].job > j)):
         s.active[k].job, s.active[k].end = s.active[k - 1].job, s.active[k - 1].end
+        s.job[s.active[k].job].place = k
         k -= 1
     s.active[k].job, s.active[k].end = j, end
+    s.job[j].place = k
     s.job[j].status, s.job[j].planned = RUNNING, end
 
 
 @inner
 def stop_order(s: State, j: int) -> None:
     """Take a job out of the list of running ones."""
-    low, high, end = 0, int(s.reg[RUNNING_COUNT]), s.job[j].planned
-    while low < high:
-        middle = (low + high) >> 1
-        if s.active[middle].end < end or (s.active[middle].end == end and s.active[middle].job < j):
-            low = middle + 1
-        else:
-            high = middle
     s.reg[RUNNING_COUNT] -= 1
-    for k in range(low, int(s.reg[RUNNING_COUNT])):
+    for k in range(s.job[j].place, int(s.reg[RUNNING_COUNT])):
         s.active[k].job, s.active[k].end = s.active[k + 1].job, s.active[k + 1].end
+        s.job[s.active[k].job].place = k

@@ -7,7 +7,7 @@ more than the room of a record can have started by its end on nodes free in it, 
 
 from __future__ import annotations
 
-from ...compiled import inner
+from ...compiled import inlined, inner
 from ...compiled.words import bits
 from .ahead import KILL_WAIT, cpus_by, first_after
 from .arrays import (
@@ -36,7 +36,7 @@ def open_table(site: Site, rules: Rules, s: State, t: float) -> None:
     end = float((int(t) + rules.bf_window) // step * step)
     s.reg[SLOTS], s.reg[SPARE_SLOT], s.reg[SAME] = 1, NONE, 0
     s.slot[0].begin, s.slot[0].end = float(int(t) // step * step), end
-    s.slot[0].next, s.slot[0].same = NONE, 0
+    s.slot[0].next, s.slot[0].same, s.slot[0].rises = NONE, 0, 0
     room = 0
     for w in range(s.bits.shape[1]):
         s.slot_free[0, w], s.slot_ready[0, w] = s.bits[UP, w], 0
@@ -74,16 +74,34 @@ def record_after(s: State, row: int, at: float) -> int:
 def rise_after(s: State, row: int, end: float) -> int:
     """The first record from `row` on after which a node of the MASK is free that is not in it; NONE: none by `end`."""
     while row != NONE:
-        following = s.slot[row].next
-        if following == NONE:
-            return NONE
-        for w in range(s.bits.shape[1]):
-            if s.bits[MASK, w] & s.slot_free[following, w] & ~s.slot_free[row, w]:
-                return row
+        if rises_after(s, row):
+            return row
         if s.slot[row].begin > end:
             return NONE
-        row = following
+        row = s.slot[row].next
     return NONE
+
+
+@inlined
+def rises_after(s: State, row: int) -> bool:
+    """Whether a node of the MASK that is booked in a record is free in the next."""
+    if s.slot[row].rises:
+        following = s.slot[row].next
+        for w in range(s.bits.shape[1]):
+            if s.bits[MASK, w] & s.slot_free[following, w] & ~s.slot_free[row, w]:
+                return True
+    return False
+
+
+@inner
+def last_rise(s: State, row: int, until: int) -> int:
+    """The last record from `row` to `until` after which a node of the MASK is free that is not in it; `row` is one."""
+    last = row
+    while row != until:
+        row = s.slot[row].next
+        if rises_after(s, row):
+            last = row
+    return last
 
 
 @inner
@@ -146,16 +164,18 @@ def book(site: Site, s: State, row: int, t: float, begin: float, end: float) -> 
 
 @inner
 def compare(s: State, row: int) -> None:
-    """Note whether a record and the next have the same nodes."""
-    following, same = s.slot[row].next, 1
+    """Note whether a record and the next have the same nodes, and whether the next has one more."""
+    following, same, rises = s.slot[row].next, 1, 0
     if following == NONE:
         return
     for w in range(s.bits.shape[1]):
         if s.slot_free[row, w] != s.slot_free[following, w]:
             same = 0
-            break
+            if s.slot_free[following, w] & ~s.slot_free[row, w]:
+                rises = 1
+                break
     s.reg[SAME] += same - s.slot[row].same
-    s.slot[row].same = same
+    s.slot[row].same, s.slot[row].rises = same, rises
 
 
 @inner
@@ -163,7 +183,7 @@ def join(s: State, row: int) -> None:
     """One record of a record and the next, which has the same nodes."""
     gone = s.slot[row].next
     s.slot[row].end, s.slot[row].room = s.slot[gone].end, s.slot[gone].room
-    s.slot[row].next, s.slot[row].same = s.slot[gone].next, s.slot[gone].same
+    s.slot[row].next, s.slot[row].same, s.slot[row].rises = s.slot[gone].next, s.slot[gone].same, s.slot[gone].rises
     for w in range(s.bits.shape[1]):
         s.slot_ready[row, w] = s.slot_ready[gone, w]
     s.slot[gone].next = int(s.reg[SPARE_SLOT])
@@ -185,7 +205,7 @@ def cut(site: Site, s: State, row: int, t: float, at: float) -> None:
         s.reg[SPARE_SLOT] = s.slot[fresh].next
     s.slot[fresh] = s.slot[row]
     s.slot[fresh].begin = s.slot[row].end = at
-    s.slot[row].next, s.slot[row].same = fresh, 1
+    s.slot[row].next, s.slot[row].same, s.slot[row].rises = fresh, 1, 0
     for w in range(s.bits.shape[1]):
         s.slot_free[fresh, w], s.slot_ready[fresh, w] = s.slot_free[row, w], s.slot_ready[row, w]
     s.reg[SLOTS] += 1
