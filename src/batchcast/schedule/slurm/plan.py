@@ -36,7 +36,8 @@ def plan_job(
             scan, short = short_until(s, scan, short, jobs.row[j].cpus, end)
             if short != NONE and s.slot[short].begin >= s.slot[rise].begin:
                 if not kept:  # it is in the way of every step up to it
-                    later = s.slot[last_rise(s, rise, short)].end
+                    row = last_rise(s, rise, short)
+                    later = s.slot[row].end
                 continue
             if not may_start(site, jobs, s, j, t, row, end, rise, later):
                 continue
