@@ -154,6 +154,24 @@ def test_the_kernels_are_the_naive_twin(jobs: list[NodeRequest], policy: str, re
     assert found == expected
 
 
+def test_under_a_standing_queue_the_kernels_are_the_naive_twin() -> None:
+    """Tens of bookings at once, of sizes from a processor to three nodes, of which most steps are skipped."""
+    draw = np.random.default_rng(5)
+    jobs = [
+        NodeRequest(
+            str(k), 7.0 * k + 0.25, run := float(draw.integers(20, 400)), 60.0 * np.ceil(run * draw.uniform(1, 3) / 60),
+            tasks=int(draw.choice([1, 2, 3, 6, 9, 14])),
+        )
+        for k in range(70)
+    ]  # fmt: skip
+    site = machine("backfill", reserved=False)
+    twin = Twin(site, jobs, cycle=7.3, decay=11.0, phase=0.4, poll=1.0, until=20_000)
+    expected = {(j.key, j.task): t for j, t in twin.run().items()}
+    made = simulate_slurm(site, jobs, cycle=7.3, decay=11.0, second=0.4, poll=1.0, until=20_000)
+    assert made.starts() == expected
+    assert np.sum(made.start > 490.0) > 40  # when the last one came, so many waited
+
+
 @given(some_jobs(), policies, st.booleans())
 def test_nothing_is_over_a_node_a_limit_or_a_reservation(jobs: list[NodeRequest], policy: str, reserved: bool) -> None:
     site = machine(policy, reserved)

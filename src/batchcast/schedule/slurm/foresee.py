@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from ...compiled import inlined, inner
-from ...compiled.words import lowest
+from ...compiled.words import bits, lowest
 from .ahead import KILL_WAIT
 from .arrays import COUNT, NONE, RICH, RUNNING_COUNT, SEEN, STAMP, TOTAL, Jobs, Site, State
 from .place import available_beside, enough, most_nodes, pick, survey, wanted_memory
+
+MANY = 256  # nodes, from which on marking what touches them costs more than going through the running jobs
 
 
 @inner
@@ -24,21 +26,25 @@ def will_run(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float, late
     s.reg[STAMP] += 1
     window, base, running = 30.0, -1.0, int(s.reg[RUNNING_COUNT])
     mark_touching(s, t, latest, running)
-    k = next_marked(s, 0, running)
+    k, following, last = next_marked(s, 0, running), 0, 0.0
     while k != NONE:
-        while True:
-            last, following = max(s.active[k].end, t + KILL_WAIT), k + 1
-            take_off(site, jobs, s, j, part, s.active[k].job)
-            if base < 0:
-                base = last + 30 - last % 30
+        closed = removed = False
+        while k != NONE and not closed:
+            end, other, following = max(s.active[k].end, t + KILL_WAIT), s.active[k].job, k + 1
+            if end > latest:
+                return -1.0
             k = next_marked(s, following, running)
-            if following < running and max(s.active[following].end, t + KILL_WAIT) > base + window:
-                break
-            if k == NONE:  # the others leave the SEEN alone, but Slurm goes through them
-                if following < running and max(s.active[running - 1].end, t + KILL_WAIT) > latest:
-                    return -1.0
-                following = running
-                break
+            if take_off(site, jobs, s, j, part, other):
+                if base < 0:
+                    base = end + 30 - end % 30
+                removed, last = True, end
+                closed = following < running and max(s.active[following].end, t + KILL_WAIT) > base + window
+        if not closed and following < running:  # the others leave the SEEN alone, but Slurm goes through them
+            if max(s.active[running - 1].end, t + KILL_WAIT) > latest:
+                return -1.0
+            following = running
+        if not removed:
+            return -1.0
         window *= 2
         while following < running and max(s.active[following].end, t + KILL_WAIT) > base + window:
             window *= 2
@@ -49,10 +55,15 @@ def will_run(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float, late
 
 @inner
 def mark_touching(s: State, t: float, latest: float, running: int) -> None:
-    """Mark the places of the running jobs that end by `latest` and have something on the SEEN."""
+    """Mark the places of the running jobs that end by `latest` and have something on the SEEN; where these are many
+    nodes, all places: to go through the jobs until there is enough is less work then."""
+    seen = 0
+    for w in range(s.bits.shape[1]):
+        seen += bits(s.bits[SEEN, w])
+    everyone = seen > MANY
     for w in range((running >> 6) + 1):
-        s.marks[w] = 0
-    if latest < t + KILL_WAIT:
+        s.marks[w] = -1 if everyone else 0
+    if everyone or latest < t + KILL_WAIT:
         return
     for w in range(s.bits.shape[1]):
         word = s.bits[SEEN, w]
@@ -76,19 +87,21 @@ def next_marked(s: State, k: int, running: int) -> int:
         if w << 6 >= running:
             return NONE
         word = s.marks[w]
-    return (w << 6) + lowest(word)
+    place = (w << 6) + lowest(word)
+    return place if place < running else NONE
 
 
 @inner
-def take_off(site: Site, jobs: Jobs, s: State, j: int, part: int, o: int) -> None:
+def take_off(site: Site, jobs: Jobs, s: State, j: int, part: int, o: int) -> bool:
     """Take running job o off the nodes of the SEEN in the look ahead for j, whose sums follow; whether it had any."""
     most, per = most_nodes(site, jobs, j), wanted_memory(site, jobs, j, part)
-    stamp = int(s.reg[STAMP])
+    stamp, had = int(s.reg[STAMP]), False
     entry = s.job[o].head
     while entry != NONE:
         i = s.pool[entry].node
         one = 1 << (i & 63)
         if s.bits[SEEN, i >> 6] & one:
+            had = True
             before = s.node[i].free if s.bits[RICH, i >> 6] & one else 0
             if s.node[i].stamp != stamp:
                 s.node[i].stamp = stamp
@@ -109,3 +122,4 @@ def take_off(site: Site, jobs: Jobs, s: State, j: int, part: int, o: int) -> Non
             s.reg[TOTAL] += free - before
             s.reg[COUNT] += int(free > 0) - int(before > 0)
         entry = s.pool[entry].next
+    return had
