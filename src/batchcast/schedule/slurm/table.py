@@ -28,6 +28,8 @@ from .arrays import (
     State,
 )
 
+LOT = 512  # running jobs
+
 
 @inner
 def open_table(site: Site, rules: Rules, s: State, t: float) -> None:
@@ -215,9 +217,14 @@ def cut(site: Site, s: State, row: int, t: float, at: float) -> None:
 
 @inner
 def give_later(site: Site, s: State, row: int, t: float, at: float, end: float) -> None:
-    """The room of a record that ended at `end` and ends at `at` now: less what running jobs give back between."""
+    """The room of a record that ended at `end` and ends at `at` now: less what running jobs give back between.
+
+    Where that is a lot of work it stays as it is: room is never less than what may be free, and more does no harm.
+    """
     s.reg[STAMP] += 1
     stamp, k = int(s.reg[STAMP]), first_after(s, t, at)
+    if first_after(s, t, end) - k > LOT:
+        return
     while k < s.reg[RUNNING_COUNT] and max(s.active[k].end, t + KILL_WAIT) <= end:
         entry = s.job[s.active[k].job].head
         while entry != NONE:
