@@ -12,7 +12,7 @@ ask() { as nobody curl -sS --fail --max-time 20 --unix-socket /run/batchcast/api
 until_there() { for _ in $(seq 60); do "$@" && return 0; sleep 0.5; done; return 1; }
 active() { [ "$(systemctl is-active "$1")" = active ]; }
 
-systemctl mask --quiet systemd-networkd-wait-online NetworkManager-wait-online ifupdown-wait-online networking # none here
+systemctl mask --quiet systemd-networkd-wait-online &> /dev/null # there is no network here to wait for
 deb=$(ls /given/batchcast_*.deb)
 check "dpkg -i" dpkg -i "$deb"
 check "its user" getent passwd batchcast
