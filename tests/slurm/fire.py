@@ -263,7 +263,7 @@ class Fire:
         words = told(self.lab)
         silent = {i for i in off if f"limit={format_duration(self.asked[i].limit * MINUTE)}," not in words.get(i, "")}
         return found | {
-            "accounting_silent": len(silent),
+            "accounting_planned": len(off), "accounting_silent": len(silent),
             "planned": len(planned), "restored": len(restored), "over_before_look": len(over),
             "accounting_differs": len(off - over), "doubled_in_store": len(rows), "unrecorded": len(self.unrecorded),
             "stood_while_full": self.stood["full"], "stood_started_anew": self.stood["anew"],

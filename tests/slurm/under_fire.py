@@ -23,8 +23,8 @@ from slurm_lab import missing
 KEY = ("seed", "forecasts", "jobs", "kills", "at_start")
 COLUMNS = (
     "seed", "forecasts", "jobs", "kills", "at_start", "early", "lost", "doubled", "planned", "restored",
-    "over_before_look", "accounting_differs", "accounting_silent", "unrecorded", "planned_while_full",
-    "stood_while_full", "stood_started_anew", "seconds",
+    "over_before_look", "accounting_planned", "accounting_differs", "accounting_silent", "unrecorded",
+    "planned_while_full", "stood_while_full", "stood_started_anew", "seconds",
 )  # fmt: skip
 
 
