@@ -41,14 +41,15 @@ test-long: setup
 
 # One after the other: each has the machine's clock to keep.
 test-lab: setup
-	@$(BIN)/python -m pytest -rs -m "lab and not slow" tests/slurm
+	@$(BIN)/python -m pytest -rs --durations=10 -m "lab and not slow" tests/slurm
 
 # The same, with the guide and the reasons on the newer Slurm too.
 test-lab-all: setup
 	@$(BIN)/python -m pytest -rs -m lab tests/slurm
 
+# Everything, and every property with 200 examples where the fast tier draws 30.
 test-all: setup
-	@$(BIN)/python -m pytest -n $(JOBS)
+	@$(BIN)/python -m pytest -n $(JOBS) --hypothesis-profile deep
 
 lint: setup
 	@$(BIN)/ruff check .
