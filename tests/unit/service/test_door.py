@@ -298,7 +298,7 @@ def test_one_user_has_so_many_questions_open_and_no_more(server: Server, monkeyp
 def test_who_waits_when_the_service_ends_is_told_to_ask_again(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Found by make try-deb: after the time that last answers have, such a one got a 500, and a traceback was logged."""
+    """Found by make try-deb: after the time for last answers, such a one got a 500, and the log a traceback."""
     asked = threading.Event()
 
     async def never(answer: object, seconds: float) -> None:
