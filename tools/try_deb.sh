@@ -61,7 +61,7 @@ check "and none was a defect: 503, ask again, to what takes longer than ten seco
   bash -c '! journalctl -u batchcast-serve | grep status=500'
 
 check "dpkg -r" dpkg -r batchcast
-check "nothing runs any more" bash -c '! systemctl is-active batchcast-collect batchcast-serve batchcast-serve.socket; ! pgrep -f lib/batchcast'
+check "nothing runs any more" bash -c '! systemctl is-active batchcast-collect batchcast-serve batchcast-serve.socket; ! pgrep -u batchcast'
 check "no program is left" test ! -e /usr/lib/batchcast/bin
 check "the store is left" test -s /var/lib/batchcast/store.db
 check "dpkg -P" dpkg -P batchcast
