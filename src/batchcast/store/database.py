@@ -26,7 +26,7 @@ from .place import (
     trouble,
     without_secrets,
 )
-from .schema import FORECAST_OUTCOMES, OPEN_LAST, forecasts, meta, metadata, plan_changes, planned
+from .schema import FORECAST_OUTCOMES, OPEN_LAST, forecasts, meta, metadata, plan_changes, planned, renewed
 
 __all__ = ["Connection", "Store", "schema_version"]
 LOCK_S = 60.0
@@ -106,6 +106,12 @@ def _add_how(connection: Connection) -> None:
     """Version 8 planned by limits alone."""
     if "how" not in {column["name"] for column in inspect(connection).get_columns("planned")}:
         connection.execute(text("ALTER TABLE planned ADD COLUMN how TEXT NOT NULL DEFAULT 'limit'"))
+
+
+@migration(9)
+def _add_renewed(connection: Connection) -> None:
+    """Version 9 answered whoever waits from the forecast of the submission alone."""
+    renewed.create(connection, checkfirst=True)
 
 
 class Store:
