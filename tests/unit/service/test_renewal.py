@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def queue(url: str) -> tuple[Settings, Script]:
     return settings, Script([*first, *behind], keeps=1e6)
 
 
-def rows_of(settings: Settings) -> list[dict]:
+def rows_of(settings: Settings) -> list[dict[str, Any]]:
     reader = Reader(settings["store"])
     try:
         return reader.waiting("c", WAIT)
@@ -100,18 +101,13 @@ def test_what_was_renewed_after_ten_minutes_is_judged_beside_the_forecast_of_the
 
 
 def test_the_newest_forecast_is_the_renewed_one_unless_it_rests_on_nothing() -> None:
-    fields: dict[str, object] = {
-        "as_of": 5.0,
-        "point_s": 60.0,
-        "levels": "[0.9]",
-        "quantiles_s": "[90.0]",
-        "basis": "b",
-    }
-    fields["grounds"] = "model"
+    fields: dict[str, object] = {"as_of": 5.0, "point_s": 60.0, "levels": "[0.9]", "quantiles_s": "[90.0]"}
+    fields |= {"basis": "b", "grounds": "model"}
     row = {**fields, **{f"renewed_{name}": value for name, value in {**fields, "point_s": 70.0}.items()}}
     assert newest(row)["point_s"] == 70.0
     assert newest({**row, "renewed_grounds": "no_history"})["point_s"] == 60.0
     now = still(fields, 80.0)
     assert now is not None
-    assert now.quantiles[0] > 80.0
+    assert now.point > 80.0
+    assert now.levels == (), "what it says for 90 % lies beyond"
     assert still(fields, 100.0) is None, "it did not reach so far"

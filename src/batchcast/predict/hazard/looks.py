@@ -21,6 +21,8 @@ from .ways import SPREADS, Lag, simulated_curves
 
 EVERY, MOST = 30, 12
 """Looks are taken every so many submissions, of so many jobs at most."""
+SHARE = 0.5
+"""Of a model's chances in what it says, beside those that it starts from: half of each was better than either."""
 WAYS = (
     "forecast at submission, given the time waited",
     *("simulation" for _ in SPREADS),
@@ -87,7 +89,8 @@ class Looks:
         given, models = rest_of(promised, look.waited), np.full((n, BINS), np.nan)
         known = ~np.isnan(given[:, 0])
         if self.model is not None and known.any():
-            models[known] = self.model.curves(look.features[known], given[known])
+            new = self.model.curves(look.features[known], given[known])
+            models[known] = SHARE * new + (1.0 - SHARE) * given[known]
         simulated = (simulated_curves(look.features, spread) for spread in SPREADS)
         late = [simulated_curves(one[None, :], SPREADS[-1], self.lag.of(float(one[AT_DRAWS]))) for one in look.features]
         return np.stack([given, *simulated, np.concatenate(late), models], axis=1)

@@ -9,8 +9,8 @@ import numpy as np
 from .bins import BINS, bin_of, passed
 
 TREES, LEAVES, LEAST_ROWS, RATE = 150, 16, 200, 0.08
-REST_TREES = 60
-"""Trees of a model that starts from a forecast: it has only to learn what that one did not see."""
+REST_TREES, REST_RATE = 60, 0.03
+"""Of a model that starts from a forecast: it has only to learn what that one did not see."""
 CERTAIN = 0.002, 0.995
 """No forecast that a model starts from is surer of a bin than this: no tree could move it."""
 FEATURE_SHARE, ROW_SHARE = 0.5, 0.6
@@ -99,10 +99,11 @@ def fit(features: np.ndarray, waits: Waits, seed: int = 0, known: np.ndarray | N
         first = log_odds(known)[job, bins]
     rows = np.column_stack([features[job], bins.astype(np.float32)])
     data = lightgbm.Dataset(rows, starts.astype(float), weight=weight, init_score=first, free_raw_data=True)
+    trees, speed = (TREES, RATE) if known is None else (REST_TREES, REST_RATE)
     settings = {
-        **{"objective": "binary", "num_leaves": LEAVES, "learning_rate": RATE, "verbosity": -1},
+        **{"objective": "binary", "num_leaves": LEAVES, "learning_rate": speed, "verbosity": -1},
         **{"min_data_in_leaf": min(LEAST_ROWS, max(len(rows) // 50, 5)), "num_threads": 1, "seed": seed},
         **{"feature_fraction": FEATURE_SHARE, "bagging_fraction": ROW_SHARE, "bagging_freq": 1},
         **{"deterministic": True, "force_row_wise": True, "max_bin": 127},
     }
-    return Hazard(lightgbm.train(settings, data, num_boost_round=TREES if known is None else REST_TREES), base)
+    return Hazard(lightgbm.train(settings, data, num_boost_round=trees), base)
