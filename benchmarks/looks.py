@@ -54,7 +54,7 @@ def main() -> None:
     first, last = (int(number) for number in given.jobs.split(":"))
     log = read_trace(given.log)
     log = log.take(np.arange(min(len(log), last)))
-    method, began = Forecast(), process_time()
+    method, began = Forecast(looks=True), process_time()
     method.predict_trace(log, ask=np.zeros(len(log), bool))
     asked = asked_after(method, log, first - 1)
     groups = log.nominal("user_id").codes[asked.job] * 10_000 + asked.at // (7 * 86400.0)

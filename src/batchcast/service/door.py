@@ -2,7 +2,7 @@
 
 On a unix socket the kernel says who asks (SO_PEERCRED, unix(7)). On loopback nobody knows. A proxy that the site names
 (`proxy_from`: a unix user, or an address) may say for whom it asks (`proxy_header`); from anybody else that header
-means nothing.
+means nothing. Scripts may bring a token instead (`bearer`).
 """
 
 from __future__ import annotations

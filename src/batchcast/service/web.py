@@ -22,7 +22,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..errors import BatchcastError
 from . import api
 from .ask import Asker
-from .door import Door
+from .bearer import Bearers, NotValid, token_in
+from .door import Door, Peer
 from .lanes import Lanes, status_of, while_asked
 from .metrics import Measures, of_store
 from .openapi import description
@@ -50,6 +51,7 @@ class Service:
         self.lanes = Lanes()
         self.standing = Standing(settings, say)
         self.measures = Measures()
+        self.bearers = Bearers(lambda: settings["store"])
         self.streams: Counter[str] = Counter()
         self.kept: dict[tuple[str, str], tuple[float, dict[str, Any]]] = {}
         self._health: tuple[float, api.Reply] | None = None
@@ -61,9 +63,9 @@ class Service:
             await self.standing.queue()
 
     def asker(self, request: Request) -> Asker:
-        """Who asks, by the connection, or by what a named proxy says."""
-        header = self.settings["proxy_header"]
-        return self.door.spoken_for(request.scope["state"]["peer"], request.headers.get(header) if header else None)
+        """Who asks, as `_Around` has made out."""
+        asker: Asker = request.scope["state"]["asker"]
+        return asker
 
     async def reply(self, target: str, asker: Asker) -> api.Reply:
         """A question of the API, in the lane that it belongs to."""
@@ -204,7 +206,13 @@ class _Around:
             return
         begun, status = time.perf_counter(), 0
         request = Request(scope)
-        asker = self._asker(request)
+        peer: Peer = scope["state"]["peer"]
+        asker, wrong = peer.asker, None
+        try:
+            asker = await self._asker(request, peer)
+        except BatchcastError as error:
+            wrong = _not_known(error)
+        scope["state"]["asker"] = asker
 
         async def noted(message: Message) -> None:
             nonlocal status
@@ -224,7 +232,7 @@ class _Around:
             return message
 
         try:
-            refusal = self._refusal(request, asker)
+            refusal = self._refusal(request, asker) or wrong
             if refusal is not None:
                 await refusal(scope, receive, noted)
             else:
@@ -240,9 +248,14 @@ class _Around:
                     f"ms={1000 * took:.1f}"
                 )
 
-    def _asker(self, request: Request) -> Asker:
+    async def _asker(self, request: Request, peer: Peer) -> Asker:
+        """Whom a named proxy names; else whose token came along; else who holds the connection."""
         header = self.door.settings["proxy_header"]
-        return self.door.spoken_for(request.scope["state"]["peer"], request.headers.get(header) if header else None)
+        spoken = self.door.spoken_for(peer, request.headers.get(header) if header else None)
+        if spoken is not peer.asker or (token := token_in(request.headers.get("authorization"))) is None:
+            return spoken
+        service: Service = request.scope["state"]["service"]
+        return await service.bearers.asker(token)
 
     def _refusal(self, request: Request, asker: Asker) -> Response | None:
         """Why this is not even looked at."""
@@ -269,6 +282,15 @@ _ALWAYS = [
         b"form-action 'self'; frame-ancestors 'self'; base-uri 'none'",
     ),
 ]
+
+
+def _not_known(error: BatchcastError) -> Response:
+    """A token that does not count is no reason to answer as if there were none."""
+    if not isinstance(error, NotValid):
+        return _document(status_of(error), error.message, error.hint)
+    response = _document(401, error.message, error.hint)
+    response.headers["WWW-Authenticate"] = 'Bearer realm="batchcast", error="invalid_token"'
+    return response
 
 
 def _document(status: int, what: str, hint: str) -> Response:

@@ -59,6 +59,8 @@ TEXTS: dict[str, str] = {
         'SELECT planned.job_id, planned.submit_time, planned.user_limit, planned.planned, planned.state, planned.at, planned.how FROM planned WHERE planned.cluster = :cluster ORDER BY planned.at, planned.job_id',
     'plan_changes':
         'SELECT plan_changes.id, plan_changes.at, plan_changes.job_id, plan_changes.submit_time, plan_changes.what, plan_changes.limit_from, plan_changes.limit_to, plan_changes.why FROM plan_changes WHERE plan_changes.cluster = :cluster AND plan_changes.at >= :since ORDER BY plan_changes.id',
+    'tokens':
+        'SELECT tokens.id, tokens.user_id, tokens.label, tokens.digest, tokens.created, tokens.expires, tokens.revoked FROM tokens ORDER BY tokens.created, tokens.id',
     'counts':
         'SELECT count(*) AS jobs, min(jobs.submit_time) AS first, count(*) FILTER (WHERE jobs.told_end != jobs.end_time OR jobs.told_start != jobs.start_time) AS corrected FROM jobs WHERE jobs.cluster = :cluster',
 }

@@ -150,6 +150,19 @@ plan_changes = Table(
 )
 """Every step of planning, in order: never changed, only added to."""
 
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("user_id", Text, nullable=False),
+    Column("label", Text, nullable=False),
+    Column("digest", Text, nullable=False),  # SHA-256, hexadecimal: the token itself is nowhere
+    Column("created", Float(53), nullable=False),
+    Column("expires", Float(53), nullable=False),
+    Column("revoked", Float(53)),
+)
+"""What may ask for a user over HTTP, where the connection does not say who asks."""
+
 FORECAST_OUTCOMES = """CREATE VIEW forecast_outcomes AS
 SELECT f.id, f.row, f.kind, f.moment, f.method, f.as_of, f.issued_at, f.point_s, f.levels, f.quantiles_s,
   f.basis, f.grounds,

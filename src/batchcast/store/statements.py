@@ -27,7 +27,7 @@ from sqlalchemy import (
 from .. import columns as declared
 from .issued import FIELDS
 from .schema import forecast_outcomes as outcomes
-from .schema import forecasts, jobs, meta, plan_changes, planned, renewed
+from .schema import forecasts, jobs, meta, plan_changes, planned, renewed, tokens
 
 ENDED_BY_ITSELF = ("completed", "failed", "timeout", "out_of_memory")
 TOLD_GONE = 4
@@ -307,6 +307,7 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
     "plan_changes": select(*(column for column in plan_changes.c if column is not plan_changes.c.cluster))
     .where(plan_changes.c.cluster == _("cluster"), plan_changes.c.at >= _("since"))
     .order_by(plan_changes.c.id),
+    "tokens": select(tokens).order_by(tokens.c.created, tokens.c.id),
     "counts": select(
         func.count().label("jobs"),
         func.min(jobs.c.submit_time).label("first"),

@@ -47,6 +47,9 @@ class Forecast:
     step
         Submissions between two times that a clock asks whether a fit is due; the model of a fit answers from one such
         time after it was begun, so that a live clock has it worked out beside and a replay says the same.
+    looks
+        Whether it also looks at a few of those that wait, learns what is left of their waits from what they see by
+        then, and so renews what is told of a job that waits (hazard/looks.py). Nothing it says at a submission changes.
     seed
         Of the drawn run times and of the fit.
     cancelled
@@ -94,6 +97,7 @@ class Forecast:
         first: int = 500,
         every: int = 5000,
         step: int = 250,
+        looks: bool = False,
         seed: int = 0,
         cancelled: Cancelled = "count",
     ) -> None:
@@ -115,6 +119,7 @@ class Forecast:
         self.fitting: Fitting | None = None
         self.fitted_at = 0
         self.number = 0
+        self.renews = looks
         self.looks = Looks(window)
         self.numbers: dict[int, tuple[int, Class, float, np.ndarray]] = {}
         self.chances = np.empty((0, BINS))
@@ -144,20 +149,23 @@ class Forecast:
             counts = self.cancelled == "count"
             kernel.happened_now(columns.record, self.lessons, RANK[type(event)], counts, self.room.keys)
             self._passes(event.time)
-            if isinstance(event, Submit) and self.number % EVERY == 0:
+            if self.renews and isinstance(event, Submit) and self.number % EVERY == 0:
                 self._look(event.time, columns)
         self.run_time.observe(event, at)
 
     def refit(self, now: float) -> None:
         """The models of the fit begun a step ago; a new fit begun, where enough submissions came since the last one."""
         if self.fitting is not None:
-            model, of_rests = self.fitting.result()
-            self.model, self.looks.model, self.fitting = model or self.model, of_rests or self.looks.model, None
+            model, *of_rests = self.fitting.result()
+            self.model, self.fitting = model or self.model, None
+            self.looks.model = next(iter(of_rests), None) or self.looks.model
         if self.number < max(self.first, min(1.5 * self.fitted_at, self.fitted_at + self.every)):
             return
         latest = self.number - 1
-        taught = Taught(*self.submissions.lessons(now, self.half_life, latest))
-        self.fitting = Fitting((taught, Taught(*self.looks.lessons(now, self.half_life, latest))), self.seed)
+        taught = [Taught(*self.submissions.lessons(now, self.half_life, latest))]
+        if self.renews:
+            taught.append(Taught(*self.looks.lessons(now, self.half_life, latest)))
+        self.fitting = Fitting(tuple(taught), self.seed)
         self.fitted_at = self.number
 
     def predict_trace(
@@ -176,7 +184,7 @@ class Forecast:
         """
         n, step = len(trace), self.refit_every_jobs
         wanted = np.ones(n, bool) if ask is None else ask
-        log = seen_in(trace, protocol, procs, total, self.cancelled, self.seed)
+        log = seen_in(trace, protocol, procs, total, self.cancelled, self.seed if self.renews else None)
         answers: list[Prediction | None] = [None] * n
         self.chances = np.full((n, BINS), np.nan)
         models, simulated = np.full((step, BINS), np.nan), [np.zeros((0, BINS))]

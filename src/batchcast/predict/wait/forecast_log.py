@@ -37,9 +37,12 @@ class Log(NamedTuple):
 
 
 def seen_in(
-    trace: Trace, protocol: str, procs: str, total: float | None, cancelled: Cancelled = "count", seed: int = 0
+    trace: Trace, protocol: str, procs: str, total: float | None, cancelled: Cancelled = "count", seed: int | None = 0
 ) -> Log:
-    """All that is seen of a log; a machine of `total` processors, else the log's. Linear in what waits and runs."""
+    """All that is seen of a log; a machine of `total` processors, else the log's. No looks without a seed for them.
+
+    Linear in what waits and runs.
+    """
     n = len(trace)
     run_times = Kernel().predict_trace(trace, protocol, procs)
     runs = np.full((n, COUNT), np.nan, np.float32)
@@ -58,7 +61,7 @@ def seen_in(
     for number, last in enumerate((*looked_after, len(events) - 1), 1):
         lessons = with_room(lessons, last + 1 - first)
         kernel.describe_log(state.record, lessons, requests, events, first, last + 1, counts, runs, room, rows, taught)
-        if number <= len(looked_after):
+        if seed is not None and number <= len(looked_after):
             now = float(plan.time[last])
             places = places_to_look_at(now - state.jobs["submit"][state.queued_entries()], EVERY * number, seed)
             looks[int(plan.index[last])] = look_at(state, lessons, places, now, runs, room)

@@ -44,7 +44,7 @@ def told_one_by_one(method):
 
 def test_looks_and_all_they_teach_are_the_same_told_one_by_one_and_as_a_whole_log():
     log = busy_log(400, 1)
-    small = {"window": 200, "first": 60, "every": 50, "step": 10}
+    small = {"window": 200, "first": 60, "every": 50, "step": 10, "looks": True}
     one, whole = Forecast(**small), Forecast(**small)
     said = replay(log, {"forecast": told_one_by_one(one)}, total=16.0)["forecast"]
     at_once = whole.predict_trace(log, total=16.0)
@@ -58,9 +58,19 @@ def test_looks_and_all_they_teach_are_the_same_told_one_by_one_and_as_a_whole_lo
     assert not np.isnan(models[-20:]).any(), "the model of what is left answers at the last looks"
 
 
+def test_looking_changes_nothing_that_is_said_at_a_submission():
+    log = busy_log(300, 4)
+    small = {"window": 200, "first": 60, "every": 50, "step": 10}
+    without, looking = Forecast(**small), Forecast(**small, looks=True)
+    said = without.predict_trace(log, total=16.0), looking.predict_trace(log, total=16.0)
+    np.testing.assert_array_equal(said[0].quantiles, said[1].quantiles)
+    assert (without.looks.number, looking.looks.number > 60) == (0, True)
+    assert not without.looked
+
+
 def test_a_look_learns_what_was_left_of_the_wait_and_counts_a_job_that_still_waits():
     log = busy_log(300, 2)
-    method = Forecast()
+    method = Forecast(looks=True)
     method.predict_trace(log, total=16.0)
     ring, wait = method.looks.ring, log.wait_time
     rows = np.concatenate([look.row for _, look, _ in method.looked])
