@@ -8,7 +8,7 @@ check() { # what, command...
   if "$@" > /tmp/last 2>&1; then echo "ok: $what"; else echo "FAILED: $what"; tail -n 20 /tmp/last; journalctl --no-pager -n 30 -u 'batchcast-*' 2> /dev/null; exit 1; fi
 }
 as() { setpriv --reuid="$1" --regid=nogroup --clear-groups "${@:2}"; }
-ask() { as nobody curl -sS --fail --max-time 20 --unix-socket /run/batchcast/api.sock "http://localhost$1"; }
+ask() { as nobody curl -sS --fail --max-time 60 --unix-socket /run/batchcast/api.sock "http://localhost$1"; }
 until_there() { for _ in $(seq 60); do "$@" && return 0; sleep 0.5; done; return 1; }
 active() { [ "$(systemctl is-active "$1")" = active ]; }
 
@@ -39,11 +39,12 @@ check "doctor says what is missing here" bash -c 'batchcast doctor | grep -i squ
 # the socket keeps questions while the service restarts
 systemctl disable --now batchcast-serve > /dev/null 2>&1
 check "the socket" systemctl enable --now batchcast-serve.socket
-check "the first question starts the service" ask '/v1/accuracy'
+check "the first question starts the service" ask '/v1/start?user=carl'
 rm -f /tmp/answers
-for _ in 1 2 3; do
-  (while [ ! -e /tmp/enough ]; do ask '/v1/health' > /tmp/one.$BASHPID 2>> /tmp/lost && echo got >> /tmp/answers; done) &
+for what in start?user=carl accuracy health; do
+  (while [ ! -e /tmp/enough ]; do ask "/v1/$what" > /tmp/one.$BASHPID 2>> /tmp/lost && echo got >> /tmp/answers; done) &
 done
+until [ "$(cat /tmp/answers 2> /dev/null | wc -l)" -ge 3 ]; do sleep 0.2; done
 for _ in 1 2 3; do
   sleep 1
   systemctl restart batchcast-serve
@@ -52,6 +53,8 @@ sleep 1
 touch /tmp/enough
 wait
 echo "restarted three times under load: $(wc -l < /tmp/answers) answers, $(wc -l < /tmp/lost) lost"
+cat /tmp/lost
+if [ -s /tmp/lost ]; then journalctl --no-pager -u batchcast-serve | grep -E "status=5|rror|Cancel|File|raise" | tail -40; fi
 check "no answer was lost" test ! -s /tmp/lost
 
 check "dpkg -r" dpkg -r batchcast

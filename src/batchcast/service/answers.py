@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -17,6 +18,8 @@ from ..store.reader import Reader, Row
 from .hidden import DAY_S, days_over, rounded, whole_days
 from .release import Release
 
+JOB_ID = re.compile(r"[0-9]{1,19}(?:[_+][0-9]{1,19})?")
+"""A job, an array's task, a part of a heterogeneous job."""
 CLOCKS_APART_S = 2.0
 """Two clocks further apart than this are said."""
 TRACK_RECORD_S = 30 * 86400.0

@@ -116,6 +116,12 @@ class Door:
         self._buckets[asker.name] = (left - 1.0, now)
         return 0.0
 
+    def give_back(self, asker: Asker) -> None:
+        """Take a question back that `wait_for` has counted."""
+        if asker.name in self._buckets:
+            left, at = self._buckets[asker.name]
+            self._buckets[asker.name] = (left + 1.0, at)
+
     @property
     def open(self) -> int:
         """Connections open now."""

@@ -67,6 +67,14 @@ class Service:
         asker: Asker = request.scope["state"]["asker"]
         return asker
 
+    def tag(self, target: str, asker: Asker) -> str | None:
+        """A weak mark: the same question by the same person of the same store, within a minute, says the same."""
+        version = self.standing.version()
+        if version is None:
+            return None
+        what = f"{target}|{asker.name}|{asker.sees_all}|{version}|{time.time() // SAME_FOR_S}"
+        return f'W/"{hashlib.blake2s(what.encode(errors="replace"), digest_size=12).hexdigest()}"'
+
     async def reply(self, target: str, asker: Asker) -> api.Reply:
         """A question of the API, in the lane that it belongs to."""
         ask = partial(api.reply, self.settings, target, asker)
@@ -133,22 +141,13 @@ async def _answer(request: Request) -> Response:
     service: Service = request.state.service
     asker = service.asker(request)
     target = _target(request)
-    tag = _tag(service, target, asker)
+    tag = service.tag(target, asker)
     if tag is not None and tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers={"ETag": tag})
     answer = await while_asked(request, service.reply(target, asker))
     kind = "application/json" if answer.status == 200 else PROBLEM
     headers = {"ETag": tag} if tag is not None and answer.status == 200 else {}
     return Response(answer.body, answer.status, headers, kind)
-
-
-def _tag(service: Service, target: str, asker: Asker) -> str | None:
-    """A weak mark: the same question by the same person of the same store, within a minute, says the same."""
-    version = service.standing.version()
-    if version is None:
-        return None
-    what = f"{target}|{asker.name}|{asker.sees_all}|{version}|{time.time() // SAME_FOR_S}"
-    return f'W/"{hashlib.blake2s(what.encode(errors="replace"), digest_size=12).hexdigest()}"'
 
 
 def _target(request: Request) -> str:
