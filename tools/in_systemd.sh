@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A script run as root under a systemd of its own, on a copy of this machine that is thrown away: tools/in_systemd.sh
 # SCRIPT [FOLDER]. FOLDER is seen there as /given. Prints what the script prints, ends with its exit code. Needs root,
-# overlayfs and systemd-nspawn (Debian: systemd-container); no network but its own loopback.
+# overlayfs and systemd-nspawn (Debian: systemd-container); no network but its own loopback, with NETWORK=yes this machine's.
 set -euo pipefail
 script=$(realpath "$1") given=$(realpath "${2:-$(mktemp -d)}")
 if [ "${IN_SYSTEMD:-}" != yes ]; then
@@ -28,7 +28,9 @@ Environment=HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 ExecStart=/bin/bash -c 'bash /the-script > /said 2>&1; code=$?; systemctl --no-block exit $code'
 UNIT
 code=0
-systemd-nspawn --quiet --directory="$root" --register=no --keep-unit --private-network --boot \
+network=(--private-network)
+[ "${NETWORK:-}" != yes ] || network=(--resolv-conf=off)
+systemd-nspawn --quiet --directory="$root" --register=no --keep-unit "${network[@]}" --boot \
   systemd.unit=the-script.service systemd.journald.forward_to_console=no > "$PLACE/boot" 2>&1 < /dev/null || code=$?
 cat "$root/said"
 [ -s "$root/said" ] || tail -n 20 "$PLACE/boot"

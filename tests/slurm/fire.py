@@ -134,11 +134,19 @@ class Fire:
     # -- what is hit --------------------------------------------------------------------------------------------
 
     def moment(self) -> None:
-        """A seeded moment after the next step of planning, or after five seconds without any."""
-        if self.agent is not None:
-            before, last = len(steps(self.agent)), time.monotonic() + 5
-            self.lab.wait(lambda: len(steps(self.agent)) > before or time.monotonic() > last, "a step")
+        """A seeded moment after the next step of planning, or after five seconds without any.
+
+        Without batchcast after the next start of a job: most steps give a limit back to one that has just started.
+        """
+        before, last = self.seen(), time.monotonic() + 5
+        self.lab.wait(lambda: bool(self.seen() - before) or time.monotonic() > last, "a step")
         time.sleep(float(self.rng.uniform(0.0, 1.5)))
+
+    def seen(self) -> set[object]:
+        """The steps of planning so far; without batchcast the jobs that run."""
+        if self.agent is not None:
+            return {step["id"] for step in steps(self.agent)}
+        return set(self.lab.run("squeue", "-h", "-t", "R", "-o", "%i").split())
 
     def hit_agent(self) -> None:
         if self.agent is not None:

@@ -236,6 +236,10 @@ class _Around:
                 await refusal(scope, receive, noted)
             else:
                 await self.inner(scope, bounded, noted)
+        except asyncio.CancelledError:  # the service ends before this answer is there: said, not a defect
+            if not self.door.closing or status:
+                raise
+            await _document(503, "the service is being restarted", "ask again")(scope, receive, noted)
         except Exception as error:  # a defect must not cost the server; its answer is sent already (`_defect`)
             self.say(f"error user={asker.name or '-'} path={scope['path']!r} {type(error).__name__}: {error}")
         finally:
