@@ -48,7 +48,8 @@ def places_to_look_at(waited: np.ndarray, number: int, seed: int) -> np.ndarray:
     """
     there = np.flatnonzero(waited >= 1.0)
     if len(there) > MOST:
-        there = np.sort(np.random.default_rng((seed, number)).choice(there, MOST, replace=False))
+        random = np.random.default_rng((seed, number))
+        there = np.sort(random.choice(there, MOST, replace=False))
     return there
 
 
