@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sqlalchemy import Connection, case, func, inspect, select, text
+from sqlalchemy import Connection, case, delete, func, inspect, select, text
 
 from ..errors import BatchcastError
 from .issued import NOTHING, UNSTATED
-from .schema import FORECAST_OUTCOMES, OPEN_LAST, forecasts, plan_changes, planned, tokens
+from .schema import FORECAST_OUTCOMES, OPEN_LAST, forecasts, plan_changes, planned, renewed, tokens
 
 MIGRATIONS: dict[int, Callable[[Connection], None]] = {}
 """Version n: how a store of version n becomes one of n + 1, each in a transaction of its own."""
@@ -94,9 +94,18 @@ def _add_tokens(connection: Connection) -> None:
     tokens.create(connection, checkfirst=True)
 
 
+@migration(10)
+def _add_renewed(connection: Connection) -> None:
+    """Version 10 answered whoever waits from the forecast of the submission alone."""
+    renewed.create(connection, checkfirst=True)
+
+
+_WHILE_WAITING = forecasts.c.moment.like("waited%")
+
 LEAST = 8
 """The oldest version there is a way back to."""
 BACK: dict[int, Callable[[Connection], None]] = {
+    11: lambda connection: _without_renewed(connection),
     10: lambda connection: tokens.drop(connection, checkfirst=True),
     9: lambda connection: _without_how(connection),
 }
@@ -106,6 +115,9 @@ BACK: dict[int, Callable[[Connection], None]] = {
 def check_back(connection: Connection, version: int, to: int) -> list[str]:
     """What going back loses. BatchcastError where the older batchcast would misread what stands here."""
     lost = []
+    kept = select(func.count()).select_from(forecasts).where(_WHILE_WAITING)
+    if to < 11 <= version and (count := connection.scalar(kept)):
+        lost.append(f"{count} forecasts of jobs that had waited: accuracy will be without them")
     if to < 10 <= version and (count := connection.scalar(select(func.count()).select_from(tokens))):
         lost.append(f"{count} tokens: issue them anew once this version is back")
     if to < 9 <= version:
@@ -120,3 +132,9 @@ def check_back(connection: Connection, version: int, to: int) -> list[str]:
 
 def _without_how(connection: Connection) -> None:
     connection.execute(text("ALTER TABLE planned DROP COLUMN how"))
+
+
+def _without_renewed(connection: Connection) -> None:
+    """The older batchcast knows no forecasts but those of submissions and of Slurm's first estimates."""
+    connection.execute(delete(forecasts).where(_WHILE_WAITING))
+    renewed.drop(connection, checkfirst=True)

@@ -91,7 +91,7 @@ forecasts = Table(
     Column("id", _Row, primary_key=True, autoincrement=True),
     Column("row", _Row, ForeignKey("jobs.row"), nullable=False),
     Column("kind", Text, nullable=False),  # runtime, wait, limit: s; memory, request: KiB a node
-    Column("moment", Text, nullable=False),  # submit, slurm: when Slurm's own first estimate appeared
+    Column("moment", Text, nullable=False),  # submit; slurm: at its own first estimate; waited_1h and so on: by then
     Column("method", Text, nullable=False),
     Column("as_of", Float(53), nullable=False),
     Column("issued_at", Float(53), nullable=False),
@@ -102,6 +102,23 @@ forecasts = Table(
     Column("grounds", Text),
     UniqueConstraint("row", "kind", "moment", "method", name="forecasts_key"),
 )
+
+renewed = Table(
+    "renewed",
+    metadata,
+    Column("row", _Row, primary_key=True, autoincrement=False),  # of a job that waits
+    Column("cluster", Text, nullable=False),
+    Column("method", Text, nullable=False),
+    Column("as_of", Float(53), nullable=False),
+    Column("point_s", Float(53), nullable=False),
+    Column("levels", Text, nullable=False),
+    Column("quantiles_s", Text, nullable=False),
+    Column("basis", Text, nullable=False),
+    Column("grounds", Text, nullable=False),
+    Index("renewed_cluster", "cluster"),
+)
+"""The forecasts of the whole wait of those that wait, as of when the clock moved last: written anew each time, and
+never scored; what is, stands in `forecasts`."""
 
 planned = Table(
     "planned",
