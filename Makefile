@@ -6,7 +6,8 @@ JOBS ?= 2
 unexport PYTHONDONTWRITEBYTECODE  # else every process that tests start compiles the same modules anew
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: setup setup-run setup-docs demo test test-long test-lab test-lab-all test-all lint bench docs reference lock wheel slurm-lab-experiments clean
+.PHONY: setup setup-run setup-docs demo test test-long test-lab test-lab-all test-all lint bench docs reference lock wheel deb \
+	try-deb slurm-lab-experiments clean
 setup: $(VENV)/.dev
 setup-run: $(VENV)/.run
 setup-docs: $(VENV)/.docs
@@ -40,14 +41,15 @@ test-long: setup
 
 # One after the other: each has the machine's clock to keep.
 test-lab: setup
-	@$(BIN)/python -m pytest -rs -m "lab and not slow" tests/slurm
+	@$(BIN)/python -m pytest -rs --durations=10 -m "lab and not slow" tests/slurm
 
 # The same, with the guide and the reasons on the newer Slurm too.
 test-lab-all: setup
 	@$(BIN)/python -m pytest -rs -m lab tests/slurm
 
+# Everything, and every property with 200 examples where the fast tier draws 30.
 test-all: setup
-	@$(BIN)/python -m pytest -n $(JOBS)
+	@$(BIN)/python -m pytest -n $(JOBS) --hypothesis-profile deep
 
 lint: setup
 	@$(BIN)/ruff check .
@@ -74,6 +76,17 @@ lock: setup
 # A wheel and a source archive, the wheel installed in a venv of its own outside this checkout and tried there.
 wheel: setup
 	@bash tools/wheel.sh $(BIN)/python
+
+# A Debian package in dist/, for this machine's own Python; needs debhelper.
+deb: setup
+	@bash tools/deb.sh $(BIN)/python dist
+
+# It installed, started, asked, restarted under load, removed and purged, on a copy of this machine under a systemd of its
+# own; needs root, overlayfs and systemd-container.
+try-deb: deb
+	@mkdir -p build/try && rm -f build/try/* && cp dist/batchcast_*.deb build/try/
+	@$(BIN)/python -m tools.demo_site build/try/demo.db
+	@bash tools/in_systemd.sh tools/try_deb.sh build/try
 
 # Needs root and tests/slurm/install.sh; about twenty minutes.
 slurm-lab-experiments: setup

@@ -19,9 +19,12 @@ from batchcast.events.recorded import events
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
 from batchcast.papers.shared_logs import shared_folder
+from batchcast.predict.hazard.bins import BINS
 from batchcast.predict.hazard.features import NAMES
+from batchcast.predict.hazard.looks import EVERY, MOST, WAYS
 from batchcast.predict.hazard.model import Hazard, Waits, fit
 from batchcast.predict.wait.forecast import Forecast
+from batchcast.predict.wait.forecast_log import seen_in
 from batchcast.predict.wait.renewed import renewed
 from batchcast.predict.wait.scheduler_replay import SchedulerReplay
 from batchcast.trace.read import read_trace
@@ -42,7 +45,12 @@ def run() -> None:
     seconds = least_and_median(lambda: models.append(fit(features, waits)), 1, 1.0)
     show(f"a fit on {WINDOW:,} submissions, figures without order, s (target 15)", seconds)
     show(f"a fit on {WINDOW:,} submissions of HPC2N, s", fit_on_a_log())
-    method, state = crowded(models[-1])
+    looks = WINDOW * MOST // EVERY
+    starts = np.sort(random.random((looks, BINS)), axis=1)
+    rests = Waits(*(of[:looks] for of in waits))
+    seconds = least_and_median(lambda: models.append(fit(features[:looks], rests, known=starts)), 1, 1.0)
+    show(f"and on {looks:,} looks, figures without order, s", seconds)
+    method, state = crowded(*models[-2:])
     job = JobRequest(2000, 2000, 600.0, 8.0, 3600.0, float("nan"))
     answer = least_and_median(lambda: method.predict(job, state), 20, 1000.0)
     show("one answer, 1,000 queued and 1,000 running, ms (target 50)", answer)
@@ -71,6 +79,7 @@ def run() -> None:
     show("and to unpack, ms", f"{1e3 * (process_time() - began):7.0f}")
     ring = 4 * WINDOW * len(NAMES) / 1e6
     show("figures of the last 20,000 submissions, MB", f"{ring:7.1f}")
+    show("figures of as many looks as come with them at most, MB", f"{4 * looks * (len(NAMES) + BINS) / 1e6:7.1f}")
     show("the process at most, MB", f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:7.0f}")
 
 
@@ -86,14 +95,14 @@ def fit_on_a_log() -> str:
         log = read_trace(shared_folder() / "traces" / REAL).take(np.arange(WINDOW))
     except (InputError, OSError) as error:
         return f"left out: {error}"
-    told = Forecast()._log(log, "honest", "req", log.info.max_procs)
+    told = seen_in(log, "honest", "req", log.info.max_procs)
     known = ~np.isnan(log.wait_time)
     waits = Waits(log.wait_time[known], np.ones(known.sum(), bool), np.ones(known.sum()))
     return least_and_median(lambda: fit(told.rows[known], waits), 1, 1.0)
 
 
-def crowded(model: Hazard | None) -> tuple[Forecast, SystemState]:
-    """A method with a model, and the state that it is asked in."""
+def crowded(model: Hazard | None, of_rests: Hazard | None) -> tuple[Forecast, SystemState]:
+    """A method with its models, and the state that it is asked in, whose queue it has seen come."""
     method, state = Forecast(), SystemState(total=1000.0)
     random = np.random.default_rng(1)
     for row in range(2000):
@@ -101,7 +110,9 @@ def crowded(model: Hazard | None) -> tuple[Forecast, SystemState]:
         state.apply(Submit(0.0, job))
         if row < 1000:
             state.apply(Start(0.0, job, 0.0))
-    state.now, method.model = 600.0, model
+        method.numbers[row] = (row, (0, 0, 0), 0.0, np.linspace(0.01, 1.0, BINS))
+    state.now, method.model, method.looks.model = 600.0, model, of_rests
+    method.looks.promises.best = lambda: len(WAYS) - 1  # type: ignore[method-assign]
     return method, state
 
 

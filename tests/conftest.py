@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile(
-    "house", deadline=None, max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
+for name, examples in (("house", 30), ("deep", 200)):  # `make test-all` goes deep
+    settings.register_profile(
+        name, deadline=None, max_examples=examples, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    )
 settings.load_profile("house")
 
 ROOT = Path(__file__).parent.parent

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import re
 import time
 import tomllib
 from collections.abc import Iterator
@@ -132,3 +133,26 @@ def test_vendored_assets_are_what_they_are_said_to_be() -> None:
     assert present == set(listed) | {one["text"] for one in listed.values()}
     for name, one in listed.items():
         assert hashlib.sha256(VENDOR.joinpath(name).read_bytes()).hexdigest() == one["sha256"], name
+
+
+def test_dashboards_and_alerts_ask_for_what_the_service_shows(demo: str) -> None:
+    """`python -m tools.try_prometheus STORE` asks a real Prometheus; here no name is one that nobody gives."""
+    from tools.dashboards import DASHBOARDS, PLACE, questions, text_of
+
+    from batchcast.service.door import Door
+    from batchcast.service.metrics import Measures, of_store, outcomes
+
+    settings = load({"store": demo}, {})
+    measures, door = Measures(), Door(settings)
+    door.refused["rate"] += 1
+    measures.request("/v1/start", 200, 0.1)
+    shown = measures.text(door, [*(of_store(settings) or ()), *outcomes(settings)]).decode()
+    there = set(re.findall(r"^(batchcast_\w+)", shown, re.MULTILINE))
+    asked = {name: " ".join(exprs) for name, exprs in questions().items()}
+    asked["alerts"] = (PLACE.parent / "prometheus" / "alerts.yml").read_text(encoding="utf-8")
+    for name, exprs in asked.items():
+        wanted = set(re.findall(r"\b(batchcast_\w+)", exprs))
+        assert wanted, name
+        assert wanted <= there, f"{name}: {wanted - there}"
+    for name in DASHBOARDS:
+        assert (PLACE / f"{name}.json").read_text(encoding="utf-8") == text_of(name), "python -m tools.dashboards"

@@ -83,6 +83,7 @@ def of_job(job, now, size):
         "processors": log1(job["procs"]), "limit": log1(job["limit"]), "area": log1(job["procs"] * job["limit"]),
         "share of the machine": job["procs"] / size, "hour": now / 3600.0 % 24.0, "weekday": now // 86400.0 % 7.0,
         **runs, "run time over limit": runs["run time, 50 %"] - log1(job["limit"]),
+        "time waited": log1(now - job["submit"]),
     }  # fmt: skip
 
 

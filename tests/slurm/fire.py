@@ -8,6 +8,7 @@ import signal
 import socket
 import sqlite3
 import subprocess
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -26,6 +27,7 @@ from planning_lab import (
     accounted,
     agent,
     kill,
+    lab_with_script,
     limits_now,
     of_kind,
     steps,
@@ -46,7 +48,8 @@ echo end >>{log}
 
 
 class Run(NamedTuple):
-    """What is asked for: `kinds` of what is hit, in turn, in an order drawn by the seed."""
+    """What is asked for: `kinds` of what is hit, in turn, in an order drawn by the seed; `at_start`: with the script
+    that gives limits back as jobs start."""
 
     seed: int
     forecasts: str
@@ -54,12 +57,13 @@ class Run(NamedTuple):
     kills: int
     kinds: tuple[str, ...] = KINDS
     mode: str = "plan"
+    at_start: bool = False
 
 
 class Fire:
     """One run on a lab: the jobs and what becomes of them, the collector and the service, what is hit when."""
 
-    def __init__(self, lab: Lab, run: Run, disk: Path) -> None:
+    def __init__(self, lab: Lab, run: Run, disk: Path, listed: Path) -> None:
         self.lab, self.run, self.disk = lab, run, disk
         self.workload = np.random.default_rng([run.seed, 0])
         self.rng = np.random.default_rng([run.seed, 1])
@@ -78,6 +82,7 @@ class Fire:
             hasty = {"RUNTIME": "hasty:Hasty", "PLAN_LEVEL": "0.01"}  # or the watchdog ends it: none of them holds
             settings = hasty if run.forecasts == "hasty" else {"RUNTIME": run.forecasts}
             settings["PLAN"] = run.mode
+            settings["PLAN_LIST"] = str(listed) if run.at_start else ""
             self.agent = agent(lab, "fire", str(disk / "store.db"), interval=60.0, **settings)
 
     def __call__(self) -> dict[str, Any]:
@@ -129,11 +134,19 @@ class Fire:
     # -- what is hit --------------------------------------------------------------------------------------------
 
     def moment(self) -> None:
-        """A seeded moment after the next step of planning, or after five seconds without any."""
-        if self.agent is not None:
-            before, last = len(steps(self.agent)), time.monotonic() + 5
-            self.lab.wait(lambda: len(steps(self.agent)) > before or time.monotonic() > last, "a step")
+        """A seeded moment after the next step of planning, or after five seconds without any.
+
+        Without batchcast after the next start of a job: most steps give a limit back to one that has just started.
+        """
+        before, last = self.seen(), time.monotonic() + 5
+        self.lab.wait(lambda: bool(self.seen() - before) or time.monotonic() > last, "a step")
         time.sleep(float(self.rng.uniform(0.0, 1.5)))
+
+    def seen(self) -> set[object]:
+        """The steps of planning so far; without batchcast the jobs that run."""
+        if self.agent is not None:
+            return {step["id"] for step in steps(self.agent)}
+        return set(self.lab.run("squeue", "-h", "-t", "R", "-o", "%i").split())
 
     def hit_agent(self) -> None:
         if self.agent is not None:
@@ -258,7 +271,7 @@ class Fire:
         words = told(self.lab)
         silent = {i for i in off if f"limit={format_duration(self.asked[i].limit * MINUTE)}," not in words.get(i, "")}
         return found | {
-            "accounting_silent": len(silent),
+            "accounting_planned": len(off), "accounting_silent": len(silent),
             "planned": len(planned), "restored": len(restored), "over_before_look": len(over),
             "accounting_differs": len(off - over), "doubled_in_store": len(rows), "unrecorded": len(self.unrecorded),
             "stood_while_full": self.stood["full"], "stood_started_anew": self.stood["anew"],
@@ -316,8 +329,13 @@ def small_disk(place: Path) -> Iterator[Path]:
 
 def carry_out(run: Run, keep: Path | None = None) -> dict[str, Any]:
     """One run on a lab of its own; its logs are copied to `keep`."""
-    with Lab(nodes=4, cpus=4, speed=SPEED, conf=CONF) as lab, small_disk(lab.root / "disk") as disk:
-        fire, began = Fire(lab, run, disk), time.monotonic()
+    with contextlib.ExitStack() as opened:
+        place = Path(opened.enter_context(tempfile.TemporaryDirectory()))
+        place.chmod(0o755)
+        plain = Lab(nodes=4, cpus=4, speed=SPEED, conf=CONF)
+        lab = opened.enter_context(lab_with_script(place) if run.at_start else plain)
+        disk = opened.enter_context(small_disk(lab.root / "disk"))
+        fire, began = Fire(lab, run, disk, place / "planned"), time.monotonic()
         try:
             return fire() | {"seconds": round(time.monotonic() - began)}
         finally:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from follow import Follower
 from slurm_lab import Lab
 
 from batchcast.errors import BatchcastError
+from batchcast.service.unit_files import START, unit_files
 from batchcast.store.reader import Reader
 
 SPEED, MINUTE = 60.0, 60.0
@@ -68,6 +70,19 @@ def agent(lab: Lab, name: str, store: str = "", interval: float = 30.0, **settin
     follower.env["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     AGENTS.append(follower)
     return follower
+
+
+@contextlib.contextmanager
+def lab_with_script(place: Path) -> Iterator[Lab]:
+    """A lab at sixty times the speed whose slurmctld runs `batchcast-start` at a job's start, as `batchcast install`
+    writes it. The collector is to list planned jobs in `place`/planned."""
+    script = place / START
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    with Lab(nodes=4, cpus=4, speed=SPEED, conf={**CONF, "PrologSlurmctld": str(script)}) as lab:
+        more = {"plan_list": str(place / "planned"), "slurm_conf": str(lab.slurm_conf)}
+        script.write_text(unit_files("batchcast", is_open=True, is_remote=False, **more)[START])
+        yield lab
 
 
 def submitted(lab: Lab, asked: list[Asked], *options: str) -> dict[str, Asked]:

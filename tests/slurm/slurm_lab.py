@@ -220,13 +220,18 @@ class Lab:
         self.wait(lambda: self.run("sacctmgr", "-n", "show", "cluster") or True, "slurmdbd answer")
 
     def _daemon(self, name: str, *options: str, **environment: str) -> None:
-        done = subprocess.run(
-            self.place.inside([str(self.root / "bin" / name), *options]),
-            env={**self.env, **environment},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=120,
-        )
+        """Start a daemon; one that stands still before it is one is killed and started again, as systemd would."""
+        words, env = self.place.inside([str(self.root / "bin" / name), *options]), {**self.env, **environment}
+        for last in (False, True):
+            try:
+                done = subprocess.run(words, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=120)
+                break
+            except subprocess.TimeoutExpired:
+                for pid in _processes_under(self.root):
+                    if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(str(self.root / "bin" / name).encode()):
+                        os.kill(pid, signal.SIGKILL)
+                if last:
+                    raise
         if done.returncode:
             raise RuntimeError(f"{name}: {done.stderr.decode(errors='replace')}\n{self.tail(name)}")
 

@@ -20,11 +20,11 @@ from fire import Run, carry_out
 from planning_lab import SPEED
 from slurm_lab import missing
 
-KEY = ("seed", "forecasts", "jobs", "kills")
+KEY = ("seed", "forecasts", "jobs", "kills", "at_start")
 COLUMNS = (
-    "seed", "forecasts", "jobs", "kills", "early", "lost", "doubled", "planned", "restored", "over_before_look",
-    "accounting_differs", "accounting_silent", "unrecorded", "planned_while_full", "stood_while_full",
-    "stood_started_anew", "seconds",
+    "seed", "forecasts", "jobs", "kills", "at_start", "early", "lost", "doubled", "planned", "restored",
+    "over_before_look", "accounting_planned", "accounting_differs", "accounting_silent", "unrecorded",
+    "planned_while_full", "stood_while_full", "stood_started_anew", "seconds",
 )  # fmt: skip
 
 
@@ -40,6 +40,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=300)
     parser.add_argument("--kills", type=int, default=67, help="of each run; all kinds together")
     parser.add_argument("--forecasts", default="hasty,none", help="hasty, none, or a run-time method")
+    parser.add_argument("--at-start", action="store_true", help="batchcast-start gives limits back as jobs start")
     parser.add_argument("-o", "--output", type=Path, default=Path("under_fire.jsonl"))
     parser.add_argument("--logs", type=Path, help="a folder for the daemons' logs and the stores")
     given = parser.parse_args()
@@ -47,12 +48,16 @@ def main() -> int:
     if reason := missing(SPEED):
         print(f"under_fire: {reason}", file=sys.stderr)
         return 1
-    runs = [Run(int(s), f, given.jobs, given.kills) for s in given.seeds.split(",") for f in given.forecasts.split(",")]
+    runs = [
+        Run(int(s), f, given.jobs, given.kills, at_start=given.at_start)
+        for s in given.seeds.split(",")
+        for f in given.forecasts.split(",")
+    ]
     there = given.output.read_text().splitlines() if given.output.exists() else []
-    rows = {Run(*(row[name] for name in KEY)): row for row in map(json.loads, there)}
+    rows = {Run(**{name: row[name] for name in KEY if name in row}): row for row in map(json.loads, there)}
     for run in runs:
         if run not in rows:
-            keep = given.logs / "-".join(map(str, run[: len(KEY)])) if given.logs else None
+            keep = given.logs / "-".join(str(getattr(run, name)) for name in KEY) if given.logs else None
             rows[run] = carry_out(run, keep)
             with given.output.open("a") as out:
                 out.write(json.dumps(rows[run]) + "\n")

@@ -57,9 +57,11 @@ def command(
 
 
 def _print(results: Sequence[Mapping[str, Any]]) -> None:
+    from ..service.renewal_ages import SCORED
     from ..units import format_duration
 
     titles = {"submit": "asked at submission", "slurm": "when Slurm's own first estimate appeared, the same jobs"}
+    titles |= {name: f"renewed when jobs had waited {format_duration(s)}" for name, s in SCORED.items()}
     for moment in dict.fromkeys(r["moment"] for r in results):
         click.echo(f"{titles[moment]}:")
         lines = [

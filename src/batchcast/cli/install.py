@@ -48,12 +48,15 @@ def command(units: str, private: str | None, as_json: bool) -> None:
         is_remote=sqlite_path(settings["store"]) is None,
         clients=clients,
         slurm_conf=os.environ.get("SLURM_CONF", ""),
+        plan_list=settings["plan_list"],
     )
     folder = Path(units)
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         with whole_file(folder / name) as part:
             part.write_text(text, encoding="utf-8")
+            if text.startswith("#!"):
+                part.chmod(0o755)
     if as_json:
         shown = {"units": units, "program": str(program), "open": is_open, "why": why}
         emit(document("install", {}, shown, [], [{"file": str(folder / name)} for name in texts]))

@@ -40,6 +40,8 @@ VERBS: dict[str, str] = {
     "serve": "The answers to users as JSON over HTTP, on this machine only, read-only.",
     "plan": "Let Slurm plan with forecasts, no job ended early: what it would do, does and did; off in one command.",
     "doctor": "Settings and where each came from; is everything there and does it answer; what to do.",
+    "token": "Bearer tokens, by which scripts ask over HTTP in a user's name: create, list, revoke.",
+    "migrate": "The store brought up to this version, or taken back to what an older batchcast reads.",
     "purge": "Let go of history older than a site keeps; what goes is said first and summed up.",
     "install": "The systemd units of collector and service, as this site needs them.",
     "export": "The cluster's own history as a log for evaluate and simulate.",

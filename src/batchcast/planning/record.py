@@ -66,18 +66,20 @@ def whose(job: Plannable, entry: Entry, terms: Terms) -> Whose:
     if entry.state is State.FOREIGN or stands is None:
         return Whose.ANOTHERS
     unsure = terms.booted >= entry.at - terms.grace or terms.now - entry.at <= terms.grace
-    if entry.state is _undone(job, entry, stands) and not unsure:
+    if entry.state is _undone(job, entry, stands, terms.at_start) and not unsure:
         return Whose.ANOTHERS
     return Whose.OURS if stands else Whose.USERS
 
 
-def _undone(job: Plannable, entry: Entry, stands: bool) -> State | None:
+def _undone(job: Plannable, entry: Entry, stands: bool, at_start: bool) -> State | None:
     """The state in which what is seen now had been read back otherwise, so that somebody must have changed it."""
     if entry.how is How.TIME_MIN:
         if stands and job.submit_time != entry.submit_time:
             return None  # requeued with the --time-min that a running job keeps
         if not stands and job.begun:
             return None  # Slurm need not have lowered the limit
+    if at_start and not stands and (job.begun or job.submit_time != entry.submit_time):
+        return None  # given back as it started
     return State.RESTORED if stands else State.PLANNED
 
 

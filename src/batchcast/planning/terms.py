@@ -28,7 +28,8 @@ class Terms(NamedTuple):
     late. `least` is the shortest limit that is set. `how` is what is set: the limit, or --time-min. `comments`:
     AdminComment may be written, a record beside ours. `booted` is when slurmctld started: what it was told shortly
     before, it may have forgotten. Within `grace` of an entry a change that is on its way may still arrive.
-    `partitions` and `qos` are opted in as a whole, `percent` of their jobs by `seed`.
+    `partitions` and `qos` are opted in as a whole, `percent` of their jobs by `seed`. `at_start`: a script of ours
+    gives limits back as jobs start (at_start.py), so a job that has started with its user's limit has it from us.
     """
 
     now: float
@@ -48,6 +49,7 @@ class Terms(NamedTuple):
     how: How = How.LIMIT
     comments: bool = False
     defaults: Mapping[str, float] = {}
+    at_start: bool = False
 
 
 def least_limit(user_limit: float, partitions: Sequence[str], over_time: Mapping[str, float]) -> float:

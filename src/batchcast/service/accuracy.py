@@ -12,6 +12,7 @@ from ..store.issued import NOTHING
 from ..store.reader import Reader, Row
 from .answers import covered, median
 from .hidden import DAY_S, rounded
+from .renewal_ages import SCORED
 
 LEVELS = (0.5, 0.9)
 
@@ -27,10 +28,11 @@ def accuracy(
 ) -> list[dict[str, Any]]:
     """One flat object per forecast kind, moment and method, for forecasts as of [since, until), epoch seconds.
 
-    `submit`: asked at submission, over all that came out. `slurm`: the moments at which Slurm's own first estimate of
-    a job appeared, the same jobs for every method. Errors are of the whole wait or run, in seconds; coverage is the
-    share that came out at or below what was said for a level. Forecasts with no history to go by were no
-    answer to anyone: they are counted, not scored. Above one `least_users` figures give nobody away, see `hidden`.
+    `submit`: asked at submission, over all that came out. `waited_1h` and the like: renewed once they had waited so
+    long, beside what was said at their submission, given that they had. `slurm`: the moments at which Slurm's own first
+    estimate of a job appeared, the same jobs for every method. Errors are of the whole wait or run, in seconds;
+    coverage is the share that came out at or below what was said for a level. Forecasts with no history to go by were
+    no answer to anyone: they are counted, not scored. Above one `least_users` figures give nobody away, see `hidden`.
     """
     chosen = {"cluster": cluster, "since": since, "until": until, "partition": partition}
     days: dict[Key, set[float]] | None = None
@@ -41,7 +43,7 @@ def accuracy(
         key = _key(row)
         if days is None or row["as_of"] // DAY_S in days[key]:
             groups.setdefault(key, _Scored()).add(row)
-    order = {"submit": 0, "slurm": 1}
+    order = {moment: place for place, moment in enumerate(("submit", *SCORED, "slurm"))}
     shown = sorted(groups.items(), key=lambda item: (order[item[0][0]], item[0][1], item[0][2]))
     if least_users > 1:
         return [rounded(group.scores(*key)) for key, group in shown if group.users() >= least_users]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -12,11 +13,13 @@ from ..errors import NoAnswer, UsageError
 from ..formats.reasons import Rule, plain_reason, rule, word
 from ..predict.conditional import chance_to_start, given_waited
 from ..predict.protocol import SHORTEST, Prediction
-from ..store.issued import NOTHING, as_prediction
+from ..store.issued import NOTHING, as_prediction, newest
 from ..store.reader import Reader, Row
 from .hidden import DAY_S, days_over, rounded, whole_days
 from .release import Release
 
+JOB_ID = re.compile(r"[0-9]{1,19}(?:[_+][0-9]{1,19})?")
+"""A job, an array's task, a part of a heterogeneous job."""
 CLOCKS_APART_S = 2.0
 """Two clocks further apart than this are said."""
 TRACK_RECORD_S = 30 * 86400.0
@@ -77,13 +80,14 @@ def best_bound(records: Mapping[str, Mapping[str, Any]]) -> str | None:
 
 
 def start_answer(row: Row, now: float, held: Release | None = None) -> dict[str, Any]:
-    """When one waiting job starts, as far as its forecast reaches, given how long it has waited.
+    """When one waiting job starts, as far as its newest forecast reaches, given how long it has waited.
 
     Times are epoch seconds. The reason it waits for decides (formats.reasons.Rule): what waits for the machine has the
     forecast; what is held back by a reservation or a limit is answered by when that is over (`held`); what waits for
     its owner, a time or another job from then on: `counts_from` says from when, and without a known instant the waits
     alone are told; what only an administrator ends, or nothing, has no answer.
     """
+    row = {**newest(row)}
     reason = row["reason"] or ""
     kind, name = rule(reason), word(reason)
     issued = as_prediction(row) if row["point_s"] is not None and row["grounds"] != NOTHING else None
@@ -124,6 +128,7 @@ def start_answer(row: Row, now: float, held: Release | None = None) -> dict[str,
         "basis": basis,
         "grounds": row["grounds"],
         "method": row["method"],
+        "forecast_as_of_s": math.nan if issued is None else row.get("as_of", math.nan),
     }
 
 

@@ -14,6 +14,7 @@ from ..formats.sbatch import HEARD
 from ..units import parse_duration, parse_share
 from . import ask
 from .advice import rules_of
+from .answers import JOB_ID
 from .ask import Asker
 from .document import Said, document, dumps
 from .hints import Hints, Like
@@ -23,7 +24,6 @@ from .records import Part, Record
 from .settings import Settings
 from .when import parse_when
 
-JOB_ID = re.compile(r"\d+(?:[_+]\d+)?")
 STATUS = ((Refused, 403), (NoAnswer, 404), (UsageError, 400), (Unreachable, 503))
 LONGEST = 2000
 MOST_JOBS = 100

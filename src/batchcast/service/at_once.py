@@ -1,7 +1,7 @@
-"""A hint answered as its bytes come in, past everything that HTTP needs in general: a submission waits for it.
+"""What is asked most, answered as its bytes come in, past everything that HTTP needs in general.
 
-Only what `batchcast.lua` sends, whole and in one piece, on a unix socket, is answered here, word for word as `api`
-does; anything else goes the usual way.
+A submission waits for its hint, and portals ask when a job starts, job by job. Only a plain question, whole and in one
+piece, on a unix socket, is answered here, word for word as the usual way does; anything else goes that way.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from . import api
 from .problem import PROBLEM
@@ -18,39 +18,63 @@ if TYPE_CHECKING:
     from .door import Peer
     from .web import Service
 
-PLACE = "/v1/hint"
-_WHOLE = re.compile(rb"GET (/v1/hint\?[!-~]{1,1900}) HTTP/1\.0\r\n(?:Host: localhost\r\n|Connection: close\r\n)*\r\n")
+HINT, START = "/v1/hint", "/v1/start"
+_WHOLE = re.compile(
+    rb"GET (/v1/(?:hint|start)\?[!-~]{1,1900}) HTTP/1\.([01])\r\n"
+    rb"((?:(?:Host: localhost|Connection: close|Connection: keep-alive|Accept: \*/\*|User-Agent: [ -~]{0,200})\r\n)*)"
+    rb"\r\n"
+)
 
 
-def target_of(received: bytes) -> str | None:
-    """What a whole request for a hint asks for, after which nothing more comes; None where it goes the usual way.
+class Question(NamedTuple):
+    """What is asked, and whether another question may come on the same connection."""
 
-    >>> target_of(b"GET /v1/hint?user=ada HTTP/1.0\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n")
-    '/v1/hint?user=ada'
-    >>> target_of(b"GET /v1/hint?user=ada HTTP/1.0\\r\\nCookie: x\\r\\n\\r\\n"), target_of(b"GET /v1/hint?user=ada HT")
+    target: str
+    stays: bool
+
+
+def question_in(received: bytes) -> Question | None:
+    r"""A whole plain question, after which nothing more has come; None where it goes the usual way.
+
+    >>> question_in(b"GET /v1/hint?user=ada HTTP/1.0\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    Question(target='/v1/hint?user=ada', stays=False)
+    >>> question_in(b"GET /v1/start?job=4 HTTP/1.1\r\nHost: localhost\r\n\r\n").stays
+    True
+    >>> question_in(b"GET /v1/hint?user=ada HTTP/1.0\r\nCookie: x\r\n\r\n"), question_in(b"GET /v1/hint?user=ada HT")
     (None, None)
     """
     match = _WHOLE.fullmatch(received)
-    return None if match is None else match[1].decode("ascii")
+    if match is None:
+        return None
+    return Question(match[1].decode("ascii"), match[2] == b"1" and b"close" not in match[3])
 
 
-def answered(service: Service, peer: Peer, target: str) -> bytes | None:
+def answered(service: Service, peer: Peer, target: str, stays: bool = False) -> bytes | None:
     """The whole response; None where it goes the usual way: nothing at hand yet, a proxy, who asks too fast."""
     begun = time.perf_counter()
-    if peer.is_proxy or peer.asker.name is None or (queue := service.standing.latest()) is None:
+    is_hint = target.startswith(HINT)
+    if peer.is_proxy or peer.asker.name is None or (queue := service.standing.latest(is_hint)) is None:
         return None
     if service.door.wait_for(peer.asker) > 0:
         return None
-    status, body = api.hint_from_memory(service.settings, target, peer.asker, queue)
+    if is_hint:
+        found: api.Reply | None = api.hint_from_memory(service.settings, target, peer.asker, queue)
+    else:
+        found = api.from_memory(service.settings, target, peer.asker, queue)
+    if found is None:
+        service.door.give_back(peer.asker)  # the usual way counts it
+        return None
     took = time.perf_counter() - begun
-    service.measures.request(PLACE, status, took)
-    if not service.quiet or status >= 500:
-        service.say(f"user={peer.asker.name} method=GET path={PLACE!r} status={status} ms={1000 * took:.1f}")
-    return response(status, body)
+    place = HINT if is_hint else START
+    service.measures.request(place, found.status, took)
+    if not service.quiet or found.status >= 500:
+        service.say(f"user={peer.asker.name} method=GET path={place!r} status={found.status} ms={1000 * took:.1f}")
+    tag = service.tag(target, peer.asker) if found.status == 200 else None
+    return response(*found, stays=stays, tag=tag)
 
 
-def response(status: int, body: str) -> bytes:
-    """A whole response with a JSON document, and the end of the connection.
+def response(status: int, body: str, stays: bool = False, tag: str | None = None) -> bytes:
+    """A whole response with a JSON document, and, unless the connection `stays`, its end.
 
     >>> response(200, "{}").splitlines()[0]
     b'HTTP/1.1 200 OK'
@@ -58,6 +82,11 @@ def response(status: int, body: str) -> bytes:
     kind, document = "application/json" if status == 200 else PROBLEM, body.encode()
     head = (
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Type: {kind}\r\nContent-Length: {len(document)}\r\n"
-        "Cache-Control: private, no-cache\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n"
+        f"Cache-Control: private, no-cache\r\nX-Content-Type-Options: nosniff\r\n"
+        f"{f'ETag: {tag}' + _END_OF_LINE if tag else ''}{'' if stays else _END}\r\n"
     )
     return head.encode("ascii") + document
+
+
+_END_OF_LINE = "\r\n"
+_END = "Connection: close\r\n"

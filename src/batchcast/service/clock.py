@@ -28,6 +28,7 @@ from ..store.peaks import node_peak
 from . import kept as files
 from .advice import BUILT_IN, RISK, Rules, advised_limit, advised_memory, of_partition
 from .kept import Kept
+from .renewal import Renewal
 
 
 def taught(
@@ -111,11 +112,12 @@ def predictor_of(kind: str, spec: str) -> Any:
 
 @dataclass(slots=True)
 class Step:
-    """What one move of the clock did: events told, forecasts issued, and how many events came late."""
+    """What one move of the clock did: events told, forecasts issued, events that came late, forecasts renewed."""
 
     events: int = 0
     issued: int = 0
     late: int = 0
+    renewed: int = 0
 
 
 class StoredClock:
@@ -136,6 +138,7 @@ class StoredClock:
         self._make = make_predictors
         self._clock: LiveClock | None = None
         self._since = -math.inf
+        self._renewal = Renewal()
 
     def rebuild(self, connection: Connection, since: float = -math.inf) -> None:
         """Go on from what was kept, else hear again what was told of the jobs not gone before `since` (linear)."""
@@ -215,6 +218,7 @@ class StoredClock:
                     issue.append({**shared, "kind": kept_as, "prediction": said})
         self._hear_memory(connection)
         clock_jobs.issue(connection, issue)
+        step.renewed = self._renewal.renew(connection, self.cluster, self._clock, until, issued_at)
         clock_jobs.mark_told(connection, events)
         clock_jobs.write_meta(
             connection, self.cluster, told_until=max(before, until), late=memory.get("late", 0) + step.late

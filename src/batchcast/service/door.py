@@ -2,7 +2,7 @@
 
 On a unix socket the kernel says who asks (SO_PEERCRED, unix(7)). On loopback nobody knows. A proxy that the site names
 (`proxy_from`: a unix user, or an address) may say for whom it asks (`proxy_header`); from anybody else that header
-means nothing.
+means nothing. Scripts may bring a token instead (`bearer`).
 """
 
 from __future__ import annotations
@@ -115,6 +115,12 @@ class Door:
                 del self._buckets[name]
         self._buckets[asker.name] = (left - 1.0, now)
         return 0.0
+
+    def give_back(self, asker: Asker) -> None:
+        """Take a question back that `wait_for` has counted."""
+        if asker.name in self._buckets:
+            left, at = self._buckets[asker.name]
+            self._buckets[asker.name] = (left + 1.0, at)
 
     @property
     def open(self) -> int:

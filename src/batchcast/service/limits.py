@@ -18,6 +18,7 @@ from ..store.live_rows import live_job
 from ..store.reader import Reader, Row
 from ..units import format_duration
 from .advice import advised_limit, of_partition, promises, rests_on_jobs, rules_of
+from .answers import JOB_ID
 from .ask import Asker, Site, check_may_see
 from .memory import advise_memory
 from .settings import Settings
@@ -227,7 +228,7 @@ def in_words(what: str | None, glob: str | None) -> dict[str, str]:
 
 
 def _is_job(what: str) -> bool:
-    return re.fullmatch(r"\d+(?:[_+]\d+)?", what) is not None and not Path(what).exists()
+    return JOB_ID.fullmatch(what) is not None and not Path(what).exists()
 
 
 def _wanted(site: Site, what: str | None, glob: str | None, user: str, asker: Asker) -> dict[str, Any]:

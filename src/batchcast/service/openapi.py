@@ -35,6 +35,7 @@ _WHAT = {
 }
 _ERRORS = {
     "400": "no question",
+    "401": "a token that is not valid",
     "403": "not for this person",
     "404": "nothing to answer from",
     "405": "not by this method",
@@ -51,7 +52,11 @@ def description() -> str:
             "openapi": "3.1.0",
             "info": {"title": "batchcast", "version": __version__, "license": {"name": "Apache-2.0"}},
             "paths": {place: {"get": _operation(place, verb, names)} for place, (verb, names, _) in PLACES.items()},
-            "components": {"schemas": {"Answer": _ANSWER, "Problem": _PROBLEM}},
+            "security": [{}, {"token": []}],
+            "components": {
+                "schemas": {"Answer": _ANSWER, "Problem": _PROBLEM},
+                "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            },
         }
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from ..errors import BatchcastError
@@ -131,9 +132,22 @@ def _limit_findings(settings: Settings, ground: limits.Ground, counted: list[str
         found = "there is no such partition" if over is None else f"OverTimeLimit is {format_duration(over)}"
         bad = "failed" if named else "warning"
         yield _finding(f"partition {name}", "ok" if over else bad, found, "" if over else COST)
+    if settings["plan_list"]:
+        yield _start(settings["plan_list"], ground.prolog)
     why = refused(settings, ground, counted)
     do = "plan_allow = minutes, where jobs may count by what they are planned with" if why else ""
     yield _finding("what accounting counts", "failed" if why else "ok", why or "no minutes by limits", do)
+
+
+def _start(place: str, prolog: str) -> dict[str, Any]:
+    """Whether slurmctld runs something at a job's start, and finds the list of jobs there."""
+    if not prolog:
+        do = "PrologSlurmctld = the batchcast-start that `batchcast install` wrote, then scontrol reconfigure"
+        return _finding("given back at the start", "warning", "slurmctld runs nothing when a job starts", do)
+    if not Path(place).exists():
+        fact = f"there is no {place} yet; the collector writes it when it plans"
+        return _finding("given back at the start", "warning", fact, "is the collector running, may it write there?")
+    return _finding("given back at the start", "ok", f"slurmctld runs {prolog}, jobs are listed in {place}")
 
 
 def _finding(name: str, state: str, fact: str, do: str = "") -> dict[str, Any]:

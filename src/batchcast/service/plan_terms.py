@@ -54,6 +54,7 @@ def terms_of(
         percent=settings["plan_percent"],
         seed=settings["plan_seed"],
         how=How.TIME_MIN if settings["plan"] == How.TIME_MIN else How.LIMIT,
+        at_start=bool(settings["plan_list"]),
     )
 
 

@@ -25,6 +25,7 @@ from ..store import clock_jobs, planned
 from ..store.database import Store
 from .plan_advice import Adviser
 from .plan_comments import Comments
+from .plan_start import StartList
 from .plan_submissions import MOST_LOOKED_UP, Submissions
 from .plan_terms import forecasts_by, lowered, method_of, terms_of, track_record
 from .settings import Settings
@@ -62,6 +63,7 @@ class Planner:
     comments: Comments = field(init=False)
     adviser: Adviser = field(init=False)
     submissions: Submissions = field(init=False)
+    start_list: StartList = field(init=False)
     _refused: dict[tuple[str, float], float] = field(default_factory=dict)
     _walls: tuple[float, dict[tuple[str, ...], float], list[str]] = (-math.inf, {}, [])
     _judged_at: float = -math.inf
@@ -76,6 +78,7 @@ class Planner:
         self.comments = Comments(self.transport)
         self.adviser = Adviser(self.transport, self.store, self.settings)
         self.submissions = Submissions(self.transport)
+        self.start_list = StartList(self.settings["plan_list"])
 
     def cycle(self, cluster: str, stop: str = "") -> Planned:
         """Limits, then comments. `stop` says why no planned limit may stand; then everything is restored."""
@@ -92,6 +95,7 @@ class Planner:
         stop = stop or ("" if self.settings["plan"] in ("plan", "time-min") else f"plan = {self.settings['plan']}")
         stop = stop or (f"switched off by {off['by']}" if off else "")
         if stop and not record:
+            self._list(record, [], done)
             return done
         began = self.transport.now()
         look, terms = self._look(stop)
@@ -108,10 +112,12 @@ class Planner:
         self._restore(cluster, restores, fresh, terms, done)
         self._note(cluster, [a for a in actions if a.what == "note"], done)
         plans = at_once([a for a in actions if a.what == "plan" and self._may_try(a, terms.now)], terms)
-        sent = self._plan(cluster, plans, terms, done)
-        record |= for_now | {a.job.job_id: a.entry for a in sent}
+        record |= for_now
+        sent = self._plan(cluster, plans, record, terms, done)
+        record |= {a.job.job_id: a.entry for a in sent}
         self._read_back(cluster, [*restores, *sent], fresh, look, record, terms, done)
         self._forget(cluster, look, record, done)
+        self._list(record, [], done)
         self._record = record
         return done
 
@@ -231,7 +237,9 @@ class Planner:
             if complaint := self.comments.send(target, update):
                 done.problems.append(f"restoring {target}: {complaint}")
 
-    def _plan(self, cluster: str, actions: Sequence[Action], terms: Terms, done: Planned) -> list[Action]:
+    def _plan(
+        self, cluster: str, actions: Sequence[Action], record: Mapping[str, Entry], terms: Terms, done: Planned
+    ) -> list[Action]:
         """Set planned limits, some at a time; each is looked at once more right before, and written down first."""
         sent: list[Action] = []
         for some in chunks(actions):
@@ -247,6 +255,7 @@ class Planner:
             except BatchcastError as error:
                 done.problems.append(f"nothing more is planned: {error.message}")
                 return sent
+            self._list(record, [*sent, *same], done)
             for update, target, _ in targets(same, terms):
                 if complaint := self.comments.send(target, update):
                     done.problems.append(f"planning {target}: {complaint}")
@@ -294,6 +303,12 @@ class Planner:
         return now - self._refused.get((action.job.job_id, action.job.submit_time), -math.inf) > HOUR
 
     # -- writing ------------------------------------------------------------------------------------------------
+
+    def _list(self, record: Mapping[str, Entry], sent: Sequence[Action], done: Planned) -> None:
+        """For what runs at a job's start: who may stand on a planned limit, these about to be planned among them."""
+        now = {**record, **{a.job.job_id: a.entry for a in sent}}
+        if complaint := self.start_list.write(now.values()):
+            done.problems.append(complaint)
 
     def _note(self, cluster: str, actions: Sequence[Action], done: Planned) -> None:
         self._write(cluster, [_change(a, a.job.limit, a.job.limit) for a in actions], done)

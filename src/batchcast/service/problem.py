@@ -8,6 +8,8 @@ from typing import Any
 from .document import dumps
 
 PROBLEM = "application/problem+json"
+_TITLES = {499: "Client Closed Request"}
+"""What is no status of the standard: nobody reads it but the log and the figures, where it must not be a defect."""
 
 
 def problem(status: int, what: str, hint: str, exit_code: int = 1) -> str:
@@ -16,10 +18,12 @@ def problem(status: int, what: str, hint: str, exit_code: int = 1) -> str:
     >>> import json
     >>> json.loads(problem(404, "no /x", "accepted: /v1/start"))["title"]
     'Not Found'
+    >>> json.loads(problem(499, "nobody waits for this answer any more", ""))["title"]
+    'Client Closed Request'
     """
     members: dict[str, Any] = {
         "type": "about:blank",
-        "title": HTTPStatus(status).phrase,
+        "title": _TITLES.get(status) or HTTPStatus(status).phrase,
         "status": status,
         "detail": what,
         "schema": "batchcast/error/1",

@@ -87,15 +87,16 @@ class Standing:
             return self._queue
         return await asyncio.shield(self._at_work)
 
-    def latest(self) -> Queue | None:
-        """What is at hand, at once, however old; a newer one is read behind it, not for each of a burst's submissions.
+    def latest(self, however_old: bool = True) -> Queue | None:
+        """What is at hand, at once; a newer one is read behind it. None before there is any.
 
-        None before there is any.
+        However old: not for each of a burst's submissions. Otherwise as `queue` has it, None where that would wait.
         """
-        if time.monotonic() - self._looked >= LATEST_EVERY_S and self._at_work is None:
+        age = time.monotonic() - self._looked
+        if age >= (LATEST_EVERY_S if however_old else LOOK_EVERY_S) and self._at_work is None:
             self._at_work = asyncio.create_task(self._newest())
             self._at_work.add_done_callback(self._done)
-        return self._queue
+        return self._queue if however_old or age < LAST_FOR_S else None
 
     def records(self) -> Mapping[Part, Record]:
         """The track records at hand."""

@@ -114,6 +114,9 @@ class Values(Struct, frozen=True, kw_only=True):
     plan_shortest_s: Annotated[
         float, _seconds("a job with a shorter median forecast is not planned: no look might see it run; 0: all are")
     ] = 30.0
+    plan_list: Annotated[
+        str, _words("a file that batchcast-start (PrologSlurmctld) reads the planned jobs from; empty: none", "text")
+    ] = ""
     plan_percent: Annotated[
         float,
         Meta(description="how many of the jobs are planned, %", ge=0, le=100, extra={"accepted": "0 to 100"}),

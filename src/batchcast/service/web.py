@@ -22,7 +22,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..errors import BatchcastError
 from . import api
 from .ask import Asker
-from .door import Door
+from .bearer import Bearers, NotValid, token_in
+from .door import Door, Peer
 from .lanes import Lanes, status_of, while_asked
 from .metrics import Measures, of_store
 from .openapi import description
@@ -50,6 +51,7 @@ class Service:
         self.lanes = Lanes()
         self.standing = Standing(settings, say)
         self.measures = Measures()
+        self.bearers = Bearers(lambda: settings["store"])
         self.streams: Counter[str] = Counter()
         self.kept: dict[tuple[str, str], tuple[float, dict[str, Any]]] = {}
         self._health: tuple[float, api.Reply] | None = None
@@ -61,9 +63,17 @@ class Service:
             await self.standing.queue()
 
     def asker(self, request: Request) -> Asker:
-        """Who asks, by the connection, or by what a named proxy says."""
-        header = self.settings["proxy_header"]
-        return self.door.spoken_for(request.scope["state"]["peer"], request.headers.get(header) if header else None)
+        """Who asks, as `_Around` has made out."""
+        asker: Asker = request.scope["state"]["asker"]
+        return asker
+
+    def tag(self, target: str, asker: Asker) -> str | None:
+        """A weak mark: the same question by the same person of the same store, within a minute, says the same."""
+        version = self.standing.version()
+        if version is None:
+            return None
+        what = f"{target}|{asker.name}|{asker.sees_all}|{version}|{time.time() // SAME_FOR_S}"
+        return f'W/"{hashlib.blake2s(what.encode(errors="replace"), digest_size=12).hexdigest()}"'
 
     async def reply(self, target: str, asker: Asker) -> api.Reply:
         """A question of the API, in the lane that it belongs to."""
@@ -131,22 +141,13 @@ async def _answer(request: Request) -> Response:
     service: Service = request.state.service
     asker = service.asker(request)
     target = _target(request)
-    tag = _tag(service, target, asker)
+    tag = service.tag(target, asker)
     if tag is not None and tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers={"ETag": tag})
     answer = await while_asked(request, service.reply(target, asker))
     kind = "application/json" if answer.status == 200 else PROBLEM
     headers = {"ETag": tag} if tag is not None and answer.status == 200 else {}
     return Response(answer.body, answer.status, headers, kind)
-
-
-def _tag(service: Service, target: str, asker: Asker) -> str | None:
-    """A weak mark: the same question by the same person of the same store, within a minute, says the same."""
-    version = service.standing.version()
-    if version is None:
-        return None
-    what = f"{target}|{asker.name}|{asker.sees_all}|{version}|{time.time() // SAME_FOR_S}"
-    return f'W/"{hashlib.blake2s(what.encode(errors="replace"), digest_size=12).hexdigest()}"'
 
 
 def _target(request: Request) -> str:
@@ -204,7 +205,13 @@ class _Around:
             return
         begun, status = time.perf_counter(), 0
         request = Request(scope)
-        asker = self._asker(request)
+        peer: Peer = scope["state"]["peer"]
+        asker, wrong = peer.asker, None
+        try:
+            asker = await self._asker(request, peer)
+        except BatchcastError as error:
+            wrong = _not_known(error)
+        scope["state"]["asker"] = asker
 
         async def noted(message: Message) -> None:
             nonlocal status
@@ -224,11 +231,15 @@ class _Around:
             return message
 
         try:
-            refusal = self._refusal(request, asker)
+            refusal = self._refusal(request, asker) or wrong
             if refusal is not None:
                 await refusal(scope, receive, noted)
             else:
                 await self.inner(scope, bounded, noted)
+        except asyncio.CancelledError:  # the service ends before this answer is there: said, not a defect
+            if not self.door.closing or status:
+                raise
+            await _document(503, "the service is being restarted", "ask again")(scope, receive, noted)
         except Exception as error:  # a defect must not cost the server; its answer is sent already (`_defect`)
             self.say(f"error user={asker.name or '-'} path={scope['path']!r} {type(error).__name__}: {error}")
         finally:
@@ -240,9 +251,14 @@ class _Around:
                     f"ms={1000 * took:.1f}"
                 )
 
-    def _asker(self, request: Request) -> Asker:
+    async def _asker(self, request: Request, peer: Peer) -> Asker:
+        """Whom a named proxy names; else whose token came along; else who holds the connection."""
         header = self.door.settings["proxy_header"]
-        return self.door.spoken_for(request.scope["state"]["peer"], request.headers.get(header) if header else None)
+        spoken = self.door.spoken_for(peer, request.headers.get(header) if header else None)
+        if spoken is not peer.asker or (token := token_in(request.headers.get("authorization"))) is None:
+            return spoken
+        service: Service = request.scope["state"]["service"]
+        return await service.bearers.asker(token)
 
     def _refusal(self, request: Request, asker: Asker) -> Response | None:
         """Why this is not even looked at."""
@@ -269,6 +285,15 @@ _ALWAYS = [
         b"form-action 'self'; frame-ancestors 'self'; base-uri 'none'",
     ),
 ]
+
+
+def _not_known(error: BatchcastError) -> Response:
+    """A token that does not count is no reason to answer as if there were none."""
+    if not isinstance(error, NotValid):
+        return _document(status_of(error), error.message, error.hint)
+    response = _document(401, error.message, error.hint)
+    response.headers["WWW-Authenticate"] = 'Bearer realm="batchcast", error="invalid_token"'
+    return response
 
 
 def _document(status: int, what: str, hint: str) -> Response:

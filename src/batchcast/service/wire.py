@@ -22,6 +22,8 @@ from .problem import problem_bytes
 REQUEST_S = 10.0
 TAKEN_S = 30.0
 LAST_WORD_S = 1.0
+REST_S = 5.0
+"""How long a connection stays after an answer, as uvicorn's own do."""
 HEAD_BYTES = 16 * 1024
 
 
@@ -40,6 +42,7 @@ class Wire(H11Protocol):
         self.door = door
         self.peer: Peer | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._resting = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -57,8 +60,11 @@ class Wire(H11Protocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
-        if self.cycle is None and self._hinted(data):
+        if self.cycle is None and self._answered_at_once(data):
             return
+        if self._resting:  # the first byte of a question that goes the usual way
+            self._resting = False
+            self._limit(REQUEST_S, self._too_slow)
         idle = self._is_idle()
         super().data_received(data)
         if self._has_request():
@@ -66,16 +72,22 @@ class Wire(H11Protocol):
         elif idle and self._timer is None:  # the first byte of the next request on this connection
             self._limit(REQUEST_S, self._too_slow)
 
-    def _hinted(self, data: bytes) -> bool:
-        """Whether this was a submission's question, and is answered."""
-        target = at_once.target_of(data)
-        if target is None or self.peer is None or self.conn.trailing_data[0] or self._timer is None:
+    def _answered_at_once(self, data: bytes) -> bool:
+        """Whether this was a plain question, and is answered."""
+        question = at_once.question_in(data)
+        if question is None or self.peer is None or self.conn.trailing_data[0] or self._timer is None:
             return False
-        answer = at_once.answered(self.app_state["service"], self.peer, target)
-        if answer is not None:
-            self.transport.write(answer)
+        stays = question.stays and not self.door.closing
+        answer = at_once.answered(self.app_state["service"], self.peer, question.target, stays)
+        if answer is None:
+            return False
+        self.transport.write(answer)
+        if not stays:
             self.transport.close()
-        return answer is not None
+            return True
+        self._resting = True
+        self._limit(REST_S, self.transport.close)
+        return True
 
     def on_response_complete(self) -> None:
         self._limit(None)

@@ -36,7 +36,8 @@ class Look(NamedTuple):
 
 class Ground(NamedTuple):
     """What the site says at one look: OverTimeLimit, MaxTime and DefaultTime by partition (s), when slurmctld started
-    and the next reservation begins (epoch, s), and which limits accounting enforces."""
+    and the next reservation begins (epoch, s), which limits accounting enforces, and what slurmctld runs
+    as a job starts."""
 
     over_time: Mapping[str, float]
     longest: Mapping[str, float]
@@ -44,6 +45,7 @@ class Ground(NamedTuple):
     booted: float
     next_outage: float
     enforced: frozenset[str]
+    prolog: str = ""
 
 
 def look(transport: Transport, jobs: Sequence[str] = ()) -> Look:
@@ -72,6 +74,7 @@ def ground(transport: Transport, now: float) -> Ground:
         booted=now if math.isnan(booted) else booted,
         next_outage=plannable.next_outage(parse_records(text, "ReservationName"), now),
         enforced=frozenset(config.get("AccountingStorageEnforce", "").lower().split(",")),
+        prolog=config.get("PrologSlurmctld", "").replace("(null)", ""),
     )
 
 

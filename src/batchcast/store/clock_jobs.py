@@ -7,16 +7,19 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Float, Text, bindparam, func, insert, or_, select, update
+from sqlalchemy import Connection, Float, Text, bindparam, delete, func, insert, or_, select, update
 
 from ..events.event import Event, Start, Submit
 from ..events.live import TOLD_GONE, TOLD_START, TOLD_SUBMIT, LiveJob
-from .issued import as_values
+from .issued import FIELDS, as_values
 from .live_rows import live_job
-from .schema import forecasts, jobs, meta
+from .schema import forecasts, jobs, meta, renewed
 from .statements import JOB, clock_jobs
 
 MOST_ROWS = 400
+_FOR_THE_MACHINE = or_(
+    jobs.c.reason.is_(None), jobs.c.reason.notin_(("BeginTime", "Dependency", "JobHeldUser", "JobHeldAdmin"))
+)
 
 
 def untold_jobs(connection: Connection, cluster: str, until: float) -> list[LiveJob]:
@@ -68,6 +71,43 @@ def issue(connection: Connection, issued: Sequence[Mapping[str, Any]]) -> None:
         connection.execute(insert(forecasts), rows)
 
 
+def renew(connection: Connection, cluster: str, forecasts_: Sequence[Mapping[str, Any]]) -> None:
+    """Write what is forecast of those that wait now in place of all that was: `row, method, as_of`, `prediction`."""
+    connection.execute(delete(renewed).where(renewed.c.cluster == cluster))
+    rows = [
+        {**{name: one[name] for name in ("row", "method", "as_of")}, "cluster": cluster, **as_values(one["prediction"])}
+        for one in forecasts_
+    ]
+    if rows:
+        connection.execute(insert(renewed), rows)
+
+
+def waited_since(connection: Connection, cluster: str, moment: str, age: float, at: float) -> list[Mapping[str, Any]]:
+    """Jobs that wait for the machine, by `at` for `age` seconds and not twice that, of which nothing was kept then.
+
+    With the renewed forecast of each, and that of its submission by the same method.
+    """
+    ours = forecasts.alias("ours")
+    kept = forecasts.alias("kept")
+    both = [ours.c[name] for name in ("method", "point_s", "levels", "quantiles_s", "basis", "grounds")]
+    query = (
+        select(jobs.c.row, jobs.c.submit_time, *both, *(renewed.c[name].label(f"renewed_{name}") for name in FIELDS))
+        .join(renewed, renewed.c.row == jobs.c.row)
+        .join(ours, (ours.c.row == jobs.c.row) & (ours.c.method == renewed.c.method))
+        .outerjoin(kept, (kept.c.row == jobs.c.row) & (kept.c.kind == "wait") & (kept.c.moment == moment))
+        .where(
+            renewed.c.cluster == cluster,
+            ours.c.kind == "wait",
+            ours.c.moment == "submit",
+            kept.c.row.is_(None),
+            jobs.c.submit_time <= at - age,
+            jobs.c.submit_time > at - 2.0 * age,
+            _FOR_THE_MACHINE,
+        )
+    )
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
 def measured(connection: Connection, rows: Sequence[int]) -> Iterator[Mapping[str, Any]]:
     """Of these jobs, those whose memory is known by now: row, used_mem_kib, alloc_nodes, status."""
     for k in range(0, len(rows), MOST_ROWS):
@@ -99,10 +139,7 @@ def newly_estimated(connection: Connection, cluster: str) -> list[Mapping[str, A
             jobs.c.open == 1,
             jobs.c.start_time.is_(None),
             jobs.c.expected_start.is_not(None),
-            or_(
-                jobs.c.reason.is_(None),
-                jobs.c.reason.notin_(("BeginTime", "Dependency", "JobHeldUser", "JobHeldAdmin")),
-            ),
+            _FOR_THE_MACHINE,
             jobs.c.row.notin_(kept),
         )
     )

@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, case, create_engine, event, inspect, select, text
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, select, text
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
-from ..errors import BatchcastError, InputError
-from .issued import NOTHING, UNSTATED
+from ..errors import BatchcastError, InputError, UsageError
+from .migrations import BACK, LEAST, MIGRATIONS, check_back
 from .place import (
     VERSION,
     check_there,
@@ -26,86 +26,10 @@ from .place import (
     trouble,
     without_secrets,
 )
-from .schema import FORECAST_OUTCOMES, OPEN_LAST, forecasts, meta, metadata, plan_changes, planned
+from .schema import meta, metadata
 
 __all__ = ["Connection", "Store", "schema_version"]
 LOCK_S = 60.0
-MIGRATIONS: dict[int, Callable[[Connection], None]] = {}
-"""Version n: how a store of version n becomes one of n + 1, each in a transaction of its own."""
-
-
-def migration(version: int) -> Callable[[Callable[[Connection], None]], Callable[[Connection], None]]:
-    """Registers the step that leaves `version`."""
-
-    def keep(step: Callable[[Connection], None]) -> Callable[[Connection], None]:
-        MIGRATIONS[version] = step
-        return step
-
-    return keep
-
-
-@migration(1)
-def _add_gpus(connection: Connection) -> None:
-    """Version 1 had no column for GPUs asked for and none for Slurm's pending dependency."""
-    for name, kind in (("req_gpus", "DOUBLE PRECISION"), ("dependency", "TEXT")):
-        connection.execute(text(f"ALTER TABLE jobs ADD COLUMN {name} {kind}"))
-
-
-@migration(2)
-def _derive_outcomes(connection: Connection) -> None:
-    """Version 2 wrote outcomes down, which did not follow corrections, and not what the clock had told."""
-    connection.execute(text("DROP INDEX IF EXISTS forecasts_unresolved"))
-    # its two columns stay, unread: old SQLite drops none; the view itself is made by the last step that changes it
-    for name, kind in (("told_start", "DOUBLE PRECISION"), ("told_end", "DOUBLE PRECISION"), ("told_status", "TEXT")):
-        connection.execute(text(f"ALTER TABLE jobs ADD COLUMN {name} {kind}"))
-    for bit, what in ((2, "told_start = start_time"), (4, "told_end = end_time, told_status = status")):
-        connection.execute(text(f"UPDATE jobs SET {what} WHERE (told & {bit}) <> 0"))
-
-
-@migration(3)
-def _add_grounds(connection: Connection) -> None:
-    """Version 3 let words say what a forecast rested on; its `basis` is read for the last time here."""
-    connection.execute(text("DROP VIEW IF EXISTS forecast_outcomes"))
-    connection.execute(text("ALTER TABLE forecasts ADD COLUMN grounds TEXT"))
-    rested = case((forecasts.c.basis.like("no history%"), NOTHING), else_=UNSTATED)
-    connection.execute(forecasts.update().values(grounds=rested))
-
-
-@migration(4)
-def _add_waits(connection: Connection) -> None:
-    """Version 4 did not keep which reservation and which licences a job waits for."""
-    for name in ("reservation", "licenses"):
-        connection.execute(text(f"ALTER TABLE jobs ADD COLUMN {name} TEXT"))
-
-
-@migration(5)
-def _index_raw_ids(connection: Connection) -> None:
-    """Version 5 went over every job to find one by its raw id."""
-    connection.execute(text("CREATE INDEX IF NOT EXISTS jobs_raw ON jobs (raw_id, cluster)"))
-
-
-@migration(6)
-def _add_memory(connection: Connection) -> None:
-    """Version 6 knew nothing of the memory that jobs used, nor of forecasts of it."""
-    connection.execute(text("DROP VIEW IF EXISTS forecast_outcomes"))
-    for name, kind in (("used_mem_kib", "DOUBLE PRECISION"), ("unmeasured", "TEXT")):
-        connection.execute(text(f"ALTER TABLE jobs ADD COLUMN {name} {kind}"))
-    for words in (*OPEN_LAST, FORECAST_OUTCOMES):
-        connection.execute(text(words))
-
-
-@migration(7)
-def _add_planning(connection: Connection) -> None:
-    """Version 7 changed no job's limit, so had none to remember."""
-    for table in (planned, plan_changes):
-        table.create(connection, checkfirst=True)
-
-
-@migration(8)
-def _add_how(connection: Connection) -> None:
-    """Version 8 planned by limits alone."""
-    if "how" not in {column["name"] for column in inspect(connection).get_columns("planned")}:
-        connection.execute(text("ALTER TABLE planned ADD COLUMN how TEXT NOT NULL DEFAULT 'limit'"))
 
 
 class Store:
@@ -222,8 +146,23 @@ class Store:
         for step in range(version, VERSION):
             with self.begin() as connection:
                 MIGRATIONS[step](connection)
-                changed = meta.update().where(meta.c.cluster == "", meta.c.name == "schema_version")
-                connection.execute(changed.values(value=str(step + 1)))
+                _now_of(connection, step + 1)
+
+    def take_back(self, version: int) -> list[str]:
+        """Make this store one that an older batchcast reads, of schema `version`; what is lost by it, in words.
+
+        Each step is a transaction of its own. UsageError for a version nobody can go back to, BatchcastError where
+        the older one would not know what stands in the store; nothing has changed then.
+        """
+        if not LEAST <= version <= VERSION:
+            raise UsageError(f"no way back to schema version {version} (accepted: {LEAST} to {VERSION})")
+        with self.begin() as connection:
+            lost = check_back(connection, schema_version(connection), version)
+        for step in range(VERSION, version, -1):
+            with self.begin() as connection:
+                BACK[step](connection)
+                _now_of(connection, step - 1)
+        return lost
 
     def _no_room(self) -> bool:
         """Whether the disk of an SQLite store is all but full: SQLite calls that an I/O error at times."""
@@ -236,6 +175,11 @@ class Store:
         lost = isinstance(error, DBAPIError) and error.connection_invalidated
         full = "I/O error" in complaint and self._no_room()
         return trouble(self.shown, complaint, away=lost or isinstance(error, OperationalError), full=full)
+
+
+def _now_of(connection: Connection, version: int) -> None:
+    changed = meta.update().where(meta.c.cluster == "", meta.c.name == "schema_version")
+    connection.execute(changed.values(value=str(version)))
 
 
 def schema_version(connection: Connection) -> int:

@@ -22,6 +22,22 @@ def as_values(prediction: Prediction) -> dict[str, Any]:
     }
 
 
+FIELDS = ("as_of", "point_s", "levels", "quantiles_s", "basis", "grounds")
+
+
+def newest(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The row of a job that waits, with its renewed forecast (`renewed_` before each name) in the other one's place.
+
+    As it is where there is none, or it rests on nothing.
+
+    >>> newest({"point_s": 60.0, "renewed_point_s": None})["point_s"]
+    60.0
+    """
+    if row.get("renewed_point_s") is None or row["renewed_grounds"] == NOTHING:
+        return row
+    return {**row, **{name: row[f"renewed_{name}"] for name in FIELDS}}
+
+
 def as_prediction(row: Mapping[str, Any]) -> Prediction:
     """The forecast in a row."""
     levels, quantiles = tuple(json.loads(row["levels"])), tuple(json.loads(row["quantiles_s"]))

@@ -9,8 +9,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ..errors import BatchcastError, InputError, NoStore, Unreachable
 
-VERSION = 9
-"""Of the tables; `database.py` holds the steps from one to the next."""
+VERSION = 11
+"""Of the tables; `migrations.py` holds the steps from one to the next."""
 OPEN_PARAMETERS = frozenset({"host", "hostaddr", "port", "dbname", "connect_timeout", "application_name", "sslmode"})
 _ACCEPTED = "a path, sqlite:///path, postgresql://user@host/name"
 
@@ -76,7 +76,8 @@ def refuse_newer(shown: str, version: int) -> None:
     if version > VERSION:
         raise BatchcastError(
             f"{shown} has schema version {version}, this batchcast knows up to {VERSION}",
-            hint="use the batchcast that wrote it, or a newer one",
+            hint="use the batchcast that wrote it, or a newer one; "
+            f"that one's `batchcast migrate --to {VERSION}` takes the store back",
         )
 
 

@@ -91,7 +91,7 @@ forecasts = Table(
     Column("id", _Row, primary_key=True, autoincrement=True),
     Column("row", _Row, ForeignKey("jobs.row"), nullable=False),
     Column("kind", Text, nullable=False),  # runtime, wait, limit: s; memory, request: KiB a node
-    Column("moment", Text, nullable=False),  # submit, slurm: when Slurm's own first estimate appeared
+    Column("moment", Text, nullable=False),  # submit; slurm: at its own first estimate; waited_1h and so on: by then
     Column("method", Text, nullable=False),
     Column("as_of", Float(53), nullable=False),
     Column("issued_at", Float(53), nullable=False),
@@ -102,6 +102,23 @@ forecasts = Table(
     Column("grounds", Text),
     UniqueConstraint("row", "kind", "moment", "method", name="forecasts_key"),
 )
+
+renewed = Table(
+    "renewed",
+    metadata,
+    Column("row", _Row, primary_key=True, autoincrement=False),  # of a job that waits
+    Column("cluster", Text, nullable=False),
+    Column("method", Text, nullable=False),
+    Column("as_of", Float(53), nullable=False),
+    Column("point_s", Float(53), nullable=False),
+    Column("levels", Text, nullable=False),
+    Column("quantiles_s", Text, nullable=False),
+    Column("basis", Text, nullable=False),
+    Column("grounds", Text, nullable=False),
+    Index("renewed_cluster", "cluster"),
+)
+"""The forecasts of the whole wait of those that wait, as of when the clock moved last: written anew each time, and
+never scored; what is, stands in `forecasts`."""
 
 planned = Table(
     "planned",
@@ -132,6 +149,19 @@ plan_changes = Table(
     Index("plan_changes_at", "cluster", "at"),
 )
 """Every step of planning, in order: never changed, only added to."""
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("user_id", Text, nullable=False),
+    Column("label", Text, nullable=False),
+    Column("digest", Text, nullable=False),  # SHA-256, hexadecimal: the token itself is nowhere
+    Column("created", Float(53), nullable=False),
+    Column("expires", Float(53), nullable=False),
+    Column("revoked", Float(53)),
+)
+"""What may ask for a user over HTTP, where the connection does not say who asks."""
 
 FORECAST_OUTCOMES = """CREATE VIEW forecast_outcomes AS
 SELECT f.id, f.row, f.kind, f.moment, f.method, f.as_of, f.issued_at, f.point_s, f.levels, f.quantiles_s,

@@ -25,8 +25,9 @@ from sqlalchemy import (
 )
 
 from .. import columns as declared
+from .issued import FIELDS
 from .schema import forecast_outcomes as outcomes
-from .schema import forecasts, jobs, meta, plan_changes, planned
+from .schema import forecasts, jobs, meta, plan_changes, planned, renewed, tokens
 
 ENDED_BY_ITSELF = ("completed", "failed", "timeout", "out_of_memory")
 TOLD_GONE = 4
@@ -121,8 +122,13 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
         jobs.c.reason, jobs.c.dependency, LIMIT_NOW, forecasts.c.method,
         forecasts.c.point_s, forecasts.c.levels, forecasts.c.quantiles_s, forecasts.c.basis, forecasts.c.grounds,
         forecasts.c.as_of,
+        *(renewed.c[name].label(f"renewed_{name}") for name in FIELDS),
     )
-    .select_from(jobs.outerjoin(forecasts, _AT_SUBMISSION))
+    .select_from(
+        jobs.outerjoin(forecasts, _AT_SUBMISSION).outerjoin(
+            renewed, and_(renewed.c.row == jobs.c.row, renewed.c.method == _("method"))
+        )
+    )
     .where(
         _HERE,
         jobs.c.open == 1,
@@ -301,6 +307,7 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
     "plan_changes": select(*(column for column in plan_changes.c if column is not plan_changes.c.cluster))
     .where(plan_changes.c.cluster == _("cluster"), plan_changes.c.at >= _("since"))
     .order_by(plan_changes.c.id),
+    "tokens": select(tokens).order_by(tokens.c.created, tokens.c.id),
     "counts": select(
         func.count().label("jobs"),
         func.min(jobs.c.submit_time).label("first"),

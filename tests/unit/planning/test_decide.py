@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from batchcast.formats.plannable import Plannable
 from batchcast.planning import Action, Entry, How, State, Terms, decide, why_untouched
+from batchcast.planning.at_start import start_list
 from batchcast.planning.token import without
 from batchcast.planning.update import is_done, stale, targets, update_of
+from batchcast.units import parse_duration
 
 MINUTE, GRACE = 60.0, 60.0
 
@@ -27,7 +29,8 @@ class World:
 
     `mine` is each user's limit as the user (or an operator) means it; `theirs` are jobs whose limit somebody changed.
     `saved` is what slurmctld wrote last: killed, it comes back with that. `unseen` is what --time-min does not cover:
-    somebody changes a limit and Slurm starts the job by our --time-min before a look, or the other way round.
+    somebody changes a limit and Slurm starts the job by our --time-min before a look, or the other way round. `listed`
+    is what the script that runs as a job starts (`at_start`) goes by.
     """
 
     jobs: dict[str, Plannable] = field(default_factory=dict)
@@ -44,6 +47,8 @@ class World:
     unseen: set[str] = field(default_factory=set)
     forecast: float = 1.0
     left: float = math.inf
+    at_start: bool = False
+    listed: str = ""
 
     def step(self) -> None:
         """One step of the agent's; here it may die."""
@@ -54,7 +59,7 @@ class World:
     def terms(self) -> Terms:
         return Terms(
             self.now, {"p": self.over}, {"p": 86400.0}, self.stopped, next_outage=self.outage, booted=self.booted,
-            grace=GRACE, partitions=frozenset({"p"}), how=self.how, comments=True,
+            grace=GRACE, partitions=frozenset({"p"}), how=self.how, comments=True, at_start=self.at_start,
         )  # fmt: skip
 
     def cycle(self, dies_after: float = math.inf) -> None:
@@ -70,6 +75,9 @@ class World:
                 if action.what == "note":
                     continue
                 self.step()
+                if action.what == "plan":
+                    self.listed = start_list(self.record.values())
+                    self.step()
                 if not self.jobs[name].finished:
                     self.set_by_agent(name, action, terms)
                 self.step()
@@ -78,6 +86,7 @@ class World:
             for job, comment in stale(list(self.jobs.values()), self.record, terms):
                 self.step()
                 self.jobs[job.job_id] = self.jobs[job.job_id]._replace(admin_comment=comment)
+            self.listed = start_list(self.record.values())
         except Killed:
             pass
 
@@ -135,7 +144,7 @@ class World:
             lowered = max(job.time_min, min(job.limit, much * MINUTE)) if job.time_min > 0 else job.limit
             if job.job_id in self.theirs and job.time_min > 0:
                 self.unseen.add(job.job_id)
-            return job._replace(waits=False, begun=True, limit=lowered)
+            return job._replace(waits=False, begun=True, limit=self.given_back(job.job_id, lowered))
         if what == "end" and job.begun:
             return job._replace(begun=False, finished=True)
         if what == "requeue" and not job.waits:
@@ -153,6 +162,18 @@ class World:
             self.mine[job.job_id] = own
             return job._replace(limit=own)
         return job
+
+    def given_back(self, name: str, limit: float) -> float:
+        """The limit a job starts with: its user's, where the planned one that is listed still holds.
+
+        Only whole minutes are listed, as all limits of a Slurm are.
+        """
+        rows = {row[0]: row[1:] for row in map(str.split, self.listed.splitlines())} if self.at_start else {}
+        planned, minutes = rows.get(name, ("", "0"))
+        if not planned or parse_duration(planned) != limit:
+            return limit
+        back = float(minutes) * MINUTE
+        return self.mine[name] if abs(self.mine[name] - back) < MINUTE else back
 
     def check(self) -> None:
         """After a look that nothing disturbed."""
@@ -194,11 +215,12 @@ EVENTS = (
         max_size=60,
     ),
     st.sampled_from(How),
+    st.booleans(),
 )
 def test_no_sequence_of_events_leaves_a_job_below_what_is_covered(
-    events: list[tuple[str, str, int, float]], how: How
+    events: list[tuple[str, str, int, float]], how: How, at_start: bool
 ) -> None:
-    world = World(how=how)
+    world = World(how=how, at_start=at_start)
     for what, name, much, dies_after in events:
         if what == "agent":
             world.cycle(dies_after)

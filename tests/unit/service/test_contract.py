@@ -101,6 +101,13 @@ def test_what_is_no_count_is_no_defect(stores: dict[bool, Settings], query: str)
     keeps_to("/v1/where", found.status, found.body)
 
 
+def test_a_number_too_long_for_a_job_is_no_job_and_no_file(stores: dict[bool, Settings]) -> None:
+    """Found by schemathesis (python -m tools.try_api): such a name was looked for among the files."""
+    found = api.reply(stores[False], "/v1/walltime?job=" + "0" * 300, Asker("user1"))
+    assert found.status == 400
+    assert "not a job id" in found.body
+
+
 def test_every_question_is_described_and_every_description_asked() -> None:
     assert set(DOCUMENT["paths"]) == set(api.PLACES)
     for place, (_, names, _) in api.PLACES.items():

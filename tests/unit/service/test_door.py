@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import os
@@ -9,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +21,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchcast.formats.sighting import Sighting
-from batchcast.service import api, door, wire
+from batchcast.service import api, door, lanes, wire
+from batchcast.service import server as service_server
 from batchcast.service.ask import Asker
 from batchcast.service.door import Door, Peer
 from batchcast.service.server import Server, serving
@@ -290,6 +293,30 @@ def test_one_user_has_so_many_questions_open_and_no_more(server: Server, monkeyp
         for one in asking:
             one.join()
     assert len(answered) == 6
+
+
+def test_who_waits_when_the_service_ends_is_told_to_ask_again(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found by make try-deb: after the time for last answers, such a one got a 500, and the log a traceback."""
+    asked = threading.Event()
+
+    async def never(answer: object, seconds: float) -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(lanes, "in_child", never)
+    monkeypatch.setattr(service_server, "LAST_ANSWERS_S", 0.2)
+    log: list[str] = []
+    got: list[tuple[int, Any]] = []
+    with serving(settings, settings["listen"], log.append) as server:
+        waits = threading.Thread(target=lambda: got.append(status(server, "/v1/accuracy")))
+        waits.start()
+        assert asked.wait(30)
+    waits.join()
+    assert got[0][0] == 503
+    assert got[0][1]["try"] == "ask again"
+    assert not any("status=500" in line or line.startswith("error") for line in log)
 
 
 def test_what_nobody_waits_for_any_more_ends(settings: Settings) -> None:

@@ -245,7 +245,9 @@ def test_the_short_way_says_what_the_usual_way_says(
 ) -> None:
     short: list[str] = []
     answered = at_once.answered
-    monkeypatch.setattr(at_once, "answered", lambda s, p, target: short.append(target) or answered(s, p, target))
+    monkeypatch.setattr(
+        at_once, "answered", lambda s, p, target, stays: short.append(target) or answered(s, p, target, stays)
+    )
     log: list[str] = []
     with service.serving(made(False), str(tmp_path / "api.sock"), log.append) as server:
         target = "/v1/hint?user=user1&partition=main&name=relax&ntasks=4&time=120"
@@ -256,9 +258,35 @@ def test_the_short_way_says_what_the_usual_way_says(
         for wrong in ("/v1/hint?user=user1&ntasks=many", "/v1/hint?partition=none&user=nobody", "/v1/hint?x=1&user=a"):
             assert raw(server, wrong) == get(server, wrong)
         asked = len(short)
-        assert raw(server, "/v1/start?job=200")[0] == 200  # any other question goes the usual way
+        assert raw(server, "/v1/report?user=user0&starttime=uts0")[0] == 200  # any other question goes the usual way
         assert len(short) == asked
     assert sum("path='/v1/hint' status=200" in line for line in log) == 3  # each is in the log
+
+
+def test_when_a_job_starts_is_said_the_short_way_too_question_after_question(
+    made: Callable[[bool], Settings], tmp_path: Path
+) -> None:
+    with (
+        service.serving(made(False), str(tmp_path / "api.sock"), print) as server,
+        socket.socket(socket.AF_UNIX) as one,
+    ):
+        get(server, "/v1/start?job=200")
+        one.settimeout(10)
+        one.connect(str(server.address))
+        answers = one.makefile("rb")
+        plain, other = "Host: localhost\r\n", "Host: localhost\r\nAccept-Encoding: identity\r\n"
+        seen = []
+        for job, head in ((200, plain), (201, plain), (200, other), (999, plain), (201, plain)):
+            one.sendall(f"GET /v1/start?job={job} HTTP/1.1\r\n{head}\r\n".encode())
+            status = int(answers.readline().split()[1])
+            fields = dict(line.decode().lower().split(": ", 1) for line in iter(answers.readline, b"\r\n"))
+            document = json.loads(answers.read(int(fields["content-length"])))
+            seen.append((status, fields.get("etag"), document.get("results", [{}])[0].get("job_id")))
+        short, other_job, usual, unknown, last = seen
+        assert short == usual, "the same answer with the same mark"
+        assert (other_job[0], other_job[2]) == (200, "201")
+        assert unknown[0] == 404
+        assert last == other_job
 
 
 def test_the_short_way_shows_nobody_elses(made: Callable[[bool], Settings], tmp_path: Path) -> None:
@@ -268,3 +296,5 @@ def test_the_short_way_shows_nobody_elses(made: Callable[[bool], Settings], tmp_
             server.door.peer = lambda _, n=name: Peer(Asker(n), False, n)  # type: ignore[method-assign,misc]
             target = "/v1/hint?user=user1&partition=main&name=relax&ntasks=4&time=120"
             assert raw(server, target)[0] == get(server, target)[0] == status
+            target = "/v1/start?user=user1"
+            assert raw(server, target)[0] == get(server, target)[0] == (200 if name == "user1" else 403)

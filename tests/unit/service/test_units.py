@@ -26,6 +26,11 @@ def test_units_write_for_nobody_else_and_name_no_store(name: str, tmp_path: Path
     assert not [line for line in lines if "BATCHCAST_STORE" in line or "BATCHCAST_LISTEN" in line]
 
 
+def test_the_end_of_the_service_is_not_the_end_of_what_it_works_out(tmp_path: Path) -> None:
+    """systemd tells the end to every process of a unit otherwise: who was being answered got a 503 (make try-deb)."""
+    assert "KillMode=mixed" in installed(tmp_path, "--private", "yes")["batchcast-serve.service"].splitlines()
+
+
 def test_where_nobody_is_hidden_everybody_may_read_the_store(tmp_path: Path) -> None:
     texts = installed(tmp_path, "--private", "no")
     assert all("UMask=0022" in texts[name].splitlines() for name in SERVICES)

@@ -67,3 +67,18 @@ def quantiles(curves: np.ndarray, levels: np.ndarray) -> np.ndarray:
     left, right = np.where(at > 0, _KNOTS[np.maximum(at - 1, 0)], 0.0), _KNOTS[at]
     share = np.clip((levels - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)
     return np.where(at > 0, np.expm1(left + share * (right - left)), share - 1.0)
+
+
+def rest_of(curves: np.ndarray, waited: np.ndarray) -> np.ndarray:
+    """Curves (n, 33) of what is left of a wait, by curves (n, 33) of the whole and the seconds (n,) that have passed.
+
+    NaN where a curve leaves no chance to wait that long.
+
+    >>> whole = np.linspace(1 / 33, 1.0, 33)[None, :]
+    >>> rest_of(whole, np.array([3600.0]))[0, [0, 17, 32]].round(2).tolist()
+    [0.0, 0.13, 1.0]
+    """
+    gone = reached(curves, waited)
+    left = np.where(gone < 1.0, 1.0 - gone, np.nan)
+    by = [(reached(curves, waited + end) - gone) / left for end in ENDS_S]
+    return np.column_stack([*by, np.where(gone < 1.0, 1.0, np.nan)])

@@ -9,6 +9,10 @@ import numpy as np
 from .bins import BINS, bin_of, passed
 
 TREES, LEAVES, LEAST_ROWS, RATE = 150, 16, 200, 0.08
+REST_TREES, REST_RATE = 60, 0.03
+"""Of a model that starts from a forecast: it has only to learn what that one did not see."""
+CERTAIN = 0.002, 0.995
+"""No forecast that a model starts from is surer of a bin than this: no tree could move it."""
 FEATURE_SHARE, ROW_SHARE = 0.5, 0.6
 PASSED_SHARE = 0.2
 """Of the bins passed whole a sample teaches, each for its share: far fewer rows, the same in expectation."""
@@ -24,28 +28,48 @@ class Waits(NamedTuple):
 
 
 class Hazard(NamedTuple):
-    """A fitted model: the trees, and the log odds (33,) of each bin's base rate that they start from."""
+    """A fitted model: the trees, and the log odds (33,) of each bin's base rate that they start from.
+
+    NaN where they start from a forecast that every row brings itself.
+    """
 
     trees: Any
     start: np.ndarray
 
-    def curves(self, features: np.ndarray) -> np.ndarray:
-        """The chances (n, 33) of a wait up to the end of each bin, the last being 1. O(33 trees) a row."""
+    def curves(self, features: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
+        """The chances (n, 33) of a wait up to the end of each bin, the last being 1. O(33 trees) a row.
+
+        `known` are the curves (n, 33) that the model starts from, where it is one that does.
+        """
         out = np.ones((len(features), BINS))
         for low in range(0, len(features), BLOCK):
             part = features[low : low + BLOCK]
             rows = np.column_stack([np.repeat(part, BINS - 1, axis=0), np.tile(np.arange(BINS - 1), len(part))])
             raw = self.trees.predict(rows, raw_score=True, num_threads=1).reshape(len(part), BINS - 1)
-            stays = 1.0 / (1.0 + np.exp(raw + self.start[: BINS - 1]))
+            start = self.start[None, :] if known is None else log_odds(known[low : low + BLOCK])
+            stays = 1.0 / (1.0 + np.exp(raw + start[:, : BINS - 1]))
             out[low : low + BLOCK, : BINS - 1] = 1.0 - np.cumprod(stays, axis=1)
         return out
 
 
-def fit(features: np.ndarray, waits: Waits, seed: int = 0) -> Hazard | None:
+def log_odds(curves: np.ndarray) -> np.ndarray:
+    """The log odds (n, 33) to start in each bin once it is reached, by curves (n, 33); none is quite certain.
+
+    >>> log_odds(np.linspace(1 / 33, 1.0, 33)[None, :])[0, [0, 16, 31]].round(2).tolist()
+    [-3.47, -2.77, 0.0]
+    """
+    before = np.column_stack([np.zeros(len(curves)), curves[:, :-1]])
+    chance = np.clip((curves - before) / np.maximum(1.0 - before, 1e-9), *CERTAIN)
+    return np.asarray(np.log(chance / (1.0 - chance)))
+
+
+def fit(features: np.ndarray, waits: Waits, seed: int = 0, known: np.ndarray | None = None) -> Hazard | None:
     """Fit on submissions' features (n, f); None where fewer than two bins' outcomes are known.
 
     Each job is a row for every bin that it entered: 0 for those it passed whole, 1 for the one its wait ended in. A job
-    that still waits has the bins it has passed, so censoring is exact. The trees are LightGBM's, one thread.
+    that still waits has the bins it has passed, so censoring is exact. The trees are LightGBM's, one thread. With
+    forecasts `known` (n, 33) of each row they start from these (as LightGBM's initial score), else from the bins' base
+    rates.
     """
     import lightgbm
 
@@ -66,15 +90,20 @@ def fit(features: np.ndarray, waits: Waits, seed: int = 0) -> Hazard | None:
     )
     if not starts.any() or starts.all():
         return None
-    ever = np.bincount(bins, weight, BINS)
-    rate = (np.bincount(bins, weight * starts, BINS) + 0.5) / (ever + 1.0)
-    base = np.log(rate / (1.0 - rate))
+    if known is None:
+        rate = (np.bincount(bins, weight * starts, BINS) + 0.5) / (np.bincount(bins, weight, BINS) + 1.0)
+        base = np.log(rate / (1.0 - rate))
+        first = base[bins]
+    else:
+        base = np.full(BINS, np.nan)
+        first = log_odds(known)[job, bins]
     rows = np.column_stack([features[job], bins.astype(np.float32)])
-    data = lightgbm.Dataset(rows, starts.astype(float), weight=weight, init_score=base[bins], free_raw_data=True)
+    data = lightgbm.Dataset(rows, starts.astype(float), weight=weight, init_score=first, free_raw_data=True)
+    trees, speed = (TREES, RATE) if known is None else (REST_TREES, REST_RATE)
     settings = {
-        **{"objective": "binary", "num_leaves": LEAVES, "learning_rate": RATE, "verbosity": -1},
+        **{"objective": "binary", "num_leaves": LEAVES, "learning_rate": speed, "verbosity": -1},
         **{"min_data_in_leaf": min(LEAST_ROWS, max(len(rows) // 50, 5)), "num_threads": 1, "seed": seed},
         **{"feature_fraction": FEATURE_SHARE, "bagging_fraction": ROW_SHARE, "bagging_freq": 1},
         **{"deterministic": True, "force_row_wise": True, "max_bin": 127},
     }
-    return Hazard(lightgbm.train(settings, data, num_boost_round=TREES), base)
+    return Hazard(lightgbm.train(settings, data, num_boost_round=trees), base)

@@ -1,4 +1,4 @@
-"""What every waiting job sees now, at its own place in the queue: one compiled pass, the futures simulated once."""
+"""What waiting jobs see now, each at its own place in the queue: one compiled pass, the futures simulated once."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ def describe_queue(
     now: float,
     runs: np.ndarray,
     room: Room,
+    places: np.ndarray,
     waits: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """NAMES of features for every queued job into `out` (queued, features), as if it were submitted now at its place.
+    """NAMES of features for the queued jobs at `places` into `out` (places, features), each as if those behind it had
+    not come.
 
     Each of the drawn futures is simulated once, until all who wait have started: `waits` (plans, queued) gets when,
-    in seconds from now, NaN for who never fits. O(queued (queued + running)) and a heap's logarithm.
+    in seconds from now, NaN for who never fits. O(places (queued + running)) and a heap's logarithm.
     """
     s = state[0]
     jobs, queue, f = jobs_of(s), queue_of(s), room.future
@@ -45,11 +47,12 @@ def describe_queue(
                 break
         for k in range(n):
             waits[plan, k] = f.start[k] - now if math.isfinite(f.start[k]) else math.nan
-    for k in range(n):
+    for place in range(len(places)):
+        k = places[place]
         i = queue[s.queue_first + k]
         look_around(s, m, jobs[i], i, s.queue_first + k, now, runs, runs[i], room)
         for plan in range(len(room.waits)):
             room.waits[plan] = waits[plan, k]
         see_draws(room.waits, room.out[AT_DRAWS:])
         for column in range(len(room.out)):
-            out[k, column] = room.out[column]
+            out[place, column] = room.out[column]

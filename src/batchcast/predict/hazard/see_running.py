@@ -17,7 +17,7 @@ from .see_queue import bounded, scale
 SPANS_S = (600.0, 3600.0, 14400.0, 86400.0)
 NAMES = (
     *("processors", "limit", "area", "share of the machine", "hour", "weekday", "nodes", "memory", "gpus"),
-    *("run time, 10 %", "run time, 50 %", "run time, 90 %", "run time over limit"),
+    *("run time, 10 %", "run time, 50 %", "run time, 90 %", "run time over limit", "time waited"),
     *("running", "busy", "free", "free share", "lacking", "fits"),
     *("remaining work by limits", "remaining work by forecasts", "oldest run", "mean run", "overdue"),
     *(f"freed in {span / 60:g} min by forecasts" for span in SPANS_S),
@@ -25,7 +25,7 @@ NAMES = (
     *("own running", "own processors", "own work left", "own next end", "account's running", "account's processors"),
     *("queue's running", "queue's processors", "started in the last hour", "shadow by limits", "shadow by forecasts"),
 )
-OWN_JOB = 13
+OWN_JOB = 14
 
 
 @inner
@@ -44,6 +44,7 @@ def see_job(s: Record, job: Record, now: float, run: np.ndarray, peak: float, ou
     for k in range(3):
         out[9 + k] = scale(at_level(run, limit, (0.1, 0.5, 0.9)[k]))
     out[12] = out[10] - out[1]
+    out[13] = scale(now - job.submit)
 
 
 @inner

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from .fitting import Fitting
 from .model import Waits
 from .promises import ENDED, LEFT, SPOILED, WAITING
 
@@ -12,25 +11,28 @@ from .promises import ENDED, LEFT, SPOILED, WAITING
 class Submissions:
     """A ring of the last `window` submissions by number: features, submit time, fate, wait. 4 bytes a feature.
 
+    Or of looks at jobs that wait, each `born` after so many submissions; its wait counts from the look.
+
     >>> ring = Submissions(4, 2)
     >>> ring.add(0, 10.0, np.zeros(2)); ring.resolved(0, 5.0, ENDED)
-    >>> ring.known(now=30.0)[1].waited.tolist()
-    [5.0]
+    >>> ring.lessons(30.0, 100.0, latest=100)[1]
+    Waits(waited=array([5.]), ended=array([ True]), weight=array([0.5]))
     """
 
     def __init__(self, window: int, features: int) -> None:
         self.window, self.count = window, 0
         self.features = np.zeros((min(window, 256), features), np.float32)
-        self.number = np.full(len(self.features), -1, np.int64)
+        self.number, self.born = np.full((2, len(self.features)), -1, np.int64)
         self.submit, self.waited = np.zeros(len(self.features)), np.zeros(len(self.features))
         self.fate = np.full(len(self.features), SPOILED, np.int8)
 
-    def add(self, number: int, now: float, features: np.ndarray) -> None:
+    def add(self, number: int, now: float, features: np.ndarray, born: int | None = None) -> None:
         """Submission `number` (they come in order) at `now`."""
         if number >= len(self.features) < self.window:
             self._grow(min(2 * len(self.features), self.window))
         place = number % len(self.features)
         self.features[place], self.submit[place] = features, now
+        self.born[place] = number if born is None else born
         self.number[place], self.fate[place], self.waited[place] = number, WAITING, 0.0
         self.count = number + 1
 
@@ -46,26 +48,24 @@ class Submissions:
         features: np.ndarray = self.features[place]
         return features if self.number[place] == number else None
 
-    def known(self, now: float) -> tuple[np.ndarray, Waits, np.ndarray]:
-        """Places of the rows that teach, in order of submission, what is known of them at `now`, and their age."""
-        places = np.flatnonzero((self.number >= 0) & (self.fate != SPOILED))
+    def lessons(self, now: float, half_life: float, latest: int, most: float = np.inf) -> tuple[np.ndarray, Waits]:
+        """Features (n, f), a copy, of what teaches, in order, and what is known of it at `now`.
+
+        What was born `half_life` before submission `latest` counts half, before the last `most` not at all.
+        """
+        age = latest - self.born
+        places = np.flatnonzero((self.number >= 0) & (self.fate != SPOILED) & (age < most))
         places = places[np.argsort(self.number[places])]
         waiting = self.fate[places] == WAITING
         waited = np.where(waiting, np.maximum(now - self.submit[places], 0.0), self.waited[places])
-        age = self.count - 1 - self.number[places]
-        return places, Waits(waited, self.fate[places] == ENDED, np.ones(len(places))), age
-
-    def fitting(self, now: float, half_life: float, seed: int) -> Fitting:
-        """A fit of what is known now; a submission `half_life` ago counts half."""
-        places, waits, age = self.known(now)
-        return Fitting(self.features[places], waits._replace(weight=0.5 ** (age / half_life)), seed)
+        return self.features[places], Waits(waited, self.fate[places] == ENDED, 0.5 ** (age[places] / half_life))
 
     def _grow(self, size: int) -> None:
-        for name in ("features", "number", "submit", "waited", "fate"):
+        for name in ("features", "number", "born", "submit", "waited", "fate"):
             old = getattr(self, name)
             new = np.zeros((size, *old.shape[1:]), old.dtype)
             new[: len(old)] = old
-            if name == "number":
+            if name in ("number", "born"):
                 new[len(old) :] = -1
             setattr(self, name, new)
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from ...events.event import END, RANK, START, SUBMIT, WITHDRAW, End, Event, Start, Submit, Withdraw
-from ...events.record import JOB, NAMES, Columns, entry_of, requests_of
-from ...events.recorded import Forecasts, collect, timeline, told_events
+from ...events.record import JOB, NAMES, Columns, entry_of
+from ...events.recorded import Forecasts, collect
 from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
 from ...table import Trace
 from ..hazard import features as kernel
 from ..hazard.bins import BINS, LAST_S
 from ..hazard.curve import WaitCurve
-from ..hazard.fitting import Fitting
-from ..hazard.lessons import blank_lessons, level_of, with_room
+from ..hazard.fitting import Fitting, Taught
+from ..hazard.lessons import blank_lessons, with_room
+from ..hazard.looks import EVERY, Look, Looks, places_to_look_at
 from ..hazard.model import Hazard
 from ..hazard.promises import LEVELS, Promises
 from ..hazard.run_curve import COUNT
@@ -26,6 +26,8 @@ from ..hazard.ways import SPREADS, Lag, RecentWaits, simulated_curves
 from ..hazard.words import reason
 from ..protocol import Grounds, Prediction
 from ..runtime.kernel import Kernel
+from .forecast_log import Class, class_of, look_at, seen_in
+from .renewed import renewed
 
 WAYS = (*("simulation" for _ in SPREADS), "simulation, as late as it came out", "recent waits", "model")
 GROUNDS = (*(Grounds.SIMULATION for _ in SPREADS), Grounds.SIMULATION, Grounds.CLASS, Grounds.MODEL)
@@ -45,6 +47,9 @@ class Forecast:
     step
         Submissions between two times that a clock asks whether a fit is due; the model of a fit answers from one such
         time after it was begun, so that a live clock has it worked out beside and a replay says the same.
+    looks
+        Whether it also looks at a few of those that wait, learns what is left of their waits from what they see by
+        then, and so renews what is told of a job that waits (hazard/looks.py). Nothing it says at a submission changes.
     seed
         Of the drawn run times and of the fit.
     cancelled
@@ -92,6 +97,7 @@ class Forecast:
         first: int = 500,
         every: int = 5000,
         step: int = 250,
+        looks: bool = False,
         seed: int = 0,
         cancelled: Cancelled = "count",
     ) -> None:
@@ -113,8 +119,11 @@ class Forecast:
         self.fitting: Fitting | None = None
         self.fitted_at = 0
         self.number = 0
-        self.numbers: dict[int, tuple[int, Class, float]] = {}
+        self.renews = looks
+        self.looks = Looks(window)
+        self.numbers: dict[int, tuple[int, Class, float, np.ndarray]] = {}
         self.chances = np.empty((0, BINS))
+        self.looked: list[tuple[float, Look, np.ndarray]] = []
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The median wait with quantiles."""
@@ -139,16 +148,24 @@ class Forecast:
             self.lessons = with_room(self.lessons, 1)
             counts = self.cancelled == "count"
             kernel.happened_now(columns.record, self.lessons, RANK[type(event)], counts, self.room.keys)
-            self.promises.passes(event.time)
+            self._passes(event.time)
+            if self.renews and isinstance(event, Submit) and self.number % EVERY == 0:
+                self._look(event.time, columns)
         self.run_time.observe(event, at)
 
     def refit(self, now: float) -> None:
-        """The model of the fit begun a step ago; a new fit begun, where enough submissions came since the last one."""
+        """The models of the fit begun a step ago; a new fit begun, where enough submissions came since the last one."""
         if self.fitting is not None:
-            self.model, self.fitting = self.fitting.result() or self.model, None
+            model, *of_rests = self.fitting.result()
+            self.model, self.fitting = model or self.model, None
+            self.looks.model = next(iter(of_rests), None) or self.looks.model
         if self.number < max(self.first, min(1.5 * self.fitted_at, self.fitted_at + self.every)):
             return
-        self.fitting = self.submissions.fitting(now, self.half_life, self.seed)
+        latest = self.number - 1
+        taught = [Taught(*self.submissions.lessons(now, self.half_life, latest))]
+        if self.renews:
+            taught.append(Taught(*self.looks.lessons(now, self.half_life, latest)))
+        self.fitting = Fitting(tuple(taught), self.seed)
         self.fitted_at = self.number
 
     def predict_trace(
@@ -162,11 +179,12 @@ class Forecast:
     ) -> Forecasts:
         """The same answers for every job of a log, told to a fresh method; the features in one compiled pass.
 
-        `chances` (n, 33) is then what was promised of every job, asked or not.
+        `chances` (n, 33) is then what was promised of every job, asked or not, `looked` each look with its instant and
+        the chances (k, 33) promised of what was left.
         """
         n, step = len(trace), self.refit_every_jobs
         wanted = np.ones(n, bool) if ask is None else ask
-        log = self._log(trace, protocol, procs, total)
+        log = seen_in(trace, protocol, procs, total, self.cancelled, self.seed if self.renews else None)
         answers: list[Prediction | None] = [None] * n
         self.chances = np.full((n, BINS), np.nan)
         models, simulated = np.full((step, BINS), np.nan), [np.zeros((0, BINS))]
@@ -187,31 +205,10 @@ class Forecast:
                 self._note(i, time, log.keys[i], log.rows[i], curves, chances)
             elif kind in (START, WITHDRAW, END):
                 self._resolve(i, None if math.isnan(taught) else taught, kind == WITHDRAW, time)
-            self.promises.passes(time)
+            self._passes(time)
+            if kind == SUBMIT and i in log.looks:
+                self.looked.append((time, *self._take(log.looks[i], time)))
         return collect(answers)
-
-    def _log(self, trace: Trace, protocol: str, procs: str, total: float | None) -> Log:
-        """The features of every submission, its class of recent waits, and the events with what they taught."""
-        n = len(trace)
-        run_times = Kernel().predict_trace(trace, protocol, procs)
-        runs = np.full((n, COUNT), np.nan, np.float32)
-        if run_times.levels:
-            runs[:] = run_times.quantiles
-        requests, codes = requests_of(trace, procs)
-        plan = timeline(trace, protocol)
-        events = told_events(trace, plan)
-        state = Columns(trace.info.max_procs if total is None else total, n)
-        state.make_room(n, len(codes["user_id"]) + 1)
-        most = most_at_once(plan.kind)
-        room, lessons = kernel.blank_room(*most), blank_lessons()
-        rows, taught = np.zeros((n, len(kernel.NAMES)), np.float32), np.full(len(events), np.nan)
-        for first in range(0, len(events), CHUNK):
-            end = min(first + CHUNK, len(events))
-            lessons = with_room(lessons, end - first)
-            counts = self.cancelled == "count"
-            kernel.describe_log(state.record, lessons, requests, events, first, end, counts, runs, room, rows, taught)
-        told = zip(plan.time.tolist(), plan.kind.tolist(), plan.index.tolist(), taught.tolist())
-        return Log(rows, [class_of(job) for job in requests], list(told))
 
     def _seen(self, job: JobRequest, at: SystemState) -> tuple[np.ndarray, Class]:
         """The features of a job submitted now, not yet in the state, and its class of recent waits."""
@@ -245,9 +242,39 @@ class Forecast:
             bigger[: len(self.runs)] = self.runs
             self.runs = bigger
 
-    def seen_by(self, row: int) -> np.ndarray | None:
-        """The features (f,) that a job had at its submission; None where they are not kept."""
-        return self.submissions.of(self.numbers[row][0]) if row in self.numbers else None
+    def promised(self, rows: np.ndarray) -> np.ndarray:
+        """The chances (n, 33) that waiting jobs were promised at their submission; NaN where it was not seen."""
+        unseen = np.full(BINS, np.nan)
+        known = [self.numbers[row][3] if row in self.numbers else unseen for row in rows.tolist()]
+        return np.stack(known) if known else np.zeros((0, BINS))
+
+    def of_waiting(self, at: SystemState) -> list[tuple[int, Prediction]]:
+        """The row of every job that waits with the forecast of its whole wait, renewed from what it sees now."""
+        now = renewed(self, at)
+        return [(row, now.prediction(place)) for place, row in enumerate(now.row.tolist())]
+
+    def look(self, at: SystemState) -> Look:
+        """What every waiting job sees now, in order of arrival."""
+        columns = at.columns()
+        return self._look_at(columns, np.arange(len(columns.queued_entries())), at.now)
+
+    def _look(self, now: float, columns: Columns) -> None:
+        """A few of those that wait, to learn from."""
+        waited = now - columns.jobs["submit"][columns.queued_entries()]
+        self._take(self._look_at(columns, places_to_look_at(waited, self.number, self.seed), now), now)
+
+    def _look_at(self, columns: Columns, places: np.ndarray, now: float) -> Look:
+        self.room_beside(columns)
+        return look_at(columns, self.lessons, places, now, self.runs, self.room)
+
+    def _take(self, look: Look, now: float) -> tuple[Look, np.ndarray]:
+        seen = np.array([row in self.numbers for row in look.row.tolist()], bool)
+        look = Look(*(of[seen] for of in look))
+        return look, self.looks.take(look, self.promised(look.row), now, self.number - 1)
+
+    def _passes(self, now: float) -> None:
+        self.promises.passes(now)
+        self.looks.promises.passes(now)
 
     def curves_of(self, rows: np.ndarray, keys: list[Class]) -> np.ndarray:
         """The curves (n, ways, 33) of all ways for jobs by features (n, f) and classes; NaN where a way has none."""
@@ -283,7 +310,7 @@ class Forecast:
     ) -> None:
         """The next submission: what it saw and what it was promised."""
         self._resolve(row, None, False, now)
-        self.numbers[row] = (self.number, key, float(features[kernel.AT_DRAWS]))
+        self.numbers[row] = (self.number, key, float(features[kernel.AT_DRAWS]), chances)
         self.submissions.add(self.number, now, features)
         self.promises.issue(self.number, now, curves, chances)
         self.number += 1
@@ -292,36 +319,14 @@ class Forecast:
         """The job is queued no more, after `wait` seconds; None: that teaches nothing."""
         if row not in self.numbers:
             return
-        number, key, simulated = self.numbers.pop(row)
-        if wait is None or (left and self.cancelled == "skip"):
-            self.submissions.resolved(number, wait or 0.0, SPOILED if wait is None else LEFT)
+        number, key, simulated, _ = self.numbers.pop(row)
+        fate = SPOILED if wait is None else LEFT if left and self.cancelled == "skip" else ENDED
+        self.looks.resolve(row, wait, fate)
+        if wait is None or fate != ENDED:
+            self.submissions.resolved(number, wait or 0.0, fate)
             self.promises.left(number, wait or 0.0, wait is None)
             return
         self.submissions.resolved(number, wait, ENDED)
         self.promises.ended(number, wait)
         self.recent.add(key, wait)
         self.lag.add(simulated, wait)
-
-
-Class = tuple[int, int, int]
-CHUNK = 1000
-
-
-class Log(NamedTuple):
-    """A log as the method is told it: features (n, f), classes, and events (time, kind, row, wait taught or NaN)."""
-
-    rows: np.ndarray
-    keys: list[Class]
-    events: list[tuple[float, int, int, float]]
-
-
-def class_of(job: np.void) -> Class:
-    """The class of jobs whose recent waits speak for this one: queue, partition, size."""
-    return int(job["queue"]), int(job["partition"]), level_of(float(job["procs"]), 31)
-
-
-def most_at_once(kind: np.ndarray) -> tuple[int, int]:
-    """The most jobs that run and the most that are queued at any point of a timeline."""
-    queued = np.cumsum(np.where(kind == SUBMIT, 1, np.where((kind == START) | (kind == WITHDRAW), -1, 0)))
-    running = np.cumsum(np.where(kind == START, 1, np.where(kind == END, -1, 0)))
-    return int(running.max(initial=0)) + 1, int(queued.max(initial=0)) + 1

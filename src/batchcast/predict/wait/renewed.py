@@ -1,64 +1,72 @@
-"""What `forecast` says now of every job that waits, and what each sees of the state at its place in the queue."""
+"""What `forecast` says now of every job that waits, from what each sees of the state at its place in the queue."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ...events.state import SystemState
-from ..hazard.bins import BINS
 from ..hazard.curve import WaitCurve
-from ..hazard.draws import PLANS
-from ..hazard.features import NAMES
-from ..hazard.renewal import describe_queue
+from ..hazard.looks import WAYS
+from ..hazard.promises import LEVELS, Promises
 from ..hazard.words import reason
-from .forecast import Forecast, class_of
+from ..protocol import Grounds, Prediction
+
+if TYPE_CHECKING:
+    from .forecast import Forecast
+
+GROUNDS = (Grounds.UNSTATED, *(Grounds.SIMULATION for _ in WAYS[1:-1]), Grounds.MODEL)
+GONE = 1e-6
+"""The level at which a renewed forecast of the whole wait has what has passed already."""
 
 
 class Renewed(NamedTuple):
-    """Of every queued job in order of arrival: its `row`, seconds `waited`, chances (n, 33) of the whole wait, and the
-    `features` (n, f) that it would have if it were submitted now at its place."""
+    """Of every queued job in order of arrival: its `row`, seconds `waited`, chances (n, 33) of what is left, which of
+    the ways said so (n,), and the `features` (n, f) that it sees now at its place."""
 
     row: np.ndarray
     waited: np.ndarray
     chances: np.ndarray
+    way: np.ndarray
     features: np.ndarray
 
     def curve(self, place: int) -> WaitCurve:
-        """The chances of one of them, given how long it has waited."""
-        return WaitCurve(self.chances[place], float(self.waited[place]))
+        """The chances of what is left of one job's wait."""
+        return WaitCurve(self.chances[place])
 
     def words(self, place: int) -> str:
         """Why it waits, as things stand now."""
         return reason(self.features[place])
 
+    def prediction(self, place: int) -> Prediction:
+        """The whole wait of one job, as a predictor answers: what it has waited and what is left."""
+        waited = float(self.waited[place])
+        rest = np.maximum(np.ceil(Promises.bounds(self.chances[place]) - 1e-9), 0.0)
+        whole = np.maximum(waited + rest, 1.0).tolist()
+        way = int(self.way[place])
+        words = f"{WAYS[way] if way >= 0 else 'nothing known'}: {self.words(place)}"
+        grounds = GROUNDS[way] if way >= 0 else Grounds.NO_HISTORY
+        levels, quantiles = (GONE, *LEVELS), (max(waited, 1.0), *whole)
+        return Prediction(whole[len(LEVELS) // 2], levels, quantiles, words, grounds)
+
 
 def renewed(method: Forecast, at: SystemState) -> Renewed:
-    """The whole queue forecast anew: the newest model and calibration, asked once for all, given the time waited.
+    """The whole queue forecast anew from the present state, asked once for all.
 
-    The model is asked with what each job saw at its submission. What it would see if it were submitted now stands in
-    `features`: the futures are drawn and simulated once for all who wait. It is not what the model is asked with, for
-    it learned from jobs that had just come, and those that still wait are of another kind (docs/waits.md has the
-    measurement). A job that the method did not see coming, or too long ago, is asked with it all the same. Nothing is
-    learned. O(queued (queued + running)).
+    The futures are drawn and simulated once for all who wait; the model of what is left of a wait (hazard/looks.py)
+    starts from what each was promised at its submission, given the time waited, and is asked with what each sees now.
+    Of this, of that promise alone and of the simulations the way answers that has had the least CRPS of
+    log(1 + rest of the wait) at looks so far, corrected by what became of earlier looks. Nothing is learned.
+    O(queued (queued + running)).
 
+    >>> from batchcast.predict.wait.forecast import Forecast
     >>> renewed(Forecast(), SystemState(4.0)).chances.shape
     (0, 33)
     """
-    columns = at.columns()
-    queue = columns.queued_entries()
-    n, jobs = len(queue), columns.jobs[queue]
-    method.room_beside(columns)
-    features, waits = np.zeros((n, len(NAMES)), np.float32), np.zeros((len(PLANS), n))
-    rows, waited = jobs["row"].copy(), np.maximum(at.now - jobs["submit"], 0.0)
-    if not n:
-        return Renewed(rows, waited, np.zeros((0, BINS)), features)
-    describe_queue(columns.record, method.lessons, at.now, method.runs, method.room, waits, features)
-    seen = features.copy()
-    for place, row in enumerate(rows.tolist()):
-        then = method.seen_by(row)
-        if then is not None:
-            seen[place] = then
-    curves = method.curves_of(seen, [class_of(job) for job in jobs])
-    return Renewed(rows, waited, np.stack([method.promises.chances(one) for one in curves]), features)
+    look = method.look(at)
+    promises = method.looks.promises
+    curves = method.looks.curves_of(look, method.promised(look.row))
+    chances = [promises.chances(one) for one in curves]
+    ways = np.array([promises.way_of(one) for one in curves], int)
+    return Renewed(look.row, look.waited, np.stack(chances) if chances else curves[:, 0], ways, look.features)

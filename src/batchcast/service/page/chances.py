@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ...predict.conditional import given_waited
-from ...store.issued import as_prediction
+from ...store.issued import as_prediction, newest
 
 LEVELS = (0.1, 0.5, 0.9)
 SCALES_H = (1, 2, 3, 6, 12, 24, 48, 72, 168)
@@ -23,6 +23,7 @@ class Chances(NamedTuple):
 
 def of_forecast(row: Mapping[str, Any], since: float, now: float) -> Chances:
     """The chances of what began to count at `since`, as forecast in a row, given that it has not happened by now."""
+    row = newest(row)
     if row.get("point_s") is None:
         return Chances(math.nan, math.nan, math.nan)
     given = given_waited(as_prediction(row), max(now - since, 0.0), LEVELS)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...store.issued import newest
 from ...store.packed import Packed
 from ...store.reader import Row
 from .. import answers
@@ -74,7 +75,7 @@ def _waiting(settings: Settings, site: Site, user: str, now: float) -> list[dict
 def _chances(row: Row, answer: Mapping[str, Any], now: float) -> Chances:
     """A forecast's own where the job waits for the machine; else what the answer says, whatever holds it back."""
     likely, by_90 = answer["likely_start_s"], answer["by_90_start_s"]
-    if answer["counts_from"] == "submission" and row["point_s"] is not None:
+    if answer["counts_from"] == "submission" and newest(row)["point_s"] is not None:
         exact = of_forecast(row, row["submit_time"], now)
         return Chances(exact.by_10, likely, by_90)
     return Chances(math.nan, likely, by_90)

@@ -12,6 +12,7 @@ from batchcast.events.event import END, START, SUBMIT
 from batchcast.predict.hazard.features import NAMES
 from batchcast.predict.runtime.kernel import Kernel
 from batchcast.predict.wait.forecast import Forecast
+from batchcast.predict.wait.forecast_log import seen_in
 from batchcast.table import Trace
 
 KINDS = {SUBMIT: "submit", START: "start", END: "end"}
@@ -35,8 +36,7 @@ def test_every_feature_is_what_the_twin_says(drawn):
             **{"req_time": limit, "user_id": user, "queue_id": queue, "group_id": group},
         }
     )
-    method = Forecast()
-    told = method._log(log, "honest", "req", 8.0)
+    told = seen_in(log, "honest", "req", 8.0)
     runs = Kernel().predict_trace(log).quantiles.astype(np.float32).reshape(len(log), -1)
     jobs, story = {}, []
     for time, kind, row, _ in told.events:
@@ -90,10 +90,14 @@ def test_nothing_after_an_instant_moves_any_feature_or_promise_up_to_it(shift):
     changed["req_procs"][later] = random.integers(1, 9, later.sum())
     said = []
     for log in (columns, changed):
-        method = Forecast(window=80, first=30, every=25, step=10)
+        method = Forecast(window=80, first=30, every=25, step=10, looks=True)
         trace = Trace.from_arrays(log)
         method.predict_trace(trace, total=16.0)
-        said.append((Forecast()._log(trace, "honest", "req", 16.0).rows[: at + 1], method.chances[: at + 1]))
-    np.testing.assert_array_equal(said[0][0], said[1][0])
-    np.testing.assert_array_equal(said[0][1], said[1][1])
+        rows = seen_in(trace, "honest", "req", 16.0).rows
+        looks = [(look.row, look.waited, look.features, left) for when, look, left in method.looked if when <= now]
+        said.append((rows[: at + 1], method.chances[: at + 1], *(np.concatenate(of) for of in zip(*looks))))
+        assert method.looks.model is not None
+    for before, after in zip(*said):
+        np.testing.assert_array_equal(before, after)
     assert np.unique(said[0][1], axis=0).shape[0] > 50
+    assert np.unique(said[0][-1], axis=0).shape[0] > 15

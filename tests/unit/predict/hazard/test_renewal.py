@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.naive.waits import forward_start
@@ -10,6 +11,8 @@ from tests.naive.waits import forward_start
 from batchcast.events.event import End, Start, Submit, Withdraw
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
+from batchcast.predict.conditional import given_waited
+from batchcast.predict.hazard.curve import WaitCurve
 from batchcast.predict.hazard.features import AT_DRAWS, NAMES
 from batchcast.predict.wait.forecast import Forecast
 from batchcast.predict.wait.renewed import renewed
@@ -98,10 +101,21 @@ def test_a_renewal_teaches_nothing_and_gives_whole_distributions():
     assert len(said[0].chances) == len(state.queued) > 5
     state.now = now + 5000.0
     later = renewed(method, state)
+    promised = method.promised(later.row)
     for place, row in enumerate(later.row.tolist()):
-        assert later.waited[place] == state.now - state.queued[row].submit_time
-        assert later.curve(place).quantile(0.1) >= later.waited[place], "given the time waited"
-        seen = method.seen_by(row)
-        same = method.promises.chances(method.curves_of(seen[None, :], [method.numbers[row][1]])[0])
-        np.testing.assert_allclose(later.chances[place], same, atol=1e-12)
+        waited = state.now - state.queued[row].submit_time
+        assert later.waited[place] == waited
+        prediction = later.prediction(place)
+        assert prediction.quantiles[0] == waited <= prediction.quantiles[1], "the whole wait, what has passed included"
+        assert prediction.point == prediction.quantiles[prediction.levels.index(0.5)] >= waited
+        of_start = given_waited(prediction, waited, (0.1, 0.9))
+        assert of_start.quantiles[1] == pytest.approx(waited + later.curve(place).quantile(0.9), rel=1e-4)
+        if later.way[place] == 0:  # what was promised at submission, given the time since
+            alone = WaitCurve(promised[place], waited)
+            raw = method.looks.curves_of(method.look(state), promised)[place, 0]
+            ends = [0.0, 600.0, 86400.0]
+            np.testing.assert_allclose(
+                [WaitCurve(raw).starts_within(end) for end in ends], [alone.starts_within(end) for end in ends],
+                atol=1e-9,
+            )  # fmt: skip
     assert later.words(5).startswith("behind 5 jobs")

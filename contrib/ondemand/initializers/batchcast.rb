@@ -1,0 +1,46 @@
+# Open OnDemand's dashboard asks batchcast for the jobs of whoever is signed in. Goes to
+# /etc/ood/config/apps/dashboard/initializers/batchcast.rb
+#
+# The dashboard runs as its user (a Passenger process for each), so the service's unix socket knows who asks: no token,
+# no proxy, and a private site shows each user own jobs alone. One short question a page; whatever goes wrong is a
+# sentence in the widget, never an error of the dashboard.
+require "date"
+require "json"
+require "socket"
+require "timeout"
+
+module BatchcastJobs
+  SOCKET = ENV.fetch("BATCHCAST_SOCKET", "/run/batchcast/api.sock")
+  WAIT_S = 2
+  SHOWN = 10
+
+  Answer = Struct.new(:jobs, :more, :notes, :trouble)
+
+  def self.waiting
+    status, document = get("/v1/start")
+    return Answer.new(document["results"].first(SHOWN), [document["results"].size - SHOWN, 0].max, document["warnings"], nil) if status == 200
+
+    Answer.new([], 0, [], document["error"].to_s)
+  rescue SystemCallError, IOError, Timeout::Error, JSON::ParserError, NoMethodError
+    Answer.new([], 0, [], "The forecasts of this cluster do not answer at the moment.")
+  end
+
+  def self.get(target)
+    Timeout.timeout(WAIT_S) do
+      UNIXSocket.open(SOCKET) do |socket|
+        socket.write("GET #{target} HTTP/1.0\r\nHost: localhost\r\nAccept: application/json\r\n\r\n")
+        head, body = socket.read.force_encoding("UTF-8").split("\r\n\r\n", 2)
+        [head[%r{\AHTTP/1\.\d (\d{3})}, 1].to_i, JSON.parse(body)]
+      end
+    end
+  end
+
+  # A start as people read it: the time today, the day besides when it is another one.
+  def self.clock(epoch, now = Time.now)
+    return "not known" if epoch.nil?
+
+    at = Time.at(epoch)
+    return "any moment" if at <= now
+    at.strftime(at.to_date == now.to_date ? "%H:%M" : "%a %d %b %H:%M")
+  end
+end

@@ -1,0 +1,86 @@
+"""The widget for Open OnDemand, rendered by a real Ruby against a real service."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from batchcast.formats.sighting import Sighting
+from batchcast.predict.protocol import Grounds, Prediction
+from batchcast.service.server import Server, serving
+from batchcast.service.settings import load
+from batchcast.store import clock_jobs, history
+from batchcast.store.database import Store
+
+WIDGET = Path(__file__).parents[3] / "contrib" / "ondemand"
+ME, NOBODY = pwd.getpwuid(os.getuid()).pw_name, pwd.getpwuid(65534).pw_name
+
+
+@pytest.fixture(scope="module")
+def ruby() -> str:
+    place = shutil.which("ruby")
+    if place is None:
+        reason = "no Ruby on this machine (Debian package ruby)"
+        pytest.fail(reason) if os.environ.get("BATCHCAST_REQUIRE_REAL") == "1" else pytest.skip(reason)
+    return str(place)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    """A private site where this user and nobody have a job each that waits."""
+    now = time.time()
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        path = f"{folder}/s.db"
+        store = Store(path, create=True)
+        jobs = [
+            Sighting(str(100 + k), str(100 + k), now - 60, "PENDING", reason="Resources",
+                     asked={"user_id": user, "partition_id": "main", "job_name": f"<b>job of {user}</b>"})
+            for k, user in enumerate((ME, NOBODY))
+        ]  # fmt: skip
+        with store.begin() as connection:
+            history.take_in(connection, "c", jobs, now)
+            clock_jobs.write_meta(connection, "c", site={"private": True, "partitions": {}}, cycle_at=now,
+                                  told_until=now, wait_methods=["m"])  # fmt: skip
+            for row in connection.scalars(text("SELECT row FROM jobs")).all():
+                said = Prediction(90.0, (0.5, 0.9), (90.0, 7200.0), "why", Grounds.CLASS)
+                clock_jobs.issue(connection, [{"row": row, "kind": "wait", "moment": "submit", "method": "m",
+                                               "as_of": now - 60, "issued_at": now, "prediction": said}])  # fmt: skip
+        store.close()
+        with serving(load({"store": path, "private": "yes"}, {}), f"{folder}/api.sock", lambda _: None) as opened:
+            yield opened
+
+
+def rendered(ruby: str, socket: object, *before: str) -> str:
+    done = subprocess.run([*before, ruby, str(WIDGET / "render.rb")], capture_output=True, text=True, timeout=60,
+                          env={**os.environ, "BATCHCAST_SOCKET": str(socket), "LC_ALL": "C.UTF-8"})  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_who_is_signed_in_sees_own_jobs_and_names_are_text(ruby: str, server: Server) -> None:
+    page = rendered(ruby, server.address)
+    assert f"&lt;b&gt;job of {ME}&lt;/b&gt;" in page
+    assert "<b>" not in page
+    assert re.search(r"<td>(any moment|\d\d:\d\d|\w{3} \d\d \w{3} \d\d:\d\d)</td>", page), "a time as people read it"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
+def test_on_a_private_site_the_socket_knows_who_asks(ruby: str, server: Server) -> None:
+    page = rendered(ruby, server.address, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    assert f"job of {NOBODY}" in page
+    assert f"job of {ME}" not in page
+
+
+def test_a_service_that_is_away_is_a_sentence(ruby: str, tmp_path: Path) -> None:
+    assert "do not answer at the moment" in rendered(ruby, tmp_path / "nowhere")

@@ -1,0 +1,83 @@
+"""Tokens in the store, and the way to this schema and back, on SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import inspect, text
+
+from batchcast.errors import BatchcastError, UsageError
+from batchcast.planning import Entry, State
+from batchcast.planning.terms import How
+from batchcast.store import planned, tokens
+from batchcast.store.database import VERSION, Store, schema_version
+from batchcast.store.reader import Reader
+from batchcast.store.token_text import id_of, user_of
+
+
+def issued(store: Store, user: str, seed: int, until: float = 1000.0) -> str:
+    with store.begin() as connection:
+        return tokens.issue(connection, bytes([seed]) * 36, user, "nightly", 100.0, until)
+
+
+def whose(url: str, token: str, now: float = 500.0) -> str | None:
+    return user_of({row["id"]: row for row in Reader(url).ask("tokens")}, token, now)
+
+
+def test_a_token_is_its_users_until_it_is_over_or_revoked_and_is_nowhere_in_the_store(url: str) -> None:
+    store = Store(url, create=True)
+    ada, bob = issued(store, "ada", 1), issued(store, "bob", 2)
+    assert (whose(url, ada), whose(url, bob)) == ("ada", "bob")
+    assert whose(url, ada, now=1000.0) is None, "over"
+    assert whose(url, ada[:-1] + ("0" if ada[-1] != "0" else "1")) is None, "the right id with another secret"
+    assert whose(url, f"{ada} ") is None
+    with store.begin() as connection:
+        assert tokens.revoke(connection, [id_of(ada) or ""], 600.0) == [id_of(ada)]
+        assert tokens.revoke(connection, [id_of(ada) or ""], 700.0) == [], "once is enough"
+    with pytest.raises(UsageError, match="no token 'abc'"), store.begin() as connection:
+        tokens.revoke(connection, [id_of(bob) or "", "abc"], 700.0)
+    assert (whose(url, ada), whose(url, bob)) == (None, "bob"), "a word that is wrong revokes nothing"
+    secret = ada.rpartition("_")[2]
+    assert all(secret not in str(value) for row in Reader(url).ask("tokens") for value in row.values())
+
+
+def _shape(store: Store) -> dict[str, set[str]]:
+    with store.begin() as connection:
+        found = inspect(connection)
+        return {name: {c["name"] for c in found.get_columns(name)} for name in found.get_table_names()}
+
+
+@pytest.mark.parametrize("version", [9, 8])
+def test_an_older_batchcast_finds_its_own_tables_and_this_one_finds_them_again(url: str, version: int) -> None:
+    store = Store(url, create=True)
+    newest = _shape(store)
+    with store.begin() as connection:
+        planned.write(connection, "c", [(Entry("7", 1.0, 7200.0, 3600.0, State.PLANNED, 2.0), 7200.0, 3600.0, "")])
+    issued(store, "ada", 1)
+    assert store.take_back(version) == ["1 tokens: issue them anew once this version is back"]
+    older = _shape(store)
+    assert "tokens" not in older
+    assert ("how" in older["planned"]) == (version >= 9)
+    with store.begin() as connection:
+        assert schema_version(connection) == version
+        assert connection.execute(text("SELECT job_id, planned FROM planned")).all() == [("7", 3600.0)]
+    store.close()
+    again = Store(url)
+    assert _shape(again) == newest
+    with again.begin() as connection:
+        assert schema_version(connection) == VERSION
+        assert planned.entries(connection, "c")["7"].how is How.LIMIT
+    assert Reader(url).ask("tokens") == []
+
+
+def test_what_an_older_batchcast_would_misread_keeps_the_store_as_it_is(url: str) -> None:
+    store = Store(url, create=True)
+    entry = Entry("7", 1.0, 7200.0, 3600.0, State.PLANNED, 2.0, How.TIME_MIN)
+    with store.begin() as connection:
+        planned.write(connection, "c", [(entry, 7200.0, 3600.0, "")])
+    before = _shape(store)
+    with pytest.raises(BatchcastError, match="1 jobs are planned by"):
+        store.take_back(8)
+    assert _shape(store) == before
+    with pytest.raises(UsageError, match=f"accepted: 8 to {VERSION}"):
+        store.take_back(3)
+    assert store.take_back(9) == []

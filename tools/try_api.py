@@ -1,0 +1,78 @@
+"""Schemathesis asks a real service what its OpenAPI document allows, and what it does not.
+
+    python -m tools.try_api [QUESTIONS] [SEED]
+
+About so many questions (10,000), negative ones among them, over HTTP on loopback, of a small made-up store. Ends with 1
+where an answer is none that the document gives for its question, or a 500. What usually is worked out in a process of
+its own (a quarter of a second of CPU each) is worked out in a thread here, by the same code. The tests draw hundreds of
+questions by hypothesis alone (tests/unit/service/test_contract.py).
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+
+from batchcast.service import lanes
+from batchcast.service.api import PLACES
+from batchcast.service.metrics import Measures
+from batchcast.service.server import serving
+from batchcast.service.settings import load
+
+from .demo_site import build
+
+TOOL = "schemathesis==4.32.5"
+CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
+
+
+def tried(store: str, questions: int, seed: int) -> int:
+    """The exit code; what was asked and answered is printed."""
+    setattr(lanes, "in_child", lanes.in_thread)  # noqa: B010
+    seen: Counter[tuple[str, int]] = Counter()
+    count = Measures.request
+
+    def counted(self: Measures, place: str, status: int, seconds: float) -> None:
+        seen[place, status] += 1
+        count(self, place, status, seconds)
+
+    Measures.request = counted  # type: ignore[method-assign]
+    said: list[str] = []
+    with serving(load({"store": store}, {}), "127.0.0.1:0", said.append, quiet=True) as server:
+        words = [
+            sys.executable,
+            "-m",
+            "uv",
+            "tool",
+            "run",
+            "--quiet",
+            "--system-certs",
+            "--from",
+            TOOL,
+            "schemathesis",
+            "run",
+        ]
+        words += [f"{server.shown}/v1/openapi.json", "--checks", CHECKS, "--phases", "examples,coverage,fuzzing"]
+        words += [
+            "--max-examples",
+            str(questions // len(PLACES)),
+            "--seed",
+            str(seed),
+            "--suppress-health-check",
+            "all",
+        ]
+        code = subprocess.run(words, check=False).returncode
+    for place in PLACES:
+        answers = {status: number for (where, status), number in sorted(seen.items()) if where == place}
+        print(f"{place}: {sum(answers.values())} questions, by status {answers}")
+    wrong = sum(number for (_, status), number in seen.items() if status >= 500)
+    print(f"{seen.total()} questions, seed {seed}: {wrong} with 500 or more", *said[-5:], sep="\n")
+    return code or int(wrong > 0)
+
+
+if __name__ == "__main__":
+    given = [int(word) for word in sys.argv[1:3]]
+    with tempfile.TemporaryDirectory() as folder:
+        build(f"{folder}/s.db", jobs=120)
+        sys.exit(tried(f"{folder}/s.db", *(given + [10_000, 0][len(given) :])))

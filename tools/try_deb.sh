@@ -1,0 +1,69 @@
+#!/bin/bash
+# The Debian package as an operator meets it, under a real systemd (tools/in_systemd.sh THIS FOLDER; FOLDER holds the
+# package and demo.db, a store): installed, started, asked, restarted while it is asked, brought down, removed, purged.
+set -uo pipefail
+check() { # what, command...
+  local what=$1
+  shift
+  if "$@" > /tmp/last 2>&1; then echo "ok: $what"; else echo "FAILED: $what"; tail -n 20 /tmp/last; journalctl --no-pager -n 30 -u 'batchcast-*' 2> /dev/null; exit 1; fi
+}
+as() { setpriv --reuid="$1" --regid=nogroup --clear-groups "${@:2}"; }
+ask() { as nobody curl -sS --fail --max-time 60 --retry 3 --retry-delay 1 --unix-socket /run/batchcast/api.sock "http://localhost$1"; }
+until_there() { for _ in $(seq 60); do "$@" && return 0; sleep 0.5; done; return 1; }
+active() { [ "$(systemctl is-active "$1")" = active ]; }
+
+systemctl mask --quiet systemd-networkd-wait-online &> /dev/null # there is no network here to wait for
+deb=$(ls /given/batchcast_*.deb)
+check "dpkg -i" dpkg -i "$deb"
+check "its user" getent passwd batchcast
+check "the program" batchcast --version
+check "no daemon starts by itself" bash -c '! systemctl is-active batchcast-collect batchcast-serve'
+check "the settings" test -f /etc/batchcast/batchcast.toml
+check "no unit that systemd complains of" bash -c '! systemd-analyze verify /lib/systemd/system/batchcast-*.{service,timer,socket} 2>&1 | grep -i batchcast'
+for unit in collect serve export; do
+  systemd-analyze security --no-pager "batchcast-$unit.service" | grep -o 'Overall exposure level for.*: [0-9.]*'
+done
+
+install -d -o batchcast -g batchcast /var/lib/batchcast
+install -o batchcast -g batchcast -m 600 /given/demo.db /var/lib/batchcast/store.db
+check "systemctl enable --now" systemctl enable --now batchcast-serve batchcast-collect batchcast-export.timer
+check "the service answers a user" until_there ask '/v1/accuracy'
+check "the page" bash -c 'curl -sS --unix-socket /run/batchcast/api.sock http://localhost/?user=carl | grep -q "<h1>"'
+check "the collector runs, whether Slurm answers or not" until_there active batchcast-collect
+check "nobody but its user reads the store" bash -c '! setpriv --reuid=nobody --regid=nogroup --clear-groups cat /var/lib/batchcast/store.db'
+check "a user's command asks the service" as nobody batchcast accuracy
+check "an operator issues a token" batchcast token create carl
+check "the daily export" bash -c 'systemctl start batchcast-export && test -s /var/lib/batchcast/history.parquet'
+check "doctor says what is missing here" bash -c 'batchcast doctor | grep -i squeue'
+
+# the socket keeps questions while the service restarts
+systemctl disable --now batchcast-serve > /dev/null 2>&1
+check "the socket" systemctl enable --now batchcast-serve.socket
+check "the first question starts the service" ask '/v1/start?user=carl'
+rm -f /tmp/answers /tmp/lost
+for what in start?user=carl accuracy health; do
+  (while [ ! -e /tmp/enough ]; do
+    if ask "/v1/$what" > /tmp/one.$BASHPID 2> /tmp/why.$BASHPID; then echo got >> /tmp/answers; else cat /tmp/why.$BASHPID >> /tmp/lost; fi
+  done) &
+done
+until [ "$(cat /tmp/answers 2> /dev/null | wc -l)" -ge 3 ]; do sleep 0.2; done
+for _ in 1 2 3; do
+  sleep 1
+  systemctl restart batchcast-serve
+done
+sleep 1
+touch /tmp/enough
+wait
+touch /tmp/lost
+echo "restarted three times under load: $(wc -l < /tmp/answers) answers, $(grep -c ^curl /tmp/lost) lost"
+check "no answer was lost" test ! -s /tmp/lost
+check "and none was a defect: 503, ask again, to what takes longer than ten seconds" \
+  bash -c '! journalctl -u batchcast-serve | grep status=500'
+
+check "dpkg -r" dpkg -r batchcast
+check "nothing runs any more" bash -c '! systemctl is-active batchcast-collect batchcast-serve batchcast-serve.socket; ! pgrep -u batchcast'
+check "no program is left" test ! -e /usr/lib/batchcast/bin
+check "the store is left" test -s /var/lib/batchcast/store.db
+check "dpkg -P" dpkg -P batchcast
+check "no settings are left" test ! -e /etc/batchcast/batchcast.toml
+echo "the Debian package: installed, started, restarted, removed"
