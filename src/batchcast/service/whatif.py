@@ -63,6 +63,7 @@ def _answer(
         "reason": reason,
         **as_values(prediction),
         "method": method,
+        "as_of": now,
     }
     answer = answers.start_answer(row, now)
     answer["reason_in_words"] = f"if submitted: {answer['reason_in_words']}" if reason else "not submitted"
