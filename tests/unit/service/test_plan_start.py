@@ -63,11 +63,11 @@ def test_a_list_that_cannot_be_written_is_said_and_planning_goes_on(tmp_path: Pa
     [
         ({"SLURM_JOB_ID": "8"}, "01:15:00", 0, ["update jobid=8 timelimit=120"]),
         ({"SLURM_JOB_ID": "11", "SLURM_ARRAY_JOB_ID": "9", "SLURM_ARRAY_TASK_ID": "2"}, "00:45:00", 0,
-         ["update jobid=11 timelimit=60"]),
+         ["update jobid=9_2 timelimit=60"]),
         ({"SLURM_JOB_ID": "8"}, "01:16:00", 0, []),  # somebody changed it since
         ({"SLURM_JOB_ID": "9"}, "01:15:00", 0, []),  # not planned
         ({"SLURM_JOB_ID": "10"}, "01:15:00", 0, []),  # not a number
-        ({"SLURM_JOB_ID": "8"}, "01:15:00", 1, ["update jobid=8 timelimit=120"]),  # slurmctld refuses
+        ({"SLURM_JOB_ID": "8"}, "01:15:00", 1, ["update jobid=8 timelimit=120"] * 10),  # slurmctld refuses
         ({}, "01:15:00", 0, []),
     ],
 )  # fmt: skip
@@ -78,7 +78,9 @@ def test_the_script_gives_back_what_is_still_planned_and_never_fails(
     clients.mkdir()
     place.write_text("8 01:15:00 120\n9_2 00:45:00 60\n10 01:15:00 $(id)\n")
     (clients / "scontrol").write_text(SCONTROL.format(folder=tmp_path, shown=shown, code=code))
-    (clients / "scontrol").chmod(0o755)
+    (clients / "sleep").write_text("#!/bin/sh\n")
+    for program in clients.iterdir():
+        program.chmod(0o755)
     script = tmp_path / START
     script.write_text(unit_files("b", is_open=True, is_remote=False, clients=str(clients), plan_list=str(place))[START])
     done = subprocess.run(["sh", str(script)], env={"PATH": "/usr/bin:/bin", **environment}, capture_output=True)
