@@ -57,6 +57,7 @@ def submitted(lab: Lab, *options: str, limit: int = 40, seconds: float = 30 * MI
     return lab.submit("-t", str(limit), *options, seconds=seconds)
 
 
+@pytest.mark.slow
 def test_by_time_min_slurm_starts_a_job_earlier_and_it_has_its_own_limit_back(lab: Lab) -> None:
     with planner(lab, "time-min", "time-min") as follower:
         blocker = submitted(lab, "-N4", "--exclusive", "-p", "exact", limit=100, seconds=600 * MINUTE)

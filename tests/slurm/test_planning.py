@@ -244,6 +244,7 @@ def test_what_users_and_operators_do_wins_and_off_gives_every_limit_back(lab: La
     planner.kill(signal.SIGTERM)
 
 
+@pytest.mark.slow
 def test_a_second_collector_with_a_store_of_its_own_leaves_the_jobs_of_the_first_alone_and_says_so(lab: Lab) -> None:
     first, second = agent(lab, "first"), agent(lab, "second")
     first.start()

@@ -47,6 +47,7 @@ def running(lab: Lab, job_id: str) -> bool:
     return lab.run("squeue", "-h", "-j", job_id, "-o", "%T").strip() == "RUNNING"
 
 
+@pytest.mark.slow
 def test_a_running_job_that_was_given_up_for_lost_and_is_seen_again_is_open_again(lab: Lab) -> None:
     """To a collector that may not see others' jobs for a while they are lost; when it may, they run."""
     place = lab.root / "of-nobody"
