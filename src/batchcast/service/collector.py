@@ -23,7 +23,8 @@ from .advice import rules_of
 from .clock import Step, StoredClock, compare_with_slurm, predictors
 from .connect import own_name
 from .kept import place_of
-from .planner import Planned, Planner
+from .plan_outcome import Planned
+from .planner import Planner
 from .scheduler import Scheduler
 from .settings import Settings
 

@@ -25,6 +25,7 @@ from ..store import clock_jobs, planned
 from ..store.database import Store
 from .plan_advice import Adviser
 from .plan_comments import Comments
+from .plan_outcome import Planned
 from .plan_start import StartList
 from .plan_submissions import MOST_LOOKED_UP, Submissions
 from .plan_terms import forecasts_by, lowered, method_of, terms_of, track_record
@@ -34,22 +35,6 @@ HOUR = 3600.0
 STORE_PAUSE_S = 600.0
 """So long nothing stands on a planned limit after the store could not be written, by planning or by the collector."""
 Change = tuple[Entry, float, float, str]
-
-
-@dataclass(slots=True)
-class Planned:
-    """What one cycle of planning did, and how many jobs stand on a planned limit after it."""
-
-    planned: int = 0
-    restored: int = 0
-    standing: int = 0
-    commented: int = 0
-    problems: list[str] = field(default_factory=list)
-
-    @property
-    def counts(self) -> tuple[int, int, int]:
-        """Planned, restored, standing."""
-        return self.planned, self.restored, self.standing
 
 
 @dataclass(slots=True)
