@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+TAIL = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)
 STEPS = [60.0 * m for m in (1, 5, 15, 30, 60, 120, 300, 600, 1200, 3000, 6000)]
 
 
@@ -23,6 +24,9 @@ class Job:
     done: bool = False
     like: int = -1
     due: float = math.inf
+    tail: tuple[float, ...] = ()  # quantiles at TAIL
+    spent: float = 0.0
+    passed: tuple[int, float] | None = None  # a job that it passed at a risk, and when that was to start
 
     @property
     def end(self) -> float:
@@ -49,6 +53,8 @@ class NaiveMachine:
     first_after: float = math.inf
     due_after: float = math.inf
     refresh: bool = False
+    due_ends: str = "requested"
+    risk_budget: float = 0.0
     queue: list[Job] = field(default_factory=list)
     running: list[Job] = field(default_factory=list)  # in order of start
     promises: list[tuple[int, float]] = field(default_factory=list)
@@ -130,7 +136,8 @@ class NaiveMachine:
             self.running.remove(job)
             if job.row in self.shadow:
                 begun, end = self.shadow[job.row]
-                self.shadow[job.row][1] = min(end, max(self.now, begun + job.run))
+                true = begun + job.run
+                self.shadow[job.row][1] = true if true > self.now else min(end, self.now)
             if self.refresh and job.like >= 0:
                 self.plan_anew(job)
 
@@ -159,6 +166,9 @@ class NaiveMachine:
                 return
 
     def shadow_pass(self, now: float) -> None:
+        for job in self.arrived:
+            if self.due_ends == "planned" and job.row in self.shadow and self.shadow[job.row][1] <= now:
+                self.shadow[job.row][1] = self.shadow[job.row][0] + self.shadow_length(job)
         self.shadow_gone |= {row for row, (_, end) in self.shadow.items() if end <= now}
         seen = [j for j in self.arrived if j.submit <= now]
         while True:
@@ -181,15 +191,29 @@ class NaiveMachine:
                 extra -= 0 if in_time else job.procs
 
     def shadow_start(self, job: Job, now: float) -> None:
-        self.shadow[job.row] = [now, now + (job.run if job.done else job.request)]
+        self.shadow[job.row] = [now, now + self.shadow_length(job)]
         job.due = now + self.due_after
 
-    def held(self, at: float, by_request: bool = False) -> int:
+    def shadow_length(self, job: Job) -> float:
+        """What is known of its length now: its forecast holds until it has run longer."""
+        if job.done:
+            return job.run
+        outlived = job.start + job.first <= self.now
+        return job.request if outlived or self.due_ends == "requested" else job.first
+
+    def must_end(self, job: Job, head: Job | None) -> float:
+        """By its request, or when the head that it passed at a risk was to start, if that is to come."""
+        end = job.start + job.request
+        if head is not None and job.passed is not None and job.passed[0] == head.row and job.passed[1] > self.now:
+            end = min(end, job.passed[1])
+        return end
+
+    def held(self, at: float, by_request: bool = False, head: Job | None = None) -> int:
         """Processors the plan holds at an instant by the jobs running now."""
         held = 0
         for j in self.running:
             gone = self.pyss and j.planned_end <= self.now
-            end = j.start + j.request if by_request else j.planned_end
+            end = self.must_end(j, head) if by_request else j.planned_end
             if not gone and (end > at or at == self.now):
                 held += j.procs
         return held
@@ -247,19 +271,25 @@ class NaiveMachine:
 
     def easy(self, head: Job) -> None:
         old = self.now - head.submit > min(self.head_after, self.first_after) or self.now > head.due
-        ends = [j.start + j.request if old else j.planned_end for j in self.running]
+        ends = [self.must_end(j, head) if old else j.planned_end for j in self.running]
         instants = sorted({self.now, *(end for end in ends if end >= self.now)})
-        shadow = next(t for t in instants if self.total - self.held(t, old) >= head.procs)
+        shadow = next(t for t in instants if self.total - self.held(t, old, head) >= head.procs)
         self.promises.append((head.row, shadow))
         # a job that passes by its forecast holds nothing at the shadow time in this pass; with running ends taken from
         # requests it does from the next one on
-        free_then = self.total - self.held(shadow, old)
+        free_then = self.total - self.held(shadow, old, head)
         for job in sorted((j for j in self.queue if j is not head), key=lambda j: self.key(j, self.candidates)):
             fits_now = self.total - self.held(self.now) >= job.procs
             past = job.procs if self.now + (job.request if old else job.planned) > shadow else 0
             if fits_now and free_then - past >= head.procs:
                 self.start(job, True)
                 free_then -= past
+            elif fits_now and old and self.risk_budget > 0:
+                chance = min((1 - level for level, q in zip(TAIL, job.tail) if self.now + q <= shadow), default=math.inf)
+                if head.spent + chance <= self.risk_budget:
+                    head.spent += chance
+                    job.passed = (head.row, shadow)
+                    self.start(job, True)
 
     def conservative(self) -> None:
         """A reservation for everybody; after an end each is placed again in arrival order against all others'."""

@@ -23,6 +23,8 @@ OF_A_POLICY = (
     "head_after",
     "first_after",
     "due_after",
+    "due_ends",
+    "risk_budget",
     "refresh",
     "correct",
     "event_order",

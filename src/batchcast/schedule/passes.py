@@ -9,6 +9,7 @@ from ..compiled.arrays import Record
 from .heap import pop
 from .index import next_by_arrival, next_by_key, push_root, watch_length
 from .queue import any_fits, collect, head_place, length, next_candidate, rekey
+from .risk import take_risk
 from .running import reserve, reserve_by_request
 from .shadow import follow_shadow
 from .start import start_job
@@ -57,7 +58,7 @@ def schedule(s: Record, rules: Record) -> None:
         by_request = rules.head_after < np.inf and s.now - jobs[slots[head].job].submit > rules.head_after
         by_request = by_request or (s.now > s.least_due and s.now > asides_of(s)[slots[head].job].due)
         if by_request:
-            reserve_by_request(s, slots[head].procs)
+            reserve_by_request(s, rules, slots[head].job, slots[head].procs)
         else:
             reserve(s, slots[head].procs)
         if s.indexed and not by_request and not rules.candidate_varying:
@@ -73,7 +74,7 @@ def backfill_few(s: Record, rules: Record, head: int, by_request: bool) -> None:
     looks = 1
     place = next_candidate(s, rules, head, by_request, s.head)
     while place >= 0 and (looks < FEW or not keyed):
-        pass_head(s, rules, place, by_request)
+        pass_head(s, rules, head, place, by_request)
         looks += 1
         place = next_candidate(s, rules, head, by_request, s.head if keyed else place + 1)
     if place >= 0:
@@ -92,7 +93,7 @@ def backfill_indexed(s: Record, rules: Record, head: int) -> None:
             count, place = next_by_key(s, rules, count, head)
         if place < 0:
             return
-        pass_head(s, rules, place, False)
+        pass_head(s, rules, head, place, False)
 
 
 @inner
@@ -103,12 +104,12 @@ def backfill_many(s: Record, rules: Record, head: int, by_request: bool) -> None
     """
     slots = slots_of(s)
     choices = choices_of(s)
-    count = collect(s, head, by_request)
+    count = collect(s, rules, head, by_request)
     while count > 0 and s.free > 0:
         place = choices[0].tie
         count = pop(choices, count)
         if slots[place].procs <= s.free:
-            pass_head(s, rules, place, by_request)
+            pass_head(s, rules, head, place, by_request)
 
 
 @inner
@@ -117,15 +118,16 @@ def try_newest(s: Record, rules: Record) -> None:
     slots = slots_of(s)
     if not s.reserved:
         reserve(s, slots[s.head].procs)
-    pass_head(s, rules, s.newest, False)
+    pass_head(s, rules, s.head, s.newest, False)
 
 
 @inner
-def pass_head(s: Record, rules: Record, place: int, by_request: bool) -> None:
-    """Start a candidate that fits now if it ends by the shadow time, or else uses up extra processors only."""
+def pass_head(s: Record, rules: Record, head: int, place: int, by_request: bool) -> None:
+    """Start a candidate that fits now if it ends by the shadow time, or else uses up extra processors or the budget."""
     slots = slots_of(s)
     if s.now + length(s, slots[place], by_request) > s.shadow_time:
-        if slots[place].procs > s.extra_procs:
+        if slots[place].procs <= s.extra_procs:
+            s.extra_procs -= slots[place].procs
+        elif not (by_request and take_risk(s, rules, head, place)):
             return
-        s.extra_procs -= slots[place].procs
     start_job(s, rules, place, 1)

@@ -12,6 +12,7 @@ from ..compiled.arrays import Record
 from .heap import push
 from .index import build, enter, head_by_key, leave
 from .orders import aged_key, candidate_key, head_key, ordering
+from .risk import is_in_budget
 from .state import BLOCK, GONE, asides_of, blocks_of, choices_of, jobs_of, slots_of
 
 
@@ -205,6 +206,7 @@ def next_candidate(s: Record, rules: Record, head: int, by_request: bool, start:
     now, free, shadow_time, extra_procs = s.now, s.free, s.shadow_time, s.extra_procs
     best, best_key = -1, np.inf
     keyed = rules.candidate_order != 0
+    risky = by_request and rules.risk_budget > 0.0
     looked_at = 0
     for number in range(start // BLOCK, (s.tail - 1) // BLOCK + 1):
         block = blocks[number]
@@ -217,7 +219,8 @@ def next_candidate(s: Record, rules: Record, head: int, by_request: bool, start:
             if slot.procs > free or place == head:
                 continue
             if slot.procs > extra_procs and now + length(s, slot, by_request) > shadow_time:
-                continue
+                if not (risky and is_in_budget(s, rules, head, place)):
+                    continue
             if not keyed:
                 s.looked_at += looked_at
                 return place
@@ -238,12 +241,13 @@ def length(s: Record, slot: Record, by_request: bool) -> float:
 
 
 @inner
-def collect(s: Record, head: int, by_request: bool) -> int:
+def collect(s: Record, rules: Record, head: int, by_request: bool) -> int:
     """All jobs that may be backfilled now, as a heap by key and arrival; returns how many. One look at the queue."""
     slots = slots_of(s)
     blocks = blocks_of(s)
     choices = choices_of(s)
     now, free, shadow_time, extra_procs = s.now, s.free, s.shadow_time, s.extra_procs
+    risky = by_request and rules.risk_budget > 0.0
     count = looked_at = 0
     for number in range(s.head // BLOCK, (s.tail - 1) // BLOCK + 1):
         looked_at += 1
@@ -255,7 +259,8 @@ def collect(s: Record, head: int, by_request: bool) -> int:
             if slot.procs > free or place == head:
                 continue
             if slot.procs > extra_procs and now + length(s, slot, by_request) > shadow_time:
-                continue
+                if not (risky and is_in_budget(s, rules, head, place)):
+                    continue
             count = push(choices, count, slot.candidate_key, place, place)
     s.looked_at += looked_at
     return count

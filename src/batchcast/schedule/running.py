@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..compiled import inlined, inner
 from ..compiled.arrays import Record
 from .heap import pop, push
-from .state import choices_of, jobs_of, plan_of
+from .state import asides_of, choices_of, jobs_of, plan_of
 
 
 @inlined
@@ -76,15 +76,25 @@ def reserve(s: Record, procs: int) -> None:
 
 
 @inner
-def reserve_by_request(s: Record, procs: int) -> None:
-    """As `reserve`, but a running job counts until it must end: start + request. O(running)."""
+def reserve_by_request(s: Record, rules: Record, head: int, procs: int) -> None:
+    """As `reserve`, but a running job counts until it must end: start + request. O(running).
+
+    One that passed the job `head` at a risk counts until the start it was to leave alone, while that is to come: the
+    risk was taken once, a later reservation would let others pass for nothing.
+    """
     jobs = jobs_of(s)
+    asides = asides_of(s)
     plan = plan_of(s)
     choices = choices_of(s)
     count = 0
     for place in range(s.running):
         entry = jobs[plan[place].job]
-        count = push(choices, count, entry.start + entry.request, place, entry.procs)
+        end = entry.start + entry.request
+        if rules.risk_budget > 0.0:
+            aside = asides[plan[place].job]
+            if aside.passed == head and aside.until > s.now:
+                end = min(end, aside.until)
+        count = push(choices, count, end, place, entry.procs)
     free = s.free
     s.shadow_time = s.now
     while count > 0 and (free < procs or choices[0].key == s.shadow_time):

@@ -1,7 +1,8 @@
 """A shadow run of EASY by requests on the same submissions, beside the real schedule and knowing no more than it does.
 
 It is the promise that `due_after` keeps: when would plain EASY have let this job start? The run time of a job is known
-to it once the job has ended in the real schedule; until then it is taken to run to its request.
+to it once the job has ended in the real schedule; until then it is taken to run to its request or, with `due_ends`, as
+long as was forecast at its submission while it has not run longer. Reservations are made by requests in either case.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import numpy as np
 
 from ..compiled import inlined, inner
 from ..compiled.arrays import Record
-from .state import asides_of, jobs_of, shadow_queue_of, shadow_running_of
+from .state import PLANNED, asides_of, jobs_of, shadow_queue_of, shadow_running_of
 
 
 @inner
@@ -20,7 +21,7 @@ def follow_shadow(s: Record, rules: Record) -> None:
     queue = shadow_queue_of(s)
     end = next_shadow_end(s)
     while end < s.now:
-        end_shadows(s, end)
+        end_shadows(s, rules, end)
         shadow_pass(s, rules, end)
         end = next_shadow_end(s)
     while s.shadow_submit < s.next_submit and jobs[s.shadow_submit].submit <= s.now:
@@ -28,7 +29,7 @@ def follow_shadow(s: Record, rules: Record) -> None:
         s.shadow_waiting += 1
         s.shadow_submit += 1
     while True:
-        end_shadows(s, s.now)
+        end_shadows(s, rules, s.now)
         shadow_pass(s, rules, s.now)
         if next_shadow_end(s) > s.now:  # a job without length, known to have none, ends where it starts
             return
@@ -45,11 +46,13 @@ def next_shadow_end(s: Record) -> float:
 
 
 @inlined
-def end_shadows(s: Record, time: float) -> None:
-    """Take out of the shadow what has ended by `time`. O(running)."""
+def end_shadows(s: Record, rules: Record, time: float) -> None:
+    """Take out of the shadow what has ended by `time`; what outlived its forecast meanwhile goes on. O(running)."""
     running = shadow_running_of(s)
     kept = 0
     for place in range(s.shadow_count):
+        if rules.due_ends == PLANNED and running[place].end <= time:
+            running[place].end = running[place].begun + shadow_length(s, rules, running[place].job)
         if running[place].end <= time:
             s.shadow_free += running[place].procs
         else:
@@ -115,7 +118,7 @@ def start_shadow(s: Record, rules: Record, job: int, time: float) -> None:
     mine = running[place]
     mine.limit_end = limit_end
     mine.begun = time
-    mine.end = time + entry.run if aside.over else limit_end
+    mine.end = time + shadow_length(s, rules, job)
     mine.procs = entry.procs
     mine.job = job
     s.shadow_count += 1
@@ -123,6 +126,18 @@ def start_shadow(s: Record, rules: Record, job: int, time: float) -> None:
     aside.due = time + rules.due_after
     if not entry.start <= s.now:
         s.least_due = min(s.least_due, aside.due)
+
+
+@inlined
+def shadow_length(s: Record, rules: Record, job: int) -> float:
+    """How long a job runs for all that is known now."""
+    entry = jobs_of(s)[job]
+    seconds: float = entry.request
+    if asides_of(s)[job].over:
+        seconds = entry.run
+    elif rules.due_ends == PLANNED and not entry.start + entry.first <= s.now:
+        seconds = entry.first
+    return seconds
 
 
 @inner
@@ -133,4 +148,5 @@ def reveal(s: Record, job: int) -> None:
     asides_of(s)[job].over = 1
     for place in range(s.shadow_count):
         if running[place].job == job:
-            running[place].end = min(running[place].end, max(s.now, running[place].begun + entry.run))
+            end = running[place].begun + entry.run
+            running[place].end = end if end > s.now else min(running[place].end, s.now)

@@ -58,6 +58,8 @@ RULES = np.dtype(
         ("head_after", "f8"),  # a head that waited longer is reserved for by requests; infinity: never
         ("first_after", "f8"),  # who waited longer goes before the order, by arrival; infinity: nobody
         ("due_after", "f8"),  # who waits so much longer than in a shadow run of EASY goes first; infinity: nobody
+        ("due_ends", "i8"),  # what ends, in that shadow run, a job that has not ended: requested or planned
+        ("risk_budget", "f8"),  # what chances of holding up a job reserved for by requests may add up to; 0: none
         ("refresh", "i8"),  # queued jobs are planned anew when one of their class ends
         ("ask_overdue", "i8"),  # a predictor outside revises the plan of an overdue job
         ("long_queue", "i8"),  # slots from which on the queue is indexed
@@ -77,6 +79,7 @@ ARRAYS = (
     "log",
     "memory",
     "asides",
+    "tails",
     "shadow_queue",
     "shadow_running",
     "results",
@@ -166,8 +169,11 @@ JOBS = np.dtype(
 
 ASIDES = np.dtype(
     [
-        # of each job what only a shadow run or planning anew needs
+        # of each job what only a shadow run, a risk budget or planning anew needs
         ("due", "f8"),  # goes first from then on; infinity: not known yet, or never
+        ("spent", "f8"),  # chances of being held up that were taken while it was reserved for
+        ("until", "f8"),  # when it was to start, the reserved job that this one passed at a risk
+        ("passed", "i4"),  # that job, -1 none
         ("like", "i4"),  # its class, whose results plan it anew, -1 none
         ("over", "u1"),  # ended: its run time is known
     ],
@@ -190,6 +196,7 @@ HEAP = np.dtype([("key", "f8"), ("tie", "i8"), ("item", "i8")])
 SHADOW = np.dtype(
     [("limit_end", "f8"), ("end", "f8"), ("begun", "f8"), ("job", "i4"), ("procs", "i4")]
 )  # fmt: skip
+TAIL = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995)  # levels of the quantiles that a risk is read off
 RESULTS = 8  # of a class are kept: how many there were, when each ended, its log seconds
 LOG = np.dtype([("time", "f8"), ("job", "i4"), ("kind", "i4")])
 
@@ -204,6 +211,7 @@ instant_of = array_in("instant", np.int32)  # zero-length jobs of this instant
 choices_of = array_in("choices", HEAP)  # of one pass: candidates by key, running jobs by requested end
 profile_of = array_in("profile", STEPS)  # conservative: free processors over time
 asides_of = array_in("asides", ASIDES)
+tails_of = array_in("tails", np.float64, len(TAIL))  # quantiles of each job's forecast, its request where unknown
 shadow_queue_of = array_in("shadow_queue", np.int32)  # what waits in the shadow, in arrival order
 shadow_running_of = array_in("shadow_running", SHADOW)  # what runs there, by the ends of limits
 results_of = array_in("results", np.float64, 1 + 2 * RESULTS)  # the last results of each class
@@ -257,13 +265,14 @@ def make_state(
     memory: Memory | None = None,
     log_size: int = 0,
     like: np.ndarray | None = None,
+    tails: np.ndarray | None = None,
     **rules: Any,
 ) -> KernelState:
     """A machine of `total` processors, empty, before the first submission; `jobs` in log order, each fitting it.
 
     `rules` are those of RULES by name; `memory` is that of a planner built in, `like` (n,) the class of each job for
-    `refresh`, -1 none. O(n) memory: about 150 bytes a job, 64
-    more for `conservative`.
+    `refresh`, -1 none; `tails` (n, TAIL) quantiles for `risk_budget`, by default the request, of which nothing is a
+    risk. O(n) memory: about 150 bytes a job, 64 more for `conservative`.
     """
     n = len(jobs)
     blocks = n // BLOCK + 2
@@ -280,10 +289,13 @@ def make_state(
     for name, value in rules.items():
         codes[name] = value
     shadowed, refreshed = bool(np.isfinite(codes["due_after"][0])), bool(codes["refresh"][0])
+    risky = bool(codes["risk_budget"][0] > 0)
     record["aside"] = shadowed or refreshed
     conservative = int(codes["backfill"][0]) == CONSERVATIVE
-    asides = np.empty(n if shadowed or refreshed else 1, ASIDES)
-    asides["due"], asides["over"] = np.inf, 0
+    asides = np.zeros(n if shadowed or refreshed or risky else 1, ASIDES)
+    asides["due"], asides["passed"] = np.inf, -1
+    if tails is None:
+        tails = np.repeat(jobs["request"][:, None], len(TAIL), axis=1) if risky else np.zeros((1, len(TAIL)))
     asides["like"] = like if refreshed and like is not None else -1
     profile = np.empty(4 * n + 4 if conservative else 1, STEPS)
     profile[0] = (-np.inf, total)
@@ -301,6 +313,7 @@ def make_state(
         "log": np.empty(log_size, LOG),
         "memory": np.zeros(1, np.int64) if memory is None else memory.record,
         "asides": asides,
+        "tails": tails,
         "shadow_queue": np.empty(n if shadowed else 1, np.int32),
         "shadow_running": np.empty(most_running if shadowed else 1, SHADOW),
         "results": np.zeros((int(asides["like"].max(initial=-1)) + 1 or 1, 1 + 2 * RESULTS)),

@@ -14,7 +14,7 @@ from ..events.recorded import Cadence
 from ..events.state import SystemState
 from ..job import JobRequest, Name
 from ..schedule.advance import advance
-from ..schedule.state import DONE, JOB_OVERDUE, LOG_END, LOG_FULL, LOG_START, NEEDS_PREDICTION, KernelState
+from ..schedule.state import DONE, JOB_OVERDUE, LOG_END, LOG_FULL, LOG_START, NEEDS_PREDICTION, TAIL, KernelState
 
 
 def drive(
@@ -36,6 +36,7 @@ def drive(
     job_field, now_field, logged = (state.record[name] for name in ("job", "now", "logged"))
     observe, predict = predictor.observe, predictor.predict
     cadence = Cadence(predictor) if hasattr(predictor, "refit") else None
+    risky, tails = bool(state.rules["risk_budget"][0] > 0), state.arrays["tails"]
     submissions = 0
     while True:
         reason = advance(state)
@@ -48,7 +49,10 @@ def drive(
             at.now = now
             if cadence is not None:
                 cadence.submitted(now)
-            planned[job] = _within(planned_run_time(predict(asked, at), plan_level), request[job], asked)
+            prediction = predict(asked, at)
+            planned[job] = _within(planned_run_time(prediction, plan_level), request[job], asked)
+            if risky and prediction.levels:
+                tails[job] = tails_at(prediction.levels, np.array([prediction.quantiles]), request[job : job + 1])[0]
             event = Submit(now, asked)
             at.apply(event)
             observe(event, at)
@@ -74,6 +78,17 @@ def planned_run_time(prediction: Any, plan_level: float | None) -> float:
     if plan_level is None or not prediction.levels:
         return float(prediction.point)
     return float(np.interp(plan_level, prediction.levels, prediction.quantiles))
+
+
+def tails_at(levels: Sequence[float], quantiles: np.ndarray, request: np.ndarray) -> np.ndarray:
+    """The quantiles (n, TAIL) that a risk is read off, of those (n, levels) of forecasts: never below what was said.
+
+    A level that the forecast has not gets the next higher one, none higher or NaN the request (n,).
+    """
+    columns = np.searchsorted(np.asarray(levels) + 1e-12, TAIL)
+    wider = np.column_stack([quantiles, request])
+    tails: np.ndarray = wider[:, columns]
+    return np.where(np.isnan(tails), request[:, None], np.minimum(tails, request[:, None]))
 
 
 def _within(seconds: float, request: float, job: JobRequest) -> float:

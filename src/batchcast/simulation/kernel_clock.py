@@ -11,10 +11,20 @@ from ..compiled.arrays import Record
 from ..compiled.elsewhere import address_of, call_there
 from ..predict.likeness.coded import Coded
 from ..predict.likeness.memory import Memory, Options, grown, make_memory
-from ..predict.likeness.steps import ended, forecast, met, note, revised, started
+from ..predict.likeness.steps import ended, forecast, met, note, revised, started, tail
 from ..predict.runtime.kernel import Kernel
 from ..schedule.advance import go_on
-from ..schedule.state import DONE, JOB_OVERDUE, LOG_END, LOG_FULL, LOG_START, NEEDS_PREDICTION, KernelState
+from ..schedule.state import (
+    DONE,
+    JOB_OVERDUE,
+    LOG_END,
+    LOG_FULL,
+    LOG_START,
+    NEEDS_PREDICTION,
+    TAIL,
+    KernelState,
+    tails_of,
+)
 
 NO_SLOT = 100  # every place for an unfinished job is taken
 TICK = 101  # some more jobs were submitted
@@ -99,6 +109,8 @@ def follow_schedule(
             at[LEFT] -= 1
             slot_of[job] = free[at[LEFT]]
             plan(m, o, slot_of[job], s.now, numbers[job], codes[job], jobs[job])
+            if rules[0].risk_budget > 0.0:
+                tail(m, slot_of[job], TAIL, tails_of(s)[job])
             at[ASKED] += 1
         elif reason == JOB_OVERDUE:
             entry = jobs[job]

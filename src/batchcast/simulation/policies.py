@@ -32,7 +32,7 @@ def policy_of(text: str) -> Policy:
     text : str
         `fcfs`, `easy`, `easy-sjbf`, `conservative` or `forecast` (the shortest forecast first, who waited two days
         before all), alone or as `NAME:word=value,word=value`; `head_after`, `first_after` and `due_after` take a time,
-        `kill` and `refresh` yes or no, an order its own parameters (`easy:order=sjf:on=requested,ageing=0.5`).
+        `risk_budget` a number, `kill` and `refresh` yes or no, an order its own parameters (`easy:order=sjf:on=requested,ageing=0.5`).
 
     Returns
     -------
@@ -69,12 +69,21 @@ def changed(policy: Policy, words: Mapping[str, str]) -> Policy:
     for word in AGES:
         if word in words:
             values[word] = parse_duration(words[word])
+    if "risk_budget" in words:
+        values["risk_budget"] = _number("risk_budget", words["risk_budget"])
     for word in ("kill", "refresh"):
         if word in words:
             if words[word].lower() not in _YES_OR_NO:
                 raise UsageError(f"{word}: {words[word]!r} (accepted: yes, no)")
             values[word] = _YES_OR_NO[words[word].lower()]
     return Policy(**values)
+
+
+def _number(word: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"{word}: {text!r} (accepted: a number)") from None
 
 
 def split_policies(text: str) -> list[str]:

@@ -43,6 +43,13 @@ class Policy:
     due_after
         Seconds: who waits by so much longer than in a shadow run of EASY by requests goes before the order in the same
         way. The shadow has the same submissions and knows a run time when the real job has ended.
+    due_ends
+        What ends a job in that shadow run that has not ended in the real one: its `requested` run time, or what it was
+        first `planned` with, until it has run longer.
+    risk_budget
+        What may pass a job that is reserved for by requests though its own request does not fit: the chances that such
+        jobs run on past the reserved start, read off the quantiles of their forecasts, add up to so much at most; 0:
+        nothing may.
     refresh
         Whether queued jobs are planned anew when one like them (of the same user and request) ends: by the geometric
         mean of their plan and of such results since they were submitted, at most eight.
@@ -76,6 +83,8 @@ class Policy:
     head_after: float = float("inf")
     first_after: float = float("inf")
     due_after: float = float("inf")
+    due_ends: str = "requested"
+    risk_budget: float = 0.0
     refresh: bool = False
 
     def __post_init__(self) -> None:
@@ -84,6 +93,7 @@ class Policy:
             ("correct", self.correct, corrections.NAMES),
             ("event-order", self.event_order, EVENT_ORDERS),
             ("running-ends", self.running_ends, ON),
+            ("due-ends", self.due_ends, ON),
         ):
             check_word(option, value, accepted)
         for option, age in (
@@ -93,6 +103,8 @@ class Policy:
         ):
             if not age >= 0:
                 raise UsageError(f"--{option}: not {age!r} (accepted: a time of 0 or more)")
+        if not 0 <= self.risk_budget < float("inf"):
+            raise UsageError(f"--risk-budget: not {self.risk_budget!r} (accepted: a sum of chances, 0 or more)")
         parse_order(self.order), parse_order(self.backfill_order, "backfill-order")
         if self.backfill == "conservative":
             self._refuse_for_conservative()
@@ -110,6 +122,8 @@ class Policy:
             "head-after": self.head_after != float("inf"),
             "first-after": self.first_after != float("inf"),
             "due-after": self.due_after != float("inf"),
+            "due-ends": self.due_ends != "requested",
+            "risk-budget": self.risk_budget != 0.0,
             "refresh": self.refresh,
         }
         if wrong := [f"--{option}" for option, is_given in given.items() if is_given]:
@@ -150,6 +164,8 @@ class Policy:
             "head_after": min(self.head_after, self.first_after),
             "first_after": self.first_after,
             "due_after": self.due_after,
+            "due_ends": ON[self.due_ends],
+            "risk_budget": self.risk_budget,
             "refresh": int(self.refresh),
         }
 

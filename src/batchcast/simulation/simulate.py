@@ -17,7 +17,7 @@ from ..predict.runtime.kernel import Kernel
 from ..schedule.advance import advance
 from ..schedule.state import ASKED, GIVEN, KernelState, make_jobs, make_state
 from ..table import Trace
-from .clock import drive, planned_run_time
+from .clock import drive, planned_run_time, tails_at
 from .kernel_clock import drive_kernel
 from .native import native_planner
 from .policies import policy_of
@@ -111,10 +111,12 @@ def simulate(
     name = parse_spec(runtime)[0] if isinstance(runtime, str) else ""
     run: Callable[[], Any]
     notes: tuple[str, ...] = ()
+    tails = None
     if name in ("requested", "actual") or loop == "open":
         if name != "requested":
-            jobs["first"] = jobs["planned"] = _given(trace, work, runtime, name, loop, protocol, procs, plan_level)
-        state = make_state(jobs, work.total, planner=GIVEN, like=like, **policy.rules())
+            points, tails = _given(trace, work, runtime, name, loop, protocol, procs, plan_level)
+            jobs["first"] = jobs["planned"] = points
+        state = make_state(jobs, work.total, planner=GIVEN, like=like, tails=tails, **policy.rules())
         run = partial(advance, state)
     else:
         predictor = _predictor(trace, work, runtime)
@@ -136,16 +138,18 @@ def simulate(
 
 def _given(
     trace: Trace, work: Workload, runtime: Any, name: str, loop: str, protocol: str, procs: str, level: float | None
-) -> np.ndarray:
-    """Plans known beforehand: the true run times, or what a predictor said on the recorded clock."""
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Plans known beforehand: the true run times, or what a predictor said on the recorded clock; its quantiles."""
     if name == "actual":
-        return np.asarray(np.maximum(np.minimum(work.run, work.request), 1.0))
+        return np.asarray(np.maximum(np.minimum(work.run, work.request), 1.0)), None
     predictor = _predictor(trace, work, runtime)
     forecasts = replay(trace, {name: predictor}, protocol=protocol, procs=procs, total=float(work.total))[name]
-    points = forecasts.points
+    points, tails = forecasts.points, None
     if level is not None and forecasts.levels:
         points = np.array([np.interp(level, forecasts.levels, row) for row in forecasts.quantiles])
-    return np.asarray(np.maximum(np.minimum(points[work.rows], work.request), 1.0))
+    if forecasts.levels:
+        tails = tails_at(forecasts.levels, forecasts.quantiles[work.rows], work.request)
+    return np.asarray(np.maximum(np.minimum(points[work.rows], work.request), 1.0)), tails
 
 
 def _like(user: np.ndarray, request: np.ndarray) -> np.ndarray:

@@ -12,11 +12,13 @@ from tests.naive.schedule import Job, NaiveMachine
 
 from batchcast.schedule.advance import advance
 from batchcast.schedule.orders import NAMES
-from batchcast.schedule.state import GIVEN, make_jobs, make_state
+from batchcast.schedule.state import GIVEN, TAIL, make_jobs, make_state
 from batchcast.simulation import Policy
 
 TOTAL = 8
 LIKE = np.arange(5000) * 7 % 4 - 1  # classes of jobs, -1: none
+
+SPREAD = np.random.default_rng(3).integers(0, 2, (5000, len(TAIL)))
 
 one_job = st.tuples(
     st.integers(0, 40),  # gap to the job before, in tenths: many ties
@@ -39,12 +41,14 @@ easy = st.builds(
     head_after=st.sampled_from([float("inf"), 0.0, 10.0, 60.0]),
     first_after=st.sampled_from([float("inf"), float("inf"), 0.0, 30.0, 200.0]),
     refresh=st.sampled_from([False, True]),
+    risk_budget=st.sampled_from([0.0, 0.0, 0.05, 1.0]),
     **rules,
 )
 due = st.builds(
     replace,
     easy.filter(lambda policy: policy.event_order == "instant"),
     due_after=st.sampled_from([0.0, 20.0, 100.0]),
+    due_ends=st.sampled_from(["requested", "planned"]),
 )
 conservative = st.builds(Policy, backfill=st.just("conservative"), **rules)
 policies = st.one_of(easy, due, easy, conservative)
@@ -64,11 +68,13 @@ def columns(rows, exact=False):
 def both(rows, policy, exact=False):
     submit, procs, run, request, planned = columns(rows, exact)
     jobs = make_jobs(submit, procs, run, request, planned)
-    state = make_state(jobs, TOTAL, planner=GIVEN, like=LIKE[: len(jobs)], **policy.rules())
+    # each job's own: some forecasts end far below the request, some at it
+    tails = np.minimum(request[:, None], np.cumsum(SPREAD[: len(jobs)] * planned[:, None] / 2, axis=1))
+    state = make_state(jobs, TOTAL, planner=GIVEN, like=LIKE[: len(jobs)], tails=tails, **policy.rules())
     advance(state)
     twin = NaiveMachine(
         [
-            Job(k, *map(float, row[:1]), int(row[1]), *map(float, row[2:]), like=int(LIKE[k]))
+            Job(k, *map(float, row[:1]), int(row[1]), *map(float, row[2:]), like=int(LIKE[k]), tail=tuple(tails[k].tolist()))
             for k, row in enumerate(zip(submit, procs, run, request, planned))
         ],
         TOTAL,
@@ -82,6 +88,8 @@ def both(rows, policy, exact=False):
         policy.first_after,
         policy.due_after,
         policy.refresh,
+        policy.due_ends,
+        policy.risk_budget,
     )
     twin.go()
     return jobs, state, twin

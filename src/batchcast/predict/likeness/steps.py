@@ -115,6 +115,16 @@ def forecast(m: Memory, o: Options, slot: int, now: float, otherwise: float) -> 
     return middle(m, o, n, m.unfinished[slot].limit) if n > 0 else otherwise
 
 
+@inner
+def tail(m: Memory, slot: int, levels: tuple[float, ...], out: np.ndarray) -> None:
+    """Quantiles at ascending levels for the job that was asked about last; without a candidate `out` stays."""
+    n = m.unfinished[slot].sorted
+    if n > 0:
+        quantiles(m, n, levels, out)
+        for k in range(len(levels)):
+            out[k] = within(out[k], m.unfinished[slot].limit)
+
+
 @inlined
 def rests_on(m: Memory, n: int, shares: np.ndarray) -> None:
     """Weights of the user's own candidates: all, with this limit, of this size, with both; the effective number."""
