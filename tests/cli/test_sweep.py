@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
@@ -63,6 +64,10 @@ def test_run_resume_and_report(study: Path, tmp_path: Path) -> None:
     assert [row["policy"] for row in rows] == ["easy", "easy-sjbf", "fcfs"]
     assert rows[2]["mean_wait_s"] > rows[0]["mean_wait_s"]
     assert "on the log itself" in said("sweep", "report", out)
+    said("sweep", "report", out, "--frontier", tmp_path / "frontier.svg")
+    drawn = ElementTree.parse(tmp_path / "frontier.svg").getroot()
+    assert len(drawn.findall("{*}circle")) == 3
+    assert "fcfs, requested" in "".join(drawn.itertext())
     measured = json.loads(said("sweep", study, "-o", out, "--dry-run", "--json"))
     assert measured["results"][0]["to_do"] == 0
     assert "measured" in measured["settings"]["seconds"]

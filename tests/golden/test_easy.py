@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from batchcast import Prediction
 from batchcast.simulation import Policy
 from tests.golden.gantt import agrees
 
@@ -196,3 +197,41 @@ def test_nobody_passes_by_a_forecast_who_has_waited_longer_than_first_after():
     for age, bars in ages.items():
         policy = Policy(order="sjf", backfill_order="sjf", running_ends="requested", first_after=age)
         agrees(jobs.format(*bars), 4, policy, "actual")
+
+
+def test_a_shadow_that_ends_jobs_at_their_forecasts_has_the_next_one_due_earlier():
+    jobs = """
+        0 2 1 1 |#
+        0 2 4 9 |....####
+        0 2 5 5 |........{}
+        1 2 3 3 | ###
+        2 2 3 3 |  ......{}
+        """
+    # the second is due in the same way; while it waits the shadow has it run to 10 by its limit, to 5 by its forecast, so
+    # that the third is due at 11 or at 6; at 8 it is only known that the second ended
+    for ends, bars in {"requested": ("...#####", "###"), "planned": ("#####", ".....###")}.items():
+        policy = Policy(order="sjf", backfill_order="sjf", running_ends="requested", due_after=10.0, due_ends=ends)
+        agrees(jobs.format(*bars), 2, policy, "actual")
+
+
+def test_who_passes_a_reserved_job_by_a_forecast_spends_its_budget_of_risk():
+    jobs = """
+        0 3 4 9 |####
+        1 4 2 2 | {}##
+        3 1 3 9 |   {}
+        4 1 3 9 |    {}
+        """
+    # the third and the fourth run beyond 9, when the second must be able to start, with a chance of a hundredth each
+    budgets = {0.0: ("...", "...###", "..###"), 0.015: (".....", "~~~", "....###"), 0.03: ("......", "~~~", "~~~")}
+    for budget, bars in budgets.items():
+        policy = Policy(order="sjf", backfill_order="sjf", running_ends="requested", first_after=5.0, risk_budget=budget)
+        agrees(jobs.format(*bars), 4, policy, NearlySure())
+
+
+class NearlySure:
+    """Every job runs half a minute, with a chance of 99 % at most 40 s."""
+
+    def predict(self, job, at):
+        return Prediction(30.0, (0.5, 0.99), (30.0, 40.0))
+
+    def observe(self, event, at): ...

@@ -145,12 +145,20 @@ def _run(todo: list[Task], dataset: Dataset, place: str, many: int, wish: Any, c
     help="Compare with this plan; repeatable. Default: what the study says, else its first.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="For the draws of intervals over groups of jobs.")
+@click.option(
+    "--frontier",
+    "picture",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.svg",
+    help="Also draw each plan's mean bounded slowdown against its longest wait.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-def report(folder: Path, against: tuple[str, ...], seed: int, as_json: bool) -> None:
+def report(folder: Path, against: tuple[str, ...], seed: int, picture: Path | None, as_json: bool) -> None:
     """Compare the plans of a study, as it was declared last, from the results in FOLDER.
 
     \b
     batchcast sweep report out/ --against "easy, requested"
+    batchcast sweep report out/ --frontier frontier.svg
     """
     from ..report.sweep import study_tables
     from ..report.terminal import show
@@ -163,6 +171,11 @@ def report(folder: Path, against: tuple[str, ...], seed: int, as_json: bool) -> 
     compared = {reference: compare(table, reference, seed=seed) for reference in chosen}
     missing = _count(folder) - table.height
     notes = [f"{missing:,} tasks of the study have no result yet"] if missing else []
+    if picture:
+        from ..report.frontier import frontier_svg
+
+        picture.write_text(frontier_svg(next(iter(compared.values()))), encoding="utf-8")
+        say(f"the frontier is drawn in {picture}")
     if as_json:
         rows = [row for each in compared.values() for row in each]
         emit(document("sweep report", {"source": str(folder)}, {"seed": seed, "against": list(compared)}, notes, rows))

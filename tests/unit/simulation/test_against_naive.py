@@ -112,6 +112,12 @@ def test_beside_easy_by_requests_the_shadow_is_that_schedule(rows):
 
 
 @given(st.lists(one_job, min_size=1, max_size=40), policies)
+def test_no_reserved_job_bears_more_risk_than_its_budget(rows, policy):
+    _, state, _ = both(rows, policy)
+    assert (state.arrays["asides"]["spent"] <= policy.risk_budget).all()
+
+
+@given(st.lists(one_job, min_size=1, max_size=40), policies)
 def test_the_machine_is_never_overfull_and_nobody_starts_before_submission(rows, policy):
     jobs, _, _ = both(rows, policy)
     start, end = jobs["start"], jobs["start"] + jobs["run"]

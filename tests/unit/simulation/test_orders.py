@@ -12,6 +12,7 @@ from batchcast.errors import UsageError
 from batchcast.schedule.advance import advance
 from batchcast.schedule.state import GIVEN, make_jobs, make_state
 from batchcast.simulation import Policy, simulate, simulate_split
+from batchcast.simulation.policies import policy_of
 from batchcast.table import LogInfo, Trace
 from batchcast.trace.machine import partition_sizes
 
@@ -96,6 +97,12 @@ def test_conservative_refuses_what_it_cannot_heed():
 def test_first_after_is_refused_where_it_means_nothing():
     with pytest.raises(UsageError, match="first_after: not -1"):
         Policy("sjf", first_after=-1.0)
+
+
+@pytest.mark.parametrize("words", ["risk_budget=-1", "risk_budget=nan", "risk_budget=much", "due_ends=soon"])
+def test_a_budget_is_a_number_and_a_shadow_ends_in_one_of_two_ways(words):
+    with pytest.raises(UsageError, match=words.split("=")[0] + ".*accepted"):
+        policy_of(f"forecast:{words}")
     with pytest.raises(UsageError, match="first_after cannot apply"):
         Policy(backfill="conservative", first_after=60.0)
 

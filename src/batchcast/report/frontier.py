@@ -1,0 +1,111 @@
+"""The frontier of a study as one SVG: mean bounded slowdown against the longest wait, a panel a log, a letter a plan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+Row = Mapping[str, Any]
+PANEL, WIDE, HIGH, EDGE, LINE = 2, 300.0, 220.0, 56.0, 18.0  # panels abreast, a panel's box, its margin, a line of text
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+NICE = (1.0, 2.0, 2.5, 5.0, 10.0)
+
+
+def frontier_svg(rows: Sequence[Row]) -> str:
+    """The picture of `sweep.compare`'s rows.
+
+    Parameters
+    ----------
+    rows
+        Of every log, period, settings and plan: `mean_bounded_slowdown`, `max_wait_s`, `frontier`.
+
+    Returns
+    -------
+    str
+        An SVG document without a font, a script or a link of its own. Plans on the frontier are filled and joined: to
+        its left and below it no plan was found. Letters stand for plans, below the panels.
+
+    Examples
+    --------
+    >>> row = {"log": "ours", "period": "", "settings": "", "policy": "easy", "predictor": "requested",
+    ...        "mean_bounded_slowdown": 9.0, "max_wait_s": 3600.0, "frontier": True}
+    >>> "easy, requested" in frontier_svg([row])
+    True
+    """
+    plans = list(dict.fromkeys(f"{row['policy']}, {row['predictor']}" for row in rows))
+    letters = {plan: LETTERS[k % 26] * (1 + k // 26) for k, plan in enumerate(plans)}
+    cells: dict[str, list[Row]] = {}
+    for row in rows:
+        cells.setdefault(" ".join(filter(None, (row["log"], row["period"], row["settings"]))), []).append(row)
+    width = PANEL * (WIDE + EDGE) + EDGE / 2
+    down = math.ceil(len(cells) / PANEL) * (HIGH + 1.6 * EDGE)
+    parts = [_panel(name, mine, letters, k) for k, (name, mine) in enumerate(cells.items())]
+    legend = [
+        _text(EDGE / 2, down + LINE * (k + 1.5), f"{letter}  {plan}", "start", size=11)
+        for k, (plan, letter) in enumerate(letters.items())
+    ]
+    height = down + LINE * (len(plans) + 2)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}"'
+        f' font-family="sans-serif" font-size="12" role="img"><title>Mean bounded slowdown against the longest wait'
+        f'</title><rect width="100%" height="100%" fill="#fff"/>{"".join(parts)}{"".join(legend)}</svg>\n'
+    )
+
+
+def _panel(name: str, rows: Sequence[Row], letters: Mapping[str, str], place: int) -> str:
+    """One log's axes and points."""
+    left = EDGE + place % PANEL * (WIDE + EDGE)
+    top = EDGE / 2 + place // PANEL * (HIGH + 1.6 * EDGE)
+    points = [(row["mean_bounded_slowdown"], row["max_wait_s"] / 3600.0, row) for row in rows]
+    across, up = (ticks([point[k] for point in points]) for k in (0, 1))
+
+    def at(x: float, y: float) -> tuple[float, float]:
+        return (
+            left + (x - across[0]) / (across[-1] - across[0]) * WIDE,
+            top + HIGH - (y - up[0]) / (up[-1] - up[0]) * HIGH,
+        )
+
+    parts = [f'<rect x="{left:.1f}" y="{top:.1f}" width="{WIDE}" height="{HIGH}" fill="none" stroke="#999"/>']
+    parts += [_text(at(x, 0)[0], top + HIGH + 15, f"{x:g}") for x in across]
+    parts += [_text(left - 6, at(across[0], y)[1] + 4, f"{y:g} h", "end") for y in up]
+    parts.append(_text(left + WIDE / 2, top - 8, name, weight="bold"))
+    parts.append(_text(left + WIDE / 2, top + HIGH + 31, "mean bounded slowdown; upwards the longest wait"))
+    best = sorted((x, y) for x, y, row in points if row["frontier"])
+    joined = " ".join("{:.1f},{:.1f}".format(*at(*point)) for point in best)
+    parts.append(f'<polyline points="{joined}" fill="none" stroke="#0a5" stroke-dasharray="4 3"/>')
+    drawn: list[tuple[float, float]] = []
+    for x, y, row in points:
+        cx, cy = at(x, y)
+        beside = any(abs(cx - a) < 14 and abs(cy - b) < 14 for a, b in drawn)
+        drawn.append((cx, cy))
+        fill = "#0a5" if row["frontier"] else "#fff"
+        parts.append(f'<circle cx="{cx:.1f}" cy="{cy:.1f}" r="4" fill="{fill}" stroke="#0a5"/>')
+        letter = letters[f"{row['policy']}, {row['predictor']}"]
+        parts.append(_text(cx - 6, cy + 12, letter, "end") if beside else _text(cx + 6, cy - 5, letter, "start"))
+    return "".join(parts)
+
+
+def ticks(values: Sequence[float]) -> list[float]:
+    """Round numbers, at most seven, from below the least to above the largest value.
+
+    >>> ticks([13.2, 39.0])
+    [10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0]
+    >>> ticks([7.0])
+    [6.0, 6.5, 7.0, 7.5, 8.0]
+    """
+    low, high = min(values), max(values)
+    if low == high:
+        low, high = low - 1.0, high + 1.0
+    size = 10.0 ** math.floor(math.log10((high - low) / 5.0))
+    step = next(
+        size * nice for nice in (*NICE, 20.0) if math.ceil(high / (size * nice)) - math.floor(low / (size * nice)) <= 6
+    )
+    first, last = math.floor(low / step), math.ceil(high / step)
+    return [round(k * step, 9) for k in range(first, last + 1)]
+
+
+def _text(x: float, y: float, text: str, anchor: str = "middle", weight: str = "normal", size: int = 12) -> str:
+    style = f'text-anchor="{anchor}" font-weight="{weight}" font-size="{size}"'
+    return f'<text x="{x:.1f}" y="{y:.1f}" {style}>{escape(text)}</text>'
