@@ -22,6 +22,7 @@ def run() -> None:
 
 def _logs() -> None:
     from batchcast.simulation import Policy, simulate
+    from batchcast.simulation.policies import policy_of
     from batchcast.trace import read_trace
     from batchcast.trace.clean import clean
     from batchcast.trace.demo import demo_path
@@ -37,6 +38,11 @@ def _logs() -> None:
         ("EASY-SJBF", sjbf, "requested", True),
         ("EASY-SJBF, last_2, incremental", corrected, "last_2", True),
         ("the same, the predictor in Python", corrected, "last_2", False),
+        ("the policy forecast, last_2", policy_of("forecast"), "last_2", True),
+        ("the policy forecast, kernel", policy_of("forecast"), "kernel", True),
+        ("the same, learning nothing", policy_of("forecast"), "kernel:learn=no", True),
+        ("the same, no candidate scaled", policy_of("forecast"), "kernel:scaled=no", True),
+        ("the same, running jobs unheard", policy_of("forecast"), "kernel:running=0", True),
         ("conservative", Policy(backfill="conservative"), "requested", True),
         ("head by wfp, candidates by f1", Policy("wfp", backfill_order="f1"), "requested", True),
         ("head by a Python function", Policy(_order), "requested", True),
