@@ -1,7 +1,7 @@
 """What a budget of risk is spent on: `python benchmarks/policy_risk.py LOG [--budget 0.25 --budget 1]`.
 
-On the log itself under `forecast:risk_budget=B`: how many jobs passed a reserved one though their limits did not fit, what
-chances of running on past its start they were charged with in all, how many did, and how many reserved jobs they held up.
+On the log itself under `forecast:risk_budget=B`: how many jobs passed a reserved one though their limits did not fit,
+what chances of running on past its start they were charged with in all, how many did, and how many reserved missed it.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def main() -> None:
             passed = asides["passed"] >= 0
             late = passed & (jobs["start"] + jobs["run"] > asides["until"])
             held = late & (jobs["start"][np.maximum(asides["passed"], 0)] > asides["until"])
+            missed = len(np.unique(asides["passed"][held]))
             print(
                 f"{path.rsplit('/', 1)[-1]}, budget {budget:g}: {passed.sum():,} of {len(jobs):,} jobs passed"
                 f" {(asides['spent'] > 0).sum():,} reserved ones, charged with {asides['spent'].sum():.0f} in all;"
-                f" {late.sum():,} ran on past the start, which {len(set(asides['passed'][held].tolist())):,} reserved jobs"
-                " missed",
+                f" {late.sum():,} ran on past the start, which {missed:,} reserved jobs missed",
                 flush=True,
             )
 

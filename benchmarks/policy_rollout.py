@@ -1,7 +1,7 @@
 """Rollout: `python benchmarks/policy_rollout.py LOG [--replicates 3] [--seed 2026] [--every 15m]`.
 
-At a submission, at most once every so often, the queue is simulated forward from that instant to its end under each of a
-few orders, and the one that gives the least mean bounded slowdown decides until the next look. Run times there are
+At a submission, at most once every so often, the queue is simulated forward from that instant to its end under each of
+a few orders, and the one that gives the least mean bounded slowdown decides until the next look. Run times there are
 forecasts; one that a running job has outlived becomes half of what is left to its limit; nobody else comes. Whoever has
 waited 48 hours goes first under every order, as in the policy `forecast`, which each replicate is also run under.
 """
@@ -114,7 +114,7 @@ def live_part(state: KernelState, lengths: np.ndarray) -> tuple[np.ndarray, dict
     n = len(live)
     asides = old["asides"][live] if len(old["asides"]) > 1 else old["asides"]
     arrays = {
-        "jobs": jobs, "slots": slots, "blocks": old["blocks"][base // BLOCK : (base + len(slots) - 1) // BLOCK + 1].copy(),
+        "jobs": jobs, "slots": slots, "blocks": old["blocks"][base // BLOCK :][: len(slots) // BLOCK + 1].copy(),
         "plan": np.resize(plan, n + 1), "endings": np.resize(ends, 2 * n + 2), "instant": np.empty(n, np.int32),
         "choices": np.empty(2 * n + 64, old["choices"].dtype), "asides": asides,
         "log": np.empty(0, old["log"].dtype), "nodes": old["nodes"],
@@ -207,7 +207,11 @@ def main() -> None:
                 print(f"  {number} {name:9}" + "  ".join(f"{key} {line[key]:.2f}" for key in SHOWN), file=sys.stderr)
             lines["rollout - forecast"].append({key: mine[key] - usual[key] for key in mine})
             chosen = " ".join(f"{c.order}@{c.age / 3600:.0f}h {count}" for c, count in predictor.chosen.items())
-            print(f"  {number} {predictor.looks:,} looks, {took:.0f} s of CPU; chosen {chosen}", file=sys.stderr, flush=True)
+            print(
+                f"  {number} {predictor.looks:,} looks, {took:.0f} s of CPU; chosen {chosen}",
+                file=sys.stderr,
+                flush=True,
+            )
         for name, rows in lines.items():
             show(name, rows)
 

@@ -207,8 +207,8 @@ def test_a_shadow_that_ends_jobs_at_their_forecasts_has_the_next_one_due_earlier
         1 2 3 3 | ###
         2 2 3 3 |  ......{}
         """
-    # the second is due in the same way; while it waits the shadow has it run to 10 by its limit, to 5 by its forecast, so
-    # that the third is due at 11 or at 6; at 8 it is only known that the second ended
+    # the second is due in the same way; while it waits the shadow has it run to 10 by its limit, to 5 by its forecast,
+    # so that the third is due at 11 or at 6; at 8 it becomes known that the second ended
     for ends, bars in {"requested": ("...#####", "###"), "planned": ("#####", ".....###")}.items():
         policy = Policy(order="sjf", backfill_order="sjf", running_ends="requested", due_after=10.0, due_ends=ends)
         agrees(jobs.format(*bars), 2, policy, "actual")
@@ -224,7 +224,9 @@ def test_who_passes_a_reserved_job_by_a_forecast_spends_its_budget_of_risk():
     # the third and the fourth run beyond 9, when the second must be able to start, with a chance of a hundredth each
     budgets = {0.0: ("...", "...###", "..###"), 0.015: (".....", "~~~", "....###"), 0.03: ("......", "~~~", "~~~")}
     for budget, bars in budgets.items():
-        policy = Policy(order="sjf", backfill_order="sjf", running_ends="requested", first_after=5.0, risk_budget=budget)
+        policy = Policy(
+            order="sjf", backfill_order="sjf", running_ends="requested", first_after=5.0, risk_budget=budget
+        )
         agrees(jobs.format(*bars), 4, policy, NearlySure())
 
 

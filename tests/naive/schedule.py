@@ -285,7 +285,9 @@ class NaiveMachine:
                 self.start(job, True)
                 free_then -= past
             elif fits_now and old and self.risk_budget > 0:
-                chance = min((1 - level for level, q in zip(TAIL, job.tail) if self.now + q <= shadow), default=math.inf)
+                chance = min(
+                    (1 - level for level, q in zip(TAIL, job.tail) if self.now + q <= shadow), default=math.inf
+                )
                 if head.spent + chance <= self.risk_budget:
                     head.spent += chance
                     job.passed = (head.row, shadow)

@@ -1,4 +1,4 @@
-"""The frontier of a study as one SVG: mean bounded slowdown against the longest wait, a panel a log, a letter a plan."""
+"""A study's frontier as one SVG: mean bounded slowdown against the longest wait, a panel a log, a letter a plan."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _panel(name: str, rows: Sequence[Row], letters: Mapping[str, str], place: in
     left = EDGE + place % PANEL * (WIDE + EDGE)
     top = EDGE / 2 + place // PANEL * (HIGH + 1.6 * EDGE)
     points = [(row["mean_bounded_slowdown"], row["max_wait_s"] / 3600.0, row) for row in rows]
-    across, up = (ticks([point[k] for point in points]) for k in (0, 1))
+    across, up = ticks([x for x, _, _ in points]), ticks([y for _, y, _ in points])
 
     def at(x: float, y: float) -> tuple[float, float]:
         return (

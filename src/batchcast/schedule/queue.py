@@ -218,9 +218,9 @@ def next_candidate(s: Record, rules: Record, head: int, by_request: bool, start:
             looked_at += 1
             if slot.procs > free or place == head:
                 continue
-            if slot.procs > extra_procs and now + length(s, slot, by_request) > shadow_time:
-                if not (risky and is_in_budget(s, rules, head, place)):
-                    continue
+            fits = slot.procs <= extra_procs or now + length(s, slot, by_request) <= shadow_time
+            if not (fits or (risky and is_in_budget(s, rules, head, place))):
+                continue
             if not keyed:
                 s.looked_at += looked_at
                 return place
@@ -258,9 +258,9 @@ def collect(s: Record, rules: Record, head: int, by_request: bool) -> int:
             slot = slots[place]
             if slot.procs > free or place == head:
                 continue
-            if slot.procs > extra_procs and now + length(s, slot, by_request) > shadow_time:
-                if not (risky and is_in_budget(s, rules, head, place)):
-                    continue
+            fits = slot.procs <= extra_procs or now + length(s, slot, by_request) <= shadow_time
+            if not (fits or (risky and is_in_budget(s, rules, head, place))):
+                continue
             count = push(choices, count, slot.candidate_key, place, place)
     s.looked_at += looked_at
     return count

@@ -15,7 +15,7 @@ from .state import TAIL, asides_of, jobs_of, slots_of, tails_of
 
 @inlined
 def chance_beyond(s: Record, job: int, seconds: float) -> float:
-    """The chance that a waiting job runs longer: what is above its highest quantile that fits; infinity if none does."""
+    """The chance that a waiting job runs longer: what lies above its highest quantile that fits; infinity without."""
     if jobs_of(s)[job].request <= seconds:
         return 0.0
     quantiles = tails_of(s)[job]

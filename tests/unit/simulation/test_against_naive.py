@@ -74,7 +74,14 @@ def both(rows, policy, exact=False):
     advance(state)
     twin = NaiveMachine(
         [
-            Job(k, *map(float, row[:1]), int(row[1]), *map(float, row[2:]), like=int(LIKE[k]), tail=tuple(tails[k].tolist()))
+            Job(
+                k,
+                *map(float, row[:1]),
+                int(row[1]),
+                *map(float, row[2:]),
+                like=int(LIKE[k]),
+                tail=tuple(tails[k].tolist()),
+            )
             for k, row in enumerate(zip(submit, procs, run, request, planned))
         ],
         TOTAL,

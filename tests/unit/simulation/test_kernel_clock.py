@@ -28,7 +28,16 @@ def test_both_clocks_give_one_schedule(policy, seed):
 
 
 @pytest.mark.parametrize("predictor", ["kernel", "kernel:point=median", "kernel:point=geometric"])
-@pytest.mark.parametrize("words", ["first_after=0", "first_after=10m", "due_after=10m,refresh=yes", "due_after=10m,due_ends=planned", "first_after=0,risk_budget=0.3"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "first_after=0",
+        "first_after=10m",
+        "due_after=10m,refresh=yes",
+        "due_after=10m,due_ends=planned",
+        "first_after=0,risk_budget=0.3",
+    ],
+)
 def test_the_policy_forecast_is_the_same_on_both_clocks(words, predictor):
     log, policy = small_log(250, 3), policy_of(f"forecast:{words}")
     compiled = simulate(log, policy, predictor, total=20)

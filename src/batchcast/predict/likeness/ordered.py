@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -146,7 +147,7 @@ def added_in_order(w: np.ndarray, order: np.ndarray, begin: int, end: int) -> fl
 
 
 @inlined
-def quantiles(m: Memory, n: int, levels: np.ndarray, out: np.ndarray) -> None:
+def quantiles(m: Memory, n: int, levels: np.ndarray | Sequence[float], out: np.ndarray) -> None:
     """`quantile` at ascending levels, in one pass."""
     below, a = 0.0, -1
     for k in range(len(levels)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -116,7 +117,7 @@ def forecast(m: Memory, o: Options, slot: int, now: float, otherwise: float) -> 
 
 
 @inner
-def tail(m: Memory, slot: int, levels: tuple[float, ...], out: np.ndarray) -> None:
+def tail(m: Memory, slot: int, levels: Sequence[float], out: np.ndarray) -> None:
     """Quantiles at ascending levels for the job that was asked about last; without a candidate `out` stays."""
     n = m.unfinished[slot].sorted
     if n > 0:
