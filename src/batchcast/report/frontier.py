@@ -8,7 +8,8 @@ from html import escape
 from typing import Any
 
 Row = Mapping[str, Any]
-PANEL, WIDE, HIGH, EDGE, LINE = 2, 300.0, 220.0, 56.0, 18.0  # panels abreast, a panel's box, its margin, a line of text
+PANEL, WIDE, HIGH, EDGE, LINE = 2, 400.0, 280.0, 56.0, 18.0  # panels abreast, a panel's box, its margin, a line of text
+BESIDE = (((6, -5), "start"), ((-6, 13), "end"), ((6, 13), "start"), ((-6, -5), "end"))  # where a letter stands
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 NICE = (1.0, 2.0, 2.5, 5.0, 10.0)
 
@@ -58,17 +59,14 @@ def _panel(name: str, rows: Sequence[Row], letters: Mapping[str, str], place: in
     """One log's axes and points."""
     left = EDGE + place % PANEL * (WIDE + EDGE)
     top = EDGE / 2 + place // PANEL * (HIGH + 1.6 * EDGE)
-    points = [(row["mean_bounded_slowdown"], row["max_wait_s"] / 3600.0, row) for row in rows]
+    points = [(row["mean_bounded_slowdown"], max(row["max_wait_s"], 1.0) / 3600.0, row) for row in rows]
     across, up = ticks([x for x, _, _ in points]), ticks([y for _, y, _ in points])
 
     def at(x: float, y: float) -> tuple[float, float]:
-        return (
-            left + (x - across[0]) / (across[-1] - across[0]) * WIDE,
-            top + HIGH - (y - up[0]) / (up[-1] - up[0]) * HIGH,
-        )
+        return left + _share(x, across) * WIDE, top + HIGH - _share(y, up) * HIGH
 
     parts = [f'<rect x="{left:.1f}" y="{top:.1f}" width="{WIDE}" height="{HIGH}" fill="none" stroke="#999"/>']
-    parts += [_text(at(x, 0)[0], top + HIGH + 15, f"{x:g}") for x in across]
+    parts += [_text(at(x, up[0])[0], top + HIGH + 15, f"{x:g}") for x in across]
     parts += [_text(left - 6, at(across[0], y)[1] + 4, f"{y:g} h", "end") for y in up]
     parts.append(_text(left + WIDE / 2, top - 8, name, weight="bold"))
     parts.append(_text(left + WIDE / 2, top + HIGH + 31, "mean bounded slowdown; upwards the longest wait"))
@@ -78,32 +76,41 @@ def _panel(name: str, rows: Sequence[Row], letters: Mapping[str, str], place: in
     drawn: list[tuple[float, float]] = []
     for x, y, row in points:
         cx, cy = at(x, y)
-        beside = any(abs(cx - a) < 14 and abs(cy - b) < 14 for a, b in drawn)
+        aside, anchor = BESIDE[sum(abs(cx - a) < 20 and abs(cy - b) < 20 for a, b in drawn) % len(BESIDE)]
         drawn.append((cx, cy))
         fill = "#0a5" if row["frontier"] else "#fff"
         parts.append(f'<circle cx="{cx:.1f}" cy="{cy:.1f}" r="4" fill="{fill}" stroke="#0a5"/>')
         letter = letters[f"{row['policy']}, {row['predictor']}"]
-        parts.append(_text(cx - 6, cy + 12, letter, "end") if beside else _text(cx + 6, cy - 5, letter, "start"))
+        parts.append(_text(cx + aside[0], cy + aside[1], letter, anchor))
     return "".join(parts)
 
 
 def ticks(values: Sequence[float]) -> list[float]:
-    """Round numbers, at most seven, from below the least to above the largest value.
+    """Round numbers for a logarithmic axis of positive values, from below the least to above the largest.
 
     >>> ticks([13.2, 39.0])
     [10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0]
-    >>> ticks([7.0])
-    [6.0, 6.5, 7.0, 7.5, 8.0]
+    >>> ticks([13.2, 99.0])
+    [10.0, 20.0, 50.0, 100.0]
     """
     low, high = min(values), max(values)
+    if high > 3.0 * low:
+        decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+        every = [round(k * 10.0**d, 9) for d in decades for k in ((1, 2, 5) if len(decades) < 5 else (1,))]
+        first, last = max(t for t in every if t <= low), min(t for t in every if t >= high)
+        return [t for t in every if first <= t <= last]
     if low == high:
-        low, high = low - 1.0, high + 1.0
+        low, high = 0.9 * low, 1.1 * high
     size = 10.0 ** math.floor(math.log10((high - low) / 5.0))
     step = next(
         size * nice for nice in (*NICE, 20.0) if math.ceil(high / (size * nice)) - math.floor(low / (size * nice)) <= 6
     )
-    first, last = math.floor(low / step), math.ceil(high / step)
-    return [round(k * step, 9) for k in range(first, last + 1)]
+    return [round(k * step, 9) for k in range(math.floor(low / step), math.ceil(high / step) + 1)]
+
+
+def _share(value: float, axis: Sequence[float]) -> float:
+    """Where a value stands on a logarithmic axis, 0 at its begin and 1 at its end."""
+    return math.log(value / axis[0]) / math.log(axis[-1] / axis[0])
 
 
 def _text(x: float, y: float, text: str, anchor: str = "middle", weight: str = "normal", size: int = 12) -> str:
