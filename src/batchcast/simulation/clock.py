@@ -88,7 +88,8 @@ def tails_at(levels: Sequence[float], quantiles: np.ndarray, request: np.ndarray
     columns = np.searchsorted(np.asarray(levels) + 1e-12, TAIL)
     wider = np.column_stack([quantiles, request])
     tails: np.ndarray = wider[:, columns]
-    return np.where(np.isnan(tails), request[:, None], np.minimum(tails, request[:, None]))
+    tails = np.where(np.isnan(tails), request[:, None], np.minimum(tails, request[:, None]))
+    return np.ascontiguousarray(tails)  # the kernel goes by rows
 
 
 def _within(seconds: float, request: float, job: JobRequest) -> float:

@@ -1,5 +1,7 @@
 """`kernel` planning in compiled code decides as it does in Python, job by job."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -58,3 +60,13 @@ def test_a_predictor_that_has_learned_already_goes_on_from_there():
     first = simulate(log, Policy(), taught, total=40, native=False)
     again = simulate(log, Policy(), taught, total=40)
     assert (first.start_time != again.start_time).any()
+
+
+@pytest.mark.parametrize("predictor", ["kernel", "calibrated", "last_2"])
+def test_a_budget_of_risk_is_spent_on_forecasts_of_the_recorded_log_too(predictor):
+    log, policy = small_log(400, 3), policy_of("forecast:first_after=0")
+    starts = [
+        simulate(log, replace(policy, risk_budget=budget), predictor, total=20, loop="open").start_time
+        for budget in (0.0, 1.0)
+    ]
+    assert (starts[0] != starts[1]).any() == (predictor != "last_2")  # which has no quantiles
