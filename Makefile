@@ -81,8 +81,8 @@ wheel: setup
 deb: setup
 	@bash tools/deb.sh $(BIN)/python dist
 
-# It installed, started, asked, restarted under load, removed and purged, on a copy of this machine under a systemd of its
-# own; needs root, overlayfs and systemd-container.
+# It installed, started, asked, restarted and upgraded under load, removed and purged, on a copy of this machine (ROOT=FOLDER:
+# of the Debian in FOLDER) under a systemd of its own; needs root and overlayfs.
 try-deb: deb
 	@mkdir -p build/try && rm -f build/try/* && cp dist/batchcast_*.deb build/try/
 	@$(BIN)/python -m tools.demo_site build/try/demo.db

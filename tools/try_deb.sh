@@ -1,6 +1,6 @@
 #!/bin/bash
 # The Debian package as an operator meets it, under a real systemd (tools/in_systemd.sh THIS FOLDER; FOLDER holds the
-# package and demo.db, a store): installed, started, asked, restarted while it is asked, brought down, removed, purged.
+# package and demo.db, a store): installed, started, asked, restarted and upgraded while it is asked, the store taken back and forth, removed, purged.
 set -uo pipefail
 check() { # what, command...
   local what=$1
@@ -19,6 +19,7 @@ check "its user" getent passwd batchcast
 check "the program" batchcast --version
 check "no daemon starts by itself" bash -c '! systemctl is-active batchcast-collect batchcast-serve'
 check "the settings" test -f /etc/batchcast/batchcast.toml
+check "what slurmctld is given to run" bash -n /usr/share/batchcast/batchcast-start
 check "no unit that systemd complains of" bash -c '! systemd-analyze verify /lib/systemd/system/batchcast-*.{service,timer,socket} 2>&1 | grep -i batchcast'
 for unit in collect serve export; do
   systemd-analyze security --no-pager "batchcast-$unit.service" | grep -o 'Overall exposure level for.*: [0-9.]*'
@@ -40,25 +41,47 @@ check "doctor says what is missing here" bash -c 'batchcast doctor | grep -i squ
 systemctl disable --now batchcast-serve > /dev/null 2>&1
 check "the socket" systemctl enable --now batchcast-serve.socket
 check "the first question starts the service" ask '/v1/start?user=carl'
-rm -f /tmp/answers /tmp/lost
-for what in start?user=carl accuracy health; do
-  (while [ ! -e /tmp/enough ]; do
-    if ask "/v1/$what" > /tmp/one.$BASHPID 2> /tmp/why.$BASHPID; then echo got >> /tmp/answers; else cat /tmp/why.$BASHPID >> /tmp/lost; fi
-  done) &
-done
-until [ "$(cat /tmp/answers 2> /dev/null | wc -l)" -ge 3 ]; do sleep 0.2; done
-for _ in 1 2 3; do
+
+# three clients go on asking while "$2..." is done; what was answered and lost is printed under the name $1
+under_load() {
+  rm -f /tmp/answers /tmp/lost /tmp/enough
+  for what in start?user=carl accuracy health; do
+    (while [ ! -e /tmp/enough ]; do
+      if ask "/v1/$what" > "/tmp/one.$BASHPID" 2> "/tmp/why.$BASHPID"; then echo got >> /tmp/answers; else cat "/tmp/why.$BASHPID" >> /tmp/lost; fi
+    done) &
+  done
+  until [ "$(cat /tmp/answers 2> /dev/null | wc -l)" -ge 3 ]; do sleep 0.2; done
+  "${@:2}"
   sleep 1
-  systemctl restart batchcast-serve
-done
-sleep 1
-touch /tmp/enough
-wait
-touch /tmp/lost
-echo "restarted three times under load: $(wc -l < /tmp/answers) answers, $(grep -c ^curl /tmp/lost) lost"
-check "no answer was lost" test ! -s /tmp/lost
-check "and none was a defect: 503, ask again, to what takes longer than ten seconds" \
-  bash -c '! journalctl -u batchcast-serve | grep status=500'
+  touch /tmp/enough /tmp/lost
+  wait
+  echo "$1 under load: $(wc -l < /tmp/answers) answers, $(grep -c ^curl /tmp/lost) lost"
+  check "no answer was lost" test ! -s /tmp/lost
+  check "and none was a defect: 503, ask again, to what takes longer than ten seconds" \
+    bash -c '! journalctl -u batchcast-serve | grep status=500'
+}
+restarts() { for _ in 1 2 3; do sleep 1; systemctl restart batchcast-serve; done; }
+under_load "restarted three times" restarts
+
+# a newer package: the same files under a higher version, and settings that the operator has changed
+echo 'least_users = 4' >> /etc/batchcast/batchcast.toml
+dpkg-deb -R "$deb" /tmp/newer && sed -i 's/^Version: .*/&+1/' /tmp/newer/DEBIAN/control
+dpkg-deb -Znone --root-owner-group -b /tmp/newer /tmp/newer.deb > /dev/null
+process() { systemctl show --property=MainPID --value "$1"; }
+collector=$(process batchcast-collect) service=$(process batchcast-serve)
+upgrade() { check "dpkg -i of a newer one" dpkg -i /tmp/newer.deb; }
+under_load "upgraded" upgrade
+check "what ran was started anew" bash -c "[ $collector != \$(systemctl show --property=MainPID --value batchcast-collect) ] && \
+  [ $service != \$(systemctl show --property=MainPID --value batchcast-serve) ]"
+check "and runs" bash -c 'systemctl is-active batchcast-collect batchcast-serve'
+check "the operator's settings are kept" grep -q 'least_users = 4' /etc/batchcast/batchcast.toml
+
+# back, as docs/install.md says, and forth again
+systemctl stop batchcast-collect batchcast-serve.socket batchcast-serve
+check "the store as the older version had it" batchcast migrate --to 9
+check "dpkg -i of the older one" dpkg -i "$deb"
+check "its units again" systemctl start batchcast-collect batchcast-serve.socket
+check "the collector brings the store up to date" until_there ask '/v1/start?user=carl'
 
 check "dpkg -r" dpkg -r batchcast
 check "nothing runs any more" bash -c '! systemctl is-active batchcast-collect batchcast-serve batchcast-serve.socket; ! pgrep -u batchcast'
@@ -66,4 +89,4 @@ check "no program is left" test ! -e /usr/lib/batchcast/bin
 check "the store is left" test -s /var/lib/batchcast/store.db
 check "dpkg -P" dpkg -P batchcast
 check "no settings are left" test ! -e /etc/batchcast/batchcast.toml
-echo "the Debian package: installed, started, restarted, removed"
+echo "the Debian package: installed, started, restarted, upgraded, taken back, removed, purged in $SECONDS s"

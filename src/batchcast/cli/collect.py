@@ -10,7 +10,7 @@ import click
 from .complete import specs
 from .output import document, emit, say
 from .signals import stop_on_signals
-from .site import site_options
+from .site import log_option, site_options
 
 
 @click.command()
@@ -38,6 +38,7 @@ from .site import site_options
 )
 @click.option("--record", type=click.Path(dir_okay=False), help="Also write every question and answer to this file.")
 @click.option("-q", "--quiet", is_flag=True, help="Say only what goes wrong.")
+@log_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document for each cycle, on stdout.")
 def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags: Any) -> None:
     """Keep history and forecasts of a cluster in a store, until stopped.
@@ -51,6 +52,7 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
     from ..service.clock import predictors
     from ..service.collector import Collector, Cycle, run
     from ..service.connect import open_scheduler
+    from ..service.log import Log
     from ..service.planner import planner_of
     from ..service.settings import load
     from ..store.database import Store
@@ -68,17 +70,22 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
     store = Store(settings["store"], create=True)
     scheduler, health = open_scheduler(settings, record)
 
+    log = Log(say, settings["log_format"])
+
     def report(cycle: Cycle) -> None:
         for problem in cycle.problems:
-            say(f"batchcast collect: {problem}")
+            log("problem", f"batchcast collect: {problem}", level="warning")
         if as_json:
             emit(document("collect", {"cluster": settings["cluster"]}, shown, cycle.problems, [_row(cycle)]))
             sys.stdout.flush()
         elif not quiet:
-            say(_line(cycle))
+            log("cycle", "", **_row(cycle)) if log.is_json else say(_line(cycle))
 
     with single_writer(store):
-        say(f"collecting from {settings['scheduler']} every {settings['interval_s']:g} s into {store.shown}")
+        log(
+            "collecting",
+            f"collecting from {settings['scheduler']} every {settings['interval_s']:g} s into {store.shown}",
+        )
         collector = Collector(scheduler, store, settings, health)
         collector.planner = planner_of(scheduler, store, settings)
         last = run(collector, stop, report, once)

@@ -8,13 +8,14 @@ import click
 
 from .output import document, emit, say
 from .signals import stop_on_signals
-from .site import site_options
+from .site import log_option, site_options
 
 
 @click.command()
 @site_options
 @click.option("--listen", metavar="PATH|HOST:PORT", help="A unix socket, or a port on loopback.  [default: as set]")
 @click.option("-q", "--quiet", is_flag=True, help="No line for each request.")
+@log_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document once it answers: where, from what.")
 def command(listen: str | None, quiet: bool, as_json: bool, **flags: Any) -> None:
     """Answer start, walltime, report, accuracy and health over HTTP, from the store, until stopped.
@@ -32,7 +33,8 @@ def command(listen: str | None, quiet: bool, as_json: bool, **flags: Any) -> Non
     settings = load({**flags, "listen": listen})
     stop = stop_on_signals()
     server = Server(settings, settings["listen"], say, quiet)
-    say(f"answering from {settings.shown('store')} on {server.shown}")
+    words = f"answering from {settings.shown('store')} on {server.shown}"
+    server.log("listening", words, store=settings.shown("store"), listening_on=server.shown)
     thread = threading.Thread(target=server.serve, daemon=True)
     thread.start()
     if as_json:

@@ -27,6 +27,15 @@ def site_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def log_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--log-format`, as the daemons have it."""
+    return click.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        help="Lines for people, or a JSON object each.  [default: text]",
+    )(command)
+
+
 def whoami() -> str:
     """The user this process acts for, by user id, not by what the environment says."""
     import pwd

@@ -68,7 +68,9 @@ def answered(service: Service, peer: Peer, target: str, stays: bool = False) -> 
     place = HINT if is_hint else START
     service.measures.request(place, found.status, took)
     if not service.quiet or found.status >= 500:
-        service.say(f"user={peer.asker.name} method=GET path={place!r} status={found.status} ms={1000 * took:.1f}")
+        service.log(
+            "request", user=peer.asker.name, method="GET", path=place, status=found.status, ms=round(1000 * took, 1)
+        )
     tag = service.tag(target, peer.asker) if found.status == 200 else None
     return response(*found, stays=stays, tag=tag)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from .advice_record import LEVELS as JUDGED
 from .advice_record import LIMIT, MEMORY, advice_record
 from .child import in_child
 from .door import Door
+from .log import Log
 from .settings import Settings, is_private
 
 WITHIN_S = 30 * 86400.0
@@ -55,17 +56,17 @@ class Measures:
         """One request was answered."""
         self._requests.labels(place, str(status)).observe(seconds)
 
-    def renew(self, settings: Settings, say: Callable[[str], None]) -> None:
+    def renew(self, settings: Settings, log: Log) -> None:
         """Have it worked out again how forecasts came out, once in five minutes; whoever looks does not wait for it."""
         if time.monotonic() - self._outcomes_at > OUTCOMES_EVERY_S and (self._renewal is None or self._renewal.done()):
             self._outcomes_at = time.monotonic()
-            self._renewal = asyncio.create_task(self._renew(settings, say))
+            self._renewal = asyncio.create_task(self._renew(settings, log))
 
-    async def _renew(self, settings: Settings, say: Callable[[str], None]) -> None:
+    async def _renew(self, settings: Settings, log: Log) -> None:
         try:
             self._take(await in_child(partial(outcomes, settings), OUTCOMES_S))
         except (BatchcastError, OSError, RuntimeError) as error:
-            say(f"error metrics: {str(error).splitlines()[0]}")
+            log("metrics", f"metrics: {str(error).splitlines()[0]}", level="error")
 
     def _take(self, gauges: Sequence[Reading]) -> None:
         for one in gauges:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from ..store.reader import Reader, Row
 from . import answers
 from .advice import rules_of
 from .hints import Hints
+from .log import Log
 from .records import Part, Record, Records
 from .settings import Settings, is_private
 
@@ -67,12 +68,12 @@ def needs_store(row: Row) -> bool:
 class Standing:
     """The newest `Queue` of a store, read anew in a thread when the store has changed. One event loop uses it."""
 
-    def __init__(self, settings: Settings, say: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, settings: Settings, log: Log | None = None) -> None:
         self.settings = settings
         self._queue: Queue | None = None
         self._looked = -1e300
         self._at_work: asyncio.Task[Queue] | None = None
-        self._records = Records(settings["store"], say)
+        self._records = Records(settings["store"], log or Log(lambda _: None))
         self._hints = Hints(rules_of(settings))
 
     async def queue(self) -> Queue:

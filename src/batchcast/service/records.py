@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ from ..errors import BatchcastError
 from ..store.reader import Reader
 from . import answers
 from .child import in_child
+from .log import Log
 
 FOR_S = 300.0
 READ_S = 600.0
@@ -26,8 +27,8 @@ Record = Mapping[str, Any]
 class Records:
     """The track records of the method that answers on one cluster of a store. One event loop uses it."""
 
-    def __init__(self, url: str, say: Callable[[str], None]) -> None:
-        self.url, self._say = url, say
+    def __init__(self, url: str, log: Log) -> None:
+        self.url, self._log = url, log
         self._whose: tuple[str, str] = ("", "")
         self._kept: dict[Part, Record] = {}
         self._at = -1e300
@@ -49,7 +50,7 @@ class Records:
         try:
             known = await in_child(partial(read, self.url, *whose, parts, time.time()), READ_S)
         except (BatchcastError, OSError, RuntimeError) as error:  # an answer without its record is one, too
-            self._say(f"error track records: {str(error).splitlines()[0]}")
+            self._log("track_records", f"track records: {str(error).splitlines()[0]}", level="error")
             known = {part: self._kept.get(part, {}) for part in parts}
         if whose == self._whose:
             self._kept = {**self._kept, **known}

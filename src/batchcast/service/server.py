@@ -20,6 +20,7 @@ from typing import Any
 from ..errors import BatchcastError, InputError, UsageError
 from .door import Door
 from .listener import Listener
+from .log import Log
 from .settings import Settings
 
 CONNECT_S = 10
@@ -32,7 +33,8 @@ class Server:
     """Bound and listening once made; `serve` until `stop`, which lets what is being asked be answered."""
 
     def __init__(self, settings: Settings, listen: str, say: Callable[[str], None], quiet: bool = False) -> None:
-        self.settings, self.say, self.quiet = settings, say, quiet
+        self.settings, self.quiet = settings, quiet
+        self.log = Log(say, settings["log_format"])
         self.door = Door(settings)
         self.socket, self._owned = _given(), False
         if self.socket is None:
@@ -52,7 +54,7 @@ class Server:
         except ImportError as error:
             raise InputError(f"serving needs {error.name}", hint="pip install 'batchcast[serve]'") from None
         config = uvicorn.Config(
-            application(self.settings, self.door, self.say, quiet=self.quiet, is_tcp=self.is_tcp),
+            application(self.settings, self.door, self.log, quiet=self.quiet, is_tcp=self.is_tcp),
             loop="asyncio",  # another one would not ask the listener
             http=functools.partial(Wire, self.door),  # type: ignore[arg-type]
             ws="none",

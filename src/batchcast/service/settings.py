@@ -93,6 +93,10 @@ class Values(Struct, frozen=True, kw_only=True):
     submit_from: Annotated[
         str, _words("the unix user that slurmctld runs as, whose job_submit.lua may ask for anybody", "text")
     ] = "slurm"
+    log_format: Annotated[
+        Literal["text", "json"],
+        _words("what collector and service say: text for people, json: one object a line", "text, json"),
+    ] = "text"
     least_users: Annotated[int, _count("where jobs are private, figures cover at least so many users", 1)] = 5
     plan: Annotated[
         Literal["off", "advise", "plan", "time-min"],

@@ -25,6 +25,7 @@ from .ask import Asker
 from .bearer import Bearers, NotValid, token_in
 from .door import Door, Peer
 from .lanes import Lanes, status_of, while_asked
+from .log import Log
 from .metrics import Measures, of_store
 from .openapi import description
 from .page import routes as page_routes
@@ -46,10 +47,10 @@ class TooLarge(BatchcastError):
 class Service:
     """What the handlers share: settings, door, lanes, the standing queue, the measures."""
 
-    def __init__(self, settings: Settings, door: Door, say: Callable[[str], None], quiet: bool = False) -> None:
-        self.settings, self.door, self.say, self.quiet = settings, door, say, quiet
+    def __init__(self, settings: Settings, door: Door, log: Log, quiet: bool = False) -> None:
+        self.settings, self.door, self.log, self.quiet = settings, door, log, quiet
         self.lanes = Lanes()
-        self.standing = Standing(settings, say)
+        self.standing = Standing(settings, log)
         self.measures = Measures()
         self.bearers = Bearers(lambda: settings["store"])
         self.streams: Counter[str] = Counter()
@@ -108,12 +109,12 @@ class Service:
         return answer
 
 
-def application(settings: Settings, door: Door, say: Callable[[str], None], *, quiet: bool, is_tcp: bool) -> ASGIApp:
+def application(settings: Settings, door: Door, log: Log, *, quiet: bool, is_tcp: bool) -> ASGIApp:
     """The whole application: limits and log around the routes."""
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[dict[str, Any]]:
-        service = app.state.service = Service(settings, door, say, quiet)
+        service = app.state.service = Service(settings, door, log, quiet)
         first = asyncio.create_task(service.begin())  # the first who asks need not wait for a month's track record
         yield {"service": service}
         first.cancel()
@@ -134,7 +135,7 @@ def application(settings: Settings, door: Door, say: Callable[[str], None], *, q
             Exception: _defect,
         },
     )
-    return _Around(inner, door, say, quiet, is_tcp)
+    return _Around(inner, door, log, quiet, is_tcp)
 
 
 async def _answer(request: Request) -> Response:
@@ -162,7 +163,7 @@ async def _openapi(request: Request) -> Response:
 
 async def _metrics(request: Request) -> Response:
     service: Service = request.state.service
-    service.measures.renew(service.settings, service.say)
+    service.measures.renew(service.settings, service.log)
     read = await service.lanes.quick.run("metrics", partial(of_store, service.settings))
     text = service.measures.text(service.door, read)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
@@ -196,8 +197,8 @@ async def _other(request: Request, error: Exception) -> Response:
 class _Around:
     """Host, rate, time and log around every request; a defect costs its own answer and is said."""
 
-    def __init__(self, inner: Starlette, door: Door, say: Callable[[str], None], quiet: bool, is_tcp: bool) -> None:
-        self.inner, self.door, self.say, self.quiet, self.is_tcp = inner, door, say, quiet, is_tcp
+    def __init__(self, inner: Starlette, door: Door, log: Log, quiet: bool, is_tcp: bool) -> None:
+        self.inner, self.door, self.log, self.quiet, self.is_tcp = inner, door, log, quiet, is_tcp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -241,14 +242,19 @@ class _Around:
                 raise
             await _document(503, "the service is being restarted", "ask again")(scope, receive, noted)
         except Exception as error:  # a defect must not cost the server; its answer is sent already (`_defect`)
-            self.say(f"error user={asker.name or '-'} path={scope['path']!r} {type(error).__name__}: {error}")
+            words = f"{type(error).__name__}: {error}"
+            self.log("defect", words, level="error", user=asker.name or None, path=scope["path"])
         finally:
             took = time.perf_counter() - begun
             scope["app"].state.service.measures.request(_place(scope["path"]), status, took) if "app" in scope else None
             if not self.quiet or status >= 500:
-                self.say(
-                    f"user={asker.name or '-'} method={scope['method']} path={scope['path']!r} status={status} "
-                    f"ms={1000 * took:.1f}"
+                self.log(
+                    "request",
+                    user=asker.name or None,
+                    method=scope["method"],
+                    path=scope["path"],
+                    status=status,
+                    ms=round(1000 * took, 1),
                 )
 
     async def _asker(self, request: Request, peer: Peer) -> Asker:

@@ -1,0 +1,64 @@
+"""What a daemon says, one line an event: for people, or an object of JSON with time, level and event for programs."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+_BARE = re.compile(r"[\w.@:+-]+")
+
+
+class Log:
+    """Events to a sink of lines, in the form that the settings name.
+
+    Parameters
+    ----------
+    sink : callable
+        Takes one line.
+    form : {"text", "json"}
+        text: the words, then `name=value`; the time is journald's. json: one object a line (RFC 8259), times in UTC.
+
+    Examples
+    --------
+    >>> Log(print)("request", user="ada", status=200, ms=1.25)
+    user=ada status=200 ms=1.25
+    >>> Log(print)("defect", "KeyError: 'x'", level="error", user="ada")
+    error user=ada KeyError: 'x'
+    >>> Log(print, "json", clock=lambda: 0.0)("request", user=None, status=200)
+    {"time":"1970-01-01T00:00:00.000Z","level":"info","event":"request","user":null,"status":200}
+    """
+
+    def __init__(self, sink: Callable[[str], None], form: str = "text", clock: Callable[[], float] = time.time) -> None:
+        self.sink, self.is_json, self._clock = sink, form == "json", clock
+
+    def __call__(self, event: str, words: str = "", *, level: str = "info", **fields: Any) -> None:
+        """One event with its words and fields; the text leaves out the event's name and any level but error."""
+        if self.is_json:
+            self.sink(self._object(event, words, level, fields))
+        else:
+            shown = [f"{name}={_plain(value)}" for name, value in fields.items()]
+            self.sink(" ".join(part for part in ("error" if level == "error" else "", *shown, words) if part))
+
+    def _object(self, event: str, words: str, level: str, fields: dict[str, Any]) -> str:
+        at = datetime.datetime.fromtimestamp(self._clock(), datetime.UTC)
+        stamp = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        known = {name: _known(value) for name, value in fields.items()}
+        told = {"time": stamp, "level": level, "event": event, **({"message": words} if words else {}), **known}
+        return json.dumps(told, separators=(",", ":"), allow_nan=False)
+
+
+def _plain(value: Any) -> str:
+    """A value as `name=value` has it: quoted where it is more than a word, so that one line stays one line."""
+    if value is None:
+        return "-"
+    text = str(value)
+    return text if _BARE.fullmatch(text) else repr(text)
+
+
+def _known(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
