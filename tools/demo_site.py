@@ -1,4 +1,4 @@
-"""A store as after three weeks of a collector, from a synthetic log, to look at: python -m tools.demo_site STORE."""
+"""A store as after three weeks of a collector, from a synthetic log, to look at: python -m tools.demo_site STORE [--looks]."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import sys
 import time
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,8 @@ PARTITIONS = {
     "main": {"default_time_s": 3600.0, "max_time_s": 172800.0, "is_default": 1.0, **NODE},
     "long": {"default_time_s": 3600.0, "max_time_s": 604800.0, "is_default": 0.0, **NODE},
 }
+LOOKS = "forecast:window=1000,first=500,every=500,step=50,looks=yes"
+LOOKED_AT_S, LOOK_EVERY_S = 3 * 86400.0, 1800.0
 GATHERS = {"Type": "jobacct_gather/linux", "Frequency": "30", "Params": ""}
 
 
@@ -88,12 +91,17 @@ def hash_of(name: object) -> int:
     return int("".join(filter(str.isdigit, str(name))) or 0)
 
 
-def build(path: str, jobs: int = 5000, seed: int = 7, private: bool = False) -> None:
-    """Write the store; the last three weeks have forecasts."""
+def build(path: str, jobs: int = 5000, seed: int = 7, private: bool = False, looks: bool = False) -> None:
+    """Write the store; the last three weeks have forecasts, with `looks` those of the last days renewed as jobs wait."""
     now = time.time()
     recipe = replace(Recipe(), jobs=jobs, procs=1024, load=0.6)
     seen = sightings(make_log(np.random.default_rng(seed), recipe), now, seed)
-    settings = load({"store": path, "wait": "recent_wait,qbets", "runtime": "recent_mean"}, {})
+    wait = f"{LOOKS},recent_wait,qbets" if looks else "recent_wait,qbets"
+    settings = load({"store": path, "wait": wait, "runtime": "recent_mean"}, {})
+
+    def made() -> dict[tuple[str, str], Any]:
+        return predictors(*(settings[kind] for kind in ("runtime", "wait", "memory", "limits")))
+
     store = Store(path, create=True)
     site = {"private": private, "partitions": PARTITIONS, "version": "22.05", "gathers": GATHERS}
     with store.begin() as connection:
@@ -103,17 +111,17 @@ def build(path: str, jobs: int = 5000, seed: int = 7, private: bool = False) -> 
             collected_by="batchcast", runtime_methods=[settings["runtime"]],
             memory_methods=settings["memory"].split(","),
             limit_methods=settings["limits"].split(","),
-            wait_methods=settings["wait"].split(","), health={"slurmctld": {"calls": 900, "failures": 2}},
+            wait_methods=[method for kind, method in made() if kind == "wait"], health={"slurmctld": {"calls": 900, "failures": 2}},
         )  # fmt: skip
-    clock = StoredClock(
-        "demo", lambda: predictors(*(settings[kind] for kind in ("runtime", "wait", "memory", "limits")))
-    )
+    clock = StoredClock("demo", made)
+    for until in (*np.arange(now - LOOKED_AT_S, now, LOOK_EVERY_S), now) if looks else (now,):
+        with store.begin() as connection:
+            clock.advance(connection, float(until), float(until), now - 21 * 86400)
     with store.begin() as connection:
-        clock.advance(connection, now, now, now - 21 * 86400)
         compare_with_slurm(connection, "demo", now)
     store.close()
     print(f"{len(seen)} jobs, seed {seed}, in {path}", file=sys.stderr)
 
 
 if __name__ == "__main__":
-    build(sys.argv[1], private="--private" in sys.argv)
+    build(sys.argv[1], private="--private" in sys.argv, looks="--looks" in sys.argv)

@@ -29,7 +29,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> str:
     from tools.demo_site import build
 
     path = str(tmp_path_factory.mktemp("site") / "demo.db")
-    build(path)
+    build(path, looks=True)
     return path
 
 

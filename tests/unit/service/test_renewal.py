@@ -9,6 +9,8 @@ import pytest
 
 from batchcast.service import answers
 from batchcast.service.accuracy import accuracy
+from batchcast.service.ask import Asker
+from batchcast.service.page.belief import belief
 from batchcast.service.page.chances import of_forecast
 from batchcast.service.renewal import still
 from batchcast.service.settings import Settings, load
@@ -98,6 +100,11 @@ def test_what_was_renewed_after_ten_minutes_is_judged_beside_the_forecast_of_the
     assert moments == ["submit", "waited_10min"], "none had waited an hour"
     assert answers.track_record(reader, "c", None, WAIT, 0.0)["forecasts"] == FULL + 8, "that of submissions alone"
     reader.close()
+    shown = belief(settings, Asker(None, sees_all=True), script.time)["renewed"]
+    assert [(one["age_s"], one["method"], one["at_submission"], one["came_out"]) for one in shown] == [
+        (600.0, WAIT, False, 8),
+        (600.0, WAIT, True, 8),
+    ], "on the page too"
 
 
 def test_the_newest_forecast_is_the_renewed_one_unless_it_rests_on_nothing() -> None:

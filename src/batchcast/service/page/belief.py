@@ -17,6 +17,8 @@ from ..accuracy import accuracy
 from ..answers import covered_at
 from ..ask import Asker, Site, open_site
 from ..hidden import DAY_S, days_of_several, days_over, rounded, whole_days
+from ..renewal import BEFORE
+from ..renewal_ages import SCORED
 from ..settings import Settings
 
 WITHIN_S = 60 * 86400.0
@@ -49,6 +51,7 @@ def belief(settings: Settings, asker: Asker, now: float) -> dict[str, Any]:
             "reliability": _reliability(rows),
             "at_submission": [r for r in beside if r["moment"] == "submit"],
             "beside_slurm": [r for r in beside if r["moment"] == "slurm"],
+            "renewed": [_renewed(r) for r in beside if r["moment"] in SCORED and r["came_out"]],
             "stale": answers.staleness(site.memory, now),
         }  # fmt: skip
 
@@ -122,6 +125,13 @@ def _by_horizon(rows: Sequence[Mapping[str, Any]], least: int) -> list[dict[str,
         {"low": HORIZONS[k][0], "high": HORIZONS[k][1], **_shown(_figures(group), least)}
         for k, group in _grouped(rows, bin_of, least)
     ]
+
+
+def _renewed(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Of one method once jobs had waited so long: renewed by then, or what it had said at their submission."""
+    method = str(figures["predictor"])
+    was = method.endswith(BEFORE)
+    return {**figures, "age_s": SCORED[figures["moment"]], "at_submission": was, "method": method.removesuffix(BEFORE)}
 
 
 def _reliability(rows: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
