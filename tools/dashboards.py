@@ -165,7 +165,6 @@ def _source() -> dict[str, Any]:
         "label": "Prometheus",
         "type": "datasource",
         "query": "prometheus",
-        "current": {},
         "hide": 0,
     }
 
@@ -174,7 +173,7 @@ def _variable(name: str) -> dict[str, Any]:
     of = {"cluster": "batchcast_jobs", "partition": "batchcast_forecast_coverage"}[name]
     query = f"label_values({of}, {name})"
     return {
-        "name": name, "label": name, "type": "query", "datasource": SOURCE, "definition": query, "refresh": 2,
+        "name": name, "label": name, "type": "query", "datasource": SOURCE, "refresh": 2,
         "query": {"query": query, "refId": name}, "includeAll": True, "multi": True, "allValue": ".*", "sort": 1,
         "current": {"text": "All", "value": "$__all"}, "hide": 0,
     }  # fmt: skip

@@ -96,7 +96,7 @@ def build(path: str, jobs: int = 5000, seed: int = 7, private: bool = False, loo
     now = time.time()
     recipe = replace(Recipe(), jobs=jobs, procs=1024, load=0.6)
     seen = sightings(make_log(np.random.default_rng(seed), recipe), now, seed)
-    wait = f"{LOOKS},recent_wait,qbets" if looks else "recent_wait,qbets"
+    wait = f"recent_wait,qbets,{LOOKS}" if looks else "recent_wait,qbets"
     settings = load({"store": path, "wait": wait, "runtime": "recent_mean"}, {})
 
     def made() -> dict[tuple[str, str], Any]:

@@ -38,7 +38,7 @@ UNIT
 code=0
 network=(--private-network)
 [ "${NETWORK:-}" != yes ] || network=(--resolv-conf=off)
-LD_LIBRARY_PATH=$LIBRARIES systemd-nspawn --quiet --directory="$root" --register=no --keep-unit "${network[@]}" --boot \
+LD_LIBRARY_PATH=$LIBRARIES SYSTEMD_NSPAWN_API_VFS_WRITABLE=${CONTAINERS:-no} systemd-nspawn --quiet --directory="$root" --register=no --keep-unit "${network[@]}" --boot \
   systemd.unit=the-script.service systemd.journald.forward_to_console=no > "$PLACE/boot" 2>&1 < /dev/null || code=$?
 cat "$root/said"
 [ -s "$root/said" ] || tail -n 20 "$PLACE/boot"
