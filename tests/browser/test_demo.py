@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import re
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +74,26 @@ def test_an_unticked_forecast_and_policy_leave_the_page(tab: Any, report: Path) 
     tab.run(UNTICK.replace("KIND", "policy").replace("NAME", "easy"))
     tab.run(UNTICK.replace("KIND", "predictor").replace("NAME", "last_2"))
     assert tab.run(SEEN) == before
+
+
+def test_a_table_is_sorted_by_the_column_that_is_pressed(tab: Any, report: Path) -> None:
+    tab.open(report, width=1280)
+    press = """(() => {
+        const table = [...document.querySelectorAll('table')].find(t => t.rows[0].innerText.includes('mean error'));
+        const head = [...table.tHead.rows[0].cells].find(c => c.innerText === 'mean error');
+        head.querySelector('button').click();
+        const values = [...table.tBodies[0].rows].map(r => +r.cells[head.cellIndex].dataset.value);
+        return [head.getAttribute('aria-sort'), values]; })()"""
+    down, up = tab.run(press), tab.run(press)
+    assert down == ["descending", sorted(down[1], reverse=True)]
+    assert up == ["ascending", sorted(down[1])]
+    assert len(set(up[1])) > 2
+
+
+def test_on_paper_it_is_a_few_pages(tab: Any, report: Path) -> None:
+    tab.open(report, width=1280)
+    written = base64.b64decode(tab.call("Page.printToPDF", printBackground=True, preferCSSPageSize=True)["data"])
+    assert 3 <= len(re.findall(rb"/Type\s*/Page\b", written)) <= 8
 
 
 def test_the_gantt_shows_the_schedule_that_is_picked(tab: Any, report: Path) -> None:

@@ -109,6 +109,27 @@
     }
   }
 
+  /* A table is sorted by the column whose head is pressed, the greatest first, then the other way; what has no value is last. */
+  function sorted(head) {
+    const up = head.getAttribute("aria-sort") === "descending";
+    for (const other of head.parentElement.children) other.removeAttribute("aria-sort");
+    head.setAttribute("aria-sort", up ? "ascending" : "descending");
+    const body = head.closest("table").tBodies[0], at = head.cellIndex, sign = up ? 1 : -1;
+    const words = new Intl.Collator(undefined, { numeric: true });
+    const key = (row) => parseFloat(row.cells[at].dataset.value);
+    const order = (a, b) => Number.isNaN(key(a)) || Number.isNaN(key(b))
+      ? Number.isNaN(key(a)) - Number.isNaN(key(b)) || -sign * words.compare(a.cells[at].textContent, b.cells[at].textContent)
+      : sign * (key(a) - key(b));
+    body.append(...[...body.rows].sort(order));
+  }
+
+  for (const head of document.querySelectorAll("thead th")) {
+    const button = document.createElement("button");
+    button.append(...head.childNodes);
+    button.addEventListener("click", () => sorted(head));
+    if (head.closest("table").tBodies[0].rows.length > 1) head.append(button); else head.append(...button.childNodes);
+  }
+
   choose();
   window.drawn = draw();
   dark.addEventListener("change", () => { window.drawn = draw(); });
