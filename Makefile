@@ -7,7 +7,7 @@ unexport PYTHONDONTWRITEBYTECODE  # else every process that tests start compiles
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: setup setup-run setup-docs demo test test-long test-lab test-lab-all test-all lint bench docs reference lock wheel deb \
-	try-deb slurm-lab-experiments clean
+	try-deb container slurm-lab-experiments clean
 setup: $(VENV)/.dev
 setup-run: $(VENV)/.run
 setup-docs: $(VENV)/.docs
@@ -87,6 +87,10 @@ try-deb: deb
 	@mkdir -p build/try && rm -f build/try/* && cp dist/batchcast_*.deb build/try/
 	@$(BIN)/python -m tools.demo_site build/try/demo.db
 	@bash tools/in_systemd.sh tools/try_deb.sh build/try
+
+# The container with podman or buildah, without root; BASE=IMAGE for another than Debian's.
+container: setup
+	@bash tools/container.sh $(BIN)/python build/container $(BASE)
 
 # Needs root and tests/slurm/install.sh; about twenty minutes.
 slurm-lab-experiments: setup

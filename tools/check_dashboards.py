@@ -1,8 +1,8 @@
-"""The dashboards held to Grafana's own published types: python -m tools.check_dashboards. Needs npm, which fetches them.
+"""The dashboards held to Grafana's own published types: python -m tools.check_dashboards. Needs npm, for the types.
 
-Debian, PyPI and npm have no Grafana to load them in. `@grafana/schema` are the types that Grafana's own code is compiled
-with: the TypeScript compiler takes each dashboard as a literal of `Dashboard`, so an unknown field, a missing one or a word
-that is none of an enumeration's is an error, and each panel's options and field options as those of its kind.
+Debian, PyPI and npm have no Grafana to load them in. `@grafana/schema` are the types that Grafana's own code is
+compiled with: the TypeScript compiler takes each dashboard as a literal of `Dashboard`, so an unknown field, a missing
+one or a word that is none of an enumeration's is an error, and each panel's options and field options as of its kind.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A store as after three weeks of a collector, from a synthetic log, to look at: python -m tools.demo_site STORE [--looks]."""
+"""A store as after three weeks of a collector, from a synthetic log: python -m tools.demo_site STORE [--looks]."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def hash_of(name: object) -> int:
 
 
 def build(path: str, jobs: int = 5000, seed: int = 7, private: bool = False, looks: bool = False) -> None:
-    """Write the store; the last three weeks have forecasts, with `looks` those of the last days renewed as jobs wait."""
+    """Write the store; the last three weeks have forecasts; with `looks` some of the last days are renewed."""
     now = time.time()
     recipe = replace(Recipe(), jobs=jobs, procs=1024, load=0.6)
     seen = sightings(make_log(np.random.default_rng(seed), recipe), now, seed)
@@ -111,7 +111,8 @@ def build(path: str, jobs: int = 5000, seed: int = 7, private: bool = False, loo
             collected_by="batchcast", runtime_methods=[settings["runtime"]],
             memory_methods=settings["memory"].split(","),
             limit_methods=settings["limits"].split(","),
-            wait_methods=[method for kind, method in made() if kind == "wait"], health={"slurmctld": {"calls": 900, "failures": 2}},
+            wait_methods=[method for kind, method in made() if kind == "wait"],
+            health={"slurmctld": {"calls": 900, "failures": 2}},
         )  # fmt: skip
     clock = StoredClock("demo", made)
     for until in (*np.arange(now - LOOKED_AT_S, now, LOOK_EVERY_S), now) if looks else (now,):
