@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What the container is built from, and with podman or buildah the container: tools/container.sh PYTHON FOLDER [BASE]. FOLDER
 # becomes the context: Containerfile, the wheel of this checkout, and every wheel that it needs, so that nothing is fetched
-# as it is built. Without podman and buildah the context alone. BASE: an image, or docker-archive:FILE and the like.
+# as it is built. Without podman and buildah the context alone. BASE: another image than the Containerfile names.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=$(realpath -s "$1") folder=$(realpath -m "$2") base=${3:-}
