@@ -27,7 +27,7 @@ pod run --detach --name batchcast --userns=keep-id:uid=900,gid=900 --network non
   --volume "$here/cache:/var/cache/batchcast" batchcast > /tmp/last 2>&1 || { echo "FAILED: podman run"; cat /tmp/last; exit 1; }
 check "the service answers on the socket outside" until_there ask /v1/accuracy
 check "the page" bash -c "curl -sS --unix-socket $here/run/api.sock 'http://localhost/?user=carl' | grep -q '<h1>'"
-check "it runs as the user who started it" bash -c '[ "$(ps -o user= -p "$(pgrep -f "batchcast serve")")" = site ]'
+check "it runs as the user who started it" pgrep -u site -f '^/opt/batchcast/bin/python.* serve'
 check "its log is JSON" bash -c "$(declare -f pod mine); here=$here; pod logs batchcast 2>&1 | tail -n 1 | python3 -c 'import json, sys; print(json.loads(sys.stdin.read())[\"status\"])'"
 check "nothing is written but the volumes" bash -c "$(declare -f pod mine); here=$here; ! pod exec batchcast touch /opt/batchcast/x"
 check "an operator issues a token in it" bash -c "$(declare -f pod mine); here=$here; pod exec batchcast batchcast token create carl"
