@@ -118,6 +118,18 @@ class Columns:
             self.users = enlarged(self.users, 2 * users)
             self._point()
 
+    def keep(self, entries: np.ndarray) -> None:
+        """Forget every job but these entries, ascending: they are 0, 1, ... then. What waits or runs is among them."""
+        new = np.full(int(self.record["entries"][0]), -1, np.int32)
+        new[entries] = np.arange(len(entries))
+        orders = {"queue": new[self.queued_entries()], "running": new[self.running_entries()]}
+        self.jobs = enlarged(self.jobs[entries], max(len(entries), 64))
+        for name, order in orders.items():
+            setattr(self, name, enlarged(order, len(self.jobs) + 1))
+            self.record[f"{name}_first"], self.record[f"{name}_end"] = 0, len(order)
+        self.record["entries"], self.record["entry"] = len(entries), -1
+        self._point()
+
     def counts(self) -> tuple[int, int]:
         """How many jobs run and how many are queued."""
         state = self.record[0]

@@ -104,10 +104,10 @@ def irregular(trace: Trace) -> dict[str, int]:
 
 def events(trace: Trace, protocol: str = "honest", procs: str = "req") -> Iterator[Event]:
     """Every event of a log, in the order they are told; about 2 microseconds each."""
-    return _events(trace, timeline(trace, protocol), list(trace.requests(procs)))
+    return events_of(trace, timeline(trace, protocol), list(trace.requests(procs)))
 
 
-def _events(trace: Trace, plan: Timeline, jobs: Sequence[JobRequest]) -> Iterator[Event]:
+def events_of(trace: Trace, plan: Timeline, jobs: Sequence[JobRequest]) -> Iterator[Event]:
     _, wait, run = (column.tolist() for column in outcome(trace))
     waits = np.where(trace.wait_time >= 0, trace.wait_time, np.nan).tolist()  # an unknown wait teaches no predictor
     status = trace.nominal("status").decode()
@@ -171,7 +171,7 @@ def replay(
     plan = timeline(trace, protocol)
     state = SystemState(total, jobs, lambda: requests_of(trace, procs), lambda: told_events(trace, plan))
     submissions = 0
-    for event in _events(trace, plan, jobs):
+    for event in events_of(trace, plan, jobs):
         if isinstance(event, Submit):
             job = event.job
             state.now = event.time

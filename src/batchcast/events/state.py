@@ -170,6 +170,20 @@ class SystemState:
             self._jobs[entry] = None
         return entry
 
+    def forget(self) -> None:
+        """Drop what is kept of jobs that have left: memory does not grow with the log. Entries are numbered anew.
+
+        For a clock that learns of requests as they come, and predictors that keep jobs by row and never by entry.
+        """
+        columns = self.columns()
+        present = columns.jobs["status"][: int(columns.record["entries"][0])]
+        kept = np.flatnonzero((present == QUEUED) | (present == RUNNING))
+        columns.keep(kept)
+        self._source = self._source[kept]
+        self._jobs = [self._jobs[entry] for entry in kept.tolist()]
+        self._entry = {row: entry for entry, row in enumerate(columns.jobs["row"][: len(kept)].tolist())}
+        self._last_entry, self._event = -1, None
+
     def plan(self, row: int, planned_end: float) -> None:
         """The clock's scheduler now holds the running job until `planned_end`."""
         self.version += 1

@@ -51,17 +51,41 @@ def read_swf(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool 
     >>> trace.info.max_procs, trace.run_time.tolist(), trace.nominal("user_id").decode()
     (64.0, [60.0], [7])
     """
+    return next(swf_pieces(blocks, source, strict=strict))
+
+
+def swf_pieces(
+    blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool = False, jobs: float = math.inf
+) -> Iterator[Trace]:
+    """The same text as traces of about `jobs` jobs each, for what is larger than memory: each is sorted in itself.
+
+    Every piece says in its `info` what was dropped and noted of its own lines; what the header promises of the whole
+    is said with the last.
+
+    >>> line = b"1 10 5 60 4 -1 -1 4 120 -1 1 7 2 -1 1 -1 -1 -1\\n"
+    >>> [len(piece) for piece in swf_pieces([line * 2, line], jobs=2)]
+    [2, 1]
+    """
     header, problems = SwfHeader(source), Problems(source, strict)
-    reader = _Reader(header, problems)
+    reader, records = _Reader(header, problems), 0
     for data in _whole_lines(blocks):
+        if reader.jobs >= jobs:
+            records += reader.jobs + problems.dropped
+            yield _piece(reader, header, problems)
+            problems = reader.begin_anew(Problems(source, strict))
         reader.read(data)
-    columns, rows = reader.columns, reader.jobs
-    if rows == 0:
+    if records + reader.jobs == 0:
         raise input_error(source, "no job record in it" + problems.because(), hint="check that this is the whole log")
-    joined = {name: column.join() for name, column in columns.items()}
+    yield _piece(reader, header, problems, records + reader.jobs + problems.dropped)
+
+
+def _piece(reader: _Reader, header: SwfHeader, problems: Problems, records: int | None = None) -> Trace:
+    """What the reader has gathered, which it gives away; `records` where the header's promises are to be judged."""
+    joined = {name: column.join() for name, column in reader.columns.items()}
     kept = {name: values for name, values in joined.items() if values is not None}
-    del joined, columns, reader
-    return _as_trace(kept, header, problems, rows)
+    del joined
+    kept = {"job_id": np.zeros(0, np.int64), "submit_time": np.zeros(0)} | kept
+    return _as_trace(kept, header, problems, records)
 
 
 def _whole_lines(blocks: Iterable[bytes]) -> Iterator[np.ndarray]:
@@ -82,14 +106,19 @@ class _Reader:
     """Scans arrays of lines into growing columns, its buffers used again and again."""
 
     def __init__(self, header: SwfHeader, problems: Problems) -> None:
-        self.columns = {name: GrowingColumn(-1 if name in NAMED else np.nan) for name in SWF_FIELDS}
-        self.jobs = 0
         self._line = 1
         self._header = header
-        self._problems = problems
+        self.begin_anew(problems)
         self._numbers = np.empty((len(NUMBERS), 0))
         self._names = np.empty((len(NAMED), 0), dtype=np.int64)
         self._odd = np.empty((_ODD_CAPACITY, 4), dtype=np.int64)
+
+    def begin_anew(self, problems: Problems) -> Problems:
+        """Nothing is gathered yet; what is wrong with the lines that follow is noted there."""
+        self.columns = {name: GrowingColumn(-1 if name in NAMED else np.nan) for name in SWF_FIELDS}
+        self.jobs = 0
+        self._problems = problems
+        return problems
 
     def read(self, data: np.ndarray) -> None:
         """Take in whole lines."""
@@ -172,7 +201,7 @@ def _all_numbers(words: list[bytes]) -> bool:
         return False
 
 
-def _as_trace(kept: dict[str, np.ndarray], header: SwfHeader, problems: Problems, rows: int) -> Trace:
+def _as_trace(kept: dict[str, np.ndarray], header: SwfHeader, problems: Problems, records: int | None) -> Trace:
     """Sort column by column (a log is never held twice), code the names, and say what was found."""
     ids = kept["job_id"].astype(np.int64, copy=False)
     kept["job_id"] = ids
@@ -187,7 +216,7 @@ def _as_trace(kept: dict[str, np.ndarray], header: SwfHeader, problems: Problems
             columns[name] = _status_words(encode_whole(values))
         else:
             columns[name] = encode_whole(values) if name in NAMED and name != "job_id" else values
-    notes = [*header.notes(rows + problems.dropped), *problems.notes()]
+    notes = [*(header.notes(records) if records is not None else ()), *problems.notes()]
     if not is_sorted:
         notes.append("the records were not in order of submit time and job number: sorted")
     if repeats := count_duplicates(ids):

@@ -14,7 +14,17 @@ from ..events.recorded import Cadence
 from ..events.state import SystemState
 from ..job import JobRequest, Name
 from ..schedule.advance import advance
-from ..schedule.state import DONE, JOB_OVERDUE, LOG_END, LOG_FULL, LOG_START, NEEDS_PREDICTION, TAIL, KernelState
+from ..schedule.state import (
+    DONE,
+    JOB_OVERDUE,
+    LOG_END,
+    LOG_FULL,
+    LOG_START,
+    NEEDS_PREDICTION,
+    PREDICTED,
+    TAIL,
+    KernelState,
+)
 
 
 def drive(
@@ -32,45 +42,72 @@ def drive(
     a call of the kernel and of the predictor per job, about 20 microseconds without the predictor's own.
     """
     at = SystemState(float(total), requests, lambda: entries_of(requests))
-    planned, request = state.jobs["planned"], state.jobs["request"]
-    job_field, now_field, logged = (state.record[name] for name in ("job", "now", "logged"))
-    observe, predict = predictor.observe, predictor.predict
-    cadence = Cadence(predictor) if hasattr(predictor, "refit") else None
-    risky, tails = bool(state.rules["risk_budget"][0] > 0), state.arrays["tails"]
-    submissions = 0
+    asked = Asked(predictor, at, plan_level, tick)
     while True:
-        reason = advance(state)
-        if logged[0]:
-            _tell(state, requests, statuses, at, observe)
-        if reason == NEEDS_PREDICTION:
-            job = int(job_field[0])
-            now = float(now_field[0])
-            asked = requests[job]
-            at.now = now
-            if cadence is not None:
-                cadence.submitted(now)
-            prediction = predict(asked, at)
-            planned[job] = _within(planned_run_time(prediction, plan_level), request[job], asked)
-            if risky and prediction.levels:
-                tails[job] = tails_at(prediction.levels, np.array([prediction.quantiles]), request[job : job + 1])[0]
-            event = Submit(now, asked)
-            at.apply(event)
-            observe(event, at)
-            submissions += 1
-            if tick is not None and submissions % 1000 == 0:
-                tick(submissions)
-        elif reason == JOB_OVERDUE:
-            job = int(job_field[0])
-            start = float(state.jobs["start"][job])
-            elapsed = float(now_field[0]) - start
-            revised = predictor.revise(requests[job], elapsed, at)
-            if revised is not None:
-                planned[job] = max(min(float(revised), request[job]), elapsed + 1.0)
-            at.plan(job, start + float(planned[job]))
-        elif reason == LOG_FULL:
+        reason = asked.go_on(state, requests, statuses)
+        if reason == LOG_FULL:
             state.enlarge_log()
         elif reason == DONE:
             return state
+
+
+class Asked:
+    """A predictor outside the kernel, what it knows of the queue, and how often it was asked."""
+
+    def __init__(
+        self, predictor: Any, at: SystemState, plan_level: float | None, tick: Callable[[int], None] | None
+    ) -> None:
+        self.predictor = predictor
+        self.at = at
+        self.plan_level = plan_level
+        self.tick = tick
+        self.cadence = Cadence(predictor) if hasattr(predictor, "refit") else None
+        self.submissions = 0
+
+    def go_on(
+        self, state: KernelState, requests: Sequence[JobRequest], statuses: Sequence[Name], more: bool = False
+    ) -> int:
+        """Advance until DONE or LOG_FULL; with `more` until the last job known here is to be planned."""
+        at, predict, observe = self.at, self.predictor.predict, self.predictor.observe
+        planned, request = state.jobs["planned"], state.jobs["request"]
+        job_field, now_field, logged = (state.record[name] for name in ("job", "now", "logged"))
+        risky, tails = bool(state.rules["risk_budget"][0] > 0), state.arrays["tails"]
+        last = len(requests) - 1 if more else -1
+        reason = NEEDS_PREDICTION if state.record["phase"][0] == PREDICTED else advance(state)
+        while True:
+            if logged[0]:
+                _tell(state, requests, statuses, at, observe)
+            if reason == NEEDS_PREDICTION:
+                job = int(job_field[0])
+                if job == last:
+                    return reason
+                now = float(now_field[0])
+                asked = requests[job]
+                at.now = now
+                if self.cadence is not None:
+                    self.cadence.submitted(now)
+                prediction = predict(asked, at)
+                planned[job] = _within(planned_run_time(prediction, self.plan_level), request[job], asked)
+                if risky and prediction.levels:
+                    quantiles = np.array([prediction.quantiles])
+                    tails[job] = tails_at(prediction.levels, quantiles, request[job : job + 1])[0]
+                event = Submit(now, asked)
+                at.apply(event)
+                observe(event, at)
+                self.submissions += 1
+                if self.tick is not None and self.submissions % 1000 == 0:
+                    self.tick(self.submissions)
+            elif reason == JOB_OVERDUE:
+                job = int(job_field[0])
+                start = float(state.jobs["start"][job])
+                elapsed = float(now_field[0]) - start
+                revised = self.predictor.revise(requests[job], elapsed, at)
+                if revised is not None:
+                    planned[job] = max(min(float(revised), request[job]), elapsed + 1.0)
+                at.plan(requests[job].row, start + float(planned[job]))
+            else:
+                return reason
+            reason = advance(state)
 
 
 def planned_run_time(prediction: Any, plan_level: float | None) -> float:
@@ -119,11 +156,11 @@ def _tell(
         elif kind == LOG_START:
             event = Start(time, asked, time - asked.submit_time)
             at.apply(event)
-            at.plan(job, time + float(planned[job]))
+            at.plan(asked.row, time + float(planned[job]))
         else:
             start = float(starts[job])
             event = Overdue(time, asked, time - start)
             at.apply(event)
-            at.plan(job, start + float(planned[job]))
+            at.plan(asked.row, start + float(planned[job]))
         observe(event, at)
     state.record["logged"] = 0

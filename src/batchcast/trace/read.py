@@ -13,11 +13,13 @@ from ..formats.csv_rows import header_of
 from ..formats.text import unix_text
 from ..table import LogInfo, Trace
 from .absurd import without_absurd
+from .folder import HELD, is_folder, open_folder
 from .maps import fitting_map, map_of, ready_maps
 from .source import FORMS, Source
 from .zone import zone
 
 FORMATS = ("swf", "sacct", "pbs", "csv", "parquet")
+PIECE = HELD
 _GLANCE = 1 << 13
 
 
@@ -32,13 +34,13 @@ def read_trace(
 ) -> Trace:
     """The log at `path` as a Trace, its format told by content; plain, gzip or xz.
 
-    SWF, a `sacct -P` dump, a PBS accounting log, batchcast's own CSV, another CSV through a column map, or a Parquet
-    file (`trace.parquet`).
+    SWF, a `sacct -P` dump, a PBS accounting log, batchcast's own CSV, another CSV through a column map, a Parquet file
+    (`trace.parquet`), or a folder of them (`trace.folder`), which is read at once.
 
     Parameters
     ----------
     path
-        A file; `-` is standard input.
+        A file, or a folder that `convert` wrote; `-` is standard input.
     format
         One of `FORMATS`, where content is not to be asked.
     strict
@@ -74,18 +76,66 @@ def read_trace(
     >>> len(log), log.info.max_procs, log.info.format
     (5000, 256.0, 'swf')
     """
+    if is_folder(path):
+        return _settled(open_folder(path).whole(), None, timezone, procs_total)
+    chosen = _checked(format, map, timezone)
+    source = Source(path, strict=strict)
+    trace = without_absurd(_parse(source, format, strict, timezone, chosen), strict=strict)
+    return _settled(trace, source, timezone, procs_total)
+
+
+def read_pieces(
+    path: str | Path,
+    *,
+    jobs: int = PIECE,
+    format: str | None = None,
+    strict: bool = False,
+    timezone: str | None = None,
+    procs_total: float | None = None,
+    map: str | ColumnMap | None = None,
+) -> Iterator[Trace]:
+    """The same log in pieces of about `jobs` jobs, for what is larger than memory; each is sorted in itself.
+
+    SWF and a folder of Parquet (`trace.folder`) come in pieces. Of every other form the whole is one piece: a record of
+    theirs may stand far from where it began. What a piece's `info` counts and notes is of its own records; the file's
+    SHA-256 is the last piece's.
+    """
+    if is_folder(path):
+        for number, piece in enumerate(open_folder(path).periods()):
+            told = piece.info if number == 0 else replace(piece.info, dropped={}, notes=())
+            yield _settled(piece.with_info(told), None, timezone, procs_total)
+        return
+    chosen = _checked(format, map, timezone)
+    source = Source(path, strict=strict)
+    blocks, kind = _opened(source, format, chosen)
+    if kind != "swf":
+        trace = without_absurd(_parse_as(kind, blocks, source, strict, timezone, chosen), strict=strict)
+        yield _settled(trace, source, timezone, procs_total)
+        return
+    from ..formats.swf import swf_pieces
+
+    for piece in swf_pieces(blocks, source.name, strict=strict, jobs=jobs):
+        yield _settled(without_absurd(piece, strict=strict), source, timezone, procs_total)
+
+
+def _checked(format: str | None, map: str | ColumnMap | None, timezone: str | None) -> ColumnMap | None:
+    """The column map, once every word is known to be an accepted one."""
     if format is not None and format not in FORMATS:
         raise UsageError(f"not a format: {format!r} (accepted: {', '.join(FORMATS)})")
     if map is not None and format not in (None, "csv"):
         raise UsageError(f"--map is for CSV, not for --format {format}", hint="one of them alone")
     if timezone is not None:
         zone(timezone)
-    chosen = map_of(map) if isinstance(map, str) else map
-    source = Source(path, strict=strict)
-    trace = without_absurd(_parse(source, format, strict, timezone, chosen), strict=strict)
-    info = replace(trace.info, source=source.name, sha256=source.sha256)
+    return map_of(map) if isinstance(map, str) else map
+
+
+def _settled(trace: Trace, source: Source | None, timezone: str | None, procs_total: float | None) -> Trace:
+    """The trace with what is known of the file and what the user said of zone and machine."""
+    info = trace.info
+    if source is not None:
+        info = replace(info, source=source.name, sha256=source.sha256)
     info = _with_zone(info, timezone)
-    if source.damage:
+    if source is not None and source.damage:
         info = replace(info, notes=(source.damage, *info.notes))
     if procs_total is not None:
         info = replace(info, max_procs=float(procs_total), max_procs_source="--procs-total")
@@ -93,15 +143,27 @@ def read_trace(
 
 
 def _parse(source: Source, format: str | None, strict: bool, timezone: str | None, chosen: ColumnMap | None) -> Trace:
+    blocks, kind = _opened(source, format, chosen)
+    return _parse_as(kind, blocks, source, strict, timezone, chosen)
+
+
+def _opened(source: Source, format: str | None, chosen: ColumnMap | None) -> tuple[Iterator[bytes], str]:
+    """The text from its beginning, and the format it is to be read as."""
     blocks = source.blocks()
     first = next(blocks, b"")
     if not first.startswith(b"PAR1"):
         blocks = unix_text(chain([first], blocks))
         first = next(blocks, b"")
-    format = "csv" if chosen else format or sniff(first) or _unrecognised(source, first)
-    whole: Iterator[bytes] = chain([first], blocks)
+    kind = "csv" if chosen else format or sniff(first) or _unrecognised(source, first)
+    return chain([first], blocks), kind
+
+
+def _parse_as(
+    format: str, whole: Iterator[bytes], source: Source, strict: bool, timezone: str | None, chosen: ColumnMap | None
+) -> Trace:
     if format == "csv":
-        return _parse_csv(whole, header_of(first), source, strict, timezone, chosen)
+        first = next(whole)
+        return _parse_csv(chain([first], whole), header_of(first), source, strict, timezone, chosen)
     if format == "swf":
         from ..formats.swf import read_swf
 

@@ -1,0 +1,85 @@
+"""Several traces of one log as one: periods of a log that was stored in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from .info import LogInfo
+from .nominal import Nominal, Values
+from .trace import Trace
+
+Names = tuple[int | str, ...]
+
+
+def joined(pieces: Sequence[Trace], info: LogInfo | None = None) -> Trace:
+    """The rows of all pieces in log order, as if they had been read at once; the first piece's provenance by default.
+
+    A column that only some pieces have is unknown in the others; names are coded over all pieces. Rows that nothing
+    tells apart keep the order of the pieces. O(rows), O(rows log rows) where the pieces overlap.
+
+    >>> early = Trace.from_arrays({"submit_time": [0.0], "user_id": ["eve"]})
+    >>> late = Trace.from_arrays({"job_id": [2], "submit_time": [5.0], "user_id": ["ada"], "run_time": [9.0]})
+    >>> both = joined([early, late])
+    >>> both["user_id"].tolist(), both.nominal("user_id").codes.tolist(), both.run_time.tolist()
+    (['eve', 'ada'], [1, 0], [nan, 9.0])
+    """
+    if len(pieces) == 1:
+        return pieces[0] if info is None else pieces[0].with_info(info)
+    columns: dict[str, Values] = {}
+    for name in dict.fromkeys(name for piece in pieces for name in piece.names):
+        if any(name in piece.names and isinstance(piece.column(name), Nominal) for piece in pieces):
+            columns[name] = _names([_nominal(piece, name) for piece in pieces])
+        elif name == "job_id":
+            columns[name] = _ids([piece.job_id for piece in pieces])
+        else:
+            columns[name] = np.concatenate([piece.number(name) for piece in pieces])
+    return Trace(columns, info or pieces[0].info)
+
+
+def with_categories(trace: Trace, categories: Mapping[str, Names]) -> Trace:
+    """The trace with the names of some columns coded by these categories, which hold every name that it has.
+
+    >>> piece = Trace.from_arrays({"submit_time": [0.0, 1.0], "user_id": ["eve", None]})
+    >>> with_categories(piece, {"user_id": ("ada", "eve")}).nominal("user_id").codes.tolist()
+    [1, -1]
+    """
+    given = {name: names for name, names in categories.items() if name in trace.names}
+    changed = {name: _coded(_nominal(trace, name), names) for name, names in given.items()}
+    return trace.with_columns(changed) if changed else trace
+
+
+def every_name(columns: Iterable[Names]) -> Names:
+    """All names of some columns' categories, in the order in which a log read at once has them: numbers before text."""
+    present = {name for names in columns for name in names}
+    return tuple(sorted(present, key=lambda name: (isinstance(name, str), name)))
+
+
+def _nominal(piece: Trace, name: str) -> Nominal:
+    """A piece's column as names; numbers are names where another piece has text under this name."""
+    if name in piece.names and not isinstance(values := piece.column(name), Nominal):
+        return Nominal.encode(values)
+    return piece.nominal(name)
+
+
+def _names(parts: Sequence[Nominal]) -> Nominal:
+    first = parts[0].categories
+    same = all(part.categories is first for part in parts)
+    categories = first if same else every_name(part.categories for part in parts)
+    coded = [_coded(part, categories) for part in parts]
+    return Nominal(np.concatenate([part.codes for part in coded]), categories)
+
+
+def _coded(values: Nominal, categories: Names) -> Nominal:
+    if values.categories is categories:
+        return values
+    place = {name: code for code, name in enumerate(categories)}
+    new = np.array([*(place[name] for name in values.categories), -1], dtype=np.int32)
+    return Nominal(new[values.codes], categories)
+
+
+def _ids(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Whole numbers where all are, else text."""
+    are_whole = all(part.dtype.kind in "iu" for part in parts)
+    return np.concatenate(parts if are_whole else [part.astype(str) for part in parts])
