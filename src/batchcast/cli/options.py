@@ -149,7 +149,7 @@ def take_log(given: dict[str, Any], *, tell: bool = True) -> Log:
     trace = select(trace, selection, options["first"])
     private, why = _are_users_private() if options["private"] is None else (bool(options["private"]), [])
     trace = trace.with_info(replace(trace.info, private=private))
-    warnings = [*trace.info.notes, *_dropped_lines(trace.info.dropped), *why]
+    warnings = [*trace.info.notes, *dropped_lines(trace.info.dropped), *why]
     if tell:
         for warning in warnings:
             say(f"note: {warning}")
@@ -199,6 +199,11 @@ _LOG_KEYS = (
     "log", "since", "until", "status", "partition", "queue", "user", "first", "clean", "timezone", "procs",
     "procs_total", "format", "map", "strict", "private",
 )  # fmt: skip
+
+
+def usual_procs(procs: str | None, total: str | None, rules: Sequence[str]) -> tuple[str, float | str | None]:
+    """What `--procs`, `--procs-total` and the cleaning rules mean together; UsageError where they contradict."""
+    return _procs_rule(procs, rules), _total(total)
 
 
 def _with(options: Sequence[Callable[..., Any]], command: Callable[..., Any]) -> Callable[..., Any]:
@@ -254,5 +259,5 @@ def _are_users_private() -> tuple[bool, list[str]]:
     return hidden, [f"results name no user: {why} (--named names them)"] if why else []
 
 
-def _dropped_lines(dropped: Mapping[str, int]) -> list[str]:
+def dropped_lines(dropped: Mapping[str, int]) -> list[str]:
     return [f"{count} records left out ({rule})" for rule, count in dropped.items() if count]

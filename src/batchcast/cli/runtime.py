@@ -7,6 +7,8 @@ from typing import Any
 import click
 
 from .complete import specs
+from .in_periods import forecasts as forecasts_in_periods
+from .in_periods import in_periods_option, refuse_others
 from .options import describe_log, log_options, predictor_options, score_options, take_log, take_score
 from .output import console, document, emit, progress, say
 
@@ -46,6 +48,7 @@ from .output import console, document, emit, progress, say
     metavar="FILE",
     help="Write what each refit of a trained method found, as CSV.",
 )
+@in_periods_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def command(
     predictors: str | None,
@@ -64,7 +67,7 @@ def command(
     forecast knows only what had ended by then (honest protocol). Jobs that never ran are not scored, and counted; with
     --target memory neither are those whose peak nobody measured, nor those that ran out of memory.
     """
-    from ..errors import NoAnswer
+    from ..errors import NoAnswer, UsageError
     from ..evaluation.accuracy import figures, score
     from ..predict.registry import split_specs
     from ..report.accuracy import accuracy_table
@@ -75,6 +78,12 @@ def command(
     of_memory = target == "memory"
     usual = "requested,kernel,last_2,recent_mean"
     specs = split_specs(predictors or (f"{usual},largest_recent" if of_memory else usual))
+    if given["in_periods"] is not None:
+        refuse_others({"protocol", "seed"})
+        if protocol == "both":
+            raise UsageError("--in-periods goes through the log once", hint="--protocol honest, or paper")
+        return forecasts_in_periods("runtime", specs, {**given, "seed": seed, "as_json": as_json}, protocol)
+    del given["in_periods"]
     log = take_log(given)
     mask = take_score(given, log)
     settings = {**log.settings, "predictor": specs, "protocol": protocol, "by": by, "against": against, "seed": seed}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .in_periods import in_periods_option
 from .nodes import node_options, take_nodes
 from .options import Log, describe_log, log_options, predictor_options, score_options, take_log, take_score
 from .output import console, document, emit, progress, say
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     help="Simulate N logs made of this one's weeks as well: the whole effect of each change.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="For the intervals' and the replicates' draws.")
+@in_periods_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(**given: Any) -> None:
     """Simulate LOG (SWF, sacct, PBS, CSV, Parquet; - is stdin) under a policy and print waits and slowdowns.
@@ -74,6 +76,9 @@ def command(**given: Any) -> None:
     if changed and not slurm:
         raise UsageError("--set needs --machine FILE", hint="batchcast machine capture -o machine.toml")
     plan, chosen = take_plan(given)
+    if given["in_periods"] is not None:
+        return _in_periods(plan, given)
+    del given["in_periods"]
     if given["schedule_file"] and len(plan.policies) * len(plan.predictors) > 1:
         raise UsageError("--schedule writes one schedule", hint="one --policy and one --predictor at a time")
     log = take_log(given, tell=not given["as_json"])
@@ -138,6 +143,16 @@ def command(**given: Any) -> None:
     naming = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with")]
     real = difference_blocks(results, SCHEDULE, naming)
     show(console(), [simulation_table(results, len(first), first.total), *real, judgement(checked, first.total)])
+
+
+def _in_periods(plan: Plan, given: dict[str, Any]) -> None:
+    """The same over a folder larger than memory."""
+    from .in_periods import refuse_others, schedules
+    from .planners import OF_A_POLICY
+
+    refuse_others({"policies", "no_kill", "wide", "default_request", "plan_level", *OF_A_POLICY})
+    options = {name: getattr(plan, name) for name in ("wide", "default_request", "plan_level")}
+    schedules(plan.policies, plan.predictors, options, given)
 
 
 def _validity(plan: Plan, log: Log, mask: np.ndarray | None) -> Validity:

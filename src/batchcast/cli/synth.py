@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option(
-    "-o", "--output", type=click.Path(), metavar="OUT", help="Where the log goes: .swf (.gz, .xz), .csv or .parquet."
+    "-o",
+    "--output",
+    type=click.Path(),
+    metavar="OUT",
+    help="Where the log goes: .swf (.gz, .xz), .csv, .parquet, or OUT/ for a folder, made a million jobs at a time.",
 )
 @click.option("--jobs", type=int, default=10_000, show_default=True, metavar="N", help="How many jobs.")
 @click.option("--procs", type=int, default=128, show_default=True, metavar="P", help="The machine's processors.")
@@ -94,10 +98,11 @@ def _write(recipe: Recipe, seed: int, output: str, as_json: bool, memory: bool) 
     import numpy as np
 
     from ..trace.synth import make_log
-    from ..trace.write import kind_of, write_by_ending
+    from ..trace.write import FOLDER, kind_of, write_by_ending
     from .options import describe_log
 
-    kind_of(output)
+    if kind_of(output) == FOLDER:
+        return _write_blocks(recipe, seed, output, as_json, memory)
     log = make_log(np.random.default_rng(seed), recipe)
     if memory:
         from ..trace.synth.memory import with_memory
@@ -112,6 +117,21 @@ def _write(recipe: Recipe, seed: int, output: str, as_json: bool, memory: bool) 
     settings |= {"memory": True} if memory else {}
     settings["longest_s"], settings["unix_start_s"] = settings.pop("longest"), settings.pop("unix_start")
     emit(document("synth", describe_log(log), settings, [], [{"jobs": len(log)}]))
+
+
+def _write_blocks(recipe: Recipe, seed: int, output: str, as_json: bool, memory: bool) -> None:
+    """Into a folder, a block at a time."""
+    from ..trace.folder import write_folder
+    from ..trace.synth.blocks import make_blocks
+
+    if memory:
+        raise UsageError("--memory is not for a folder", hint="-o OUT.parquet")
+    folder = write_folder(make_blocks(seed, recipe), output)
+    if as_json:
+        settings = {**asdict(recipe), "users": recipe.people, "seed": seed, "output": output, "output_format": "folder"}
+        emit(document("synth", {"jobs": len(folder)}, settings, [], [{"jobs": len(folder)}]))
+        return
+    say(f"{len(folder):,} jobs to {output} ({len(folder.parts)} files by month), seed {seed}")
 
 
 def _write_vasp(shares: str, jobs: int, users: int | None, seed: int, output: str, as_json: bool) -> None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .complete import specs
+from .in_periods import forecasts as forecasts_in_periods
+from .in_periods import in_periods_option, refuse_others
 from .options import Log, describe_log, log_options, predictor_options, take_log
 from .output import console, document, emit, progress, say, write_text
 
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
 @click.option("--against", metavar="NAME", help="Compare with this method. Default recent_wait, else the first.")
 @click.option("--seed", type=int, default=0, show_default=True, help="For the intervals' draws.")
 @click.option("--page", type=click.Path(path_type=Path), metavar="FILE", help="Also write a page with pictures here.")
+@in_periods_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def command(
     predictors: str,
@@ -107,6 +110,11 @@ def command(
     specs = split_specs(predictors, "wait")
     for spec in specs:
         load("wait", parse_spec(spec)[0])
+    if given["in_periods"] is not None:
+        refuse_others({"protocol", "cancelled"})
+        clock = None if protocol == "own" else protocol
+        return forecasts_in_periods("wait", specs, {**given, "cancelled": cancelled, "as_json": as_json}, clock)
+    del given["in_periods"]
     described = _described(machine, specs)
     if new is not None:
         _answer_new(new, specs, cancelled, as_json, given, described)

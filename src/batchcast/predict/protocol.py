@@ -101,6 +101,7 @@ class Predictor(Protocol):
     `fitting`, a fit that `refit` has begun (`begin(run)`), which a live clock has worked out beside;
     `revise(job, elapsed, at)` for a new plan when a running job outlived its own; `distribution(job, at)` for a
     `Distribution`; `falls_back_to`, the method that answers where `grounds` is `Grounds.FALLBACK`;
+    `holds_entries`, true where jobs are kept by their entry in the state, which then forgets none that left;
     `predict_trace(trace, protocol, procs)` for a batch path that gives the very numbers of the one-by-one path.
 
     >>> class Hour:

@@ -14,7 +14,7 @@ def not_carried(trace: Trace, kind: str) -> list[str]:
     >>> not_carried(Trace.from_arrays({"submit_time": [0], "qos": ["high"], "user_id": ["ada"]}), "swf")
     ['SWF has no field for: qos', 'SWF has numbers for names: user_id']
     """
-    if kind == "parquet":
+    if kind in ("parquet", "folder"):
         return []
     if kind == "csv":
         info, lost = trace.info, []

@@ -12,10 +12,12 @@ from ..errors import InputError, UsageError
 from ..formats.swf_write import write_chunks
 from ..table import Trace
 from .csv import write_csv
+from .folder import write_folder
 from .parquet import write_parquet
 from .whole_file import whole_file
 
 ENDINGS = ".swf, .swf.gz, .swf.xz, .csv, .parquet"
+FOLDER = "folder"
 
 
 def write_by_ending(trace: Trace, path: str | Path) -> str:
@@ -23,7 +25,7 @@ def write_by_ending(trace: Trace, path: str | Path) -> str:
     file cannot be written."""
     kind = kind_of(path)
     try:
-        {"swf": write_trace, "csv": write_csv, "parquet": write_parquet}[kind](trace, path)
+        {"swf": write_trace, "csv": write_csv, "parquet": write_parquet, FOLDER: _write_whole}[kind](trace, path)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
     return kind
@@ -32,14 +34,22 @@ def write_by_ending(trace: Trace, path: str | Path) -> str:
 def kind_of(path: str | Path) -> str:
     """The format an ending names; UsageError when it names none: asked before the work, not after it.
 
-    >>> kind_of("a/log.swf.gz"), kind_of("LOG.CSV")
-    ('swf', 'csv')
+    A name without any ending, or with a `/` behind it, is a folder of Parquet by month (`trace.folder`).
+
+    >>> kind_of("a/log.swf.gz"), kind_of("LOG.CSV"), kind_of("years/")
+    ('swf', 'csv', 'folder')
     """
     name = str(path).lower()
+    if name.endswith("/") or not Path(name).suffix:
+        return FOLDER
     for ending in ENDINGS.split(", "):
         if name.endswith(ending):
             return ending.split(".")[1]
-    raise UsageError(f"{path}: its ending names no format (accepted: {ENDINGS})")
+    raise UsageError(f"{path}: its ending names no format (accepted: {ENDINGS}, or none for a folder)")
+
+
+def _write_whole(trace: Trace, path: str | Path) -> None:
+    write_folder([trace], path)
 
 
 def write_trace(trace: Trace, path: str | Path) -> None:

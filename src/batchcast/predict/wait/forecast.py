@@ -85,6 +85,7 @@ class Forecast:
     1.0
     """
 
+    holds_entries = True
     answers_by = "point"
     levels = LEVELS
     target = "wait_time"

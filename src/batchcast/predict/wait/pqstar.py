@@ -87,6 +87,7 @@ class PQStar:
     """
 
     protocol = "starts_first"
+    holds_entries = True
     answers_by = "mark"
 
     def __init__(

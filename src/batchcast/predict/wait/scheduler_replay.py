@@ -61,6 +61,7 @@ class SchedulerReplay:
     1.0
     """
 
+    holds_entries = True
     answers_by = "point"
 
     def __init__(

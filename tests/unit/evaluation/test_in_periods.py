@@ -1,0 +1,97 @@
+"""Forecasts made period by period are those of the log at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.periods import cut
+
+from batchcast import Trace
+from batchcast.errors import UsageError
+from batchcast.evaluation.in_periods import forecast_periods
+from batchcast.evaluation.replay import replay
+from batchcast.evaluation.wait import run_wait
+from batchcast.events.carried import stretches
+from batchcast.events.recorded import PROTOCOLS, events
+from batchcast.metrics.accuracy import accuracy
+from batchcast.metrics.schedule import measures
+from batchcast.metrics.totals import ForecastTotals, ScheduleTotals
+from batchcast.trace import demo_path, read_trace
+
+LOG = read_trace(demo_path())
+number = st.one_of(st.none(), st.integers(0, 40))
+job = st.tuples(st.integers(0, 9), number, number, st.integers(0, 2))
+
+
+def points(parts: list[Any], spec: str) -> np.ndarray:
+    return np.concatenate([said[spec].points for _, _, said in parts])
+
+
+@given(st.lists(job, min_size=1, max_size=40), st.integers(1, 7), st.sampled_from(PROTOCOLS))
+@settings(max_examples=100)
+def test_the_events_are_those_of_the_whole_log(jobs: list[tuple[Any, ...]], pieces: int, protocol: str) -> None:
+    gaps, wait, run, user = zip(*jobs)
+    submit = np.cumsum(np.maximum(np.array(gaps) - 5, 0))
+    log = Trace.from_arrays({"submit_time": submit, "wait_time": wait, "run_time": run, "user_id": user})
+    told = [repr(event) for stretch in stretches(cut(log, pieces), protocol) for event in stretch.events]
+    assert told == [repr(event) for event in events(log, protocol)]
+
+
+@pytest.mark.parametrize("protocol", ["honest", "paper"])
+def test_run_times(protocol: str) -> None:
+    specs = ["requested", "last_2", "recent_mean", "kernel"]
+    log = LOG[:2000]
+    parts = list(forecast_periods("runtime", cut(log, 6), specs, protocol=protocol))
+    whole = replay(log, specs, protocol=protocol)
+    for spec in specs:
+        assert np.array_equal(points(parts, spec), whole[spec].points), spec
+    quantiles = np.concatenate([said["kernel"].quantiles for _, _, said in parts if said["kernel"].levels])
+    assert np.array_equal(quantiles, whole["kernel"].quantiles[-len(quantiles) :], equal_nan=True)
+    assert [first for _, first, _ in parts] == np.cumsum([0, *(len(p) for p, _, _ in parts)])[:-1].tolist()
+
+
+@pytest.mark.parametrize("spec", ["recent_wait", "log_uniform", "qbets", "scheduler_replay", "forecast"])
+def test_waits(spec: str) -> None:
+    log = LOG[:1500]
+    parts = list(forecast_periods("wait", cut(log, 6), [spec], total=log.info.max_procs))
+    whole = run_wait(log, spec, np.ones(len(log), bool))
+    assert np.array_equal(points(parts, spec), whole.forecasts.points)
+
+
+@pytest.mark.parametrize(("kind", "spec", "why"), [("runtime", "actual", "answers"), ("wait", "ibl", "searches"),
+                                                   ("wait", "pqstar", "searches")])  # fmt: skip
+def test_what_needs_the_whole_log_is_refused_by_name(kind: str, spec: str, why: str) -> None:
+    with pytest.raises(UsageError, match=f"{spec} .*{why}"):
+        list(forecast_periods(kind, [LOG], [spec]))
+
+
+def test_an_instant_in_two_periods_is_refused() -> None:
+    log = Trace.from_arrays({"submit_time": [0, 5, 5], "run_time": [1, 1, 1]})
+    with pytest.raises(UsageError, match="instant"):
+        list(forecast_periods("runtime", [log[:2], log[2:]], ["requested"]))
+
+
+def test_totals_are_the_figures_of_all_pieces_together() -> None:
+    rng = np.random.default_rng(3)
+    actual, predicted = rng.lognormal(5, 2, (2, 900))
+    actual[::7] = np.nan
+    totals = ForecastTotals()
+    for part in np.array_split(np.arange(900), 5):
+        totals.add(predicted[part], actual[part], {0.9: 2 * predicted[part]})
+    figures, whole = totals.figures(), accuracy(predicted, actual)
+    for name in ("jobs", "mae_s", "apa", "underestimate_rate", "mean_shortfall_s"):
+        assert figures[name] == pytest.approx(whole[name], rel=1e-12)
+    assert figures["coverage_90"] == pytest.approx(np.mean((actual <= 2 * predicted)[~np.isnan(actual)]))
+
+    submit = np.sort(rng.uniform(0, 1e5, 900))
+    start, run, procs = submit + rng.exponential(99, 900), rng.exponential(999, 900), rng.integers(1, 9, 900)
+    passed = rng.random(900) < 0.3
+    of_schedule = ScheduleTotals(16)
+    for part in np.array_split(rng.permutation(900), 4):
+        of_schedule.add(submit[part], start[part], run[part], procs[part], passed[part])
+    whole = measures(submit, start, run, procs, 16, passed)
+    assert of_schedule.figures() == pytest.approx({name: whole[name] for name in of_schedule.figures()}, rel=1e-12)
