@@ -63,12 +63,12 @@ def _begin(path: list[str]) -> None:
 
 
 @contextmanager
-def on_dask(address: str, say: Callable[[str], None]) -> Iterator[Pool]:
-    """A Dask scheduler that is there. Unreachable where it does not answer within ten seconds."""
+def on_dask(address: str, say: Callable[[str], None], timeout_s: float = 10.0) -> Iterator[Pool]:
+    """A Dask scheduler that is there. Unreachable where it does not answer within `timeout_s`."""
     from distributed import Client
 
     try:
-        client = Client(address, timeout=10, set_as_default=False)  # type: ignore[no-untyped-call]
+        client = Client(address, timeout=timeout_s, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, TimeoutError, ValueError) as error:
         raise Unreachable(
             f"{address}: no Dask scheduler answers ({error})", hint="dask scheduler --host 127.0.0.1"
