@@ -160,8 +160,9 @@ def report(folder: Path, against: tuple[str, ...], seed: int, picture: Path | No
     batchcast sweep report out/ --against "easy, requested"
     batchcast sweep report out/ --frontier frontier.svg
     """
-    from ..report.sweep import study_tables
+    from ..report.sweep import ablation_table, study_tables
     from ..report.terminal import show
+    from ..sweep.ablation import ablation
     from ..sweep.compare import compare
     from ..sweep.dataset import results
 
@@ -169,6 +170,7 @@ def report(folder: Path, against: tuple[str, ...], seed: int, picture: Path | No
     declared = _read(folder / "study.toml")[1]
     chosen = against or declared.against or (None,)
     compared = {reference: compare(table, reference, seed=seed) for reference in chosen}
+    words = ablation(table)
     missing = _count(folder) - table.height
     notes = [f"{missing:,} tasks of the study have no result yet"] if missing else []
     if picture:
@@ -177,13 +179,15 @@ def report(folder: Path, against: tuple[str, ...], seed: int, picture: Path | No
         picture.write_text(frontier_svg(next(iter(compared.values()))), encoding="utf-8")
         say(f"the frontier is drawn in {picture}")
     if as_json:
-        rows = [row for each in compared.values() for row in each]
+        rows = [row for each in (*compared.values(), words) for row in each]
         emit(document("sweep report", {"source": str(folder)}, {"seed": seed, "against": list(compared)}, notes, rows))
         return
     for note in notes:
         say(f"note: {note}")
     for place, rows in enumerate(compared.values()):
         show(console(), study_tables(rows)[min(place, 1) :])
+    if words:
+        show(console(), [ablation_table(words)])
 
 
 def _count(folder: Path) -> int:

@@ -1,0 +1,51 @@
+"""What each word of a plan is worth, from pairs of plans; and which plans are on the frontier."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from batchcast.sweep.ablation import ablation
+from batchcast.sweep.compare import compare
+
+pl = pytest.importorskip("polars")
+LONG = "easy:order=sjf,first_after=48h,refresh=yes"
+PLANS = [("easy", "requested", 50.0, 100.0), ("easy:order=sjf,first_after=48h", "kernel", 30.0, 300.0),
+         (LONG, "kernel", 20.0, 200.0), (LONG, "kernel:point=geometric", 24.0, 100.0),
+         ("easy-sjbf", "actual", 10.0, 90.0)]  # fmt: skip
+
+
+def study(replicates: int = 3) -> Any:
+    """Results in which a plan's figures grow with the replicate's number."""
+    rows = [
+        {"log": "a", "period": "", "settings": "", "policy": policy, "predictor": predictor, "replicate": k, "jobs": 9,
+         "mean_bounded_slowdown": slowdown * k, "geometric_mean_bounded_slowdown": slowdown, "mean_wait_s": 1.0,
+         "p99_wait_s": longest / 2, "max_wait_s": longest * k, "utilization": 0.5,
+         "user": [0], "user_jobs": [60], "user_wait_s": [60.0 * slowdown],
+         "job_wait_s": None, "job_bounded_slowdown": None, "job_group": None}
+        for k in range(1, replicates + 1)
+        for policy, predictor, slowdown, longest in PLANS
+    ]  # fmt: skip
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def test_pairs_that_differ_by_one_word() -> None:
+    rows = {(row["policy"], row["predictor"], row["without"]): row for row in ablation(study())}
+    assert set(rows) == {(LONG, "kernel", "refresh=yes"), (LONG, "kernel:point=geometric", "kernel point=geometric")}
+    row = rows[LONG, "kernel", "refresh=yes"]
+    assert row["mean_bounded_slowdown_difference"] == pytest.approx((30 - 20) * 2)  # replicates 1, 2, 3
+    assert row["mean_bounded_slowdown_difference_low"] == pytest.approx(10 * 1.1)
+    assert row["mean_bounded_slowdown_difference_high"] == pytest.approx(10 * 2.9)
+    assert row["geometric_mean_bounded_slowdown_ratio"] == pytest.approx(1.5)
+    assert row["max_wait_s_ratio"] == pytest.approx(1.5)
+    assert row["replicates"] == 3
+
+
+def test_perfect_knowledge_ousts_no_plan_from_the_frontier() -> None:
+    on = {(row["policy"], row["predictor"]): row["frontier"] for row in compare(study())}
+    assert [plan for plan, is_on in on.items() if is_on] == [
+        (LONG, "kernel"),
+        (LONG, "kernel:point=geometric"),
+        ("easy-sjbf", "actual"),
+    ]
