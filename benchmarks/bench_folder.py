@@ -20,7 +20,8 @@ from batchcast.formats.swf_write import write_chunks
 from batchcast.trace.synth import Recipe
 from batchcast.trace.synth.blocks import make_blocks
 first = True
-for block in make_blocks({SEED}, Recipe(jobs=int(sys.argv[1]), procs={PROCS}, load={LOAD}, waits="easy")):
+recipe = Recipe(jobs=int(sys.argv[1]), procs={PROCS}, load={LOAD}, kinds="apart", longest=600.0)
+for block in make_blocks({SEED}, recipe):
     chunks = write_chunks(block)
     header = next(chunks)
     if first:

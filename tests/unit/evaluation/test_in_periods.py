@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,12 @@ from batchcast.events.recorded import PROTOCOLS, events
 from batchcast.metrics.accuracy import accuracy
 from batchcast.metrics.schedule import measures
 from batchcast.metrics.totals import ForecastTotals, ScheduleTotals
-from batchcast.trace import demo_path, read_trace
+from batchcast.simulation import simulate
+from batchcast.simulation.periods import simulate_periods
+from batchcast.trace import demo_path, read_trace, write_trace
+from batchcast.trace.folder import write_folder
+from batchcast.trace.read import read_pieces
+from batchcast.trace.synth import Recipe, make_log
 
 LOG = read_trace(demo_path())
 number = st.one_of(st.none(), st.integers(0, 40))
@@ -95,3 +101,27 @@ def test_totals_are_the_figures_of_all_pieces_together() -> None:
         of_schedule.add(submit[part], start[part], run[part], procs[part], passed[part])
     whole = measures(submit, start, run, procs, 16, passed)
     assert of_schedule.figures() == pytest.approx({name: whole[name] for name in of_schedule.figures()}, rel=1e-12)
+
+
+@pytest.mark.slow
+def test_a_million_jobs_from_a_folder_are_those_of_the_log_at_once(tmp_path: Path) -> None:
+    """SWF in a stream to a folder, read month by month: three verbs against the file read at once."""
+    recipe = Recipe(jobs=1_000_000, procs=1024, kinds="apart", longest=600.0)
+    write_trace(make_log(np.random.default_rng(1), recipe), tmp_path / "log.swf")
+    folder = write_folder(read_pieces(tmp_path / "log.swf"), tmp_path / "log")
+    log = read_trace(tmp_path / "log.swf")
+    assert len(folder.parts) > 6
+    for policy, runtime in (("easy-sjbf", "last_2"), ("conservative", "requested")):
+        whole = simulate(log, policy, runtime)
+        parts = list(simulate_periods(folder.periods(), policy, runtime, default_request=folder.largest_request))
+        rows = np.concatenate([part.rows for part in parts])
+        for name in ("start_time", "planned_run_time", "backfilled"):
+            values = np.concatenate([getattr(part, name) for part in parts])[np.argsort(rows)]
+            assert np.array_equal(values, getattr(whole, name)), (policy, name)
+    specs = ["last_2", "recent_mean"]
+    whole = replay(log, specs)
+    parts = list(forecast_periods("runtime", folder.periods(), specs))
+    assert all(np.array_equal(points(parts, spec), whole[spec].points) for spec in specs)
+    parts = list(forecast_periods("wait", folder.periods(), ["recent_wait"]))
+    run = run_wait(log, "recent_wait", np.ones(len(log), bool))
+    assert np.array_equal(points(parts, "recent_wait"), run.forecasts.points)
