@@ -60,7 +60,9 @@ def test_run_resume_and_report(study: Path, tmp_path: Path) -> None:
     study.write_text(STUDY.replace('"easy-sjbf"]', '"easy-sjbf", "fcfs"]'))
     again = json.loads(said("sweep", study, "-o", out, "--workers", 1, "--json"))["settings"]
     assert (again["tasks"], again["finished_before"], again["kept"]) == (6, 4, 2)
-    rows = json.loads(said("sweep", "report", out, "--against", "easy, requested", "--json"))["results"]
+    document = json.loads(said("sweep", "report", out, "--against", "easy, requested", "--json"))
+    rows = document["results"]
+    assert [(row["policy"], row["without"]) for row in document["ablation"]] == [("easy-sjbf", "backfill_order=sjf")]
     assert [row["policy"] for row in rows] == ["easy", "easy-sjbf", "fcfs"]
     assert rows[2]["mean_wait_s"] > rows[0]["mean_wait_s"]
     assert "on the log itself" in said("sweep", "report", out)

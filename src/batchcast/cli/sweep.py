@@ -179,8 +179,9 @@ def report(folder: Path, against: tuple[str, ...], seed: int, picture: Path | No
         picture.write_text(frontier_svg(next(iter(compared.values()))), encoding="utf-8")
         say(f"the frontier is drawn in {picture}")
     if as_json:
-        rows = [row for each in (*compared.values(), words) for row in each]
-        emit(document("sweep report", {"source": str(folder)}, {"seed": seed, "against": list(compared)}, notes, rows))
+        rows = [row for each in compared.values() for row in each]
+        settings = {"seed": seed, "against": list(compared)}
+        emit({**document("sweep report", {"source": str(folder)}, settings, notes, rows), "ablation": words})
         return
     for note in notes:
         say(f"note: {note}")

@@ -54,6 +54,7 @@ class Dataset:
         self.folder = Path(folder)
         self.results = self.folder / "results"
         self._loose: Counter[str] = Counter()
+        self._held: dict[Path, Any] = {}  # single results of this run, but for lists of jobs: folding reads none again
         self._schema = schema()
 
     def done(self) -> set[str]:
@@ -75,8 +76,11 @@ class Dataset:
         place = self.results / f"log={row['log']}"
         place.mkdir(parents=True, exist_ok=True)
         table = pa.Table.from_pylist([row], schema=self._schema)
-        with whole_file(place / f"{row['key']}.parquet") as beside:  # one row: coding it costs more than it saves
+        path = place / f"{row['key']}.parquet"
+        with whole_file(path) as beside:  # one row: coding it costs more than it saves
             pq.write_table(table, beside, compression="none", use_dictionary=False, write_statistics=False)
+        if row["job_wait_s"] is None:
+            self._held[path] = table
         self._loose[row["log"]] += 1
         if self._loose[row["log"]] >= FOLDED:
             self.fold(row["log"])
@@ -91,7 +95,10 @@ class Dataset:
         self._loose[log] = 0
         if len(loose) < 2:
             return
-        tables = [_read(lambda p=path: pq.read_table(p, partitioning=None), path) for path in loose]
+        tables = [
+            self._held.pop(path, None) or _read(lambda p=path: pq.read_table(p, partitioning=None), path)
+            for path in loose
+        ]
         with whole_file(place / f"many-{loose[0].stem}.parquet") as beside:
             pq.write_table(pa.concat_tables(tables), beside, compression="zstd")
         for path in loose:
