@@ -24,6 +24,12 @@ _COST = (
     TableColumn("core_hours", "core hours", "number"),
     TableColumn("wall_s", "on the workers", "seconds"),
 )
+_RATIOS = (
+    TableColumn("geometric_mean_bounded_slowdown", "geometric mean over", "difference"),
+    TableColumn("p99_wait_s", "p99 over", "difference"),
+    TableColumn("max_wait_s", "max over", "difference"),
+)
+_BEHIND = "Behind each mean the 5th to 95th percentile over the replicates, paired"
 
 
 def cost_table(rows: Sequence[Row], workers: int, source: str) -> Table:
@@ -72,9 +78,7 @@ def _differences(rows: Sequence[Row], naming: Sequence[TableColumn], against: st
         *naming,
         TableColumn("slowdown", "mean bsld less", "difference"),
         TableColumn("jobs", "on the log itself, by user-weeks", "difference"),
-        TableColumn("geometric", "geometric mean over", "difference"),
-        TableColumn("p99", "p99 over", "difference"),
-        TableColumn("longest", "max over", "difference"),
+        *_RATIOS,
         TableColumn("users", "users above 1.10", "difference"),
     ]
     cells = [
@@ -82,9 +86,7 @@ def _differences(rows: Sequence[Row], naming: Sequence[TableColumn], against: st
             **{column.key: row[column.key] for column in naming},
             "slowdown": interval(row, "mean_bounded_slowdown_difference", "{:+.1f}"),
             "jobs": _paired(row),
-            "geometric": interval(row, "geometric_mean_bounded_slowdown_ratio", "{:.2f}"),
-            "p99": interval(row, "p99_wait_s_ratio", "{:.2f}"),
-            "longest": interval(row, "max_wait_s_ratio", "{:.2f}"),
+            **{column.key: interval(row, f"{column.key}_ratio", "{:.2f}") for column in _RATIOS},
             "users": interval(row, "users_longer", "{:.2f}"),
         }
         for row in rows
@@ -104,26 +106,19 @@ def ablation_table(rows: Sequence[Row]) -> Table:
         *naming,
         TableColumn("without", "without"),
         TableColumn("slowdown", "mean bsld more", "difference"),
-        TableColumn("geometric", "geometric mean over", "difference"),
-        TableColumn("p99", "p99 over", "difference"),
-        TableColumn("longest", "max over", "difference"),
+        *_RATIOS,
     ]
     cells = [
         {
             **{column.key: row[column.key] for column in naming},
             "without": row["without"],
             "slowdown": interval(row, "mean_bounded_slowdown_difference", "{:+.1f}"),
-            "geometric": interval(row, "geometric_mean_bounded_slowdown_ratio", "{:.2f}"),
-            "p99": interval(row, "p99_wait_s_ratio", "{:.2f}"),
-            "longest": interval(row, "max_wait_s_ratio", "{:.2f}"),
+            **{column.key: interval(row, f"{column.key}_ratio", "{:.2f}") for column in _RATIOS},
         }
         for row in rows
     ]
     note = "The plan without the word less, or over, the plan with it: above 0, above 1 where the word helps."
     return Table("Ablation: pairs of plans that differ by one word", columns, cells, f"{note} {_BEHIND}.")
-
-
-_BEHIND = "Behind each mean the 5th to 95th percentile over the replicates, paired"
 
 
 def interval(row: Row, key: str, form: str) -> str:

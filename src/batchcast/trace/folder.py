@@ -92,8 +92,7 @@ def write_folder(pieces: Iterable[Trace], path: str | Path) -> LogFolder:
     """Write a log that comes in pieces as a folder by month (UTC), in memory that does not grow with the log.
 
     The pieces' jobs need not be in order: a month of which jobs come late is sorted once more at the end, alone. What
-    pieces dropped and noted is added up. The folder is written beside its place and renamed, an earlier one of a log
-    goes then; anything else in that place stays, and is refused.
+    pieces dropped and noted is added up. The folder is written beside its place and renamed: it is whole or not there.
 
     Returns
     -------
@@ -103,7 +102,7 @@ def write_folder(pieces: Iterable[Trace], path: str | Path) -> LogFolder:
     Raises
     ------
     UsageError
-        Where something else lies there.
+        Where something lies there already.
     InputError
         Where it cannot be written, or pyarrow is missing.
 
@@ -112,20 +111,15 @@ def write_folder(pieces: Iterable[Trace], path: str | Path) -> LogFolder:
     Memory: about two pieces, and `HELD` jobs; of an unsorted log the largest month. Names are held once each.
     """
     place = Path(path)
-    if place.exists() and not is_folder(place) and not (place.is_dir() and not any(place.iterdir())):
-        raise UsageError(f"{place}: something else is there", hint="a folder that is not there yet")
+    if place.exists() and not (place.is_dir() and not any(place.iterdir())):
+        raise UsageError(f"{place}: something is there already", hint="remove it, or name a folder that is not there")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with beside(place) as under:
             under.mkdir()
             about = _Writer(under).write(pieces)
             (under / ABOUT).write_text(json.dumps(about, allow_nan=False), encoding="utf-8")
-            if place.exists():
-                with beside(place.with_name(f"{place.name}.old")) as old:
-                    place.rename(old)
-                    under.rename(place)
-            else:
-                under.rename(place)
+            under.rename(place)
     except OSError as error:
         raise InputError(f"{place}: cannot be written ({error.strerror or error})") from None
     return open_folder(place)

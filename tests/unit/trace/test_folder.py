@@ -13,7 +13,7 @@ from batchcast import Trace
 from batchcast.errors import InputError, UsageError
 from batchcast.table import LogInfo, Nominal
 from batchcast.trace import demo_path, folder, read_trace, source, write_trace
-from batchcast.trace.folder import open_folder, write_folder
+from batchcast.trace.folder import write_folder
 from batchcast.trace.read import read_pieces
 from batchcast.trace.synth import Recipe, make_log
 
@@ -97,9 +97,8 @@ def test_names_are_coded_alike_in_every_period(tmp_path: Path) -> None:
     assert np.isnan(whole.number("tag")[2:]).all()
 
 
-def test_what_is_broken_off_leaves_what_was_there(tmp_path: Path) -> None:
+def test_what_is_broken_off_leaves_nothing(tmp_path: Path) -> None:
     place = tmp_path / "log"
-    write_folder([Trace.from_arrays({"submit_time": [1.0]})], place)
 
     def broken() -> Iterator[Trace]:
         yield Trace.from_arrays({"submit_time": [0.0, 90 * DAY]})
@@ -107,8 +106,7 @@ def test_what_is_broken_off_leaves_what_was_there(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         write_folder(broken(), place)
-    assert [path.name for path in tmp_path.iterdir()] == ["log"]
-    assert len(open_folder(place)) == 1
+    assert not list(tmp_path.iterdir())
     assert len(write_folder([Trace.from_arrays({"submit_time": [0.0, 90 * DAY]})], place)) == 2
     assert [path.name for path in tmp_path.iterdir()] == ["log"]
 
@@ -116,7 +114,7 @@ def test_what_is_broken_off_leaves_what_was_there(tmp_path: Path) -> None:
 def test_other_peoples_files_and_damage_are_told(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")
-    with pytest.raises(UsageError, match="something else"):
+    with pytest.raises(UsageError, match="there already"):
         write_folder([Trace.from_arrays({"submit_time": [1.0]})], tmp_path / "mine")
     assert (tmp_path / "mine" / "thesis.tex").exists()
     write_folder([Trace.from_arrays({"submit_time": [1.0]}, LogInfo(max_procs=4))], tmp_path / "log")
