@@ -15,6 +15,7 @@ from batchcast import Trace
 from batchcast.errors import UsageError
 from batchcast.job import JobRequest
 from batchcast.predict.protocol import Prediction
+from batchcast.schedule.state import ARRAYS
 from batchcast.simulation import Policy, Schedule, simulate
 from batchcast.simulation.periods import simulate_periods
 from batchcast.trace import demo_path, read_trace
@@ -117,6 +118,14 @@ def test_every_start_is_that_of_the_whole_log(
 def test_a_months_load_is_carried(runtime: str) -> None:
     log = read_trace(demo_path())
     assert_equal(list(simulate_periods(cut(log, 7), "easy-sjbf", runtime)), simulate(log, "easy-sjbf", runtime))
+
+
+def test_every_array_of_the_kernel_is_carried_or_known_to_need_no_carrying() -> None:
+    """Whoever gives the kernel another array decides here what becomes of it: `simulation.carry`."""
+    moved = {"jobs", "slots", "blocks", "plan", "endings", "instant", "profile", "memory"}
+    made_anew = {"nodes", "choices", "log"}
+    refused = {"asides", "shadow_queue", "shadow_running", "results"}
+    assert set(ARRAYS) == moved | made_anew | refused
 
 
 def test_what_ended_is_not_kept() -> None:
