@@ -45,7 +45,8 @@ def carried(state: KernelState, present: np.ndarray, new: np.ndarray, total: int
     """The same machine at the same instant with the jobs `present` (`present_jobs`) and the `new` ones behind them.
 
     Nothing that decides a schedule changes: jobs keep their order, the queue its order of arrival, running jobs theirs
-    by planned end. A shadow run and plans made anew (`due_after`, `refresh`) are not carried. O(jobs present + new).
+    by planned end. A shadow run and plans made anew (`due_after`, `refresh`), and what a risk is read off
+    (`risk_budget`), are not carried. O(jobs present + new).
     """
     s, old = state.record[0], state.arrays
     place = np.full(len(state.jobs), -1, np.int64)

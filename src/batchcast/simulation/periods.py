@@ -53,7 +53,8 @@ def simulate_periods(
     Raises
     ------
     UsageError
-        For what needs the whole log at once, by name: `wide="widen"`, policies with `due_after` or `refresh`.
+        For what needs the whole log at once, by name: `wide="widen"`, policies with `due_after`, `risk_budget` or
+        `refresh`.
 
     Notes
     -----
@@ -90,7 +91,8 @@ def _check(policy: Policy, wide: str) -> None:
     if wide == "widen":
         raise UsageError("--wide widen needs the whole log at once: its widest job may come last",
                          hint="--procs-total N --wide cut")  # fmt: skip
-    for word, is_given in (("due_after", policy.due_after < float("inf")), ("refresh", policy.refresh)):
+    beside = {"due_after": policy.due_after < float("inf"), "risk_budget": policy.risk_budget > 0}
+    for word, is_given in {**beside, "refresh": policy.refresh}.items():
         if is_given:
             raise UsageError(f"a policy with {word} needs the whole log at once: what it keeps beside is not carried",
                              hint=f"without {word}")  # fmt: skip

@@ -124,7 +124,7 @@ def test_every_array_of_the_kernel_is_carried_or_known_to_need_no_carrying() -> 
     """Whoever gives the kernel another array decides here what becomes of it: `simulation.carry`."""
     moved = {"jobs", "slots", "blocks", "plan", "endings", "instant", "profile", "memory"}
     made_anew = {"nodes", "choices", "log"}
-    refused = {"asides", "shadow_queue", "shadow_running", "results"}
+    refused = {"asides", "shadow_queue", "shadow_running", "results", "tails"}
     assert set(ARRAYS) == moved | made_anew | refused
 
 
@@ -139,6 +139,7 @@ def test_what_ended_is_not_kept() -> None:
 @pytest.mark.parametrize(
     ("policy", "wide", "word"),
     [(Policy(due_after=3600.0), "drop", "due_after"), (Policy(refresh=True), "drop", "refresh"),
+     (Policy(risk_budget=0.5), "drop", "risk_budget"),
      (Policy(), "widen", "widen")],
 )  # fmt: skip
 def test_what_needs_the_whole_log_is_refused_by_name(policy: Policy, wide: str, word: str) -> None:
