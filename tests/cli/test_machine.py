@@ -16,7 +16,8 @@ PARTITION = (
     " TRESBillingWeights=CPU=1.0,Mem=0.5G\n"
 )
 CONFIG = (
-    "SchedulerType = sched/backfill\nLicenses = matlab:3\nPreemptType = preempt/qos\nSelectType = select/cons_tres\n"
+    "SchedulerType = sched/backfill\nLicenses = matlab:3\nPreemptType = preempt/qos\n"
+    "PreemptMode = GANG,SUSPEND\nSelectType = select/cons_tres\n"
 )
 QOS = (
     "Name|Priority|GrpTRES|MaxTRESPU|MaxWall|GrpTRESMins|Preempt\nnormal|0|cpu=8||1-00:00:00|cpu=100|low\nlow|0|||||\n"
@@ -55,8 +56,9 @@ def test_capture_writes_what_show_reads(dumps: Path, tmp_path: Path) -> None:
 
 def test_what_the_model_leaves_out_is_named(dumps: Path) -> None:
     left = batchcast("machine", "show", dumps).stdout.split("not modelled: ")[1]
-    assert {"PreemptType=qos", "qos GrpTRESMins", "qos Preempt"} <= set(left.strip().split(", "))
+    assert {"PreemptMode=SUSPEND", "PreemptMode=GANG", "qos GrpTRESMins"} <= set(left.strip().split(", "))
     assert "Licenses" not in left
+    assert "PreemptType" not in left
     assert "TRESBillingWeights" not in left
 
 

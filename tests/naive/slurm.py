@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from functools import cmp_to_key
+
+from batchcast.units import parse_duration
 
 INF = math.inf
 
@@ -49,6 +52,7 @@ class Twin:
         self.down, self.fixed, self.since, self.until = down, fixed or {}, since, until
         self.cycle, self.cycle_length, self.decay_phase = cycle, cycle_length, decay
         self.usage, self.fair, self.accrued, self.eligible, self.prio, self.sized = {}, {}, {}, {}, {}, {}
+        self.broken, self.told, self.leaving, self.begins, self.last_told = [], {}, {}, {}, {}
         self.qos = {q.name: q for q in machine.qos}
         self.assoc = {(a.account, a.user): a for a in machine.associations}
 
@@ -61,6 +65,7 @@ class Twin:
             cycle += self.num("bf_interval", 30)
         decay = first + (self.decay_phase - first) % 60
         first_poll, polls = first + ((0.5 if self.phase is None else self.phase) - first) % self.poll, 0
+        self.first_poll = first_poll
         self.todo, self.queue, now = sorted(self.jobs, key=lambda j: j.submit), [], first - 1
         self.fairshare(decay - 60, first)
         while (self.todo or self.queue or self.running) and now <= min(self.until, first + 10**6):
@@ -88,10 +93,19 @@ class Twin:
     def pass_time(self, before, now):
         """Everything that happens in (before, now]; whether it asks for a pass."""
         asked = False
-        for j in [j for j in self.running if self.real[j] + j.run <= now or j.cancel <= now]:
-            self.running.remove(j)
-            self.ended[j] = min(self.real[j] + j.run, j.cancel)
-            asked = True
+        for j in list(self.running):
+            end, (until, told) = min(self.real[j] + j.run, j.cancel), self.told.get(j, (INF, INF))
+            looks = 0 if until == INF else int((until - self.first_poll) / 30 + 1)
+            leaves = self.first_poll + looks * 30 if told < until < INF else told
+            if end <= now and end <= leaves:
+                self.running.remove(j)
+                self.ended[j] = end
+                asked = True
+            elif leaves <= now:
+                self.leave(j, leaves)
+                asked = True
+            elif j in self.told:
+                self.leaving[j] = until
         while self.todo and self.todo[0].submit <= now:
             self.queue.append(self.todo.pop(0))
             self.seq.setdefault(self.queue[-1].key, len(self.seq))
@@ -129,7 +143,7 @@ class Twin:
         return min(asked, p.max_time, 365 * 86400)
 
     def plan_end(self, j):
-        return self.start[j] + self.limit(j, self.part_of[j])
+        return self.leaving.get(j, self.start[j] + self.limit(j, self.part_of[j]))
 
     def up(self, t):
         names = {n for n, a, b in self.down if a <= t < b} | {n for g in self.m.nodes for n in g.down}
@@ -137,7 +151,7 @@ class Twin:
 
     # ---- who may run -------------------------------------------------------------------------------------------
     def independent(self, j, t):
-        if j.begin > t or j.release > t:
+        if self.begins.get(j, j.begin) > t or j.release > t:
             return False
         for kind, key in j.depends:
             others = [o for o in self.jobs if o.key == key]
@@ -161,8 +175,6 @@ class Twin:
         if not self.multi:
             return -self.seq[j.key] - j.nice
         m, w = self.m, lambda k: self.num(f"PriorityWeight{k}", 0)
-        from batchcast.units import parse_duration
-
         age = max(self.now_prio - self.accrued.get(j, self.now_prio), 0) / parse_duration(m.settings["PriorityMaxAge"])
         age, size = min(age, 1), (j.min_nodes / len(self.nodes) + self.sized.get(j, j.cpus) / m.cpus) / 2
         factor = self.parts[part].priority_job_factor / max(p.priority_job_factor for p in m.partitions)
@@ -198,15 +210,14 @@ class Twin:
         self.prio.update({(j, part): self.priority(j, part) for part in j.partitions or self.default()})
 
     def rank(self, last, now):
-        from batchcast.units import parse_duration
-
         keep = 1 - 0.693 / parse_duration(self.m.settings["PriorityDecayHalfLife"])
         for k in self.usage:
             self.usage[k] *= keep ** (now - last)
-        for j in self.start:
-            span = min(self.ended.get(j, now), now) - max(self.real[j], last)
+        runs = [(j, self.real[j], self.ended.get(j, now), self.part_of[j], self.where[j]) for j in self.start]
+        for j, begun, end, part, takes in runs + self.broken:
+            span = min(end, now) - max(begun, last)
             if span > 0:
-                used = span * keep**span * self.billed(j)
+                used = span * keep**span * self.billed(j, part, takes)
                 self.usage[j.account, j.user] = self.usage.get((j.account, j.user), 0) + used
         users = [a for a in self.m.associations if a.user]
         total = lambda acct: sum(self.usage.get((a.account, a.user), 0) for a in users if a.account == acct)  # noqa: E731
@@ -238,14 +249,13 @@ class Twin:
 
         walk(top, lambda a: self.usage.get((a.account, a.user), 0) if a.user else total(a.account), rank)
 
-    def billed(self, j):
-        part, takes = self.part_of[j], self.where[j]
+    def billed(self, j, part, takes):
         weights = self.parts[part].billing_weights or {"cpu": 1}
         amounts = {
             "cpu": sum(c for _, c in takes),
             "node": len(takes),
             "gres/gpu": self.gpus(j) * len(takes),
-            "mem": sum(self.holds(j, n, c) for n, c in takes),
+            "mem": sum(self.holds(j, n, c, part) for n, c in takes),
         }
         return sum(weight * amounts[kind] for kind, weight in weights.items())
 
@@ -359,8 +369,8 @@ class Twin:
             return j.mem_per_node, j.mem_per_cpu
         return p.default_mem_per_node, p.default_mem_per_cpu
 
-    def holds(self, j, node, cpus):
-        per_node, per_cpu = self.memory(j, self.part_of[j])
+    def holds(self, j, node, cpus, part=None):
+        per_node, per_cpu = self.memory(j, part or self.part_of[j])
         if per_node == per_node:
             return per_node or node.group.memory_mib
         return per_cpu * cpus if per_cpu == per_cpu else 0
@@ -450,7 +460,9 @@ class Twin:
     # ---- the two loops -----------------------------------------------------------------------------------------
     def candidates(self, t):
         pairs = [(j, p) for j in self.queue if self.independent(j, t) for p in (j.partitions or self.default())]
-        return sorted(pairs, key=lambda jp: self.key(*jp))
+        first = lambda x, y: self.may_preempt(y[0], x[0]) - self.may_preempt(x[0], y[0])  # noqa: E731
+        differ = lambda x, y: (self.key(*x) > self.key(*y)) - (self.key(*x) < self.key(*y))  # noqa: E731
+        return sorted(pairs, key=cmp_to_key(lambda x, y: first(x, y) or differ(x, y)))
 
     def default(self):
         return tuple(p.name for p in self.m.partitions if p.default)
@@ -489,6 +501,8 @@ class Twin:
                 continue
             if self.limited(j, part, self.sized.get(j, j.cpus), self.gpus(j) * j.min_nodes, j.min_nodes):
                 continue  # a limit is the reason then, and nobody is blocked
+            if self.preempt(j, inside, part, t, now) == "limited":
+                continue
             fit = [n for n in inside if set(j.features) <= set(n.group.features) and set(j.gres) <= n.kinds]
             taken = {n for o in self.running if o.exclusive or j.exclusive for n, _ in self.where[o]}
             if self.place(j, inside, [], part) or any(
@@ -497,14 +511,83 @@ class Twin:
                 failed.add(part)
                 open_nodes -= {n for n in self.nodes if n.name in self.parts[part].nodes}
 
+    # ---- preemption --------------------------------------------------------------------------------------------
+    def may_preempt(self, j, o):
+        """By QOS."""
+        return self.m.settings.get("PreemptType", "").endswith("qos") and o.qos in self.qos[j.qos].preempts
+
+    def victims(self, j, part, t):
+        """Running jobs that may give way to j: lowest tier or QOS first, then fewest nodes, then the earliest."""
+        by_tier = self.m.settings.get("PreemptType", "").endswith("partition_prio")
+        found = []
+        for o in self.running:
+            low = self.parts[self.part_of[o]]
+            gives = by_tier and low.preempt and low.priority_tier < self.parts[part].priority_tier
+            exempt = self.start[o] + parse_duration(self.m.settings.get("PreemptExemptTime", "0")) > t
+            exempt = exempt or self.told.get(o, (INF, 0))[0] <= t
+            near = any(n.name in self.parts[part].nodes for n, _ in self.where[o])
+            if (gives or self.may_preempt(j, o)) and not exempt and near:
+                rank = low.priority_tier if by_tier else self.qos[o.qos].priority
+                found.append((rank, len(self.where[o]), self.order[id(o)], o))
+        return [o for *_, o in sorted(found)]
+
+    def preempt(self, j, nodes, part, t, now):
+        listed, passes = self.victims(j, part, t), 0
+        while listed:
+            held, takes, last = list(self.running), None, None
+            for k, o in enumerate(listed):
+                if any(n in nodes for n, _ in self.where[o]):
+                    held.remove(o)
+                    takes, last = self.place(j, nodes, held, part), k
+                    if takes:
+                        break
+            if not takes:
+                return None
+            passes += 1
+            mine = {n for n, _ in takes}
+            if passes > 2 or len(listed) <= passes:
+                break
+            before = sorted(listed[:last], key=lambda o: -sum(n in mine for n, _ in self.where[o]))
+            touching = [o for o in before if any(n in mine for n, _ in self.where[o])]
+            others = [o for o in listed[:last] if o not in touching]
+            listed = [listed[last], *touching, *others, *listed[last + 1 :]]
+        if not listed:
+            return None
+        if self.limited(j, part, *self.asks(j, takes)):
+            return "limited"
+        if self.last_told.get(j, -INF) > t - 40:
+            return None
+        self.last_told[j] = t
+        for o in listed[: last + 1]:
+            if o not in self.told and any(n in mine for n, _ in self.where[o]):
+                low = self.parts[self.part_of[o]]
+                grace = low.grace_time if low.preempt and not self.may_preempt(j, o) else self.qos[o.qos].grace_time
+                self.told[o] = (min(max(self.plan_end(o), t), t + grace), now)
+        return None
+
+    def leave(self, j, at):
+        """The job is taken away: it waits again, and cannot begin for two minutes."""
+        self.running.remove(j)
+        self.broken.append((j, self.real[j], at, self.part_of[j], self.where[j]))
+        for known in (self.told, self.leaving, self.start, self.accrued, self.eligible):
+            known.pop(j, None)
+        self.begins[j] = int(at) + 121
+        self.queue.append(j)
+        self.prioritize(j)
+
     def will_run(self, j, nodes, part, t):
         takes = self.place(j, nodes, self.running, part)
         if takes:
             return t, takes
+        victims = self.victims(j, part, t)
+        held = [o for o in self.running if o not in victims]
+        takes = self.place(j, nodes, held, part) if victims else None
+        if takes:
+            return t - 1, takes  # now, if they give way
         inside = set(nodes)
-        ends = sorted((self.plan_end(o), self.order[id(o)], o) for o in self.running)
+        ends = sorted((self.plan_end(o), self.order[id(o)], o) for o in held)
         ends = [(max(end, t + 5), k, o) for end, k, o in ends]
-        held, window, base, k = list(self.running), 30, None, 0
+        window, base, k = 30, None, 0
         while k < len(ends):
             removed = False
             while k < len(ends):
@@ -571,7 +654,14 @@ class Twin:
                 if takes is None:
                     continue
                 self.sized[j] = sum(c for _, c in takes)
-                start = max(start, start_res)
+                gives_way, start = start < start_res <= t, max(start, start_res)
+                if gives_way:
+                    if not self.limited(j, part, *self.asks(j, takes)):
+                        a, b = t // step * step, max((t + length) // step * step, t // step * step + step)
+                        slots = self.book(slots, a, b, {n for n, _ in takes})
+                        reserved[j.array, part] = booked + 1
+                        self.preempt(j, sorted(seen, key=lambda n: n.index), part, t, now)
+                    break
                 if start <= t:
                     if not self.limited(j, part, *self.asks(j, takes)):
                         self.begin(j, t, part, takes, now)

@@ -31,7 +31,9 @@ class NodeGroup:
 class Partition:
     """A set of nodes with rules. Times in seconds, memory in MiB; NaN where nothing is set.
 
-    `billing_weights` are TRESBillingWeights by TRES, memory per MiB.
+    `billing_weights` are TRESBillingWeights by TRES, memory per MiB. Where PreemptType is partition_prio, jobs
+    of a partition with `preempt` give way to partitions of a higher tier, by `preempt_mode` (the cluster's where it is
+    empty) and after `grace_time`.
     """
 
     name: str
@@ -50,6 +52,8 @@ class Partition:
     qos: str = ""
     preempt: bool = False
     billing_weights: Mapping[str, float] = field(default_factory=dict)
+    preempt_mode: str = ""
+    grace_time: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +77,19 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Qos:
-    """A quality of service: its priority, whom it may preempt (by requeue), its limits."""
+    """A quality of service: its priority, its limits, and where PreemptType is qos whom it may preempt.
+
+    Its own jobs give way by `preempt_mode` (the cluster's where it is empty), `grace_time` seconds after they were
+    told, and never before they have run for `preempt_exempt_time` (NaN: the cluster's).
+    """
 
     name: str
     priority: float = 0
     preempts: tuple[str, ...] = ()
     limits: Limits = Limits()
+    preempt_mode: str = ""
+    grace_time: float = 0.0
+    preempt_exempt_time: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,7 @@ def _partition(p: Mapping[str, Any]) -> dict[str, str]:
         "MaxCPUsPerNode": _number(_at(p, "maximums/cpus_per_node")) or "UNLIMITED",
         **{name: value if value not in ("", "0") else "UNLIMITED" for name, value in memory.items()},
         "OverSubscribe": share,
+        "GraceTime": _number(p.get("grace_time")) or "0",
         "State": state.upper() or "UP",
         "QoS": _at(p, "qos/assigned") or "N/A",
         "AllowAccounts": _at(p, "accounts/allowed") or "ALL",
@@ -137,7 +138,9 @@ def _qos(q: Mapping[str, Any]) -> dict[str, str]:
         "Preempt": _words(_at(q, "preempt/list")),
         "Flags": _words(["DenyOnLimit" if flag == "DENY_LIMIT" else flag for flag in _list(q.get("flags"))]),
         "UsageFactor": f"{float(_number(q.get('usage_factor')) or 1):.6f}",
-        "GraceTime": f"{int(_at(q, 'limits/grace_time') or 0)}" if _at(q, "limits/grace_time") else "",
+        "GraceTime": _clock(_at(q, "limits/grace_time")),
+        "PreemptMode": _words(_at(q, "preempt/mode")).replace("DISABLED", ""),
+        "PreemptExemptTime": _clock(_at(q, "preempt/exempt_time")),
         **{title: _number(_at(q, path)) for title, path in QOS_LIMITS.items()},
         **{title: _tres(_at(q, path)) for title, path in QOS_TRES.items()},
         "MaxWall": _span(_at(q, "limits/max/wall_clock/per/job")),
@@ -187,6 +190,13 @@ def _span(minutes: Any) -> str:
     """Minutes as Slurm's hours, minutes and seconds."""
     text = _number(minutes)
     return f"{int(float(text)) // 60:02d}:{int(float(text)) % 60:02d}:00" if text else ""
+
+
+def _clock(seconds: Any) -> str:
+    """Seconds as Slurm's hours, minutes and seconds; empty for none."""
+    text = _number(seconds)
+    whole = int(float(text)) if text else 0
+    return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}" if whole else ""
 
 
 def _tres(items: Any) -> str:

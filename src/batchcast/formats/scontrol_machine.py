@@ -18,7 +18,7 @@ _DOWN = ("DOWN", "DRAIN", "FAIL", "MAINT", "POWERED_DOWN", "FUTURE", "UNKNOWN")
 _MODELLED = {
     "SelectType": ("cons_tres", "cons_res"),
     "TopologyPlugin": ("none", "default", "flat"),
-    "PreemptType": ("none",),
+    "PreemptType": ("none", "partition_prio", "qos"),
     "PriorityUsageResetPeriod": ("NONE", "none"),
     "PriorityType": ("basic", "multifactor"),
     "SchedulerType": ("backfill", "builtin"),
@@ -62,9 +62,9 @@ _LIMITS = (
     "GrpTRESMins", "GrpTRESRunMins", "GrpWall", "GrpSubmit", "GrpJobsAccrue", "MaxTRESMins", "MaxTRESMinsPU",
     "MaxTRESMinsPA", "MaxTRESPerNode", "MaxTRESRunMins", "MaxTRESRunMinsPU", "MaxTRESRunMinsPA", "MaxSubmit",
     "MaxSubmitPU", "MaxSubmitPA", "MaxJobsAccruePU", "MaxJobsAccruePA", "MinTRES", "MinPrio", "LimitFactor",
-    "UsageFactor", "UsageThres", "GraceTime",
+    "UsageFactor", "UsageThres",
 )  # fmt: skip
-_HARMLESS = {"GraceTime": "00:00:00", "UsageFactor": "1.000000"}
+_HARMLESS = {"UsageFactor": "1.000000"}
 _NONE = ("", "(null)", "N/A", "NONE", "None", "UNLIMITED")
 
 
@@ -179,6 +179,8 @@ def _partition(r: Mapping[str, str], nodes: tuple[NodeGroup, ...], settings: Map
         "" if r.get("QoS", "N/A") in _NONE else r["QoS"],
         r.get("PreemptMode", "OFF").upper() in ("REQUEUE", "CANCEL"),
         _weights(r.get("TRESBillingWeights", "")),
+        _own_mode(r.get("PreemptMode", ""), settings),
+        _or(_number(r.get("GraceTime", "")), 0.0),
     )
 
 
@@ -204,7 +206,16 @@ def _qos(r: Mapping[str, str]) -> Qos:
         max_wall=_seconds(r.get("MaxWall", ""), math.inf),
     )
     preempts = tuple(name for name in r.get("Preempt", "").split(",") if name)
-    return Qos(r["Name"], _or(_number(r.get("Priority", "")), 0.0), preempts, limits)
+    mode = r.get("PreemptMode", "").upper()
+    return Qos(
+        r["Name"], _or(_number(r.get("Priority", "")), 0.0), preempts, limits, "" if mode == "CLUSTER" else mode,
+        _seconds(r.get("GraceTime", ""), 0.0), _seconds(r.get("PreemptExemptTime", ""), math.nan),
+    )  # fmt: skip
+
+
+def _own_mode(mode: str, settings: Mapping[str, str]) -> str:
+    """A partition's PreemptMode where it is not the cluster's."""
+    return "" if mode.upper() == settings.get("PreemptMode", "OFF").upper() else mode.upper()
 
 
 def _association(r: Mapping[str, str]) -> Association:
@@ -269,8 +280,21 @@ def _left_out(
             values = {row.get(column, "") for row in rows} - {"", _HARMLESS.get(column, "")}
             used += [f"{title} {column}"] if values else []
         used += [f"{title} Flags={row['Flags']}" for row in rows if row.get("Flags")]
-        used += [f"{title} Preempt"] if any(row.get("Preempt") for row in rows) else []
+    used += _of_preemption(settings, parse_records(partition, "PartitionName"), table(qos))
     return list(dict.fromkeys(used))
+
+
+def _of_preemption(
+    settings: Mapping[str, str], partitions: Sequence[Mapping[str, str]], qos: Sequence[Mapping[str, str]]
+) -> list[str]:
+    """Modes of preemption that the model leaves out: all but REQUEUE and CANCEL, and what narrows who may."""
+    if settings.get("PreemptType", "preempt/none").split("/")[-1] == "none":
+        return []
+    modes = [settings.get("PreemptMode", "OFF"), *(r.get("PreemptMode", "") for r in (*partitions, *qos))]
+    words = {word for mode in modes for word in mode.upper().split(",")} & {"SUSPEND", "GANG", "WITHIN", "PRIORITY"}
+    parameters = _parameters(settings.get("PreemptParameters", ""))
+    used = [name for name in ("min_exempt_priority", "send_user_signal", "strict_order") if name in parameters]
+    return [*(f"PreemptMode={word}" for word in sorted(words)), *used]
 
 
 def _of_partitions(rows: Sequence[Mapping[str, str]]) -> list[str]:

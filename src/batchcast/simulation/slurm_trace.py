@@ -105,12 +105,14 @@ def simulate_on(
         chosen: np.ndarray = np.asarray(values)[kept][order]
         return chosen
 
-    notes = (ASSUMED, *((f"not modelled: {', '.join(schedule.left_out)}",) if schedule.left_out else ()))
+    notes = [ASSUMED, *([f"not modelled: {', '.join(schedule.left_out)}"] if schedule.left_out else [])]
+    if often := int(schedule.preempted.sum()):
+        notes.append(f"preempted: {often} runs broken off, {schedule.lost / 3600:,.0f} core-hours of them lost")
     return Schedule(
         take(rows), trace.job_id[take(rows)], take(schedule.submit), take(schedule.start),
         take(schedule.start + schedule.run),
         take([r.cpus for r in schedule.requests]), take(np.where(np.isnan(limits), schedule.run, limits)),
-        take(schedule.backfilled), machine.cpus, 0, left, notes, took,
+        take(schedule.backfilled), machine.cpus, 0, left, tuple(notes), took,
     )  # fmt: skip
 
 

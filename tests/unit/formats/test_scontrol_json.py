@@ -20,7 +20,8 @@ def test_json_tells_the_machine_that_the_texts_tell() -> None:
     plain = machine_of({name: text for name, text in TEXTS.items() if name.endswith(".txt")}, "texts")
     packed = machine_of({name: text for name, text in TEXTS.items() if name.endswith(".json")} | CONFIG, "json")
     untold = {
-        p.name: {"default": p.default, "least_loaded": p.least_loaded, "preempt": p.preempt} for p in plain.partitions
+        p.name: {k: getattr(p, k) for k in ("default", "least_loaded", "preempt", "preempt_mode")}
+        for p in plain.partitions
     }
     assert packed.nodes == plain.nodes
     assert tuple(replace(p, **untold[p.name]) for p in packed.partitions) == plain.partitions

@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.naive.slurm import Twin
@@ -114,6 +115,8 @@ MULTI = {
     "PriorityMaxAge": "00:10:00", "PriorityWeightAge": "1000", "PriorityWeightFairShare": "10000",
     "PriorityWeightJobSize": "1000", "PriorityWeightPartition": "1000", "PriorityWeightQOS": "3000",
 }  # fmt: skip
+BY_TIER = {"PreemptType": "preempt/partition_prio", "PreemptMode": "REQUEUE", "PreemptExemptTime": "00:00:20"}
+BY_QOS = {"PreemptType": "preempt/qos", "PreemptMode": "REQUEUE"}
 POLICIES = {
     "fifo": {"SchedulerType": "sched/builtin"},
     "backfill": CONF,
@@ -121,6 +124,9 @@ POLICIES = {
     "tres": {**CONF, **MULTI, "PriorityWeightTRES": "CPU=5000,Mem=900,GRES/gpu=7000"},
     "limits": {**CONF, **MULTI, "AccountingStorageEnforce": "associations,limits,qos"},
     "amounts": {**CONF, **MULTI, "AccountingStorageEnforce": "associations,limits,qos"},
+    "by tier": {**CONF, **BY_TIER},
+    "by qos": {**CONF, **MULTI, **BY_QOS},
+    "fifo by tier": {"SchedulerType": "sched/builtin", **BY_TIER},
     "emptiest": {**CONF, **MULTI, "SelectTypeParameters": "CR_CORE_MEMORY,CR_LLN"},
 }
 
@@ -128,6 +134,11 @@ POLICIES = {
 def machine(policy: str, reserved: bool) -> Machine:
     kept = (Reservation("maint", ("a1", "b1"), 200.0, 420.0),) if reserved else ()
     site = Machine(GROUPS, PARTS, TIGHT, TREE, kept, POLICIES[policy], licenses={"lic": 2.0})
+    if "by tier" in policy:
+        site = replace(site, partitions=(replace(PARTS[0], preempt=True, grace_time=15.0 * reserved), PARTS[1]))
+    if policy == "by qos":
+        normal = replace(TIGHT[0], grace_time=15.0 * reserved)
+        site = replace(site, qos=(normal, replace(TIGHT[1], preempts=("normal",))))
     if policy == "amounts":
         site = replace(site, qos=AMOUNTS, associations=(replace(TREE[0], limits=OF_ROOT), *TREE[1:]))
     if policy == "emptiest":
@@ -170,6 +181,31 @@ def test_under_a_standing_queue_the_kernels_are_the_naive_twin() -> None:
     made = simulate_slurm(site, jobs, cycle=7.3, decay=11.0, second=0.4, poll=1.0, until=20_000)
     assert made.starts() == expected
     assert np.sum(made.start > 490.0) > 40  # when the last one came, so many waited
+
+
+@pytest.mark.parametrize(
+    ("policy", "grace"), [("by tier", False), ("by tier", True), ("by qos", False), ("by qos", True)]
+)
+def test_where_jobs_give_way_the_kernels_are_the_naive_twin(policy: str, grace: bool) -> None:
+    draw = np.random.default_rng(7)
+    jobs = [
+        NodeRequest(
+            str(k), 9.0 * k + 0.25, run := float(draw.integers(20, 300)), 60.0 * np.ceil(run * draw.uniform(1, 3) / 60),
+            *USERS[k % 3][::-1], qos=("normal", "high")[k % 5 == 0], tasks=int(draw.choice([1, 2, 3, 6, 8])),
+            partitions=("quick",) if k % 5 == 0 and policy == "by tier" else ("all",),
+        )
+        for k in range(60)
+    ]  # fmt: skip
+    site = machine(policy, reserved=grace)
+    twin = Twin(site, jobs, cycle=7.3, decay=11.0, phase=0.4, poll=1.0, until=30_000)
+    expected = {(j.key, j.task): (t, sorted((n.index, c) for n, c in twin.where[j])) for j, t in twin.run().items()}
+    made = simulate_slurm(site, jobs, cycle=7.3, decay=11.0, second=0.4, poll=1.0, until=30_000, placements=10_000)
+    held = defaultdict(list)
+    for j, node, cpus in made.placement.tolist():
+        held[j].append((node, cpus))
+    assert {k: (t, sorted(held[int(k[0])])) for k, t in made.starts().items()} == expected
+    assert int(made.preempted.sum()) == len(twin.broken) > 0
+    assert made.lost == pytest.approx(sum((end - a) * sum(c for _, c in where) for _, a, end, _, where in twin.broken))
 
 
 @given(some_jobs(), policies, st.booleans())

@@ -23,17 +23,20 @@ def _record(whole: str, real: str = "") -> np.dtype[Any]:
 
 
 NODE_RECORD = _record("cpus weight features", "memory")
-PART_RECORD = _record("tier first loaded", "factor max_time default_time mem_node mem_cpu")
-QOS_RECORD = _record("", "factor jobs user_jobs account_jobs")
+PART_RECORD = _record("tier first loaded preempts cancels", "factor max_time default_time mem_node mem_cpu grace")
+QOS_RECORD = _record("rank cancels", "factor jobs user_jobs account_jobs grace exempt")
 ASSOC_RECORD = _record("parent is_user", "share jobs own_jobs")
 RESERVATION_RECORD = _record("", "begin end")
 JOB_RECORD = _record(
     "min_nodes max_nodes tasks per_node per_task cpus then form any_gres licensed barred features exclusive nice array"
     " task throttle partitions qos user account assoc group earlier singleton reservation fails needs_from"
-    " fixed_part fixed_from",
+    " fixed_part fixed_from preempts",
     "submit run plan held mem_node mem_cpu begin release cancel fixed",
 )
-JOB_STATE = _record("status part backfilled head place", "start began planned ended eligible accrued sized")
+JOB_STATE = _record(
+    "status part backfilled head place ending runs first_out listed",
+    "start began planned ended eligible accrued sized due told_until preempted rank",
+)
 NODE_STATE = _record(
     "used_cpus exclusive_jobs node_jobs tmp_cpus tmp_exclusive tmp_jobs stamp free trial listed chosen taken asks head"
     " set_from set_to set_cpus set_nodes",
@@ -47,7 +50,7 @@ QUEUE_RECORD = _record("job part", "tier order")
 ACTIVE_RECORD = _record("job", "end")
 HEAP_RECORD = _record("kind what", "time")
 DOWN_RECORD = _record("node", "begin end")
-LIST_RECORD = _record("special due")
+LIST_RECORD = _record("special due victim")
 PART_STATE = _record("failed part_tests idle_pass idle_cpus")
 OUT_RECORD = _record("job node cpus")
 
@@ -134,6 +137,10 @@ class Rules(NamedTuple):
     w_qos: float
     machine_cpus: float
     sizes_matter: int
+    reorder_count: int
+    youngest: int
+    requeue_delay: float
+    preempt_wait: float
     lazy: int
     since: float
     until: float
@@ -190,8 +197,8 @@ class State(NamedTuple):
 (
     NOW, SUBMITTED, QUEUE, RUNNING_COUNT, POOL, FREED, SEQUENCE, ASKED, LAST, FULL, CYCLE, POLLS, FIRST_POLL, DECAY,
     PRIO_NOW, SLOTS, TESTS, HEAP, OUT, TAKEN, DIRTY, SPECIAL, QUIET, FIRST, PASS, STAMP, GROWN, TOTAL, COUNT, SAME,
-    SPARE_SLOT, REGISTERS,
-) = range(32)  # fmt: skip
+    SPARE_SLOT, LOST, REGISTERS,
+) = range(33)  # fmt: skip
 
 # sets of nodes in State.bits: up, with something free; those of a step; free of bookings, rich enough for a job, booked
 # by it, still open in a pass; where a candidate of backfill has room

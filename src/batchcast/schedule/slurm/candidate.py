@@ -76,7 +76,8 @@ def could_start(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: in
 
     The WITNESS are nodes that are enough.
     """
-    if rules.sizes_matter and (jobs.row[j].then < 0 or s.job[j].sized != jobs.row[j].then):
+    gives_way = site.part[part].preempts | jobs.row[j].preempts  # who may preempt needs nothing that is free
+    if gives_way or (rules.sizes_matter and (jobs.row[j].then < 0 or s.job[j].sized != jobs.row[j].then)):
         for w in range(s.bits.shape[1]):
             s.bits[WITNESS, w] = 0
         return True

@@ -37,10 +37,11 @@ from .arrays import (
     State,
 )  # fmt: skip
 from .cycle import backfill
-from .heap import CANCEL, END, FIXED, NODE, RELEASE, pop
+from .heap import BEGIN, CANCEL, END, FIXED, LEAVE, NODE, RELEASE, pop, push
 from .loops import main_loop
 from .place import place
 from .policy import independent, throttled
+from .preempt import leave
 from .priority import decay_usage, fair_tree
 from .queue import compact, enqueue, recompute, trim
 from .start import finish, start_job
@@ -56,12 +57,20 @@ def pass_time(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> Non
         at, kind, item = s.heap[0].time, s.heap[0].kind, s.heap[0].what
         pop(s)
         s.reg[DIRTY] = 1
-        if (kind in (END, CANCEL)) and s.job[item].status == RUNNING:
+        if kind == END and s.job[item].due > at and s.job[item].status == RUNNING:  # the end of an earlier run
+            push(s, s.job[item].due, END, item)
+        elif (kind in (END, CANCEL)) and s.job[item].status == RUNNING:
             finish(site, jobs, rules, s, item, at)
             s.reg[ASKED] = 1
+        elif kind == LEAVE:
+            leave(site, jobs, rules, s, item, at)
         elif kind == NODE:
             change_node(s, item, at)
-        elif kind != END:
+        elif kind == END:
+            s.job[item].ending = 0
+        else:
+            if kind == BEGIN and rules.lazy and rules.fifo:  # no cycle would find it
+                s.reg[ASKED] = 1
             s.list[due].due = kind * len(jobs.row) + item
             due += 1
     while s.reg[SUBMITTED] < len(s.order):

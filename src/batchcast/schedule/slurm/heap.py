@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...compiled import inner
 from .arrays import HEAP, State
 
-END, CANCEL, RELEASE, BEGIN, FIXED, NODE = range(6)
+END, CANCEL, RELEASE, BEGIN, FIXED, NODE, LEAVE = range(7)
 
 
 @inner

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ...compiled import inner
 from ...compiled.words import bits
-from .arrays import FIRST, MASK, NONE, OPEN, PASS, QUEUE, QUEUED, TAKEN, UP, Jobs, Rules, Site, State
+from .arrays import FIRST, MASK, NONE, OPEN, PASS, QUEUE, QUEUED, SEEN, TAKEN, UP, Jobs, Rules, Site, State
 from .place import place
 from .policy import independent, plan_of, planned_of, set_planned, taken_cpus, throttled, too_many, too_much
+from .preempt import LIMITED, preempt
 from .queue import compact_until
 from .start import start_job
 from .table import kept_from
@@ -78,6 +79,10 @@ def main_loop(site: Site, jobs: Jobs, rules: Rules, s: State, now: float, full: 
             continue
         if too_much(site, jobs, rules, s, j, part, s.job[j].sized, float(jobs.row[j].min_nodes)):
             continue  # a limit is the reason then, and nobody is blocked
+        for w in range(words):
+            s.bits[SEEN, w] = s.bits[MASK, w]
+        if preempt(site, jobs, rules, s, j, part, now) == LIMITED:
+            continue
         if -s.queue[k].order < rules.bf_min_prio_reserve:
             continue
         if fits_empty(site, jobs, s, j, part) or some_taken(site, jobs, s, j, part):  # busy, not absent

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -86,6 +87,10 @@ def make_rules(machine: Machine, **given: float) -> Rules:
         w_qos=weight("QOS"),
         machine_cpus=float(machine.cpus),
         sizes_matter=0,
+        reorder_count=int(_inside(s, "PreemptParameters", "reorder_count", number("preempt_reorder_count", 1))),
+        youngest=int("youngest_first" in s.get("PreemptParameters", "") or "preempt_youngest_first" in s),
+        requeue_delay=number("requeue_delay", _inside(s, "AuthInfo", "cred_expire", 120)),
+        preempt_wait=number("KillWait", 30) + number("MessageTimeout", 10),
         lazy=0,
         since=-FAR,
         until=FAR,
@@ -123,7 +128,8 @@ def make_state(
     reg[CYCLE] = _phase(cycle if cycle is not None else first, first, rules.bf_interval)
     reg[DECAY] = _phase(decay if decay is not None else first, first, rules.calc_period)
     reg[HEAP] = len(events)
-    room = len(events) + n + 8
+    gives_way = site.part["preempts"].any() or row["preempts"].any()  # then a job may begin and end more than once
+    room = len(events) + (4 if gives_way else 1) * n + 8
     job, sets = np.zeros(n, JOB_STATE), np.zeros((SETS, width), np.int64)
     for name, value in (
         ("part", NONE),
@@ -132,6 +138,8 @@ def make_state(
         ("ended", -1),
         ("eligible", -1),
         ("accrued", FAR),
+        ("told_until", FAR),
+        ("preempted", -FAR),
     ):
         job[name] = value
     job["sized"] = row["cpus"]
@@ -179,6 +187,12 @@ def _phase(at: float, first: float, period: float) -> float:
         if at < first
         else at - int((at - first) / period) * period
     )
+
+
+def _inside(settings: Mapping[str, str], key: str, name: str, default: float) -> float:
+    """A number among the words of one setting: `reorder_count=2,youngest_first`."""
+    found = re.search(rf"\b{name}=(\d+)", settings.get(key, ""))
+    return float(found[1]) if found else default
 
 
 def _span(text: str, otherwise: float) -> float:

@@ -7,6 +7,7 @@ from .ahead import may_start
 from .arrays import MASK, MINE, NONE, SLOTS, TAKEN, Jobs, Rules, Site, State
 from .foresee import will_run
 from .policy import plan_of, taken_cpus, too_much
+from .preempt import list_victims, preempt, will_run_past
 from .start import start_job
 from .table import book, booked_by_others, free_until, hold_back, kept_from, last_rise, record_after, rise_after
 
@@ -21,7 +22,8 @@ def plan_job(
     length, later, row, scan, short = plan_of(site, jobs, j, part), t, 0, 0, NONE
     kept, last = len(site.reservation) > 0, table_end(rules, t)
     # a start after `later` is not used, but the size it tells would be kept
-    cuts = not rules.sizes_matter or s.job[j].sized == jobs.row[j].then
+    victims = list_victims(site, jobs, rules, s, j, part, t)
+    cuts = victims == 0 and (not rules.sizes_matter or s.job[j].sized == jobs.row[j].then)
     ends = next_mask(site, jobs, s, j, part, t, t + length)
     while later >= 0:
         earliest, end = later, later + length
@@ -43,12 +45,17 @@ def plan_job(
                 continue
         start = -1.0
         if free_until(s, row, end) >= jobs.row[j].min_nodes:
-            start = will_run(site, jobs, s, j, part, t, later if cuts and later >= 0 else LATE)
+            if victims > 0:
+                start = will_run_past(site, jobs, s, j, part, t, victims)
+            else:
+                start = will_run(site, jobs, s, j, part, t, later if cuts and later >= 0 else LATE)
         if start < 0:
             if not reserves:
                 return 0
             continue
         s.job[j].sized = taken_cpus(s)
+        if start < earliest <= t:
+            return make_room(site, jobs, rules, s, j, part, row, now, t, length, reserves)
         start = max(start, earliest)
         if start <= t:
             return start_now(site, jobs, rules, s, j, part, now, t)
@@ -98,6 +105,18 @@ def start_now(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int,
     start_job(site, jobs, s, j, part, now, t, 1)
     hold_back(site, s, t, s.job[j].planned)
     return 1
+
+
+@inner
+def make_room(
+    site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, row: int, now: float, t: float, length: float,
+    reserves: bool,
+) -> int:  # fmt: skip
+    """Book what was taken from now on, and let those give way that hold it: 2, or 0 if a limit is against it."""
+    if reserves and reserve(site, jobs, rules, s, j, part, row, t, t, t + length) != 2:
+        return 0
+    preempt(site, jobs, rules, s, j, part, now)
+    return 2 if reserves else 0
 
 
 @inner

@@ -11,7 +11,11 @@ from .priority import priority
 def comes_before(
     jobs: Jobs, s: State, tier: int, order: float, job: int, other_tier: int, other_order: float, other: int
 ) -> bool:
-    """Whether one queued pair comes before another: tier, priority, submission, task."""
+    """Whether one queued pair comes before another: who may preempt by QOS, tier, priority, submission, task."""
+    if jobs.row[job].preempts >> jobs.row[other].qos & 1:
+        return True
+    if jobs.row[other].preempts >> jobs.row[job].qos & 1:
+        return False
     if tier != other_tier:
         return tier < other_tier
     if order != other_order:

@@ -115,6 +115,7 @@ def _row(r: NodeRequest, index: Index) -> dict[str, float]:
         "exclusive": int(r.exclusive or bool(parts & index["exclusive"])),
         "partitions": parts,
         "qos": index["qos"].get(r.qos, 0),
+        "preempts": index["preempts"][index["qos"].get(r.qos, 0)],
         "assoc": index["assoc"].get((r.account, r.user), NONE),
         "reservation": index["reservation"].get(r.reservation, NONE),
     }

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...cluster.machine import Machine
 from ...cluster.request import NodeRequest
-from .arrays import FAR, NONE, OUT, RUNNING
+from .arrays import FAR, LOST, NONE, OUT, RUNNING
 from .clock import advance
 from .make import make_rules, make_state
 from .priority import fair_tree
@@ -28,7 +28,9 @@ class SlurmSchedule:
 
     `start` is in whole seconds, as Slurm says it, `began` with their fraction; `eligible` is since when nothing but the
     queue held the job; `partition` is -1 where it never started. `placement`
-    (rows of job, node, processors) is empty unless it was asked for.
+    (rows of job, node, processors) is empty unless it was asked for. `preempted` says how often a job gave way:
+    requeued ones run again from the start, and what is said of them is their last run; one cancelled has a `run` that
+    is cut. `lost` are the processor seconds of runs that were broken off.
     """
 
     requests: tuple[NodeRequest, ...]
@@ -40,6 +42,8 @@ class SlurmSchedule:
     partition: np.ndarray
     backfilled: np.ndarray
     placement: np.ndarray
+    preempted: np.ndarray
+    lost: float
     left_out: tuple[str, ...]
 
     @property
@@ -112,8 +116,8 @@ def simulate_slurm(
 
 
 def _schedule(machine: Machine, ordered: tuple[NodeRequest, ...], jobs: Any, state: Any) -> SlurmSchedule:
-    out = state.out[: int(state.reg[OUT])]
-    job, row = state.job, jobs.row[:-1]
+    out, job, row = state.out[: int(state.reg[OUT])], state.job, jobs.row[:-1]
+    out = out[np.arange(len(out)) >= job["first_out"][out["job"]]]  # of each job's last run
     started = (job["status"] >= RUNNING) & (job["part"] != NONE)
     return SlurmSchedule(
         ordered,
@@ -125,5 +129,7 @@ def _schedule(machine: Machine, ordered: tuple[NodeRequest, ...], jobs: Any, sta
         np.where(started, job["part"], NONE),
         job["backfilled"].astype(bool),
         np.stack([out["job"], out["node"], out["cpus"]], axis=1),
+        job["runs"].copy(),
+        float(state.reg[LOST]),
         machine.left_out,
     )

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ...cluster.machine import Association, Machine, Partition
+from ...cluster.machine import Association, Machine, Partition, Qos
 from ...errors import UsageError
+from ...units import parse_duration
 from .arrays import (
     ASSOC_RECORD,
     FAR,
@@ -42,6 +43,8 @@ def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
     for i, g in enumerate(groups):
         kind = (g.cpus, g.memory_mib, g.features, tuple(sorted(g.gres.items())))
         alike.setdefault(kind, []).append(i)
+    by_tier, by_qos = (machine.settings.get("PreemptType", "").endswith(kind) for kind in ("partition_prio", "qos"))
+    exempt = _exempt(machine)
     best = max((q.priority for q in qos), default=0.0) or 1.0
     places = {(a.account, a.user): k for k, a in enumerate(assoc)}
     parent = [_parent(a.account, a.user, a.parent, places) for a in assoc]
@@ -59,6 +62,9 @@ def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
             PART_RECORD,
             tier=[p.priority_tier for p in machine.partitions] + [0],
             loaded=[p.least_loaded or loaded for p in machine.partitions] + [0],
+            preempts=[_lower(machine, p) for p in machine.partitions] + [0],
+            cancels=[by_tier and _cancels(machine, p.preempt_mode) for p in machine.partitions] + [0],
+            grace=[p.grace_time if by_tier else 0.0 for p in machine.partitions] + [0.0],
             first=np.concatenate([[0], np.cumsum([len(m) for m in members])]),
             factor=[p.priority_job_factor / most for p in machine.partitions] + [0.0],
             max_time=[min(p.max_time, FAR) for p in machine.partitions] + [0.0],
@@ -71,6 +77,10 @@ def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
         qos=records(
             QOS_RECORD,
             factor=[q.priority / best for q in qos] or [0.0],
+            rank=[int(min(q.priority, 0xFFFF)) for q in qos] or [0],
+            cancels=[by_qos and _cancels(machine, q.preempt_mode) for q in qos] or [0],
+            grace=[q.grace_time if by_qos else 0.0 for q in qos] or [0.0],
+            exempt=[exempt if math.isnan(q.preempt_exempt_time) else q.preempt_exempt_time for q in qos] or [exempt],
             jobs=[min(q.limits.grp_jobs, FAR) for q in qos] or [FAR],
             user_jobs=[min(q.limits.max_jobs_per_user, FAR) for q in qos] or [FAR],
             account_jobs=[min(q.limits.max_jobs_per_account, FAR) for q in qos] or [FAR],
@@ -117,10 +127,43 @@ def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
             [_inherited(assoc, parent, k, "max_wall", math.inf) for k in range(len(assoc))],
         ),
         "qos": {q.name: k for k, q in enumerate(qos)},
+        "preempts": [sum(1 << k for k, o in enumerate(qos) if _may(machine, q, o)) for q in qos] or [0],
         "assoc": places,
         "reservation": {r.name: k for k, r in enumerate(machine.reservations)},
     }
     return site, index
+
+
+def _mode(machine: Machine, own: str) -> str:
+    """OFF, REQUEUE or CANCEL: one's own mode, else the cluster's. Without JobRequeue what is requeued is cancelled."""
+    words = (own or machine.settings.get("PreemptMode", "OFF")).upper().split(",")
+    found = next((word for word in words if word in ("REQUEUE", "CANCEL")), "OFF")
+    return "CANCEL" if found == "REQUEUE" and machine.settings.get("JobRequeue", "1").split()[0] == "0" else found
+
+
+def _cancels(machine: Machine, own: str) -> bool:
+    return _mode(machine, own) == "CANCEL"
+
+
+def _lower(machine: Machine, partition: Partition) -> int:
+    """preempt/partition_prio: the partitions of a lower tier whose jobs give way to this one's, as bits."""
+    if not machine.settings.get("PreemptType", "").endswith("partition_prio"):
+        return 0
+    way = (p.preempt and p.priority_tier < partition.priority_tier and _mode(machine, p.preempt_mode) != "OFF"
+           for p in machine.partitions)  # fmt: skip
+    return sum(1 << k for k, gives in enumerate(way) if gives)
+
+
+def _may(machine: Machine, qos: Qos, other: Qos) -> bool:
+    """preempt/qos: whether the first may preempt the other."""
+    named = machine.settings.get("PreemptType", "").endswith("qos") and other.name in qos.preempts
+    return named and _mode(machine, other.preempt_mode) != "OFF"
+
+
+def _exempt(machine: Machine) -> float:
+    """PreemptExemptTime in seconds; none where it says -1 or no end."""
+    value = parse_duration(machine.settings.get("PreemptExemptTime", "00:00:00"))
+    return value if 0 <= value < math.inf else 0.0
 
 
 def _parent(account: str, user: str, parent: str, places: Mapping[tuple[str, str], int]) -> int:

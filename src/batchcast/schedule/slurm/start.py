@@ -17,8 +17,10 @@ def start_job(site: Site, jobs: Jobs, s: State, j: int, part: int, now: float, w
     allocate(site, jobs, s, j, part, end)
     s.job[j].start, s.job[j].began, s.job[j].part, s.job[j].backfilled = when, now, part, backfilled
     run_order(s, j, end)
-    s.job[j].ended = 0.0
-    push(s, now + jobs.row[j].run, END, j)
+    s.job[j].ended, s.job[j].due, s.job[j].first_out = 0.0, now + jobs.row[j].run, int(s.reg[OUT])
+    if not s.job[j].ending:  # the end of a run that was broken off stands on the heap still, and before this one
+        s.job[j].ending = 1
+        push(s, s.job[j].due, END, j)
     s.reg[DIRTY] = 1
     count(site, jobs, s, j, part, taken_cpus(s), s.reg[TAKEN], 1)
     for k in range(int(s.reg[TAKEN])):

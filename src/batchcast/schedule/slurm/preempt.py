@@ -1,0 +1,234 @@
+"""Preemption: which running jobs give way to one that waits, and how they leave.
+
+The rules of preempt/partition_prio and preempt/qos with PreemptMode REQUEUE or CANCEL. A job that gives way is told so,
+may go on for its grace time, and is then taken away; the one it gives way to starts in a later pass, on what is free by
+then.
+"""
+
+from __future__ import annotations
+
+from ...compiled import inner
+from .ahead import KILL_WAIT
+from .arrays import (
+    ASKED,
+    FAR,
+    FIRST_POLL,
+    LOST,
+    NONE,
+    QUEUED,
+    RUNNING,
+    RUNNING_COUNT,
+    SEEN,
+    SPECIAL,
+    STAMP,
+    TAKEN,
+    Jobs,
+    Rules,
+    Site,
+    State,
+)  # fmt: skip
+from .foresee import take_off
+from .heap import BEGIN, LEAVE, push
+from .hold import list_by_end, unlist
+from .place import enough, pick, survey
+from .policy import taken_cpus, too_much
+from .queue import compact, enqueue
+from .start import finish, run_order, stop_order
+
+NOBODY, GIVES_WAY, LIMITED = range(3)
+LOOK = 30.0  # seconds
+
+
+@inner
+def list_victims(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, now: float) -> int:
+    """How many running jobs may give way to j in this partition: listed by rank, lowest first, then by size."""
+    count = 0
+    if not site.part[part].preempts and not jobs.row[j].preempts:
+        return count
+    for k in range(int(s.reg[RUNNING_COUNT])):
+        o = s.active[k].job
+        q, p = jobs.row[o].qos, s.job[o].part
+        if not (site.part[part].preempts >> p | jobs.row[j].preempts >> q) & 1 or s.job[o].told_until <= now:
+            continue
+        if s.job[o].start + site.qos[q].exempt > now:
+            continue
+        nodes, near, entry = 0, False, s.job[o].head
+        while entry != NONE:
+            i = s.pool[entry].node
+            near = near or bool(site.inside[part, i >> 6] >> (i & 63) & 1)
+            nodes += 1
+            entry = s.pool[entry].next
+        if near:
+            s.job[o].rank = float((site.part[p].tier if site.part[part].preempts else site.qos[q].rank) * 65536 + nodes)
+            if rules.youngest:
+                s.job[o].rank = -s.job[o].start
+            put(s, count, o, True)
+            count += 1
+    return count
+
+
+@inner
+def put(s: State, count: int, o: int, by_place: bool) -> None:
+    """Put a job among `count` listed ones by its rank; those of equal rank by place in the log, or as they come."""
+    k = count
+    while k > 0:
+        other = s.list[k - 1].victim
+        if s.job[other].rank < s.job[o].rank or (s.job[other].rank == s.job[o].rank and (other < o or not by_place)):
+            break
+        s.list[k].victim = other
+        k -= 1
+    s.list[k].victim = o
+
+
+@inner
+def preempt(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, now: float) -> int:
+    """Let so many listed jobs give way as j needs to run on the SEEN; they are chosen anew with the last one first.
+
+    Nobody else is told within KillWait and MessageTimeout of the last time.
+    """
+    t, passes = float(int(now)), 0
+    count = list_victims(site, jobs, rules, s, j, part, t)
+    if count == 0:
+        return NOBODY
+    while True:
+        last = take_until(site, jobs, s, j, part, count)
+        if last == NONE:
+            return NOBODY
+        passes += 1
+        if passes > rules.reorder_count + 1 or count <= passes:
+            break
+        last_first(s, last, count)
+    if too_much(site, jobs, rules, s, j, part, taken_cpus(s), s.reg[TAKEN]):
+        return LIMITED
+    if s.job[j].preempted > t - rules.preempt_wait:
+        return GIVES_WAY
+    s.job[j].preempted = t
+    mark_taken(s)
+    for k in range(last + 1):
+        o = s.list[k].victim
+        if s.job[o].told_until == FAR and nodes_taken(s, o) > 0:
+            grace = site.part[s.job[o].part].grace + site.qos[jobs.row[o].qos].grace
+            s.job[o].told_until = min(max(s.job[o].planned, t), t + grace)
+            push(s, now, LEAVE, o)
+    return GIVES_WAY
+
+
+@inner
+def take_until(site: Site, jobs: Jobs, s: State, j: int, part: int, count: int) -> int:
+    """Take listed jobs off the SEEN one after the other until j fits; the place of the last, or -1."""
+    survey(site, jobs, s, j, part, SEEN, 0)
+    s.reg[STAMP] += 1
+    for k in range(count):
+        if take_off(site, jobs, s, j, part, s.list[k].victim) and pick(site, jobs, s, j, part):
+            return k
+    return NONE
+
+
+@inner
+def last_first(s: State, last: int, count: int) -> None:
+    """List first the one that made the job fit, then those before it by nodes that the job would take."""
+    mark_taken(s)
+    for k in range(count):
+        o = s.list[k].victim
+        s.job[o].rank = -FAR if k == last else -float(nodes_taken(s, o)) if k < last else 0.0
+    for k in range(count):
+        put(s, k, s.list[k].victim, False)
+
+
+@inner
+def mark_taken(s: State) -> None:
+    """Mark the nodes that `pick` took."""
+    s.reg[STAMP] += 1
+    for k in range(int(s.reg[TAKEN])):
+        s.node[s.node[k].taken].stamp = int(s.reg[STAMP])
+
+
+@inner
+def nodes_taken(s: State, o: int) -> int:
+    """How many nodes of job o are marked."""
+    count, entry = 0, s.job[o].head
+    while entry != NONE:
+        count += s.node[s.pool[entry].node].stamp == s.reg[STAMP]
+        entry = s.pool[entry].next
+    return count
+
+
+@inner
+def will_run_past(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float, count: int) -> float:
+    """When j would start on the SEEN once the `count` listed jobs have given way.
+
+    That is `t` if it can without, `t - 1` if they are enough, else when running jobs have ended as planned, group by
+    group; -1 if never.
+    """
+    survey(site, jobs, s, j, part, SEEN, 0)
+    if pick(site, jobs, s, j, part):
+        return t
+    if not enough(site, jobs, s, j, part):
+        return -1.0
+    s.reg[STAMP] += 1
+    stamp = int(s.reg[STAMP])
+    for k in range(count):
+        s.job[s.list[k].victim].listed = stamp
+        take_off(site, jobs, s, j, part, s.list[k].victim)
+    if pick(site, jobs, s, j, part):
+        return t - 1
+    window, base, last, removed, just = 30.0, -1.0, 0.0, False, False
+    for k in range(int(s.reg[RUNNING_COUNT])):
+        if s.job[s.active[k].job].listed == stamp:
+            continue
+        end = max(s.active[k].end, t + KILL_WAIT)
+        if just and end > base + window:
+            window *= 2
+            while end > base + window:
+                window *= 2
+            if pick(site, jobs, s, j, part):
+                return last
+            removed = False
+        just = take_off(site, jobs, s, j, part, s.active[k].job)
+        if just:
+            if base < 0:
+                base = end + 30 - end % 30
+            removed, last = True, end
+    return last if removed and pick(site, jobs, s, j, part) else -1.0
+
+
+@inner
+def leave(site: Site, jobs: Jobs, rules: Rules, s: State, o: int, at: float) -> None:
+    """A job that was told to give way: it leaves if its grace time is over, else it is planned to.
+
+    The controller looks for what is over its time every 30 seconds.
+    """
+    if s.job[o].status != RUNNING or s.job[o].told_until == FAR:
+        return
+    if s.job[o].told_until > at:
+        until, entry = s.job[o].told_until, s.job[o].head
+        stop_order(s, o)
+        run_order(s, o, until)
+        while entry != NONE:
+            i = s.pool[entry].node
+            unlist(s, i, entry)
+            s.pool[entry].end = until
+            list_by_end(s, i, entry)
+            entry = s.pool[entry].next
+        looks = int((until - s.reg[FIRST_POLL]) / LOOK + 1)
+        push(s, s.reg[FIRST_POLL] + looks * LOOK, LEAVE, o)
+        return
+    part, ran, entry = int(s.job[o].part), at - s.job[o].began, s.job[o].head
+    while entry != NONE:
+        s.reg[LOST] += ran * s.pool[entry].cpus
+        entry = s.pool[entry].next
+    finish(site, jobs, rules, s, o, at)
+    s.job[o].runs += 1
+    s.job[o].told_until = FAR
+    s.reg[ASKED] = 1
+    if site.part[part].cancels or site.qos[jobs.row[o].qos].cancels:
+        jobs.row[o].run = ran
+        return
+    s.job[o].status, s.job[o].part, s.job[o].eligible, s.job[o].accrued = QUEUED, NONE, -1.0, FAR
+    s.job[o].ended = -1.0
+    jobs.row[o].begin = float(int(at)) + rules.requeue_delay + 1
+    push(s, jobs.row[o].begin, BEGIN, o)
+    compact(s, o)
+    enqueue(site, jobs, rules, s, o)
+    s.list[int(s.reg[SPECIAL])].special = o
+    s.reg[SPECIAL] += 1

@@ -1,0 +1,71 @@
+"""Eleven jobs that preempt each other on a real Slurm: who starts when, and how often each run is broken off.
+
+    python tests/slurm/record_preemption.py [partition_prio|qos] [GRACE]    sacct's lines, every run of a job
+
+What it printed for partition_prio without grace is in tests/golden/test_preemption.py.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from slurm_lab import Lab
+
+SPEED = 10.0
+JOBS = """
+0 a low -n4 -N1 60 1500
+0 b low -n2 -N1 60 1500
+0 c low -n2 -N1 60 1200
+0 d low -n8 -N2 60 1500
+20 e low -n4 -N1 30 600
+200 h1 high -n4 -N1 20 500
+210 f low -n1 -N1 10 300
+500 h2 high -n6 -N1-4 20 600
+900 m1 mid -n4 -N1 20 400
+1500 h3 high -n16 -N4 10 200
+1600 g low -n4 -N1 30 300
+"""  # submission (s), name, rank, tasks, nodes, limit (min), run (s)
+FIELDS = "JobName,JobIDRaw,Submit,Eligible,Start,End,State,Partition,QOS,NodeList"
+QOS = {"low": "scav", "mid": "normal", "high": "urgent"}
+
+
+def configuration(kind: str, grace: str) -> dict[str, str]:
+    """slurm.conf's lines: three partitions of different tiers, of which two give way."""
+    common = "MaxTime=4:00:00 State=UP"
+    return {
+        "PartitionName": f"low Nodes=ALL PriorityTier=1 PreemptMode=REQUEUE GraceTime={grace} {common}",
+        "Partitionname": f"high Nodes=ALL PriorityTier=10 PreemptMode=OFF {common}",
+        "partitionName": f"mid Nodes=n[1-2] PriorityTier=5 PreemptMode=REQUEUE {common}",
+        "PreemptMode": "REQUEUE",
+        "PreemptType": f"preempt/{kind}",
+        "SchedulerParameters": "bf_interval=30,bf_resolution=60,bf_continue,sched_interval=60,batch_sched_delay=3",
+        "MessageTimeout": "100",
+        "KillWait": "30",
+    }
+
+
+def record(kind: str = "partition_prio", grace: str = "0") -> str:
+    """What sacct says when all have ended."""
+    with Lab(nodes=4, cpus=4, speed=SPEED, conf=configuration(kind, grace)) as lab:
+        if kind == "qos":
+            for words in (
+                ("add", "qos", "scav", "Priority=1", f"GraceTime={grace}"),
+                ("add", "qos", "urgent", "Priority=100", "Preempt=scav,normal"),
+                ("modify", "qos", "normal", "set", "Priority=10", "Preempt=scav"),
+                ("modify", "account", "physics,chemistry", "set", "qos=normal,scav,urgent"),
+            ):
+                lab.run("sacctmgr", "-iQ", *words)
+        begin = lab.now() + 20
+        for line in JOBS.strip().splitlines():
+            at, name, rank, tasks, nodes, limit, run = line.split()
+            lab.wait(lambda at=float(at): lab.now() >= begin + at, f"{at} s", 900)  # type: ignore[misc]
+            where = ["-p", "main", "-q", QOS[rank]] if kind == "qos" else ["-p", rank]
+            lab.submit("--requeue", *where, tasks, nodes, "-t", limit, seconds=float(run), name=name)
+        lab.wait(lambda: not lab.run("squeue", "-h").strip(), "end", 900)
+        time.sleep(2)
+        return lab.run("sacct", "-DXaP", f"--format={FIELDS}", "-S", "now-3days")
+
+
+if __name__ == "__main__":
+    print(record(*sys.argv[1:]))
