@@ -18,7 +18,7 @@ UNKNOWN, ELSEWHERE, TOO_LARGE = (
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What requests to a machine are checked against: processors by partition, the default one, if it has GPUs.
+    """What requests to a machine are checked against: processors by partition, the default one, the largest node.
 
     >>> from .machine import homogeneous
     >>> asked = Asked.of(homogeneous(2, 16))
@@ -30,7 +30,8 @@ class Asked:
 
     sizes: Mapping[str, int]
     default: str
-    has_gpus: bool
+    most_gpus: int
+    most_cpus: int
 
     @classmethod
     def of(cls, machine: Machine) -> Asked:
@@ -38,7 +39,8 @@ class Asked:
         cpus = {name: group.cpus for group in machine.nodes for name in group.names}
         sizes = {p.name: sum(cpus.get(name, 0) for name in p.nodes) for p in machine.partitions}
         default = machine.partition("") or machine.partitions[0]
-        return cls(sizes, default.name, any(k.split(":")[0] == "gpu" for group in machine.nodes for k in group.gres))
+        gpus = [sum(n for k, n in group.gres.items() if k.split(":")[0] == "gpu") for group in machine.nodes]
+        return cls(sizes, default.name, max(gpus), max(cpus.values()))
 
     def request(
         self,
@@ -49,6 +51,7 @@ class Asked:
         *,
         procs: float,
         nodes: float = math.nan,
+        exact: bool = True,
         kib_per_proc: float = math.nan,
         gpus: float = math.nan,
         user: str = "",
@@ -59,8 +62,9 @@ class Asked:
     ) -> NodeRequest | str:
         """The request, or why there is none: `procs` tasks of one processor on `nodes` nodes, or on any where unknown.
 
-        Numbers are NaN where unknown; memory is shared evenly; a job ends at its limit at the latest. `partition` may
-        be a list with commas; none is the default one.
+        The nodes are the fewest where not `exact`, or where the processors would not fit on so many; so many are at
+        least asked for that the GPUs fit. Numbers are NaN where unknown; memory is shared evenly; a job ends at its
+        limit at the latest. `partition` may be a list with commas; none is the default one.
         """
         if not (run >= 0 and procs >= 1):
             return UNKNOWN
@@ -70,10 +74,17 @@ class Asked:
         if procs > max(self.sizes[part] for part in parts):
             return TOO_LARGE
         count = int(nodes) if nodes >= 1 else 0
-        wanted = math.ceil(gpus / max(count, 1)) if gpus > 0 and self.has_gpus else 0
+        if not exact or procs > count * self.most_cpus:
+            least, count = max(count, 1), 0
+        else:
+            least = count
+        has = gpus > 0 and self.most_gpus > 0
+        if has and gpus > least * self.most_gpus:
+            least, count = math.ceil(gpus / self.most_gpus), 0
+        wanted = math.ceil(gpus / least) if has else 0
         return NodeRequest(
             key, submit, min(run, limit) if limit > 0 else run, limit if limit > 0 else math.nan, user, account, parts,
-            qos, name, max(count, 1), count, int(procs),
+            qos, name, least, count, int(procs),
             mem_per_cpu=kib_per_proc / 1024 if kib_per_proc > 0 else math.nan,
             gres={"gpu": wanted} if wanted else {},
         )  # fmt: skip

@@ -71,7 +71,8 @@ def judged_on(
     from_log = machine.name == SOURCE
     return judged(
         trace, schedule, mask, procs=procs, size=(float(machine.cpus), SOURCE if from_log else "its description"),
-        modelled=("partitions",) if from_log else MODELLED_ON_NODES, policy="slurm" if not from_log else "slurm_by_log",
+        modelled=("partitions", "holds") if from_log else MODELLED_ON_NODES,
+        policy="slurm_by_log" if from_log else "slurm",
     )  # fmt: skip
 
 

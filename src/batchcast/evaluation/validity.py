@@ -36,7 +36,7 @@ MINUTE = 60.0
 """Waits below it count as none: a log's clock and a scheduler's cycle are in them, no queue."""
 
 
-MODELLED_ON_NODES = ("memory", "GPUs", "partitions", "priorities")
+MODELLED_ON_NODES = ("memory", "GPUs", "partitions", "priorities", "holds")
 """What the simulation of a described machine does model, by the names of `not_covered`."""
 
 
@@ -86,6 +86,8 @@ class Validity:
         and the share of core-hours that they held beyond its size (a log's clock gives some).
     policy
         What decided the starts: `easy`, `slurm` on a described machine, `slurm_by_log` on one of the log's own.
+    from_eligible
+        Waits count from when a job was eligible: the simulation holds it back as long as the record did.
     """
 
     jobs: int
@@ -108,6 +110,7 @@ class Validity:
     peak: float = float("nan")
     over_share: float = 0.0
     policy: str = "easy"
+    from_eligible: bool = False
 
     @property
     def ratio(self) -> float:
@@ -260,6 +263,11 @@ def judged(
     recorded = trace.wait_time[schedule.rows]
     both = inside[schedule.rows] & (recorded >= 0)
     recorded, simulated = recorded[both], schedule.wait_time[both]
+    held = trace.number("eligible_time") - trace.submit_time
+    apart = "holds" in modelled and bool((held > MINUTE).any())
+    if apart:  # time on hold is the same in both by construction, and would only make them look alike
+        held = np.maximum(np.nan_to_num(held), 0.0)[schedule.rows][both]
+        recorded, simulated = np.maximum(recorded - held, 0.0), np.maximum(simulated - held, 0.0)
     gaps = {name: gap for name, gap in not_covered(trace).items() if name not in modelled}
     uncovered = np.logical_or.reduce([np.zeros(len(trace), bool), *gaps.values()]) & inside
     total, source = size or (float(schedule.total), "the simulation")
@@ -287,6 +295,7 @@ def judged(
         peak=peak_procs(trace, procs),
         over_share=over_size(trace, total, procs),
         policy=policy,
+        from_eligible=apart,
     )
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -12,6 +14,7 @@ from ..units import parse_duration, parse_memory
 from .layout import Layout
 from .memory import per_gpu
 from .problems import Problems
+from .sbatch import parse_submit_line
 from .stamps import STAMP_FORMS, LocalClock, parse_stamps
 from .times import Stamps
 from .tres import gres_gpus, parse_tres, tres_gpus
@@ -72,10 +75,34 @@ def memos() -> dict[str, Memo]:
         "per": Memo(lambda text: {"n": 1.0, "c": 2.0}.get(text[-1:].lower(), 0.0)),
         "tres_cpu": Memo(lambda text: _plain_number(parse_tres(text).get("cpu", ""))),
         "tres_mem": Memo(lambda text: parse_memory(parse_tres(text).get("mem", ""))),
+        "tres_node": Memo(lambda text: _plain_number(parse_tres(text).get("node", ""))),
         "mem_per_gpu": Memo(per_gpu),
         "tres_gpu": Memo(tres_gpus),
         "gres_gpu": Memo(gres_gpus),
+        **{name: Memo(partial(_said, pattern=pattern, option=option)) for name, (option, pattern) in _SAID.items()},
     }
+
+
+_SAID = {
+    "exclusive": ("exclusive", r"(?:^$|^user|^mcs|^topo|^true)()"),
+    "array_throttle": ("array", r"%(\d{1,9})$"),
+    "nice": ("nice", r"^(\d{1,10})?$"),
+    "cpus_per_task": ("cpus-per-task", r"^(\d{1,6})$"),
+}
+SAID_NUMBERS = tuple(_SAID)
+"""Numbers that the command of submission says: whole nodes, tasks at once, nice, processors a task."""
+_BARE = {"exclusive": 1.0, "nice": 100.0}
+
+
+def _said(line: str, option: str, pattern: str) -> float:
+    """The number an option of the command says, what it means without one, NaN where it is not there.
+
+    >>> _said("sbatch --exclusive x", "exclusive", "(?:^$)()"), _said("sbatch -a 1-9%2 x", "array", r"%(\\d+)$")
+    (1.0, 2.0)
+    """
+    value = parse_submit_line(line).get(option)
+    found = None if value is None else re.search(pattern, value)
+    return math.nan if found is None else float(found[1]) if found[1] else _BARE[option]
 
 
 class Batch:
@@ -150,6 +177,19 @@ class Batch:
         if texts is None:
             return np.full(len(self._lines), -1, dtype=np.int32)
         return np.fromiter(map(words.__getitem__, texts), dtype=np.int32, count=len(texts))
+
+    def said(self, words: Codes, option: str) -> np.ndarray:
+        """Codes of what an option of the command of submission says; null where it does not, or the dump lacks it.
+
+        A partition is that of another column, unless it is a list.
+        """
+        texts = self.text("submitline")
+        if texts is None:
+            return np.full(len(self._lines), -1, dtype=np.int32)
+        said = [parse_submit_line(text).get(option, "") for text in texts]
+        if option == "partition":
+            said = [text if "," in text else "" for text in said]
+        return np.fromiter(map(words.__getitem__, said), dtype=np.int32, count=len(said))
 
     def held_something(self) -> np.ndarray:
         """Whether a job is known to have held processors or nodes."""

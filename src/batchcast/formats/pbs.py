@@ -24,6 +24,7 @@ _LENGTHS = ("Resource_List.walltime", "resources_used.walltime", "resources_used
 _TEXTS = (
     *_STAMPS, *_LENGTHS, "Exit_status", "user", "group", "queue", "jobname", "Resource_List.ncpus",
     "Resource_List.select", "Resource_List.nodes", "Resource_List.nodect", "Resource_List.ngpus", "Resource_List.mem",
+    "Resource_List.place", "Resource_List.depend", "depend",
     "Resource_List.pmem", "resources_used.ncpus", "resources_used.mem", "total_execution_slots", "unique_node_count",
     "exec_vnode", "exec_host", "run_count", "start_count", "owner", "account", "project",
 )  # fmt: skip
@@ -80,7 +81,7 @@ class _Log:
         self._gone: set[str] = set()
         self._ended: set[str] = set()
         self._columns: dict[str, GrowingColumn] = {}
-        self._words = {name: Codes(_name) for name in (*_NAMES, "account")}
+        self._words = {name: Codes(_name) for name in (*_NAMES, "account", "dependency")}
         self._words["status"] = Codes(lambda text: text)
         self._ids: list[np.ndarray] = []
         self._sizes: dict[tuple[str, ...], tuple[float, float]] = {}
@@ -140,6 +141,9 @@ class _Log:
             self._grow(column, self._code(column, texts[key]))
         accounts = [account or _unless_default(p) for account, p in zip(texts["account"], texts["project"])]
         self._grow("account", self._code("account", accounts))
+        waits = [_depends(first or second) for first, second in zip(texts["depend"], texts["Resource_List.depend"])]
+        self._grow("dependency", self._code("dependency", waits))
+        self._grow("exclusive", np.array([_whole_nodes(place) for place in texts["Resource_List.place"]]))
         for column, values in self._measure(lines, texts).items():
             self._grow(column, values)
 
@@ -298,3 +302,22 @@ def _plain(texts: Sequence[str]) -> np.ndarray:
 
 def _first(values: np.ndarray, other: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(values), other, values)
+
+
+def _whole_nodes(place: str) -> float:
+    """1 where nobody else may have the job's nodes, 0 where they may be shared, NaN where nothing is said.
+
+    >>> _whole_nodes("scatter:excl"), _whole_nodes("exclhost"), _whole_nodes("pack"), _whole_nodes("")
+    (1.0, 1.0, 0.0, nan)
+    """
+    return float("excl" in place) if place else math.nan
+
+
+def _depends(text: str) -> str:
+    """What a job waits for in Slurm's words: the servers cut off, what others wait for it left out.
+
+    >>> _depends("afterok:12.srv:13.srv@srv,beforeany:9.srv"), _depends("on:2")
+    ('afterok:12:13', '')
+    """
+    items = (item.split(":") for item in text.split(",") if item.startswith("after"))
+    return ",".join(":".join([kind, *(plain_id(job.split("@")[0]) or "" for job in jobs)]) for kind, *jobs in items)

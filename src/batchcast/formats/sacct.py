@@ -10,7 +10,7 @@ import numpy as np
 from ..columns import OUT_OF_MEMORY
 from ..errors import input_error
 from ..table import LogInfo, Nominal, Trace, Values, log_order
-from .batch import Batch, Codes, either, memos, name_or_null, positive
+from .batch import SAID_NUMBERS, Batch, Codes, either, memos, name_or_null, positive
 from .chunks import GrowingColumn, as_ids, count_duplicates, join_ids, sorted_nominal, whole_texts
 from .layout import Layout
 from .problems import Problems
@@ -27,10 +27,17 @@ _NAMES = {
     "qos": ("qos", "qosreq"),
     "job_name": ("jobname",),
     "work_dir": ("workdir",),
+    "constraint": ("constraints",),
+    "reservation": ("reservation",),
 }
+_SAID = {
+    "constraint": "constraint", "reservation": "reservation", "partition_list": "partition", "dependency": "dependency",
+    "licenses": "licenses",
+}  # fmt: skip
+"""Names that the command of submission says, by its options."""
 _NUMBERS = (
     "submit_time", "eligible_time", "wait_time", "run_time", "alloc_procs", "req_procs", "req_time", "req_mem_kib",
-    "req_nodes", "alloc_nodes", "req_gpus", "restarts",
+    "req_nodes", "alloc_nodes", "req_gpus", "restarts", *SAID_NUMBERS,
 )  # fmt: skip
 
 
@@ -79,8 +86,8 @@ class _Table:
         self.jobs = self.unfinished = self.unlimited = 0
         self._problems, self._clock = problems, clock
         self._numbers = {name: GrowingColumn(np.nan) for name in _NUMBERS}
-        self._codes = {name: GrowingColumn(-1) for name in (*_NAMES, "status")}
-        self._words = {name: Codes(name_or_null) for name in _NAMES} | {"status": Codes(status_from_sacct)}
+        self._codes = {name: GrowingColumn(-1) for name in (*_NAMES, *_SAID, "status")}
+        self._words = {name: Codes(name_or_null) for name in (*_NAMES, *_SAID)} | {"status": Codes(status_from_sacct)}
         self._ids: list[np.ndarray] = []
         self._memo = memos()
 
@@ -98,7 +105,10 @@ class _Table:
             if good:
                 self.add(layout, [[column[k] for k in good] for column in columns], [numbers[k] for k in good])
             return
-        codes = {name: batch.codes(self._words[name], *_NAMES.get(name, ("state",))) for name in self._codes}
+        codes = {name: batch.codes(self._words[name], *_NAMES.get(name, ("state",))) for name in (*_NAMES, "status")}
+        for name, option in _SAID.items():
+            said = batch.said(self._words[name], option)
+            codes[name] = np.where(codes[name] >= 0, codes[name], said) if name in codes else said
         for name, column in self._codes.items():
             column.add(codes[name])
         for name, values in self._measure(batch, submit, codes["status"]).items():
@@ -130,10 +140,11 @@ class _Table:
                 either(batch.memory(either(req_nodes, alloc_nodes), req), batch.number("tres_mem", "reqtres")),
                 batch.memory_per_gpu(gpus),
             ),
-            "req_nodes": positive(req_nodes),
-            "alloc_nodes": positive(alloc_nodes),
+            "req_nodes": positive(either(req_nodes, batch.number("tres_node", "reqtres"))),
+            "alloc_nodes": positive(either(alloc_nodes, batch.number("tres_node", "alloctres"))),
             "req_gpus": gpus,
             "restarts": batch.number("number", "restarts"),
+            **{name: batch.number(name, "submitline") for name in SAID_NUMBERS},
         }
 
     def _times(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
+from functools import lru_cache
 
 from .tres import gres_gpus
 
@@ -22,7 +23,15 @@ _LONG = {
     "b": "begin",
     "G": "gpus",
     "H": "hold",
+    "C": "constraint",
+    "L": "licenses",
 }
+_FLAGS = frozenset({
+    "H", "Q", "v", "vv", "W", "O", "s", "k", "K", "hold", "quiet", "verbose", "wait", "overcommit", "oversubscribe",
+    "contiguous", "parsable", "requeue", "no-requeue", "test-only", "no-kill", "spread-job", "use-min-nodes", "reboot",
+    "ignore-pbs", "exclusive", "nice", "get-user-env", "kill-on-invalid-dep",
+})  # fmt: skip
+"""Options that take no word after them: what they may be given stands behind an equals sign."""
 
 HEARD = (
     "partition", "account", "time", "nodes", "ntasks", "cpus-per-task", "mem", "job-name", "qos", "array", "begin",
@@ -51,7 +60,22 @@ def parse_script(text: str) -> dict[str, str]:
     return _options(words)
 
 
-def _options(words: list[str]) -> dict[str, str]:
+@lru_cache(maxsize=4096)
+def parse_submit_line(line: str) -> Mapping[str, str]:
+    """Options by long name of a command as accounting keeps it, up to the script; those inside the script it lacks.
+
+    >>> dict(parse_submit_line("sbatch -p a,b --exclusive --nice=5 -a 0-9%2 job.sh -n 4"))
+    {'partition': 'a,b', 'exclusive': '', 'nice': '5', 'array': '0-9%2'}
+    """
+    try:
+        words = shlex.split(line)
+    except ValueError:  # an open quote, or cut off
+        words = line.split()
+    return _options(words[1:], whole=True)
+
+
+def _options(words: list[str], whole: bool = False) -> dict[str, str]:
+    """Options among words; of a `whole` command line those before its script."""
     options: dict[str, str] = {}
     k = 0
     while k < len(words):
@@ -61,9 +85,12 @@ def _options(words: list[str]) -> dict[str, str]:
             name, equals, value = word[2:].partition("=")
         elif re.match(r"-[A-Za-z]", word):
             name, value, equals = _LONG.get(word[1], word[1]), word[2:], word[2:]
+        elif whole:
+            break
         else:
             continue
-        if not equals and k < len(words) and not words[k].startswith("-"):
+        bare = whole and (name in _FLAGS or word.lstrip("-") in _FLAGS)
+        if not equals and not bare and k < len(words) and not words[k].startswith("-"):
             value, k = words[k], k + 1
         options[name] = value
     return options

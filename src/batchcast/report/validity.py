@@ -78,6 +78,7 @@ def _waits(validity: Validity) -> str:
         f"{span(validity.recorded_median_wait_s)}); simulated {RULES[validity.policy]} with the users' limits, "
         f"{span(validity.simulated_mean_wait_s)} (median {span(validity.simulated_median_wait_s)}): "
         f"{_factor(validity)}{distance if validity.wait_distance else ''}."
+        + (" Time on hold, as long in both, is not counted." if validity.from_eligible else "")
     )
 
 

@@ -20,10 +20,11 @@ from ..table import Trace
 from ..table.memory import per_processor
 from .memory_plan import MemoryPlan, has_room, is_superseded, row_of, with_second_attempts
 from .schedule import Schedule
+from .told import Told
 
 ASSUMED = (
     "assumed of each job: as many tasks of one processor as it has processors, on the nodes it asked for or on any;"
-    " memory shared evenly; no dependency, array throttle or hold, which logs do not tell"
+    " memory shared evenly"
 )
 
 
@@ -31,27 +32,29 @@ def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[lis
     """The log's jobs as requests, keyed by their rows, and how many are left out, by reason.
 
     What the log does not know is assumed (`ASSUMED`): tasks of one processor, any nodes where it names none, the
-    partition's default memory, the default partition where the log has none. A job ends at its limit at the latest.
+    partition's default memory, the default partition where the log has none; what else it tells is in `told`. A job
+    ends at its limit at the latest.
     """
-    asked = Asked.of(machine)
+    asked, told = Asked.of(machine), Told(trace, machine)
     names = [trace.nominal(name).decode() for name in ("user_id", "account", "partition_id", "qos", "job_name")]
     words = [["" if word is None else str(word) for word in column] for column in names]
     number = [trace.number(name).tolist() for name in ("run_time", "req_time", "req_nodes", "req_gpus")]
+    more = (trace.number("alloc_nodes") > trace.number("req_nodes")).tolist()  # then it asked for the fewest
     each, sizes, submit = (
         values.tolist() for values in (per_processor(trace, "req_mem_kib"), trace.procs(procs), trace.submit_time)
     )
     left = {UNKNOWN: 0, ELSEWHERE: 0, TOO_LARGE: 0}
     jobs: list[NodeRequest] = []
-    for row, (at, run, limit, nodes, gpus, size, memory, *named) in enumerate(
-        zip(submit, *number, sizes, each, *words, strict=True)
+    for row, (at, run, limit, nodes, gpus, fewest, size, memory, *named) in enumerate(
+        zip(submit, *number, more, sizes, each, *words, strict=True)
     ):
         user, account, partition, qos, name = named
         made = asked.request(
-            str(row), at, run, limit, procs=size, nodes=nodes, kib_per_proc=memory, gpus=gpus,
+            str(row), at, run, limit, procs=size, nodes=nodes, exact=not fewest, kib_per_proc=memory, gpus=gpus,
             user=user, account=account, partition=partition, qos=qos, name=name,
         )  # fmt: skip
         if isinstance(made, NodeRequest):
-            jobs.append(made)
+            jobs.append(told.complete(row, made))
         else:
             left[made] += 1
     return jobs, left
@@ -105,7 +108,10 @@ def simulate_on(
         chosen: np.ndarray = np.asarray(values)[kept][order]
         return chosen
 
-    notes = [ASSUMED, *([f"not modelled: {', '.join(schedule.left_out)}"] if schedule.left_out else [])]
+    notes = [
+        f"{ASSUMED}; {Told(trace, machine).sentence()}",
+        *([f"not modelled: {', '.join(schedule.left_out)}"] if schedule.left_out else []),
+    ]
     if often := int(schedule.preempted.sum()):
         notes.append(f"preempted: {often} runs broken off, {schedule.lost / 3600:,.0f} core-hours of them lost")
     return Schedule(
