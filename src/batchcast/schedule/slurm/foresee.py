@@ -8,7 +8,7 @@ from .ahead import KILL_WAIT
 from .arrays import COUNT, NONE, RICH, RUNNING_COUNT, SEEN, STAMP, TOTAL, Jobs, Site, State
 from .place import available_beside, enough, most_nodes, pick, survey, wanted_memory
 
-MANY = 256  # nodes, from which on marking what touches them costs more than going through the running jobs
+MANY = 96  # nodes, from which on marking what touches them costs more than going through the running jobs
 
 
 @inner

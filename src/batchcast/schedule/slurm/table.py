@@ -148,8 +148,8 @@ def book(site: Site, s: State, row: int, t: float, begin: float, end: float) -> 
         if s.slot[row].begin >= begin:
             for w in range(words):
                 s.slot_free[row, w] &= ~s.bits[MINE, w]
-            for k in range(int(s.reg[TAKEN])):
-                s.slot[row].room -= max(cpus_by(site, s, s.node[k].taken, t, s.slot[row].end), 0)
+            if last == NONE or s.slot[last].end <= begin:
+                take_room(site, s, row, t, end)
             if last != NONE and s.slot[last].end <= begin:
                 compare(s, last)
         last = row
@@ -162,6 +162,22 @@ def book(site: Site, s: State, row: int, t: float, begin: float, end: float) -> 
             join(s, row)
             return
         row = s.slot[row].next
+
+
+@inlined
+def take_room(site: Site, s: State, first: int, t: float, end: float) -> None:
+    """The room of the records from `first` to `end` without what will be free on the taken nodes by their ends."""
+    for k in range(int(s.reg[TAKEN])):
+        i, row = s.node[k].taken, first
+        free, entry = site.node[i].cpus - s.node[i].used_cpus, s.node[i].head
+        while row != NONE and s.slot[row].end <= end:
+            until = s.slot[row].end
+            if until >= t + KILL_WAIT:
+                while entry != NONE and s.pool[entry].end <= until:
+                    free += s.pool[entry].cpus
+                    entry = s.pool[entry].beside
+            s.slot[row].room -= max(free, 0)
+            row = s.slot[row].next
 
 
 @inner
@@ -232,9 +248,16 @@ def give_later(site: Site, s: State, row: int, t: float, at: float, end: float) 
             one = 1 << (i & 63)
             if s.node[i].stamp != stamp:
                 s.node[i].stamp = stamp
-                free = cpus_by(site, s, i, t, at)
+                free, more = site.node[i].cpus - s.node[i].used_cpus, s.node[i].head
+                while more != NONE and s.pool[more].end <= at and at >= t + KILL_WAIT:
+                    free += s.pool[more].cpus
+                    more = s.pool[more].beside
                 if s.slot_free[row, i >> 6] & one:
-                    s.slot[row].room -= max(cpus_by(site, s, i, t, end), 0) - max(free, 0)
+                    later = free
+                    while more != NONE and s.pool[more].end <= end:
+                        later += s.pool[more].cpus
+                        more = s.pool[more].beside
+                    s.slot[row].room -= max(later, 0) - max(free, 0)
                 if free <= 0:
                     s.slot_ready[row, i >> 6] &= ~one
             entry = s.pool[entry].next
