@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -78,6 +79,9 @@ class Told:
             more["features"] = features
         if self._number(row, "exclusive") > 0:
             more["exclusive"] = True
+            if request.mem_per_cpu == request.mem_per_cpu:  # of the processors asked for, while it gets all of a node
+                memory = request.mem_per_cpu * request.cpus / request.min_nodes
+                more |= {"mem_per_cpu": math.nan, "mem_per_node": memory}
         if self._number(row, "nice") > 0:
             more["nice"] = int(self._number(row, "nice"))
         if (each := self._number(row, "cpus_per_task")) > 1 and request.tasks % each == 0:

@@ -39,6 +39,14 @@ def test_the_command_of_submission_completes_the_request() -> None:
     assert (made.licenses, made.cpus_per_task, made.tasks, made.reservation) == ({"matlab": 2}, 2, 2, "maint")
 
 
+def test_whole_nodes_share_the_memory_that_was_asked_for() -> None:
+    row = "5|a|all|100|100|400|500|COMPLETED|10|1|||sbatch --exclusive --mem=0 x.sh|cpu=1,mem=8000M,node=1"
+    trace = sacct(row, header=f"{HEADER}|ReqTRES")
+    site = replace(MACHINE, nodes=tuple(replace(group, memory_mib=8000.0) for group in MACHINE.nodes))
+    assert requests_of(trace, site)[0][0].mem_per_node == 8000.0
+    assert len(simulate_on(site, trace).start_time) == 1
+
+
 def test_what_the_machine_does_not_have_and_choices_are_passed_over() -> None:
     made = request("sbatch -C 'new|old' -L other -p nowhere,elsewhere x.sh")
     assert (made.features, made.licenses, made.partitions) == ((), {}, ("all",))
