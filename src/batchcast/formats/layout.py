@@ -9,7 +9,7 @@ from dataclasses import dataclass
 DELIMITERS = ("|", "^", "\t", ";", "\x1f", ",")
 COMMAND = (
     "sacct -X -P -a -S 2024-01-01 -o JobID,JobName,User,Group,Account,Partition,QOS,State,Submit,Eligible,Start,End,"
-    "ElapsedRaw,TimelimitRaw,ReqCPUS,AllocCPUS,ReqNodes,NNodes,ReqMem,ReqTRES,WorkDir"
+    "ElapsedRaw,TimelimitRaw,ReqCPUS,AllocCPUS,ReqNodes,NNodes,ReqMem,ReqTRES,WorkDir,Constraints,Reservation,SubmitLine"
 )
 _UNKNOWN = r"|Unknown|None|N/A|INVALID"
 _TIME = rf"\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?\S*|\d{{1,12}}(\.\d*)?{_UNKNOWN}"
