@@ -17,8 +17,8 @@ from batchcast.cluster.request import NodeRequest
 from batchcast.schedule.slurm.simulate import simulate_slurm
 
 CORES = 32
-TABLE = ((200, 20_000, 0.7), (200, 100_000, 0.7), (200, 20_000, 1.0), (200, 5_000, 1.3), (200, 20_000, 1.3), (1000, 100_000, 0.9), (5000, 50_000, 0.7),
-         (5000, 20_000, 1.3), (1000, 1_000_000, 0.7))  # fmt: skip
+TABLE = ((200, 20_000, 0.7), (200, 100_000, 0.7), (200, 20_000, 1.0), (200, 5_000, 1.3), (200, 20_000, 1.3),
+         (1000, 100_000, 0.9), (5000, 50_000, 0.7), (5000, 20_000, 1.3), (1000, 1_000_000, 0.7))  # fmt: skip
 
 
 def jobs(nodes: int, count: int, load: float, seed: int = 1) -> Iterator[NodeRequest]:
