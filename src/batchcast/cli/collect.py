@@ -49,7 +49,7 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
     """
     from ..errors import BatchcastError, Unreachable
     from ..service import retention
-    from ..service.clock import predictors
+    from ..service.clock import machine_at, predictors
     from ..service.collector import Collector, Cycle, run
     from ..service.connect import open_scheduler
     from ..service.log import Log
@@ -62,9 +62,8 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
     shown = {"store": settings.shown("store"), "once": once, "interval_s": settings["interval_s"],
              "runtime": settings["runtime"], "wait": settings["wait"],
              "memory": settings["memory"], "limits": settings["limits"]}  # fmt: skip
-    predictors(
-        settings["runtime"], settings["wait"], settings["memory"], settings["limits"]
-    )  # what is wrong is told now, not every cycle
+    specs = settings["runtime"], settings["wait"], settings["memory"], settings["limits"]
+    predictors(*specs, machine=machine_at(settings["machine"]))  # what is wrong is told now, not every cycle
     retention.before(settings, 0.0)
     stop = stop_on_signals()
     store = Store(settings["store"], create=True)

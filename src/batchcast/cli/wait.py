@@ -58,7 +58,10 @@ if TYPE_CHECKING:
     help="The recorded clock. own: starts_first for pqstar, as in its paper; honest for the others.",
 )
 @click.option(
-    "--machine", type=click.Path(), metavar="FILE", help="For scheduler_replay: Slurm's two loops on this machine."
+    "--machine",
+    type=click.Path(),
+    metavar="FILE",
+    help="For scheduler_replay and forecast: Slurm's two loops on this machine.",
 )
 @click.option("--against", metavar="NAME", help="Compare with this method. Default recent_wait, else the first.")
 @click.option("--seed", type=int, default=0, show_default=True, help="For the intervals' draws.")
@@ -230,7 +233,7 @@ def _described(path: str | None, specs: list[str]) -> Machine | None:
     if path is None:
         return None
     if not any(takes("wait", parse_spec(spec)[0], "machine") for spec in specs):
-        raise UsageError("--machine: no method here takes a machine", hint="--predictor scheduler_replay")
+        raise UsageError("--machine: no method here takes a machine", hint="--predictor forecast,scheduler_replay")
     return open_machine(path)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ..cluster.machine import Machine
 from ..events.event import Submit
 from ..events.live import TOLD_GONE, LiveClock, LiveJob, live_events, live_stream
 from ..job import JobRequest
@@ -25,6 +26,7 @@ from ..store import clock_jobs
 from ..store.database import Connection
 from ..store.issued import as_prediction
 from ..store.peaks import node_peak
+from ..trace.slurm_machine import open_machine
 from . import kept as files
 from .advice import BUILT_IN, RISK, Rules, advised_limit, advised_memory, of_partition
 from .kept import Kept
@@ -92,22 +94,35 @@ def beside(work: Callable[[], Any]) -> Future[Any]:
     return future
 
 
-def predictors(runtime: str, wait: str, memory: str = "", limits: str = "") -> dict[tuple[str, str], Any]:
-    """Fresh predictors by (kind, spec)."""
+def predictors(
+    runtime: str, wait: str, memory: str = "", limits: str = "", machine: Machine | None = None
+) -> dict[tuple[str, str], Any]:
+    """Fresh predictors by (kind, spec); those of waits that take a described machine get it."""
     specs = {"runtime": runtime, "memory": memory, "limit": limits, "wait": wait}
     keys = [
         (kind, spec)
         for kind, words in specs.items()
         for spec in split_specs(words, "wait" if kind == "wait" else "runtime")
     ]
-    return {key: predictor_of(*key) for key in keys}
+    return {key: predictor_of(*key, machine if key[0] == "wait" else None) for key in keys}
 
 
-def predictor_of(kind: str, spec: str) -> Any:
+def predictor_of(kind: str, spec: str, machine: Machine | None = None) -> Any:
     """A fresh predictor of a kind: runtime, wait, memory, limit."""
     if kind == "limit":
         return LimitAdvice(spec, RISK)
-    return LateMemory(spec) if kind == "memory" else make(kind, spec)
+    return LateMemory(spec) if kind == "memory" else make(kind, spec, machine=machine)
+
+
+def machine_at(path: str) -> Machine | None:
+    """The machine that the setting `machine` names; None where it is empty."""
+    return open_machine(path) if path else None
+
+
+def alike(kept: Mapping[str, Any], fresh: Mapping[str, Any]) -> bool:
+    """Whether what was kept are the predictors that would be made now, on the same described machine."""
+    machines = ({k: repr(getattr(one, "machine", None)) for k, one in each.items()} for each in (kept, fresh))
+    return next(machines) == next(machines)
 
 
 @dataclass(slots=True)
@@ -145,7 +160,7 @@ class StoredClock:
         memory = clock_jobs.read_meta(connection, self.cluster)
         fresh = {json.dumps(k): p for k, p in self._make().items()}
         kept = files.load(self.place, list(fresh)) if self.place is not None else None
-        if kept is not None and kept.clock.predictors.keys() == fresh.keys() and self._follows(kept, memory, since):
+        if kept is not None and alike(kept.clock.predictors, fresh) and self._follows(kept, memory, since):
             self._clock = goes_on(kept, clock_jobs.told_jobs(connection, self.cluster, kept.told_until))
             self._since = kept.since
             return

@@ -20,7 +20,7 @@ from ..store.database import Store
 from ..store.purge import remove_some
 from . import answers, retention
 from .advice import rules_of
-from .clock import Step, StoredClock, compare_with_slurm, predictors
+from .clock import Step, StoredClock, compare_with_slurm, machine_at, predictors
 from .connect import own_name
 from .kept import place_of
 from .plan_outcome import Planned
@@ -155,10 +155,11 @@ class Collector:
         memory_by = self.settings["memory"] if measures_memory(self.site) else ""
         if self._clock is None or memory_by != self._memory_by:
             specs = self.settings["runtime"], self.settings["wait"], memory_by, self.settings["limits"]
+            machine = machine_at(self.settings["machine"])
             self._memory_by = memory_by
             place, rules = place_of(self.store.url, self.cluster), rules_of(self.settings)
             memory_s = self.settings["memory_days"] * 86400.0
-            self._clock = StoredClock(self.cluster, lambda: predictors(*specs), memory_s, place, rules)
+            self._clock = StoredClock(self.cluster, lambda: predictors(*specs, machine), memory_s, place, rules)
         with self.store.begin() as connection:
             memory = clock_jobs.read_meta(connection, self.cluster)
             total = self.site.total_procs if math.isfinite(self.site.total_procs) else None

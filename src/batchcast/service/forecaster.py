@@ -77,7 +77,7 @@ def forecaster(settings: Settings, site: Site, now: float, kinds: Sequence[str] 
     notes: tuple[str, ...] = ()
     clock = _kept(settings, site, list(methods), now)
     if clock is None:
-        clock = _heard_anew(site, methods, now)
+        clock = _heard_anew(site, methods, now, settings["machine"])
         notes = (f"learned anew from at most {MOST_HEARD} jobs: what the collector keeps cannot be read here",)
     clock.state.now = now
     return Forecaster(clock, keys, notes)
@@ -96,15 +96,15 @@ def _kept(settings: Settings, site: Site, keys: list[str], now: float) -> LiveCl
     return goes_on(kept, _known(site, kept.told_until, now), now)
 
 
-def _heard_anew(site: Site, methods: Mapping[str, tuple[str, str]], now: float) -> LiveClock:
-    from .clock import predictor_of, taught
+def _heard_anew(site: Site, methods: Mapping[str, tuple[str, str]], now: float, machine: str) -> LiveClock:
+    from .clock import machine_at, predictor_of, taught
 
     heard = site.memory.get("heard_since")
     bound = site.reader.ask("nth_last_end", cluster=site.cluster, most=MOST_HEARD)
     since = max([-1e300 if heard is None else float(heard), *(row["end_time"] for row in bound)])
-    return taught(
-        _known(site, since, now), {key: predictor_of(*method) for key, method in methods.items()}, site.memory, now
-    )
+    on = machine_at(machine)
+    fresh = {key: predictor_of(kind, spec, on if kind == "wait" else None) for key, (kind, spec) in methods.items()}
+    return taught(_known(site, since, now), fresh, site.memory, now)
 
 
 def _known(site: Site, since: float, now: float) -> Iterator[LiveJob]:

@@ -28,7 +28,14 @@ from ..trace.whole_file import whole_file
 from .settings import default_store
 
 FORMAT = 1
-ROOMS = ("batchcast.predict.", "batchcast.events.", "batchcast.job", "batchcast.schedule.", "batchcast.table")
+ROOMS = (
+    "batchcast.predict.",
+    "batchcast.events.",
+    "batchcast.job",
+    "batchcast.schedule.",
+    "batchcast.table",
+    "batchcast.cluster.",
+)
 OTHERS = {
     "builtins": {"bytearray", "complex", "frozenset", "object", "set", "slice"},
     "collections": {"Counter", "OrderedDict", "defaultdict", "deque"},

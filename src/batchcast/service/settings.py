@@ -65,6 +65,14 @@ class Values(Struct, frozen=True, kw_only=True):
             "wait predictors, NAME:key=value,...; the first answers while its 90 % bound holds, else the best", "text"
         ),
     ] = "forecast,recent_wait,log_uniform,qbets"
+    machine: Annotated[
+        str,
+        _words(
+            "a file by `batchcast machine capture -o FILE`: `forecast` simulates Slurm's loops on its nodes too; empty:"
+            " on processors alone",
+            "text",
+        ),
+    ] = ""
     interval_s: Annotated[float, _seconds("between two looks at the queue", 0.1)] = 30.0
     floor_s: Annotated[float, _seconds("least time between two calls to one daemon")] = 1.0
     timeout_s: Annotated[float, _seconds("an answer that takes longer is none", 0.1)] = 30.0

@@ -66,7 +66,7 @@ class Looks:
     learns from looks what the state by now says beyond that. A model of submissions and looks together, that has to
     learn the whole anew, did worse at looks than that promise on some logs (docs/waits.md).
 
-    >>> Looks(300).promises.best()
+    >>> Looks(300).promises.way_of(np.ones((5, BINS)))
     0
     """
 

@@ -14,7 +14,7 @@ REST_TREES, REST_RATE = 60, 0.03
 CERTAIN = 0.002, 0.995
 """No forecast that a model starts from is surer of a bin than this: no tree could move it."""
 FEATURE_SHARE, ROW_SHARE = 0.5, 0.6
-PASSED_SHARE = 0.2
+PASSED_SHARE = 0.5
 """Of the bins passed whole a sample teaches, each for its share: far fewer rows, the same in expectation."""
 BLOCK = 4096
 

@@ -1,7 +1,7 @@
 """What was promised of waits, kept online with late feedback: one record a submission, a few ways to answer.
 
-Each *way* (the model, the simulation, recent waits) gives a curve of chances over the bins. The way whose forecasts
-have been best so far, by the CRPS of log(1 + wait), answers, after two corrections: the transform of its recent
+Each *way* (the model, the simulation, recent waits) gives a curve of chances over the bins. Their mean answers, each
+weighing by how good it has been so far (the CRPS of log(1 + wait)), after two corrections: the transform of recent
 forecasts (calibration/transform.py), then one adaptive level a promised bound (calibration/keeper.py).
 """
 
@@ -21,8 +21,10 @@ EVERY = 25
 STEPS = (0.005, 0.005, 0.002, 0.002, 0.002, 0.005, 0.005)
 """How far one outcome moves each level: the outer ones, which intervals rest on, faster."""
 MEMORY = 500.0
-"""Over how many outcomes a way's score is averaged; one is chosen over another after `LEAST`."""
+"""Over how many outcomes a way's score is averaged; it weighs in after `LEAST`."""
 LEAST = 20
+SHARPNESS = 20.0
+"""How much less a way weighs whose mean CRPS is worse: once MEMORY outcomes are known by e for a twentieth."""
 WAITING, ENDED, LEFT, SPOILED = range(4)
 _WIDTHS = np.diff(np.log1p(np.append(ENDS_S, 4.0 * ENDS_S[-1])), prepend=0.0)
 _LEVELS = np.array(LEVELS)
@@ -64,13 +66,14 @@ class Promises:
     >>> promises = Promises(("simulation",))
     >>> curve = np.linspace(0.1, 1.0, 33)[None, :]
     >>> promises.issue(0, 0.0, curve, promises.chances(curve)); promises.ended(0, 30.0)
-    >>> promises.best()
+    >>> promises.way_of(curve)
     0
     """
 
     def __init__(self, ways: tuple[str, ...]) -> None:
         self.ways = ways
         self.curves = np.ones((RECENT, len(ways), BINS))
+        self.raw = np.ones((RECENT, BINS))
         self.number = np.full(RECENT, -1, np.int64)
         self.submit = np.zeros(RECENT)
         self.waited = np.zeros(RECENT)
@@ -80,29 +83,41 @@ class Promises:
         self.keeper.step = np.array(STEPS)
         self.score = np.zeros(len(ways))
         self.outcomes = np.zeros(len(ways))
-        self.transforms: list[np.ndarray] = []
+        self.transform = GRID
 
-    def best(self) -> int:
-        """The way with the least mean CRPS among those with enough outcomes; the first one before that."""
-        enough = self.outcomes >= LEAST
-        if not enough.any():
-            return 0
-        return int(np.argmin(np.where(enough, self.score / np.maximum(self.outcomes, 1e-9), np.inf)))
+    def weights(self, curves: np.ndarray) -> np.ndarray:
+        """What each way weighs (ways,) in an answer with these curves (ways, 33); all 0 where no way has one.
+
+        exp(-SHARPNESS x mean CRPS so far x outcomes known, as a share of MEMORY) among those with enough outcomes:
+        the exponentially weighted average forecaster (Vovk 1990), forgetting. Before that the first that has a curve.
+        """
+        known = ~np.isnan(curves[:, 0])
+        tried = known & (self.outcomes >= LEAST)
+        if not tried.any():
+            return np.asarray((np.arange(len(curves)) == np.argmax(known)) & known.any(), float)
+        score = self.score / np.maximum(self.outcomes, 1e-9)
+        sharp = SHARPNESS * self.outcomes.max() / MEMORY
+        weight = np.where(tried, np.exp(-sharp * np.clip(score - score[tried].min(), 0.0, None)), 0.0)
+        return np.asarray(weight / weight.sum())
 
     def way_of(self, curves: np.ndarray) -> int:
-        """Which way answers with these curves (ways, 33): the best one, else the first that has one; -1 none."""
-        best = self.best()
-        known = ~np.isnan(curves[:, 0])
-        return best if known[best] else int(np.argmax(known)) if known.any() else -1
+        """Which way weighs most in an answer with these curves (ways, 33); -1 none."""
+        weight = self.weights(curves)
+        return int(np.argmax(weight)) if weight.any() else -1
+
+    def pooled(self, curves: np.ndarray) -> np.ndarray:
+        """The mean (33,) of curves (ways, 33) by their weights, as yet uncorrected."""
+        weight = self.weights(curves)
+        if not weight.any():
+            return NOTHING_KNOWN
+        return np.asarray(weight @ np.where(weight[:, None] > 0.0, curves, 0.0))
 
     def chances(self, curves: np.ndarray) -> np.ndarray:
-        """The curve (33,) of one job's `curves` (ways, 33) as it is promised now: both corrections."""
-        way = self.way_of(curves)
-        raw = curves[way] if way >= 0 else NOTHING_KNOWN
+        """The curve (33,) of one job's `curves` (ways, 33) as it is promised now: pooled, then both corrections."""
         levels = self.keeper.asked(None)
         asked = np.concatenate([[0.0], np.clip(levels, 1e-4, 1.0 - 1e-4), [1.0]])
         asked = np.maximum.accumulate(asked + 1e-9 * np.arange(len(asked)))
-        return np.asarray(np.interp(kept_chances(self._transform(way), raw), asked / asked[-1], _ENDS))
+        return np.asarray(np.interp(kept_chances(self.transform, self.pooled(curves)), asked / asked[-1], _ENDS))
 
     @staticmethod
     def bounds(chances: np.ndarray) -> np.ndarray:
@@ -112,7 +127,8 @@ class Promises:
     def issue(self, number: int, now: float, curves: np.ndarray, chances: np.ndarray) -> None:
         """Submission `number` got these curves (ways, 33), NaN for a way that had none, and was promised `chances`."""
         place = number % RECENT
-        self.curves[place], self.submit[place], self.waited[place] = curves, now, 0.0
+        self.curves[place], self.raw[place] = curves, self.pooled(curves)
+        self.submit[place], self.waited[place] = now, 0.0
         self.fate[place], self.number[place] = WAITING, number
         self.keeper.issue(number, None, self.bounds(chances), math.inf)
         self.keeper.begin(number, now + 1.0)
@@ -146,19 +162,13 @@ class Promises:
     def _place(self, number: int) -> int:
         return number % RECENT if self.number[number % RECENT] == number else -1
 
-    def _transform(self, way: int) -> np.ndarray:
-        return self.transforms[way] if 0 <= way < len(self.transforms) else GRID
-
     def _renew(self, now: float) -> None:
-        """The transform of each way's recent forecasts, by what is known now."""
-        numbers = np.arange(RECENT)
+        """The transform of recent forecasts, by what is known now."""
         known = self.fate == ENDED
         self.waited[self.fate == WAITING] = np.maximum(now - self.submit[self.fate == WAITING], 0.0)
-        self.transforms = []
-        for way in range(len(self.ways)):
-            rows = numbers[(self.fate != SPOILED) & ~np.isnan(self.curves[:, way, 0])]
-            curves, waited, ended = self.curves[rows, way], self.waited[rows], known[rows]
-            high = reached(curves, waited)
-            low = np.where(ended, reached(curves, waited - 1.0), high)
-            spread = (0.5 + self.number[rows] * 0.6180339887498949) % 1.0
-            self.transforms.append(transform_curve(low + (1.0 - spread) * (high - low), ended))
+        rows = self.fate != SPOILED
+        curves, waited, ended = self.raw[rows], self.waited[rows], known[rows]
+        high = reached(curves, waited)
+        low = np.where(ended, reached(curves, waited - 1.0), high)
+        spread = (0.5 + self.number[rows] * 0.6180339887498949) % 1.0
+        self.transform = transform_curve(low + (1.0 - spread) * (high - low), ended)

@@ -29,8 +29,16 @@ def simulated_curves(features: np.ndarray, spread: float = SPREADS[0], lag: floa
     >>> simulated_curves(np.zeros((1, len(NAMES))))[0, [0, 17, 32]].round(2).tolist()
     [0.5, 1.0, 1.0]
     """
-    points = features[:, _POINTS].astype(float) + lag
-    out = np.ones((len(features), BINS))
+    return spread_curves(features[:, _POINTS].astype(float) + lag, spread)
+
+
+def spread_curves(points: np.ndarray, spread: float) -> np.ndarray:
+    """Curves (n, 33) of waits (n, m) simulated, as log(1 + wait), each spread as a logistic; NaN where one is unknown.
+
+    >>> spread_curves(np.array([[0.0]]), 1.5)[0, [0, 32]].tolist()
+    [0.5, 1.0]
+    """
+    out = np.ones((len(points), BINS))
     above = (_LOG_ENDS[None, :, None] - points[:, None, :]) / (spread / 2.0)
     out[:, : BINS - 1] = (1.0 / (1.0 + np.exp(-np.clip(above, -40.0, 40.0)))).mean(axis=2)
     out[np.isnan(points).any(axis=1)] = np.nan

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ...cluster.machine import Machine
 from ...events.event import END, RANK, START, SUBMIT, WITHDRAW, End, Event, Start, Submit, Withdraw
 from ...events.record import JOB, NAMES, Columns, entry_of
 from ...events.recorded import Forecasts, collect
@@ -27,10 +28,18 @@ from ..hazard.words import reason
 from ..protocol import Grounds, Prediction
 from ..runtime.kernel import Kernel
 from .forecast_log import Class, class_of, look_at, seen_in
+from .nodes_way import NodesWay
 from .renewed import renewed
 
-WAYS = (*("simulation" for _ in SPREADS), "simulation, as late as it came out", "recent waits", "model")
-GROUNDS = (*(Grounds.SIMULATION for _ in SPREADS), Grounds.SIMULATION, Grounds.CLASS, Grounds.MODEL)
+WAYS = (
+    *("simulation on the machine's nodes" for _ in SPREADS),
+    "simulation on the machine's nodes, as late as it came out",
+    *("simulation" for _ in SPREADS),
+    "simulation, as late as it came out",
+    "recent waits",
+    "model",
+)
+GROUNDS = (*(Grounds.SIMULATION for _ in WAYS[:-2]), Grounds.CLASS, Grounds.MODEL)
 
 
 class Forecast:
@@ -54,6 +63,9 @@ class Forecast:
         Of the drawn run times and of the fit.
     cancelled
         `count`: a job cancelled in the queue teaches that it waited that long; `skip`: nothing.
+    machine
+        A described machine (`cluster.machine`): then Slurm's two loops simulated on its nodes are one more way to
+        answer. Given in Python, by `wait --machine FILE`, and live by the setting `machine`.
 
     Raises
     ------
@@ -65,12 +77,12 @@ class Forecast:
     Time since submission is cut into 33 bins; one boosted classifier (LightGBM) says whether a job that has come to a
     bin starts in it, from what the job meets: the queue and the running set against it, its user, recent waits, and
     the schedule simulated forward with run times drawn from `kernel`'s distributions given elapsed
-    (hazard/features.py). Submissions still waiting teach as censored. Until the model has the best CRPS of
-    log(1 + wait) so far, the simulation's own curve, spread widely, closely, or as much later as jobs have started of
-    late than it said, or recent waits of the same queue and size answer: whichever has. Every answer is corrected twice
-    by what became of earlier ones: by the transform of the last 2,000 forecasts, and by one adaptive level a bound
-    (hazard/promises.py). The source is this project's study (docs/waits.md). Cost: 0.2 ms of features a submission,
-    10 s a fit.
+    (hazard/features.py). Submissions still waiting teach as censored. Beside the model stand the simulation's own
+    curve, spread widely, closely, or as much later as jobs have started of late than it said, the same of Slurm's loops
+    on a described machine's nodes, and recent waits of the same queue and size. Their mean answers, each weighing by
+    its CRPS of log(1 + wait) so far, corrected twice by what became of earlier answers: by the transform of the last
+    2,000 forecasts, and by one adaptive level a bound (hazard/promises.py). The source is this project's study
+    (docs/waits.md). Cost: 0.2 ms of features a submission, some seconds a fit.
 
     References
     ----------
@@ -96,11 +108,12 @@ class Forecast:
         window: int = 20000,
         half_life: float = 10000.0,
         first: int = 500,
-        every: int = 5000,
+        every: int = 1500,
         step: int = 250,
         looks: bool = False,
         seed: int = 0,
         cancelled: Cancelled = "count",
+        machine: Machine | None = None,
     ) -> None:
         if min(window, first, every, step) < 1 or not half_life > 0:
             raise ValueError("window, first, every and step are at least 1, half_life is above 0")
@@ -116,26 +129,28 @@ class Forecast:
         self.promises = Promises(WAYS)
         self.recent = RecentWaits()
         self.lag = Lag()
+        self.machine = machine
+        self.nodes = NodesWay(machine) if machine is not None else None
         self.model: Hazard | None = None
         self.fitting: Fitting | None = None
         self.fitted_at = 0
         self.number = 0
         self.renews = looks
         self.looks = Looks(window)
-        self.numbers: dict[int, tuple[int, Class, float, np.ndarray]] = {}
+        self.numbers: dict[int, tuple[int, Class, tuple[float, float], np.ndarray]] = {}
         self.chances = np.empty((0, BINS))
         self.looked: list[tuple[float, Look, np.ndarray]] = []
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The median wait with quantiles."""
         row, key = self._seen(job, at)
-        curves = self.curves_of(row[None, :], [key])[0]
+        curves = self.curves_of(row, key, self._on_nodes(job, at))
         return self._prediction(row, curves, self.promises.chances(curves))
 
     def distribution(self, job: JobRequest, at: SystemState) -> WaitCurve:
         """The chances of every span, for a job submitted now."""
         row, key = self._seen(job, at)
-        return WaitCurve(self.promises.chances(self.curves_of(row[None, :], [key])[0]))
+        return WaitCurve(self.promises.chances(self.curves_of(row, key, self._on_nodes(job, at))))
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Submit: promise; Start (and Withdraw): what was kept, and what the wait teaches; all: run times."""
@@ -153,6 +168,8 @@ class Forecast:
             if self.renews and isinstance(event, Submit) and self.number % EVERY == 0:
                 self._look(event.time, columns)
         self.run_time.observe(event, at)
+        if self.nodes is not None:
+            self.nodes.observe(event, at)
 
     def refit(self, now: float) -> None:
         """The models of the fit begun a step ago; a new fit begun, where enough submissions came since the last one."""
@@ -186,24 +203,24 @@ class Forecast:
         n, step = len(trace), self.refit_every_jobs
         wanted = np.ones(n, bool) if ask is None else ask
         log = seen_in(trace, protocol, procs, total, self.cancelled, self.seed if self.renews else None)
+        on_nodes = [math.nan] * n
+        if self.nodes is not None:
+            on_nodes = self.nodes.of_trace(trace, protocol, procs, trace.info.max_procs if total is None else total)
         answers: list[Prediction | None] = [None] * n
         self.chances = np.full((n, BINS), np.nan)
-        models, simulated = np.full((step, BINS), np.nan), [np.zeros((0, BINS))]
+        models = np.full((step, BINS), np.nan)
         for time, kind, i, taught in log.events:
             if kind == SUBMIT:
                 if i % step == 0:
                     if i:
                         self.refit(time)
-                    part = log.rows[i : i + step]
-                    simulated = [simulated_curves(part, spread) for spread in SPREADS]
                     if self.model is not None:
-                        models = self.model.curves(part)
-                own = (self._late(log.rows[i]), self.recent.curve(log.keys[i]), models[i % step])
-                curves = np.stack([*(one[i % step] for one in simulated), *own])
+                        models = self.model.curves(log.rows[i : i + step])
+                curves = self._curves(log.rows[i], log.keys[i], on_nodes[i], models[i % step])
                 chances = self.chances[i] = self.promises.chances(curves)
                 if wanted[i]:
                     answers[i] = self._prediction(log.rows[i], curves, chances)
-                self._note(i, time, log.keys[i], log.rows[i], curves, chances)
+                self._note(i, time, log.keys[i], (log.rows[i], on_nodes[i]), curves, chances)
             elif kind in (START, WITHDRAW, END):
                 self._resolve(i, None if math.isnan(taught) else taught, kind == WITHDRAW, time)
             self._passes(time)
@@ -277,18 +294,19 @@ class Forecast:
         self.promises.passes(now)
         self.looks.promises.passes(now)
 
-    def curves_of(self, rows: np.ndarray, keys: list[Class]) -> np.ndarray:
-        """The curves (n, ways, 33) of all ways for jobs by features (n, f) and classes; NaN where a way has none."""
-        none = np.full((len(rows), BINS), np.nan)
-        models = none if self.model is None else self.model.curves(rows)
-        late = np.stack([self._late(row) for row in rows]) if len(rows) else none
-        recent = np.stack([self.recent.curve(key) for key in keys]) if len(rows) else none
-        return np.stack([*(simulated_curves(rows, spread) for spread in SPREADS), late, recent, models], axis=1)
+    def curves_of(self, row: np.ndarray, key: Class, on_nodes: float) -> np.ndarray:
+        """The curves (ways, 33) of all ways for a job by features (f,), class and what nodes say; NaN for none."""
+        model = self.model.curves(row[None, :])[0] if self.model is not None else np.full(BINS, np.nan)
+        return self._curves(row, key, on_nodes, model)
 
-    def _late(self, row: np.ndarray) -> np.ndarray:
-        """The simulation's curve (33,), as much later as jobs have started of late than it said."""
-        curve: np.ndarray = simulated_curves(row[None, :], SPREADS[-1], self.lag.of(float(row[kernel.AT_DRAWS])))[0]
-        return curve
+    def _curves(self, row: np.ndarray, key: Class, on_nodes: float, model: np.ndarray) -> np.ndarray:
+        simulated = [simulated_curves(row[None, :], spread)[0] for spread in SPREADS]
+        late = simulated_curves(row[None, :], SPREADS[-1], self.lag.of(float(row[kernel.AT_DRAWS])))[0]
+        nodes = np.full((len(SPREADS) + 1, BINS), np.nan) if self.nodes is None else self.nodes.curves(on_nodes)
+        return np.stack([*nodes, *simulated, late, self.recent.curve(key), model])
+
+    def _on_nodes(self, job: JobRequest, at: SystemState) -> float:
+        return math.nan if self.nodes is None else self.nodes.simulated(job, at)
 
     def _prediction(self, row: np.ndarray, curves: np.ndarray, chances: np.ndarray) -> Prediction:
         way = self.promises.way_of(curves)
@@ -303,15 +321,17 @@ class Forecast:
         requests = columns.jobs[entry : entry + 1]
         row, key = self._features(columns, requests, entry, at.now, run), class_of(requests[0])
         self.runs[entry] = run
-        curves = self.curves_of(row[None, :], [key])[0]
-        self._note(job.row, at.now, key, row, curves, self.promises.chances(curves))
+        on_nodes = self._on_nodes(job, at)
+        curves = self.curves_of(row, key, on_nodes)
+        self._note(job.row, at.now, key, (row, on_nodes), curves, self.promises.chances(curves))
 
     def _note(
-        self, row: int, now: float, key: Class, features: np.ndarray, curves: np.ndarray, chances: np.ndarray
+        self, row: int, now: float, key: Class, seen: tuple[np.ndarray, float], curves: np.ndarray, chances: np.ndarray
     ) -> None:
         """The next submission: what it saw and what it was promised."""
         self._resolve(row, None, False, now)
-        self.numbers[row] = (self.number, key, float(features[kernel.AT_DRAWS]), chances)
+        features, on_nodes = seen
+        self.numbers[row] = (self.number, key, (float(features[kernel.AT_DRAWS]), on_nodes), chances)
         self.submissions.add(self.number, now, features)
         self.promises.issue(self.number, now, curves, chances)
         self.number += 1
@@ -320,7 +340,7 @@ class Forecast:
         """The job is queued no more, after `wait` seconds; None: that teaches nothing."""
         if row not in self.numbers:
             return
-        number, key, simulated, _ = self.numbers.pop(row)
+        number, key, (simulated, on_nodes), _ = self.numbers.pop(row)
         fate = SPOILED if wait is None else LEFT if left and self.cancelled == "skip" else ENDED
         self.looks.resolve(row, wait, fate)
         if wait is None or fate != ENDED:
@@ -331,3 +351,5 @@ class Forecast:
         self.promises.ended(number, wait)
         self.recent.add(key, wait)
         self.lag.add(simulated, wait)
+        if self.nodes is not None:
+            self.nodes.lag.add(on_nodes, wait)

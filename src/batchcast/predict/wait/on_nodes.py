@@ -19,8 +19,9 @@ LONGEST = 1e9
 def start_on(machine: Machine, job: JobRequest, at: SystemState, length: Length) -> tuple[float, int] | str:
     """The instant at which `job` would start if nobody else came, and how many jobs could not be placed; or why never.
 
-    Running jobs hold what they asked for, on nodes that the model chooses, and end after `length`, one that is over
-    now; the queue has the users' submissions, so that age counts. Use before that is unknown: fair-share begins even.
+    The job itself, where it waits already, is nobody else. Running jobs hold what they asked for, on nodes that the
+    model chooses, and end after `length`, one that is over now; the queue has the users' submissions, so that age
+    counts. Use before that is unknown: fair-share begins even.
     """
     asked, parts = Asked.of(machine), {p.name: k for k, p in enumerate(machine.partitions)}
     mine = _request(asked, LAST, job, at.now, length(job, at))
@@ -28,7 +29,7 @@ def start_on(machine: Machine, job: JobRequest, at: SystemState, length: Length)
         return mine
     fixed: dict[tuple[str, int], Takes] = {}
     requests, lost = [], 0
-    for key, each, start in _others(at):
+    for key, each, start in _others(at, job.row):
         span = length(each, at)
         if start is not None:
             span = max(start + span, at.now + 1.0) - start
@@ -46,12 +47,13 @@ def start_on(machine: Machine, job: JobRequest, at: SystemState, length: Length)
     return "no node, limit or reservation lets it start" if start is None else (max(start, at.now), lost)
 
 
-def _others(at: SystemState) -> Iterator[tuple[str, JobRequest, float | None]]:
-    """Who runs, with its start, and who waits."""
+def _others(at: SystemState, itself: int) -> Iterator[tuple[str, JobRequest, float | None]]:
+    """Who runs, with its start, and who waits, but for the job of row `itself`."""
     for row, held in at.running.items():
         yield str(row), held.job, held.start_time
     for row, job in at.queued.items():
-        yield str(row), job, None
+        if row != itself:
+            yield str(row), job, None
 
 
 def _request(asked: Asked, key: str, job: JobRequest, submit: float, span: float) -> NodeRequest | str:

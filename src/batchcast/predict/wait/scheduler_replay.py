@@ -105,9 +105,16 @@ class SchedulerReplay:
             at_least_a_second(point), (self.level,), (at_least_a_second(bound),), basis, Grounds.SIMULATION
         )
 
+    def start_on_nodes(self, machine: Machine, job: JobRequest, at: SystemState) -> tuple[float, int] | str:
+        """The instant at which Slurm's two loops would start the job on a machine, everybody at the planned run time.
+
+        With how many jobs could not be placed; or why it never starts.
+        """
+        return start_on(machine, job, at, lambda each, now: self._lengths(each, now)[PLANNED])
+
     def _on_nodes(self, machine: Machine, job: JobRequest, at: SystemState) -> Prediction:
         """The same by Slurm's two loops on a described machine."""
-        found = start_on(machine, job, at, lambda each, now: self._lengths(each, now)[PLANNED])
+        found = self.start_on_nodes(machine, job, at)
         if isinstance(found, str):
             point, _ = guess(job, at, 0.0)
             return Prediction(point, (self.level,), (point,), f"no start in sight: {found}", Grounds.SIMULATION)

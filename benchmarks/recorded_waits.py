@@ -1,0 +1,100 @@
+"""How long will it wait, on recorded schedules of a real Slurm: every method beside Slurm's own estimates.
+
+`python -m benchmarks.recorded_waits FOLDER...`: folders as shared/reference/slurm has them, each a run of its own that
+every method meets without any history. A method is judged at submission. Slurm's own estimate is the first that
+`squeue --start` had of a job, in a sample a minute of its clock, so some of the wait is over by then.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from batchcast.evaluation.wait import recorded_wait, run_wait
+from batchcast.evaluation.wait_chances import crps_of
+from batchcast.formats.scontrol_machine import table
+from batchcast.table import Trace
+from batchcast.trace.read import read_trace
+from batchcast.trace.slurm_machine import open_machine
+from batchcast.trace.slurm_record import read_texts
+
+PROCESSORS, NODES = "forecast", "forecast, nodes"
+OTHERS = ("ibl", "log_uniform", "pqstar", "qbets", "recent_wait", "scheduler_replay")
+METHODS = (NODES, PROCESSORS, *OTHERS)
+BOUND = 0.9
+
+
+class Judged(NamedTuple):
+    """One method on one run, by job: absolute error, CRPS of log(1 + wait), whether its 90 % bound held."""
+
+    error: np.ndarray
+    crps: np.ndarray
+    held: np.ndarray
+
+
+def run(folders: list[str]) -> None:
+    """For each run and for all together: CRPS, mean and median error of each method, how often bounds held."""
+    found: dict[str, list[Judged]] = {name: [] for name in METHODS}
+    slurm: list[np.ndarray] = []
+    for folder in folders:
+        texts, machine = read_texts(Path(folder)), open_machine(folder)
+        trace = accounting(texts)
+        ran = ~np.isnan(trace.run_time)
+        for name in METHODS:
+            given = None if name == PROCESSORS else machine
+            found[name].append(judged(trace, name.partition(",")[0], given, ran))
+        slurm.append(np.abs(estimated(texts, trace) - trace.submit_time - recorded_wait(trace))[ran])
+        show(Path(folder).name, {name: runs[-1] for name, runs in found.items()}, slurm[-1])
+    together = {name: Judged(*map(np.concatenate, zip(*runs))) for name, runs in found.items()}
+    show(f"all {len(folders)} runs", together, np.concatenate(slurm))
+
+
+def judged(trace: Trace, spec: str, machine: object, ran: np.ndarray) -> Judged:
+    """A method with no history at the first job."""
+    made = run_wait(trace, spec, np.ones(len(trace), bool), machine=machine).forecasts  # type: ignore[arg-type]
+    waited = recorded_wait(trace)
+    held = np.full(len(trace), np.nan)
+    if BOUND in made.levels:
+        held = (waited <= made.quantiles[:, made.levels.index(BOUND)]).astype(float)
+    return Judged(np.abs(made.points - waited)[ran], crps_of(waited, made)[ran], held[ran])
+
+
+def show(title: str, by_name: dict[str, Judged], slurm: np.ndarray) -> None:
+    """A block of lines."""
+    said = ~np.isnan(slurm)
+    print(f"{title}: {len(slurm)} jobs; Slurm estimated {said.sum()}")
+    print(f"{'':18}{'CRPS':>8}{'mean s':>9}{'median s':>10}{'90 % held':>11}{'of those estimated: median s':>31}")
+    for name, one in by_name.items():
+        held = f"{100 * one.held.mean():.1f}" if not np.isnan(one.held).any() else ""
+        print(f"{name:18}{one.crps.mean():8.3f}{one.error.mean():9.0f}{np.median(one.error):10.0f}{held:>11}"
+              f"{np.median(one.error[said]):31.0f}")  # fmt: skip
+    print(f"{'squeue --start':18}{'':38}{np.median(slurm[said]):31.0f}", flush=True)
+
+
+def accounting(texts: dict[str, str]) -> Trace:
+    """The run's accounting as a log."""
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "sacct.psv"
+        path.write_text(texts["sacct.psv"])
+        return read_trace(str(path))
+
+
+def estimated(texts: dict[str, str], trace: Trace) -> np.ndarray:
+    """The first start (n,) that Slurm foresaw for each job while it waited; NaN where it never did."""
+    raw = {row["JobID"]: int(row["JobIDRaw"]) for row in table(texts["sacct.psv"])}
+    place = {int(number): row for row, number in enumerate(trace.job_id.tolist())}
+    first = np.full(len(trace), np.nan)
+    for line in texts["squeue.psv"].splitlines()[1:]:
+        _, job, state, _, _, start = line.split("|")
+        row = place.get(raw.get(job, -1))
+        if state == "PD" and start.isdigit() and row is not None and np.isnan(first[row]):
+            first[row] = float(start)
+    return first
+
+
+if __name__ == "__main__":
+    run(sys.argv[1:])

@@ -1,0 +1,91 @@
+"""`forecast` on a described machine: Slurm's loops on its nodes are one more way to answer."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+
+from batchcast.cluster.machine import homogeneous
+from batchcast.evaluation.wait import run_wait
+from batchcast.events.event import Event, Start, Submit
+from batchcast.events.live import LiveClock
+from batchcast.events.recorded import events, replay
+from batchcast.events.state import SystemState
+from batchcast.job import JobRequest
+from batchcast.predict.wait.forecast import Forecast
+from batchcast.predict.wait.nodes_way import NodesWay
+from batchcast.service import kept as files
+from batchcast.service.clock import alike, predictors
+from batchcast.table import Trace
+from batchcast.testing.logs import small_log
+
+MACHINE = homogeneous(4, 16, 64000.0, SchedulerType="sched/backfill")
+
+
+def job(row: int, procs: float, limit: float, **more: object) -> JobRequest:
+    return JobRequest(row, row, 0.0, procs, limit, math.nan, **more)  # type: ignore[arg-type]
+
+
+def test_on_the_first_day_a_job_of_whole_nodes_is_told_of_the_nodes() -> None:
+    state = SystemState(32.0)
+    for row, procs in ((0, 16.0), (1, 1.0)):
+        held = job(row, procs, 7200.0)
+        for event in (Submit(0.0, held), Start(0.0, held, 0.0)):
+            state.apply(event)
+    asked = job(9, 15.0, 600.0, req_nodes=1.0)
+    free, whole = Forecast(), Forecast(machine=homogeneous(2, 16))
+    assert free.predict(asked, state).point <= 60
+    assert whole.predict(asked, state).point <= 60
+    wide = job(9, 15.0, 600.0, req_nodes=2.0)  # fifteen processors are free, and on one node
+    assert free.predict(wide, state).point <= 60
+    said = whole.predict(wide, state)
+    assert said.point >= 3600
+    assert "nodes" in said.basis
+
+
+def test_a_log_and_the_clock_say_the_same_on_a_machine() -> None:
+    kept = ("submit_time", "wait_time", "run_time", "req_procs", "req_time", "user_id")
+    log = Trace.from_arrays({name: small_log(60).column(name) for name in kept})  # no partitions that it has not
+    ask = np.ones(len(log), bool)
+    whole = run_wait(log, "forecast:first=20,every=20,step=10", ask, machine=MACHINE).forecasts
+    again = replay(log, {"it": Forecast(first=20, every=20, step=10, machine=MACHINE)}, total=log.info.max_procs)["it"]
+    assert np.array_equal(whole.points, again.points)
+    assert np.array_equal(whole.quantiles, again.quantiles)
+    without = run_wait(log, "forecast:first=20,every=20,step=10", ask).forecasts
+    assert not np.array_equal(whole.points, without.points)
+
+
+def test_a_job_that_waits_already_is_not_ahead_of_itself() -> None:
+    state, way = SystemState(64.0), NodesWay(homogeneous(1, 16))
+    mine = job(3, 16.0, 600.0)
+    before = way.predict(mine, state).point
+    state.apply(Submit(0.0, mine))
+    assert way.predict(mine, state).point == before == 0.0
+
+
+def test_one_that_never_fits_is_answered_by_the_other_ways() -> None:
+    way, state = NodesWay(homogeneous(1, 16)), SystemState(64.0)
+    large = job(0, 64.0, 600.0)
+    assert math.isnan(way.predict(large, state).point)
+    assert np.isnan(way.curves(way.simulated(large, state))).all()
+    assert Forecast(machine=homogeneous(1, 16)).predict(large, state).point >= 1.0
+
+
+def test_what_was_learned_on_a_machine_is_kept_and_not_taken_for_another_s(tmp_path: Path) -> None:
+    made = predictors("kernel", "forecast,recent_wait", machine=MACHINE)
+    clock = LiveClock({"-".join(key): one for key, one in made.items()}, 64.0)
+    log = small_log(40)
+    told: list[Event] = list(events(log))
+    for event in told:
+        clock.tell(event)
+    files.save(tmp_path / "clock", files.Kept(clock, 0.0, 0, 0.0, {}))
+    again = files.load(tmp_path / "clock", list(clock.predictors))
+    assert again is not None
+    asked = next(iter(log.requests()))._replace(row=1000)
+    one, two = (c.predictors["wait-forecast"].predict(asked, c.state) for c in (again.clock, clock))
+    assert one == two
+    assert alike(again.clock.predictors, clock.predictors)
+    other = predictors("kernel", "forecast,recent_wait")
+    assert not alike(again.clock.predictors, {"-".join(key): method for key, method in other.items()})
