@@ -14,10 +14,8 @@ from ..predict.protocol import Prediction
 from ..store import clock_jobs
 from ..store.database import Connection
 from ..store.issued import as_prediction, newest
-from .renewal_ages import SCORED
+from .renewal_ages import BEFORE, SCORED
 
-BEFORE = ", as at submission"
-"""What is put after a method's name for its forecast of the submission, given the time waited."""
 SHARE = 0.05
 """Renewals take at most this share of the time: of a very long queue they are made less often."""
 

@@ -66,7 +66,7 @@ def simulate_periods(
     >>> log = Trace.from_arrays({"submit_time": [0, 0, 1], "run_time": [9, 9, 2], "req_time": [10, 10, 3],
     ...                          "req_procs": [2, 4, 2]})
     >>> [s.start_time.tolist() for s in simulate_periods([log[:2], log[2:]], total=4)]
-    [[0.0, 9.0, 1.0]]
+    [[], [0.0, 9.0, 1.0]]
     """
     policy = policy_of(policy) if isinstance(policy, str) else policy or Policy()
     _check(policy, wide)

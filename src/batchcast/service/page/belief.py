@@ -17,8 +17,7 @@ from ..accuracy import accuracy
 from ..answers import covered_at
 from ..ask import Asker, Site, open_site
 from ..hidden import DAY_S, days_of_several, days_over, rounded, whole_days
-from ..renewal import BEFORE
-from ..renewal_ages import SCORED
+from ..renewal_ages import BEFORE, SCORED
 from ..settings import Settings
 
 WITHIN_S = 60 * 86400.0
