@@ -1,6 +1,6 @@
 """Pages and terminal tables: `page(title, sections, provenance)` makes one self-contained HTML file.
 
-Sections are made of the blocks in `blocks`; `figures` builds the plots as plain plotly JSON.
+Sections are made of the blocks in `blocks`; `figures` builds the plots as plain values.
 """
 
 from __future__ import annotations

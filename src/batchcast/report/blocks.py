@@ -48,7 +48,13 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A plotly figure as plain JSON values, with the words that stand for it where it cannot be seen.
+    """A figure as plain JSON values, with the words that stand for it where it cannot be seen.
+
+    `data` and `layout` are written as in plotly's JSON, of which `assets/draw.js` draws this much. A trace: `scatter`
+    with `mode` (lines, markers), `line.shape` hv, `line.dash`, `marker.symbol`, `error_x`, `error_y`; or `bar` lying
+    down, with `base`, `width`, `text`, `marker.pattern`; `hovertemplate` with x, y, base and `customdata`. A layout:
+    `xaxis` and `yaxis` (linear, log, date, category; `range`, `rangemode`, `tickvals`, `dtick`, `tickformat` .0%),
+    `barmode`, `bargap`, `hovermode`, level `shapes`. Names are text, never markup.
 
     A trace names its colour by `meta.slot`, an index into the page's palette, so that light and dark pages each have
     their own. With `pick`, the page draws one variant at a time, the traces whose `meta.variant` is the one picked.

@@ -1,4 +1,4 @@
-"""Figures as plain plotly JSON: distributions, lines, bars, scatters. Importing plotly's own objects costs a second.
+"""Figures as plain values (see `blocks.Figure`): distributions, lines, bars, scatters.
 
 Every builder takes series by name; a series' colour is its slot in the page's palette (`slots`, by name; default: its
 place from 1; 0 is the neutral grey of a yardstick), so one method keeps one colour through a page. Line styles, markers
@@ -124,11 +124,9 @@ def bars(
             | {
                 "type": "bar",
                 "orientation": "h",
-                "y": [_folded(_escaped(c)) for c in categories],
+                "y": list(categories),
                 "x": _numbers(values),
                 "text": texts,
-                "textposition": "outside",
-                "cliponaxis": False,
                 "customdata": texts,
                 "hovertemplate": "%{y}: %{customdata}",
                 "marker": {"pattern": {"shape": _style(PATTERNS, name, place, slots), "solidity": 0.15}},
@@ -139,7 +137,7 @@ def bars(
         "barmode": "group",
         "bargap": 0.25,
         "yaxis": {"type": "category", "autorange": "reversed"},
-        "xaxis": _value_axis(value, highest, seconds, share) | {"range": [0, 1.22 * highest or 1.0]},
+        "xaxis": _value_axis(value, highest, seconds, share),
         "hovermode": "closest",
     }
     words = [f"{name}: {', '.join(f'{c} {t}' for c, t in zip(categories, d['text']))}" for name, d in zip(series, data)]
@@ -166,12 +164,12 @@ def scatter(
             "y": _numbers(values),
             "mode": "markers",
             "marker": {"symbol": _style(MARKERS, name, place, slots), "size": 9, "opacity": 0.8},
-            "hovertemplate": f"{x} %{{x}}<br>{y} %{{y}}",
+            "hovertemplate": f"{x} %{{x}}\n{y} %{{y}}",
         }
         if labels and name in labels:
             trace |= {
-                "customdata": [_escaped(str(v)) for v in labels[name]],
-                "hovertemplate": f"%{{customdata}}<br>{x} %{{x}}<br>{y} %{{y}}",
+                "customdata": [str(v) for v in labels[name]],
+                "hovertemplate": f"%{{customdata}}\n{x} %{{x}}\n{y} %{{y}}",
             }
         data.append(trace)
     layout = {"xaxis": {"title": {"text": x}}, "yaxis": {"title": {"text": y}}, "hovermode": "closest"}
@@ -179,21 +177,11 @@ def scatter(
 
 
 def _trace(name: str, place: int, slots: Slots) -> dict[str, Any]:
-    return {"type": "scatter", "name": _escaped(name), "meta": {"slot": _slot(name, place, slots)}}
+    return {"type": "scatter", "name": name, "meta": {"slot": _slot(name, place, slots)}}
 
 
 def _slot(name: str, place: int, slots: Slots) -> int:
     return (slots or {}).get(name, place + 1)
-
-
-def _escaped(text: str) -> str:
-    """Plotly reads a few HTML tags in its labels; names from a log are text."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def _folded(text: str) -> str:
-    """A long label on two lines, so that a phone keeps room for the bars."""
-    return text.replace(" ", "<br>", 1) if len(text) > 14 else text
 
 
 def _style(styles: Sequence[str], name: str, place: int, slots: Slots) -> str:

@@ -60,7 +60,7 @@ def gantt(evaluation: Evaluation) -> Figure | None:
     traces: list[dict[str, Any]] = []
     left_out, shown = 0, 0
     local = calendar(evaluation.trace, low)
-    zero = local.replace(tzinfo=UTC).timestamp()  # plotly draws every instant as UTC
+    zero = local.replace(tzinfo=UTC).timestamp()  # a page draws every instant as UTC
     for name, jobs in drawn.items():
         bars, more = _bars(jobs.within(low, high), total, low, zero, name)
         traces += bars

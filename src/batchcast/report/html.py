@@ -1,4 +1,4 @@
-"""One self-contained HTML page from sections: text, callouts, tables and plotly figures. Nothing is fetched."""
+"""One self-contained HTML page from sections: text, callouts, tables and figures. Nothing is fetched."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from .blocks import Callout, Choices, Figure, Section, Table, shown
 
 _AMOUNT = re.compile(r"\d+(?: (?:%|d|h|min|s)(?!\w)(?: (?=\d+ (?:h|min|s)\b))?(?:\d+)?)+")
 
+_SCRIPTS = ("scales.js", "marks.js", "legend.js", "readout.js", "draw.js", "page.js")
+
 
 def page(title: str, sections: Sequence[Section], provenance: Mapping[str, Any]) -> str:
-    """The page's HTML: plotly is inlined once (about 4.8 MB), styles and script too; light and dark, wide and narrow.
+    """The page's HTML: uPlot is inlined once (51 kB), styles and script too; light and dark, wide and narrow.
 
     Everything that comes from a log is escaped. `provenance` prints last: text, lists and mappings by name.
 
@@ -41,8 +43,9 @@ def page(title: str, sections: Sequence[Section], provenance: Mapping[str, Any])
         shown=shown,
         number=lambda figure: next(k for k, other in enumerate(figures) if other is figure),
         style=_asset("page.css"),
-        script=_asset("page.js"),
-        plotly=plotly_js() if figures else "",
+        script=_script(),
+        plots=_vendored("uPlot.iife.min.js") if figures else "",
+        plot_style=_vendored("uPlot.min.css") if figures else "",
         figures=script_json([{"data": f.data, "layout": f.layout, "policy": f.policy} for f in figures]),
     )
 
@@ -66,12 +69,13 @@ def script_json(value: Any) -> str:
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def plotly_js() -> str:
-    """The script of the installed plotly package."""
-    from plotly.offline import get_plotlyjs
+def _script() -> str:
+    """The page's own script: one function around its files, so that nothing of it is global."""
+    return '(() => {\n"use strict";\n' + "\n".join(_asset(name) for name in _SCRIPTS) + "})();"
 
-    script: str = get_plotlyjs()
-    return script
+
+def _vendored(name: str) -> str:
+    return files("batchcast.vendored").joinpath("browser", name).read_text(encoding="utf-8")
 
 
 def _asset(name: str) -> str:

@@ -108,10 +108,8 @@ def _provenance(result: dict[str, Any], command: str) -> dict[str, Any]:
 
 
 def versions() -> str:
-    """The versions of what computed and drew."""
+    """The versions of what computed."""
     from importlib.metadata import version
     from platform import python_version
 
-    return ", ".join(
-        [f"Python {python_version()}", *(f"{n} {version(n)}" for n in ("batchcast", "numpy", "numba", "plotly"))]
-    )
+    return ", ".join([f"Python {python_version()}", *(f"{n} {version(n)}" for n in ("batchcast", "numpy", "numba"))])

@@ -209,7 +209,7 @@ def _log_axes(figure: Figure) -> Figure:
 def _stacked(title: str, shares: np.ndarray) -> Figure:
     series = {f"predicted {name}": shares[:, k].tolist() for k, name in enumerate(RANGES)}
     figure = figures.bars(title, RANGES, series, value="share of the jobs", share=True)
-    data = [{**d, "text": None, "textposition": "none"} for d in figure.data]
+    data = [{**d, "text": None} for d in figure.data]
     xaxis = {**figure.layout["xaxis"], "range": [0, 1]}
     return replace(
         figure,

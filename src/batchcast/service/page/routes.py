@@ -29,6 +29,7 @@ def routes() -> list[BaseRoute]:
     from .views import accuracy, cluster, operators, script
 
     assets = StaticFiles(directory=str(files("batchcast.service.page").joinpath("assets")))
+    vendored = StaticFiles(directory=str(files("batchcast.vendored").joinpath("browser")))
     return [
         Route("/", _mine, methods=["GET"]),
         Route("/jobs", _jobs, methods=["GET"]),
@@ -37,6 +38,7 @@ def routes() -> list[BaseRoute]:
         Route("/accuracy", accuracy, methods=["GET"]),
         Route("/cluster", cluster, methods=["GET"]),
         Route("/operators", operators, methods=["GET"]),
+        Mount("/assets/vendor", app=vendored, name="vendored"),
         Mount("/assets", app=assets, name="assets"),
     ]
 

@@ -1,0 +1,85 @@
+// Scales: which kind an axis is, where it begins and ends, and the words on its ticks. Dates are UTC milliseconds.
+
+const DAY = 86400000;
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/* How an axis reads its values: { kind, names, sign, read }; sign is -1 where the first category stands on top. */
+function scaleOf(axis, traces, side) {
+  const first = traces.flatMap((trace) => trace[side].slice(0, 1))[0];
+  if (axis.type === "category") {
+    const seen = new Set(traces.flatMap((trace) => trace[side]));
+    const named = (axis.categoryarray || []).filter((name) => seen.has(name));
+    const names = [...new Set([...named, ...seen])];
+    const sign = axis.autorange === "reversed" ? -1 : 1;
+    const place = new Map(names.map((name, k) => [name, sign < 0 ? names.length - 1 - k : k]));
+    return { kind: "category", names, sign, read: (name) => place.get(name) };
+  }
+  if (axis.type === "log") return { kind: "log", read: (value) => value };
+  if (axis.type === "date" || typeof first === "string") {
+    const instant = (text) => Date.parse(text.length > 10 ? text.replace(" ", "T").replace(/Z?$/, "Z") : text);
+    return { kind: "date", read: (value) => (typeof value === "string" ? instant(value) : value) };
+  }
+  return { kind: "linear", read: (value) => value };
+}
+
+/* The ends of an axis around its values, with a share of its length left free where it need not end at zero. */
+function endsOf(axis, scale, values, free) {
+  if (scale.kind === "category") return [-0.5, scale.names.length - 0.5];
+  if (axis.range) return axis.range;
+  const known = values.filter((value) => Number.isFinite(value) && (scale.kind !== "log" || value > 0));
+  if (!known.length) return scale.kind === "log" ? [1, 10] : [0, 1];
+  let low = known.reduce((a, b) => Math.min(a, b)), high = known.reduce((a, b) => Math.max(a, b));
+  if (scale.kind === "log") {
+    const room = Math.max(Math.log10(high / low) * free, low === high ? 0.3 : 0);
+    return [low / 10 ** room, high * 10 ** room];
+  }
+  if (axis.rangemode === "tozero") [low, high] = [Math.min(low, 0), Math.max(high, 0)];
+  if (low === high) [low, high] = low === 0 ? [0, 1] : [low - 0.5, high + 0.5];
+  const room = (high - low) * free, held = axis.rangemode === "tozero";
+  return [held && low === 0 ? 0 : low - room, held && high === 0 ? 0 : high + room];
+}
+
+/* A number as ticks and read-outs say it. */
+const said = (value, digits = 6) => value.toLocaleString("en", { maximumSignificantDigits: digits });
+
+function dateWords(ticks, step) {
+  let before = "";
+  return ticks.map((tick) => {
+    const date = new Date(tick), day = `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]}`, year = date.getUTCFullYear();
+    if (step >= 28 * DAY) return `${MONTHS[date.getUTCMonth()]} ${year}`;
+    const [above, below] = step >= DAY ? [day, `${year}`] : [date.toISOString().slice(11, 16), day];
+    const words = below === before ? above : `${above}\n${below}`;
+    before = below;
+    return words;
+  });
+}
+
+/* The words of an axis' ticks; `step` is the distance of two of them. */
+function tickWords(axis, scale, ticks, step) {
+  if (axis.tickvals) return ticks.map((tick) => axis.ticktext[axis.tickvals.indexOf(tick)]);
+  if (scale.kind === "date") return dateWords(ticks, step);
+  if (axis.tickformat === ".0%") return ticks.map((tick) => `${(100 * tick).toFixed(step < 0.01 ? 1 : 0)}\u00a0%`);
+  return ticks.map((tick) => (tick === null ? "" : said(tick)));
+}
+
+/* Words along a line without those that would touch the one before or be cut at the end. */
+function apart(words, middles, widthOf, from, to) {
+  let free = from;
+  return words.map((text, k) => {
+    const half = Math.max(...text.split("\n").map(widthOf)) / 2;
+    if (!text || middles[k] - half < free || middles[k] + half > to) return "";
+    free = middles[k] + half + 8;
+    return text;
+  });
+}
+
+/* A long name on lines of at most `most` characters, broken after its spaces and signs. */
+function folded(text, most) {
+  const lines = [""];
+  for (const word of text.split(/(?<=[ ,:+/=])/)) {
+    const last = lines.length - 1;
+    if (lines[last] && (lines[last] + word).trimEnd().length > most) lines.push(word);
+    else lines[last] += word;
+  }
+  return lines.map((line) => line.trim()).map((line) => (line.length > most + 2 ? line.slice(0, most) + "…" : line));
+}
