@@ -17,6 +17,17 @@ FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--remote-debugging-port=0"),
 )
+INKED = """[...document.querySelectorAll('figure:not([hidden]) .plot')].filter(({chart}) => {
+    const ink = chart.theme.colours[chart.shown[0].meta.slot % chart.theme.colours.length];
+    const wanted = [1, 3, 5].map(k => parseInt(ink.slice(k, k + 2), 16)), {left, top, width, height} = chart.plot.bbox;
+    const {data} = chart.plot.ctx.getImageData(left, top, width, height);
+    for (let k = 0; k < data.length; k += 4)
+        if (data[k + 3] > 100 && wanted.every((v, c) => Math.abs(data[k + c] - v) < 12)) return true;
+    return false; }).length"""
+AXE = (
+    "axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice']}).then(r => r.violations.map("
+    "v => [v.id, v.nodes.map(n => n.html.slice(0, 200) + ' ' + n.failureSummary)]))"
+)
 LOCAL = ("file:", "data:", "blob:", "about:")
 
 
@@ -72,6 +83,18 @@ class Tab:
         if "exceptionDetails" in answer:
             raise RuntimeError(json.dumps(answer["exceptionDetails"])[:500])
         return answer["result"].get("value")
+
+    def inked(self) -> int:
+        """How many plots hold ink in the colour of their first series."""
+        return int(self.run(INKED))
+
+    def violations(self) -> list[Any]:
+        """What axe-core finds on the page: the rule, and each place with what is wrong there."""
+        import axe_core_python
+
+        self.run(Path(axe_core_python.__file__).with_name("axe.min.js").read_text())
+        found: list[Any] = self.run(AXE)
+        return found
 
     def picture(self, path: Path, most: int = 20_000) -> None:
         """A PNG of the whole page, or of its first `most` lines."""

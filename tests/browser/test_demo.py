@@ -30,10 +30,19 @@ def test_the_report_is_drawn_without_complaint(tab: Any, report: Path, width: in
     assert visit.complaints == []
     assert visit.outside == []
     plots = tab.run("document.querySelectorAll('.plot[role=img]').length")
-    drawn = "[...document.querySelectorAll('.js-plotly-plot')].filter(p => p.querySelector('.trace path')).length"
-    assert tab.run(drawn) == plots >= 9
+    assert tab.inked() == plots >= 9
     assert tab.run("document.documentElement.scrollWidth") <= width
     assert tab.run("[...document.querySelectorAll('.plot')].every(p => p.getAttribute('aria-label'))")
+
+
+def test_the_whole_page_is_light(report: Path) -> None:
+    assert report.stat().st_size < 800_000
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
+def test_axe_finds_nothing(tab: Any, report: Path, width: int, dark: bool) -> None:
+    tab.open(report, width=width, dark=dark)
+    assert tab.violations() == []
 
 
 def test_the_opening_is_what_one_sees_first(tab: Any, report: Path) -> None:
@@ -48,8 +57,8 @@ SEEN = """(() => ({
   rows: [...document.querySelectorAll('tr[data-policy]:not([hidden])')]
       .map(r => r.dataset.policy + ' ' + r.dataset.predictor),
   figures: [...document.querySelectorAll('figure:not([hidden]) h3')].map(h => h.textContent),
-  names: [...new Set([...document.querySelectorAll('figure:not([hidden]) .js-plotly-plot')].flatMap(
-      p => p.data.map(t => t.meta.predictor || '')))],
+  names: [...new Set([...document.querySelectorAll('figure:not([hidden]) .plot')].flatMap(
+      p => p.chart.shown.map(t => t.meta.predictor || '')))],
 }))()"""
 UNTICK = """(async () => {
   document.querySelector('.choices input[data-KIND="NAME"]').click();
@@ -68,7 +77,7 @@ def test_an_unticked_forecast_and_policy_leave_the_page(tab: Any, report: Path) 
     assert set(before["figures"]) - set(after["figures"]) == {
         "Waits under EASY", "Queue under EASY", "Utilization under EASY",
     }  # fmt: skip
-    bars = tab.run("[...document.querySelectorAll('.js-plotly-plot')].find(p => p.data[0].meta.points).data[0].y")
+    bars = tab.run("[...document.querySelectorAll('.plot')].find(p => p.chart.shown[0].meta.points).chart.shown[0].y")
     assert bars == ["EASY-SJBF"]
     assert "(2 of 7 hidden)" in tab.run("document.querySelector('.choices').textContent")
     tab.run(UNTICK.replace("KIND", "policy").replace("NAME", "easy"))
@@ -98,10 +107,11 @@ def test_on_paper_it_is_a_few_pages(tab: Any, report: Path) -> None:
 
 def test_the_gantt_shows_the_schedule_that_is_picked(tab: Any, report: Path) -> None:
     tab.open(report, width=390)
-    bars = "document.querySelector('.pick').parentElement.querySelectorAll('.bars .point path').length"
+    bars = """document.querySelector('.pick').parentElement.querySelector('.plot').chart.hits
+        .reduce((sum, hit) => sum + hit.places.length, 0)"""
     assert 0 < tab.run(bars) <= 600
     pick = """(async () => { const list = document.querySelector('.pick select'); list.selectedIndex = 1;
         list.dispatchEvent(new Event('change', {bubbles: true})); await window.drawn;
-        return list.closest('figure').querySelector('.js-plotly-plot').data.map(t => t.meta.variant); })()"""
+        return list.closest('figure').querySelector('.plot').chart.shown.map(t => t.meta.variant); })()"""
     assert set(tab.run(pick)) == {"EASY planned with kernel"}
     assert tab.run("document.documentElement.scrollWidth") <= 390

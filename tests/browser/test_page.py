@@ -37,8 +37,7 @@ def test_a_page_is_drawn_without_complaint(tab: Any, written: Path, width: int, 
     visit = tab.open(written, width=width, dark=dark)
     assert visit.complaints == []
     assert visit.outside == []
-    drawn = "[...document.querySelectorAll('.js-plotly-plot')].filter(p => p.querySelector('.trace path')).length"
-    assert tab.run(drawn) == 4
+    assert tab.inked() == 4
     assert tab.run("document.documentElement.scrollWidth") <= width
     background = tab.run("getComputedStyle(document.body).backgroundColor")
     assert (sum(map(int, background.removeprefix("rgb(").removesuffix(")").split(","))) < 300) == dark
@@ -52,21 +51,62 @@ def test_names_show_as_they_are(tab: Any, written: Path) -> None:
 
 def test_a_legend_entry_hides_its_curve(tab: Any, written: Path) -> None:
     tab.open(written, width=1280)
-    hide = """new Promise(done => { const plot = document.getElementById('figure-0');
-        plot.on('plotly_restyle', () => done(plot._fullData[0].visible));
-        const at = plot.querySelector('.legendtoggle').getBoundingClientRect();
-        for (const kind of ['mousedown', 'mouseup']) plot.querySelector('.legendtoggle').dispatchEvent(
-            new MouseEvent(kind, {bubbles: true, clientX: at.x + 5, clientY: at.y + 5})); })"""
-    assert tab.run(hide) == "legendonly"
+    press = "document.querySelector('.legend button').click()"
+    shown = "document.getElementById('figure-0').chart.shown.map(trace => trace.name)"
+    pressed = "document.querySelector('.legend button').getAttribute('aria-pressed')"
+    tab.run(press)
+    assert (tab.run(shown), tab.run(pressed)) == ([NASTY], "false")
+    tab.run(press)
+    assert (tab.run(shown), tab.run(pressed)) == (["actual", NASTY], "true")
 
 
-def test_hover_tells_the_value(tab: Any, written: Path) -> None:
+AT = """(() => { const {plot, hits} = document.getElementById('figure-K').chart;
+    plot.root.scrollIntoView({behavior: 'instant'});
+    const edge = plot.over.getBoundingClientRect(), [x, y, wide, high] = [...hits[0].places.at(-1), 0, 0];
+    return {x: edge.x + Math.min(x + wide / 2, edge.width - 2), y: edge.y + y + high / 2}; })()"""
+TOLD = "document.querySelector('#figure-K .tip:not([hidden])').innerText"
+
+
+@pytest.mark.parametrize(
+    ("figure", "said"),
+    [(1, ["2004-01-08", "jobs 5"]), (2, ["last_2 " + NASTY + ": 1 min"]), (3, [NASTY + " " + NASTY, "x 1", "y 2"])],
+    ids=["line", "bar", "point"],
+)
+def test_hover_tells_the_value(tab: Any, written: Path, figure: int, said: list[str]) -> None:
     tab.open(written, width=1280)
-    at = tab.run(
-        """(() => { const plot = document.getElementById('figure-2'); plot.scrollIntoView({behavior: 'instant'});
-        window.seen = new Promise(done => plot.on('plotly_hover', e => done(e.points[0].customdata)));
-        const bar = plot.querySelector('.bars .point path').getBoundingClientRect();
-        return {x: bar.x + bar.width / 2, y: bar.y + bar.height / 2}; })()"""
-    )
+    at = tab.run(AT.replace("K", str(figure)))
     tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=at["x"], y=at["y"])
-    assert tab.run("window.seen") == "1 h"
+    assert tab.run(TOLD.replace("K", str(figure))).splitlines() == said
+
+
+def test_dragging_zooms_and_a_double_click_shows_all(tab: Any, written: Path) -> None:
+    tab.open(written, width=1280)
+    scale = "(() => { const {min, max} = document.getElementById('figure-0').chart.plot.scales.x; return [min, max]; })()"
+    whole = tab.run(scale)
+    edge = tab.run("document.querySelector('#figure-0 .u-over').getBoundingClientRect().toJSON()")
+    middle = {"y": edge["y"] + edge["height"] / 2, "button": "left"}
+    for kind, share, count in (("mousePressed", 0.4, 1), ("mouseMoved", 0.6, 0), ("mouseReleased", 0.6, 1)):
+        x = edge["x"] + share * edge["width"]
+        tab.call("Input.dispatchMouseEvent", type=kind, x=x, buttons=1, clickCount=count, **middle)
+    part = tab.run(scale)
+    assert whole[0] < part[0] < part[1] < whole[1]
+    tab.run("document.querySelector('#figure-0 .u-over').dispatchEvent(new MouseEvent('dblclick'))")
+    assert tab.run(scale) == whole
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_axe_finds_nothing(tab: Any, written: Path, width: int, dark: bool) -> None:
+    tab.open(written, width=width, dark=dark)
+    assert tab.violations() == []
+
+
+def test_another_width_is_drawn_anew(tab: Any, written: Path) -> None:
+    tab.open(written, width=1280)
+    wide = "[...document.querySelectorAll('.uplot')].map(p => p.clientWidth)"
+    before = tab.run(wide)
+    tab.call("Emulation.setDeviceMetricsOverride", width=390, height=900, deviceScaleFactor=1, mobile=False)
+    tab.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
+    tab.run("window.drawn")
+    assert all(new < 390 < old for new, old in zip(tab.run(wide), before, strict=True))
+    assert tab.run("document.documentElement.scrollWidth") <= 390

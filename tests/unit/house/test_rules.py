@@ -35,7 +35,6 @@ HEAVY = {
     "pyarrow",
     "sqlalchemy",
     "rapidfuzz",
-    "plotly",
     "jinja2",
     "rich",
     "polars",
@@ -104,7 +103,7 @@ def test_help_loads_no_numpy() -> None:
         "import sys; sys.argv = ['batchcast', '--help']\n"
         "from batchcast.cli.main import entry\n"
         "try:\n    entry()\nexcept SystemExit:\n    pass\n"
-        "sys.exit(','.join(m for m in ('numpy', 'numba', 'rich', 'jinja2', 'plotly') if m in sys.modules) or 0)"
+        "sys.exit(','.join(m for m in ('numpy', 'numba', 'rich', 'jinja2') if m in sys.modules) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

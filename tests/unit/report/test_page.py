@@ -37,7 +37,7 @@ def test_the_figures_are_json_with_the_given_values() -> None:
     assert trace["name"] == "last_2"
 
 
-def test_a_page_without_figures_carries_no_plotly() -> None:
+def test_a_page_without_figures_carries_no_plots() -> None:
     assert len(page("t", [Section("s", ["text"])], {})) < 20_000
 
 

@@ -28,13 +28,20 @@ function uAxis(chart, side, size) {
       if (scale.kind === "category") return ticks.map(() => "");
       const words = tickWords(axis, scale, ticks, step);
       if (side === "y") return words;
-      const at = ticks.map((tick) => plot.valToPos(tick, "x"));
-      return apart(words, at, widthOf, -chart.left, plot.over.clientWidth + chart.right);
+      const length = chart.width - chart.left - chart.right, { min, max } = plot.scales.x;  // uPlot asks before it lays out
+      const far = scale.kind === "log" ? Math.log : Number;
+      const at = ticks.map((tick) => (tick === null ? 0 : ((far(tick) - far(min)) / (far(max) - far(min))) * length));
+      return apart(words, at, widthOf, -chart.left, length + chart.right);
     },
   };
   if (axis.dtick) made.incrs = [1, 2, 5, 10, 20, 50, 100, 1000].map((k) => k * axis.dtick);
   if (axis.tickvals) {
     made.splits = (plot, _, low, high) => axis.tickvals.filter((tick) => tick >= low * (1 - 1e-9) && tick <= high * (1 + 1e-9));
+    made.filter = (_, ticks) => ticks;
+  }
+  const powers = (low, high) => [...Array(24).keys()].map((k) => 10 ** (k - 8)).filter((tick) => tick >= low && tick <= high);
+  if (scale.kind === "log" && !axis.tickvals && powers(...chart.ends[side]).length > 1) {
+    made.splits = (plot, _, low, high) => powers(low, high);
     made.filter = (_, ticks) => ticks;
   }
   if (scale.kind === "category") made.splits = () => scale.names.map((_, k) => k);
@@ -48,7 +55,8 @@ function leftOf(chart) {
   const widest = (words) => Math.max(...words.map((text) => pen.measureText(text).width), 0);
   if (scales.y.kind === "category") {
     const rows = Math.max(1, Math.floor((chart.height - 40) / scales.y.names.length / (chart.text * 1.15)));
-    chart.names = scales.y.names.map((name) => folded(name, narrow ? 15 : 30).slice(0, rows));
+    chart.names = scales.y.names.map((name) => folded(name, narrow ? 15 : 30))
+      .map((lines) => (lines.length > rows ? [...lines.slice(0, rows - 1), `${lines[rows - 1]}…`] : lines));
     return widest(chart.names.flat()) + 14;
   }
   const axis = layout.yaxis, [low, high] = ends.y;
@@ -58,7 +66,7 @@ function leftOf(chart) {
 }
 
 function categoryNames(chart, plot, unit) {
-  const { pen } = { pen: plot.ctx }, { names, sign } = chart.scales.y, high = chart.text * 1.15 * unit;
+  const pen = plot.ctx, { names, sign } = chart.scales.y, high = chart.text * 1.15 * unit;
   Object.assign(pen, { fillStyle: chart.theme.ink, font: `${chart.text * unit}px ${FONT}`, textAlign: "right", textBaseline: "middle" });
   chart.names.forEach((lines, k) => {
     const y = plot.valToPos(sign < 0 ? names.length - 1 - k : k, "y", true);
@@ -73,8 +81,9 @@ function marksOf(chart, plot) {
   chart.hits = [];
   pen.save();
   if (chart.names) categoryNames(chart, plot, unit);
+  const edge = chart.bars.size ? 0 : 6 * unit;  // a marker on the frame is drawn whole
   pen.beginPath();
-  pen.rect(left - 6 * unit, top - 6 * unit, width + 12 * unit, height + 12 * unit);
+  pen.rect(left - edge, top - edge, width + 2 * edge, height + 2 * edge);
   pen.clip();
   for (const shape of chart.layout.shapes || []) curve(pen, [[left, Y(shape.y0)], [left + width, Y(shape.y0)]], { dash: "dot", width: 1 }, theme.soft, unit);
   if (chart.layout.xaxis.zeroline) curve(pen, [[X(0), top], [X(0), top + height]], { width: 2 }, theme.line, unit);
@@ -138,7 +147,7 @@ function drawFigure(place, figure, offered, theme, width) {
   for (const side of ["y", "x"])
     chart.ends[side] = endsOf(layout[`${side}axis`], scales[side], valuesOf(shown, chart.bars, scales[side], side), side === "y" ? 0.06 : marked);
   chart.left = leftOf(chart);
-  chart.right = narrow ? 10 : 22;
+  chart.right = narrow ? 16 : 22;
   chart.ends.x = withWords(chart, chart.ends.x, width - chart.left - chart.right);
   const { x, y } = chart.ends, scale = (side) => ({ time: scales[side].kind === "date", distr: scales[side].kind === "log" ? 3 : 1 });
   chart.plot = new uPlot({
