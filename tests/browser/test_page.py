@@ -81,7 +81,9 @@ def test_hover_tells_the_value(tab: Any, written: Path, figure: int, said: list[
 
 def test_dragging_zooms_and_a_double_click_shows_all(tab: Any, written: Path) -> None:
     tab.open(written, width=1280)
-    scale = "(() => { const {min, max} = document.getElementById('figure-0').chart.plot.scales.x; return [min, max]; })()"
+    scale = (
+        "(() => { const {min, max} = document.getElementById('figure-0').chart.plot.scales.x; return [min, max]; })()"
+    )
     whole = tab.run(scale)
     edge = tab.run("document.querySelector('#figure-0 .u-over').getBoundingClientRect().toJSON()")
     middle = {"y": edge["y"] + edge["height"] / 2, "button": "left"}

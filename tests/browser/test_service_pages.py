@@ -9,7 +9,6 @@ import time
 import tomllib
 from collections.abc import Iterator
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import pytest

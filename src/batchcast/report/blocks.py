@@ -79,7 +79,24 @@ class Choices:
     predictors: Mapping[str, str]
 
 
-Block = str | Callout | Table | Figure | Choices
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One key figure: what it is, the figure, what stands beside it."""
+
+    title: str
+    value: str
+    note: str = ""
+    tone: Tone | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """Key figures side by side, the verdict first; the page shows them, sentences say the same on the terminal."""
+
+    cards: Sequence[Card]
+
+
+Block = str | Callout | Table | Figure | Choices | Cards
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from .accuracy import accuracy_table
 from .axes import span
 from .blocks import Block, Callout, Figure, Section, Table, TableColumn
 from .bounds import bound_figures
+from .cards import cards
 from .choose import choices, chosen, row_marks, slots_of
 from .difference import FORECAST, SCHEDULE, difference_blocks
 from .glance import LEAST_PERIODS, glance_table
@@ -56,7 +57,9 @@ def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str =
     head: list[Block] = [Callout(preface)] if preface else []
     slots = slots_of(evaluation)
     parts = [
-        Section("In short", [*head, *opening(evaluation), validity_line(evaluation), choices(evaluation)]),
+        Section(
+            "In short", [cards(evaluation), *head, *opening(evaluation), validity_line(evaluation), choices(evaluation)]
+        ),
         Section("The log at a glance", [glance_table(evaluation), *_glance_figures(evaluation)]),
         Section(
             "How wrong are the limits",

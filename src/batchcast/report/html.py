@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
-from .blocks import Callout, Choices, Figure, Section, Table, shown
+from .blocks import Callout, Cards, Choices, Figure, Section, Table, shown
 
 _AMOUNT = re.compile(r"\d+(?: (?:%|d|h|min|s)(?!\w)(?: (?=\d+ (?:h|min|s)\b))?(?:\d+)?)+")
 
@@ -35,7 +35,7 @@ def page(title: str, sections: Sequence[Section], provenance: Mapping[str, Any])
         lstrip_blocks=True,
     )
     env.filters["unbroken"] = unbroken
-    env.tests.update(callout=_is(Callout), choices=_is(Choices), figure=_is(Figure), table=_is(Table))
+    env.tests.update(callout=_is(Callout), cards=_is(Cards), choices=_is(Choices), figure=_is(Figure), table=_is(Table))
     return env.get_template("page.html.j2").render(
         title=title,
         sections=sections,

@@ -19,8 +19,8 @@ from .axes import span
 from .blocks import shown
 from .difference import difference_words, groups_in
 from .policy_words import policy_words
+from .trial import SAME, harms, helps, stands, worth_trying
 
-SAME = 0.02
 LEAST = 0.005
 FEW = 100
 NO_HELP = "No forecast tried here shortens the waits; the least harmful is"
@@ -212,7 +212,7 @@ def _schedules(evaluation: Evaluation) -> list[str]:
             f"{_against(oracle, today['mean_wait_s'])} under {policy_words(today['policy'])}."
         )
     elif tried:
-        helpful = [row for row in tried if _change(by, row) < -LEAST and _helps(row)]
+        helpful = [row for row in tried if _change(by, row) < -LEAST and helps(row)]
         best = min(helpful or tried, key=lambda row: row["mean_wait_s"])
         advice += [_best(by, tried, best, bool(helpful))]
     return [*advice, _advice(by, today)] if trusted else advice
@@ -236,28 +236,28 @@ def _order(by: Rows, today: Mapping[str, Any]) -> str:
     )
     rest = [row for (_, spec), row in by.items() if spec == YARDSTICK and row is not today]
     others = [
-        f"{_against(row['mean_wait_s'], today['mean_wait_s'], sure=_stands(row))} under {policy_words(row['policy'])}"
+        f"{_against(row['mean_wait_s'], today['mean_wait_s'], sure=stands(row))} under {policy_words(row['policy'])}"
         for row in rest
     ]
     return ", and ".join([text, *others]) + "."
 
 
-def _best(by: Rows, tried: Sequence[Mapping[str, Any]], best: Mapping[str, Any], helps: bool) -> str:
+def _best(by: Rows, tried: Sequence[Mapping[str, Any]], best: Mapping[str, Any], helped: bool) -> str:
     """What the best forecast does under its policy, against the limits there and against the oracle."""
     limits, oracle = by[best["policy"], YARDSTICK], by[best["policy"], ORACLE]
-    head = "Planned with forecasts, the shortest waits come with" if helps else NO_HELP
-    if not helps and _change(by, best) < -LEAST:
+    head = "Planned with forecasts, the shortest waits come with" if helped else NO_HELP
+    if not helped and _change(by, best) < -LEAST:
         head = LEVEL_WITH_LIMITS
     text = (
         f"{head} {best['predictor']} under {policy_words(best['policy'])}: "
-        f"{_against(best['mean_wait_s'], limits['mean_wait_s'], ' than with the limits there', sure=_helps(best))}. "
+        f"{_against(best['mean_wait_s'], limits['mean_wait_s'], ' than with the limits there', sure=helps(best))}. "
         f"{_perfect(best['share_of_perfect'], oracle['mean_wait_s'], limits['mean_wait_s'])}"
     )
     plain = min((row for (_, spec), row in by.items() if spec == YARDSTICK), key=lambda row: row["mean_wait_s"])
-    if helps and plain["mean_wait_s"] < best["mean_wait_s"]:
+    if helped and plain["mean_wait_s"] < best["mean_wait_s"]:
         text += f" The limits alone give {span(plain['mean_wait_s'])} under {policy_words(plain['policy'])}."
-    worse = [row for row in tried if _change(by, row) > SAME and _harms(row)]
-    if worse and helps:
+    worse = [row for row in tried if _change(by, row) > SAME and harms(row)]
+    if worse and helped:
         named = " and ".join(f"{row['predictor']} under {policy_words(row['policy'])}" for row in worse)
         text += f" Forecasts can also do harm: {named} would make the mean wait longer than the limits do."
     return text
@@ -279,36 +279,9 @@ def _perfect(share: float, oracle: float, limits: float) -> str:
     return f"{known}; the forecast has {100 * share:.0f} % of what perfect knowledge would give."
 
 
-def _stands(row: Mapping[str, Any]) -> bool:
-    """Whether a schedule's mean wait stands clear of today's (a row made by hand has no interval, and is taken so)."""
-    return row.get("mean_wait_s_verdict", "ahead") in ("ahead", "behind")
-
-
-def _helps(row: Mapping[str, Any]) -> bool:
-    """Whether its mean wait is clearly below that of the limits under the same policy."""
-    return bool(row.get("mean_wait_s_limits_verdict", row.get("mean_wait_s_verdict", "ahead")) == "ahead")
-
-
-def _harms(row: Mapping[str, Any]) -> bool:
-    """Whether it is clearly above it."""
-    return bool(row.get("mean_wait_s_limits_verdict", row.get("mean_wait_s_verdict", "behind")) == "behind")
-
-
 def _advice(by: Rows, today: Mapping[str, Any]) -> str:
     """The step a manager could take, where the simulation may be trusted and an interval stands clear of zero."""
-    shorter = sorted(
-        (
-            row
-            for (_, spec), row in by.items()
-            if spec != ORACLE and row["mean_wait_s"] <= (1 - SAME) * today["mean_wait_s"]
-        ),
-        key=lambda row: row["mean_wait_s"],
-    )
-    sure = [
-        row
-        for row in shorter
-        if row.get("mean_wait_s_verdict", "ahead") == "ahead" and (row["predictor"] == YARDSTICK or _helps(row))
-    ]
+    sure, shorter = worth_trying(list(by.values()), today)
     if not sure:
         under = f"{policy_words(today['policy'])} with limits"
         if not shorter:
