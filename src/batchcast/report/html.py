@@ -44,7 +44,7 @@ def page(title: str, sections: Sequence[Section], provenance: Mapping[str, Any])
         number=lambda figure: next(k for k, other in enumerate(figures) if other is figure),
         style=_asset("page.css"),
         script=_script(),
-        plots=_vendored("uPlot.iife.min.js") if figures else "",
+        plots=f"/*\n{_vendored('uPlot.LICENSE')}*/\n{_vendored('uPlot.iife.min.js')}" if figures else "",
         plot_style=_vendored("uPlot.min.css") if figures else "",
         figures=script_json([{"data": f.data, "layout": f.layout, "policy": f.policy} for f in figures]),
     )

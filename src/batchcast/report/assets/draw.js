@@ -36,7 +36,10 @@ function uAxis(chart, side, size) {
   };
   if (axis.dtick) made.incrs = [1, 2, 5, 10, 20, 50, 100, 1000].map((k) => k * axis.dtick);
   if (axis.tickvals) {
-    made.splits = (plot, _, low, high) => axis.tickvals.filter((tick) => tick >= low * (1 - 1e-9) && tick <= high * (1 + 1e-9));
+    made.splits = (plot, _, low, high) => {
+      const inside = axis.tickvals.filter((tick) => tick >= low * (1 - 1e-9) && tick <= high * (1 + 1e-9));
+      return inside.length > 1 || axis.tickvals.length < 2 ? inside : closeTicks(low, high);
+    };
     made.filter = (_, ticks) => ticks;
   }
   const powers = (low, high) => [...Array(24).keys()].map((k) => 10 ** (k - 8)).filter((tick) => tick >= low && tick <= high);

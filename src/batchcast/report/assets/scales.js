@@ -54,9 +54,30 @@ function dateWords(ticks, step) {
   });
 }
 
+const SECONDS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
+const STEPS = [1, 5, 15, 60, 300, 900, 3600, 10800, 43200, 86400, 604800, 2592000, 31536000];
+
+/* Round spans of time between two, for an axis of seconds whose own ticks are too far apart after a zoom. */
+function closeTicks(low, high) {
+  const step = STEPS.find((one) => (high - low) / one <= 7) || (high - low) / 6, first = Math.ceil(low / step);
+  return Array.from({ length: Math.floor(high / step) - first + 1 }, (_, k) => (first + k) * step);
+}
+
+/* Seconds in their two largest units: 2 h 15 min. */
+function spanWords(seconds) {
+  const largest = SECONDS.findIndex(([, size]) => seconds >= size);
+  if (largest < 0) return said(seconds, 2);
+  let left = Math.round(seconds);
+  return SECONDS.slice(largest, largest + 2).map(([name, size]) => {
+    const amount = Math.floor(left / size);
+    left -= amount * size;
+    return amount ? `${amount} ${name}` : "";
+  }).join(" ").trim();
+}
+
 /* The words of an axis' ticks; `step` is the distance of two of them. */
 function tickWords(axis, scale, ticks, step) {
-  if (axis.tickvals) return ticks.map((tick) => axis.ticktext[axis.tickvals.indexOf(tick)]);
+  if (axis.tickvals) return ticks.map((tick) => axis.ticktext[axis.tickvals.indexOf(tick)] || spanWords(tick));
   if (scale.kind === "date") return dateWords(ticks, step);
   if (axis.tickformat === ".0%") return ticks.map((tick) => `${(100 * tick).toFixed(step < 0.01 ? 1 : 0)}\u00a0%`);
   return ticks.map((tick) => (tick === null ? "" : said(tick)));
