@@ -9,7 +9,7 @@ function told(trace, at) {
   return trace.hovertemplate.replace(/%\{(\w+)(?::\.(\d)%)?\}/g, (_, name, digits) => value(name, digits));
 }
 
-/* The place of the last of some rising numbers at most as large; where they do not rise, of the nearest. */
+/* Which of some points is nearest across; which is the last at or before an x, whose value a step still holds. */
 const nearest = (places, x) => places.reduce((best, place, k) =>
   place && (best < 0 || Math.abs(place[0] - x) < Math.abs(places[best][0] - x)) ? k : best, -1);
 const holding = (places, x) => places.reduce((best, place, k) => (place && place[0] <= x ? k : best), -1);
