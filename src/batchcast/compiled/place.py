@@ -15,6 +15,7 @@ KERNELS = (  # where kernels are, and what they call; tests/unit/compiled/test_p
     *("formats/scan.py", "metrics/group_sums.py", "simulation/carried_planner.py", "simulation/kernel_clock.py"),
 )
 LEARNED = (
+    "cluster",
     "compiled",
     "columns.py",
     "events",
