@@ -46,10 +46,13 @@ def methods() -> dict[tuple[str, str], Any]:
 
 
 @contextlib.contextmanager
-def calm(jobs: int = JOBS, store: str | None = None) -> Iterator[Follower]:
-    """The replay without faults, into an SQLite file of its own or the store given."""
+def calm(jobs: int = JOBS, store: str | None = None, on_nodes: bool = False) -> Iterator[Follower]:
+    """The replay without faults, into an SQLite file of its own or the store given; on the nodes as captured."""
     with Lab(nodes=NODES, cpus=2, speed=SPEED) as lab:
         follower = Follower(lab, store or str(lab.root / "store.db"), **METHODS)
+        if on_nodes:
+            follower.env["BATCHCAST_MACHINE"] = str(lab.root / "machine.toml")
+            follower.run("machine", "capture", "-o", follower.env["BATCHCAST_MACHINE"])
         begin(follower)
 
         def ask(k: int) -> None:
