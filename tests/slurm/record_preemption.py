@@ -63,7 +63,7 @@ def record(kind: str = "partition_prio", grace: str = "0") -> str:
             where = ["-p", "main", "-q", QOS[rank]] if kind == "qos" else ["-p", rank]
             lab.submit("--requeue", *where, tasks, nodes, "-t", limit, seconds=float(run), name=name)
         lab.wait(lambda: not lab.run("squeue", "-h").strip(), "end", 900)
-        time.sleep(2)
+        time.sleep(2)  # slurmdbd writes what has ended a moment after squeue is empty
         return lab.run("sacct", "-DXaP", f"--format={FIELDS}", "-S", "now-3days")
 
 

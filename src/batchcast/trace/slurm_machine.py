@@ -34,7 +34,14 @@ def open_machine(path: str | Path) -> Machine:
         return machine_of(read_texts(place), str(place))
     if not place.exists():
         raise InputError(f"{place}: no such file", hint="batchcast machine capture -o machine.toml")
-    return read_machine_toml(place.read_text(encoding="utf-8"), expand, str(place))
+    try:
+        text = place.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{place}: not text: {error.reason} at byte {error.start} (accepted: TOML in UTF-8)",
+                         hint="batchcast machine capture -o machine.toml") from None  # fmt: skip
+    except OSError as error:
+        raise InputError(f"{place}: cannot be read ({error.strerror})") from None
+    return read_machine_toml(text, expand, str(place))
 
 
 def machine_of(texts: dict[str, str], where: str) -> Machine:

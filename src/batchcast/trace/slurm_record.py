@@ -12,14 +12,19 @@ NEEDED = ("run.json", "node.txt", "partition.txt", "submissions.tsv", "sacct.psv
 
 
 def read_texts(folder: Path) -> dict[str, str]:
-    """Text files of a folder by name; `.xz` is unpacked and left out of the name."""
+    """Text files of a folder by name; `.xz` is unpacked and left out of the name, what is no text stays out."""
     texts = {}
     for path in sorted(folder.iterdir()):
-        if path.suffix == ".xz":
-            with lzma.open(path, "rt") as file:
-                texts[path.stem] = file.read()
-        elif path.is_file():
-            texts[path.name] = path.read_text()
+        try:
+            if path.suffix == ".xz":
+                with lzma.open(path, "rt", encoding="utf-8") as file:
+                    texts[path.stem] = file.read()
+            elif path.is_file():
+                texts[path.name] = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        except (OSError, EOFError, lzma.LZMAError) as error:
+            raise InputError(f"{path}: cannot be read ({error})", hint="copy it anew") from None
     return texts
 
 
