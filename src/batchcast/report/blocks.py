@@ -52,12 +52,14 @@ class Figure:
 
     `data` and `layout` are written as in plotly's JSON, of which `assets/draw.js` draws this much. A trace: `scatter`
     with `mode` (lines, markers), `line.shape` hv, `line.dash`, `marker.symbol`, `error_x`, `error_y`; or `bar` lying
-    down, with `base`, `width`, `text`, `marker.pattern`; `hovertemplate` with x, y, base and `customdata`. A layout:
+    down, with `base`, `width`, `text`, `marker.pattern`; `hovertemplate` with x, y, base and `customdata`, plain or as
+    `%{y:.1%}`, `%{y:+.1%}` (points), `%{y:+}`, `%{x:span}` (of seconds). A layout:
     `xaxis` and `yaxis` (linear, log, date, category; `range`, `rangemode`, `tickvals`, `dtick`, `tickformat` .0%),
     `barmode`, `bargap`, `hovermode`, level `shapes`. Names are text, never markup.
 
     A trace names its colour by `meta.slot`, an index into the page's palette, so that light and dark pages each have
-    their own. With `pick`, the page draws one variant at a time, the traces whose `meta.variant` is the one picked.
+    their own. With `pick`, the page draws one variant at a time, the traces whose `meta.variant` is the one picked, from
+    a list under `pick_label`; `layouts` has by variant what differs from `layout`.
     `policy`, `meta.predictor` and `meta.points` (a policy per point) are what `Choices` hide.
     """
 
@@ -69,6 +71,8 @@ class Figure:
     height: int = 380
     policy: str = ""
     pick: tuple[str, ...] = ()
+    pick_label: str = "Schedule"
+    layouts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

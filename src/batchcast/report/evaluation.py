@@ -24,6 +24,7 @@ from .glance import LEAST_PERIODS, glance_table
 from .interval_figures import interval_figures
 from .limits import limit_blocks
 from .machine import machine_blocks
+from .minus import cdf_minus
 from .planned import planned_figure, planned_table
 from .policy_words import policy_notes, policy_words
 from .validity import validity_line
@@ -212,7 +213,10 @@ def _error_figures(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Fig
             "in what users do shows as a bend. Drawn from the first hundredth of the jobs on: means of few jobs jump.",
         ),
     ]
-    return [chosen(figure, list(errors)) for figure in drawn]
+    distribution, going = (chosen(figure, list(errors)) for figure in drawn)
+    if YARDSTICK in errors:
+        distribution = cdf_minus(distribution, errors, YARDSTICK, "above zero more forecasts come so near than limits do.")
+    return [distribution, going]
 
 
 def _settled(count: np.ndarray, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -272,5 +276,6 @@ def _wait_curves(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Figur
             slots=slots,
             caption="Share of jobs that wait at most so long; higher is better. Less than 1 s is drawn at 1 s.",
         )
-        drawn.append(chosen(figure, list(waits), policy=policy))
+        reads = "above zero more jobs wait at most so long than under users' limits."
+        drawn.append(cdf_minus(chosen(figure, list(waits), policy=policy), waits, YARDSTICK, reads))
     return drawn

@@ -39,12 +39,11 @@ def cdf(
         data.append(
             _trace(name, place, slots)
             | {
-                "x": _numbers(at),
-                "y": _numbers(share),
+                "x": plain_numbers(at),
+                "y": plain_numbers(share),
                 "mode": "lines",
                 "line": {"shape": "hv", "dash": _style(DASHES, name, place, slots)},
-                "customdata": [span(v) for v in at.tolist()],
-                "hovertemplate": "%{y:.1%} of " + what + " ≤ %{customdata}",
+                "hovertemplate": "%{y:.1%} of " + what + " ≤ %{x:span}",
             }
         )
         if len(at):
@@ -82,8 +81,8 @@ def lines(
         data.append(
             _trace(name, place, slots)
             | {
-                "x": _numbers(at),
-                "y": _numbers(numbers),
+                "x": plain_numbers(at),
+                "y": plain_numbers(numbers),
                 "mode": "lines+markers" if markers else "lines",
                 "line": {"dash": _style(DASHES, name, place, slots)},
                 "marker": {"symbol": _style(MARKERS, name, place, slots), "size": 7},
@@ -125,7 +124,7 @@ def bars(
                 "type": "bar",
                 "orientation": "h",
                 "y": list(categories),
-                "x": _numbers(values),
+                "x": plain_numbers(values),
                 "text": texts,
                 "customdata": texts,
                 "hovertemplate": "%{y}: %{customdata}",
@@ -160,8 +159,8 @@ def scatter(
     data = []
     for place, (name, (at, values)) in enumerate(series.items()):
         trace = _trace(name, place, slots) | {
-            "x": _numbers(at),
-            "y": _numbers(values),
+            "x": plain_numbers(at),
+            "y": plain_numbers(values),
             "mode": "markers",
             "marker": {"symbol": _style(MARKERS, name, place, slots), "size": 9, "opacity": 0.8},
             "hovertemplate": f"{x} %{{x}}\n{y} %{{y}}",
@@ -188,7 +187,7 @@ def _style(styles: Sequence[str], name: str, place: int, slots: Slots) -> str:
     return styles[_slot(name, place, slots) % len(styles)]
 
 
-def _numbers(values: Sequence[Any] | np.ndarray) -> list[Any]:
+def plain_numbers(values: Sequence[Any] | np.ndarray) -> list[Any]:
     """JSON numbers with five significant digits (a page stays light); text as it is; unknown as null."""
     plain = values.tolist() if isinstance(values, np.ndarray) else list(values)
     return [v if isinstance(v, (str, int)) else None if v != v else float(f"{v:.6g}") for v in plain]

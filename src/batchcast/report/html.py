@@ -46,8 +46,13 @@ def page(title: str, sections: Sequence[Section], provenance: Mapping[str, Any])
         script=_script(),
         plots=f"/*\n{_vendored('uPlot.LICENSE')}*/\n{_vendored('uPlot.iife.min.js')}" if figures else "",
         plot_style=_vendored("uPlot.min.css") if figures else "",
-        figures=script_json([{"data": f.data, "layout": f.layout, "policy": f.policy} for f in figures]),
+        figures=script_json([_described(figure) for figure in figures]),
     )
+
+
+def _described(figure: Figure) -> dict[str, Any]:
+    """What the page's script draws a figure from."""
+    return {"data": figure.data, "layout": figure.layout, "layouts": figure.layouts, "policy": figure.policy}
 
 
 def unbroken(text: str) -> str:

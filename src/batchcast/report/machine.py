@@ -8,6 +8,7 @@ import numpy as np
 
 from ..evaluation.evaluation import Evaluation
 from ..evaluation.periods import periods
+from ..evaluation.simulated import YARDSTICK
 from ..events.recorded import outcome
 from ..metrics.curves import busy_share, mean_count
 from . import figures
@@ -15,6 +16,7 @@ from .blocks import Block, Figure
 from .choose import chosen
 from .gantt import gantt
 from .glance import LEAST_PERIODS
+from .minus import Gap, or_minus
 from .policy_words import policy_words
 
 RECORDED = "recorded"
@@ -85,7 +87,9 @@ def _over_time(
         + "; ".join(f"{name}: mean {_mean(values, share)}" for name, values in series.items())
         + ".",
     )
-    return chosen(figure, list(series), policy=policy)
+    against = series[YARDSTICK]
+    gaps = {n: Gap(starts, v - against) for n, v in series.items() if n not in (YARDSTICK, RECORDED)}
+    return or_minus(chosen(figure, list(series), policy=policy), gaps, YARDSTICK, "without the record.", "%{y:+.1%}" if share else "%{y:+}")
 
 
 def _mean(values: np.ndarray, share: bool) -> str:

@@ -131,7 +131,7 @@ function withWords(chart, ends, room) {
 function drawFigure(place, figure, offered, theme, width) {
   if (place.chart) place.chart.plot.destroy();
   const hidden = (figure.hidden ||= new Set());
-  const narrow = width < 560, layout = { ...figure.layout, xaxis: figure.layout.xaxis || {}, yaxis: figure.layout.yaxis || {} };
+  const narrow = width < 560, layout = { xaxis: {}, yaxis: {}, ...figure.layout, ...figure.layouts[offered[0].meta.variant] };
   const above = document.createElement("div"), below = document.createElement("div"), frame = document.createElement("div");
   const titles = [layout.yaxis, layout.xaxis].map((axis) => (axis.title || {}).text || "");
   [above.textContent, below.textContent] = titles;

@@ -1,12 +1,19 @@
 // The read-out: what lies under the pointer, as words beside it.
 
-/* A trace's template filled in for one point: %{x}, %{y:.1%}, %{customdata}. */
+/* How a template writes a value: a share, a difference of shares, a span of seconds, else as it is given. */
+const WAYS = {
+  ".1%": (value) => `${(100 * value).toFixed(1)} %`,
+  "+.1%": (value) => `${value < 0 ? "-" : "+"}${(100 * Math.abs(value)).toFixed(1)} points`,
+  "+": (value) => `${value < 0 ? "-" : "+"}${said(Math.abs(value), 3)}`,
+  span: (value) => spanWords(value),
+};
+
+/* A trace's template filled in for one point: %{x}, %{x:span}, %{y:.1%}, %{customdata}. */
 function told(trace, at) {
-  const value = (name, digits) => {
-    const given = trace[name][at];
-    return digits ? `${(100 * given).toFixed(digits)} %` : typeof given === "number" ? said(given) : given;
-  };
-  return trace.hovertemplate.replace(/%\{(\w+)(?::\.(\d)%)?\}/g, (_, name, digits) => value(name, digits));
+  return trace.hovertemplate.replace(/%\{(\w+)(?::([^}]+))?\}/g, (_, name, way) => {
+    const value = trace[name][at];
+    return way ? WAYS[way](value) : typeof value === "number" ? said(value) : value;
+  });
 }
 
 /* Which of some points is nearest across; which is the last at or before an x, whose value a step still holds. */

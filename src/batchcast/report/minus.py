@@ -1,0 +1,81 @@
+"""Curves that lie on each other, drawn once more as differences to one of them; a list switches between the two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..metrics.curves import cdf_gap
+from .blocks import Figure, shown
+from .figures import SHORTEST_DRAWN, plain_numbers
+
+CURVES = "the curves"
+POINTS = 200
+NEAR = 0.1  # of the figure's largest value: curves that part by less are shown as differences first
+
+
+class Gap(NamedTuple):
+    """By how much a curve lies above the reference: (m,) places on the other axis, (m,) differences."""
+
+    x: Sequence[Any] | np.ndarray
+    y: np.ndarray
+
+
+def cdf_minus(figure: Figure, series: Mapping[str, np.ndarray], against: str, reads: str) -> Figure:
+    """A figure of `figures.cdf` with the differences of its shares to those of one series; see `or_minus`."""
+    gaps = {}
+    for name, values in series.items():
+        if name != against:
+            x, y = cdf_gap(*(np.maximum(v, SHORTEST_DRAWN) for v in (values, series[against])), POINTS)
+            gaps[name] = Gap(x, y.round(4))
+    return or_minus(figure, gaps, against, reads, "%{y:+.1%} ≤ %{x:span}")
+
+
+def or_minus(figure: Figure, gaps: Mapping[str, Gap], against: str, reads: str, words: str = "%{y:+}") -> Figure:
+    """The figure with a second variant: its curves of the names in `gaps` minus that of `against`.
+
+    The differences come first where none is above `NEAR` of the figure's largest value and no curve is without. `reads` says how they are read,
+    `words` is the template of one. Where none is known, or none differs from zero, the figure is what it was.
+    """
+    largest = {n: float(gap.y[np.nanargmax(np.abs(gap.y))]) for n, gap in gaps.items() if np.isfinite(gap.y).any()}
+    if not any(largest.values()):
+        return figure
+    minus = f"minus {against}"
+    share = "%}" in words
+    drawn = [_minus(t, gaps[t["name"]], minus, words) for t in figure.data if t["name"] in largest]
+    own = [{**trace, "meta": {**trace["meta"], "variant": CURVES}} for trace in figure.data]
+    highest = max((v for trace in figure.data for v in trace["y"] if v is not None), default=1.0)
+    every = all(trace["name"] in (*largest, against) for trace in figure.data)
+    near = every and max(map(abs, largest.values())) < NEAR * highest
+    axis = figure.layout["yaxis"]
+    below = {"title": {"text": f"{axis['title']['text']}, {minus}"}, **({"tickformat": ".0%"} if share else {})}
+    most = "; ".join(f"{name} {_signed(value, share)}" for name, value in largest.items())
+    return replace(
+        figure,
+        data=[*own, *drawn],
+        alt=f"{figure.alt} Largest differences, {minus}: {most}.",
+        caption=f"{figure.caption} {minus.capitalize()}: {reads}".strip(),
+        pick=(minus, CURVES) if near else (CURVES, minus),
+        pick_label="Shown",
+        layouts={minus: {"yaxis": below, "shapes": [{"y0": 0.0}]}},
+    )
+
+
+def _minus(trace: Mapping[str, Any], gap: Gap, variant: str, words: str) -> dict[str, Any]:
+    """One trace of differences in the colour and dash of the curve it is of."""
+    kept = {key: value for key, value in trace.items() if key != "customdata"}
+    meta = {**trace["meta"], "variant": variant}
+    return {**kept, "x": plain_numbers(gap.x), "y": plain_numbers(gap.y), "meta": meta, "hovertemplate": words}
+
+
+def _signed(value: float, share: bool) -> str:
+    """A difference with its sign; of shares in points.
+
+    >>> _signed(-0.031, True), _signed(12.5, False)
+    ('-3.1 points', '+12.5')
+    """
+    sign = "-" if value < 0 else "+"
+    return f"{sign}{100 * abs(value):.1f} points" if share else sign + shown(abs(value), "number")
