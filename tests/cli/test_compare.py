@@ -155,3 +155,35 @@ def test_a_broken_schedule_is_named(reports: Path, tmp_path: Path) -> None:
     path.write_text(whole + "7,x,1,2,3,4,0\n")
     with pytest.raises(BatchcastError, match=r"s\.csv"):
         read_schedule(path)
+
+
+def test_the_page_says_the_verdict_first_and_draws_what_changed(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.swf", jobs=600, stretch=1800)
+    for name, loop in (("a", "closed"), ("b", "open")):
+        options = ["--predictor", "last_2", "--policy", "easy", "--loop", loop]
+        done = CliRunner().invoke(cli, ["evaluate", str(log), "-o", str(tmp_path / name), *options])
+        assert done.exit_code == 0, done.output
+    page = tmp_path / "changes.html"
+    result = compare(tmp_path, "a", "b", "--page", str(page))
+    assert result.exit_code == 0, result.output
+    text = page.read_text()
+    short, *parts = text.split("<h2>")[1:]
+    assert "Not like for like" in short
+    assert "the loop differs: closed against open" in short
+    assert "Settings that differ" in short
+    assert [part.partition("<")[0] for part in parts] == ["Forecasts", "Simulated schedules", "Provenance"]
+    row = next(r for r in rows(tmp_path, "a", "b")["schedule"] if r["predictor"] == "last_2")
+    assert row["mean_wait_s_change"]
+    assert "Differences in mean wait" in parts[1]
+    assert "Waits, B minus A" in parts[1]
+    assert "EASY with last_2" in parts[1]
+    assert "EASY with requested" not in parts[1].partition("<figure>")[2]  # it is the same in both
+    assert "B minus A" not in parts[0]  # no forecast changed
+    assert "none changed in mean error" in short
+
+
+def test_a_page_of_the_same_draws_nothing(reports: Path, tmp_path: Path) -> None:
+    assert compare(reports, "a", "again", "--page", str(tmp_path / "same.html")).exit_code == 0
+    text = (tmp_path / "same.html").read_text()
+    assert "The same log, settings and results." in text
+    assert "<figure>" not in text

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .output import console, document, emit
+from .output import console, document, emit, say, write_text
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from ..evaluation.comparison import Comparison
 
 LEVEL = 0.9
 
@@ -23,8 +25,9 @@ LEVEL = 0.9
 @click.option(
     "--resamples", type=click.IntRange(100, 100_000), default=1000, show_default=True, help="Draws of the bootstrap."
 )
+@click.option("--page", type=click.Path(path_type=Path), metavar="FILE", help="Also write a page with pictures here.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
-def command(a: str, b: str, seed: int, resamples: int, as_json: bool) -> None:
+def command(a: str, b: str, seed: int, resamples: int, page: Path | None, as_json: bool) -> None:
     """Compare two reports of `evaluate`: folders, or their result.json.
 
     Says whether they are like for like, which settings differ, and per forecast and schedule what changed from A to B.
@@ -34,6 +37,7 @@ def command(a: str, b: str, seed: int, resamples: int, as_json: bool) -> None:
 
     \b
     batchcast compare report/ report-new/
+    batchcast compare report/ report-new/ --page changes.html
     """
     from ..evaluation.comparison import compare
     from ..report.comparison import comparison_blocks
@@ -46,6 +50,8 @@ def command(a: str, b: str, seed: int, resamples: int, as_json: bool) -> None:
     comparison = compare(
         ours, theirs, _schedules(place_a), _schedules(place_b), *kept, seed=seed, level=LEVEL, resamples=resamples
     )
+    if page is not None:
+        _write_page(page, comparison, (ours, theirs), {"seed": seed, "resamples": resamples})
     settings = {"a": a, "b": b, "seed": seed, "resamples": resamples, "level": LEVEL}
     if as_json:
         warnings = [f"not like for like: {reason}" for reason in comparison.unlike] + list(comparison.only)
@@ -56,6 +62,28 @@ def command(a: str, b: str, seed: int, resamples: int, as_json: bool) -> None:
         out.print(f"{side}: {path}, {_log(doc['log'])}", markup=False, soft_wrap=True)
     out.print(f"seed {seed}, {resamples} resamples", markup=False)
     show(out, comparison_blocks(comparison, LEVEL))
+
+
+def _write_page(
+    page: Path, comparison: Comparison, documents: tuple[dict[str, Any], dict[str, Any]], drawn: dict[str, int]
+) -> None:
+    """The page: the verdict in figures, changes with intervals, differences of distributions."""
+    import shlex
+    import sys
+
+    from ..report.comparison_page import comparison_sections
+    from ..report.html import page as make_page
+    from ..report.written import versions
+
+    made_by: dict[str, Any] = {"Command": shlex.join(["batchcast", *sys.argv[1:]]), "Versions": versions(), **drawn}
+    for side, doc in zip("AB", documents):
+        made_by[side] = _log(doc["log"])
+        made_by[f"SHA-256 of {side}"] = doc["log"].get("sha256") or "none: not read from a file"
+        made_by[f"Settings of {side}"] = {k: v for k, v in doc["settings"].items() if v not in (None, "", [])}
+    names = [Path(str(doc["log"].get("source"))).name for doc in documents]
+    title = f"What changed: {' and '.join(dict.fromkeys(names))}"
+    write_text(page, make_page(title, comparison_sections(comparison, LEVEL), made_by))
+    say(f"page: {page}")
 
 
 def _schedules(place: Path) -> Any:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,11 +32,14 @@ class Comparison:
     """`rows` are flat: part forecast, schedule, validity or setting, each value of A and B under `_a` and `_b`.
 
     `unlike` are the reasons why the two are not like for like (none: they are); `only` names what only one side has.
+    `samples` are the absolute errors of a method, ("forecast", "", its name), and the waits of a schedule, ("schedule",
+    policy, predictor), of A and of B, job by job, where an interval could be taken of them.
     """
 
     rows: Sequence[Mapping[str, Any]]
     unlike: Sequence[str]
     only: Sequence[str]
+    samples: Mapping[tuple[str, str, str], tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
     def part(self, name: str) -> list[Mapping[str, Any]]:
         """The rows of one part."""
@@ -65,19 +68,29 @@ def compare(
     `FORECAST_MEANS` (`mae_s_change_low`, ...), else `no_interval`. The same seed gives the same intervals.
     """
     rows: list[dict[str, Any]] = []
+    samples: dict[tuple[str, str, str], tuple[np.ndarray, np.ndarray]] = {}
     for part, measures in (("forecast", FORECAST), ("schedule", SCHEDULE)):
         ours, theirs = _by_name(a, part), _by_name(b, part)
         for key in ours:
             if key in theirs:
                 row = _row(part, ours[key], theirs[key], measures)
                 if part == "schedule":
-                    row |= _interval(ours[key], theirs[key], schedules_a, schedules_b, seed, level, resamples)
+                    found = _interval(ours[key], theirs[key], schedules_a, schedules_b, seed, level, resamples)
                 else:
-                    row |= _of_forecasts(row, forecasts_a, forecasts_b, seed, level, resamples)
-                rows.append(row)
+                    found = _of_forecasts(row, forecasts_a, forecasts_b, seed, level, resamples)
+                rows.append(row | found.keys)
+                if found.samples is not None:
+                    samples[part, *key] = found.samples
     rows += _validity(a, b)
     rows += [{"part": "setting", "setting": name, "a": x, "b": y} for name, x, y in _settings(a, b)]
-    return Comparison(rows, _unlike(a, b, rows), [*_only(a, b, "A"), *_only(b, a, "B")])
+    return Comparison(rows, _unlike(a, b, rows), [*_only(a, b, "A"), *_only(b, a, "B")], samples)
+
+
+class _Found(NamedTuple):
+    """The interval of one row as keys, or why there is none, and the samples that it is of."""
+
+    keys: dict[str, Any]
+    samples: tuple[np.ndarray, np.ndarray] | None = None
 
 
 def _by_name(document: Document, part: str) -> dict[tuple[str, str], Mapping[str, Any]]:
@@ -110,19 +123,19 @@ def _interval(
     seed: int,
     level: float,
     resamples: int,
-) -> dict[str, Any]:
+) -> _Found:
     """The interval of one schedule's difference of mean waits, or why there is none."""
     none = {"wait_change_low_s": float("nan"), "wait_change_high_s": float("nan"), "blocks": ""}
     ours, theirs = (read(row) if read else None for read, row in ((schedules_a, a), (schedules_b, b)))
     if ours is None or theirs is None:
-        return {**none, "no_interval": "a schedule's file is not there"}
+        return _Found({**none, "no_interval": "a schedule's file is not there"})
     same = all(np.array_equal(ours[name], theirs[name]) for name in ("job_id", "submit_time"))
     if not same:
-        return {**none, "no_interval": "the schedules hold different jobs"}
+        return _Found({**none, "no_interval": "the schedules hold different jobs"})
     waits = [side["start_time"] - side["submit_time"] for side in (ours, theirs)]
     means = [_number(row.get("mean_wait_s")) for row in (a, b)]
     if not all(len(w) and math.isclose(w.mean(), m, rel_tol=1e-6, abs_tol=1e-6) for w, m in zip(waits, means)):
-        return {**none, "no_interval": "the numbers are of a part of the jobs in the schedules"}
+        return _Found({**none, "no_interval": "the numbers are of a part of the jobs in the schedules"})
     group, unit = _groups(ours)
     slowdowns = [bounded_slowdown(w, side["end_time"] - side["start_time"]) for w, side in zip(waits, (ours, theirs))]
     one, slow = (
@@ -130,8 +143,8 @@ def _interval(
         for a, b in (waits, slowdowns)
     )
     if one.why_not:
-        return {**none, "no_interval": f"there are {one.groups} {unit} and {LEAST_GROUPS} are needed"}
-    return {
+        return _Found({**none, "no_interval": f"there are {one.groups} {unit} and {LEAST_GROUPS} are needed"})
+    keys = {
         "wait_change_low_s": one.low,
         "wait_change_high_s": one.high,
         "wait_change_verdict": one.word(),
@@ -142,6 +155,7 @@ def _interval(
         "mean_bounded_slowdown_change_verdict": slow.word(),
         "blocks": f"{one.groups} {unit}",
     }
+    return _Found(keys, (waits[0], waits[1]))
 
 
 KEPT = "groups of one user's submissions of one week (where no user is named, of one class of sizes)"
@@ -149,13 +163,13 @@ KEPT = "groups of one user's submissions of one week (where no user is named, of
 
 def _of_forecasts(
     row: Mapping[str, Any], a: Forecasts | None, b: Forecasts | None, seed: int, level: float, resamples: int
-) -> dict[str, Any]:
+) -> _Found:
     """The intervals of one method's changes over the same jobs, or why there are none."""
     name = row["predictor"]
     if a is None or b is None or name not in a.points or name not in b.points:
-        return {"no_interval": "a report keeps no forecasts.csv"}
+        return _Found({"no_interval": "a report keeps no forecasts.csv"})
     if not np.array_equal(a.job_id, b.job_id) or not np.array_equal(a.run_time, b.run_time):
-        return {"no_interval": "other jobs were scored"}
+        return _Found({"no_interval": "other jobs were scored"})
     ours, theirs = _measures(a.points[name], a.run_time), _measures(b.points[name], b.run_time)
     group = np.unique(a.group, return_inverse=True)[1]
     keys: dict[str, Any] = {}
@@ -163,11 +177,11 @@ def _of_forecasts(
         rng = np.random.default_rng(seed)
         one = paired_differences(theirs[metric][None], ours[metric], group, rng, level=level, draws=resamples)[0]
         if one.why_not:
-            return {"no_interval": f"there are {one.groups} groups and {LEAST_GROUPS} are needed"}
+            return _Found({"no_interval": f"there are {one.groups} groups and {LEAST_GROUPS} are needed"})
         keys |= {f"{metric}_change_low": one.low, f"{metric}_change_high": one.high}
         keys[f"{metric}_change_verdict"] = one.word(lower_is_better=metric != "apa")
         keys |= _decided(one, f"{metric}_change", signed_time if metric == "mae_s" else "{:+.3f}".format)
-    return {**keys, "blocks": f"{one.groups} {KEPT}"}
+    return _Found({**keys, "blocks": f"{one.groups} {KEPT}"}, (ours["mae_s"], theirs["mae_s"]))
 
 
 def _decided(one: PairedDifference, key: str, words: Callable[[float], str]) -> dict[str, str]:

@@ -58,8 +58,8 @@ class Figure:
     `barmode`, `bargap`, `hovermode`, level `shapes`. Names are text, never markup.
 
     A trace names its colour by `meta.slot`, an index into the page's palette, so that light and dark pages each have
-    their own. With `pick`, the page draws one variant at a time, the traces whose `meta.variant` is the one picked, from
-    a list under `pick_label`; `layouts` has by variant what differs from `layout`.
+    their own. With `pick`, the page draws one variant at a time, the traces whose `meta.variant` is the one picked from
+    the list that `pick_label` names; `layouts` has by variant what differs from `layout`.
     `policy`, `meta.predictor` and `meta.points` (a policy per point) are what `Choices` hide.
     """
 

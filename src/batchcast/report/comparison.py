@@ -26,25 +26,40 @@ SCHEDULE: tuple[tuple[str, str, Kind], ...] = (
 
 def comparison_blocks(comparison: Comparison, level: float) -> list[Block]:
     """Whether the two are like for like, what differs in settings, forecasts, schedules and validity."""
-    blocks: list[Block] = [_verdict(comparison, level)]
-    if settings := comparison.part("setting"):
-        columns = [TableColumn("setting", "setting"), TableColumn("a", "A"), TableColumn("b", "B")]
-        rows = [{k: _plain(v) for k, v in row.items() if k != "part"} for row in settings]
-        blocks.append(Table("Settings that differ", columns, rows))
+    blocks: list[Block] = [verdict(comparison, level)]
+    if comparison.part("setting"):
+        blocks.append(settings_table(comparison))
     if forecasts := comparison.part("forecast"):
-        blocks.append(_forecasts(forecasts, level))
+        blocks.append(forecast_table(forecasts, level))
     if schedules := comparison.part("schedule"):
-        blocks.append(_schedules(schedules, level))
-    for row in comparison.part("validity"):
-        blocks.append(
-            "Validity, recorded over simulated mean wait: "
-            f"{_ratio(row['recorded_over_simulated_a'])} in A ({_trust(row['trusted_a'])}), "
-            f"{_ratio(row['recorded_over_simulated_b'])} in B ({_trust(row['trusted_b'])})."
-        )
-    return [*blocks, *(f"{text[0].upper()}{text[1:]}." for text in comparison.only)]
+        blocks.append(schedule_table(schedules, level))
+    return [*blocks, *validity_words(comparison), *only_words(comparison)]
 
 
-def _verdict(comparison: Comparison, level: float) -> Callout:
+def settings_table(comparison: Comparison) -> Table:
+    """The settings that differ, with both values."""
+    columns = [TableColumn("setting", "setting"), TableColumn("a", "A"), TableColumn("b", "B")]
+    rows = [{k: _plain(v) for k, v in row.items() if k != "part"} for row in comparison.part("setting")]
+    return Table("Settings that differ", columns, rows)
+
+
+def validity_words(comparison: Comparison) -> list[str]:
+    """How far the simulations of both may be believed, a sentence where both were judged."""
+    return [
+        "Validity, recorded over simulated mean wait: "
+        f"{_ratio(row['recorded_over_simulated_a'])} in A ({_trust(row['trusted_a'])}), "
+        f"{_ratio(row['recorded_over_simulated_b'])} in B ({_trust(row['trusted_b'])})."
+        for row in comparison.part("validity")
+    ]
+
+
+def only_words(comparison: Comparison) -> list[str]:
+    """What only one of the two has, a sentence each."""
+    return [f"{text[0].upper()}{text[1:]}." for text in comparison.only]
+
+
+def verdict(comparison: Comparison, level: float) -> Callout:
+    """Whether the two are like for like, and how many schedules changed by more than a few bursts explain."""
     if comparison.unlike:
         text = f"{'; '.join(comparison.unlike)}. The differences below mix that with whatever else changed."
         return Callout(text, "warning", "Not like for like:")
@@ -63,7 +78,8 @@ def _verdict(comparison: Comparison, level: float) -> Callout:
     return Callout(text, "good", "Like for like:")
 
 
-def _forecasts(rows: list[Mapping[str, Any]], level: float) -> Table:
+def forecast_table(rows: list[Mapping[str, Any]], level: float) -> Table:
+    """The forecasts of both, changes and their intervals."""
     columns = [TableColumn("predictor", "predictor")]
     for measure in FORECAST:
         columns += _columns((measure,))
@@ -87,7 +103,8 @@ def _interval_words(row: Mapping[str, Any], key: str, kind: Kind) -> str:
     return "0" if not low and not high else f"{_signed(low, kind)} to {_signed(high, kind)}"
 
 
-def _schedules(rows: list[Mapping[str, Any]], level: float) -> Table:
+def schedule_table(rows: list[Mapping[str, Any]], level: float) -> Table:
+    """The schedules of both, changes and their intervals."""
     columns = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with"), *_columns(SCHEDULE)]
     columns.insert(5, TableColumn("interval", f"{100 * level:g} % interval", "difference"))
     columns.insert(9, TableColumn("slow_interval", f"{100 * level:g} % interval", "difference"))

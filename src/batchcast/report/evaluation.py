@@ -215,7 +215,9 @@ def _error_figures(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Fig
     ]
     distribution, going = (chosen(figure, list(errors)) for figure in drawn)
     if YARDSTICK in errors:
-        distribution = cdf_minus(distribution, errors, YARDSTICK, "above zero more forecasts come so near than limits do.")
+        distribution = cdf_minus(
+            distribution, errors, YARDSTICK, "above zero more forecasts come so near than limits do."
+        )
     return [distribution, going]
 
 

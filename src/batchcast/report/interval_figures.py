@@ -10,7 +10,7 @@ from .blocks import Figure, Kind
 from .difference import Measures, difference_words, groups_in
 
 _UNITS = (("hours", 3600.0, 2 * 3600.0), ("minutes", 60.0, 120.0), ("seconds", 1.0, 0.0))
-_LOOKS = {"ahead": ("circle", 2), "level": ("circle-open", 0), "behind": ("diamond", 1), "unknown": ("x", 0)}
+_LOOKS = {"ahead": ("circle", 3), "level": ("circle-open", 0), "behind": ("diamond", 2), "unknown": ("x", 0)}
 """The marker and the palette's slot of each word: nothing hangs on colour alone."""
 
 
@@ -31,13 +31,13 @@ def interval_figures(rows: Sequence[Mapping[str, Any]], measures: Measures, nami
         share=True,
         caption=f"A group is {groups_in(rows)}. Where a few groups own much, a mean says little of the others.",
     )
-    return [_intervals(compared, metric, title, kind, names), shares]
+    return [interval_figure(compared, metric, title, kind, names), shares]
 
 
-def _intervals(
+def interval_figure(
     rows: Sequence[Mapping[str, Any]], metric: str, title: str, kind: Kind, names: Mapping[int, str]
 ) -> Figure:
-    """Dots with bars, the smallest difference on top, a line at no difference."""
+    """Dots with bars, the smallest difference on top, a line at no difference; `names` are by the `id` of a row."""
     ordered = sorted(rows, key=lambda row: row[f"{metric}_difference"])
     unit, size = _unit(ordered, metric) if kind == "seconds" else ("", 1.0)
     data = []

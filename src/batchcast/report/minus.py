@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..metrics.curves import cdf_gap
+from .axes import log_time_axis
 from .blocks import Figure, shown
-from .figures import SHORTEST_DRAWN, plain_numbers
+from .figures import SHORTEST_DRAWN, lines, plain_numbers
 
 CURVES = "the curves"
 POINTS = 200
@@ -26,19 +27,35 @@ class Gap(NamedTuple):
 
 def cdf_minus(figure: Figure, series: Mapping[str, np.ndarray], against: str, reads: str) -> Figure:
     """A figure of `figures.cdf` with the differences of its shares to those of one series; see `or_minus`."""
-    gaps = {}
-    for name, values in series.items():
-        if name != against:
-            x, y = cdf_gap(*(np.maximum(v, SHORTEST_DRAWN) for v in (values, series[against])), POINTS)
-            gaps[name] = Gap(x, y.round(4))
+    gaps = {name: _gap(values, series[against]) for name, values in series.items() if name != against}
     return or_minus(figure, gaps, against, reads, "%{y:+.1%} ≤ %{x:span}")
+
+
+def cdf_change(title: str, pairs: Mapping[str, tuple[np.ndarray, np.ndarray]], x: str) -> Figure:
+    """By how much the distribution of the second of each pair lies above that of the first, a curve a pair."""
+    gaps = {name: _gap(b, a) for name, (a, b) in pairs.items()}
+    figure = lines(title, gaps, x=x, y="share of jobs, B minus A", share=True)
+    data = [
+        {**_minus(trace, gap, "", "%{y:+.1%} ≤ %{x:span}"), "line": {**trace["line"], "shape": "hv"}}
+        for trace, gap in zip(figure.data, gaps.values())
+    ]
+    reach = [float(v) for at, _ in gaps.values() for v in (at[0], at[-1])]
+    words = "; ".join(f"{n} {_signed(float(y[np.argmax(np.abs(y))]), True)}" for n, (_, y) in gaps.items())
+    layout = {
+        "xaxis": log_time_axis(x, min(reach), max(reach)),
+        "yaxis": {"title": {"text": "share of jobs, B minus A"}, "tickformat": ".0%"},
+        "shapes": [{"y0": 0.0}],
+        "hovermode": "closest",
+    }
+    return replace(figure, data=data, layout=layout, alt=f"{title}. Largest differences: {words}.")
 
 
 def or_minus(figure: Figure, gaps: Mapping[str, Gap], against: str, reads: str, words: str = "%{y:+}") -> Figure:
     """The figure with a second variant: its curves of the names in `gaps` minus that of `against`.
 
-    The differences come first where none is above `NEAR` of the figure's largest value and no curve is without. `reads` says how they are read,
-    `words` is the template of one. Where none is known, or none differs from zero, the figure is what it was.
+    The differences come first where none is above `NEAR` of the figure's largest value and no curve is without.
+    `reads` says how they are read, `words` is the template of one. Where none is known, or none differs from zero, the
+    figure is what it was.
     """
     largest = {n: float(gap.y[np.nanargmax(np.abs(gap.y))]) for n, gap in gaps.items() if np.isfinite(gap.y).any()}
     if not any(largest.values()):
@@ -62,6 +79,12 @@ def or_minus(figure: Figure, gaps: Mapping[str, Gap], against: str, reads: str, 
         pick_label="Shown",
         layouts={minus: {"yaxis": below, "shapes": [{"y0": 0.0}]}},
     )
+
+
+def _gap(values: np.ndarray, reference: np.ndarray) -> Gap:
+    """The difference of two distribution functions as drawn: from a second on, to a hundredth of a point."""
+    x, y = cdf_gap(np.maximum(values, SHORTEST_DRAWN), np.maximum(reference, SHORTEST_DRAWN), POINTS)
+    return Gap(x, y.round(4))
 
 
 def _minus(trace: Mapping[str, Any], gap: Gap, variant: str, words: str) -> dict[str, Any]:
