@@ -23,23 +23,12 @@ from ..hazard.model import Hazard
 from ..hazard.promises import LEVELS, Promises
 from ..hazard.run_curve import COUNT
 from ..hazard.submissions import ENDED, LEFT, SPOILED, Submissions
-from ..hazard.ways import SPREADS, Lag, RecentWaits, simulated_curves
 from ..hazard.words import reason
 from ..protocol import Grounds, Prediction
 from ..runtime.kernel import Kernel
 from .forecast_log import Class, class_of, look_at, seen_in
-from .nodes_way import NodesWay
+from .forecast_ways import GROUNDS, WAYS, Ways
 from .renewed import renewed
-
-WAYS = (
-    *("simulation on the machine's nodes" for _ in SPREADS),
-    "simulation on the machine's nodes, as late as it came out",
-    *("simulation" for _ in SPREADS),
-    "simulation, as late as it came out",
-    "recent waits",
-    "model",
-)
-GROUNDS = (*(Grounds.SIMULATION for _ in WAYS[:-2]), Grounds.CLASS, Grounds.MODEL)
 
 
 class Forecast:
@@ -127,10 +116,8 @@ class Forecast:
         self.room = kernel.blank_room(*self.room_for)
         self.submissions = Submissions(window, len(kernel.NAMES))
         self.promises = Promises(WAYS)
-        self.recent = RecentWaits()
-        self.lag = Lag()
         self.machine = machine
-        self.nodes = NodesWay(machine) if machine is not None else None
+        self.ways = Ways(machine)
         self.model: Hazard | None = None
         self.fitting: Fitting | None = None
         self.fitted_at = 0
@@ -144,13 +131,13 @@ class Forecast:
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The median wait with quantiles."""
         row, key = self._seen(job, at)
-        curves = self.curves_of(row, key, self._on_nodes(job, at))
+        curves = self._curves(row, key, self.ways.on_nodes(job, at))
         return self._prediction(row, curves, self.promises.chances(curves))
 
     def distribution(self, job: JobRequest, at: SystemState) -> WaitCurve:
         """The chances of every span, for a job submitted now."""
         row, key = self._seen(job, at)
-        return WaitCurve(self.promises.chances(self.curves_of(row, key, self._on_nodes(job, at))))
+        return WaitCurve(self.promises.chances(self._curves(row, key, self.ways.on_nodes(job, at))))
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Submit: promise; Start (and Withdraw): what was kept, and what the wait teaches; all: run times."""
@@ -168,8 +155,7 @@ class Forecast:
             if self.renews and isinstance(event, Submit) and self.number % EVERY == 0:
                 self._look(event.time, columns)
         self.run_time.observe(event, at)
-        if self.nodes is not None:
-            self.nodes.observe(event, at)
+        self.ways.observe(event, at)
 
     def refit(self, now: float) -> None:
         """The models of the fit begun a step ago; a new fit begun, where enough submissions came since the last one."""
@@ -203,9 +189,7 @@ class Forecast:
         n, step = len(trace), self.refit_every_jobs
         wanted = np.ones(n, bool) if ask is None else ask
         log = seen_in(trace, protocol, procs, total, self.cancelled, self.seed if self.renews else None)
-        on_nodes = [math.nan] * n
-        if self.nodes is not None:
-            on_nodes = self.nodes.of_trace(trace, protocol, procs, trace.info.max_procs if total is None else total)
+        on_nodes = self.ways.on_nodes_of(trace, protocol, procs, trace.info.max_procs if total is None else total)
         answers: list[Prediction | None] = [None] * n
         self.chances = np.full((n, BINS), np.nan)
         models = np.full((step, BINS), np.nan)
@@ -216,7 +200,7 @@ class Forecast:
                         self.refit(time)
                     if self.model is not None:
                         models = self.model.curves(log.rows[i : i + step])
-                curves = self._curves(log.rows[i], log.keys[i], on_nodes[i], models[i % step])
+                curves = self.ways.curves(log.rows[i], log.keys[i], on_nodes[i], models[i % step])
                 chances = self.chances[i] = self.promises.chances(curves)
                 if wanted[i]:
                     answers[i] = self._prediction(log.rows[i], curves, chances)
@@ -294,19 +278,10 @@ class Forecast:
         self.promises.passes(now)
         self.looks.promises.passes(now)
 
-    def curves_of(self, row: np.ndarray, key: Class, on_nodes: float) -> np.ndarray:
+    def _curves(self, row: np.ndarray, key: Class, on_nodes: float) -> np.ndarray:
         """The curves (ways, 33) of all ways for a job by features (f,), class and what nodes say; NaN for none."""
         model = self.model.curves(row[None, :])[0] if self.model is not None else np.full(BINS, np.nan)
-        return self._curves(row, key, on_nodes, model)
-
-    def _curves(self, row: np.ndarray, key: Class, on_nodes: float, model: np.ndarray) -> np.ndarray:
-        simulated = [simulated_curves(row[None, :], spread)[0] for spread in SPREADS]
-        late = simulated_curves(row[None, :], SPREADS[-1], self.lag.of(float(row[kernel.AT_DRAWS])))[0]
-        nodes = np.full((len(SPREADS) + 1, BINS), np.nan) if self.nodes is None else self.nodes.curves(on_nodes)
-        return np.stack([*nodes, *simulated, late, self.recent.curve(key), model])
-
-    def _on_nodes(self, job: JobRequest, at: SystemState) -> float:
-        return math.nan if self.nodes is None else self.nodes.simulated(job, at)
+        return self.ways.curves(row, key, on_nodes, model)
 
     def _prediction(self, row: np.ndarray, curves: np.ndarray, chances: np.ndarray) -> Prediction:
         way = self.promises.way_of(curves)
@@ -321,8 +296,8 @@ class Forecast:
         requests = columns.jobs[entry : entry + 1]
         row, key = self._features(columns, requests, entry, at.now, run), class_of(requests[0])
         self.runs[entry] = run
-        on_nodes = self._on_nodes(job, at)
-        curves = self.curves_of(row, key, on_nodes)
+        on_nodes = self.ways.on_nodes(job, at)
+        curves = self._curves(row, key, on_nodes)
         self._note(job.row, at.now, key, (row, on_nodes), curves, self.promises.chances(curves))
 
     def _note(
@@ -349,7 +324,4 @@ class Forecast:
             return
         self.submissions.resolved(number, wait, ENDED)
         self.promises.ended(number, wait)
-        self.recent.add(key, wait)
-        self.lag.add(simulated, wait)
-        if self.nodes is not None:
-            self.nodes.lag.add(on_nodes, wait)
+        self.ways.ended(key, simulated, on_nodes, wait)
