@@ -50,8 +50,9 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
     from ..errors import BatchcastError, Unreachable
     from ..service import retention
     from ..service.clock import machine_at, predictors
-    from ..service.collector import Collector, Cycle, run
+    from ..service.collector import Collector, run
     from ..service.connect import open_scheduler
+    from ..service.cycle import Cycle
     from ..service.log import Log
     from ..service.planner import planner_of
     from ..service.settings import load

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any
 
 from ..errors import BatchcastError, Unreachable
@@ -20,10 +20,10 @@ from ..store.database import Store
 from ..store.purge import remove_some
 from . import answers, retention
 from .advice import rules_of
-from .clock import Step, StoredClock, compare_with_slurm, machine_at, predictors
+from .clock import StoredClock, compare_with_slurm, machine_at, predictors
 from .connect import own_name
+from .cycle import Cycle
 from .kept import place_of
-from .plan_outcome import Planned
 from .planner import Planner
 from .scheduler import Scheduler
 from .settings import Settings
@@ -32,24 +32,6 @@ SITE_EVERY_S = 3600.0
 JUMP_S = 60.0
 """This machine's clock went that far from its own monotonic one between two cycles: it was set."""
 MOST_BY_ID = 200
-
-
-@dataclass(slots=True)
-class Cycle:
-    """What one cycle did, for the log line and the tests."""
-
-    at: float
-    jobs: int = 0
-    seen: history.Taken = field(default_factory=history.Taken)
-    ended: history.Taken = field(default_factory=history.Taken)
-    step: Step = field(default_factory=Step)
-    gone: int = 0
-    windows: int = 0
-    broken: int = 0
-    behind_s: float = math.nan
-    problems: list[str] = field(default_factory=list)
-    unreachable: bool = False
-    planned: Planned = field(default_factory=Planned)
 
 
 class Collector:

@@ -13,7 +13,8 @@ from batchcast.errors import BatchcastError, Unreachable
 from batchcast.formats.sighting import Sighting, Site, Snapshot
 from batchcast.service import retention
 from batchcast.service.answers import staleness
-from batchcast.service.collector import Collector, Cycle, run
+from batchcast.service.collector import Collector, run
+from batchcast.service.cycle import Cycle
 from batchcast.service.settings import Settings, is_private, load
 from batchcast.store.database import Connection, Store
 from batchcast.store.reader import Reader
