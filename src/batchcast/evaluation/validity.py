@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -23,6 +23,7 @@ from ..simulation.simulate import simulate
 from ..simulation.split import simulate_split
 from ..table import Trace
 from ..trace.machine import over_size, partition_sizes, peak_procs
+from .judged_waits import MINUTE, JudgedWaits, judged_waits
 
 FACTOR = 2.0
 """Mean waits farther apart than this, either way, are not the same."""
@@ -32,8 +33,6 @@ MOST_LEFT = 0.05
 """The share of core-hours, jobs or utilization that a simulation may miss."""
 SAME_JOBS = 0.9
 """A rank correlation of waits from which the same jobs wait: what the model leaves out cannot matter much then."""
-MINUTE = 60.0
-"""Waits below it count as none: a log's clock and a scheduler's cycle are in them, no queue."""
 
 
 MODELLED_ON_NODES = ("memory", "GPUs", "partitions", "priorities", "holds")
@@ -88,6 +87,8 @@ class Validity:
         What decided the starts: `easy`, `slurm` on a described machine, `slurm_by_log` on one of the log's own.
     from_eligible
         Waits count from when a job was eligible: the simulation holds it back as long as the record did.
+    waits
+        The waits that all this is of, job by job.
     """
 
     jobs: int
@@ -111,6 +112,7 @@ class Validity:
     over_share: float = 0.0
     policy: str = "easy"
     from_eligible: bool = False
+    waits: JudgedWaits | None = field(default=None, repr=False, compare=False)
 
     @property
     def ratio(self) -> float:
@@ -260,14 +262,8 @@ def judged(
         What decided the starts.
     """
     inside = np.ones(len(trace), bool) if mask is None else np.asarray(mask, bool)
-    recorded = trace.wait_time[schedule.rows]
-    both = inside[schedule.rows] & (recorded >= 0)
-    recorded, simulated = recorded[both], schedule.wait_time[both]
-    held = trace.number("eligible_time") - trace.submit_time
-    apart = "holds" in modelled and bool((held > MINUTE).any())
-    if apart:  # time on hold is the same in both by construction, and would only make them look alike
-        held = np.maximum(np.nan_to_num(held), 0.0)[schedule.rows][both]
-        recorded, simulated = np.maximum(recorded - held, 0.0), np.maximum(simulated - held, 0.0)
+    waits = judged_waits(trace, schedule, inside, without_holds="holds" in modelled)
+    recorded, simulated = waits.recorded, waits.simulated
     gaps = {name: gap for name, gap in not_covered(trace).items() if name not in modelled}
     uncovered = np.logical_or.reduce([np.zeros(len(trace), bool), *gaps.values()]) & inside
     total, source = size or (float(schedule.total), "the simulation")
@@ -275,7 +271,7 @@ def judged(
     cut = trace.run_time[schedule.rows] - schedule.run_time
     lost = float((schedule.procs * np.maximum(cut, 0.0)).sum())
     return Validity(
-        jobs=int(both.sum()),
+        jobs=len(waits.rows),
         all_jobs=int(inside.sum()),
         recorded_mean_wait_s=_mean(recorded),
         simulated_mean_wait_s=_mean(simulated),
@@ -295,7 +291,8 @@ def judged(
         peak=peak_procs(trace, procs),
         over_share=over_size(trace, total, procs),
         policy=policy,
-        from_eligible=apart,
+        from_eligible=waits.from_eligible,
+        waits=waits,
     )
 
 

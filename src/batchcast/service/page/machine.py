@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Any
 
 from ...errors import NoAnswer
+from ...metrics.wait_classes import HOURS, LEAST_JOBS, LIMITS, SIZES, class_of, shade_of
 from .. import answers
 from ..ask import Asker, Site, Who, open_site, used
 from ..hidden import days_of_several, rounded, whole_days
@@ -16,10 +17,6 @@ from ..settings import Settings
 
 DAYS = 28
 STEPS = 112
-LEAST = 5
-SHADES_S = (60.0, 900.0, 7200.0, 28800.0)
-SIZES = ((1, 1), (2, 4), (5, 16), (17, 64), (65, math.inf))
-LIMITS = ((0, 3600), (3600, 4 * 3600), (4 * 3600, 12 * 3600), (12 * 3600, 86400), (86400, math.inf))
 
 
 def machine(settings: Settings, asker: Asker, now: float) -> dict[str, Any]:
@@ -91,36 +88,30 @@ def _cells(
         groups.setdefault(key(row), []).append(row)
     cells = {
         name: {"wait": _median(group), "jobs": len(group)} for name, group in groups.items()
-        if len(group) >= LEAST and len({row["user_id"] for row in group}) >= least
+        if len(group) >= LEAST_JOBS and len({row["user_id"] for row in group}) >= least
     }  # fmt: skip
     return {name: rounded(cell) for name, cell in cells.items()} if least > 1 else cells
 
 
 def _shade(cells: dict[Any, dict[str, float]]) -> dict[Any, dict[str, float]]:
-    """Five shades, the same everywhere: up to a minute, a quarter, two hours, eight, and more."""
+    """The shade of each cell, from 1; 0 is that of an empty one."""
     for cell in cells.values():
-        cell["shade"] = 1 + sum(cell["wait"] > least for least in SHADES_S)
+        cell["shade"] = 1 + shade_of(cell["wait"])
     return cells
 
 
 def _by_hour(rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
     def when(row: Mapping[str, Any]) -> tuple[int, int]:
         there = time.localtime(row["submit_time"])
-        return there.tm_wday, there.tm_hour // 3
+        return there.tm_wday, there.tm_hour // HOURS
 
     cells = _shade(_cells(rows, when, least))
-    return {"rows": [[cells.get((day, hour)) for hour in range(8)] for day in range(7)],
-            "hours": [f"{3 * h:02}–{3 * h + 3:02}" for h in range(8)]}  # fmt: skip
-
-
-def _class(value: float | None, classes: Sequence[tuple[float, float]]) -> int:
-    if value is None or value != value:
-        return -1
-    return next((k for k, (low, high) in enumerate(classes) if low <= value <= high), len(classes) - 1)
+    return {"rows": [[cells.get((day, hour)) for hour in range(24 // HOURS)] for day in range(7)],
+            "hours": [f"{h:02}–{h + HOURS:02}" for h in range(0, 24, HOURS)]}  # fmt: skip
 
 
 def _by_size(rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
-    cells = _shade(_cells(rows, lambda row: (_class(row["req_procs"], SIZES), _class(row["req_time"], LIMITS)), least))
+    cells = _shade(_cells(rows, lambda row: (class_of(row["req_procs"], SIZES), class_of(row["req_time"], LIMITS)), least))
     return {"rows": [[cells.get((s, k)) for k in range(len(LIMITS))] for s in range(len(SIZES))],
             "sizes": SIZES, "limits": LIMITS}  # fmt: skip
 

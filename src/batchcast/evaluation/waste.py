@@ -1,0 +1,133 @@
+"""Whose core-hours go unused: used, asked and left over, failed and cut, by user, account, queue and application."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..formats.status import SWF_NUMBERS
+from ..table import Trace
+from .shown_names import shown_names
+
+GROUPINGS = {
+    "user": "user_id", "account": "account", "group": "group_id", "queue": "queue_id", "partition": "partition_id",
+    "application": "app_id",
+}  # fmt: skip
+WHOLE = "whole"
+MOST = 10
+TIMEOUT = "timeout"
+FAILED = frozenset(word for word, number in SWF_NUMBERS.items() if number in (0, 4, 5)) - {TIMEOUT}
+"""A job that ended so left its work undone; pieces of a job that was checkpointed and goes on did not."""
+SUMS = ("jobs", "jobs_without_limit", "used_core_h", "asked_core_h", "unused_core_h", "failed_core_h", "at_limit_core_h")
+
+
+def waste_rows(
+    trace: Trace, mask: np.ndarray | None = None, *, procs: str = "req", most: int = MOST
+) -> list[dict[str, Any]]:
+    """Flat rows: the whole log first, then by each grouping the `most` groups that leave most unused, and the others.
+
+    Parameters
+    ----------
+    trace
+        The log.
+    mask
+        Which jobs count (n,); of those only jobs that ran do.
+    procs
+        The rule for a job's processors, `req` or `alloc`; a job of unknown size counts as one processor.
+    most
+        Groups with a row of their own.
+
+    Returns
+    -------
+    Rows with `by` (`whole`, or a key of `GROUPINGS`), `group` (its name; None: all `groups` others together, or, where
+    `groups` is 0, the jobs whose group the log does not know), `jobs`, `jobs_without_limit`, and in core-hours:
+    `used_core_h`, processors times run time; `asked_core_h`, processors times limit, of jobs with one;
+    `unused_core_h`, processors times limit minus run time, where that is more than nothing; `failed_core_h`, used by
+    runs that failed or were cancelled, None where the log has no status; `at_limit_core_h`, used by runs that their
+    limit ended: by status `timeout`, or as long as the limit and not completed. No run is in both. `unused_share` is of
+    the log's unused core-hours, NaN where there are none.
+
+    Ties go to the group that used more, then to the first in the column's order. A grouping that the log does not know,
+    with a single group, or in which nearly each job has its own, is left out, and `group` where accounts are known.
+    O(n + g log g) for each grouping.
+
+    Examples
+    --------
+    >>> log = Trace.from_arrays({"submit_time": [0.0, 1.0, 2.0, 3.0], "run_time": [3600.0, 3600.0, 0.0, 7200.0],
+    ...     "req_time": [7200.0, 3600.0, 3600.0, None], "req_procs": [2, 1, 1, 1], "user_id": ["ada", "bo", "bo", "ada"]})
+    >>> [(row["by"], row["group"], row["used_core_h"], row["unused_core_h"]) for row in waste_rows(log)]
+    [('whole', None, 5.0, 3.0), ('user', 'ada', 4.0, 2.0), ('user', 'bo', 1.0, 1.0)]
+    """
+    inside = np.ones(len(trace), bool) if mask is None else np.asarray(mask, bool)
+    inside = inside & np.isfinite(trace.run_time)
+    values = _per_job(trace, inside, procs)
+    told = bool(trace.nominal("status").is_known().any())
+    whole = values.sum(axis=1)
+    unused = float(whole[SUMS.index("unused_core_h")])
+    rows = [_row(WHOLE, None, 1, whole, unused, told)]
+    for by, column in GROUPINGS.items():
+        if by == "group" and any(row["by"] == "account" for row in rows):
+            continue
+        codes = trace.nominal(column).codes[inside]
+        sums = np.stack([np.bincount(codes + 1, weights=one, minlength=2) for one in values])
+        unknown, sums = sums[:, 0], sums[:, 1:]
+        there = int((sums[0] > 0).sum())
+        if not 2 <= there <= sums[0].sum() / 2:
+            continue
+        names = shown_names(trace, column)
+        order = np.lexsort((-sums[SUMS.index("used_core_h")], -sums[SUMS.index("unused_core_h")], sums[0] == 0))
+        first, rest = order[: min(most, there)], order[most:there]
+        rows += [_row(by, names[code], 1, sums[:, code], unused, told) for code in first.tolist()]
+        if len(rest):
+            rows.append(_row(by, None, len(rest), sums[:, rest].sum(axis=1), unused, told))
+        if unknown[0]:
+            rows.append(_row(by, None, 0, unknown, unused, told))
+    return rows
+
+
+def _per_job(trace: Trace, inside: np.ndarray, procs: str) -> np.ndarray:
+    """What each job inside adds to every sum of `SUMS`: (sums, jobs)."""
+    run, limit = trace.run_time[inside], trace.req_time[inside]
+    size = np.nan_to_num(trace.procs(procs)[inside], nan=1.0) / 3600.0
+    limited = (limit > 0) & np.isfinite(limit)
+    asked = np.where(limited, limit, 0.0)
+    used = size * run
+    failed, timeout, unknown = _ended(trace, inside)
+    at_limit = timeout | (limited & (run >= asked) & (failed | unknown))
+    return np.stack(
+        [
+            np.ones(len(run)),
+            ~limited,
+            used,
+            size * asked,
+            np.where(limited, size * np.maximum(asked - run, 0.0), 0.0),
+            np.where(failed & ~at_limit, used, 0.0),
+            np.where(at_limit, used, 0.0),
+        ]
+    )
+
+
+def _ended(trace: Trace, inside: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Which jobs inside failed or were cancelled, which were ended by their limit, and of which no status is known."""
+    status = trace.nominal("status")
+    codes = status.codes[inside]
+
+    def among(words: frozenset[str]) -> np.ndarray:
+        return np.array([*(word in words for word in status.categories), False], bool)[codes]
+
+    return among(FAILED), among(frozenset({TIMEOUT})), codes < 0
+
+
+def _row(by: str, group: str | None, groups: int, sums: np.ndarray, unused: float, told: bool) -> dict[str, Any]:
+    one = dict(zip(SUMS, sums.tolist()))
+    return {
+        "by": by,
+        "group": group,
+        "groups": groups,
+        **one,
+        "jobs": int(one["jobs"]),
+        "jobs_without_limit": int(one["jobs_without_limit"]),
+        "failed_core_h": one["failed_core_h"] if told else None,
+        "unused_share": one["unused_core_h"] / unused if unused > 0 else float("nan"),
+    }
