@@ -28,6 +28,7 @@ from .differences import against_limits, schedule_differences
 from .limits import LATEST, Limits, latest_limits, limit_rows
 from .simulated import ORACLE, SLURM, YARDSTICK, OnNodes, Pool, described_or_own
 from .validity import Validity, Verdict, validity
+from .waste import waste_rows
 
 PREDICTORS = ("kernel", "last_2", "recent_mean")
 POLICIES = ("easy", "easy-sjbf")
@@ -90,11 +91,16 @@ class Evaluation:
         """One flat row for each way to choose limits: the calibrated advice, the rule of thumb, the users' own."""
         return limit_rows(self.limits) if self.limits else []
 
+    def waste_rows(self) -> list[dict[str, Any]]:
+        """Flat rows of core-hours used, asked and unused: the whole, then by user, account, queue and application."""
+        return waste_rows(self.trace, self.mask, procs=self.procs)
+
     def results(self) -> list[dict[str, Any]]:
         """Every row for JSON: forecasts, schedules, validity; `part` tells them apart."""
         rows = [{"part": "forecast", **row} for row in self.accuracy_rows()]
         rows += [{"part": "schedule", **row} for row in self.schedule_rows()]
         rows += [{"part": "limits", **row} for row in self.limit_rows()]
+        rows += [{"part": "waste", **row} for row in self.waste_rows()]
         rows += [self.validity.row()] if self.validity else []
         return rows + ([self.advice.row()] if self.advice else [])
 

@@ -33,6 +33,16 @@ def tick(seconds: float) -> str:
     return f"{seconds / size:g} {name}"
 
 
+def between(low: float, high: float) -> str:
+    """From one round span to the next, the unit once where both have it.
+
+    >>> between(120, 240), between(1800, 3600), between(57600, 129600)
+    ('2–4 min', '30 min–1 h', '16 h–1.5 d')
+    """
+    one, other = tick(low).split(" "), tick(high)
+    return f"{one[0]}–{other}" if other.endswith(f" {one[1]}") else f"{' '.join(one)}–{other}"
+
+
 def span(seconds: float) -> str:
     """A span of time in a sentence, two units at most.
 

@@ -38,12 +38,16 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of flat mappings under columns; `caption` heads it on the page and on the terminal."""
+    """Rows of flat mappings under columns; `caption` heads it on the page and on the terminal.
+
+    A `folded` one opens when its caption is pressed; it is not on the terminal, nor on paper.
+    """
 
     caption: str
     columns: Sequence[TableColumn]
     rows: Sequence[Mapping[str, Any]]
     note: str = ""
+    folded: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +59,14 @@ class Figure:
     down, with `base`, `width`, `text`, `marker.pattern`; `hovertemplate` with x, y, base and `customdata`, plain or as
     `%{y:.1%}`, `%{y:+.1%}` (points), `%{y:+}`, `%{x:span}` (of seconds). A layout:
     `xaxis` and `yaxis` (linear, log, date, category; `range`, `rangemode`, `tickvals`, `dtick`, `tickformat` .0%),
-    `barmode`, `bargap`, `hovermode`, level `shapes`. Names are text, never markup.
+    `barmode`, `bargap`, `hovermode`, level `shapes`. Names are text, never markup. `heat` is a trace of its own, of
+    cells: their `x` and `y` of both axes' `categoryarray`, `shade`, `text`; see `heat.heat`.
 
     A trace names its colour by `meta.slot`, an index into the page's palette, so that light and dark pages each have
     their own. With `pick`, the page draws one variant at a time, the traces whose `meta.variant` is the one picked from
     the list that `pick_label` names; `layouts` has by variant what differs from `layout`.
-    `policy`, `meta.predictor` and `meta.points` (a policy per point) are what `Choices` hide.
+    `policy`, `meta.predictor` and `meta.points` (a policy per point) are what `Choices` hide. `table` holds the
+    same values, folded behind it.
     """
 
     title: str
@@ -73,6 +79,7 @@ class Figure:
     pick: tuple[str, ...] = ()
     pick_label: str = "Schedule"
     layouts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    table: Table | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,12 +22,15 @@ from .choose import choices, chosen, row_marks, slots_of
 from .difference import FORECAST, SCHEDULE, difference_blocks
 from .glance import LEAST_PERIODS, glance_table
 from .interval_figures import interval_figures
+from .judged import judged_blocks
 from .limits import limit_blocks
 from .machine import machine_blocks
 from .minus import cdf_minus
 from .planned import planned_figure, planned_table
 from .policy_words import policy_notes, policy_words
 from .validity import validity_line
+from .wait_heats import change_heat, recorded_heats
+from .waste import waste_blocks
 from .words import opening
 
 SCHEDULE_COLUMNS = (
@@ -54,14 +57,18 @@ SCHEDULE_COLUMNS = (
 
 
 def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str = "") -> list[Section]:
-    """The page's sections: in short (after a `preface`), the log at a glance, limits, forecasts, schedules, machine."""
+    """The page's sections: in short (after a `preface`), the log at a glance, limits and what they leave unused,
+    forecasts, how the simulation meets the record, schedules, machine."""
     head: list[Block] = [Callout(preface)] if preface else []
     slots = slots_of(evaluation)
     parts = [
         Section(
             "In short", [cards(evaluation), *head, *opening(evaluation), validity_line(evaluation), choices(evaluation)]
         ),
-        Section("The log at a glance", [glance_table(evaluation), *_glance_figures(evaluation)]),
+        Section(
+            "The log at a glance",
+            [glance_table(evaluation), *_glance_figures(evaluation), *recorded_heats(evaluation)],
+        ),
         Section(
             "How wrong are the limits",
             [
@@ -71,6 +78,7 @@ def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str =
                 *_bounds(evaluation),
             ],
         ),
+        *_section("Whose core-hours go unused", waste_blocks(evaluation)),
         Section(
             "How good are the forecasts",
             [
@@ -81,11 +89,17 @@ def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str =
                 *planned_figure(evaluation.scores.planned, evaluation.accuracy_rows(), slots),
             ],
         ),
+        *_section("What the simulation makes of the record", judged_blocks(evaluation)),
         Section("How much sooner would jobs start", _schedule_blocks(evaluation, slots)),
     ]
     return (
         [*parts, Section("The machine over time", machine_blocks(evaluation, slots))] if evaluation.outcomes else parts
     )
+
+
+def _section(title: str, blocks: list[Block]) -> list[Section]:
+    """A section where there is something to say."""
+    return [Section(title, blocks)] if blocks else []
 
 
 def _bounds(evaluation: Evaluation) -> list[Figure]:
@@ -259,7 +273,7 @@ def _schedule_blocks(evaluation: Evaluation, slots: Mapping[str, int]) -> list[B
         )
     ]
     curves = _wait_curves(evaluation, slots)
-    return [table, *_schedule_differences(evaluation), *policy_notes(policies), *drawn, *curves]
+    return [table, *_schedule_differences(evaluation), *policy_notes(policies), *drawn, *change_heat(evaluation), *curves]
 
 
 def _wait_curves(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Figure]:

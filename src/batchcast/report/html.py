@@ -12,7 +12,7 @@ from .blocks import Callout, Cards, Choices, Figure, Section, Table, shown
 
 _AMOUNT = re.compile(r"\d+(?: (?:%|d|h|min|s)(?!\w)(?: (?=\d+ (?:h|min|s)\b))?(?:\d+)?)+")
 
-_SCRIPTS = ("scales.js", "marks.js", "legend.js", "readout.js", "draw.js", "page.js")
+_SCRIPTS = ("scales.js", "marks.js", "legend.js", "readout.js", "heat.js", "draw.js", "page.js")
 
 
 def page(title: str, sections: Sequence[Section], provenance: Mapping[str, Any]) -> str:

@@ -110,12 +110,12 @@ def _records(table: Table) -> Any:
 
 
 def show(console: Any, blocks: Iterable[Block]) -> None:
-    """Print blocks in order; figures, choices and cards are for the page and left out."""
+    """Print blocks in order; figures, choices, cards and folded tables are for the page and left out."""
     from rich.text import Text
 
     for block in blocks:
         if isinstance(block, Table):
-            for grid in fitted(console, block):
+            for grid in () if block.folded else fitted(console, block):
                 console.print(grid)
         elif isinstance(block, Callout):
             label = f"{block.label} " if block.label else ""

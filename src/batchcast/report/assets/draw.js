@@ -130,6 +130,7 @@ function withWords(chart, ends, room) {
 /* Draw a figure's traces into its place; what was there is gone. `offered` may be switched off in the legend. */
 function drawFigure(place, figure, offered, theme, width) {
   if (place.chart) place.chart.plot.destroy();
+  if (offered[0].type === "heat") return drawHeat(place, figure, offered[0], theme, width);
   const hidden = (figure.hidden ||= new Set());
   const narrow = width < 560, layout = { xaxis: {}, yaxis: {}, ...figure.layout, ...figure.layouts[offered[0].meta.variant] };
   const above = document.createElement("div"), below = document.createElement("div"), frame = document.createElement("div");

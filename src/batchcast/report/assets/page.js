@@ -1,9 +1,9 @@
 // The page: which figures, policies and predictors are shown, sorted tables, both themes, any width, paper.
 
 const THEMES = {
-  light: { ink: "#1b2430", soft: "#566273", grid: "#e6eaee", line: "#b9c3cd", card: "#ffffff",
+  light: { kind: "light", ink: "#1b2430", soft: "#566273", grid: "#e6eaee", line: "#b9c3cd", card: "#ffffff",
     colours: ["#5b6470", "#0072b2", "#d55e00", "#009e73", "#b5508a", "#a87900", "#2b9bd6", "#7a5195", "#1b2430"] },
-  dark: { ink: "#e4e9ef", soft: "#a3afbd", grid: "#27313b", line: "#4a5866", card: "#1f2731",
+  dark: { kind: "dark", ink: "#e4e9ef", soft: "#a3afbd", grid: "#27313b", line: "#4a5866", card: "#1f2731",
     colours: ["#aab4c0", "#5ab0e8", "#ff8b3d", "#35c79b", "#e59bc4", "#e6b73a", "#9ad4f5", "#b89ad6", "#e4e9ef"] },
 };
 const figures = JSON.parse(document.getElementById("figures").textContent);
@@ -86,7 +86,7 @@ for (const head of document.querySelectorAll("thead th")) {
   const button = document.createElement("button");
   button.append(...head.childNodes);
   button.addEventListener("click", () => sorted(head));
-  if (head.closest("table").tBodies[0].rows.length > 1) head.append(button); else head.append(...button.childNodes);
+  if (head.closest("table").tBodies[0].rows.length > 1 && !head.closest("figure")) head.append(button); else head.append(...button.childNodes);
 }
 
 choose();

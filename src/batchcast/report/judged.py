@@ -1,0 +1,121 @@
+"""Recorded against simulated waits: both distributions, and job by job, on which the validity line is judged."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..evaluation.evaluation import Evaluation
+from ..evaluation.judged_waits import JudgedWaits
+from ..metrics.accuracy import SIZE_CLASSES, size_class
+from . import figures
+from .axes import between, tick
+from .blocks import Block, Figure, shown
+from .choose import FIXED
+from .heat import NARROW, heat
+from .validity import RULES
+
+RECORDED, SIMULATED = "recorded", "simulated"
+EDGES_S = (60, 120, 240, 480, 900, 1800, 3600, 7200, 14400, 28800, 57600, 129600, 259200, 518400, 1036800)
+"""Ends of the classes of waits, each about twice the one before; the last class has none."""
+NAMES = (f"< {tick(EDGES_S[0])}", *map(between, EDGES_S, EDGES_S[1:]), f"> {tick(EDGES_S[-1])}")
+SHADES = 5
+MUCH = 0.5
+
+
+def judged_blocks(evaluation: Evaluation) -> list[Block]:
+    """Words and two pictures; nothing where no wait is recorded or nothing was simulated."""
+    validity = evaluation.validity
+    if validity is None or validity.waits is None or not validity.jobs:
+        return []
+    waits = validity.waits
+    how = f"simulated {RULES[validity.policy]} with the users' limits"
+    return [_words(evaluation, waits, how), _distributions(waits, how), density(waits, how)]
+
+
+def _words(evaluation: Evaluation, waits: JudgedWaits, how: str) -> str:
+    alike, longer, shorter = (shown(share, "share") for share in waits.shares())
+    return (
+        f"The validity line above in pictures: the same {len(waits.rows):,} jobs as recorded and as {how}. {alike} of "
+        "them wait alike in both (less than a factor of two apart, or under a minute); "
+        f"{longer} waited at least twice as long in the record, {shorter} wait at least twice as long in the simulation."
+        + _by_size(evaluation, waits)
+    )
+
+
+def _by_size(evaluation: Evaluation, waits: JudgedWaits) -> str:
+    """The size class that makes most of the difference, where that is far more than its share of the jobs."""
+    size = size_class(evaluation.trace.procs(evaluation.procs)[waits.rows])
+    apart = np.abs(waits.recorded - waits.simulated)
+    known = size >= 0
+    if not apart[known].sum() > 0:
+        return ""
+    jobs = np.bincount(size[known], minlength=len(SIZE_CLASSES)) / known.sum()
+    share = np.bincount(size[known], weights=apart[known], minlength=len(SIZE_CLASSES)) / apart[known].sum()
+    most = int(share.argmax())
+    if share[most] < MUCH or share[most] < 2 * jobs[most]:
+        return ""
+    return (
+        f" Jobs of {SIZE_CLASSES[most]} processors, {shown(float(jobs[most]), 'share')} of them, make "
+        f"{shown(float(share[most]), 'share')} of all difference in waiting."
+    )
+
+
+def _distributions(waits: JudgedWaits, how: str) -> Figure:
+    return figures.cdf(
+        "Waits as recorded and as simulated",
+        {RECORDED: waits.recorded, SIMULATED: waits.simulated},
+        x="wait",
+        slots={RECORDED: FIXED[RECORDED], SIMULATED: 0},
+        caption=f"The same jobs, {how}. The largest distance between the curves, with waits below a minute as none, is "
+        "what the validity line judges. Less than 1 s is drawn at 1 s.",
+    )
+
+
+def density(waits: JudgedWaits, how: str) -> Figure:
+    """How many jobs waited so long as recorded and so long as simulated."""
+    across, down = (np.searchsorted(EDGES_S, one, side="right") for one in (waits.recorded, waits.simulated))
+    top = int(max(across.max(), down.max())) + 1
+    count = np.bincount(down * top + across, minlength=top * top).reshape(top, top)[::-1]
+    names = NAMES[:top]
+    ends = _ends(int(count.max()))
+    shade = np.where(count > 0, np.searchsorted(ends, count, side="left"), -1)
+    same = shown(float(np.trace(count[::-1]) / len(waits.rows)), "share")
+    return heat(
+        "Wait of each job, recorded and simulated",
+        names[::-1],
+        names,
+        shade,
+        legend=_legend(ends),
+        words=lambda r, c: f"{count[r, c]:,} job{'' if count[r, c] == 1 else 's'}",
+        short=lambda r, c: f"{count[r, c]:,}",
+        axes=("wait as simulated", "wait as recorded"),
+        alt=f"Jobs by recorded and simulated wait: {same} in the same class in both.",
+        caption=f"Jobs by both waits, {how}; each class of waits is about twice the one before. Framed: as recorded. "
+        "Below the frames the record waited longer, above them the simulation. "
+        f"{same} of the jobs are in a framed cell. Empty cells hold no job.",
+        diagonal=True,
+        high=NARROW,
+    )
+
+
+def _ends(most: int) -> list[int]:
+    """The largest count of each shade but the last: round numbers, about four times the one before.
+
+    >>> _ends(20_000), _ends(3)
+    ([100, 500, 2000, 5000], [1, 2])
+    """
+    wanted = [most / 4.0**k for k in range(SHADES - 1, 0, -1)]
+    rounded = [max(1, _round(one)) for one in wanted] if most > SHADES else list(range(1, most))
+    return sorted(set(rounded))
+
+
+def _round(value: float) -> int:
+    """The nearest of 1, 2, 5, 10, ... from above."""
+    size = 10.0 ** np.floor(np.log10(max(value, 1.0)))
+    return int(next(step * size for step in (1, 2, 5, 10) if step * size >= value))
+
+
+def _legend(ends: list[int]) -> list[str]:
+    lows = [1, *(end + 1 for end in ends)]
+    last = f"{lows[-1]:,} jobs and more"
+    return [*(f"{low:,}" if low == high else f"{low:,} to {high:,}" for low, high in zip(lows, ends)), last]
