@@ -77,7 +77,9 @@ def density(waits: JudgedWaits, how: str) -> Figure:
     top = int(max(across.max(), down.max())) + 1
     count = np.bincount(down * top + across, minlength=top * top).reshape(top, top)[::-1]
     names = NAMES[:top]
-    ends = _ends(int(count.max()))
+    outside = count.copy()
+    outside[-1, 0] = 0  # under a minute in both: often most of the jobs, and no news
+    ends = _ends(int(outside.max()))
     shade = np.where(count > 0, np.searchsorted(ends, count, side="left"), -1)
     same = shown(float(np.trace(count[::-1]) / len(waits.rows)), "share")
     return heat(
@@ -89,7 +91,9 @@ def density(waits: JudgedWaits, how: str) -> Figure:
         words=lambda r, c: f"{count[r, c]:,} job{'' if count[r, c] == 1 else 's'}",
         short=lambda r, c: f"{count[r, c]:,}",
         axes=("wait as simulated", "wait as recorded"),
-        alt=f"Jobs by recorded and simulated wait: {same} in the same class in both.",
+        alt=f"Jobs by recorded and simulated wait: {same} in the same class in both, "
+        f"{shown(float((across > down).mean()), 'share')} in a longer one as recorded, "
+        f"{shown(float((across < down).mean()), 'share')} in a longer one as simulated.",
         caption=f"Jobs by both waits, {how}; each class of waits is about twice the one before. Framed: as recorded. "
         "Below the frames the record waited longer, above them the simulation. "
         f"{same} of the jobs are in a framed cell. Empty cells hold no job.",
@@ -117,5 +121,5 @@ def _round(value: float) -> int:
 
 def _legend(ends: list[int]) -> list[str]:
     lows = [1, *(end + 1 for end in ends)]
-    last = f"{lows[-1]:,} jobs and more"
+    last = f"{lows[-1]:,} job{'' if lows[-1] == 1 else 's'} and more"
     return [*(f"{low:,}" if low == high else f"{low:,} to {high:,}" for low, high in zip(lows, ends)), last]

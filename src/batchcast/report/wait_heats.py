@@ -142,11 +142,11 @@ def _shades(values: np.ndarray, limits: Sequence[float]) -> np.ndarray:
 def brief(seconds: float, sign: bool = False) -> str:
     """A span of time in a cell.
 
-    >>> brief(42.0), brief(2820.0), brief(12600.0, sign=True), brief(-200000.0, sign=True), brief(0.0, sign=True)
-    ('42 s', '47 min', '+3.5 h', '-2.3 d', '0 s')
+    >>> brief(42.0), brief(2820.0), brief(3580.0), brief(12600.0, sign=True), brief(-2e5, sign=True), brief(0.2, True)
+    ('42 s', '47 min', '1.0 h', '+3.5 h', '-2.3 d', '0 s')
     """
     size = abs(seconds)
-    unit, length, digits = next(one for one in _UNITS if size >= one[1] * 0.9995 or one[1] == 1)
+    unit, length, digits = next(one for one in _UNITS if size >= 0.992 * one[1] or one[1] == 1)
     amount = f"{size / length:.{digits if size < 9.95 * length else 0}f}"
     before = ("-" if seconds < 0 else "+" if sign else "") if float(amount) else ""
     return f"{before}{amount} {unit}"

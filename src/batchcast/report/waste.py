@@ -21,7 +21,7 @@ COLUMNS = (
     ),
 )
 WITHOUT = TableColumn("jobs_without_limit", "without limit", "count", "jobs that asked for no time: asked 0, unused 0")
-PARTS = (("used", 1), ("failed or cancelled", 2), ("cut at the limit", 5), ("asked and unused", 0))
+PARTS = (("completed", 1), ("failed or cancelled", 2), ("cut at the limit", 5), ("asked and unused", 0))
 PATTERNS = {0: "", 1: "", 2: "/", 5: "x"}
 
 
@@ -32,7 +32,8 @@ def waste_blocks(evaluation: Evaluation) -> list[Block]:
     if not whole["asked_core_h"] > 0 or not groupings:
         return []
     by = {name: [row for row in rows if row["by"] == name] for name in groupings}
-    return [_words(whole, by), *(_table(name, by[name], whole) for name in groupings), _bars(by)]
+    tables = [_table(name, by[name], whole, folded=name != groupings[0]) for name in groupings]
+    return [_words(whole, by), *tables, _bars(by)]
 
 
 def _words(whole: Row, by: Mapping[str, Sequence[Row]]) -> str:
@@ -67,7 +68,7 @@ def _most(by: str, rows: Sequence[Row]) -> str:
 
 
 def _hours(value: float) -> str:
-    return f"{value:,.0f} core-hours"
+    return f"{shown(value, 'count')} core-hours"
 
 
 def _name(row: Row) -> str:
@@ -77,7 +78,7 @@ def _name(row: Row) -> str:
     return f"{row['groups']:,} other{'' if row['groups'] == 1 else 's'}" if row["groups"] else "not known"
 
 
-def _table(by: str, rows: Sequence[Row], whole: Row) -> Table:
+def _table(by: str, rows: Sequence[Row], whole: Row, folded: bool) -> Table:
     """The largest groups, the others in a line; the first grouping is open, the rest opens when pressed."""
     columns = [c for c in COLUMNS if c.key != "failed_core_h" or whole[c.key] is not None]
     columns += [WITHOUT] if whole["jobs_without_limit"] else []
@@ -85,14 +86,15 @@ def _table(by: str, rows: Sequence[Row], whole: Row) -> Table:
         f"Core-hours by {by}, those that leave most unused first",
         [TableColumn("name", by), *columns],
         [{**row, "name": _name(row)} for row in rows],
-        folded=by != "user",
+        folded=folded,
     )
 
 
 def _bars(by: Mapping[str, Sequence[Row]]) -> Figure:
-    """Stacked bars of one grouping at a time."""
+    """Stacked bars of one grouping at a time; the others together would dwarf them."""
     data, words = [], []
-    for name, rows in by.items():
+    largest = {name: [row for row in rows if row["group"] is not None] for name, rows in by.items()}
+    for name, rows in largest.items():
         names = [_name(row) for row in rows]
         parts = [_parts(row) for row in rows]
         for k, (title, slot) in enumerate(PARTS):
@@ -110,8 +112,8 @@ def _bars(by: Mapping[str, Sequence[Row]]) -> Figure:
         "xaxis": {"title": {"text": "core-hours"}, "rangemode": "tozero"},
         "hovermode": "closest",
     }
-    height = 130 + 26 * max(len(rows) for rows in by.values())
-    title, pick = "Core-hours used, lost and left unused", tuple(f"by {name}" for name in by)
+    height = 130 + 26 * max(len(rows) for rows in largest.values())
+    title, pick = "Core-hours used, lost and left unused, largest groups", tuple(f"by {name}" for name in by)
     return Figure(title, data, layout, f"{'. '.join(words)}.", height=height, pick=pick, pick_label="Groups")
 
 
