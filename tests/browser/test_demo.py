@@ -76,6 +76,7 @@ def test_an_unticked_forecast_and_policy_leave_the_page(tab: Any, report: Path) 
     assert after["rows"] == 2 * kept  # the schedules, and what no burst owns of them
     assert set(before["figures"]) - set(after["figures"]) == {
         "Waits under EASY", "Queue under EASY", "Utilization under EASY",
+        "Change in median wait with recent_mean under EASY",
     }  # fmt: skip
     bars = tab.run("[...document.querySelectorAll('.plot')].find(p => p.chart.shown[0].meta.points).chart.shown[0].y")
     assert bars == ["EASY-SJBF"]

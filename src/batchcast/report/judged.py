@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from ..evaluation.evaluation import Evaluation
-from ..evaluation.judged_waits import JudgedWaits
+from ..evaluation.judged_waits import MINUTE, JudgedWaits
+from ..evaluation.validity import MOST_DISTANCE
 from ..metrics.accuracy import SIZE_CLASSES, size_class
 from . import figures
 from .axes import between, tick
 from .blocks import Block, Figure, shown
 from .choose import FIXED
 from .heat import NARROW, heat
+from .minus import cdf_minus
 from .validity import RULES
 
 RECORDED, SIMULATED = "recorded", "simulated"
@@ -29,7 +31,7 @@ def judged_blocks(evaluation: Evaluation) -> list[Block]:
         return []
     waits = validity.waits
     how = f"simulated {RULES[validity.policy]} with the users' limits"
-    return [_words(evaluation, waits, how), _distributions(waits, how), density(waits, how)]
+    return [_words(evaluation, waits, how), _distributions(waits, validity.wait_distance, how), density(waits, how)]
 
 
 def _words(evaluation: Evaluation, waits: JudgedWaits, how: str) -> str:
@@ -60,15 +62,17 @@ def _by_size(evaluation: Evaluation, waits: JudgedWaits) -> str:
     )
 
 
-def _distributions(waits: JudgedWaits, how: str) -> Figure:
-    return figures.cdf(
+def _distributions(waits: JudgedWaits, distance: float, how: str) -> Figure:
+    series = {RECORDED: np.maximum(waits.recorded, MINUTE), SIMULATED: np.maximum(waits.simulated, MINUTE)}
+    figure = figures.cdf(
         "Waits as recorded and as simulated",
-        {RECORDED: waits.recorded, SIMULATED: waits.simulated},
+        series,
         x="wait",
         slots={RECORDED: FIXED[RECORDED], SIMULATED: 0},
-        caption=f"The same jobs, {how}. The largest distance between the curves, with waits below a minute as none, is "
-        "what the validity line judges. Less than 1 s is drawn at 1 s.",
+        caption=f"The same jobs, {how}; waits below a minute, which count as none, are drawn at a minute. The largest "
+        f"distance of the curves is {distance:.2f}; above {MOST_DISTANCE} the validity line is in doubt.",
     )
+    return cdf_minus(figure, series, RECORDED, "above zero more jobs wait at most so long as simulated.")
 
 
 def density(waits: JudgedWaits, how: str) -> Figure:

@@ -104,7 +104,11 @@ def test_the_density_counts_the_jobs_that_the_validity_line_judges(found: Evalua
     both = (recorded >= low) & (recorded < high) & (simulated < EDGES_S[0])
     assert counts.get((NAMES[0], NAMES[6]), 0) == both.sum()
     assert f"the same {checked.jobs:,} jobs" in words
-    assert [trace["name"] for trace in curves.data] == ["recorded", "simulated"]
+    drawn = [trace for trace in curves.data if trace["meta"]["variant"] == "the curves"]
+    assert [trace["name"] for trace in drawn] == ["recorded", "simulated"]
+    assert f"distance of the curves is {checked.wait_distance:.2f}" in curves.caption
+    for trace, waits in zip(drawn, (recorded, simulated)):
+        assert trace["y"][0] == pytest.approx((waits <= 60).mean(), rel=1e-4)
 
 
 def test_what_was_recorded_exactly_so_is_all_framed() -> None:
