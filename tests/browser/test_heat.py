@@ -25,7 +25,8 @@ HEATS = "[...document.querySelectorAll('.plot')].filter(p => p.chart.shown[0].ty
 READ = f"""(() => {HEATS}.map(place => {{
   const {{trace, places}} = place.chart.hits[0], over = place.chart.plot.over, edge = over.getBoundingClientRect();
   const k = Math.floor(places.length / 2), [x, y, wide, high] = places[k];
-  over.dispatchEvent(new MouseEvent('mousemove', {{clientX: edge.left + x + wide / 2, clientY: edge.top + y + high / 2}}));
+  const [left, top] = [edge.left + x + wide / 2, edge.top + y + high / 2];
+  over.dispatchEvent(new MouseEvent('mousemove', {{clientX: left, clientY: top}}));
   const said = over.querySelector('.tip').innerText.trim();
   over.dispatchEvent(new MouseEvent('mouseleave'));
   return [said, trace.y[k] + ' / ' + trace.x[k] + ': ' + trace.customdata[k]];
@@ -68,7 +69,8 @@ def test_the_bars_show_the_grouping_that_is_picked_and_its_table_can_be_sorted(t
     tab.open(report, width=1280)
     tab.run("window.list = [...document.querySelectorAll('.pick select')].find(s => s.options[0].text === 'by user')")
     pick = """(async () => { list.value = 'by queue'; list.dispatchEvent(new Event('change', {bubbles: true}));
-        await window.drawn; return list.closest('figure').querySelector('.plot').chart.shown.map(t => t.meta.variant); })()"""
+        await window.drawn;
+        return list.closest('figure').querySelector('.plot').chart.shown.map(t => t.meta.variant); })()"""
     assert set(tab.run(pick)) == {"by queue"}
     sort = """(() => { const table = list.closest('section').querySelector('table');
         const head = [...table.tHead.rows[0].cells].find(c => c.innerText.startsWith('jobs'));

@@ -19,7 +19,15 @@ MOST = 10
 TIMEOUT = "timeout"
 FAILED = frozenset(word for word, number in SWF_NUMBERS.items() if number in (0, 4, 5)) - {TIMEOUT}
 """A job that ended so left its work undone; pieces of a job that was checkpointed and goes on did not."""
-SUMS = ("jobs", "jobs_without_limit", "used_core_h", "asked_core_h", "unused_core_h", "failed_core_h", "at_limit_core_h")
+SUMS = (
+    "jobs",
+    "jobs_without_limit",
+    "used_core_h",
+    "asked_core_h",
+    "unused_core_h",
+    "failed_core_h",
+    "at_limit_core_h",
+)
 
 
 def waste_rows(
@@ -48,14 +56,15 @@ def waste_rows(
     limit ended: by status `timeout`, or as long as the limit and not completed. No run is in both. `unused_share` is of
     the log's unused core-hours, NaN where there are none.
 
-    Ties go to the group that used more, then to the first in the column's order. A grouping that the log does not know,
-    with a single group, or in which nearly each job has its own, is left out, and `group` where accounts are known.
-    O(n + g log g) for each grouping.
+    Ties go to the group that used more, then to the first in the column's order. Left out is a grouping that the log
+    does not know, with a single group, or in which nearly each job has its own, and `group` where accounts are known or
+    the site is private. O(n + g log g) for each grouping.
 
     Examples
     --------
     >>> log = Trace.from_arrays({"submit_time": [0.0, 1.0, 2.0, 3.0], "run_time": [3600.0, 3600.0, 0.0, 7200.0],
-    ...     "req_time": [7200.0, 3600.0, 3600.0, None], "req_procs": [2, 1, 1, 1], "user_id": ["ada", "bo", "bo", "ada"]})
+    ...     "req_time": [7200.0, 3600.0, 3600.0, None], "req_procs": [2, 1, 1, 1],
+    ...     "user_id": ["ada", "bo", "bo", "ada"]})
     >>> [(row["by"], row["group"], row["used_core_h"], row["unused_core_h"]) for row in waste_rows(log)]
     [('whole', None, 5.0, 3.0), ('user', 'ada', 4.0, 2.0), ('user', 'bo', 1.0, 1.0)]
     """
@@ -67,8 +76,8 @@ def waste_rows(
     unused = float(whole[SUMS.index("unused_core_h")])
     rows = [_row(WHOLE, None, 1, whole, unused, told)]
     for by, column in GROUPINGS.items():
-        if by == "group" and any(row["by"] == "account" for row in rows):
-            continue
+        if by == "group" and (trace.info.private or any(row["by"] == "account" for row in rows)):
+            continue  # a group is often one person's, by that person's name
         codes = trace.nominal(column).codes[inside]
         sums = np.stack([np.bincount(codes + 1, weights=one, minlength=2) for one in values])
         unknown, sums = sums[:, 0], sums[:, 1:]
@@ -114,7 +123,7 @@ def _ended(trace: Trace, inside: np.ndarray) -> tuple[np.ndarray, np.ndarray, np
     codes = status.codes[inside]
 
     def among(words: frozenset[str]) -> np.ndarray:
-        return np.array([*(word in words for word in status.categories), False], bool)[codes]
+        return np.asarray(np.array([*(word in words for word in status.categories), False], bool)[codes])
 
     return among(FAILED), among(frozenset({TIMEOUT})), codes < 0
 

@@ -89,7 +89,7 @@ def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str =
                 *planned_figure(evaluation.scores.planned, evaluation.accuracy_rows(), slots),
             ],
         ),
-        *_section("What the simulation makes of the record", judged_blocks(evaluation)),
+        *_section("How near the simulation comes to the record", judged_blocks(evaluation)),
         Section("How much sooner would jobs start", _schedule_blocks(evaluation, slots)),
     ]
     return (
@@ -273,7 +273,14 @@ def _schedule_blocks(evaluation: Evaluation, slots: Mapping[str, int]) -> list[B
         )
     ]
     curves = _wait_curves(evaluation, slots)
-    return [table, *_schedule_differences(evaluation), *policy_notes(policies), *drawn, *change_heat(evaluation), *curves]
+    return [
+        table,
+        *_schedule_differences(evaluation),
+        *policy_notes(policies),
+        *drawn,
+        *change_heat(evaluation),
+        *curves,
+    ]
 
 
 def _wait_curves(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Figure]:

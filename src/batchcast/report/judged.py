@@ -39,7 +39,7 @@ def _words(evaluation: Evaluation, waits: JudgedWaits, how: str) -> str:
     return (
         f"The validity line above in pictures: the same {len(waits.rows):,} jobs as recorded and as {how}. {alike} of "
         "them wait alike in both (less than a factor of two apart, or under a minute); "
-        f"{longer} waited at least twice as long in the record, {shorter} wait at least twice as long in the simulation."
+        f"{longer} waited at least twice as long in the record, {shorter} at least twice as long in the simulation."
         + _by_size(evaluation, waits)
     )
 
@@ -98,8 +98,8 @@ def density(waits: JudgedWaits, how: str) -> Figure:
         alt=f"Jobs by recorded and simulated wait: {same} in the same class in both, "
         f"{shown(float((across > down).mean()), 'share')} in a longer one as recorded, "
         f"{shown(float((across < down).mean()), 'share')} in a longer one as simulated.",
-        caption=f"Jobs by both waits, {how}; each class of waits is about twice the one before. Framed: as recorded. "
-        "Below the frames the record waited longer, above them the simulation. "
+        caption=f"Jobs by both waits, {how}; each class of waits is about twice the one before. Framed: the "
+        "same class in both. Below the frames the record waited longer, above them the simulation. "
         f"{same} of the jobs are in a framed cell. Empty cells hold no job.",
         diagonal=True,
         high=NARROW,

@@ -168,7 +168,7 @@ def _extremes(cells: Cells, rows: Sequence[str], columns: Sequence[str], sign: b
     """The largest and the smallest cell, for the alternative text."""
     said = []
     for word, place in (("most", np.nanargmax(cells.median)), ("least", np.nanargmin(cells.median))):
-        r, c = np.unravel_index(place, cells.median.shape)
+        r, c = divmod(int(place), cells.median.shape[1])
         value = signed(cells.median[r, c]) if sign else span(cells.median[r, c])
         said.append(f"{word} {value} ({rows[r]}, {columns[c]}; {_jobs(cells.jobs[r, c])})")
     return ", ".join(said)

@@ -11,10 +11,10 @@ from .blocks import Block, Figure, Table, TableColumn, shown
 Row = Mapping[str, Any]
 COLUMNS = (
     TableColumn("jobs", "jobs", "count", "jobs that ran"),
-    TableColumn("used_core_h", "used, core-h", "count", "processors times run time"),
-    TableColumn("asked_core_h", "asked, core-h", "count", "processors times limit, of jobs with a limit"),
     TableColumn("unused_core_h", "unused, core-h", "count", "processors times limit minus run time"),
     TableColumn("unused_share", "of all unused", "share", "of what the whole log left unused"),
+    TableColumn("asked_core_h", "asked, core-h", "count", "processors times limit, of jobs with a limit"),
+    TableColumn("used_core_h", "used, core-h", "count", "processors times run time"),
     TableColumn("failed_core_h", "failed, core-h", "count", "used by runs that failed or were cancelled, by status"),
     TableColumn(
         "at_limit_core_h", "cut, core-h", "count", "used by runs that their limit ended: they may have to run again"
@@ -134,5 +134,3 @@ def _trace(title: str, slot: int, variant: str, names: Sequence[str], values: Se
         "hovertemplate": "%{y}: %{customdata}",
         "marker": {"pattern": {"shape": PATTERNS[slot], "solidity": 0.15}},
     }
-
-

@@ -13,9 +13,7 @@ from batchcast.metrics.wait_classes import LIMITS, SIZES, class_of
 from batchcast.table import LogInfo, Trace
 from batchcast.trace.zone import parse_date, zone
 
-ROWS = st.lists(
-    st.tuples(st.integers(-1, 2), st.integers(-1, 3), st.one_of(st.none(), st.floats(0, 1e6))), max_size=60
-)
+ROWS = st.lists(st.tuples(st.integers(-1, 2), st.integers(-1, 3), st.one_of(st.none(), st.floats(0, 1e6))), max_size=60)
 
 
 @given(ROWS, st.integers(1, 5))

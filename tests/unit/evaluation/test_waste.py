@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.naive.waste import sums
 
 from batchcast.evaluation.evaluation import evaluate
 from batchcast.evaluation.waste import GROUPINGS, SUMS, waste_rows
-from batchcast.table import LogInfo, Trace
-from tests.naive.waste import sums
+from batchcast.table import LogInfo, Nominal, Trace
 
 NAMES = {"jobs": "jobs", "jobs_without_limit": "jobs_without_limit", "used": "used_core_h", "asked": "asked_core_h",
          "unused": "unused_core_h", "failed": "failed_core_h", "at_limit": "at_limit_core_h"}  # fmt: skip
@@ -50,7 +51,7 @@ def test_the_sums_are_those_of_plain_loops(jobs: list[tuple], most: int) -> None
         for row in named:
             _same(row, plain[row["group"]], told)
         unused = [row["unused_core_h"] for row in named]
-        assert all(more >= less - 1e-9 for more, less in zip(unused, unused[1:]))
+        assert all(more >= less - 1e-9 for more, less in pairwise(unused))
         left = [group for name, group in plain.items() if name not in {row["group"] for row in named}]
         assert max((group["unused"] for group in left), default=0.0) <= unused[-1] + 1e-9
         others = [row for row in here if row["group"] is None and row["groups"]]
@@ -99,8 +100,12 @@ def test_a_grouping_that_says_nothing_is_left_out() -> None:
 
 
 def test_a_site_that_is_private_has_no_names_in_its_rows() -> None:
-    trace = log([hour(1, 2, name) for name in ("ada", "ada", "bo", "bo")])
-    assert {row["group"] for row in waste_rows(trace)[1:]} == {"ada", "bo"}
+    names = ["ada", "ada", "bo", "bo"]
+    trace = log([hour(1, 2, name) for name in names])
+    trace = trace.with_columns({"group_id": Nominal.encode(names)})
+    assert {(row["by"], row["group"]) for row in waste_rows(trace)[1:]} == {
+        (by, name) for by in ("user", "group") for name in ("ada", "bo")
+    }
     private = trace.with_info(replace(trace.info, private=True))
     assert {row["group"] for row in waste_rows(private)[1:]} == {"a user (1)", "a user (2)"}
 

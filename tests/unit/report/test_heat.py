@@ -152,7 +152,7 @@ def test_without_limits_users_or_waits_there_are_no_empty_pictures() -> None:
     assert waste_blocks(found) == judged_blocks(found) == recorded_heats(found) == change_heat(found) == []
     titles = [section.title for section in sections(found, {})]
     assert "Whose core-hours go unused" not in titles
-    assert "What the simulation makes of the record" not in titles
+    assert "How near the simulation comes to the record" not in titles
 
 
 def test_folded_tables_are_for_the_page_alone(found: Evaluation) -> None:

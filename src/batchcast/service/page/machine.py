@@ -111,7 +111,9 @@ def _by_hour(rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
 
 
 def _by_size(rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
-    cells = _shade(_cells(rows, lambda row: (class_of(row["req_procs"], SIZES), class_of(row["req_time"], LIMITS)), least))
+    cells = _shade(
+        _cells(rows, lambda row: (class_of(row["req_procs"], SIZES), class_of(row["req_time"], LIMITS)), least)
+    )
     return {"rows": [[cells.get((s, k)) for k in range(len(LIMITS))] for s in range(len(SIZES))],
             "sizes": SIZES, "limits": LIMITS}  # fmt: skip
 
