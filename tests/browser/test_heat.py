@@ -29,7 +29,8 @@ READ = f"""(() => {HEATS}.map(place => {{
   over.dispatchEvent(new MouseEvent('mousemove', {{clientX: left, clientY: top}}));
   const said = over.querySelector('.tip').innerText.trim();
   over.dispatchEvent(new MouseEvent('mouseleave'));
-  return [said, trace.y[k] + ' / ' + trace.x[k] + ': ' + trace.customdata[k]];
+  const titles = [...place.querySelectorAll('.title')].map(one => one.textContent);
+  return [said, `${{titles[0]}} ${{trace.y[k]}}, ${{titles[1]}} ${{trace.x[k]}}: ${{trace.customdata[k]}}`];
 }}))()"""
 COLOURS = f"""(() => {HEATS}.map(place => {{
   const {{ctx}} = place.chart.plot, {{trace, places}} = place.chart.hits[0], unit = uPlot.pxRatio;

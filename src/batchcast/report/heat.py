@@ -55,6 +55,7 @@ def heat(
         A colour of the page, for whoever wants to know the figure's.
     """
     there = [(int(r), int(c)) for r, c in zip(*np.nonzero(shade >= 0))]
+    down, across = axes
     trace = {
         "type": "heat",
         "name": "",
@@ -64,9 +65,8 @@ def heat(
         "shade": [int(shade[r, c]) for r, c in there],
         "text": [short(r, c) for r, c in there],
         "customdata": [words(r, c) for r, c in there],
-        "hovertemplate": "%{y} / %{x}: %{customdata}",
+        "hovertemplate": f"{down} %{{y}}, {across} %{{x}}: %{{customdata}}",
     }
-    down, across = axes
     layout = {
         "xaxis": {"type": "category", "title": {"text": across}, "categoryarray": list(columns)},
         "yaxis": {"type": "category", "title": {"text": down}, "categoryarray": list(rows)},

@@ -33,10 +33,10 @@ def class_words(low: float, high: float) -> str:
     """A class of processors.
 
     >>> class_words(1, 1), class_words(5, 16), class_words(65, math.inf)
-    ('1 processor', '5–16', '65 and more')
+    ('1', '5–16', '65 and more')
     """
     if low == high:
-        return f"{low:g} processor{'' if low == 1 else 's'}"
+        return f"{low:g}"
     return f"{low:g} and more" if math.isinf(high) else f"{low:g}–{high:g}"
 
 
@@ -104,8 +104,8 @@ def change_heat(evaluation: Evaluation) -> list[Figure]:
     figure = heat(
         f"Change in median wait with {forecast.predictor} under {policy}", SIZE_NAMES, LIMIT_NAMES,
         _shades(cells.median, CHANGES_S), scale=DIVERGING, legend=CHANGES, axes=("processors", "limit"),
-        words=lambda r, c: f"{signed(cells.median[r, c])}, {span(theirs.median[r, c])} to {span(ours.median[r, c])} "
-        f"({_jobs(cells.jobs[r, c])})",
+        words=lambda r, c: f"{signed(cells.median[r, c])} ({span(theirs.median[r, c])} to {span(ours.median[r, c])}; "
+        f"{_jobs(cells.jobs[r, c])})",
         short=lambda r, c: brief(cells.median[r, c], sign=True),
         alt=f"Change in median wait by processors and limit: {_extremes(cells, SIZE_NAMES, LIMIT_NAMES, sign=True)}.",
         caption=f"Planned with {forecast.predictor} instead of the users' limits, simulated under {policy}. Who gains "

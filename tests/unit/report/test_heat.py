@@ -77,7 +77,7 @@ def test_the_change_is_of_the_same_jobs_under_the_same_policy(found: Evaluation)
     procs, asked = found.trace.procs("req")[limits.rows], found.trace.req_time[limits.rows]
     inside = (procs > 16) & (procs <= 64) & (asked > 4 * 3600) & (asked <= 12 * 3600)
     before, after = (float(np.median(one.wait_time[inside])) for one in (limits, ours))
-    expected = f"{signed(after - before)}, {span(before)} to {span(after)} ({inside.sum():,} jobs)"
+    expected = f"{signed(after - before)} ({span(before)} to {span(after)}; {inside.sum():,} jobs)"
     assert cells(figure)["17–64", "4–12 h"] == expected
     assert figure.layout["scale"] == DIVERGING
     assert len(figure.layout["legend"]) == 7
