@@ -38,7 +38,9 @@ def test_it_leaves_page_numbers_and_schedules(log: Path, tmp_path: Path) -> None
     document = json.loads((out / "result.json").read_text())
     assert document["schema"] == "batchcast/evaluate/1"
     parts = [row["part"] for row in document["results"]]
-    assert parts == ["forecast"] * 4 + ["schedule"] * 10 + ["validity"]
+    assert parts == ["forecast"] * 4 + ["schedule"] * 10 + ["waste"] * 4 + ["validity"]
+    whole, *users = (row for row in document["results"] if row["part"] == "waste")
+    assert sum(row["used_core_h"] for row in users) == pytest.approx(whole["used_core_h"])
     for row in document["results"]:
         if row["part"] == "schedule":
             with (out / row["schedule_file"]).open() as file:

@@ -29,7 +29,6 @@ def heat(
     scale: str = SEQUENTIAL,
     diagonal: bool = False,
     high: int = HIGH,
-    slot: int = 0,
 ) -> Figure:
     """A heat map.
 
@@ -51,15 +50,13 @@ def heat(
         Whether the cells of row name = column name are framed.
     high
         Pixels that a row takes.
-    slot
-        A colour of the page, for whoever wants to know the figure's.
     """
     there = [(int(r), int(c)) for r, c in zip(*np.nonzero(shade >= 0))]
     down, across = axes
     trace = {
         "type": "heat",
         "name": "",
-        "meta": {"slot": slot},
+        "meta": {"slot": 0},
         "x": [columns[c] for _, c in there],
         "y": [rows[r] for r, _ in there],
         "shade": [int(shade[r, c]) for r, c in there],

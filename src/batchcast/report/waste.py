@@ -43,19 +43,19 @@ def _words(whole: Row, by: Mapping[str, Sequence[Row]]) -> str:
         f"{_hours(whole[key])} ({shown(whole[key] / used, 'share')}) {words}"
         for key, words in (
             ("failed_core_h", "went into runs that failed or were cancelled"),
-            ("at_limit_core_h", "into runs that their limit ended"),
+            ("at_limit_core_h", "went into runs that their limit ended"),
         )
         if whole[key] and used > 0
     ]
     text = (
         f"Limits asked for {_hours(whole['asked_core_h'])}, of which {_hours(unused)} "
         f"({shown(unused / whole['asked_core_h'], 'share')}) went unused."
-        + (f" Of the {_hours(used)} used, {' and '.join(lost)}." if lost else "")
+        + (f" Of the {_hours(used)} used, {', '.join(lost)}." if lost else "")
     )
     if unused > 0:
         text += f" Of what went unused {', '.join(_most(name, rows) for name, rows in by.items())}."
     if whole["jobs_without_limit"]:
-        text += f" {whole['jobs_without_limit']:,} jobs had no limit: they count as used, not as asked."
+        text += f" Jobs without a limit, {whole['jobs_without_limit']:,}, count as used and not as asked."
     return text
 
 

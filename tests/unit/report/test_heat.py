@@ -141,7 +141,7 @@ def test_a_job_without_a_limit_is_said() -> None:
     log = trace()
     some = np.where(np.arange(len(log)) < 7, np.nan, log.req_time)
     words, table, *_ = waste_blocks(evaluate(log.with_columns({"req_time": some}), predictors=["last_2"]))
-    assert "7 jobs had no limit" in str(words)
+    assert "Jobs without a limit, 7, count as used and not as asked" in str(words)
     assert isinstance(table, Table)
     assert sum(row["jobs_without_limit"] for row in table.rows) == 7
 
@@ -175,3 +175,13 @@ def test_names_of_classes_do_not_repeat() -> None:
     assert len(set(NAMES)) == len(EDGES_S) + 1
     assert NAMES[:3] == ("< 1 min", "1–2 min", "2–4 min")
     assert [brief(v, sign=True) for v in (-59.0, 3599.0, 86399.0)] == ["-59 s", "+1.0 h", "+1.0 d"]
+
+
+def test_the_sizes_that_make_most_of_the_difference_are_named() -> None:
+    log = trace(600, req_procs=np.where(np.arange(600) % 10 == 0, 40, 2))
+    schedule = evaluate(log, predictors=["requested"], policies=["easy"]).outcomes[0].schedule
+    later = schedule.wait_time + np.where(schedule.procs > 16, 86400.0, 0.0)
+    words = judged_blocks(evaluate(log.with_columns({"wait_time": later}), predictors=["requested"]))[0]
+    assert "Jobs of 17-64 processors, 10.0 % of them, make 100.0 % of all difference in waiting." in str(words)
+    alike = judged_blocks(evaluate(log.with_columns({"wait_time": schedule.wait_time}), predictors=["requested"]))[0]
+    assert "difference" not in str(alike)
