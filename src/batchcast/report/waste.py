@@ -99,6 +99,7 @@ def _bars(by: Mapping[str, Sequence[Row]]) -> Figure:
         parts = [_parts(row) for row in rows]
         for k, (title, slot) in enumerate(PARTS):
             values = [part[k] for part in parts]
+            title = "used" if k == 0 and rows[0]["failed_core_h"] is None else title
             if any(values):
                 data.append(_trace(title, slot, f"by {name}", names, values))
         words.append(

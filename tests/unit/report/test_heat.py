@@ -133,6 +133,8 @@ def test_waste_is_a_table_for_each_grouping_and_bars_of_the_largest(found: Evalu
     drawn = {trace["meta"]["variant"]: trace["y"] for trace in bars.data}
     assert drawn["by user"] == [row["name"] for row in by_user.rows[:-1]]
     assert "failed" not in {column.key.split("_")[0] for column in by_user.columns}, "the log has no status"
+    series = [trace["name"] for trace in bars.data if trace["meta"]["variant"] == "by user"]
+    assert series == ["used", "cut at the limit", "asked and unused"]
     whole = found.waste_rows()[0]
     assert f"{int(whole['asked_core_h']):,} core-hours" in str(words)
 
