@@ -22,6 +22,8 @@ from .ask import Asker
 from .settings import Settings
 
 CONNECTIONS_EACH, CONNECTIONS_OF_A_PROXY = 64, 512
+ROOM = 8000
+"""Connections of all users together."""
 RATE, BURST = 20.0, 120.0
 MOST_BUCKETS = 10_000
 NAMES_FOR_S = 60.0
@@ -39,8 +41,8 @@ class Peer(NamedTuple):
 class Door:
     """Connections and requests counted by user. One event loop uses it; no locks."""
 
-    def __init__(self, settings: Settings, now: Callable[[], float] = time.monotonic) -> None:
-        self.settings, self._now = settings, now
+    def __init__(self, settings: Settings, now: Callable[[], float] = time.monotonic, room: int = ROOM) -> None:
+        self.settings, self._now, self.room = settings, now, room
         self._open: Counter[str] = Counter()
         self._buckets: dict[str, tuple[float, float]] = {}
         self._inside: dict[int, Peer] = {}
@@ -82,7 +84,10 @@ class Door:
         return Asker(header)
 
     def enter(self, peer: Peer) -> bool:
-        """Count a connection in; false, and not counted, where its user has enough of them."""
+        """Count a connection in; false, and not counted, where its user has enough of them, or there is no room."""
+        if self.is_full:
+            self.refused["full"] += 1
+            return False
         most = CONNECTIONS_OF_A_PROXY if peer.is_proxy or not peer.key else CONNECTIONS_EACH
         if self._open[peer.key] >= most:
             self.refused["connections"] += 1
@@ -126,6 +131,11 @@ class Door:
     def open(self) -> int:
         """Connections open now."""
         return self._open.total()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for one more, whoever it is."""
+        return self.open >= self.room
 
 
 def peer_of(connection: socket.socket) -> tuple[int, str]:

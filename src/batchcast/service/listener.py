@@ -15,6 +15,8 @@ from .problem import problem_bytes
 REFUSED_AT_ONCE = 64
 _FULL = problem_bytes(429, "too many connections of one user", "close some, or use one for several questions")
 
+_NO_ROOM = problem_bytes(503, "too many connections of all users together", "ask again in some seconds")
+
 
 class Listener(socket.socket):
     """A listening socket with a door; those who are let in are known to it by their descriptor."""
@@ -27,13 +29,13 @@ class Listener(socket.socket):
             connection, address = super().accept()
             if self.door.let_in(connection):
                 return connection, address
-            _refuse(connection)
+            _refuse(connection, _NO_ROOM if self.door.is_full else _FULL)
         raise BlockingIOError
 
 
-def _refuse(connection: socket.socket) -> None:
+def _refuse(connection: socket.socket, words: bytes) -> None:
     try:
-        connection.send(_FULL, socket.MSG_DONTWAIT)
+        connection.send(words, socket.MSG_DONTWAIT)
         connection.recv(65536, socket.MSG_DONTWAIT)  # what is left unread would take the refusal back, on TCP
     except OSError:
         pass

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import functools
 import ipaddress
+import logging
 import os
+import resource
 import socket
 import stat
 import threading
@@ -18,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BatchcastError, InputError, UsageError
-from .door import Door
+from .door import ROOM, Door
 from .listener import Listener
 from .log import Log
 from .settings import Settings
@@ -26,6 +28,8 @@ from .settings import Settings
 CONNECT_S = 10
 LAST_ANSWERS_S = 10
 BACKLOG = 1024
+FILES_BESIDE = 200
+"""Open files that are left for the store, its readers and Python itself, however many connections there are."""
 _ACCEPTED = "a path for a unix socket, 127.0.0.1:PORT, [::1]:PORT"
 
 
@@ -35,7 +39,7 @@ class Server:
     def __init__(self, settings: Settings, listen: str, say: Callable[[str], None], quiet: bool = False) -> None:
         self.settings, self.quiet = settings, quiet
         self.log = Log(say, settings["log_format"])
-        self.door = Door(settings)
+        self.door = Door(settings, room=_room())
         self.socket, self._owned = _given(), False
         if self.socket is None:
             self.socket, self._owned = _listening(listen), True
@@ -53,6 +57,7 @@ class Server:
             from .wire import HEAD_BYTES, Wire
         except ImportError as error:
             raise InputError(f"serving needs {error.name}", hint="pip install 'batchcast[serve]'") from None
+        logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # a broken form has its answer, and no line
         config = uvicorn.Config(
             application(self.settings, self.door, self.log, quiet=self.quiet, is_tcp=self.is_tcp),
             loop="asyncio",  # another one would not ask the listener
@@ -108,6 +113,15 @@ def serving(settings: Settings, listen: str, say: Callable[[str], None], quiet: 
     finally:
         server.stop()
         thread.join()
+
+
+def _room() -> int:
+    """How many connections there may be: as many open files as this process may have, up to `ROOM`, less some."""
+    soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = ROOM + FILES_BESIDE if most == resource.RLIM_INFINITY else min(ROOM + FILES_BESIDE, most)
+    if soft != resource.RLIM_INFINITY and soft < files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
+    return max(files - FILES_BESIDE, 1)
 
 
 def _given() -> Listener | None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -131,6 +131,7 @@ def application(settings: Settings, door: Door, log: Log, *, quiet: bool, is_tcp
             404: _unknown,
             405: _method,
             HTTPException: _other,
+            ClientDisconnect: _gone,
             BatchcastError: _known,
             Exception: _defect,
         },
@@ -192,6 +193,11 @@ async def _defect(request: Request, error: Exception) -> Response:
 async def _other(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return _document(error.status_code, error.detail, "a form as the page sends it")
+
+
+async def _gone(request: Request, _: Exception) -> Response:
+    """Nobody reads this; in the log and the figures it is no defect."""
+    return _document(499, "the client hung up before its request was there", "ask again")
 
 
 class _Around:
@@ -268,8 +274,14 @@ class _Around:
 
     def _refusal(self, request: Request, asker: Asker) -> Response | None:
         """Why this is not even looked at."""
+        if not request.scope["http_version"].startswith("1."):
+            response = _document(400, f"HTTP/{request.scope['http_version']} is not spoken here", "HTTP/1.1")
+            response.headers["Connection"] = "close"
+            return response
         if sum(len(name) + len(value) + 4 for name, value in request.scope["headers"]) > HEAD_BYTES:
             return _document(431, "a head larger than any browser's", f"below {HEAD_BYTES // 1024} kB")
+        if int(request.headers.get("content-length", 0)) > BODY_BYTES:
+            return _document(413, f"more than {BODY_BYTES // 1000} kB", "the script's first lines are enough")
         if self.is_tcp and not _is_here(request.headers.get("host", "localhost")):
             return _document(403, "this is asked by the name of another machine", "http://localhost, from this machine")
         if request.method == "POST" and request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):

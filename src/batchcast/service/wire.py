@@ -42,16 +42,19 @@ class Wire(H11Protocol):
         self.door = door
         self.peer: Peer | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._taken: asyncio.TimerHandle | None = None
         self._resting = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.peer = peer = self.door.admitted(transport.get_extra_info("socket").fileno())
         self.app_state = {**self.app_state, "peer": peer}
+        transport.set_write_buffer_limits(high=0)  # one byte that is not taken is enough to be told of
         self._limit(REQUEST_S, self._too_slow)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._limit(None)
+        self._wait_to_be_taken(False)
         if self.peer is not None:
             self.door.leave(self.peer)
             self.peer = None
@@ -92,14 +95,22 @@ class Wire(H11Protocol):
     def on_response_complete(self) -> None:
         self._limit(None)
         super().on_response_complete()
+        if self.conn.our_state is h11.DONE and self.conn.their_state is h11.SEND_BODY:
+            self._limit(LAST_WORD_S, self.transport.close)  # answered before its body was there: nobody reads that now
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._limit(TAKEN_S, self.transport.abort)
+        self._wait_to_be_taken(True)
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._limit(None)
+        self._wait_to_be_taken(False)
+
+    def _wait_to_be_taken(self, waits: bool) -> None:
+        """A clock of its own: it goes on after the answer's end, and while the connection is being closed."""
+        if self._taken is not None:
+            self._taken.cancel()
+        self._taken = self.loop.call_later(TAKEN_S, self.transport.abort) if waits else None
 
     def shutdown(self) -> None:
         """The server stops: what is being asked is answered, also a request that is still on its way."""
@@ -126,15 +137,13 @@ class Wire(H11Protocol):
 
     def _too_slow(self) -> None:
         self.door.refused["slow"] += 1
-        if self._is_idle():
-            self._refuse(408, f"the request was not there within {REQUEST_S:.0f} s", "send it in one go")
-        else:
-            self.transport.abort()
+        self._refuse(408, f"the request was not there within {REQUEST_S:.0f} s", "send it in one go")
 
     def _refuse(self, status: int, what: str, hint: str) -> None:
         """A document past the application, and the end of the connection."""
         if self.transport.is_closing():
             return
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE, h11.ERROR) and self._is_idle():
+        unanswered = self._is_idle() or not self.cycle.response_started
+        if unanswered and self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE, h11.ERROR):
             self.transport.write(problem_bytes(status, what, hint))
         self.transport.close()

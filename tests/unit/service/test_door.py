@@ -1,4 +1,4 @@
-"""One user cannot stop the others: connections, slow requests, floods, noise; and a proxy that may speak for users."""
+"""One user cannot stop the others: connections, slow requests, floods; and a proxy that may speak for users."""
 
 from __future__ import annotations
 
@@ -105,36 +105,6 @@ def _waiting(slow: socket.socket) -> bytes:
         return slow.recv(4096)
     except TimeoutError:
         return b""
-
-
-@pytest.mark.parametrize(
-    "noise",
-    [
-        b"\x00\xff junk\r\n\r\n",
-        b"GET /v1/start HTTP/9.9\r\nHost: localhost\r\n\r\n",
-        b"GET /v1/start HTTP/1.1\r\n\r\n",
-        b"GET  HTTP/1.1\r\nHost: localhost\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * 100_000 + b"\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"A: b\r\n" * 20_000 + b"\r\n",
-        b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
-        b"POST /script HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-        b"GET http://[::1/v1/start HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
-        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-    ],
-)
-def test_noise_gets_a_4xx_or_the_end_and_costs_nobody_else(
-    server: Server, noise: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(wire, "REQUEST_S", 0.5)
-    with connected(server) as rude:
-        try:
-            rude.sendall(noise)
-            answer = rest(rude)
-        except (BrokenPipeError, ConnectionResetError):
-            answer = b""
-    assert answer == b"" or answer.split()[1][:1] == b"4", answer[:200]
-    assert status(server, "/v1/start?job=100")[0] == 404
 
 
 @pytest.mark.parametrize(
