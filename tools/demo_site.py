@@ -22,6 +22,9 @@ NAMES = ("relax", "bands", "phonons", "train", "postproc", "mesh", "assembly", "
 REASONS = ("Priority", "Priority", "Resources", "QOSMaxJobsPerUserLimit", "Dependency", "BeginTime")
 PEOPLE = ("ada", "bela", "carl", "dora", "emil", "fritz", "gerda", "hanna", "ivo", "jana", "kurt", "lene")
 GIB = 1024.0**2
+OVER = ("COMPLETED", "TIMEOUT", "OUT_OF_MEMORY")
+HOLDS = {"train": 2.0, "mesh": 1.3, "mdrun": 0.5, "postproc": 0.3}
+"""Memory a node beside the other applications'."""
 NODE = {"procs": 1024.0, "node_mem_kib": 256.0 * GIB}
 PARTITIONS = {
     "main": {"default_time_s": 3600.0, "max_time_s": 172800.0, "is_default": 1.0, **NODE},
@@ -49,6 +52,8 @@ def sightings(log: Trace, now: float, seed: int) -> list[Sighting]:
         if state == "COMPLETED" and run[k] >= limits[k]:
             state = "TIMEOUT"
         user = users[k]
+        name = NAMES[(user * 3 + int(procs[k]) % 3) % len(NAMES)]
+        node_gib = 4.0 + user % 3 * 4.0
         asked: dict[str, float | str | None] = {
             "user_id": PEOPLE[user % len(PEOPLE)],
             "account": f"group{user % 4}",
@@ -56,10 +61,13 @@ def sightings(log: Trace, now: float, seed: int) -> list[Sighting]:
             "req_time": float(limits[k]),
             "req_procs": float(procs[k]),
             "req_nodes": math.ceil(float(procs[k]) / 64),
-            "req_mem_kib": math.ceil(float(procs[k]) / 64) * (4.0 + user % 3 * 4.0) * GIB,
-            "job_name": NAMES[(user * 3 + int(procs[k]) % 3) % len(NAMES)],
+            "req_mem_kib": math.ceil(float(procs[k]) / 64) * node_gib * GIB,
+            "job_name": name,
         }
         waits = state == "PENDING"
+        held_gib = 0.0 if waits else float(rng.gamma(4.0, 0.35)) * HOLDS.get(name, 1.0)
+        if state == "COMPLETED" and held_gib > node_gib:
+            state, held_gib = "OUT_OF_MEMORY", node_gib
         seen.append(
             Sighting(
                 str(10_000 + k),
@@ -67,12 +75,12 @@ def sightings(log: Trace, now: float, seed: int) -> list[Sighting]:
                 at,
                 state,
                 start_time=math.nan if waits else start,
-                end_time=end if state in ("COMPLETED", "TIMEOUT") else math.nan,
+                end_time=end if state in OVER else math.nan,
                 expected_start=start + 3600 * float(rng.exponential()) if waits else math.nan,
                 reason=str(rng.choice(REASONS, p=(0.45, 0.25, 0.2, 0.04, 0.03, 0.03))) if waits else "",
                 eligible_time=now + 7200 if waits else math.nan,
                 asked=asked,
-                held={} if waits else _held(state, float(procs[k]), float(rng.gamma(4.0, 0.35)) * GIB),
+                held={} if waits else _held(state, float(procs[k]), held_gib * GIB),
             )
         )
     return seen
@@ -81,9 +89,8 @@ def sightings(log: Trace, now: float, seed: int) -> list[Sighting]:
 def _held(state: str, procs: float, node_kib: float) -> dict[str, Field]:
     """What a job holds; of one that is over, the peak of its memory too."""
     nodes = float(math.ceil(procs / 64))
-    over = state in ("COMPLETED", "TIMEOUT")
     held: dict[str, Field] = {"alloc_procs": procs, "alloc_nodes": nodes}
-    return held | {"used_mem_kib": nodes * node_kib} if over else held
+    return held | {"used_mem_kib": nodes * node_kib} if state in OVER else held
 
 
 def hash_of(name: object) -> int:

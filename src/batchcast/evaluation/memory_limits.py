@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..events.recorded import Forecasts, replay
+from ..predict.attempts import spent
 from ..predict.peak_memory import MIB
 from ..predict.recommend import rounded_request
-from ..predict.recommend_memory import least_waste, spent
+from ..predict.recommend_memory import least_waste
 from ..predict.runtime.kernel import Kernel
 from ..predict.runtime.largest_recent import LargestRecent
 from ..table import Trace

@@ -281,13 +281,16 @@ def _arms(settings: Settings, site: Site, since: float, until: float, least: int
     return arms(site.reader, site.cluster, settings, since, until, least)
 
 
-def used(site: Site, who: Who, since: float, until: float, least: int, now: float) -> Packed:
-    """Finished jobs of a span: where figures must be of several users, of such days that are over alone."""
+def used(site: Site, who: Who, since: float, until: float, least: int, now: float, statement: str = "used") -> Packed:
+    """Finished jobs of a span: where figures must be of several users, of such days that are over alone.
+
+    By `statement`: all of them (`used`), or those whose memory was measured (`used_memory`).
+    """
     chosen = {"cluster": site.cluster, "since": since, "until": until, **who._asdict()}
     if least <= 1:
-        return Packed(site.reader.each("used", **chosen))
-    several = days_over(site.reader.each("used", **chosen), "end_time", least, now)
-    return Packed(row for row in site.reader.each("used", **chosen) if row["end_time"] // DAY_S in several)
+        return Packed(site.reader.each(statement, **chosen))
+    several = days_over(site.reader.each(statement, **chosen), "end_time", least, now)
+    return Packed(row for row in site.reader.each(statement, **chosen) if row["end_time"] // DAY_S in several)
 
 
 def report(

@@ -262,6 +262,12 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
     .where(_HERE, jobs.c.open == 1, jobs.c.start_time.is_not(None), _if_given(jobs.c.user_id, "user"))
     .order_by(jobs.c.start_time, jobs.c.row),
     "used": _used().where(jobs.c.end_time >= _("since"), jobs.c.end_time < _("until"), jobs.c.open == 0),
+    "used_memory": _used(jobs.c.alloc_nodes, jobs.c.used_mem_kib, jobs.c.req_mem_kib, jobs.c.req_nodes)
+    .where(jobs.c.end_time >= _("since"), jobs.c.end_time < _("until"), jobs.c.open == 0)
+    .where(
+        jobs.c.start_time.is_not(None),
+        or_(jobs.c.used_mem_kib.is_not(None), jobs.c.status == "out_of_memory"),
+    ),
     "still_open": _used().where(jobs.c.open == 1),
     "nth_last_end": select(jobs.c.end_time)
     .where(_HERE, jobs.c.open == 0, jobs.c.end_time.is_not(None))

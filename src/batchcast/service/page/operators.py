@@ -1,4 +1,4 @@
-"""*For operators*: what limits to advise and what it would save, whether all is well, which settings hold."""
+"""*For operators*: limits and memory to advise and what they would save, whether all is well, which settings hold."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any
 from ...errors import BatchcastError
 from ...store.packed import Packed
 from .. import answers
+from ..advice import rules_of
 from ..advice_record import LIMIT, MEMORY, advice_record
 from ..ask import Asker, Site, Who, open_site, used
 from ..checkup import settings_in_force, store_findings
 from ..hidden import rounded, whole_days
+from ..memory_advice import memory_advice
 from ..settings import Settings
 from ..usage import each_advice
 
@@ -22,8 +24,8 @@ def operators(settings: Settings, asker: Asker, now: float) -> dict[str, Any]:
     """The settings, with their places, are shown to whoever may see everything; the rest as everywhere."""
     figures: dict[str, Any] = {
         "findings": list(store_findings(settings)), "settings": settings_in_force(settings) if asker.sees_all else [],
-        "limits": [], "record": [], "hidden": False, "saved": math.nan, "hours": math.nan, "cluster": "", "stale": [],
-        "now": now, "days": DAYS, "least": settings["least_users"],
+        "limits": [], "memory": [], "record": [], "hidden": False, "saved": math.nan, "spared": math.nan,
+        "hours": math.nan, "cluster": "", "stale": [], "now": now, "days": DAYS, "least": settings["least_users"],
     }  # fmt: skip
     try:
         with open_site(settings, asker) as site:
@@ -33,12 +35,15 @@ def operators(settings: Settings, asker: Asker, now: float) -> dict[str, Any]:
             rows = used(site, Who(), since, math.inf, least, now)
             figures |= {"limits": _limits(rows, settings, least), "hidden": site.private, "cluster": site.cluster,
                       "stale": answers.staleness(site.memory, now)}  # fmt: skip
+            measured = used(site, Who(), since, math.inf, least, now, "used_memory")
+            figures["memory"] = memory_advice(measured, site.memory, rules_of(settings), least)
             figures["record"] = _record(site, since, least, now)
             figures["hours"] = sum((r["end_time"] - r["start_time"]) * (r["alloc_procs"] or 0) for r in rows
                                  if r["start_time"] is not None) / 3600  # fmt: skip
             figures["saved"] = sum(one["hours"] for one in figures["limits"])
+            figures["spared"] = sum(one["gib_h"] for one in figures["memory"])
             if least > 1:
-                figures |= rounded({"hours": figures["hours"], "saved": figures["saved"]})
+                figures |= rounded({name: figures[name] for name in ("hours", "saved", "spared")})
     except BatchcastError as error:
         figures["stale"] = [f"{error.message}; {error.hint}"]
     return figures
