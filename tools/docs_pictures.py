@@ -34,6 +34,10 @@ PAGES = {
     "page-accuracy": ("accuracy?lang=en", 1280, False),
     "page-jobs": ("?user=USER", 1280, False),
     "page-jobs-narrow-dark": ("?user=USER", 390, True),
+    "page-script": ("script?job=JOB&lang=en", 1280, False),
+    "page-script-narrow": ("script?job=JOB&lang=en", 390, False),
+    "page-cluster": ("cluster?lang=en", 1280, False),
+    "page-operators": ("operators?lang=en", 1280, False),
 }
 KEEP = """((sections, parts) => {
   const of = (text, names) => names.some((name) => text.startsWith(name));
@@ -60,13 +64,13 @@ def keep(picture: Path, place: Path) -> None:
     print(f"{place.name}: {small.width} x {small.height}, {place.stat().st_size // 1000} kB")
 
 
-def known(server: str, user: str) -> int:
-    """Of how many waiting jobs of a user a start can be said."""
+def known(server: str, user: str) -> list[str]:
+    """The waiting jobs of a user of which a start can be said."""
     try:
         with urlopen(f"{server}/v1/start?user={user}", timeout=60) as answer:
-            return sum(one["likely_start_s"] is not None for one in json.load(answer)["results"])
+            return [one["job_id"] for one in json.load(answer)["results"] if one["likely_start_s"] is not None]
     except HTTPError:  # none waits
-        return 0
+        return []
 
 
 def drawn(tab: Any, folder: Path) -> None:
@@ -80,9 +84,11 @@ def drawn(tab: Any, folder: Path) -> None:
         keep(folder / "one.png", PLACE / f"{name}.png")
     build(str(folder / "demo.db"), looks=True)
     with serving(load({"store": str(folder / "demo.db")}, {}), "127.0.0.1:0", lambda _: None) as server:
-        user = max(PEOPLE, key=lambda name: known(server.shown, name))
+        user = max(PEOPLE, key=lambda name: len(known(server.shown, name)))
+        job = known(server.shown, user)[0]
         for name, (target, width, dark) in PAGES.items():
-            tab.open(f"{server.shown}/{target.replace('USER', user)}", width=width, dark=dark)
+            target = target.replace("USER", user).replace("JOB", job)
+            tab.open(f"{server.shown}/{target}", width=width, dark=dark)
             tab.picture(folder / "one.png", MOST)
             keep(folder / "one.png", PLACE / f"{name}.png")
 
