@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..columns import OUT_OF_MEMORY
+from ..columns import OUT_OF_MEMORY, SAME, is_copied
 from ..predict.attempts import spent
 from ..predict.recommend import recommend_limit
 from ..store.packed import Packed
@@ -20,15 +20,14 @@ from ..store.peaks import asked_a_node, node_peak
 from .advice import RISK, SAMPLED, Rules, of_partition
 from .answers import median
 from .hidden import DAY_S, rounded
-from .memory import as_request, needed
+from .memory import as_request
 
-GIB_H = 1024.0**2 * 3600.0
+GIB = 1024.0**2
 LEAST_JOBS, MOST_JOBS = 5, 1000
 LEAST_GIB_H = 10.0
 """What is spared below this is no advice."""
 MOST_OFTEN = 0.2
 """Where so many run out of memory they are shown, whatever is spared."""
-Row = Mapping[str, Any]
 
 
 def memory_advice(
@@ -83,65 +82,75 @@ def _up(kib: float) -> float:
     return math.ceil(kib / 1024 / digit - 1e-9) * digit * 1024
 
 
-def _of_group(rows: Sequence[Row], memory: Mapping[str, Any], rules: Rules) -> dict[str, Any] | None:
+class _Job(NamedTuple):
+    """A measured job: epoch seconds; KiB a node that it held (or got, where that was not enough) and asked for."""
+
+    submit_time: float
+    end_time: float
+    held: float
+    asked: float
+    ran_out: bool
+    node_hours: float
+
+
+def _measured(rows: Sequence[Mapping[str, Any]]) -> list[_Job]:
+    """Those among ended jobs whose request is known too, by their end."""
+    jobs = []
+    for row in rows:
+        held, asked, out = node_peak(row), asked_a_node(row), row["status"] == OUT_OF_MEMORY
+        held = asked if out and not held > asked else held
+        if held > 0 and asked > 0:
+            hours = max(row["alloc_nodes"] or 1.0, 1.0) * (row["end_time"] - row["start_time"]) / 3600.0
+            jobs.append(_Job(row["submit_time"], row["end_time"], held, asked, out, hours))
+    return sorted(jobs, key=lambda job: job.end_time)
+
+
+def _of_group(rows: Sequence[Mapping[str, Any]], memory: Mapping[str, Any], rules: Rules) -> dict[str, Any] | None:
     """Of jobs that are alike; None where they are too few, nothing was measured, or nothing is to be changed."""
-    asks = [row for row in rows if asked_a_node(row) > 0 and _peak(row) > 0]
-    if len(asks) < LEAST_JOBS or needed(asks).copied:
+    jobs = _measured(rows)
+    same = sum(not job.ran_out and abs(job.held - job.asked) <= SAME * job.held for job in jobs)
+    if len(jobs) < LEAST_JOBS or is_copied(same, len(jobs)):
         return None
-    node = max(of_partition(memory, row["partition_id"]).get("node_mem_kib") or math.inf for row in asks)
-    asks.sort(key=lambda row: float(row["end_time"]))
-    latest = _request(asks, rules, node)
-    by_request = sum(_cost(row, asked_a_node(row)) for row in asks)
-    spared = by_request - _as_advised(asks, rules, node)
-    out = sum(row["status"] == OUT_OF_MEMORY for row in asks)
-    if latest is None or (spared < LEAST_GIB_H and out < max(2.0, MOST_OFTEN * len(asks))):
+    partitions = {row["partition_id"] for row in rows}
+    node = max(of_partition(memory, name).get("node_mem_kib") or math.inf for name in partitions)
+    by_request = sum(_cost(job, job.asked) for job in jobs)
+    spared = by_request - _as_advised(jobs, rules, node)
+    out = sum(job.ran_out for job in jobs)
+    if spared < LEAST_GIB_H and out < max(2.0, MOST_OFTEN * len(jobs)):
         return None
     return {
-        "jobs": len(asks),
-        "asked_kib": median(map(asked_a_node, asks)),
-        "held_kib": median(map(_peak, asks)),
-        "ask_kib": latest,
-        "ran_out_rate": out / len(asks),
+        "jobs": len(jobs),
+        "asked_kib": median(job.asked for job in jobs),
+        "held_kib": median(job.held for job in jobs),
+        "ask_kib": _request(jobs[-MOST_JOBS:], rules, node),
+        "ran_out_rate": out / len(jobs),
         "gib_h": spared,
         "by_request_gib_h": by_request,
     }
 
 
-def _as_advised(rows: Sequence[Row], rules: Rules, node: float) -> float:
+def _as_advised(jobs: Sequence[_Job], rules: Rules, node: float) -> float:
     """What these jobs, by their end, would have cost as they would have been advised on the day of their submission."""
     total, ended = 0.0, 0
-    by_day = sorted(rows, key=lambda row: float(row["submit_time"]))
-    for day, jobs in groupby(by_day, key=lambda row: row["submit_time"] // DAY_S):
-        while ended < len(rows) and rows[ended]["end_time"] < day * DAY_S:
+    by_submission = sorted(jobs, key=lambda job: job.submit_time)
+    for day, of_day in groupby(by_submission, key=lambda job: job.submit_time // DAY_S):
+        while ended < len(jobs) and jobs[ended].end_time < day * DAY_S:
             ended += 1
-        advised = _request(rows[max(ended - MOST_JOBS, 0) : ended], rules, node)
-        total += sum(_cost(row, asked_a_node(row) if advised is None else advised) for row in jobs)
+        known = jobs[max(ended - MOST_JOBS, 0) : ended]
+        advised = _request(known, rules, node) if len(known) >= LEAST_JOBS else None
+        total += sum(_cost(job, job.asked if advised is None else advised) for job in of_day)
     return total
 
 
-def _request(rows: Sequence[Row], rules: Rules, node: float) -> float | None:
-    """The request a node that keeps the risk for jobs like these, KiB; None where they are too few."""
-    like = needed(rows[-MOST_JOBS:])
-    if len(like.kib) < LEAST_JOBS:
-        return None
+def _request(jobs: Sequence[_Job], rules: Rules, node: float) -> float:
+    """The request a node that keeps the risk for jobs like these, KiB."""
+    held, ran_out = [job.held * SAMPLED for job in jobs], [job.ran_out for job in jobs]
     floor, step = rules.memory_floor, rules.memory_step
-    held = [kib * SAMPLED for kib in like.kib]
-    return recommend_limit(held, like.ran_out, RISK, floor=floor, step=step, most=node).limit_s
+    return recommend_limit(held, ran_out, RISK, floor=floor, step=step, most=node).limit_s
 
 
-def _peak(row: Row) -> float:
-    """KiB a node; of a job that ran out of memory what it got, which was not enough."""
-    held = node_peak(row)
-    if row["status"] == OUT_OF_MEMORY:
-        own = asked_a_node(row)
-        return held if held > own else own
-    return held
-
-
-def _cost(row: Row, request: float) -> float:
+def _cost(job: _Job, request: float) -> float:
     """GiB-hours of a job's attempts under a request: where it runs out, its user's own next, else twice as much."""
-    peak, own = _peak(row), asked_a_node(row)
-    short = row["status"] == OUT_OF_MEMORY and request <= peak
-    again = own if own >= peak else math.nan
-    each = spent(request, math.nextafter(peak, math.inf) if short else peak, again)
-    return float(each * max(row["alloc_nodes"] or 1.0, 1.0) * (row["end_time"] - row["start_time"]) / GIB_H)
+    short = job.ran_out and request <= job.held
+    again = job.asked if job.asked >= job.held else math.nan
+    return spent(request, math.nextafter(job.held, math.inf) if short else job.held, again) * job.node_hours / GIB

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from batchcast.evaluation.memory_limits import MemoryLimits, memory_limit_rows
 from batchcast.service.advice import Rules
-from batchcast.service.memory_advice import _cost, memory_advice
+from batchcast.service.memory_advice import _cost, _measured, memory_advice
 from batchcast.store.packed import Packed
 from batchcast.table import Trace
 from batchcast.table.memory import MemoryUse
@@ -99,7 +99,8 @@ def test_a_request_costs_what_it_costs_in_limits_memory(jobs: list[tuple[float, 
         kib = {"used_mem_kib": held * GIB * nodes, "req_mem_kib": asked * GIB * nodes}
         status = "out_of_memory" if out else "completed"
         rows.append(job(1.0, held, asked, **kib, alloc_nodes=nodes, req_nodes=nodes, status=status))
-    ours = sum(_cost(row, one[2] * GIB) for row, one in zip(rows, jobs))
+    measured = _measured(rows)  # all end together, so in their order
+    ours = sum(_cost(row, one[2] * GIB) for row, one in zip(measured, jobs))
     asked, held, request, ended, nodes = (np.array(column) for column in zip(*jobs))
     run = np.full(len(jobs), 3600.0)
     trace = Trace.from_arrays({"submit_time": np.arange(len(jobs)) * 1.0, "run_time": run, "wait_time": run * 0})
@@ -108,4 +109,4 @@ def test_a_request_costs_what_it_costs_in_limits_memory(jobs: list[tuple[float, 
     known = MemoryLimits(trace, use, nodes, limits, np.full(len(jobs), True), math.inf)
     theirs = {row["limits"]: row["spent_gib_h"] for row in memory_limit_rows(known)}
     assert ours == pytest.approx(theirs["advice"])
-    assert sum(_cost(row, one[0] * GIB) for row, one in zip(rows, jobs)) == pytest.approx(theirs["own"])
+    assert sum(_cost(row, row.asked) for row in measured) == pytest.approx(theirs["own"])
