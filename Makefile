@@ -7,7 +7,7 @@ unexport PYTHONDONTWRITEBYTECODE  # else every process that tests start compiles
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: setup setup-run setup-docs demo test test-long test-lab test-lab-all test-all lint bench docs reference lock wheel deb \
-	try-deb container slurm-lab-experiments clean
+	try-deb container try-container try-ansible slurm-lab-experiments clean
 setup: $(VENV)/.dev
 setup-run: $(VENV)/.run
 setup-docs: $(VENV)/.docs
@@ -91,6 +91,24 @@ try-deb: deb
 # The container with podman or buildah, without root; BASE=IMAGE for another than Debian's.
 container: setup
 	@bash tools/container.sh $(BIN)/python build/container $(BASE)
+
+# The container, and the Ansible role, each tried on a small Debian under a systemd of its own: need root, overlayfs and debootstrap.
+try-container: setup
+	@bash tools/debian_root.sh build/debian-podman podman netavark aardvark-dns uidmap slirp4netns fuse-overlayfs passwd
+	@bash tools/debian_root.sh build/debian-python python3-venv
+	@mkdir -p build/try-container && rm -rf build/try-container/*
+	@bash tools/container.sh $(BIN)/python build/try-container/container
+	@tar -C build/debian-python -cf build/try-container/base.tar .
+	@$(BIN)/python -m tools.demo_site build/try-container/demo.db
+	@ROOT=$(CURDIR)/build/debian-podman bash tools/in_systemd.sh tools/try_container.sh build/try-container
+
+try-ansible: setup
+	@bash tools/debian_root.sh build/debian-ansible ansible-core python3-apt python3-venv python3-cffi-backend
+	@mkdir -p build/try-ansible && rm -rf build/try-ansible/*
+	@bash tools/container.sh $(BIN)/python build/try-ansible/container
+	@cp -r contrib/ansible build/try-ansible/
+	@$(BIN)/python -m tools.demo_site build/try-ansible/demo.db
+	@ROOT=$(CURDIR)/build/debian-ansible bash tools/in_systemd.sh tools/try_ansible.sh build/try-ansible
 
 # Needs root and tests/slurm/install.sh; about twenty minutes.
 slurm-lab-experiments: setup

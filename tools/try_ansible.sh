@@ -1,8 +1,7 @@
 #!/bin/bash
-# The Ansible role run on a host with a systemd of its own, twice, and once more with other settings: tools/in_systemd.sh THIS
-# FOLDER, ROOT=FOLDER with Ansible in it (tools/debian_root.sh FOLDER ansible-core python3-apt python3-venv python3-cffi-backend).
-# Given are contrib/ansible as `ansible`, what tools/container.sh gathers as `container` (the wheels: nothing is fetched), and
-# demo.db, a store.
+# The Ansible role run on a host with a systemd of its own, twice, and once more with other settings (make try-ansible):
+# tools/in_systemd.sh THIS FOLDER, ROOT=FOLDER with Ansible in it. Given are contrib/ansible as `ansible`, what tools/container.sh
+# gathers as `container` (the wheels: nothing is fetched), and demo.db, a store.
 set -uo pipefail
 check() { # what, command...
   local what=$1

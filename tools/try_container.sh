@@ -1,7 +1,6 @@
 #!/bin/bash
-# The container as a user without root builds and runs it: tools/in_systemd.sh THIS FOLDER, ROOT=FOLDER with podman in it
-# (tools/debian_root.sh FOLDER podman netavark aardvark-dns uidmap slirp4netns fuse-overlayfs passwd). Given are the context
-# (tools/container.sh) as `container`, a Debian to build on as base.tar (debian_root.sh with python3-venv), and demo.db, a store.
+# The container as a user without root builds and runs it (make try-container): tools/in_systemd.sh THIS FOLDER, ROOT=FOLDER with
+# podman in it. Given are the context (tools/container.sh) as `container`, a Debian to build on as base.tar, and demo.db, a store.
 set -uo pipefail
 check() { # what, command...
   local what=$1

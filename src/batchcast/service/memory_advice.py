@@ -30,10 +30,8 @@ MOST_OFTEN = 0.2
 """Where so many run out of memory they are shown, whatever is spared."""
 
 
-def memory_advice(
-    rows: Packed, memory: Mapping[str, Any], rules: Rules, least: int, most: int = 40
-) -> list[dict[str, Any]]:
-    """One flat object for each account and application with something to change, what spares most first.
+def memory_advice(rows: Packed, memory: Mapping[str, Any], rules: Rules, least: int) -> list[dict[str, Any]]:
+    """One flat object for each account and application, what spares most first.
 
     Parameters
     ----------
@@ -45,15 +43,13 @@ def memory_advice(
         The site's least request and its step.
     least
         The fewest users that a figure may be of; above one every number has two digits (`service.hidden`).
-    most
-        The most objects.
-
     Returns
     -------
     list of dict
         `account`, `name`, `users`, `jobs`; KiB a node: `asked_kib` and `held_kib` (medians), `ask_kib` the request that
         95 % of the last 1,000 jobs keep to, as `--mem` takes it in `flag`; `ran_out_rate`; `gib_h` what would have been
-        spared by asking so, and `by_request_gib_h` what was asked for, each with further attempts.
+        spared by asking so (below 0: lost), and `by_request_gib_h` what was asked for, each with further attempts;
+        `tells`: so much is spared, or so many ran out, that it is worth a word.
 
     Notes
     -----
@@ -69,7 +65,7 @@ def memory_advice(
             shown = {"account": account or "–", "name": name or "–", "users": users, **one}
             shown = rounded(shown) if least > 1 else shown
             figures.append({**shown, "ask_kib": ask, "flag": f"--mem={as_request(ask)}"})
-    return sorted(figures, key=lambda one: -one["gib_h"])[:most]
+    return sorted(figures, key=lambda one: -one["gib_h"])
 
 
 def _up(kib: float) -> float:
@@ -106,7 +102,7 @@ def _measured(rows: Sequence[Mapping[str, Any]]) -> list[_Job]:
 
 
 def _of_group(rows: Sequence[Mapping[str, Any]], memory: Mapping[str, Any], rules: Rules) -> dict[str, Any] | None:
-    """Of jobs that are alike; None where they are too few, nothing was measured, or nothing is to be changed."""
+    """Of jobs that are alike; None where they are too few, or nothing was measured."""
     jobs = _measured(rows)
     same = sum(not job.ran_out and abs(job.held - job.asked) <= SAME * job.held for job in jobs)
     if len(jobs) < LEAST_JOBS or is_copied(same, len(jobs)):
@@ -116,8 +112,6 @@ def _of_group(rows: Sequence[Mapping[str, Any]], memory: Mapping[str, Any], rule
     by_request = sum(_cost(job, job.asked) for job in jobs)
     spared = by_request - _as_advised(jobs, rules, node)
     out = sum(job.ran_out for job in jobs)
-    if spared < LEAST_GIB_H and out < max(2.0, MOST_OFTEN * len(jobs)):
-        return None
     return {
         "jobs": len(jobs),
         "asked_kib": median(job.asked for job in jobs),
@@ -126,6 +120,7 @@ def _of_group(rows: Sequence[Mapping[str, Any]], memory: Mapping[str, Any], rule
         "ran_out_rate": out / len(jobs),
         "gib_h": spared,
         "by_request_gib_h": by_request,
+        "tells": spared >= LEAST_GIB_H or out >= max(2.0, MOST_OFTEN * len(jobs)),
     }
 
 

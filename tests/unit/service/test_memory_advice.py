@@ -33,7 +33,7 @@ def job(day: float, held: float, asked: float = 10.0, **more: Any) -> dict[str, 
 
 
 def advised(rows: list[dict[str, Any]], least: int = 1) -> list[dict[str, Any]]:
-    return memory_advice(Packed(rows), NODE, Rules(), least)
+    return [one for one in memory_advice(Packed(rows), NODE, Rules(), least) if one["tells"]]
 
 
 def test_what_is_spared_counts_from_the_day_on_which_it_was_known() -> None:
@@ -60,6 +60,13 @@ def test_who_runs_out_often_is_shown_although_it_spares_nothing() -> None:
     assert found["ran_out_rate"] == pytest.approx(3 / 8)
     assert found["ask_kib"] > 2 * GIB
     assert advised([job(1.0, 1.5, 2.0)] * 8) == [], "little to spare is no advice"
+
+
+def test_what_costs_more_counts_too() -> None:
+    rows = [job(1.0, 1.0, 2.0)] * 30 + [job(2.1, 2.0, 2.0)] * 20
+    (found,) = memory_advice(Packed(rows), NODE, Rules(), 1)
+    assert not found["tells"]
+    assert found["gib_h"] == pytest.approx(-20 * 1200 / 1024)
 
 
 @pytest.mark.parametrize(

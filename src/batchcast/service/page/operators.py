@@ -18,6 +18,7 @@ from ..settings import Settings
 from ..usage import each_advice
 
 DAYS = 28
+MOST = 40
 
 
 def operators(settings: Settings, asker: Asker, now: float) -> dict[str, Any]:
@@ -36,12 +37,13 @@ def operators(settings: Settings, asker: Asker, now: float) -> dict[str, Any]:
             figures |= {"limits": _limits(rows, settings, least), "hidden": site.private, "cluster": site.cluster,
                       "stale": answers.staleness(site.memory, now)}  # fmt: skip
             measured = used(site, Who(), since, math.inf, least, now, "used_memory")
-            figures["memory"] = memory_advice(measured, site.memory, rules_of(settings), least)
+            memory = memory_advice(measured, site.memory, rules_of(settings), least)
+            figures["memory"] = [one for one in memory if one["tells"]][:MOST]
+            figures["spared"] = sum(one["gib_h"] for one in memory)
             figures["record"] = _record(site, since, least, now)
             figures["hours"] = sum((r["end_time"] - r["start_time"]) * (r["alloc_procs"] or 0) for r in rows
                                  if r["start_time"] is not None) / 3600  # fmt: skip
             figures["saved"] = sum(one["hours"] for one in figures["limits"])
-            figures["spared"] = sum(one["gib_h"] for one in figures["memory"])
             if least > 1:
                 figures |= rounded({name: figures[name] for name in ("hours", "saved", "spared")})
     except BatchcastError as error:
@@ -68,4 +70,4 @@ def _limits(rows: Packed, settings: Settings, least: int) -> list[dict[str, Any]
             shown |= {"flag": one["flag"], "advice": one["advice"], "hours": one["wasted_processor_hours"]}
             figures.append(shown)
     rough = [rounded(one) for one in figures] if least > 1 else figures
-    return sorted(rough, key=lambda one: -one["hours"])[:40]
+    return sorted(rough, key=lambda one: -one["hours"])[:MOST]
