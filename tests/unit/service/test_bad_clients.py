@@ -33,8 +33,12 @@ ORDINARY = b"GET /v1/start?job=100 HTTP/1.1\r\n"
 FORM = b"--x\r\nContent-Disposition: form-data; name=a\r\n\r\nb\r\n"
 
 
-def chunked(body: bytes) -> bytes:
-    return SCRIPT + b"Transfer-Encoding: chunked\r\n\r\n" + body
+PARTS = SCRIPT.replace(b"application/x-www-form-urlencoded", b"multipart/form-data; boundary=x")
+FILE = b"--x\r\nContent-Disposition: form-data; name=script; filename=a\r\n\r\n" + b"a" * 10**6
+
+
+def chunked(body: bytes, head: bytes = SCRIPT) -> bytes:
+    return head + b"Transfer-Encoding: chunked\r\n\r\n" + body
 
 
 BROKEN: dict[str, tuple[bytes, int]] = {
@@ -74,12 +78,9 @@ BROKEN: dict[str, tuple[bytes, int]] = {
     "a chunk of 40 digits": (chunked(b"f" * 40 + b"\r\n"), 400),
     "chunks with 50,000 trailers": (chunked(b"5\r\nhello\r\n0\r\n" + b"a: b\r\n" * 50_000 + b"\r\n"), 400),
     "a form of 30,000 fields": (SCRIPT + b"Content-Length: 119999\r\n\r\n" + b"&".join([b"a=b"] * 30_000), 400),
-    "a form in 5,000 parts": (
-        SCRIPT.replace(b"application/x-www-form-urlencoded", b"multipart/form-data; boundary=x")
-        + b"Content-Length: %d\r\n\r\n" % (len(FORM) * 5000) + FORM * 5000, 400),
-    "a form without a boundary": (
-        SCRIPT.replace(b"x-www-form-urlencoded", b"x").replace(b"application/x", b"multipart/form-data; boundary=x")
-        + b"Content-Length: 5\r\n\r\nhello", 400),
+    "a form in 5,000 parts": (PARTS + b"Content-Length: %d\r\n\r\n" % (len(FORM) * 5000) + FORM * 5000, 400),
+    "a form without a boundary": (PARTS + b"Content-Length: 5\r\n\r\nhello", 400),
+    "a file over the limit": (chunked(b"%x\r\n" % len(FILE) + FILE + b"\r\n0\r\n\r\n", PARTS), 413),
     "a body that never comes": (SCRIPT + b"Content-Length: 100\r\n\r\nscript=", 408),
     "a head that never comes": (ORDINARY + HOST, 408),
 }  # fmt: skip
