@@ -96,7 +96,7 @@ def _requests(
     over = known & (run > request)
     if kill:
         run = np.where(over, request, run)
-        notes += [f"{int(over.sum())} jobs killed at their request"] if over.any() else []
+        notes += [f"{int(over.sum()):,} jobs killed at their request"] if over.any() else []
     else:
         request = np.maximum(request, run)
         notes += [f"{int(over.sum())} jobs outlived their request and keep their run time"] if over.any() else []
