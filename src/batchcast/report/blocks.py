@@ -51,6 +51,19 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Colouring:
+    """One way to tell a trace's marks apart, picked by its `name` where a figure has several.
+
+    `column`, of the trace or of the figure's `rows`, holds for each mark the place of its series; a series is a
+    mapping of `name`, `slot` (its colour), `pattern` (its hatching) and perhaps `opacity`.
+    """
+
+    name: str
+    column: str
+    series: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
 class Figure:
     """A figure as plain JSON values, with the words that stand for it where it cannot be seen.
 
@@ -67,6 +80,15 @@ class Figure:
     the list that `pick_label` names; `layouts` has by variant what differs from `layout`.
     `policy`, `meta.predictor` and `meta.points` (a policy per point) are what `Choices` hide. `table` holds the
     same values, folded behind it.
+
+    What keeps many marks short: an axis with an `origin` (milliseconds) counts seconds from it, and so do the rows'
+    `submit`; `x0` and `dx` stand for evenly spaced x; columns that traces share stand once in `rows`, and a trace's
+    `row` says which of them. A `hovertemplate` finds them by name; %{x:ms} is a length, %{submit:since} the time from
+    then to the bar's beginning.
+
+    `colourings`, the first one drawn first, split each trace into series. `below` are strips under the figure on the
+    same x axis (their `xaxis.range` is the figure's), with the same variants, zoomed with it and it with them; one
+    with `overview` is drawn whole, and a range is chosen on it for the others. `fill` tozeroy fills a curve.
     """
 
     title: str
@@ -80,6 +102,10 @@ class Figure:
     pick_label: str = "Schedule"
     layouts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     table: Table | None = None
+    rows: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    colourings: tuple[Colouring, ...] = ()
+    below: tuple[Figure, ...] = ()
+    overview: bool = False
 
 
 @dataclass(frozen=True, slots=True)

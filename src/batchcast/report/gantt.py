@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC
 from typing import Any, NamedTuple
 
@@ -10,25 +11,35 @@ import numpy as np
 from ..evaluation.evaluation import Evaluation
 from ..evaluation.periods import calendar
 from ..events.recorded import outcome
-from ..metrics.curves import busy_share
+from ..metrics.curves import POINTS, busy_share
 from ..simulation.placement import place
 from .axes import span
-from .blocks import Figure
+from .blocks import Colouring, Figure
+from .owners import job_words, owners
 from .policy_words import policy_words
+from .strips import short, strips
 
-MOST_BARS = 600
+MOST_BARS = 1000
 MOST_SCHEDULES = 10
 LENGTHS = tuple(3600.0 * hours for hours in (168, 72, 24, 12, 6, 3, 1))
 RECORDED = "as recorded"
 WAITED, PASSED, AT_ONCE = "waited", "passed a waiting job (backfilled)", "started at once"
-COLOURS = {AT_ONCE: 1, WAITED: 2, PASSED: 3}
+HOW = Colouring(
+    "how it started",
+    "how",
+    [
+        {"name": AT_ONCE, "slot": 1, "pattern": "."},
+        {"name": WAITED, "slot": 2, "pattern": ""},
+        {"name": PASSED, "slot": 3, "pattern": "/"},
+    ],
+)
 INSTANT = 1.0  # seconds: a batch system looks around about so often
 
 
 class Jobs(NamedTuple):
-    """What is drawn of one schedule: arrays (n,), seconds on the log's clock; `backfilled` where it is known."""
+    """What is drawn of one schedule: arrays (n,), seconds on the log's clock; `row` is the job's in the log."""
 
-    job_id: np.ndarray
+    row: np.ndarray
     submit: np.ndarray
     start: np.ndarray
     end: np.ndarray
@@ -57,26 +68,27 @@ def gantt(evaluation: Evaluation) -> Figure | None:
         return None
     total = evaluation.outcomes[0].schedule.total
     low, high = window(first, total)
-    traces: list[dict[str, Any]] = []
-    left_out, shown = 0, 0
     local = calendar(evaluation.trace, low)
     zero = local.replace(tzinfo=UTC).timestamp()  # a page draws every instant as UTC
-    for name, jobs in drawn.items():
-        bars, more = _bars(jobs.within(low, high), total, low, zero, name)
-        traces += bars
-        left_out, shown = max(left_out, more), max(shown, sum(len(trace["x"]) for trace in bars))
+    here = {name: jobs.within(low, high) for name, jobs in drawn.items()}
+    bars = {name: _bars(jobs, total, low, name) for name, jobs in here.items()}
+    traces = [trace for trace, _ in bars.values()]
+    left_out, shown = max(more for _, more in bars.values()), max(len(trace["x"]) for trace in traces)
+    rows, colourings = _shared(evaluation, here, traces, low, high)
     highest = [y + width / 2 for trace in traces for y, width in zip(trace["y"], trace["width"])]
     top = max(total, int(max(highest, default=0)))
+    xaxis = {
+        "type": "date", "title": {"text": f"time ({evaluation.trace.info.timezone})"}, "origin": zero * 1000,
+        "range": [zero * 1000, (zero + high - low) * 1000],
+    }  # fmt: skip
     layout = {
         "barmode": "overlay",
         "bargap": 0,
-        "xaxis": {
-            "type": "date", "title": {"text": f"time ({evaluation.trace.info.timezone})"},
-            "range": [zero * 1000, (zero + high - low) * 1000],
-        },
+        "xaxis": xaxis,
         "yaxis": {"title": {"text": "processor"}, "range": [0, top], **({"dtick": 1} if total <= 12 else {})},
         "hovermode": "closest",
-    }  # fmt: skip
+    }
+    times = {name: (jobs.submit, jobs.start, jobs.end, jobs.procs) for name, jobs in drawn.items()}
     return Figure(
         f"A Gantt excerpt: {_length(high - low)} from {local:%Y-%m-%d %H:%M}",
         traces,
@@ -87,6 +99,9 @@ def gantt(evaluation: Evaluation) -> Figure | None:
         + _above(top, total),
         480,
         pick=tuple(drawn),
+        rows=rows,
+        colourings=colourings,
+        below=strips(times, total, low, high, {key: xaxis[key] for key in ("type", "origin", "range")}),
     )
 
 
@@ -133,7 +148,7 @@ def _schedules(evaluation: Evaluation) -> dict[str, Jobs]:
         schedule = each.schedule
         name = f"{policy_words(each.policy)} planned with {each.predictor}"
         schedules[name] = Jobs(
-            schedule.job_id,
+            schedule.rows,
             schedule.submit_time,
             schedule.start_time,
             schedule.end_time,
@@ -143,39 +158,50 @@ def _schedules(evaluation: Evaluation) -> dict[str, Jobs]:
     submit, wait, run = outcome(evaluation.trace)
     procs = np.nan_to_num(evaluation.trace.procs(evaluation.procs)).astype(np.int64)
     begun, known = submit + wait, ~np.isnan(run) & (evaluation.trace.wait_time >= 0)
-    columns = (evaluation.trace.job_id, submit, begun, begun + np.nan_to_num(run), procs, np.zeros(len(submit), bool))
+    columns = (np.arange(len(submit)), submit, begun, begun + np.nan_to_num(run), procs, np.zeros(len(submit), bool))
     if known.any():
         schedules[RECORDED] = Jobs(*(column[known] for column in columns))
     return schedules
 
 
-def _bars(jobs: Jobs, total: int, low: float, zero: float, variant: str) -> tuple[list[dict[str, Any]], int]:
-    """One trace per way of starting, and how many pieces were left out."""
+def _bars(jobs: Jobs, total: int, low: float, variant: str) -> tuple[dict[str, Any], int]:
+    """The trace of a schedule, a bar a piece, and how many pieces were left out."""
     held = pieces(jobs, total)
     wait, length = jobs.start - jobs.submit, jobs.end - jobs.start
     kept = np.sort(np.argsort(-held[2] * length[held[0]], kind="stable")[:MOST_BARS])
     job, first, count = held[:, kept]
-    how = np.where(wait < INSTANT, AT_ONCE, np.where(jobs.backfilled, PASSED, WAITED))[job]
-    traces = []
-    for label, slot in COLOURS.items():
-        here = how == label
-        of = job[here]
-        traces.append(
-            {
-                "type": "bar", "orientation": "h", "name": label, "meta": {"slot": slot, "variant": variant},
-                "base": [round(1000 * v) for v in (zero + jobs.start[of] - low).tolist()],
-                "x": [round(1000 * v) for v in length[of].tolist()],
-                "y": (first[here] + count[here] / 2).tolist(),
-                "width": count[here].tolist(),
-                "customdata": [
-                    f"job {i}: {p:,} processors, waited {span(w)}, ran {span(r)}"
-                    for i, p, w, r in zip(*(v[of].tolist() for v in (jobs.job_id, jobs.procs, wait, length)))
-                ],
-                "hovertemplate": "%{customdata}",
-                "marker": {"line": {"width": 0.6}, "pattern": {"shape": "/" if slot == 3 else "", "solidity": 0.15}},
-            }
-        )  # fmt: skip
-    return traces, held.shape[1] - len(kept)
+    how = np.where(wait < INSTANT, 0, np.where(jobs.backfilled, 2, 1))
+    return {
+        "type": "bar", "orientation": "h", "name": variant, "meta": {"slot": 1, "variant": variant},
+        "row": jobs.row[job], "how": how[job].tolist(),
+        "base": short((jobs.start - low)[job]), "x": short(length[job]),
+        "y": short(first + count / 2), "width": count.tolist(),
+        "hovertemplate": "%{job}: %{procs} processors, waited %{submit:since}, ran %{x:ms}",
+        "marker": {"line": {"width": 0.6}},
+    }, held.shape[1] - len(kept)  # fmt: skip
+
+
+def _shared(
+    evaluation: Evaluation, schedules: Mapping[str, Jobs], traces: Sequence[dict[str, Any]], low: float, high: float
+) -> tuple[dict[str, Any], tuple[Colouring, ...]]:
+    """What the bars of all schedules say of their jobs, and how they can be coloured; traces then point to it.
+
+    A user's colour is the same under every schedule: ranked by the processor time within the window over all of them.
+    """
+    trace = evaluation.trace
+    time = np.zeros(len(trace))
+    for jobs in schedules.values():
+        inside = np.minimum(jobs.end, high) - np.maximum(jobs.start, low)
+        np.add.at(time, jobs.row, inside * jobs.procs)
+    used = np.unique(np.concatenate([bars["row"] for bars in traces]))
+    for bars in traces:
+        bars["row"] = np.searchsorted(used, bars["row"]).tolist()
+    users = trace.nominal("user_id").take(used)
+    colouring, whose = owners(users, time[used])
+    procs = np.nan_to_num(trace.procs(evaluation.procs)[used]).astype(int).tolist()
+    submit = short(trace.submit_time[used] - low)
+    rows: dict[str, Any] = {"job": job_words(trace.job_id[used].tolist(), users), "procs": procs, "submit": submit}
+    return (rows, (HOW,)) if colouring is None else (rows | {"whose": whose}, (HOW, colouring))
 
 
 def _length(seconds: float) -> str:
@@ -195,10 +221,11 @@ def _caption(length: float, passing: bool, left_out: int, more: int) -> str:
     )
     text = "A bar is a job on processors it could have had, since the model only counts them. "
     if length in LENGTHS:
-        part = "the week" if length == LENGTHS[0] else f"the part of a week, as long as {MOST_BARS} bars allow,"
+        part = "the week" if length == LENGTHS[0] else f"the part of a week, as long as {MOST_BARS:,} bars allow,"
         text += f"Shown is {part} in which the first schedule {where}."
     if left_out:
         text += f" Up to {left_out:,} of the smallest bars of a schedule are not drawn."
+    text += f" Where the queue changes more than {POINTS} times, its strip shows means of 1/{POINTS} of the time."
     if more > 0:
         text += f" {more} more schedules are not offered here; --policy and --predictor choose."
     return text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from importlib.resources import files
 from typing import Any
 
@@ -12,7 +13,10 @@ from .blocks import Callout, Cards, Choices, Figure, Section, Table, shown
 
 _AMOUNT = re.compile(r"\d+(?: (?:%|d|h|min|s)(?!\w)(?: (?=\d+ (?:h|min|s)\b))?(?:\d+)?)+")
 
-_SCRIPTS = ("scales.js", "marks.js", "legend.js", "readout.js", "heat.js", "draw.js", "page.js")
+_SCRIPTS = (
+    *("scales.js", "marks.js", "columns.js", "legend.js", "readout.js", "touch.js", "heat.js"),
+    *("brush.js", "together.js", "draw.js", "page.js"),
+)
 
 
 def page(title: str, sections: Sequence[Section], provenance: Mapping[str, Any]) -> str:
@@ -52,7 +56,10 @@ def page(title: str, sections: Sequence[Section], provenance: Mapping[str, Any])
 
 def _described(figure: Figure) -> dict[str, Any]:
     """What the page's script draws a figure from."""
-    return {"data": figure.data, "layout": figure.layout, "layouts": figure.layouts, "policy": figure.policy}
+    described = {"data": figure.data, "layout": figure.layout, "layouts": figure.layouts, "policy": figure.policy}
+    more = {"rows": figure.rows, "overview": figure.overview, "below": [_described(strip) for strip in figure.below],
+            "colourings": [asdict(one) for one in figure.colourings]}  # fmt: skip
+    return described | {key: value for key, value in more.items() if value}
 
 
 def unbroken(text: str) -> str:

@@ -6,16 +6,22 @@ import json
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from batchcast.evaluation.evaluation import Evaluation, evaluate
-from batchcast.report.blocks import Figure
+from batchcast.metrics.curves import POINTS
+from batchcast.report.blocks import Figure, Section
 from batchcast.report.choose import choices, slots_of
 from batchcast.report.evaluation import sections
 from batchcast.report.gantt import MOST_BARS, MOST_SCHEDULES, Jobs, gantt, window
 from batchcast.report.html import page
 from batchcast.report.machine import machine_blocks
 from batchcast.report.minus import CURVES
-from batchcast.table import LogInfo, Trace
+from batchcast.report.owners import owners
+from batchcast.report.strips import waiting
+from batchcast.simulation.schedule import Schedule
+from batchcast.table import LogInfo, Nominal, Trace
 
 MOST_BYTES = 1_500_000
 
@@ -63,12 +69,109 @@ def test_the_excerpt_is_where_jobs_pass_others_and_bounded(found: Evaluation) ->
         bars = sum(len(t["x"]) for t in figure.data if t["meta"]["variant"] == name)
         assert 0 < bars <= MOST_BARS
     s = found.outcomes[0].schedule
-    low, high = window(Jobs(s.job_id, s.submit_time, s.start_time, s.end_time, s.procs, s.backfilled), s.total)
+    low, high = window(Jobs(s.rows, s.submit_time, s.start_time, s.end_time, s.procs, s.backfilled), s.total)
     passed = s.backfilled & (s.wait_time >= 1)
     inside = np.maximum(np.minimum(s.end_time, high) - np.maximum(s.start_time, low), 0)
     share = (inside * s.procs * passed).sum() / (high - low)
     everywhere = (s.run_time * s.procs * passed).sum() / (s.end_time.max() - s.submit_time[0])
     assert share > 2 * everywhere
+
+
+def processor_time(schedule: Schedule, low: float, high: float) -> np.ndarray:
+    inside = np.minimum(schedule.end_time, high) - np.maximum(schedule.start_time, low)
+    return np.maximum(inside, 0) * schedule.procs
+
+
+def seen(figure: Figure) -> float:
+    low, high = figure.layout["xaxis"]["range"]
+    return (high - low) / 1000
+
+
+def test_the_users_colours_hold_all_processor_time_the_largest_first(found: Evaluation) -> None:
+    figure = gantt(found)
+    assert figure is not None
+    how, whose = figure.colourings
+    assert [one["name"] for one in how.series] == ["started at once", "waited", "passed a waiting job (backfilled)"]
+    assert len(whose.series) == 8
+    assert whose.series[-1]["name"] == "others (2 users)"
+    assert len({(one["slot"], one["pattern"]) for one in whose.series}) == len({one["pattern"] for one in whose.series})
+    bars = figure.data[0]
+    time = np.zeros(8)
+    for row, base, x, width in zip(bars["row"], bars["base"], bars["x"], bars["width"]):
+        time[figure.rows["whose"][row]] += max(min(base + x, seen(figure)) - max(base, 0), 0) * width
+    s = found.outcomes[0].schedule
+    low, high = window(Jobs(s.rows, s.submit_time, s.start_time, s.end_time, s.procs, s.backfilled), s.total)
+    own = processor_time(s, low, high)
+    assert time.sum() == pytest.approx(own.sum(), abs=len(bars["x"]))
+    users = np.array(found.trace.nominal("user_id").decode())[s.rows]
+    for place, one in enumerate(whose.series[:-1]):
+        assert time[place] == pytest.approx(own[users == int(one["name"].split()[1])].sum(), abs=len(bars["x"]))
+    everywhere = {one: 0.0 for one in users.tolist()}
+    for name, bars in ((t["meta"]["variant"], t) for t in figure.data):
+        assert name in figure.pick
+        for row, base, x, width in zip(bars["row"], bars["base"], bars["x"], bars["width"]):
+            user = int(figure.rows["job"][row].rsplit(" ", 1)[1])
+            everywhere[user] += max(min(base + x, seen(figure)) - max(base, 0), 0) * width
+    ranked = sorted(everywhere, key=lambda user: -everywhere[user])
+    assert [one["name"] for one in whose.series[:-1]] == [f"user {user}" for user in ranked[:7]]
+
+
+def test_a_log_that_names_no_user_offers_no_such_colours() -> None:
+    rng = np.random.default_rng(1)
+    ones = np.ones(200)
+    columns = {"submit_time": np.sort(rng.integers(0, 9000, 200)), "wait_time": 0 * ones, "run_time": 300 * ones,
+               "req_time": 600 * ones, "req_procs": rng.integers(1, 9, 200)}  # fmt: skip
+    anonymous = Trace.from_arrays(columns, LogInfo(max_procs=16))
+    figure = gantt(evaluate(anonymous, predictors=["requested"], policies=["easy"]))
+    assert figure is not None
+    assert [one.name for one in figure.colourings] == ["how it started"]
+    assert "Colours" not in page("A log", [Section("All", [figure])], {})
+    assert figure.rows["job"][0].startswith("job ")
+    assert " of " not in figure.rows["job"][0]
+
+
+def test_users_keep_their_names_and_the_unknown_are_among_the_others() -> None:
+    users = Nominal.encode(["carl", None, "ann", "carl"])
+    colouring, places = owners(users, np.array([1.0, 9.0, 5.0, 2.0]))
+    assert colouring is not None
+    assert [one["name"] for one in colouring.series] == ["user ann", "user carl", "others"]
+    assert places == [1, 2, 0, 1]
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 700))
+def test_the_queue_strip_counts_who_waits(seed: int, jobs: int) -> None:
+    rng = np.random.default_rng(seed)
+    submit = np.sort(rng.integers(0, 500, jobs)).astype(float)
+    start, procs = submit + rng.integers(0, 60, jobs), rng.integers(1, 9, jobs)
+    low, high = 100.0, 400.0
+    at, processors, many = waiting(submit, start, procs, low, high)
+    assert (at[0], at[-1]) == (low, high)
+    for t in range(100, 400):
+        here = (submit <= t) & (start > t)
+        place = np.searchsorted(at, t, side="right") - 1
+        assert (processors[place], many[place]) == (procs[here].sum(), here.sum())
+
+
+def test_a_queue_that_changes_often_is_shown_by_its_means() -> None:
+    rng = np.random.default_rng(5)
+    submit = np.sort(rng.uniform(0, 8000, 3000))
+    start, procs = submit + rng.exponential(50, 3000), rng.integers(1, 9, 3000)
+    at, processors, _ = waiting(submit, start, procs, 0.0, 8000.0)
+    assert len(at) == POINTS + 1
+    held = (np.minimum(start, 8000.0) - submit) * procs
+    assert processors[:-1].mean() * 8000 == pytest.approx(held.sum())
+
+
+def test_the_strips_show_the_same_time_under_the_same_schedules(found: Evaluation) -> None:
+    figure = gantt(found)
+    assert figure is not None
+    for strip in figure.below:
+        assert strip.layout["xaxis"]["range"] == figure.layout["xaxis"]["range"]
+        assert [t["meta"]["variant"] for t in strip.data] == list(figure.pick)
+    s = found.outcomes[0].schedule
+    low, high = window(Jobs(s.rows, s.submit_time, s.start_time, s.end_time, s.procs, s.backfilled), s.total)
+    busy = np.mean(figure.below[1].data[0]["y"][:-1])
+    assert busy == pytest.approx(processor_time(s, low, high).sum() / (high - low) / s.total, abs=0.001)
 
 
 def test_what_the_record_holds_beyond_the_machine_is_drawn_and_said() -> None:

@@ -84,7 +84,7 @@ function marksOf(chart, plot) {
   chart.hits = [];
   pen.save();
   if (chart.names) categoryNames(chart, plot, unit);
-  const edge = chart.bars.size ? 0 : 6 * unit;  // a marker on the frame is drawn whole
+  const edge = chart.bars.size || chart.figure.group ? 0 : 6 * unit;  // a marker on the frame is drawn whole
   pen.beginPath();
   pen.rect(left - edge, top - edge, width + 2 * edge, height + 2 * edge);
   pen.clip();
@@ -110,6 +110,7 @@ function marksOf(chart, plot) {
         return [side === "x" ? [X(low), point[1], X(high), point[1]] : [point[0], Y(low), point[0], Y(high)]];
       }), colour, unit);
     }
+    if (trace.fill) area(pen, points, Y(0), colour);
     if (mode.includes("lines")) curve(pen, points, trace.line || {}, colour, unit);
     if (mode.includes("markers")) markers(pen, points, marker, colour, unit);
     chart.hits.push({ trace, kind: mode.includes("lines") ? "curve" : "points", places: points.map((point) => point && css(point)) });
@@ -150,7 +151,7 @@ function drawFigure(place, figure, offered, theme, width) {
   chart.ends = {};
   for (const side of ["y", "x"])
     chart.ends[side] = endsOf(layout[`${side}axis`], scales[side], valuesOf(shown, chart.bars, scales[side], side), side === "y" ? 0.06 : marked);
-  chart.left = leftOf(chart);
+  chart.left = Math.max(leftOf(chart), figure.left || 0);
   chart.right = narrow ? 16 : 22;
   chart.ends.x = withWords(chart, chart.ends.x, width - chart.left - chart.right);
   const { x, y } = chart.ends, scale = (side) => ({ time: scales[side].kind === "date", distr: scales[side].kind === "log" ? 3 : 1 });
@@ -160,9 +161,10 @@ function drawFigure(place, figure, offered, theme, width) {
     axes: [uAxis(chart, "x", scales.x.kind === "date" ? 44 : 28), uAxis(chart, "y", chart.left)],
     series: [{}, { show: true, stroke: "transparent" }],
     cursor: { x: layout.hovermode === "x unified", y: false, points: { show: false }, drag: { x: true, y: false, setScale: true } },
-    hooks: { draw: [(plot) => marksOf(chart, plot)] },
+    hooks: { draw: [(plot) => marksOf(chart, plot)], setScale: [(plot, side) => { if (side === "x") zoomed(chart, plot.scales.x); }] },
   }, [x, [null, null]], frame);
   place.chart = chart;
   readout(chart);
+  joined(chart);
   legend(place.previousElementSibling, offered, hidden, theme, () => drawFigure(place, figure, offered, theme, width));
 }

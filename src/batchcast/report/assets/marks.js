@@ -17,7 +17,7 @@ const SHAPES = {
 };
 const STROKED = new Set(["circle-open", "x", "cross", "star"]);
 const HATCHES = { "/": [[0, 8, 8, 0]], "\\": [[0, 0, 8, 8]], x: [[0, 8, 8, 0], [0, 0, 8, 8]], "-": [[0, 4, 8, 4]],
-  "+": [[0, 4, 8, 4], [4, 0, 4, 8]], ".": [[3, 4, 5, 4]] };
+  "+": [[0, 4, 8, 4], [4, 0, 4, 8]], "|": [[4, 0, 4, 8]], ".": [[3, 4, 5, 4]] };
 
 /* A curve through points (null where it is broken); in steps, each value holds up to the next point. */
 function curve(pen, points, line, colour, unit) {
@@ -34,6 +34,20 @@ function curve(pen, points, line, colour, unit) {
   pen.setLineDash((DASHES[line.dash] || []).map((length) => length * unit));
   pen.stroke();
   pen.setLineDash([]);
+}
+
+/* What lies between a curve of steps and a floor. */
+function area(pen, points, floor, colour) {
+  pen.beginPath();
+  points.forEach(([x, y], k) => {
+    if (k) pen.lineTo(x, points[k - 1][1]);
+    else pen.moveTo(x, floor);
+    pen.lineTo(x, y);
+  });
+  if (points.length) pen.lineTo(points.at(-1)[0], floor);
+  Object.assign(pen, { fillStyle: colour, globalAlpha: 0.3 });
+  pen.fill();
+  pen.globalAlpha = 1;
 }
 
 function markers(pen, points, marker, colour, unit) {
@@ -80,7 +94,9 @@ function boxes(pen, them, marker, colour, theme, unit) {
   pen.fillStyle = hatched(pen, (marker.pattern || {}).shape, colour, theme.card, unit);
   Object.assign(pen, { strokeStyle: theme.card, lineWidth: ((marker.line || {}).width || 0) * unit });
   for (const box of them) {
+    pen.globalAlpha = marker.opacity || 1;
     pen.fillRect(...box);
+    pen.globalAlpha = 1;
     if (marker.line && box[2] > 2 * unit && box[3] > 2 * unit) pen.strokeRect(...box);
   }
 }

@@ -7,11 +7,16 @@ const THEMES = {
     colours: ["#aab4c0", "#5ab0e8", "#ff8b3d", "#35c79b", "#e59bc4", "#e6b73a", "#9ad4f5", "#b89ad6", "#e4e9ef"] },
 };
 const figures = JSON.parse(document.getElementById("figures").textContent);
+figures.forEach(unpack);
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 
 /* What is unticked, by kind; a trace, a row or a figure that names it is not shown. */
 const off = { policy: new Set(), predictor: new Set() };
-const picked = (k) => (document.querySelector(`select[data-figure="${k}"]`) || {}).value;
+const picked = (k) => (document.querySelector(`select[data-figure="${k}"]:not([data-colours])`) || {}).value;
+function colouring(figure, k) {
+  const list = document.querySelector(`select[data-figure="${k}"][data-colours]`);
+  return (figure.colourings || [])[list ? list.selectedIndex : 0];
+}
 
 function wanted(figure, k) {
   const variant = picked(k);
@@ -26,7 +31,8 @@ function wanted(figure, k) {
     for (const name of ["x", "y", "text", "customdata"]) cut[name] = kept.map((at) => trace[name][at]);
     if (kept.length) data.push(cut);
   }
-  return data;
+  const by = colouring(figure, k);
+  return by ? data.flatMap((trace) => coloured(trace, by)) : data;
 }
 
 const PAPER = 700;  // CSS pixels: on paper two figures stand side by side, see page.css
@@ -39,7 +45,7 @@ function drawOne(figure, k) {
   if (!data.length) return;
   if (data[0].meta.points) place.style.height = 130 + 26 * data.length * Math.max(...data.map((t) => t.y.length)) + "px";
   const width = printing ? PAPER : place.clientWidth;
-  drawFigure(place, figure, data, dark.matches && !printing ? THEMES.dark : THEMES.light, width);
+  drawTogether(place, figure, data, picked(k), dark.matches && !printing ? THEMES.dark : THEMES.light, width);
 }
 
 /* One figure per task: the page can be read and scrolled from the first one on. */

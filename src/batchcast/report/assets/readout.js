@@ -1,18 +1,21 @@
 // The read-out: what lies under the pointer, as words beside it.
 
-/* How a template writes a value: a share, a difference of shares, a span of seconds, else as it is given. */
+/* How a template writes a value: a share, a difference of shares, a span of seconds or milliseconds or since an instant. */
 const WAYS = {
+  ".0%": (value) => `${(100 * value).toFixed(0)} %`,
   ".1%": (value) => `${(100 * value).toFixed(1)} %`,
   "+.1%": (value) => `${value < 0 ? "-" : "+"}${(100 * Math.abs(value)).toFixed(1)} points`,
   "+": (value) => `${value < 0 ? "-" : "+"}${said(Math.abs(value), 3)}`,
   span: (value) => spanWords(value),
+  ms: (value) => (value < 1000 ? "0 s" : spanWords(value / 1000)),
+  since: (value, trace, at) => WAYS.ms(trace.base[at] - value),
 };
 
 /* A trace's template filled in for one point: %{x}, %{x:span}, %{y:.1%}, %{customdata}. */
 function told(trace, at) {
   return trace.hovertemplate.replace(/%\{(\w+)(?::([^}]+))?\}/g, (_, name, way) => {
-    const value = trace[name][at];
-    return way ? WAYS[way](value) : typeof value === "number" ? said(value) : value;
+    const value = valueAt(trace, name, at);
+    return way ? WAYS[way](value, trace, at) : typeof value === "number" ? said(value) : value;
   });
 }
 
@@ -42,7 +45,7 @@ function readAt(chart, left, top) {
     const candidates = stepped ? [holding(places, left)] : places.map((_, k) => k);
     for (const at of candidates) {
       if (at < 0 || !places[at]) continue;
-      const far = Math.hypot(stepped ? 0 : places[at][0] - left, places[at][1] - top);
+      const far = trace.fill ? 0 : Math.hypot(stepped ? 0 : places[at][0] - left, places[at][1] - top);
       if (far < best.far) best = { far, rows: [[trace.name, told(trace, at)]], dot: stepped ? [left, places[at][1]] : places[at] };
     }
   }
@@ -72,6 +75,8 @@ function readout(chart) {
     tip.style.left = `${Math.max(Math.min(left + 14 + wide > room ? left - 14 - wide : left + 14, room - wide), Math.min(0, room - wide))}px`;
     tip.style.top = `${Math.max(0, Math.min(top - high / 2, over.clientHeight - high))}px`;
   };
-  over.addEventListener("mousemove", show);
-  over.addEventListener("mouseleave", () => { tip.hidden = dot.hidden = true; });
+  const hide = () => { tip.hidden = dot.hidden = true; };
+  over.addEventListener("pointermove", (event) => { if (event.pointerType === "mouse") show(event); });
+  over.addEventListener("pointerleave", (event) => { if (event.pointerType === "mouse") hide(); });
+  touched(chart, show, hide);
 }
