@@ -110,7 +110,7 @@ def test_the_gantt_shows_the_schedule_that_is_picked(tab: Any, report: Path) -> 
     tab.open(report, width=390)
     figure = "[...document.querySelectorAll('figure')].find(f => f.innerText.startsWith('A Gantt excerpt'))"
     bars = f"{figure}.querySelector('.plot').chart.hits.reduce((sum, hit) => sum + hit.places.length, 0)"
-    assert 0 < tab.run(bars) <= 600
+    assert 0 < tab.run(bars) <= 1000
     pick = """(async () => { const list = FIGURE.querySelector('.pick select'); list.selectedIndex = 1;
         list.dispatchEvent(new Event('change', {bubbles: true})); await window.drawn;
         return list.closest('figure').querySelector('.plot').chart.shown.map(t => t.meta.variant); })()"""

@@ -64,6 +64,7 @@ AT = """(() => { const {plot, hits} = document.getElementById('figure-K').chart;
     plot.root.scrollIntoView({behavior: 'instant'});
     const edge = plot.over.getBoundingClientRect(), [x, y, wide, high] = [...hits[0].places.at(-1), 0, 0];
     return {x: edge.x + Math.min(x + wide / 2, edge.width - 2), y: edge.y + y + high / 2}; })()"""
+SCALE = "(() => { const {min, max} = document.getElementById('figure-K').chart.plot.scales.x; return [min, max]; })()"
 TOLD = "document.querySelector('#figure-K .tip:not([hidden])').innerText"
 
 
@@ -79,11 +80,29 @@ def test_hover_tells_the_value(tab: Any, written: Path, figure: int, said: list[
     assert tab.run(TOLD.replace("K", str(figure))).splitlines() == said
 
 
+@pytest.mark.parametrize("figure", [0, 1, 2, 3], ids=["steps", "line", "bar", "point"])
+def test_a_tap_tells_what_hover_tells_and_a_finger_across_zooms(tab: Any, written: Path, figure: int) -> None:
+    tab.open(written, width=390)
+    tab.call("Emulation.setTouchEmulationEnabled", enabled=True)
+    at = tab.run(AT.replace("K", str(figure)))
+    tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=at["x"], y=at["y"])
+    hovered = tab.run(TOLD.replace("K", str(figure)))
+    tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=1, y=1)
+    tab.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[at])
+    tab.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+    assert tab.run(TOLD.replace("K", str(figure))) == hovered
+    scale = SCALE.replace("K", str(figure))
+    whole = tab.run(scale)
+    for kind, x in (("touchStart", 200), ("touchMove", 240), ("touchMove", 300)):
+        tab.call("Input.dispatchTouchEvent", type=kind, touchPoints=[{"x": x, "y": at["y"]}])
+    tab.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+    part = tab.run(scale)
+    assert whole[0] < part[0] < part[1] < whole[1]
+
+
 def test_dragging_zooms_and_a_double_click_shows_all(tab: Any, written: Path) -> None:
     tab.open(written, width=1280)
-    scale = (
-        "(() => { const {min, max} = document.getElementById('figure-0').chart.plot.scales.x; return [min, max]; })()"
-    )
+    scale = SCALE.replace("K", "0")
     whole = tab.run(scale)
     edge = tab.run("document.querySelector('#figure-0 .u-over').getBoundingClientRect().toJSON()")
     middle = {"y": edge["y"] + edge["height"] / 2, "button": "left"}

@@ -100,9 +100,7 @@ def steps(
     at, place = np.unique(np.concatenate([[low], begin, end]), return_inverse=True)
     change = np.zeros((len(at), weights.shape[1]), weights.dtype)
     np.add.at(change, place[1:], np.concatenate([weights, -weights]))
-    changes = change.any(axis=1)
-    changes[0] = True
-    kept = changes & (at < high)
+    kept = (change.any(axis=1) | (at == low)) & (at < high)
     return at[kept], np.cumsum(change, axis=0)[kept]
 
 

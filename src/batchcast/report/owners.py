@@ -10,7 +10,7 @@ import numpy as np
 from ..table import Nominal
 from .blocks import Colouring
 
-HATCHINGS = ("/", "\\", "x", ".", "+", "-", "|")
+HATCHINGS = ("/", "\\", "x", ".", "+", "|", "-")
 MOST_USERS = len(HATCHINGS)
 OTHERS = {"slot": 0, "pattern": "", "opacity": 0.5}
 

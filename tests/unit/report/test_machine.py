@@ -106,7 +106,7 @@ def test_the_users_colours_hold_all_processor_time_the_largest_first(found: Eval
     users = np.array(found.trace.nominal("user_id").decode())[s.rows]
     for place, one in enumerate(whose.series[:-1]):
         assert time[place] == pytest.approx(own[users == int(one["name"].split()[1])].sum(), abs=len(bars["x"]))
-    everywhere = {one: 0.0 for one in users.tolist()}
+    everywhere = dict.fromkeys(users.tolist(), 0.0)
     for name, bars in ((t["meta"]["variant"], t) for t in figure.data):
         assert name in figure.pick
         for row, base, x, width in zip(bars["row"], bars["base"], bars["x"], bars["width"]):
