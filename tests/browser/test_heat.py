@@ -26,9 +26,9 @@ READ = f"""(() => {HEATS}.map(place => {{
   const {{trace, places}} = place.chart.hits[0], over = place.chart.plot.over, edge = over.getBoundingClientRect();
   const k = Math.floor(places.length / 2), [x, y, wide, high] = places[k];
   const [left, top] = [edge.left + x + wide / 2, edge.top + y + high / 2];
-  over.dispatchEvent(new MouseEvent('mousemove', {{clientX: left, clientY: top}}));
+  over.dispatchEvent(new PointerEvent('pointermove', {{pointerType: 'mouse', clientX: left, clientY: top}}));
   const said = over.querySelector('.tip').innerText.trim();
-  over.dispatchEvent(new MouseEvent('mouseleave'));
+  over.dispatchEvent(new PointerEvent('pointerleave', {{pointerType: 'mouse'}}));
   const titles = [...place.querySelectorAll('.title')].map(one => one.textContent);
   return [said, `${{titles[0]}} ${{trace.y[k]}}, ${{titles[1]}} ${{trace.x[k]}}: ${{trace.customdata[k]}}`];
 }}))()"""
@@ -40,6 +40,24 @@ COLOURS = f"""(() => {HEATS}.map(place => {{
     return [seen, place.chart.theme.colours[trace.shade[k]]];
   }}).filter(([seen, wanted]) => seen !== wanted).length;
 }}))()"""
+
+
+TAP = f"""(() => {{ const {{hits: [{{places}}], plot}} = {HEATS}[0].chart, [x, y, wide, high] = places[0];
+  plot.over.scrollIntoView({{behavior: 'instant', block: 'center'}});
+  const edge = plot.over.getBoundingClientRect();
+  return {{x: edge.left + x + wide / 2, y: edge.top + y + high / 2}}; }})()"""
+
+
+def test_a_tap_reads_a_cell_and_two_complain_of_nothing(tab: Any, report: Path) -> None:
+    visit = tab.open(report, width=390)
+    tab.call("Emulation.setTouchEmulationEnabled", enabled=True)
+    at = tab.run(TAP)
+    for _ in range(2):
+        tab.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[at])
+        tab.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+        told = tab.run(f"{HEATS}[0].querySelector('.tip:not([hidden])').innerText")
+        assert told.endswith(tab.run(f"{HEATS}[0].chart.hits[0].trace.customdata[0]"))
+    assert visit.complaints == []
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (390, False), (390, True)])

@@ -173,7 +173,7 @@ def _bars(jobs: Jobs, total: int, low: float, variant: str) -> tuple[dict[str, A
     how = np.where(wait < INSTANT, 0, np.where(jobs.backfilled, 2, 1))
     return {
         "type": "bar", "orientation": "h", "name": variant, "meta": {"slot": 1, "variant": variant},
-        "row": jobs.row[job], "how": how[job].tolist(),
+        "row": jobs.row[job], "how": how[job].tolist(), "procs": jobs.procs[job],
         "base": short((jobs.start - low)[job]), "x": short(length[job]),
         "y": short(first + count / 2), "width": count.tolist(),
         "hovertemplate": "%{job}: %{procs} processors, waited %{submit:since}, ran %{x:ms}",
@@ -194,13 +194,20 @@ def _shared(
         inside = np.minimum(jobs.end, high) - np.maximum(jobs.start, low)
         np.add.at(time, jobs.row, inside * jobs.procs)
     used = np.unique(np.concatenate([bars["row"] for bars in traces]))
+    procs = np.nan_to_num(trace.procs(evaluation.procs)[used]).astype(np.int64)
     for bars in traces:
-        bars["row"] = np.searchsorted(used, bars["row"]).tolist()
+        row, own = np.searchsorted(used, bars["row"]), bars.pop("procs")
+        bars["row"] = row.tolist()
+        if (own != procs[row]).any():  # a job was cut to the machine
+            bars["procs"] = own.tolist()
     users = trace.nominal("user_id").take(used)
     colouring, whose = owners(users, time[used])
-    procs = np.nan_to_num(trace.procs(evaluation.procs)[used]).astype(int).tolist()
     submit = short(trace.submit_time[used] - low)
-    rows: dict[str, Any] = {"job": job_words(trace.job_id[used].tolist(), users), "procs": procs, "submit": submit}
+    rows: dict[str, Any] = {
+        "job": job_words(trace.job_id[used].tolist(), users),
+        "procs": procs.tolist(),
+        "submit": submit,
+    }
     return (rows, (HOW,)) if colouring is None else (rows | {"whose": whose}, (HOW, colouring))
 
 

@@ -130,6 +130,19 @@ def test_a_log_that_names_no_user_offers_no_such_colours() -> None:
     assert " of " not in figure.rows["job"][0]
 
 
+def test_a_job_cut_to_the_machine_is_read_as_it_was_simulated() -> None:
+    log = Trace.from_arrays(
+        {"submit_time": [0, 5], "run_time": [600, 60], "req_time": [900, 90], "req_procs": [9, 2], "wait_time": [0, 0]},
+        LogInfo(max_procs=4),
+    )
+    figure = gantt(evaluate(log, predictors=["requested"], policies=["easy"], wide="cut"))
+    assert figure is not None
+    simulated, recorded = figure.data[0], figure.data[-1]
+    assert simulated["procs"] == [4, 2]
+    assert "procs" not in recorded
+    assert [figure.rows["procs"][row] for row in recorded["row"]] == [9, 2]
+
+
 def test_users_keep_their_names_and_the_unknown_are_among_the_others() -> None:
     users = Nominal.encode(["carl", None, "ann", "carl"])
     colouring, places = owners(users, np.array([1.0, 9.0, 5.0, 2.0]))
