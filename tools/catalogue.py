@@ -13,8 +13,11 @@ from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
 from batchcast.formats.reasons import WORDS
+from batchcast.service.ask import NOT_YET
 from batchcast.service.page.routes import VIEWS
 from batchcast.service.page.texts import DAYS
+from batchcast.service.staleness import STALE
+from batchcast.service.usage import ADVICE
 
 SOURCE = Path(__file__).parents[1] / "src" / "batchcast"
 PLACE = SOURCE / "locale" / "de" / "LC_MESSAGES" / "batchcast.po"
@@ -26,6 +29,7 @@ ALSO = (
     *("as asked", "limit as advised", "limit and memory as advised", "half the size", "twice the size"),
     *("the limit's own queue", "the end of what is reserved"),
 )
+SENTENCES = (*STALE, NOT_YET.template, *ADVICE)
 
 
 def wanted() -> Catalog:
@@ -33,7 +37,7 @@ def wanted() -> Catalog:
     catalogue = Catalog()
     for _, _, message, _, _ in extract_from_dir(str(SOURCE), METHODS, OPTIONS):
         catalogue.add(message)
-    for message in (*WORDS.values(), *(title for _, title in VIEWS), *DAYS, *ALSO):
+    for message in (*WORDS.values(), *(title for _, title in VIEWS), *DAYS, *ALSO, *SENTENCES):
         catalogue.add(message)
     return catalogue
 

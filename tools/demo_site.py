@@ -12,6 +12,7 @@ import numpy as np
 
 from batchcast.formats.sighting import Field, Sighting
 from batchcast.service.clock import StoredClock, compare_with_slurm, predictors
+from batchcast.service.kept import place_of
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
@@ -30,7 +31,8 @@ PARTITIONS = {
     "main": {"default_time_s": 3600.0, "max_time_s": 172800.0, "is_default": 1.0, **NODE},
     "long": {"default_time_s": 3600.0, "max_time_s": 604800.0, "is_default": 0.0, **NODE},
 }
-LOOKS = "forecast:window=1000,first=500,every=500,step=50,looks=yes"
+FORECAST = "forecast:window=1000,first=500,every=500,step=50"
+LOOKS = f"{FORECAST},looks=yes"
 LOOKED_AT_S, LOOK_EVERY_S = 3 * 86400.0, 1800.0
 GATHERS = {"Type": "jobacct_gather/linux", "Frequency": "30", "Params": ""}
 
@@ -98,12 +100,24 @@ def hash_of(name: object) -> int:
     return int("".join(filter(str.isdigit, str(name))) or 0)
 
 
+def _keep(store: Store, clock: StoredClock) -> None:
+    """What was learned, kept beside the store as a collector does, once the last model is fitted."""
+    while True:
+        with store.begin() as connection:
+            kept = clock.to_keep(connection)
+        if kept is not None:
+            break
+        time.sleep(0.05)
+    if trouble := clock.save(kept):
+        print(f"not kept: {trouble}", file=sys.stderr)
+
+
 def build(path: str, jobs: int = 5000, seed: int = 7, private: bool = False, looks: bool = False) -> None:
     """Write the store; the last three weeks have forecasts; with `looks` some of the last days are renewed."""
     now = time.time()
     recipe = replace(Recipe(), jobs=jobs, procs=1024, load=0.6)
     seen = sightings(make_log(np.random.default_rng(seed), recipe), now, seed)
-    wait = f"recent_wait,qbets,{LOOKS}" if looks else "recent_wait,qbets"
+    wait = f"{LOOKS if looks else FORECAST},recent_wait,qbets"
     settings = load({"store": path, "wait": wait, "runtime": "recent_mean"}, {})
 
     def made() -> dict[tuple[str, str], Any]:
@@ -121,12 +135,13 @@ def build(path: str, jobs: int = 5000, seed: int = 7, private: bool = False, loo
             wait_methods=[method for kind, method in made() if kind == "wait"],
             health={"slurmctld": {"calls": 900, "failures": 2}},
         )  # fmt: skip
-    clock = StoredClock("demo", made)
+    clock = StoredClock("demo", made, place=place_of(path, "demo"))
     for until in (*np.arange(now - LOOKED_AT_S, now, LOOK_EVERY_S), now) if looks else (now,):
         with store.begin() as connection:
             clock.advance(connection, float(until), float(until), now - 21 * 86400)
     with store.begin() as connection:
         compare_with_slurm(connection, "demo", now)
+    _keep(store, clock)
     store.close()
     print(f"{len(seen)} jobs, seed {seed}, in {path}", file=sys.stderr)
 

@@ -20,8 +20,6 @@ from .release import Release
 
 JOB_ID = re.compile(r"[0-9]{1,19}(?:[_+][0-9]{1,19})?")
 """A job, an array's task, a part of a heterogeneous job."""
-CLOCKS_APART_S = 2.0
-"""Two clocks further apart than this are said."""
 TRACK_RECORD_S = 30 * 86400.0
 LEAST_RECORD = 20
 MOST_RECORDS, ALL = 2000, 2**62
@@ -279,38 +277,3 @@ def median(values: Iterable[float]) -> float:
     if not ordered:
         return math.nan
     return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
-
-
-def staleness(memory: dict[str, Any], now: float) -> list[str]:
-    """What a user must know of the collector's own state: is it running, is a daemon away, is the clock behind.
-
-    Late is what is later than four of the collector's own intervals, and at least two minutes.
-    """
-    notes = []
-    patience = max(120.0, 4 * float(memory.get("interval_s") or 30.0))
-    at = memory.get("cycle_at")
-    if at is None:
-        return ["the collector has not finished a cycle yet"]
-    if now - at > patience:
-        notes.append(f"the collector last looked {_ago(now - at)} ago: is batchcast collect running?")
-    for daemon, counter in memory.get("health", {}).items():
-        if counter.get("away_since"):
-            notes.append(f"{daemon} has not answered for {_ago(now - counter['away_since'])} ({counter['last_error']})")
-    ahead = memory.get("site", {}).get("clock_ahead_s") or 0.0
-    if abs(ahead) > CLOCKS_APART_S:
-        side = "ahead of" if ahead > 0 else "behind"
-        notes.append(f"the collector's clock is {abs(ahead):.0f} s {side} the batch system's: run NTP on both")
-    told_until = memory.get("told_until")
-    if told_until is None:
-        notes.append("history is still being read; no forecast has been issued yet")
-    elif at - told_until > max(300.0, 2 * patience):
-        notes.append(
-            f"forecasts stand {_ago(now - told_until)} back, until accounting tells how jobs of that time ended"
-        )
-    return notes
-
-
-def _ago(seconds: float) -> str:
-    from ..units import format_duration
-
-    return format_duration(max(seconds, 0.0))

@@ -24,12 +24,14 @@ from .hidden import DAY_S, days_over, rounded, whole_days
 from .queue import Queue, needs_store
 from .records import Part, Record
 from .release import Release, release
+from .sentence import Sentence
 from .settings import Settings, is_private
+from .staleness import staleness
 
 if TYPE_CHECKING:
     from .hints import Hints, Like
 
-NOT_YET = "how such answers have come out here is being worked out: ask again in a minute"
+NOT_YET = Sentence("how such answers have come out here is being worked out: ask again in a minute")
 
 
 class Asker(NamedTuple):
@@ -149,7 +151,7 @@ def _said(
         }
         for row in rows
     ]
-    stale = answers.staleness(memory, now)
+    stale = staleness(memory, now)
     if all(r["method"] is None for r in results):
         raise NoAnswer(f"no forecast has been issued for {', '.join(r['job_id'] for r in results[:5])} yet",
                        hint="the collector issues one within an interval; "
@@ -218,7 +220,7 @@ def walltime(
             "memory_step": as_request(settings["memory_step"]),
             "similar_within_days": 180,
         }
-        return Said({"cluster": site.cluster}, shown, answers.staleness(site.memory, now), [answer])
+        return Said({"cluster": site.cluster}, shown, staleness(site.memory, now), [answer])
 
 
 def hint(
@@ -269,7 +271,7 @@ def accuracy(settings: Settings, since: float, until: float, partition: str | No
                 for name, of in (("limits", LIMIT), ("memory", MEMORY))
             },
         }
-        return Said({"cluster": site.cluster}, shown, answers.staleness(site.memory, now), results)
+        return Said({"cluster": site.cluster}, shown, staleness(site.memory, now), results)
 
 
 def _arms(settings: Settings, site: Site, since: float, until: float, least: int) -> list[dict[str, Any]]:
@@ -331,4 +333,4 @@ def report(
             "by": by,
             "advice": [] if hidden else advice(rows, floor, step),
         }
-        return Said({"cluster": site.cluster}, shown, answers.staleness(site.memory, now), results)
+        return Said({"cluster": site.cluster}, shown, staleness(site.memory, now), results)

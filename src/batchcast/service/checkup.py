@@ -16,17 +16,16 @@ from typing import Any
 from .. import __version__
 from ..errors import BatchcastError, NoAnswer, UsageError
 from .answers import (
-    CLOCKS_APART_S,
     LEAST_RECORD,
     TRACK_RECORD_S,
     answering_method,
     choose_cluster,
-    staleness,
     track_record,
 )
 from .memory_checkup import gathering, memory_findings
 from .plan_checkup import ground_findings, standing_findings
 from .settings import NAMES, Settings, is_private, meaning
+from .staleness import CLOCKS_APART_S, staleness
 
 CLIENTS = {"slurm": ("squeue", "sacct", "scontrol"), "pbs": ("qstat",)}
 

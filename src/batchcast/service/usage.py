@@ -11,11 +11,16 @@ from ..predict.recommend import recommend_limit
 from ..store.packed import Packed
 from ..units import format_duration
 from .answers import median
+from .sentence import Sentence
 
 LEAST_JOBS = 5
 LEAST_WASTE = 2.0
 LEAST_WASTED_H = 1.0
 RISK = 0.05
+CUT_OFF = "%(cut)s of %(jobs)s were cut off at their limit (usually %(asked)s): raise %(flag)s, or checkpoint"
+SPARED = "asks %(asked)s and needs %(needed)s: %(flag)s would have been enough for 95 %%"
+HELD = "asks for %(asked)s processors and holds %(held)s: without %(flag)s (or with %(more)s) they would be used"
+ADVICE = (CUT_OFF, SPARED, HELD)
 RAN = frozenset({"completed", "timeout", "failed", "out_of_memory"})
 
 
@@ -98,19 +103,19 @@ def _on_time(rows: Sequence[Mapping[str, Any]], floor: float, step: float) -> di
         return {
             "flag": "--time",
             "wasted_processor_hours": lost,
-            "advice": f"{sum(cut)} of {len(cut)} were cut off at their limit (usually {format_duration(asked)}): "
-            f"raise --time, or checkpoint",
+            "advice": Sentence(
+                CUT_OFF, cut=str(sum(cut)), jobs=str(len(cut)), asked=format_duration(asked), flag="--time"
+            ),
         }
     best = recommend_limit(runs, cut, RISK, floor=floor, step=step)
     spare = sum(max(row["req_time"] - best.limit_s, 0.0) * (row["alloc_procs"] or 0) for row in limited) / 3600
     if asked < LEAST_WASTE * best.limit_s or spare < LEAST_WASTED_H:
         return None
-    limit = format_duration(best.limit_s)
+    limit = f"--time={format_duration(best.limit_s)}"
     return {
         "flag": "--time",
         "wasted_processor_hours": spare,
-        "advice": f"asks {format_duration(asked)} and needs {format_duration(median(runs))}: --time={limit} "
-        f"would have been enough for 95 %",
+        "advice": Sentence(SPARED, asked=format_duration(asked), needed=format_duration(median(runs)), flag=limit),
     }
 
 
@@ -125,8 +130,7 @@ def _on_size(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     return {
         "flag": "--exclusive",
         "wasted_processor_hours": idle,
-        "advice": f"asks for {asked:g} processors and holds {held:g}: without --exclusive (or with -n {held:g}) "
-        f"they would be used",
+        "advice": Sentence(HELD, asked=f"{asked:g}", held=f"{held:g}", flag="--exclusive", more=f"-n {held:g}"),
     }
 
 

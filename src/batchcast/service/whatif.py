@@ -21,6 +21,7 @@ from .ask import Asker, Site, open_site, start_settings
 from .document import Said
 from .forecaster import Forecaster, forecaster
 from .settings import Settings
+from .staleness import staleness
 from .when import parse_when
 
 
@@ -70,7 +71,7 @@ def _answer(
     least = settings["least_users"] if site.private else 1
     since = now - answers.TRACK_RECORD_S
     record = answers.track_record(site.reader, site.cluster, str(job.partition_id), method, since, least, now)
-    notes = [*answers.staleness(site.memory, now), *clock.notes]
+    notes = [*staleness(site.memory, now), *clock.notes]
     notes.append(
         f"if submitted now to {job.partition_id}: {job.procs:g} processors, limit "
         f"{options.get('time', 'the partition default')}"

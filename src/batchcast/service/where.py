@@ -18,13 +18,13 @@ from ..job import JobRequest
 from ..predict.conditional import chance_to_start, given_waited
 from ..predict.protocol import Prediction
 from ..units import format_duration, parse_memory
-from . import answers
 from .advice import RISK, of_partition
 from .ask import Asker, Site, open_site, start_settings
 from .document import Said
 from .forecaster import Forecaster, forecaster
 from .memory import as_request
 from .settings import Settings
+from .staleness import staleness
 from .whatif import apart, request
 
 QOS_SINCE_S = 90 * 86400.0
@@ -51,7 +51,7 @@ def answer_where(
     with open_site(settings, asker) as site:
         ask = forecaster(settings, site, now)
         results = ways(settings, site, options, asker, now, ask, by)
-        notes = [*answers.staleness(site.memory, now), *ask.notes]
+        notes = [*staleness(site.memory, now), *ask.notes]
         notes.append(
             "assumed: half the nodes run twice as long and hold twice as much each, twice the nodes half as long and "
             "half as much; you may use every partition shown, and the QOS that your jobs had there in 90 days"

@@ -12,10 +12,10 @@ from msgspec.structs import asdict
 from batchcast.errors import BatchcastError, Unreachable
 from batchcast.formats.sighting import Sighting, Site, Snapshot
 from batchcast.service import retention
-from batchcast.service.answers import staleness
 from batchcast.service.collector import Collector, run
 from batchcast.service.cycle import Cycle
 from batchcast.service.settings import Settings, is_private, load
+from batchcast.service.staleness import staleness
 from batchcast.store.database import Connection, Store
 from batchcast.store.reader import Reader
 

@@ -19,6 +19,7 @@ from ..ask import Asker, Site, open_site
 from ..hidden import DAY_S, days_of_several, days_over, rounded, whole_days
 from ..renewal_ages import BEFORE, SCORED
 from ..settings import Settings
+from ..staleness import staleness
 
 WITHIN_S = 60 * 86400.0
 MOST = 20_000
@@ -51,7 +52,7 @@ def belief(settings: Settings, asker: Asker, now: float) -> dict[str, Any]:
             "at_submission": [r for r in beside if r["moment"] == "submit"],
             "beside_slurm": [r for r in beside if r["moment"] == "slurm"],
             "renewed": [_renewed(r) for r in beside if r["moment"] in SCORED and r["came_out"]],
-            "stale": answers.staleness(site.memory, now),
+            "stale": staleness(site.memory, now),
         }  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from .. import answers
 from ..ask import Asker, Site, Who, open_site, used
 from ..hidden import days_of_several, rounded, whole_days
 from ..settings import Settings
+from ..staleness import staleness
 
 DAYS = 28
 STEPS = 112
@@ -41,7 +42,7 @@ def machine(settings: Settings, asker: Asker, now: float) -> dict[str, Any]:
             "busy": sum(_held(row) for row in running) / procs if procs else math.nan,
             "median_wait": _median(known), "users": len({row["user_id"] for row in waiting}),
             "series": series, "by_hour": _by_hour(known, least), "by_size": _by_size(known, least),
-            "who": _who(site, waiting, least), "stale": answers.staleness(site.memory, now),
+            "who": _who(site, waiting, least), "stale": staleness(site.memory, now),
         }  # fmt: skip
 
 

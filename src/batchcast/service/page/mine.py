@@ -14,6 +14,7 @@ from ..ask import NOT_YET, Asker, Site, Who, check_may_see, open_site, used
 from ..records import Part, Record
 from ..release import release
 from ..settings import Settings
+from ..staleness import staleness
 from ..usage import advice, summary
 from .chances import Axis, Chances, axis, of_forecast
 
@@ -59,7 +60,7 @@ def my_jobs(
             "next": first.by_50,
             "next_90": first.by_90,
             "record": record,
-            "stale": [*answers.staleness(site.memory, now), *unknown],
+            "stale": [*staleness(site.memory, now), *unknown],
         }  # fmt: skip
 
 

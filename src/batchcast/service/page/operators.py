@@ -7,7 +7,6 @@ from typing import Any
 
 from ...errors import BatchcastError
 from ...store.packed import Packed
-from .. import answers
 from ..advice import rules_of
 from ..advice_record import LIMIT, MEMORY, advice_record
 from ..ask import Asker, Site, Who, open_site, used
@@ -15,6 +14,7 @@ from ..checkup import settings_in_force, store_findings
 from ..hidden import rounded, whole_days
 from ..memory_advice import memory_advice
 from ..settings import Settings
+from ..staleness import staleness
 from ..usage import each_advice
 
 DAYS = 28
@@ -35,7 +35,7 @@ def operators(settings: Settings, asker: Asker, now: float) -> dict[str, Any]:
             since = whole_days(since, math.inf)[0] if site.private else since
             rows = used(site, Who(), since, math.inf, least, now)
             figures |= {"limits": _limits(rows, settings, least), "hidden": site.private, "cluster": site.cluster,
-                      "stale": answers.staleness(site.memory, now)}  # fmt: skip
+                      "stale": staleness(site.memory, now)}  # fmt: skip
             measured = used(site, Who(), since, math.inf, least, now, "used_memory")
             memory = memory_advice(measured, site.memory, rules_of(settings), least)
             figures["memory"] = [one for one in memory if one["tells"]][:MOST]

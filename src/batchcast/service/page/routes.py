@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 
 from ...errors import BatchcastError, NoAnswer, UsageError
 from ..ask import Asker
-from .texts import LANGUAGES, Words, chosen, short, span, words_of
+from .texts import LANGUAGES, Words, begun, chosen, span, words_of
 
 STREAM_S, STREAMS_EACH = 1800.0, 6
 LOOK_S = 1.0
@@ -83,7 +83,7 @@ def text_of(spoken: Words, name: str, request: Request, **values: Any) -> str:
     service = request.state.service
     asker: Asker = service.asker(request)
     shown = {
-        "w": spoken, "span": span, "short": short, "clock": spoken.clock, "views": VIEWS,
+        "w": spoken, "span": span, "begun": begun, "clock": spoken.clock, "views": VIEWS,
         "languages": LANGUAGES, "asker": asker.name,
         "here": request.url.path.strip("/"), "query": dict(request.query_params), "now": time.time(),
         "stale": [], "cluster": "", "user": asker.name or "",

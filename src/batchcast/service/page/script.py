@@ -17,6 +17,7 @@ from ..ask import Asker, Site, check_may_see, open_site
 from ..forecaster import forecaster
 from ..memory import as_request
 from ..settings import Settings
+from ..staleness import staleness
 from ..whatif import advice, apart, request
 from ..where import ways
 from .chances import LEVELS, Chances, axis
@@ -85,7 +86,7 @@ def tried(settings: Settings, options: Mapping[str, str], asker: Asker, now: flo
                        "procs": job.procs, "limit": job.req_time, "held": held.get(reason, ""), "begin": begin},
             "variants": sorted(variants, key=lambda v: v["chances"].by_50),
             "axis": shared, "record": record, "cluster": site.cluster, "now": now,
-            "stale": answers.staleness(site.memory, now),
+            "stale": staleness(site.memory, now),
         }  # fmt: skip
 
 

@@ -8,7 +8,12 @@ import time
 from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..sentence import Sentence
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 LANGUAGES = {"en": "English", "de": "Deutsch"}
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -47,6 +52,34 @@ class Words(NamedTuple):
         text = f"{value:,.{digits}f}"
         return text if self.language == "en" else text.translate(str.maketrans(",.", ".,"))
 
+    def short(self, seconds: float) -> str:
+        """A span in its largest unit, for where there is little room.
+
+        >>> words_of("en").short(50), words_of("en").short(5400), words_of("de").short(100000)
+        ('1\\xa0min', '1.5\\xa0h', '1,2\\xa0d')
+        """
+        if seconds < 3570:
+            return f"{seconds / 60:.0f}\u00a0min"
+        value, unit = (seconds / 3600, "h") if seconds < 86400 else (seconds / 86400, "d")
+        return f"{self.number(value, 1 if value < 9.95 else 0)}\u00a0{unit}"
+
+    def sentence(self, text: str) -> Markup:
+        """A sentence of the service in this language, its first letter large, options as code.
+
+        >>> words_of("en").sentence(Sentence("raise %(flag)s <b>", flag="--time"))
+        Markup('Raise <code class="flag">--time</code> &lt;b&gt;')
+        """
+        from markupsafe import Markup, escape
+
+        if not isinstance(text, Sentence):
+            return escape(begun(text))
+        values = {
+            name: Markup('<code class="flag">{}</code>').format(value) if value[:1] == "-" else value
+            for name, value in text.values.items()
+        }
+        said = escape(begun(self.say(text.template)))
+        return said % values if values else said
+
     def share(self, value: float | None) -> str:
         """A share in per cent."""
         if value is None or not math.isfinite(value):
@@ -71,16 +104,13 @@ def span(seconds: float | None) -> str:
     return " ".join(f"{count}\u00a0{unit}" for count, unit in parts if count)
 
 
-def short(seconds: float) -> str:
-    """A span in its largest unit, for where there is little room.
+def begun(text: str) -> str:
+    """The text with a large first letter and all others as they are.
 
-    >>> short(50), short(5400), short(100000)
-    ('1\\xa0min', '1.5\\xa0h', '1.2\\xa0d')
+    >>> begun("jobs mit höherer Priorität")
+    'Jobs mit höherer Priorität'
     """
-    if seconds < 3570:
-        return f"{seconds / 60:.0f}\u00a0min"
-    value, unit = (seconds / 3600, "h") if seconds < 86400 else (seconds / 86400, "d")
-    return f"{value:.1f}\u00a0{unit}" if value < 9.95 else f"{value:.0f}\u00a0{unit}"
+    return text[:1].upper() + text[1:]
 
 
 @cache
