@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -26,6 +27,7 @@ from .screenshots import chrome
 
 PLACE = Path(__file__).parents[1] / "docs" / "images"
 MOST = 1400
+TRIES = 30
 REPORT = {
     "demo-report": (["In short", "How much sooner would jobs start"], ["Simulated schedules", "Mean wait"]),
     "demo-machine": (["The machine over time"], ["Queue under EASY", "A Gantt excerpt"]),
@@ -88,7 +90,11 @@ def drawn(tab: Any, folder: Path) -> None:
         job = known(server.shown, user)[0]
         for name, (target, width, dark) in PAGES.items():
             target = target.replace("USER", user).replace("JOB", job)
-            tab.open(f"{server.shown}/{target}", width=width, dark=dark)
+            for _ in range(TRIES):  # until the track record that it quotes is worked out
+                tab.open(f"{server.shown}/{target}", width=width, dark=dark)
+                if not tab.run("document.querySelector('.note')"):
+                    break
+                time.sleep(1)
             tab.picture(folder / "one.png", MOST)
             keep(folder / "one.png", PLACE / f"{name}.png")
 
