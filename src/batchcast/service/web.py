@@ -200,6 +200,13 @@ async def _gone(request: Request, _: Exception) -> Response:
     return _document(499, "the client hung up before its request was there", "ask again")
 
 
+def _broken(what: str, hint: str) -> Response:
+    """What follows such a request on its connection cannot be told from it."""
+    response = _document(400, what, hint)
+    response.headers["Connection"] = "close"
+    return response
+
+
 class _Around:
     """Host, rate, time and log around every request; a defect costs its own answer and is said."""
 
@@ -275,15 +282,15 @@ class _Around:
     def _refusal(self, request: Request, asker: Asker) -> Response | None:
         """Why this is not even looked at."""
         if not request.scope["http_version"].startswith("1."):
-            response = _document(400, f"HTTP/{request.scope['http_version']} is not spoken here", "HTTP/1.1")
-            response.headers["Connection"] = "close"
-            return response
+            return _broken(f"HTTP/{request.scope['http_version']} is not spoken here", "HTTP/1.1")
         if sum(len(name) + len(value) + 4 for name, value in request.scope["headers"]) > HEAD_BYTES:
             return _document(431, "a head larger than any browser's", f"below {HEAD_BYTES // 1024} kB")
         if int(request.headers.get("content-length", 0)) > BODY_BYTES:
             return _document(413, f"more than {BODY_BYTES // 1000} kB", "the script's first lines are enough")
         if self.is_tcp and not _is_here(request.headers.get("host", "localhost")):
             return _document(403, "this is asked by the name of another machine", "http://localhost, from this machine")
+        if "transfer-encoding" in request.headers and "content-length" in request.headers:
+            return _broken("a body of two lengths", "Content-Length, or chunks")
         if request.method == "POST" and request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             return _document(403, "another site sent this form", "the form of this site")
         if (seconds := self.door.wait_for(asker)) > 0:

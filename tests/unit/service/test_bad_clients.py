@@ -72,6 +72,7 @@ BROKEN: dict[str, tuple[bytes, int]] = {
     "a length of 5,000 digits": (SCRIPT + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\nhello", 400),
     "a length of 19 digits": (SCRIPT + b"Content-Length: " + b"9" * 19 + b"\r\n\r\nhello", 413),
     "a body over the limit": (SCRIPT + b"Content-Length: 1000000\r\n\r\n" + b"a" * 10**6, 413),
+    "chunks and a length": (chunked(b"5\r\nhello\r\n0\r\n\r\n", SCRIPT + b"Content-Length: 2\r\n"), 400),
     "a chunk over the limit": (chunked(b"F4240\r\n" + b"a" * 10**6 + b"\r\n0\r\n\r\n"), 400),
     "chunks of another coding": (SCRIPT + b"Transfer-Encoding: gzip\r\n\r\n", 400),
     "a chunk that is no number": (chunked(b"zz\r\n"), 400),
