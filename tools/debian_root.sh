@@ -5,6 +5,7 @@ set -euo pipefail
 folder=$1
 shift
 [ ! -e "$folder/etc/debian_version" ] || exit 0
+mkdir -p "$(dirname "$folder")"
 packages=(systemd systemd-sysv dbus curl procps python3 libgomp1 "$@")
 debootstrap --variant=minbase --include="$(IFS=,; echo "${packages[*]}")" bookworm "$folder" > "$folder.log" 2>&1 \
   || { tail -n 20 "$folder.log"; exit 1; }
