@@ -12,11 +12,8 @@ from ..records import array_fields, point_to
 
 BLOCK = 16  # slots per block of the queue: one entry of minima stands for 16 jobs
 CLASSES = 8  # of width, in the index of a long queue
-KEYS, HEAD_KEY, ROW = (
-    CLASSES,
-    2 * CLASSES,
-    2 * CLASSES + 1,
-)  # where a row of it has its candidate keys and head key
+# where a row of it has its candidate keys and head key
+KEYS, HEAD_KEY, ROW = CLASSES, 2 * CLASSES, 2 * CLASSES + 1
 LONG_QUEUE = 1024  # slots from which on the queue is indexed
 GONE = np.int64(1 << 30)  # processors of an empty slot: never fits
 
@@ -49,10 +46,7 @@ RULES = np.dtype(
         ("candidate_ageing", "f8"),
         ("head_address", "i8"),  # compiled order of the user, see orders.USER
         ("candidate_address", "i8"),
-        (
-            "head_varying",
-            "i8",
-        ),  # keys change while jobs wait: computed anew in every pass
+        ("head_varying", "i8"),  # keys change while jobs wait: computed anew in every pass
         ("candidate_varying", "i8"),
         ("running_ends", "i8"),  # what ends a running job in the plan: planned or requested
         ("head_after", "f8"),  # a head that waited longer is reserved for by requests; infinity: never
@@ -99,10 +93,7 @@ STATE = np.dtype(
         ("waiting", "i8"),
         ("indexed", "i8"),  # queue: the index is kept
         ("leaves", "i8"),  # index: nodes of the lowest level
-        (
-            "classes_free",
-            "i8",
-        ),  # index: classes of width that reach into the free processors ...
+        ("classes_free", "i8"),  # index: classes of width that reach into the free processors ...
         ("classes_extra", "i8"),  # ... and into the extra ones
         ("newest", "i8"),  # slot of the last arrival
         ("running", "i8"),
@@ -113,26 +104,14 @@ STATE = np.dtype(
         ("reserved", "i8"),  # shadow_time and extra_procs are those of the present head
         ("shadow_time", "f8"),
         ("extra_procs", "i8"),
-        (
-            "looked_at",
-            "i8",
-        ),  # slots and blocks read in search of heads and candidates: what a pass costs
+        ("looked_at", "i8"),  # slots and blocks read in search of heads and candidates: what a pass costs
         ("next_start", "f8"),  # conservative: the earliest reservation of a waiting job
-        (
-            "freed_until",
-            "f8",
-        ),  # conservative: nothing was freed after this instant since jobs were last placed again
+        ("freed_until", "f8"),  # conservative: nothing was freed after this instant since jobs were last placed again
         ("ended", "i8"),  # conservative: a job ended since the last pass
-        (
-            "rebuild",
-            "i8",
-        ),  # conservative: a running job's plan grew, all reservations are made anew
+        ("rebuild", "i8"),  # conservative: a running job's plan grew, all reservations are made anew
         ("first_step", "i8"),  # profile: the step in which now lies
         ("steps", "i8"),  # profile: steps used
-        (
-            "instant_first",
-            "i8",
-        ),  # zero-length jobs started at this instant: first and end of the list
+        ("instant_first", "i8"),  # zero-length jobs started at this instant: first and end of the list
         ("instant_end", "i8"),
         ("logged", "i8"),
         ("corrections", "i8"),
