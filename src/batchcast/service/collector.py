@@ -31,6 +31,8 @@ from .settings import Settings
 SITE_EVERY_S = 3600.0
 JUMP_S = 60.0
 """This machine's clock went that far from its own monotonic one between two cycles: it was set."""
+STAMPED_S = 1.0
+"""How far a clock may be ahead beyond what is sure: the other one is read off a stamp in whole seconds."""
 MOST_BY_ID = 200
 
 
@@ -293,7 +295,8 @@ class Collector:
             for _, job_id, submit, v in history.open_keys(connection, self.cluster)
             if v is not None and ((job_id, submit) not in self._shown or v > self.scheduler.now() - patience)
         ]
-        ahead = max(self.site.clock_ahead_s, 0.0)  # our clock runs ahead: what it shows as past may still happen
+        ahead = self.site.clock_ahead_s  # our clock runs ahead: what it shows as past may still happen
+        ahead = ahead + STAMPED_S if ahead > 0 else 0.0  # surely so far, and perhaps so much more
         return float(math.floor(min([last, *vanished]) - ahead) - 1 - self.settings["settle_s"])
 
     def _note(self, done: Cycle) -> None:

@@ -40,6 +40,7 @@ class Script:
     ctld: bool = True
     dbd: bool = True
     ahead: float = 0.0
+    unsure: float = 0.0
     private: bool = False
     by_id: tuple[Sighting, ...] = ()
     asked: list[tuple[float, float]] = field(default_factory=list)
@@ -73,7 +74,7 @@ class Script:
         return Snapshot(self.now(), tuple(self._seen(j) for j in self.jobs if since <= j.end <= min(until, self.time)))
 
     def site(self) -> Site:
-        return Site("c", "22.05", self.keeps, self.private, 16.0, True, {}, self.ahead)
+        return Site("c", "22.05", self.keeps, self.private, 16.0, True, {}, self.ahead - self.unsure)
 
     def _seen(self, j: Job) -> Sighting:
         asked = {"user_id": "ada", "partition_id": "main", "req_procs": 1.0, "req_time": 600.0}
@@ -336,6 +337,15 @@ def test_a_clock_ahead_for_one_reading_leaves_nothing_ahead(settings: Settings, 
     step(script, collector, *range(1180, 1800, 30))
     assert [r[4] for r in stored(settings)] == [7] * 20
     assert Reader(settings["store"]).memory("c")["late"] == 0
+
+
+@pytest.mark.parametrize("unsure", [0.0, 0.5, 0.99])
+def test_a_second_that_may_not_be_over_is_not_told_though_the_clock_is_ahead(settings: Settings, unsure: float) -> None:
+    """How far it is ahead is read off whole seconds: surely so much, and up to one more."""
+    script = Script([Job("1", 1005, 1010, 1034)], ahead=600.0, unsure=unsure)
+    given = {"store": settings["store"], "runtime": "recent_mean", "wait": "recent_wait", "limits": "", "settle_s": 0.0}
+    step(script, collect(script, load(given, {})), 1034.02)
+    assert Reader(settings["store"]).memory("c")["told_until"] < 1034
 
 
 def test_once_ends_though_the_clock_was_ahead_when_it_began(settings: Settings) -> None:
