@@ -49,12 +49,12 @@ def comparison_cards(comparison: Comparison, level: float) -> Cards:
     cards = [Card("Verdict", said.label.rstrip(":"), (*comparison.unlike, "the same log and selection")[0], said.tone)]
     for part, metric, key, title, _ in CHANGES[:2]:
         if comparison.part(part):
-            cards += _change_cards(_changed(comparison.part(part), metric, key), part, metric, title)
+            cards += _change_cards(_changed(comparison.part(part), metric, key), part, metric, title, level)
     differing = [str(row["setting"]) for row in comparison.part("setting")]
     return Cards([*cards, Card("Settings that differ", str(len(differing)), ", ".join(differing) or "none")])
 
 
-def _change_cards(rows: Sequence[Row], part: str, metric: str, title: str) -> list[Card]:
+def _change_cards(rows: Sequence[Row], part: str, metric: str, title: str, level: float) -> list[Card]:
     """How many changed beyond chance, and the largest change among those, else among all."""
     if not rows:
         return [Card(f"{part.capitalize()}s", "the same", f"none changed in {title}")]
@@ -64,7 +64,7 @@ def _change_cards(rows: Sequence[Row], part: str, metric: str, title: str) -> li
     note = f"changed in {title}, clear of chance" if known else f"no intervals of {title}: see the table's note"
     row = max(clear or rows, key=lambda row: abs(float(row[f"{metric}_difference"])))
     value, low, high = (float(row[f"{metric}_difference{end}"]) for end in ("", "_low", "_high"))
-    reach = f", 90 % interval {_signed(low)} to {_signed(high)}" if low == low else ""
+    reach = f", {100 * level:g} % interval {_signed(low)} to {_signed(high)}" if low == low else ""
     verdict_of = str(row[f"{metric}_verdict"])
     words = f"{'B ' if verdict_of in ('ahead', 'behind') else ''}{VERDICTS[verdict_of]}"
     return [

@@ -89,13 +89,8 @@ def _over_time(
     )
     against = series[YARDSTICK]
     gaps = {n: Gap(starts, v - against) for n, v in series.items() if n not in (YARDSTICK, RECORDED)}
-    return or_minus(
-        chosen(figure, list(series), policy=policy),
-        gaps,
-        YARDSTICK,
-        "without the record.",
-        "%{y:+.1%}" if share else "%{y:+}",
-    )
+    figure = chosen(figure, list(series), policy=policy)
+    return or_minus(figure, gaps, YARDSTICK, "without the record.", share=share)
 
 
 def _mean(values: np.ndarray, share: bool) -> str:

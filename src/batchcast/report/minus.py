@@ -14,6 +14,8 @@ from .blocks import Figure, shown
 from .figures import SHORTEST_DRAWN, lines, plain_numbers
 
 CURVES = "the curves"
+SHARE, NUMBER, AT_MOST = "%{y:+.1%}", "%{y:+}", " ≤ %{x:span}"
+"""Templates of a difference that is read off, and of the value up to which it is counted."""
 POINTS = 200
 NEAR = 0.1  # of the figure's largest value: curves that part by less are shown as differences first
 
@@ -28,7 +30,7 @@ class Gap(NamedTuple):
 def cdf_minus(figure: Figure, series: Mapping[str, np.ndarray], against: str, reads: str) -> Figure:
     """A figure of `figures.cdf` with the differences of its shares to those of one series; see `or_minus`."""
     gaps = {name: _gap(values, series[against]) for name, values in series.items() if name != against}
-    return or_minus(figure, gaps, against, reads, "%{y:+.1%} ≤ %{x:span}")
+    return or_minus(figure, gaps, against, reads, share=True, at=AT_MOST)
 
 
 def cdf_change(title: str, pairs: Mapping[str, tuple[np.ndarray, np.ndarray]], x: str) -> Figure:
@@ -36,7 +38,7 @@ def cdf_change(title: str, pairs: Mapping[str, tuple[np.ndarray, np.ndarray]], x
     gaps = {name: _gap(b, a) for name, (a, b) in pairs.items()}
     figure = lines(title, gaps, x=x, y="share of jobs, B minus A", share=True)
     data = [
-        {**_minus(trace, gap, "", "%{y:+.1%} ≤ %{x:span}"), "line": {**trace["line"], "shape": "hv"}}
+        {**_minus(trace, gap, "", SHARE + AT_MOST), "line": {**trace["line"], "shape": "hv"}}
         for trace, gap in zip(figure.data, gaps.values())
     ]
     reach = [float(v) for at, _ in gaps.values() for v in (at[0], at[-1])]
@@ -50,18 +52,20 @@ def cdf_change(title: str, pairs: Mapping[str, tuple[np.ndarray, np.ndarray]], x
     return replace(figure, data=data, layout=layout, alt=f"{title}. Largest differences: {words}.")
 
 
-def or_minus(figure: Figure, gaps: Mapping[str, Gap], against: str, reads: str, words: str = "%{y:+}") -> Figure:
+def or_minus(
+    figure: Figure, gaps: Mapping[str, Gap], against: str, reads: str, *, share: bool = False, at: str = ""
+) -> Figure:
     """The figure with a second variant: its curves of the names in `gaps` minus that of `against`.
 
     The differences come first where none is above `NEAR` of the figure's largest value and no curve is without.
-    `reads` says how they are read, `words` is the template of one. Where none is known, or none differs from zero, the
-    figure is what it was.
+    `reads` says how they are read, `share` whether they are of shares, `at` what stands behind one that is read off.
+    Where none is known, or none differs from zero, the figure is what it was.
     """
     largest = {n: float(gap.y[np.nanargmax(np.abs(gap.y))]) for n, gap in gaps.items() if np.isfinite(gap.y).any()}
     if not any(largest.values()):
         return figure
     minus = f"minus {against}"
-    share = "%}" in words
+    words = (SHARE if share else NUMBER) + at
     drawn = [_minus(t, gaps[t["name"]], minus, words) for t in figure.data if t["name"] in largest]
     own = [{**trace, "meta": {**trace["meta"], "variant": CURVES}} for trace in figure.data]
     highest = max((v for trace in figure.data for v in trace["y"] if v is not None), default=1.0)
