@@ -21,10 +21,14 @@ HOURS = 3
 
 
 def class_of(value: float | None, classes: Sequence[tuple[float, float]]) -> int:
-    """The first class whose ends hold a value, the last one where none does; -1 where it is unknown."""
+    """Which class a value is in, classes reaching up to and with their ends; -1 where it is unknown.
+
+    >>> class_of(4.5, SIZES), class_of(0, SIZES), class_of(1e9, SIZES)
+    (2, 0, 4)
+    """
     if value is None or value != value:
         return -1
-    return next((k for k, (low, high) in enumerate(classes) if low <= value <= high), len(classes) - 1)
+    return sum(value > high for _, high in classes[:-1])
 
 
 def shade_of(wait: float, shades: Sequence[float] = SHADES_S) -> int:
