@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -263,7 +264,8 @@ class Process:
     def __init__(self, settings: Settings, files: int) -> None:
         command = [sys.executable, "-m", "batchcast", "serve", "--store", settings["store"], "--listen",
                    "127.0.0.1:0", "--json", "--quiet"]  # fmt: skip
-        limit = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (min(files, 256), files))  # noqa: E731
+        limits = resource.RLIMIT_NOFILE, (min(files, 256), files)
+        limit = partial(resource.setrlimit, *limits)
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=limit)
         assert self.process.stdout is not None
         text = b""
