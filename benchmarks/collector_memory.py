@@ -43,7 +43,8 @@ def fill(path: str, count: int) -> None:
 
 def hear(path: str, days: float) -> None:
     """One start."""
-    from batchcast.service.clock import StoredClock, predictors
+    from batchcast.service.clock import StoredClock
+    from batchcast.service.kept import predictors
     from batchcast.store.database import Store
 
     before = time.process_time()

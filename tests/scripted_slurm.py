@@ -10,7 +10,7 @@ from pathlib import Path
 from sqlalchemy import insert
 
 from batchcast.formats.plannable import FIELDS
-from batchcast.planning import State
+from batchcast.planning.record import State
 from batchcast.predict.protocol import Grounds, Prediction
 from batchcast.service.planner import Planner
 from batchcast.service.settings import load

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from batchcast.formats.sighting import Field, Sighting
-from batchcast.service.clock import StoredClock, compare_with_slurm, predictors
-from batchcast.service.kept import place_of
+from batchcast.service.clock import StoredClock, compare_with_slurm
+from batchcast.service.kept import place_of, predictors
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store

@@ -138,7 +138,7 @@ def test_dashboards_and_alerts_ask_for_what_the_service_shows(demo: str) -> None
     measures, door = Measures(), Door(settings)
     door.refused["rate"] += 1
     measures.request("/v1/start", 200, 0.1)
-    shown = measures.text(door, [*(of_store(settings) or ()), *outcomes(settings)]).decode()
+    shown = measures.text(door.open, door.refused, [*(of_store(settings) or ()), *outcomes(settings)]).decode()
     there = set(re.findall(r"^(batchcast_\w+)", shown, re.MULTILINE))
     asked = {name: " ".join(exprs) for name, exprs in questions().items()}
     asked["alerts"] = (PLACE.parent / "prometheus" / "alerts.yml").read_text(encoding="utf-8")

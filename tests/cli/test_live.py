@@ -22,7 +22,7 @@ from tests.forked import batchcast
 from batchcast.cli.main import cli
 from batchcast.formats.sighting import Sighting, Site, Snapshot
 from batchcast.service import ask
-from batchcast.service.ask import Asker
+from batchcast.service.access import Asker
 from batchcast.service.collector import Collector
 from batchcast.service.settings import load
 from batchcast.service.whatif import answer_script

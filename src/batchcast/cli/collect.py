@@ -49,10 +49,10 @@ def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags:
     """
     from ..errors import BatchcastError, Unreachable
     from ..service import retention
-    from ..service.clock import machine_at, predictors
     from ..service.collector import Collector, run
     from ..service.connect import open_scheduler
     from ..service.cycle import Cycle
+    from ..service.kept import machine_at, predictors
     from ..service.log import Log
     from ..service.planner import planner_of
     from ..service.settings import load

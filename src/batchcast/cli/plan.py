@@ -76,7 +76,7 @@ def command(
 
 
 def _cluster(settings: Any) -> str:
-    from ..service.answers import choose_cluster
+    from ..service.access import choose_cluster
     from ..store.reader import Reader
 
     reader = Reader(settings["store"])

@@ -26,7 +26,7 @@ def command(keep: str | None, really: bool, parsable2: bool, as_json: bool, **fl
     """
     from ..errors import BatchcastError
     from ..service import retention
-    from ..service.answers import choose_cluster
+    from ..service.access import choose_cluster
     from ..service.settings import load
     from ..store.clock_jobs import read_meta
     from ..store.database import Store

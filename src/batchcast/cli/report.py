@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from ..access import Who
 from .output import print_columns, printed
 from .site import myself, parse_when, site_options, whoami
 
@@ -43,7 +44,7 @@ def command(
     from ..service.over_socket import answered
     from ..service.settings import load
 
-    who = ask.Who(user or (None if account or partition else whoami()), account, partition)
+    who = Who(user or (None if account or partition else whoami()), account, partition)
     since, until = parse_when(starttime), parse_when(endtime) if endtime else math.inf
     asked = (load(flags), who, since, until, myself(), time.time())
     asked_for = {**who._asdict(), "starttime": f"uts{since:.0f}"}

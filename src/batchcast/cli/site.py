@@ -48,7 +48,7 @@ def whoami() -> str:
 
 def myself() -> Any:
     """The user this process acts for, as the privacy rule sees them."""
-    from ..service.ask import Asker
+    from ..service.access import Asker
 
     return Asker(whoami(), sees_all=os.getuid() == 0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 NOBODY: frozenset[str] = frozenset()
 
@@ -74,3 +74,21 @@ def in_minutes(seconds: float) -> float:
     (120.0, 120.0)
     """
     return math.ceil(seconds / 60.0 - 1e-9) * 60.0
+
+
+def opted_in(settings: Any, now: float, stop: str) -> Terms:
+    """Of the terms only whose jobs these are: what advice in comments goes by."""
+    return Terms(
+        now=now,
+        over_time={},
+        longest={},
+        stopped=stop,
+        partitions=names_in(settings["plan_partitions"]),
+        qos=names_in(settings["plan_qos"]),
+        percent=settings["plan_percent"],
+        seed=settings["plan_seed"],
+    )
+
+
+def names_in(text: str) -> frozenset[str]:
+    return frozenset(filter(None, (name.strip() for name in text.split(","))))

@@ -9,14 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ..errors import NoAnswer, UsageError
-from ..formats.reasons import Rule, plain_reason, rule, word
-from ..predict.conditional import chance_to_start, given_waited
-from ..predict.protocol import SHORTEST, Prediction
-from ..store.issued import NOTHING, as_prediction, newest
+from ..formats.reasons import Rule, rule
+from ..predict.conditional import given_waited
+from ..predict.protocol import SHORTEST
+from ..store.issued import NOTHING, as_prediction
 from ..store.reader import Reader, Row
 from .hidden import DAY_S, days_over, rounded, whole_days
-from .release import Release
 
 JOB_ID = re.compile(r"[0-9]{1,19}(?:[_+][0-9]{1,19})?")
 """A job, an array's task, a part of a heterogeneous job."""
@@ -25,22 +23,9 @@ LEAST_RECORD = 20
 MOST_RECORDS, ALL = 2000, 2**62
 LIKE_THIS = 200
 """Of so many of the latest answers it is told how many came true: started between what was said for 10 and for 90 %."""
-SPANS_S = {"10_min": 600.0, "1_hour": 3600.0, "4_hours": 14400.0, "1_day": 86400.0}
-"""What an answer gives the chance of: to start within so long from now."""
-
-
-def choose_cluster(reader: Reader, asked: str | None) -> str:
-    """The cluster asked for, or the store's only one."""
-    clusters = reader.clusters()
-    if asked:
-        if asked not in clusters:
-            raise UsageError(f"no cluster {asked!r} in {reader.shown} (accepted: {', '.join(clusters) or 'none yet'})")
-        return asked
-    if len(clusters) != 1:
-        if not clusters:
-            raise NoAnswer(f"{reader.shown} holds no cluster yet", hint="let batchcast collect run one cycle")
-        raise UsageError(f"{reader.shown} holds several clusters: choose with -M ({', '.join(clusters)})")
-    return clusters[0]
+Part = tuple[str | None, int]
+"""A partition (None: all of them), and over how many users its figures must be (1: any)."""
+Record = Mapping[str, Any]
 
 
 def answering_method(memory: dict[str, Any]) -> str:
@@ -75,77 +60,6 @@ def best_bound(records: Mapping[str, Mapping[str, Any]]) -> str | None:
     if first in holding or not holding:
         return first if holding else max(judged, key=lambda name: judged[name]["coverage_90"])
     return min(holding, key=lambda name: judged[name]["loss_90_s"])
-
-
-def start_answer(row: Row, now: float, held: Release | None = None) -> dict[str, Any]:
-    """When one waiting job starts, as far as its newest forecast reaches, given how long it has waited.
-
-    Times are epoch seconds. The reason it waits for decides (formats.reasons.Rule): what waits for the machine has the
-    forecast; what is held back by a reservation or a limit is answered by when that is over (`held`); what waits for
-    its owner, a time or another job from then on: `counts_from` says from when, and without a known instant the waits
-    alone are told; what only an administrator ends, or nothing, has no answer.
-    """
-    row = {**newest(row)}
-    reason = row["reason"] or ""
-    kind, name = rule(reason), word(reason)
-    issued = as_prediction(row) if row["point_s"] is not None and row["grounds"] != NOTHING else None
-    known_begin = name == "BeginTime" and row["eligible_time"] is not None
-    waited = max(now - row["submit_time"], 0.0) if kind is Rule.MACHINE else 0.0
-    given = given_waited(issued, waited, (0.5, 0.1, 0.9)) if issued is not None else None
-    point = given.point if given else math.nan
-    by_10, by_90 = given.quantiles[1:] if given and len(given.quantiles) > 1 else (math.nan, math.nan)
-    at = row["eligible_time"] if known_begin else row["submit_time"] if kind is Rule.MACHINE else math.nan
-    basis = row["basis"] if issued is None and row["basis"] else _basis(issued, given, waited)
-    if kind in (Rule.NEVER, Rule.ADMIN):
-        point = by_10 = by_90 = math.nan
-        basis = "no answer until an administrator acts" if kind is Rule.ADMIN else "it cannot start as it is"
-    elif kind in (Rule.RESERVATION, Rule.LIMIT):
-        at = row["submit_time"]
-        point, by_90 = (held.likely - at, held.latest - at) if held is not None else (math.nan, math.nan)
-        by_10 = math.nan  # nobody said how early it may be over
-        basis = held.basis if held is not None else "nobody knows when that is over"
-    spans = SPANS_S if kind is Rule.MACHINE and issued is not None else {}
-    chances = {name: chance_to_start(issued, waited, span) for name, span in spans.items() if issued is not None}
-    return {
-        "job_id": row["job_id"],
-        "partition": row["partition_id"],
-        "name": row["job_name"],
-        "submit_time_s": row["submit_time"],
-        "waited_s": max(now - row["submit_time"], 0.0),
-        "by_10_start_s": at + by_10,
-        "likely_start_s": at + point,
-        "by_90_start_s": at + by_90,
-        "by_10_wait_s": by_10,
-        "likely_wait_s": point,
-        "by_90_wait_s": by_90,
-        **{f"chance_within_{name}": chances.get(name, math.nan) for name in SPANS_S},
-        "counts_from": _counts_from(kind, name, held),
-        "reason": reason,
-        "reason_in_words": plain_reason(reason),
-        "slurm_start_s": math.nan if row["expected_start"] is None or name == "BeginTime" else row["expected_start"],
-        "basis": basis,
-        "grounds": row["grounds"],
-        "method": row["method"],
-        "forecast_as_of_s": math.nan if issued is None else row.get("as_of", math.nan),
-    }
-
-
-def _counts_from(kind: Rule, name: str, held: Release | None) -> str:
-    if kind is Rule.ELIGIBLE:
-        begins = {"Dependency": "the end of what it depends on", "BeginTime": "its begin time"}
-        return begins.get(name, "its release")
-    if kind in (Rule.RESERVATION, Rule.LIMIT):
-        return held.until if held is not None else "the end of what holds it back"
-    other = {Rule.NEVER: "never: it cannot start as it is", Rule.ADMIN: "an administrator's action"}
-    return other.get(kind, "submission")
-
-
-def _basis(issued: Prediction | None, given: Prediction | None, waited: float) -> str:
-    if issued is None:
-        return "no forecast was issued for this job yet"
-    if given is not None and not math.isfinite(given.point):
-        return f"{issued.basis}; it has waited longer than that forecast reached"
-    return issued.basis + ("; given the time waited so far" if waited > 0 else "")
 
 
 def track_record(

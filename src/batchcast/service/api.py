@@ -9,18 +9,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
+from ..document import document, dumps
 from ..errors import BatchcastError, NoAnswer, Refused, Unreachable, UsageError
 from ..formats.sbatch import HEARD
 from ..units import parse_duration, parse_share
 from . import ask
+from .access import Asker, Who, open_site
 from .advice import rules_of
-from .answers import JOB_ID
-from .ask import Asker
-from .document import Said, document, dumps
-from .hints import Hints, Like
+from .answers import JOB_ID, Part, Record
+from .document import Said
+from .hints import Hints, Like, Queue
 from .problem import problem
-from .queue import Queue
-from .records import Part, Record
 from .settings import Settings
 from .when import parse_when
 
@@ -30,7 +29,7 @@ MOST_JOBS = 100
 
 
 Given = Mapping[str, Sequence[str]]
-Answer = Callable[[Settings, Given, Asker, float], Said]
+Handler = Callable[[Settings, Given, Asker, float], Said]
 
 
 class Reply(NamedTuple):
@@ -43,7 +42,7 @@ class Reply(NamedTuple):
 def reply(
     settings: Settings,
     target: str,
-    asker: Asker,
+    viewer: Asker,
     now: float | None = None,
     known: Mapping[Part, Record] | None = None,
 ) -> Reply:
@@ -55,30 +54,32 @@ def reply(
         verb, given, answer = _question(target)
         now = time.time() if now is None else now
         if answer is _start:
-            answered = ask.start(settings, *_whose(given, asker), asker, now, known)
+            answered = ask.start(settings, *_whose(given, viewer), viewer, now, known)
         else:
-            answered = answer(settings, given, asker, now)
+            answered = answer(settings, given, viewer, now)
     except BatchcastError as error:
         return Reply(status_of(error), problem(status_of(error), error.message, error.hint, error.exit_code))
     return Reply(200, dumps(document(verb, *answered)))
 
 
-def from_memory(settings: Settings, target: str, asker: Asker, queue: Queue) -> Reply | None:
+def from_memory(settings: Settings, target: str, viewer: Asker, queue: Queue) -> Reply | None:
     """The answer to `/v1/start` where a queue in memory holds all of it, else None: no file, no lock, no wait."""
     try:
         _, given, _ = _question(target)
-        ids, user = _whose(given, asker)
-        answered = ask.from_memory(settings, queue, ids, user, asker, time.time())
+        ids, user = _whose(given, viewer)
+        answered = ask.from_memory(settings, queue, ids, user, viewer, time.time())
     except BatchcastError as error:
         return Reply(status_of(error), problem(status_of(error), error.message, error.hint, error.exit_code))
     return Reply(200, dumps(document("start", *answered), indent=None)) if answered else None
 
 
-def hint_from_memory(settings: Settings, target: str, asker: Asker, queue: Queue) -> Reply:
+def hint_from_memory(settings: Settings, target: str, viewer: Asker, queue: Queue) -> Reply:
     """The answer to `/v1/hint` by what is in memory."""
     try:
         _, given, _ = _question(target)
-        answered = ask.hint(settings, queue.cluster, queue.memory, queue.hints, _like(given, asker), asker, time.time())
+        answered = ask.hint(
+            settings, queue.cluster, queue.memory, queue.hints, _like(given, viewer), viewer, time.time()
+        )
     except BatchcastError as error:
         return Reply(status_of(error), problem(status_of(error), error.message, error.hint, error.exit_code))
     return Reply(200, dumps(document("hint", *answered), indent=None))
@@ -89,7 +90,7 @@ def status_of(error: BatchcastError) -> int:
     return next((code for kind, code in STATUS if isinstance(error, kind)), 500)
 
 
-def _question(target: str) -> tuple[str, Mapping[str, Sequence[str]], Answer]:
+def _question(target: str) -> tuple[str, Mapping[str, Sequence[str]], Handler]:
     """The verb, the parameters and who answers; UsageError for what is no question."""
     if len(target) > LONGEST:
         raise UsageError(f"the request is longer than {LONGEST} characters")
@@ -109,71 +110,71 @@ def _question(target: str) -> tuple[str, Mapping[str, Sequence[str]], Answer]:
     return verb, given, answer
 
 
-def _whose(given: Given, asker: Asker) -> tuple[list[str], str | None]:
+def _whose(given: Given, viewer: Asker) -> tuple[list[str], str | None]:
     """The jobs, and the user, that are asked about."""
     ids = [word for value in given.get("job", ()) for word in value.split(",")]
     for job_id in ids[: MOST_JOBS + 1]:
         _check_id(job_id)
     if len(ids) > MOST_JOBS:
         raise UsageError(f"{len(ids)} jobs at once (accepted: up to {MOST_JOBS})")
-    user = _one(given, "user") or (None if ids else asker.name)
+    user = _one(given, "user") or (None if ids else viewer.name)
     if not ids and user is None:
         raise UsageError("whose jobs? (accepted: job=ID, user=NAME)")
     return ids, user
 
 
-def _start(settings: Settings, given: Given, asker: Asker, now: float) -> Said:
-    return ask.start(settings, *_whose(given, asker), asker, now)
+def _start(settings: Settings, given: Given, viewer: Asker, now: float) -> Said:
+    return ask.start(settings, *_whose(given, viewer), viewer, now)
 
 
-def _walltime(settings: Settings, given: Given, asker: Asker, now: float) -> Said:
+def _walltime(settings: Settings, given: Given, viewer: Asker, now: float) -> Said:
     job, glob = _one(given, "job"), _one(given, "name")
     if (job is None) == (glob is None):
         raise UsageError("give one of job=ID, name=GLOB")
     if job is not None:
         _check_id(job)
-    user = _one(given, "user") or asker.name
+    user = _one(given, "user") or viewer.name
     if user is None and glob is not None:
         raise UsageError("whose jobs? (accepted: user=NAME)")
-    return ask.walltime(settings, job, glob, user or "", asker, parse_share(_one(given, "risk") or "5%"), now)
+    return ask.walltime(settings, job, glob, user or "", viewer, parse_share(_one(given, "risk") or "5%"), now)
 
 
-def _report(settings: Settings, given: Given, asker: Asker, now: float) -> Said:
+def _report(settings: Settings, given: Given, viewer: Asker, now: float) -> Said:
     account, partition = _one(given, "account"), _one(given, "partition")
-    user = _one(given, "user") or (None if account or partition else asker.name)
+    user = _one(given, "user") or (None if account or partition else viewer.name)
     if not (user or account or partition):
         raise UsageError("whose jobs? (accepted: user=NAME, account=NAME, partition=NAME)")
-    return ask.report(settings, ask.Who(user, account, partition), *_span(given, now), asker, now)
+    return ask.report(settings, Who(user, account, partition), *_span(given, now), viewer, now)
 
 
-def _accuracy(settings: Settings, given: Given, asker: Asker, now: float) -> Said:
-    return ask.accuracy(settings, *_span(given, now), _one(given, "partition"), asker, now)
+def _accuracy(settings: Settings, given: Given, viewer: Asker, now: float) -> Said:
+    return ask.accuracy(settings, *_span(given, now), _one(given, "partition"), viewer, now)
 
 
-def _test(settings: Settings, given: Given, asker: Asker, now: float) -> Said:
+def _test(settings: Settings, given: Given, viewer: Asker, now: float) -> Said:
     from .whatif import answer_options
 
-    return answer_options(settings, {name: _one(given, name) or "" for name in given}, asker, now)
+    return answer_options(settings, {name: _one(given, name) or "" for name in given}, viewer, now)
 
 
-def _where(settings: Settings, given: Given, asker: Asker, now: float) -> Said:
+def _where(settings: Settings, given: Given, viewer: Asker, now: float) -> Said:
     from .where import answer_where
 
     by = _one(given, "by")
     options = {name: _one(given, name) or "" for name in given if name != "by"}
-    return answer_where(settings, options, asker, now, parse_when(by, now) if by else None)
+    return answer_where(settings, options, viewer, now, parse_when(by, now) if by else None)
 
 
-def _hint(settings: Settings, given: Given, asker: Asker, now: float) -> Said:
-    with ask.open_site(settings, asker) as site:
+def _hint(settings: Settings, given: Given, viewer: Asker, now: float) -> Said:
+    with open_site(settings, viewer) as site:
         hints = Hints(rules_of(settings))
         hints.learn(site.reader, site.cluster, site.memory)
-        return ask.hint(settings, site.cluster, site.memory, hints, _like(given, asker), asker, now)
+        return ask.hint(settings, site.cluster, site.memory, hints, _like(given, viewer), viewer, now)
 
 
-def _like(given: Given, asker: Asker) -> Like:
+def _like(given: Given, viewer: Asker) -> Like:
     """What a job that is being submitted asks for; its limit in minutes or in any of Slurm's forms."""
-    user = _one(given, "user") or asker.name
+    user = _one(given, "user") or viewer.name
     if user is None:
         raise UsageError("whose job? (accepted: user=NAME)")
     procs, limit = _one(given, "ntasks") or "1", _one(given, "time")
@@ -185,14 +186,14 @@ def _like(given: Given, asker: Asker) -> Like:
     return Like(user, _one(given, "partition") or "", _one(given, "name") or "", float(procs), span)
 
 
-def _health(settings: Settings, given: Given, asker: Asker, now: float) -> Said:
+def _health(settings: Settings, given: Given, viewer: Asker, now: float) -> Said:
     """The findings of `doctor` that need no daemon; the settings, with their places, are the operator's own."""
     from .checkup import store_findings
 
     return Said({}, {}, [], list(store_findings(settings)))
 
 
-PLACES: dict[str, tuple[str, tuple[str, ...], Answer]] = {
+PLACES: dict[str, tuple[str, tuple[str, ...], Handler]] = {
     "/v1/start": ("start", ("job", "user"), _start),
     "/v1/test": ("start", HEARD, _test),
     "/v1/where": ("start", (*HEARD, "by"), _where),

@@ -7,23 +7,22 @@ somebody without an identity gets such figures alone; root and whoever runs the 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Any
 
 from ..errors import NoAnswer, Refused
 from ..formats.reasons import Rule, rule
 from ..store.issued import NOTHING
-from ..store.packed import Packed
-from ..store.reader import Reader, Row
+from ..store.reader import Row
 from ..units import format_duration
 from . import answers
+from .access import Asker, Site, Who, check_may_see, open_site, start_settings, used
 from .accuracy import accuracy as scores
+from .answers import Part, Record
 from .document import Said
-from .hidden import DAY_S, days_over, rounded, whole_days
-from .queue import Queue, needs_store
-from .records import Part, Record
-from .release import Release, release
+from .hidden import rounded, whole_days
+from .hints import Queue, needs_store
+from .release import Release, release, start_answer
 from .sentence import Sentence
 from .settings import Settings, is_private
 from .staleness import staleness
@@ -34,58 +33,11 @@ if TYPE_CHECKING:
 NOT_YET = Sentence("how such answers have come out here is being worked out: ask again in a minute")
 
 
-class Asker(NamedTuple):
-    """Who asks: a user's name (None: nobody knows), and whether the person may see every job anyhow."""
-
-    name: str | None
-    sees_all: bool = False
-
-
-class Who(NamedTuple):
-    """Whose finished jobs: of a user, an account, a partition, or any of these together."""
-
-    user: str | None = None
-    account: str | None = None
-    partition: str | None = None
-
-
-class Site(NamedTuple):
-    """An open store, the cluster asked about, what the collector remembers of it, and whether jobs are hidden."""
-
-    reader: Reader
-    cluster: str
-    memory: dict[str, Any]
-    private: bool
-
-
-@contextmanager
-def open_site(settings: Settings, asker: Asker, site: Site | None = None) -> Iterator[Site]:
-    """The store of the settings as this asker may see it; closed again, unless it was given."""
-    if site is not None:
-        yield site
-        return
-    reader = Reader(settings["store"])
-    try:
-        cluster = answers.choose_cluster(reader, settings["cluster"] or None)
-        memory = reader.memory(cluster)
-        yield Site(reader, cluster, memory, is_private(settings, memory) and not asker.sees_all)
-    finally:
-        reader.close()
-
-
-def check_may_see(site: Site, asker: Asker, user: str | None) -> None:
-    """Refused, where jobs are hidden, to anybody but their owner."""
-    if site.private and (user is None or asker.name != user):
-        who = asker.name or "somebody unknown"
-        raise Refused(f"jobs are private here: {who} may not see those of {user or 'everybody'}",
-                      hint="your own jobs, or accuracy and report -p for figures over several users")  # fmt: skip
-
-
 def start(
     settings: Settings,
     ids: Sequence[str],
     user: str | None,
-    asker: Asker,
+    viewer: Asker,
     now: float,
     known: Mapping[Part, Record] | None = None,
 ) -> Said:
@@ -93,15 +45,15 @@ def start(
 
     Track records that are `known` are not worked out again: they go over a month.
     """
-    with open_site(settings, asker) as site:
-        if user is not None or asker.name is None:
-            check_may_see(site, asker, user)
+    with open_site(settings, viewer) as site:
+        if user is not None or viewer.name is None:
+            check_may_see(site, viewer, user)
         method = answers.answering_method(site.memory)
         rows = site.reader.waiting(site.cluster, method, ids, user)
         if site.private:
-            rows = [row for row in rows if row["user_id"] == asker.name]
+            rows = [row for row in rows if row["user_id"] == viewer.name]
         if not rows:
-            raise _not_waiting(site, ids, user, asker, now)
+            raise _not_waiting(site, ids, user, viewer, now)
         least = settings["least_users"] if site.private else 1
         records = {
             partition: answers.record_of(site.reader, site.cluster, site.memory, partition, least, now, known)
@@ -113,15 +65,15 @@ def start(
 
 
 def from_memory(
-    settings: Settings, queue: Queue, ids: Sequence[str], user: str | None, asker: Asker, now: float
+    settings: Settings, queue: Queue, ids: Sequence[str], user: str | None, viewer: Asker, now: float
 ) -> Said | None:
     """As `start`, from a queue held in memory, or None where it takes the store (to say why not, to look further)."""
-    hidden = is_private(settings, queue.memory) and not asker.sees_all
-    if hidden and (user is not None or asker.name is None) and asker.name != user:
+    hidden = is_private(settings, queue.memory) and not viewer.sees_all
+    if hidden and (user is not None or viewer.name is None) and viewer.name != user:
         return None
     rows = queue.waiting(ids, user)
     if hidden:
-        rows = [row for row in rows if row["user_id"] == asker.name]
+        rows = [row for row in rows if row["user_id"] == viewer.name]
     if not rows or any(needs_store(row) for row in rows):
         return None
     least = settings["least_users"] if hidden else 1
@@ -146,7 +98,7 @@ def _said(
 ) -> Said:
     results = [
         {
-            **answers.start_answer(row, now, releases.get(row["row"])),
+            **start_answer(row, now, releases.get(row["row"])),
             **answers.shown(records[row["partition_id"]]),
         }
         for row in rows
@@ -165,20 +117,13 @@ def _said(
     return Said({"cluster": cluster}, start_settings(settings, now), stale, results)
 
 
-def start_settings(settings: Settings, now: float) -> dict[str, Any]:
-    """What an answer about starts rests on."""
-    return {
-        "store": settings.shown("store"), "scheduler": settings["scheduler"], "now_s": now, "track_record_days": 30,
-    }  # fmt: skip
-
-
-def _not_waiting(site: Site, ids: Sequence[str], user: str | None, asker: Asker, now: float) -> NoAnswer:
-    """What became of jobs that do not wait, as far as this asker may know it."""
+def _not_waiting(site: Site, ids: Sequence[str], user: str | None, viewer: Asker, now: float) -> NoAnswer:
+    """What became of jobs that do not wait, as far as this viewer may know it."""
     if not ids:
         return NoAnswer(f"no job of {user} is waiting in {site.cluster}, as far as the collector knows",
                         hint="a job just submitted appears within a minute")  # fmt: skip
     for row in answers.latest_runs(site.reader, site.cluster, ids):
-        if site.private and row["user_id"] != asker.name:
+        if site.private and row["user_id"] != viewer.name:
             continue
         if row["open"]:
             ago = format_duration(max(now - row["start_time"], 0.0))
@@ -200,7 +145,7 @@ def walltime(
     what: str | None,
     glob: str | None,
     user: str,
-    asker: Asker,
+    viewer: Asker,
     risk: float,
     now: float,
     site: Site | None = None,
@@ -209,8 +154,8 @@ def walltime(
     from .limits import advise
     from .memory import as_request
 
-    with open_site(settings, asker, site) as site:
-        answer = advise(settings, site, what, glob, user, asker, risk, now)
+    with open_site(settings, viewer, site) as site:
+        answer = advise(settings, site, what, glob, user, viewer, risk, now)
         shown = {
             "risk": risk,
             "limit_floor": format_duration(settings["limit_floor"]),
@@ -224,10 +169,10 @@ def walltime(
 
 
 def hint(
-    settings: Settings, cluster: str, memory: dict[str, Any], hints: Hints, like: Like, asker: Asker, now: float
+    settings: Settings, cluster: str, memory: dict[str, Any], hints: Hints, like: Like, viewer: Asker, now: float
 ) -> Said:
     """What a job that is being submitted can be told at once: one's own, or, asked by `submit_from`, anybody's."""
-    if is_private(settings, memory) and not asker.sees_all and asker.name not in (like.user, settings["submit_from"]):
+    if is_private(settings, memory) and not viewer.sees_all and viewer.name not in (like.user, settings["submit_from"]):
         raise Refused("jobs are private here", hint="hints about your own jobs")
     from .advice import of_partition
 
@@ -243,12 +188,12 @@ def _default_partition(memory: Mapping[str, Any]) -> str:
     return next((name for name, fields in partitions.items() if fields.get("is_default")), "")
 
 
-def accuracy(settings: Settings, since: float, until: float, partition: str | None, asker: Asker, now: float) -> Said:
+def accuracy(settings: Settings, since: float, until: float, partition: str | None, viewer: Asker, now: float) -> Said:
     """Our own forecasts as of [since, until), epoch seconds, against what happened, and how far to believe them."""
     from .advice_record import LIMIT, MEMORY, advice_record
     from .believe import believed
 
-    with open_site(settings, asker) as site:
+    with open_site(settings, viewer) as site:
         least = settings["least_users"] if site.private else 1
         if site.private:
             since, until = whole_days(since, until)
@@ -264,7 +209,7 @@ def accuracy(settings: Settings, since: float, until: float, partition: str | No
             "endtime_s": until,
             "partition": partition,
             "least_users": least,
-            "belief": believed(settings, asker, partition, now),
+            "belief": believed(settings, viewer, partition, now),
             "arms": _arms(settings, site, since, until, least) if partition is None else [],
             **{
                 name: advice_record(site.reader, site.cluster, of, since, until, partition, least, now)
@@ -283,31 +228,19 @@ def _arms(settings: Settings, site: Site, since: float, until: float, least: int
     return arms(site.reader, site.cluster, settings, since, until, least)
 
 
-def used(site: Site, who: Who, since: float, until: float, least: int, now: float, statement: str = "used") -> Packed:
-    """Finished jobs of a span: where figures must be of several users, of such days that are over alone.
-
-    By `statement`: all of them (`used`), or those whose memory was measured (`used_memory`).
-    """
-    chosen = {"cluster": site.cluster, "since": since, "until": until, **who._asdict()}
-    if least <= 1:
-        return Packed(site.reader.each(statement, **chosen))
-    several = days_over(site.reader.each(statement, **chosen), "end_time", least, now)
-    return Packed(row for row in site.reader.each(statement, **chosen) if row["end_time"] // DAY_S in several)
-
-
 def report(
-    settings: Settings, who: Who, since: float, until: float, asker: Asker, now: float, site: Site | None = None
+    settings: Settings, who: Who, since: float, until: float, viewer: Asker, now: float, site: Site | None = None
 ) -> Said:
     """What finished jobs asked for and used; the advice is under `advice` of the settings."""
     from .usage import advice, summary
 
-    with open_site(settings, asker, site) as site:
-        own = site.private and who.user == asker.name and asker.name is not None
+    with open_site(settings, viewer, site) as site:
+        own = site.private and who.user == viewer.name and viewer.name is not None
         hidden = site.private and not own
         if hidden:
             since, until = whole_days(since, until)
         if who.user is not None and hidden:
-            check_may_see(site, asker, who.user)
+            check_may_see(site, viewer, who.user)
         least = settings["least_users"]
         rows = used(site, who, since, until, least if hidden else 1, now)
         by = "partition_id" if hidden else "job_name" if who.user else "user_id"

@@ -53,25 +53,25 @@ def answered(service: Service, peer: Peer, target: str, stays: bool = False) -> 
     """The whole response; None where it goes the usual way: nothing at hand yet, a proxy, who asks too fast."""
     begun = time.perf_counter()
     is_hint = target.startswith(HINT)
-    if peer.is_proxy or peer.asker.name is None or (queue := service.standing.latest(is_hint)) is None:
+    if peer.is_proxy or peer.viewer.name is None or (queue := service.queue_cache.latest(is_hint)) is None:
         return None
-    if service.door.wait_for(peer.asker) > 0:
+    if service.admission.wait_for(peer.viewer) > 0:
         return None
     if is_hint:
-        found: api.Reply | None = api.hint_from_memory(service.settings, target, peer.asker, queue)
+        found: api.Reply | None = api.hint_from_memory(service.settings, target, peer.viewer, queue)
     else:
-        found = api.from_memory(service.settings, target, peer.asker, queue)
+        found = api.from_memory(service.settings, target, peer.viewer, queue)
     if found is None:
-        service.door.give_back(peer.asker)  # the usual way counts it
+        service.admission.give_back(peer.viewer)  # the usual way counts it
         return None
     took = time.perf_counter() - begun
     place = HINT if is_hint else START
     service.measures.request(place, found.status, took)
     if not service.quiet or found.status >= 500:
         service.log(
-            "request", user=peer.asker.name, method="GET", path=place, status=found.status, ms=round(1000 * took, 1)
+            "request", user=peer.viewer.name, method="GET", path=place, status=found.status, ms=round(1000 * took, 1)
         )
-    tag = service.tag(target, peer.asker) if found.status == 200 else None
+    tag = service.tag(target, peer.viewer) if found.status == 200 else None
     return response(*found, stays=stays, tag=tag)
 
 

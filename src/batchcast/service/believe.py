@@ -8,13 +8,13 @@ from typing import Any
 
 from ..errors import NoAnswer
 from ..units import format_duration
-from .ask import Asker
+from .access import Asker
 from .settings import Settings
 
 PROMISED = 0.9
 
 
-def believed(settings: Settings, asker: Asker, partition: str | None, now: float) -> list[dict[str, Any]]:
+def believed(settings: Settings, viewer: Asker, partition: str | None, now: float) -> list[dict[str, Any]]:
     """Flat objects, each with a `sentence`: the answering method on the whole, by partition and by length of wait.
 
     Of the last 60 days, of groups of 20 forecasts or more; under privacy's rule (`hidden`). Empty where there are none.
@@ -22,7 +22,7 @@ def believed(settings: Settings, asker: Asker, partition: str | None, now: float
     from .page.belief import belief
 
     try:
-        known = belief(settings, asker, now)
+        known = belief(settings, viewer, now)
     except NoAnswer:
         return []
     parts = [(f"partition {one['partition']}", one) for one in known["partitions"]
@@ -37,14 +37,14 @@ def _object(name: str, method: str, figures: Mapping[str, Any]) -> dict[str, Any
     count, kept, error = figures["forecasts"], figures["coverage_90"], figures["median_ae_s"]
     word = verdict(count, kept)
     half = f"half started within {format_duration(error)} of the likely time"
-    told = {
+    sentences = {
         "believe": f"believe it: {kept:.0%} of {count} started by the 90 % time, {half}",
         "too early": f"do not rely on it: only {kept:.0%} of {count} started by the 90 % time; {half}",
         "too late": f"it is on the safe side: {kept:.0%} of {count} started by the 90 % time; {half}",
         "unknown": f"nobody knows: too few of {count} forecasts had a 90 % time; {half}",
     }
     shown = {"of": name, "method": method, "forecasts": count, "coverage_90": kept, "median_ae_s": error}
-    return {**shown, "verdict": word, "sentence": f"{name}: {told[word].replace('%', ' %').replace('  %', ' %')}"}
+    return {**shown, "verdict": word, "sentence": f"{name}: {sentences[word].replace('%', ' %').replace('  %', ' %')}"}
 
 
 def verdict(count: int, kept: float) -> str:

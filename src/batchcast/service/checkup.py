@@ -15,15 +15,10 @@ from typing import Any
 
 from .. import __version__
 from ..errors import BatchcastError, NoAnswer, UsageError
-from .answers import (
-    LEAST_RECORD,
-    TRACK_RECORD_S,
-    answering_method,
-    choose_cluster,
-    track_record,
-)
+from .access import choose_cluster
+from .answers import LEAST_RECORD, TRACK_RECORD_S, answering_method, track_record
 from .memory_checkup import gathering, memory_findings
-from .plan_checkup import ground_findings, standing_findings
+from .plan_checkup import finding, ground_findings, standing_findings
 from .settings import NAMES, Settings, is_private, meaning
 from .staleness import CLOCKS_APART_S, staleness
 
@@ -40,10 +35,10 @@ def settings_in_force(settings: Settings) -> list[dict[str, Any]]:
 
 def check(settings: Settings, ask: bool = True) -> Iterator[dict[str, Any]]:
     """One finding at a time: `check`, `state` (ok, warning, failed), `found`, `do`. `ask=False` calls no daemon."""
-    yield _finding("versions", "ok", f"batchcast {__version__}, Python {platform.python_version()}", "")
+    yield finding("versions", "ok", f"batchcast {__version__}, Python {platform.python_version()}", "")
     for name in CLIENTS.get(settings["scheduler"], ()):
         path = shutil.which(name)
-        yield _finding(
+        yield finding(
             f"client {name}",
             "ok" if path else "failed",
             path or "not on PATH",
@@ -60,7 +55,7 @@ def _overruled(settings: Settings) -> Iterator[dict[str, Any]]:
     for one in settings.overruled:
         now = f"{settings.shown(one.name)} ({settings.source[one.name]})"
         was = settings.replaced(**{one.name: one.value}).shown(one.name)
-        yield _finding(
+        yield finding(
             f"setting {one.name}",
             "failed" if one.name == "store" and not settings.source[one.name].startswith("--") else "warning",
             f"{now} overrules {was} ({one.place})",
@@ -77,7 +72,7 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
         site = scheduler.site()
         known = ("22.05", "24.11")
         tested = settings["scheduler"] != "slurm" or site.version.startswith(known)
-        yield _finding(
+        yield finding(
             "batch system",
             "ok" if tested else "warning",
             f"{site.cluster}, {settings['scheduler']} {site.version}",
@@ -87,13 +82,13 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
             "show job",
         )
         enough = site.keeps_s >= 3 * settings["interval_s"] or site.accounting
-        yield _finding("finished jobs stay visible", *(("ok", f"{site.keeps_s:.0f} s", "") if enough
+        yield finding("finished jobs stay visible", *(("ok", f"{site.keeps_s:.0f} s", "") if enough
                        else ("warning", f"{site.keeps_s:.0f} s", "raise MinJobAge or look more often: ends "
                                                                  "between two looks would be missed")))  # fmt: skip
         yield _privacy(settings, {"site": {"private": site.private}}, "PrivateData now")
         yield gathering(site.gathers) | {"check": "memory now"}
     except BatchcastError as error:
-        yield _finding(
+        yield finding(
             "batch system", "failed", error.message, error.hint or "is the daemon up? can this machine reach it?"
         )
     if site is not None:
@@ -104,14 +99,14 @@ def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
         try:
             now = time.time()
             history = scheduler.history(now - 3600, now)
-            yield _finding(
+            yield finding(
                 "accounting",
                 "ok",
                 f"{len(history.jobs)} jobs ended in the last hour, {health()['slurmdbd']['seconds']:.2f} s",
                 "",
             )
         except BatchcastError as error:
-            yield _finding(
+            yield finding(
                 "accounting",
                 "failed" if site.accounting else "warning",
                 error.message,
@@ -124,7 +119,7 @@ def _privacy(settings: Settings, memory: dict[str, Any], source: str) -> dict[st
     by = source if settings["private"] == "auto" else f"private = {settings['private']} ({settings.source['private']})"
     hidden = is_private(settings, memory)
     words = "yes: users see their own and figures of several" if hidden else "no: everybody sees everything"
-    return _finding("jobs are private", "ok", f"{words}, by {by}", "")
+    return finding("jobs are private", "ok", f"{words}, by {by}", "")
 
 
 def _queue(scheduler: Any) -> dict[str, Any]:
@@ -132,9 +127,9 @@ def _queue(scheduler: Any) -> dict[str, Any]:
     try:
         seen = scheduler.snapshot()
     except BatchcastError as error:
-        return _finding("queue", "failed", error.message, error.hint or "does squeue --all answer on this machine?")
+        return finding("queue", "failed", error.message, error.hint or "does squeue --all answer on this machine?")
     broken = f", {seen.broken} could not be read" if seen.broken else ""
-    return _finding(
+    return finding(
         "queue",
         "warning" if broken else "ok",
         f"{len(seen.jobs)} jobs shown{broken}",
@@ -146,8 +141,8 @@ def _slurm_clock(scheduler: Any) -> dict[str, Any]:
     """slurmctld's clock against this machine's."""
     apart = scheduler.clock_ahead()
     if apart is None:
-        return _finding("clock", "warning", "sdiag names no instant", "compare date here and on slurmctld's machine")
-    return _finding(
+        return finding("clock", "warning", "sdiag names no instant", "compare date here and on slurmctld's machine")
+    return finding(
         "clock",
         "ok" if abs(apart) <= CLOCKS_APART_S else "warning",
         f"{apart:+.1f} s from slurmctld's",
@@ -164,11 +159,11 @@ def store_findings(settings: Settings, ask: bool = False) -> Iterator[dict[str, 
         reader = Reader(settings["store"])
         version = reader.schema_version()
     except BatchcastError as error:
-        yield _finding("store", "failed", error.message, error.hint or "start batchcast collect")
+        yield finding("store", "failed", error.message, error.hint or "start batchcast collect")
         return
     from ..store.place import VERSION as SCHEMA
 
-    yield _finding(
+    yield finding(
         "store",
         "ok" if version == SCHEMA else "warning",
         f"{reader.shown}, schema {version}",
@@ -176,7 +171,7 @@ def store_findings(settings: Settings, ask: bool = False) -> Iterator[dict[str, 
     )
     if "://" not in settings["store"]:
         mode = path.stat()
-        yield _finding(
+        yield finding(
             "store's owner",
             "ok",
             f"uid {mode.st_uid}, mode {mode.st_mode & 0o777:o}, {mode.st_size / 1e6:.1f} MB, writable here: "
@@ -184,7 +179,7 @@ def store_findings(settings: Settings, ask: bool = False) -> Iterator[dict[str, 
             "",
         )
         free = shutil.disk_usage(path.parent).free
-        yield _finding(
+        yield finding(
             "store's disk",
             "ok" if free > 200e6 else "warning",
             f"{free / 1e9:.1f} GB free",
@@ -194,13 +189,13 @@ def store_findings(settings: Settings, ask: bool = False) -> Iterator[dict[str, 
     try:
         yield from _collector(reader, settings, ask)
     except BatchcastError as error:
-        yield _finding("collector", "failed", error.message, error.hint)
+        yield finding("collector", "failed", error.message, error.hint)
 
 
 def _pages(reader: Any) -> dict[str, Any]:
     """SQLite's own look at its file."""
     pages = reader.pages()
-    return _finding(
+    return finding(
         "store's pages",
         "ok" if pages == "ok" else "failed",
         pages,
@@ -213,11 +208,11 @@ def _collector(reader: Any, settings: Settings, ask: bool) -> Iterator[dict[str,
     try:
         cluster = choose_cluster(reader, settings["cluster"] or None)
     except (NoAnswer, UsageError) as error:
-        yield _finding("collector", "failed", error.message, error.hint)
+        yield finding("collector", "failed", error.message, error.hint)
         return
     memory, now = reader.memory(cluster), time.time()
     notes = staleness(memory, now)
-    yield _finding(
+    yield finding(
         "collector",
         ("failed" if is_long_gone(memory, now) else "warning") if notes else "ok",
         "; ".join(notes) or "up to date",
@@ -233,7 +228,7 @@ def _collector(reader: Any, settings: Settings, ask: bool) -> Iterator[dict[str,
     jobs = reader.ask("counts", cluster=cluster)[0]
     late, changed = reader.memory(cluster).get("late", 0), jobs["corrected"]
     since = time.strftime("%Y-%m-%d", time.localtime(jobs["first"])) if jobs["first"] else "-"
-    yield _finding(
+    yield finding(
         "history",
         "ok" if jobs["jobs"] else "warning",
         f"{jobs['jobs']} jobs since {since}; {late} events came late, accounting changed {changed} told ones",
@@ -257,11 +252,11 @@ def _sight(reader: Any, cluster: str, memory: dict[str, Any], settings: Settings
     try:
         hides, level, busy = scheduler.hides_jobs(), scheduler.admin_level(who), scheduler.busy_nodes()
     except BatchcastError as error:
-        yield _finding("sight", "warning", error.message, error.hint or "can sacctmgr and sinfo be run here?")
+        yield finding("sight", "warning", error.message, error.hint or "can sacctmgr and sinfo be run here?")
         return
     if hides and who != "root":
         may = level.lower() in ("operator", "administrator")
-        yield _finding(
+        yield finding(
             "sight by right",
             "ok" if may else "failed",
             f"Slurm hides jobs, and {who}, who collects, "
@@ -271,7 +266,7 @@ def _sight(reader: Any, cluster: str, memory: dict[str, Any], settings: Settings
         )  # fmt: skip
     seen = reader.ask("running", cluster=cluster, user=who)[0]
     blind = busy > 0 and not seen["others"] and busy > (seen["own_nodes"] or 0)
-    yield _finding(
+    yield finding(
         "sight",
         "failed" if blind else "ok",
         f"{seen['others']} running jobs of others seen; sinfo shows {busy} nodes busy",
@@ -284,11 +279,11 @@ def _promises(reader: Any, cluster: str, memory: dict[str, Any], now: float) -> 
     method = answering_method(memory)
     record = track_record(reader, cluster, None, method, now - TRACK_RECORD_S, now=now)
     if record.get("judged", 0) < LEAST_RECORD:
-        yield _finding("track record", "ok", f"fewer than {LEAST_RECORD} forecasts of {method} have come out yet", "")
+        yield finding("track record", "ok", f"fewer than {LEAST_RECORD} forecasts of {method} have come out yet", "")
         return
     n, kept = record["judged"], record["coverage_90"]
     below = kept + 3 * math.sqrt(0.9 * 0.1 / n) < 0.9
-    yield _finding(
+    yield finding(
         "track record",
         "failed" if below else "ok",
         f"{kept:.0%} of {n} jobs of the last 30 days started by the 90 % time of {method}",
@@ -301,7 +296,7 @@ def _learning(memory: dict[str, Any]) -> Iterator[dict[str, Any]]:
     methods = [name.partition(":")[0] for name in memory.get("wait_methods") or ()]
     if "forecast" in methods:
         there = importlib.util.find_spec("lightgbm") is not None
-        yield _finding(
+        yield finding(
             "learning",
             "ok" if there else "warning",
             "models can be fitted" if there else "forecast cannot fit its model: it answers from simulation alone",
@@ -309,12 +304,8 @@ def _learning(memory: dict[str, Any]) -> Iterator[dict[str, Any]]:
         )
     if trouble := memory.get("not_kept"):
         hint = "make room there, or give the collector's user the folder: a start hears all history again without it"
-        yield _finding("what was learned", "warning", f"not kept: {trouble}", hint)
+        yield finding("what was learned", "warning", f"not kept: {trouble}", hint)
 
 
 def _when(epoch: float | None) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(epoch)) if epoch else "never"
-
-
-def _finding(name: str, state: str, fact: str, do: str) -> dict[str, Any]:
-    return {"check": name, "state": state, "found": fact, "do": do}

@@ -4,125 +4,27 @@ from __future__ import annotations
 
 import json
 import math
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
-from ..cluster.machine import Machine
 from ..events.event import Submit
-from ..events.live import TOLD_GONE, LiveClock, LiveJob, live_events, live_stream
+from ..events.live import LiveClock, live_events
 from ..job import JobRequest
 from ..predict.conditional import given_waited
 from ..predict.late_memory import LateMemory
-from ..predict.limit_advice import LimitAdvice
 from ..predict.protocol import Grounds, Prediction
-from ..predict.registry import make, split_specs
 from ..store import clock_jobs
 from ..store.database import Connection
 from ..store.issued import as_prediction
 from ..store.peaks import node_peak
-from ..trace.slurm_machine import open_machine
 from . import kept as files
 from .advice import BUILT_IN, RISK, Rules, advised_limit, advised_memory, of_partition
-from .kept import Kept
+from .kept import Kept, alike, goes_on, taught
 from .renewal import Renewal
-
-
-def taught(
-    jobs: Iterable[LiveJob], predictors: Mapping[str, Any], memory: Mapping[str, Any], until: float = -math.inf
-) -> LiveClock:
-    """A clock that has heard again all that was told of these jobs, and then what is known of them up to `until`.
-
-    Models are fitted beside. The jobs come in the order of their submission, and are not kept: a long history takes no
-    more memory than what the predictors make of it.
-    The one way to such a clock: a collector's after a start, and the one that answers for a job not submitted.
-    """
-    total = memory.get("total_procs")
-    clock = LiveClock(predictors, math.nan if total is None else total)
-    clock.beside = beside
-    rest: list[LiveJob] = []
-
-    def passing() -> Iterator[LiveJob]:
-        for job in jobs:
-            if not job.told & TOLD_GONE:
-                rest.append(job)
-            yield job
-
-    for event in live_stream(passing(), math.inf, only=7):
-        clock.tell(event, ask=False)
-    for event in live_events(rest, until):
-        clock.tell(event, ask=False)
-    return clock
-
-
-def goes_on(kept: Kept, jobs: Iterable[LiveJob], until: float = -math.inf) -> LiveClock:
-    """A kept clock that has heard what was told since of these jobs, and then what is known of them up to `until`.
-
-    The jobs are those that were not gone before the clock was kept.
-    """
-    clock = kept.clock
-    clock.beside = beside
-    there = [job._replace(heard=kept.heard.get(job.request.row, 0)) for job in jobs]
-    for event in live_events(there, math.inf, only=7):
-        clock.tell(event, ask=False)
-    for event in live_events(there, until):
-        clock.tell(event, ask=False)
-    return clock
-
-
-def beside(work: Callable[[], Any]) -> Future[Any]:
-    """Work in a thread of its own, that the process need not wait for when it ends.
-
-    Where what a model needs is not installed there is none; `doctor` says so.
-    """
-    future: Future[Any] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(work())
-        except ModuleNotFoundError:
-            future.set_result(None)
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=run, name="batchcast fit", daemon=True).start()
-    return future
-
-
-def predictors(
-    runtime: str, wait: str, memory: str = "", limits: str = "", machine: Machine | None = None
-) -> dict[tuple[str, str], Any]:
-    """Fresh predictors by (kind, spec); those of waits that take a described machine get it."""
-    specs = {"runtime": runtime, "memory": memory, "limit": limits, "wait": wait}
-    keys = [
-        (kind, spec)
-        for kind, words in specs.items()
-        for spec in split_specs(words, "wait" if kind == "wait" else "runtime")
-    ]
-    return {key: predictor_of(*key, machine if key[0] == "wait" else None) for key in keys}
-
-
-def predictor_of(kind: str, spec: str, machine: Machine | None = None) -> Any:
-    """A fresh predictor of a kind: runtime, wait, memory, limit."""
-    if kind == "limit":
-        return LimitAdvice(spec, RISK)
-    return LateMemory(spec) if kind == "memory" else make(kind, spec, machine=machine)
-
-
-def machine_at(path: str) -> Machine | None:
-    """The machine that the setting `machine` names; None where it is empty."""
-    return open_machine(path) if path else None
-
-
-def alike(kept: Mapping[str, Any], fresh: Mapping[str, Any]) -> bool:
-    """Whether what was kept are the predictors that would be made now, on the same described machine."""
-    machines = ({k: repr(getattr(one, "machine", None)) for k, one in each.items()} for each in (kept, fresh))
-    return next(machines) == next(machines)
 
 
 @dataclass(slots=True)
@@ -138,7 +40,7 @@ class Step:
 class StoredClock:
     """The live clock of one cluster: its memory is the store, so that nothing is lost with the process.
 
-    What it has learned is also kept in the file `place`, where there is one, from which a new process goes on.
+    What it has learned is also saved in the file `place`, where there is one, from which a new process goes on.
     """
 
     def __init__(
@@ -156,26 +58,26 @@ class StoredClock:
         self._renewal = Renewal()
 
     def rebuild(self, connection: Connection, since: float = -math.inf) -> None:
-        """Go on from what was kept, else hear again what was told of the jobs not gone before `since` (linear)."""
+        """Go on from what was saved, else hear again what was told of the jobs not gone before `since` (linear)."""
         memory = clock_jobs.read_meta(connection, self.cluster)
         fresh = {json.dumps(k): p for k, p in self._make().items()}
-        kept = files.load(self.place, list(fresh)) if self.place is not None else None
-        if kept is not None and alike(kept.clock.predictors, fresh) and self._follows(kept, memory, since):
-            self._clock = goes_on(kept, clock_jobs.told_jobs(connection, self.cluster, kept.told_until))
-            self._since = kept.since
+        saved = files.load(self.place, list(fresh)) if self.place is not None else None
+        if saved is not None and alike(saved.clock.predictors, fresh) and self._follows(saved, memory, since):
+            self._clock = goes_on(saved, clock_jobs.told_jobs(connection, self.cluster, saved.told_until))
+            self._since = saved.since
             return
         self._clock = taught(clock_jobs.told_jobs(connection, self.cluster, since), fresh, memory)
         self._since = since
         clock_jobs.write_meta(connection, self.cluster, heard_since=since if math.isfinite(since) else None)
 
-    def _follows(self, kept: Kept, memory: Mapping[str, Any], since: float) -> bool:
-        """Whether this store's memory is what the kept clock's became: nothing came late, or was undone, in between."""
+    def _follows(self, saved: Kept, memory: Mapping[str, Any], since: float) -> bool:
+        """Whether this store is what the saved clock had seen: nothing came late, or was undone, in between."""
         reached = memory.get("told_until")
         return (
             reached is not None
-            and kept.told_until <= reached
-            and kept.late == memory.get("late", 0)
-            and kept.since <= since <= kept.since + self._slack()
+            and saved.told_until <= reached
+            and saved.late == memory.get("late", 0)
+            and saved.since <= since <= saved.since + self._slack()
         )
 
     def to_keep(self, connection: Connection) -> Kept | None:
@@ -190,12 +92,12 @@ class StoredClock:
         heard = {job.request.row: job.told for job in clock_jobs.told_jobs(connection, self.cluster, until)}
         return Kept(self._clock, until, memory.get("late", 0), self._since, heard)
 
-    def save(self, kept: Kept) -> str | None:
+    def save(self, saved: Kept) -> str | None:
         """Write it to its place. What went wrong, in words: it costs no more than time at the next start."""
         if self.place is None:
             return None
         try:
-            files.save(self.place, kept)
+            files.save(self.place, saved)
         except OSError as error:
             return f"{self.place}: {error.strerror}"
         except Exception as error:  # somebody's own predictor that cannot be pickled
@@ -281,8 +183,8 @@ def compare_with_slurm(connection: Connection, cluster: str, at: float) -> int:
             if math.isfinite(now.point)
             else Prediction(waited * 1.5 + 1, (), (), "longer than the forecast reached")
         )
-        kept = tuple((level, q) for level, q in zip(finite.levels, finite.quantiles) if math.isfinite(q))
-        finite = replace(finite, levels=tuple(level for level, _ in kept), quantiles=tuple(q for _, q in kept))
+        saved = tuple((level, q) for level, q in zip(finite.levels, finite.quantiles) if math.isfinite(q))
+        finite = replace(finite, levels=tuple(level for level, _ in saved), quantiles=tuple(q for _, q in saved))
         issue.append({**shared, "method": one["method"], "prediction": finite})
         if one["row"] not in seen:
             estimate = max(one["expected_start"] - one["submit_time"], 0.0)

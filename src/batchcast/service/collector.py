@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import BatchcastError, Unreachable
 from ..formats.reasons import Rule, rule
@@ -20,13 +20,15 @@ from ..store.database import Store
 from ..store.purge import remove_some
 from . import answers, retention
 from .advice import rules_of
-from .clock import StoredClock, compare_with_slurm, machine_at, predictors
+from .clock import StoredClock, compare_with_slurm
 from .connect import own_name
 from .cycle import Cycle
-from .kept import place_of
-from .planner import Planner
+from .kept import machine_at, place_of, predictors
 from .scheduler import Scheduler
 from .settings import Settings
+
+if TYPE_CHECKING:
+    from .planner import Planner
 
 SITE_EVERY_S = 3600.0
 JUMP_S = 60.0

@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..document import document, dumps, plain
-
-__all__ = ["Said", "document", "dumps", "plain"]
-
 
 class Said(NamedTuple):
     """An answer before it is printed or sent: the parts of the document, without its schema."""

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
-from .ask import Asker
+from .access import Asker
 from .settings import Settings
 
 CONNECTIONS_EACH, CONNECTIONS_OF_A_PROXY = 64, 512
@@ -33,7 +33,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
 class Peer(NamedTuple):
     """The other end of a connection: who it is, and whether it may speak for others."""
 
-    asker: Asker
+    viewer: Asker
     is_proxy: bool
     key: str
 
@@ -78,9 +78,9 @@ class Door:
         return self._inside.pop(descriptor)
 
     def spoken_for(self, peer: Peer, header: str | None) -> Asker:
-        """The asker of one request: a trusted proxy's user, else whoever holds the connection."""
+        """The viewer of one request: a trusted proxy's user, else whoever holds the connection."""
         if not peer.is_proxy or header is None or not _NAME.fullmatch(header):
-            return peer.asker
+            return peer.viewer
         return Asker(header)
 
     def enter(self, peer: Peer) -> bool:
@@ -101,15 +101,15 @@ class Door:
         if self._open[peer.key] <= 0:
             del self._open[peer.key]
 
-    def wait_for(self, asker: Asker) -> float:
+    def wait_for(self, viewer: Asker) -> float:
         """Seconds until this user may ask again; 0: now, and it is counted (a bucket of 120, 20 more each second).
 
         Nobody known, whoever may see everything and slurmctld are not limited here: the first only by connections.
         """
-        if asker.name is None or asker.sees_all or asker.name == self.settings["submit_from"]:
+        if viewer.name is None or viewer.sees_all or viewer.name == self.settings["submit_from"]:
             return 0.0
         now = self._now()
-        left, at = self._buckets.get(asker.name, (BURST, now))
+        left, at = self._buckets.get(viewer.name, (BURST, now))
         left = min(BURST, left + (now - at) * RATE)
         if left < 1.0:
             self.refused["rate"] += 1
@@ -118,14 +118,14 @@ class Door:
             full_again = [name for name, (_, at) in self._buckets.items() if now - at > BURST / RATE]
             for name in full_again:
                 del self._buckets[name]
-        self._buckets[asker.name] = (left - 1.0, now)
+        self._buckets[viewer.name] = (left - 1.0, now)
         return 0.0
 
-    def give_back(self, asker: Asker) -> None:
+    def give_back(self, viewer: Asker) -> None:
         """Take a question back that `wait_for` has counted."""
-        if asker.name in self._buckets:
-            left, at = self._buckets[asker.name]
-            self._buckets[asker.name] = (left + 1.0, at)
+        if viewer.name in self._buckets:
+            left, at = self._buckets[viewer.name]
+            self._buckets[viewer.name] = (left + 1.0, at)
 
     @property
     def open(self) -> int:

@@ -1,16 +1,16 @@
-"""A cluster's history as a log, as far as the asker may see it."""
+"""A cluster's history as a log, as far as the viewer may see it."""
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import Refused
-from ..store.database import Store
-from ..store.export import to_trace
-from ..table import Trace
-from .ask import Asker, open_site
+from .access import Asker, open_site
 from .settings import Settings
+
+if TYPE_CHECKING:
+    from ..table import Trace
 
 
 class Exported(NamedTuple):
@@ -22,14 +22,17 @@ class Exported(NamedTuple):
 
 
 def exported(
-    settings: Settings, asker: Asker, since: float = -math.inf, until: float = math.inf, *, as_told: bool = False
+    settings: Settings, viewer: Asker, since: float = -math.inf, until: float = math.inf, *, as_told: bool = False
 ) -> Exported:
-    """Jobs submitted in [since, until), epoch seconds; where jobs are hidden, the asker's own, and everybody's to the
+    """Jobs submitted in [since, until), epoch seconds; where jobs are hidden, the viewer's own, and everybody's to the
     user who collects. Refused to somebody unknown."""
-    with open_site(settings, asker) as site:
-        collects = asker.name is not None and asker.name == site.memory.get("collected_by")
+    from ..store.database import Store
+    from ..store.export import to_trace
+
+    with open_site(settings, viewer) as site:
+        collects = viewer.name is not None and viewer.name == site.memory.get("collected_by")
         hidden = site.private and not collects
-        of = asker.name if hidden else None
+        of = viewer.name if hidden else None
         if hidden and of is None:
             raise Refused("jobs are private here, and nobody knows who asks", hint="as the user whose jobs they are")
         store = Store(settings["store"], read_only=True)

@@ -1,22 +1,28 @@
-"""Forecasts for what was not submitted: the collector's clock, taken up where it was kept, says what it would."""
+"""Forecasts for what was not submitted: the collector's clock, taken up where it was saved, says what it would."""
 
 from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import NoAnswer
+from ..errors import InputError, NoAnswer, UsageError
 from ..events.live import LiveClock, LiveJob
-from ..job import JobRequest
+from ..formats.sbatch import gpus, processors
+from ..job import JobRequest, as_submitted
 from ..predict.protocol import Prediction
+from ..units import parse_duration, parse_memory
 from . import answers
-from .ask import Site
+from .access import Site
+from .kept import goes_on, load, machine_at, place_of, predictor_of, taught
 from .settings import Settings
+from .when import parse_when
 
 MOST_HEARD = 5000
-"""Where no clock is kept that may be read, so many of the last jobs are heard anew, some milliseconds each."""
+"""Where no clock is saved that may be read, so many of the last jobs are heard anew, some milliseconds each."""
 
 
 class Forecaster(NamedTuple):
@@ -84,21 +90,16 @@ def forecaster(settings: Settings, site: Site, now: float, kinds: Sequence[str] 
 
 
 def _kept(settings: Settings, site: Site, keys: list[str], now: float) -> LiveClock | None:
-    """The kept clock brought up to now; no model is fitted on the way."""
-    from .clock import goes_on
-    from .kept import load, place_of
-
-    kept = load(place_of(settings["store"], site.cluster), keys)
+    """The saved clock brought up to now; no model is fitted on the way."""
+    saved = load(place_of(settings["store"], site.cluster), keys)
     reached = site.memory.get("told_until") or -math.inf
-    if kept is None or kept.told_until > reached or kept.late != site.memory.get("late", 0):
+    if saved is None or saved.told_until > reached or saved.late != site.memory.get("late", 0):
         return None
-    kept.clock.only(keys)
-    return goes_on(kept, _known(site, kept.told_until, now), now)
+    saved.clock.only(keys)
+    return goes_on(saved, _known(site, saved.told_until, now), now)
 
 
 def _heard_anew(site: Site, methods: Mapping[str, tuple[str, str]], now: float, machine: str) -> LiveClock:
-    from .clock import machine_at, predictor_of, taught
-
     heard = site.memory.get("heard_since")
     bound = site.reader.ask("nth_last_end", cluster=site.cluster, most=MOST_HEARD)
     since = max([-1e300 if heard is None else float(heard), *(row["end_time"] for row in bound)])
@@ -112,3 +113,58 @@ def _known(site: Site, since: float, now: float) -> Iterator[LiveJob]:
 
     chosen: dict[str, Any] = {"cluster": site.cluster, "until": now, "since": since}
     return map(live_job, site.reader.each("clock_jobs", **chosen))
+
+
+def apart(options: Mapping[str, str], now: float) -> tuple[str, float | None]:
+    """Why a script's job would not wait for the machine at first, as Slurm would call it, and its begin time.
+
+    >>> apart({"hold": ""}, 0.0), apart({"begin": "now+1hour"}, 0.0), apart({"dependency": "afterok:7"}, 0.0)
+    (('JobHeldUser', None), ('BeginTime', 3600.0), ('Dependency', None))
+    """
+    if "hold" in options:
+        return "JobHeldUser", None
+    if "begin" in options and (begin := parse_when(options["begin"], now)) > now:
+        return "BeginTime", begin
+    return ("Dependency", None) if "dependency" in options else ("", None)
+
+
+def read_script(path: str) -> str:
+    """A script's text; - is stdin."""
+    try:
+        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be read: {error.strerror}", hint="give the script you would give sbatch"
+        ) from None
+
+
+def request(options: Mapping[str, str], site: Site, user: str, now: float) -> JobRequest:
+    """What the script would ask for, with the site's defaults; account, QOS and group as the user's last job had them.
+
+    Slurm knows a user's default account and QOS, a store only what came of them.
+    """
+    partitions = site.memory.get("site", {}).get("partitions", {})
+    name = options.get("partition") or next((p for p, v in partitions.items() if v.get("is_default")), None)
+    if partitions and name not in partitions:
+        raise UsageError(f"no partition {name!r} (accepted: {', '.join(partitions)})")
+    limits = partitions.get(name, {})
+    limit = parse_duration(options["time"]) if "time" in options else (limits.get("default_time_s") or math.nan)
+    procs, nodes = processors(options)
+    last = next(iter(site.reader.ask("latest_of", cluster=site.cluster, user=user)), {})
+    values = {
+        **{key: last.get(key) for key in ("group_id", "account", "qos")},
+        "job_id": "(test)",
+        "submit_time": now,
+        "req_time": limit,
+        "req_procs": procs,
+        "req_nodes": nodes,
+        "req_mem_kib": parse_memory(options.get("mem", "")) * nodes,
+        "req_gpus": gpus(options),
+        "user_id": user,
+        "queue_id": name,
+        "partition_id": name,
+        "job_name": options.get("job-name"),
+        "work_dir": options.get("chdir"),
+        **{key: options[key] for key in ("account", "qos") if key in options},
+    }
+    return as_submitted(-1, values, procs=procs)

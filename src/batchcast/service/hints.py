@@ -7,17 +7,19 @@ was advised, and kept to be judged, when the last such job was submitted; the ne
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..errors import NoAnswer
+from ..formats.reasons import Rule, rule
 from ..predict.conditional import given_waited
 from ..store.issued import NOTHING, as_prediction
 from ..store.reader import Reader, Row
 from .advice import Rules, advised_limit
-from .answers import answering_method
+from .answers import Part, Record, answering_method
 
+_AFTER_OTHERS = (Rule.LIMIT, Rule.RESERVATION)
 MOST = 20_000
 """So many advices and as many waits are gone through at first; later on what is new."""
 
@@ -104,3 +106,38 @@ def _first(
         if key in table and (known := value(table[key])) is not None:
             return known, table[key]
     return None, None
+
+
+@dataclass(slots=True)
+class Queue:
+    """One cluster's waiting jobs with their forecasts, and the track record of each partition."""
+
+    cluster: str
+    memory: dict[str, Any]
+    rows: list[Row]
+    records: Mapping[Part, Record]
+    version: object
+    hints: Hints
+    by_id: dict[str, list[Row]] = field(init=False, default_factory=dict)
+    by_user: dict[str, list[Row]] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            job_id = str(row["job_id"])
+            array = job_id.partition("_")[0]
+            for name in {job_id, array}:
+                self.by_id.setdefault(name, []).append(row)
+            self.by_user.setdefault(row["user_id"] or "", []).append(row)
+
+    def waiting(self, ids: Sequence[str], user: str | None) -> list[Row]:
+        """As `Reader.waiting`."""
+        if not ids:
+            return self.rows if user is None else self.by_user.get(user, [])
+        rows = {row["row"]: row for job_id in ids for row in self.by_id.get(job_id, ())}
+        chosen = [row for row in rows.values() if user is None or row["user_id"] == user]
+        return sorted(chosen, key=lambda row: (row["submit_time"], row["row"]))
+
+
+def needs_store(row: Row) -> bool:
+    """Whether what holds this job back must be asked from the store: others hold a limit, or a reservation."""
+    return rule(row["reason"] or "") in _AFTER_OTHERS

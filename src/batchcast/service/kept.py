@@ -1,4 +1,4 @@
-"""What the live clock has learned, kept in a file beside the store: a restart and `start --test` need not hear it all.
+"""What the live clock has learned, saved in a file beside the store: a restart and `start --test` need not hear it all.
 
 Whatever is wrong with the file (missing, damaged, of another version, another's) it is as if it were not there: the
 clock then hears history again. It holds everybody's jobs, so it is its writer's alone, and read only where it is the
@@ -10,21 +10,29 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import pickle
 import re
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from .. import __version__
+from ..cluster.machine import Machine
 from ..compiled.place import LEARNED, fingerprint
-from ..events.live import LiveClock
+from ..events.live import TOLD_GONE, LiveClock, LiveJob, live_events, live_stream
 from ..job import JobRequest
+from ..predict.late_memory import LateMemory
+from ..predict.limit_advice import LimitAdvice
+from ..predict.registry import make, split_specs
 from ..store.place import shown_url, sqlite_path
 from ..trace.whole_file import whole_file
+from .advice import RISK
 from .settings import default_store
 
 FORMAT = 1
@@ -78,12 +86,12 @@ def place_of(store: str, cluster: str) -> Path:
     return path.with_name(f"{path.name}.{re.sub(r'[^A-Za-z0-9-]', '_', cluster)}.clock")
 
 
-def save(place: Path, kept: Kept) -> None:
+def save(place: Path, saved: Kept) -> None:
     """Write it whole, for its owner alone. OSErrors pass."""
-    body = pickle.dumps(kept, protocol=5)
+    body = pickle.dumps(saved, protocol=5)
     place.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(place) as part, open(part, "wb", opener=_owners_alone) as file:
-        file.write(_header(list(kept.clock.predictors), body))
+        file.write(_header(list(saved.clock.predictors), body))
         file.write(body)
 
 
@@ -92,7 +100,7 @@ def _owners_alone(path: str, flags: int) -> int:
 
 
 def load(place: Path, methods: Sequence[str]) -> Kept | None:
-    """What is kept there of a clock that drives at least these predictors; None where nothing fit for use is."""
+    """What is saved there of a clock that drives at least these predictors; None where nothing fit for use is."""
     try:
         with place.open("rb") as file:
             if not _is_safe(os.fstat(file.fileno())):
@@ -101,10 +109,10 @@ def load(place: Path, methods: Sequence[str]) -> Kept | None:
         driven = json.loads(head)["predictors"]
         if head != _header(driven, body) or not set(methods) <= set(driven):
             return None
-        kept = _Reader(body).load()
+        saved = _Reader(body).load()
     except Exception:  # a damaged file can fail in any way, and costs no more than hearing history again
         return None
-    return kept if isinstance(kept, Kept) else None
+    return saved if isinstance(saved, Kept) else None
 
 
 def _header(predictors: Sequence[str], body: bytes) -> bytes:
@@ -160,3 +168,99 @@ class _Reader(pickle.Unpickler):
         elif name in OTHERS.get(module, ()):
             return super().find_class(module, name)
         raise pickle.UnpicklingError(f"{module}.{name} is no part of a clock")
+
+
+def taught(
+    jobs: Iterable[LiveJob], predictors: Mapping[str, Any], memory: Mapping[str, Any], until: float = -math.inf
+) -> LiveClock:
+    """A clock that has heard again all that was told of these jobs, and then what is known of them up to `until`.
+
+    Models are fitted beside. The jobs come in the order of their submission, and are not saved: a long history takes no
+    more memory than what the predictors make of it.
+    The one way to such a clock: a collector's after a start, and the one that answers for a job not submitted.
+    """
+    total = memory.get("total_procs")
+    clock = LiveClock(predictors, math.nan if total is None else total)
+    clock.beside = beside
+    rest: list[LiveJob] = []
+
+    def passing() -> Iterator[LiveJob]:
+        for job in jobs:
+            if not job.told & TOLD_GONE:
+                rest.append(job)
+            yield job
+
+    for event in live_stream(passing(), math.inf, only=7):
+        clock.tell(event, ask=False)
+    for event in live_events(rest, until):
+        clock.tell(event, ask=False)
+    return clock
+
+
+def goes_on(saved: Kept, jobs: Iterable[LiveJob], until: float = -math.inf) -> LiveClock:
+    """A saved clock that has heard what was told since of these jobs, and then what is known of them up to `until`.
+
+    The jobs are those that were not gone before the clock was saved.
+    """
+    clock = saved.clock
+    clock.beside = beside
+    jobs_told = [job._replace(heard=saved.heard.get(job.request.row, 0)) for job in jobs]
+    for event in live_events(jobs_told, math.inf, only=7):
+        clock.tell(event, ask=False)
+    for event in live_events(jobs_told, until):
+        clock.tell(event, ask=False)
+    return clock
+
+
+def beside(work: Callable[[], Any]) -> Future[Any]:
+    """Work in a thread of its own, that the process need not wait for when it ends.
+
+    Where what a model needs is not installed there is none; `doctor` says so.
+    """
+    future: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except ModuleNotFoundError:
+            future.set_result(None)
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="batchcast fit", daemon=True).start()
+    return future
+
+
+def predictors(
+    runtime: str, wait: str, memory: str = "", limits: str = "", machine: Machine | None = None
+) -> dict[tuple[str, str], Any]:
+    """Fresh predictors by (kind, spec); those of waits that take a described machine get it."""
+    specs = {"runtime": runtime, "memory": memory, "limit": limits, "wait": wait}
+    keys = [
+        (kind, spec)
+        for kind, words in specs.items()
+        for spec in split_specs(words, "wait" if kind == "wait" else "runtime")
+    ]
+    return {key: predictor_of(*key, machine if key[0] == "wait" else None) for key in keys}
+
+
+def predictor_of(kind: str, spec: str, machine: Machine | None = None) -> Any:
+    """A fresh predictor of a kind: runtime, wait, memory, limit."""
+    if kind == "limit":
+        return LimitAdvice(spec, RISK)
+    return LateMemory(spec) if kind == "memory" else make(kind, spec, machine=machine)
+
+
+def machine_at(path: str) -> Machine | None:
+    """The machine that the setting `machine` names; None where it is empty."""
+    if not path:
+        return None
+    from ..trace.slurm_machine import open_machine
+
+    return open_machine(path)
+
+
+def alike(saved: Mapping[str, Any], fresh: Mapping[str, Any]) -> bool:
+    """Whether what was saved are the predictors that would be made now, on the same described machine."""
+    machines = ({k: repr(getattr(one, "machine", None)) for k, one in each.items()} for each in (saved, fresh))
+    return next(machines) == next(machines)

@@ -1,4 +1,4 @@
-"""Two lanes for what takes time: questions of a moment, and figures over much history, one at a time for each user.
+"""Work queues for what takes time: questions of a moment, and figures over much history, one at a time for each user.
 
 So whoever asks for twenty reports waits for twenty reports, and nobody else does. Much history is read by a process of
 its own (`child`): in a thread it would hold the interpreter whenever others want it.
@@ -32,7 +32,7 @@ class TooMany(BatchcastError):
 
 
 def status_of(error: BatchcastError) -> int:
-    """The HTTP status of an error, those of a lane among them."""
+    """The HTTP status of an error, those of a work queue among them."""
     return {TooMany: 429, TooLong: 503, Gone: 499}.get(type(error)) or api.status_of(error)
 
 
@@ -66,7 +66,7 @@ class Lane:
 
 
 class Lanes:
-    """The lanes of a server; made inside its event loop. Who watches the service does not wait for anybody's report."""
+    """The work queues of a server; made inside its event loop. Who watches it does not wait for anybody's report."""
 
     def __init__(self) -> None:
         self.quick = Lane(QUICK_AT_ONCE, QUICK_EACH, in_thread)

@@ -17,9 +17,9 @@ from ..predict.recommend import Advice, recommend_limit, rule_of_thumb
 from ..store.live_rows import live_job
 from ..store.reader import Reader, Row
 from ..units import format_duration
+from .access import Asker, Site, check_may_see
 from .advice import advised_limit, of_partition, promises, rests_on_jobs, rules_of
 from .answers import JOB_ID
-from .ask import Asker, Site, check_may_see
 from .memory import advise_memory
 from .settings import Settings
 
@@ -39,28 +39,28 @@ def advise(
     what: str | None,
     glob: str | None,
     user: str,
-    asker: Asker,
+    viewer: Asker,
     risk: float,
     now: float,
 ) -> dict[str, Any]:
     """The advised limit and memory request as one flat object, with the sentences that say why."""
-    return _advised(settings, site, _wanted(site, what, glob, user, asker), asker, risk, now)
+    return _advised(settings, site, _wanted(site, what, glob, user, viewer), viewer, risk, now)
 
 
 def advise_script(
     settings: Settings,
     site: Site,
     options: Mapping[str, str],
-    asker: Asker,
+    viewer: Asker,
     risk: float,
     now: float,
     clock: Forecaster | None = None,
 ) -> dict[str, Any] | None:
-    """The same for a job of the asker's with these options; None where nothing is alike, or nobody knows who asks."""
-    if asker.name is None or not options.get("job-name"):
+    """The same for a job of the viewer's with these options; None where nothing is alike, or nobody knows who asks."""
+    if viewer.name is None or not options.get("job-name"):
         return None
     try:
-        return _advised(settings, site, _of_script(options, options["job-name"], asker.name), asker, risk, now, clock)
+        return _advised(settings, site, _of_script(options, options["job-name"], viewer.name), viewer, risk, now, clock)
     except (NoAnswer, Refused):
         return None
 
@@ -69,12 +69,12 @@ def _advised(
     settings: Settings,
     site: Site,
     wanted: dict[str, Any],
-    asker: Asker,
+    viewer: Asker,
     risk: float,
     now: float,
     clock: Forecaster | None = None,
 ) -> dict[str, Any]:
-    check_may_see(site, asker, wanted["user"])
+    check_may_see(site, viewer, wanted["user"])
     similar, alike = _similar(_finished(site.reader, site.cluster, wanted["user"], now), wanted)
     clock = clock or _clock(settings, site, now)
     job = _job(site, wanted, similar, now)
@@ -184,7 +184,7 @@ def _clock(settings: Settings, site: Site, now: float) -> Forecaster | None:
 def _job(site: Site, wanted: dict[str, Any], similar: Sequence[Row], now: float) -> JobRequest | None:
     """The job that is asked about, as if it were submitted now: as a script says it, or as the last one like it was."""
     if "options" in wanted:
-        from .whatif import request
+        from .forecaster import request
 
         return request(wanted["options"], site, wanted["user"], now)
     row = wanted.get("row")
@@ -221,7 +221,7 @@ def in_words(what: str | None, glob: str | None) -> dict[str, str]:
         return {"name": glob or ""}
     if _is_job(what):
         return {"job": what}
-    from .whatif import read_script
+    from .forecaster import read_script
 
     name = parse_script(read_script(what)).get("job-name", Path(what).name)
     return {"name": re.sub(r"([*?[])", r"[\1]", name)}
@@ -231,15 +231,15 @@ def _is_job(what: str) -> bool:
     return JOB_ID.fullmatch(what) is not None and not Path(what).exists()
 
 
-def _wanted(site: Site, what: str | None, glob: str | None, user: str, asker: Asker) -> dict[str, Any]:
+def _wanted(site: Site, what: str | None, glob: str | None, user: str, viewer: Asker) -> dict[str, Any]:
     """What is asked about: owner, name pattern, processors, partition, as far as known."""
     if glob is not None:
         return {"user": user, "name": glob, "procs": None, "exact": False}
     assert what is not None
     if _is_job(what):
         rows = site.reader.ask("latest", cluster=site.cluster, job_id=what)
-        if site.private and not any(row["user_id"] == asker.name for row in rows):
-            raise Refused(f"jobs are private here, and job {what} is none of {asker.name or 'a known user'}'s",
+        if site.private and not any(row["user_id"] == viewer.name for row in rows):
+            raise Refused(f"jobs are private here, and job {what} is none of {viewer.name or 'a known user'}'s",
                           hint="your own jobs")  # fmt: skip
         if not rows:
             raise NoAnswer(
@@ -254,7 +254,7 @@ def _wanted(site: Site, what: str | None, glob: str | None, user: str, asker: As
             "exact": True,
             "row": row,
         }
-    from .whatif import read_script
+    from .forecaster import read_script
 
     options = parse_script(read_script(what))
     return _of_script(options, options.get("job-name", Path(what).name), user)

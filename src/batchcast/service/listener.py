@@ -19,17 +19,17 @@ _NO_ROOM = problem_bytes(503, "too many connections of all users together", "ask
 
 
 class Listener(socket.socket):
-    """A listening socket with a door; those who are let in are known to it by their descriptor."""
+    """A listening socket with a admission; those who are let in are known to it by their descriptor."""
 
-    door: Door
+    admission: Door
 
     def accept(self) -> tuple[socket.socket, Any]:
         """The next who may come in. BlockingIOError where nobody waits, and after some refusals: others' turn."""
         for _ in range(REFUSED_AT_ONCE):
             connection, address = super().accept()
-            if self.door.let_in(connection):
+            if self.admission.let_in(connection):
                 return connection, address
-            _refuse(connection, _NO_ROOM if self.door.is_full else _FULL)
+            _refuse(connection, _NO_ROOM if self.admission.is_full else _FULL)
         raise BlockingIOError
 
 

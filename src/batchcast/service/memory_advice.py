@@ -21,9 +21,10 @@ from .advice import RISK, SAMPLED, Rules, of_partition
 from .answers import median
 from .hidden import DAY_S, rounded
 from .memory import as_request
+from .usage import LEAST_JOBS
 
 GIB = 1024.0**2
-LEAST_JOBS, MOST_JOBS = 5, 1000
+MOST_JOBS = 1000
 LEAST_GIB_H = 10.0
 """What is spared below this is no advice."""
 MOST_OFTEN = 0.2

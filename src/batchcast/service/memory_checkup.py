@@ -9,6 +9,7 @@ from typing import Any
 from ..columns import FEWEST, is_copied
 from ..formats.sighting import gathers_memory
 from ..store.reader import Reader
+from .plan_checkup import finding
 
 WITHIN_S = 30 * 86400.0
 SET = (
@@ -31,18 +32,18 @@ def gathering(gathers: Mapping[str, str]) -> dict[str, Any]:
     """
     kind = gathers.get("Type", "")
     if kind.startswith("pbs"):
-        return _finding("memory", "ok", "PBS keeps the peak of each job over all its nodes (resources_used.mem)")
+        return finding("memory", "ok", "PBS keeps the peak of each job over all its nodes (resources_used.mem)")
     if not gathers_memory(gathers):
-        return _finding("memory", "warning", f"accounting measures none (JobAcctGatherType = {kind or 'not set'})", SET)
+        return finding("memory", "warning", f"accounting measures none (JobAcctGatherType = {kind or 'not set'})", SET)
     every = sampled_every(gathers.get("Frequency", ""))
     params = gathers.get("Params", "")
     says = _SAYS.get(kind.rpartition("/")[2], "of a task")
     kills = "; OverMemoryKill ends jobs by it" if "overmemorykill" in params.lower() else ""
     if every == 0:
         found = f"{kind}: only when a step ends the memory {says}{kills}"
-        return _finding("memory", "warning", found, "JobAcctGatherFrequency=30: at its end a step holds little")
+        return finding("memory", "warning", found, "JobAcctGatherFrequency=30: at its end a step holds little")
     found = f"{kind}: every {every:g} s the memory {says}; what is held between two samples is not seen{kills}"
-    return _finding("memory", "ok", found)
+    return finding("memory", "ok", found)
 
 
 def sampled_every(frequency: str) -> float:
@@ -74,8 +75,4 @@ def memory_findings(reader: Reader, cluster: str, memory: Mapping[str, Any], now
         words.append("nearly all equal what was asked for: no measurement, and nothing is advised from it")
     silent = many and not jobs["measured"]
     do = "does sacct -a --format=JobID,MaxRSS show amounts for steps?" if copied or silent else ""
-    yield _finding("memory measured", "warning" if do else "ok", "; ".join(words), do)
-
-
-def _finding(name: str, state: str, fact: str, do: str = "") -> dict[str, Any]:
-    return {"check": name, "state": state, "found": fact, "do": do}
+    yield finding("memory measured", "warning" if do else "ok", "; ".join(words), do)

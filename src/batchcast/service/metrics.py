@@ -13,12 +13,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from ..errors import BatchcastError
 from ..store.place import sqlite_path
 from ..store.reader import Reader
-from . import answers
+from .access import choose_cluster
 from .accuracy import LEVELS, accuracy
 from .advice_record import LEVELS as JUDGED
 from .advice_record import LIMIT, MEMORY, advice_record
 from .child import in_child
-from .door import Door
 from .log import Log
 from .settings import Settings, is_private
 
@@ -72,10 +71,10 @@ class Measures:
         for one in gauges:
             self._set(one.name, one.meaning, one.value, **one.labels)
 
-    def text(self, door: Door, gauges: Sequence[Reading] | None) -> bytes:
+    def text(self, connections: int, refused: Mapping[str, int], gauges: Sequence[Reading] | None) -> bytes:
         """The page that Prometheus reads, from what was read of the store (None: it cannot be read)."""
-        self._set("connections", "connections open", door.open)
-        for why, count in door.refused.items():
+        self._set("connections", "connections open", connections)
+        for why, count in refused.items():
             self._refused.labels(why).inc(count - self._counted.get(why, 0))
             self._counted[why] = count
         self._set("store_up", "1 where the store can be read", 0 if gauges is None else 1)
@@ -93,7 +92,7 @@ def outcomes(settings: Settings) -> list[Reading]:
     """How the forecasts of a store came out in 30 days."""
     reader = Reader(settings["store"])
     try:
-        cluster = answers.choose_cluster(reader, settings["cluster"] or None)
+        cluster = choose_cluster(reader, settings["cluster"] or None)
         return list(_outcomes(reader, cluster, reader.memory(cluster), settings, time.time()))
     finally:
         reader.close()
@@ -106,7 +105,7 @@ def of_store(settings: Settings) -> list[Reading] | None:
     except BatchcastError:
         return None
     try:
-        cluster = answers.choose_cluster(reader, settings["cluster"] or None)
+        cluster = choose_cluster(reader, settings["cluster"] or None)
         memory, now = reader.memory(cluster), time.time()
         gauges = list(_collector(memory, cluster, now))
         path = sqlite_path(settings["store"])

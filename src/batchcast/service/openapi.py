@@ -6,9 +6,9 @@ from functools import cache
 from typing import Any
 
 from .. import __version__
+from ..document import dumps
 from ..formats.sbatch import HEARD
 from .api import PLACES
-from .document import dumps
 
 _MEANING = {
     "job": ("a job id: 42, 42_7, 42+1; several by commas", "42"),
@@ -25,7 +25,7 @@ _MEANING = {
 }
 _WHAT = {
     "start": "When waiting jobs start: likely, by 90 %, why, and the track record of such answers",
-    "test": "When a job that asks for this would start, if the asker submitted it now",
+    "test": "When a job that asks for this would start, if the viewer submitted it now",
     "where": "Every partition and a few sizes for such a job, the soonest done first",
     "hint": "What the last jobs like this one were advised, at once: for job_submit.lua",
     "walltime": "A time limit and a memory request for the next job like these, and why",

@@ -11,15 +11,16 @@ from dataclasses import dataclass
 
 from ..formats.plannable import Plannable
 from ..planning.advise import Field, Start, comments
+from ..planning.terms import opted_in
 from ..planning.token import words_of
 from ..slurm import limits
 from ..slurm.transport import Transport
 from ..store import clock_jobs, planned
 from ..store.database import Store
 from ..store.reader import Reader
-from .answers import answering_method, start_answer
+from .answers import answering_method
 from .plan_comments import Comments
-from .plan_terms import opted_in
+from .release import start_answer
 from .settings import Settings
 
 TOLD = "plan_advised"

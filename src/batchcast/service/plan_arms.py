@@ -12,10 +12,10 @@ from ..metrics.accuracy import SIZE_CLASSES, size_class
 from ..metrics.arms import arm_difference
 from ..metrics.bursts import user_weeks
 from ..metrics.schedule import bounded_slowdown
+from ..planning.terms import opted_in
 from ..planning.untouched import is_drawn
 from ..store.reader import Reader, Row
 from .hidden import rounded
-from .plan_terms import opted_in
 from .settings import Settings
 
 ALL = "all"

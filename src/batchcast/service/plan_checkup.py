@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BatchcastError
-from ..planning import State
+from ..planning.record import State
 from ..planning.untouched import ANOTHER
 from ..slurm import limits
 from ..store.reader import Reader
@@ -47,9 +47,9 @@ def standing_findings(reader: Reader, cluster: str, settings: Settings, now: flo
         return
     switched = memory.get("plan_off")
     words = f"switched off by {switched['by']}" if switched else f"plan = {settings['plan']}"
-    yield _finding("planning", "ok", f"{words}; {len(rows)} jobs stand on a planned limit")
+    yield finding("planning", "ok", f"{words}; {len(rows)} jobs stand on a planned limit")
     if settings["plan"] in ("plan", "time-min"):
-        yield _finding("watchdog", "ok", bounds(settings))
+        yield finding("watchdog", "ok", bounds(settings))
         yield from _hands(reader, cluster, memory, now)
         yield _short(settings)
     for row in rows:
@@ -60,7 +60,7 @@ def _hands(reader: Reader, cluster: str, memory: Mapping[str, Any], now: float) 
     """Who else changes limits: users and operators may; a second collector that plans should not."""
     if others := memory.get("plan_others"):
         fact = f"{len(others)} jobs, {others[0]} say, are left alone: {ANOTHER}"
-        yield _finding(
+        yield finding(
             "another batchcast", "warning", fact, "one collector a cluster may plan: plan = off in the others"
         )
     steps = reader.ask("plan_changes", cluster=cluster, since=now - WEEK)
@@ -69,7 +69,7 @@ def _hands(reader: Reader, cluster: str, memory: Mapping[str, Any], now: float) 
     )
     many = len(theirs) > max(5, len(ours) / 10)
     fact = f"{len(theirs)} of the {len(ours)} jobs planned in the last 7 days had their limits changed by somebody else"
-    yield _finding("limits changed by others", "warning" if many else "ok", fact, SECOND if many else "")
+    yield finding("limits changed by others", "warning" if many else "ok", fact, SECOND if many else "")
 
 
 def _short(settings: Settings) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def _short(settings: Settings) -> dict[str, Any]:
     shortest, look = settings["plan_shortest_s"], settings["interval_s"]
     fact = f"jobs with a median forecast below {shortest:g} s are left alone; a look comes every {look:g} s"
     do = f"plan_shortest_s = {look:g}: what is over before a look keeps its planned limit in accounting"
-    return _finding("short jobs", "ok" if shortest >= look else "warning", fact, "" if shortest >= look else do)
+    return finding("short jobs", "ok" if shortest >= look else "warning", fact, "" if shortest >= look else do)
 
 
 def bounds(settings: Settings) -> str:
@@ -94,7 +94,7 @@ def standing_finding(row: Mapping[str, Any], settings: Settings, now: float) -> 
     late = row["state"] == State.RESTORING and now - row["at"] > 3 * settings["interval_s"]
     since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(row["at"]))
     spans = f"{format_duration(row['planned'])} of {format_duration(row['user_limit'])}"
-    return _finding(
+    return finding(
         f"job {row['job_id']}",
         "warning" if late else "ok",
         f"{spans}, {row['state']} since {since}",
@@ -111,12 +111,12 @@ def ground_findings(scheduler: Any, settings: Settings) -> Iterator[dict[str, An
         counted = limits.walls(scheduler.transport)[1]
         level = scheduler.admin_level(own_name())
     except BatchcastError as error:
-        yield _finding("planning now", "failed", error.message, error.hint or "do scontrol and sacctmgr answer here?")
+        yield finding("planning now", "failed", error.message, error.hint or "do scontrol and sacctmgr answer here?")
         return
     may = own_name() == "root" or level.lower() in ("operator", "administrator")
     if settings["plan"] != "advise":
         yield from _limit_findings(settings, ground, counted)
-    yield _finding(
+    yield finding(
         "right to write comments" if settings["plan"] == "advise" else "right to change limits",
         "ok" if may else "failed",
         f"{own_name()} is {level or 'in no association'}" if own_name() != "root" else "root",
@@ -131,24 +131,25 @@ def _limit_findings(settings: Settings, ground: limits.Ground, counted: list[str
         over = ground.over_time.get(name)
         found = "there is no such partition" if over is None else f"OverTimeLimit is {format_duration(over)}"
         bad = "failed" if named else "warning"
-        yield _finding(f"partition {name}", "ok" if over else bad, found, "" if over else COST)
+        yield finding(f"partition {name}", "ok" if over else bad, found, "" if over else COST)
     if settings["plan_list"]:
         yield _start(settings["plan_list"], ground.prolog)
     why = refused(settings, ground, counted)
     do = "plan_allow = minutes, where jobs may count by what they are planned with" if why else ""
-    yield _finding("what accounting counts", "failed" if why else "ok", why or "no minutes by limits", do)
+    yield finding("what accounting counts", "failed" if why else "ok", why or "no minutes by limits", do)
 
 
 def _start(place: str, prolog: str) -> dict[str, Any]:
     """Whether slurmctld runs something at a job's start, and finds the list of jobs there."""
     if not prolog:
         do = "PrologSlurmctld = the batchcast-start that `batchcast install` wrote, then scontrol reconfigure"
-        return _finding("given back at the start", "warning", "slurmctld runs nothing when a job starts", do)
+        return finding("given back at the start", "warning", "slurmctld runs nothing when a job starts", do)
     if not Path(place).exists():
         fact = f"there is no {place} yet; the collector writes it when it plans"
-        return _finding("given back at the start", "warning", fact, "is the collector running, may it write there?")
-    return _finding("given back at the start", "ok", f"slurmctld runs {prolog}, jobs are listed in {place}")
+        return finding("given back at the start", "warning", fact, "is the collector running, may it write there?")
+    return finding("given back at the start", "ok", f"slurmctld runs {prolog}, jobs are listed in {place}")
 
 
-def _finding(name: str, state: str, fact: str, do: str = "") -> dict[str, Any]:
+def finding(name: str, state: str, fact: str, do: str = "") -> dict[str, Any]:
+    """One line of `doctor`: what was checked, ok or warning or failed, what was found, what to do."""
     return {"check": name, "state": state, "found": fact, "do": do}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ..formats.plannable import Plannable
 from ..formats.submitted import Submitted, why_not
-from ..planning import Terms
+from ..planning.terms import Terms
 from ..slurm import limits
 from ..slurm.transport import Transport
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..formats.plannable import Plannable
-from ..planning import How, Terms
-from ..planning.terms import in_minutes
+from ..planning.terms import How, Terms, in_minutes, names_in
 from ..predict.conditional import given_waited
 from ..predict.protocol import Grounds
 from ..predict.registry import split_specs
@@ -49,26 +48,12 @@ def terms_of(
         least=in_minutes(max(late, 60.0)),
         booted=ground.booted,
         grace=2 * settings["timeout_s"],
-        partitions=_names(settings["plan_partitions"]),
-        qos=_names(settings["plan_qos"]),
+        partitions=names_in(settings["plan_partitions"]),
+        qos=names_in(settings["plan_qos"]),
         percent=settings["plan_percent"],
         seed=settings["plan_seed"],
         how=How.TIME_MIN if settings["plan"] == How.TIME_MIN else How.LIMIT,
         at_start=bool(settings["plan_list"]),
-    )
-
-
-def opted_in(settings: Settings, now: float, stop: str) -> Terms:
-    """Of the terms only whose jobs these are: what advice in comments goes by."""
-    return Terms(
-        now=now,
-        over_time={},
-        longest={},
-        stopped=stop,
-        partitions=_names(settings["plan_partitions"]),
-        qos=_names(settings["plan_qos"]),
-        percent=settings["plan_percent"],
-        seed=settings["plan_seed"],
     )
 
 
@@ -144,7 +129,3 @@ def track_record(connection: Connection, cluster: str, settings: Settings, now: 
     slack = 3 * math.sqrt(level * (1 - level) / len(judged))
     short = f"{held:.0%} of the last {len(judged)} jobs ran no longer than planned, {level:.0%} should"
     return short if held + slack < level else ""
-
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(filter(None, (name.strip() for name in text.split(","))))

@@ -16,7 +16,8 @@ import numpy as np
 from ..cluster.machine import Machine
 from ..errors import NoAnswer
 from ..formats.plannable import Plannable
-from ..planning import Terms, verdict
+from ..planning.decide import verdict
+from ..planning.terms import Terms
 from ..slurm import limits
 from ..slurm.transport import Transport
 from ..store.database import Store

@@ -14,8 +14,9 @@ from typing import Any
 
 from ..errors import BatchcastError, UsageError
 from ..formats.plannable import Plannable
-from ..planning import Action, Entry, How, State, Terms, decide, whose
-from ..planning.record import Whose
+from ..planning.decide import Action, decide, verdict
+from ..planning.record import Entry, State, Whose, whose
+from ..planning.terms import How, Terms
 from ..planning.untouched import ANOTHER, another
 from ..planning.update import at_once, chunks, is_done, is_same, stale, targets
 from ..predict.registry import split_specs
@@ -111,8 +112,6 @@ class Planner:
 
         Nothing is written, nothing is changed.
         """
-        from ..planning import verdict
-
         with self.store.begin() as connection:
             record = planned.entries(connection, cluster)
         look, terms = self._look("")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any
 
-from .document import dumps
+from ..document import dumps
 
 PROBLEM = "application/problem+json"
 _TITLES = {499: "Client Closed Request"}

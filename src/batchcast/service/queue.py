@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
 
-from ..formats.reasons import Rule, rule
 from ..store.place import sqlite_path
-from ..store.reader import Reader, Row
+from ..store.reader import Reader
 from . import answers
+from .access import choose_cluster
 from .advice import rules_of
-from .hints import Hints
+from .answers import Part, Record
+from .hints import Hints, Queue
 from .log import Log
-from .records import Part, Record, Records
+from .records import Records
 from .settings import Settings, is_private
 
 LOOK_EVERY_S = 1.0
@@ -27,42 +27,6 @@ LATEST_EVERY_S = 10.0
 LAST_FOR_S = 30.0
 """As long as a collector leaves between two looks anyhow."""
 ASK_EVERY_S = 5.0
-_AFTER_OTHERS = (Rule.LIMIT, Rule.RESERVATION)
-
-
-@dataclass(slots=True)
-class Queue:
-    """One cluster's waiting jobs with their forecasts, and the track record of each partition."""
-
-    cluster: str
-    memory: dict[str, Any]
-    rows: list[Row]
-    records: Mapping[Part, Record]
-    version: object
-    hints: Hints
-    by_id: dict[str, list[Row]] = field(init=False, default_factory=dict)
-    by_user: dict[str, list[Row]] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for row in self.rows:
-            job_id = str(row["job_id"])
-            array = job_id.partition("_")[0]
-            for name in {job_id, array}:
-                self.by_id.setdefault(name, []).append(row)
-            self.by_user.setdefault(row["user_id"] or "", []).append(row)
-
-    def waiting(self, ids: Sequence[str], user: str | None) -> list[Row]:
-        """As `Reader.waiting`."""
-        if not ids:
-            return self.rows if user is None else self.by_user.get(user, [])
-        rows = {row["row"]: row for job_id in ids for row in self.by_id.get(job_id, ())}
-        chosen = [row for row in rows.values() if user is None or row["user_id"] == user]
-        return sorted(chosen, key=lambda row: (row["submit_time"], row["row"]))
-
-
-def needs_store(row: Row) -> bool:
-    """Whether what holds this job back must be asked from the store: others hold a limit, or a reservation."""
-    return rule(row["reason"] or "") in _AFTER_OTHERS
 
 
 class Standing:
@@ -134,7 +98,7 @@ class Standing:
             reader.close()
 
     def _read(self, reader: Reader, version: object) -> Queue:
-        cluster = answers.choose_cluster(reader, self.settings["cluster"] or None)
+        cluster = choose_cluster(reader, self.settings["cluster"] or None)
         memory = reader.memory(cluster)
         method = answers.answering_method(memory)
         self._hints.learn(reader, cluster, memory)

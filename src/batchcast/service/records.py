@@ -14,14 +14,12 @@ from typing import Any
 from ..errors import BatchcastError
 from ..store.reader import Reader
 from . import answers
+from .answers import Part, Record
 from .child import in_child
 from .log import Log
 
 FOR_S = 300.0
 READ_S = 600.0
-Part = tuple[str | None, int]
-"""A partition (None: all of them), and over how many users its figures must be (1: any)."""
-Record = Mapping[str, Any]
 
 
 class Records:

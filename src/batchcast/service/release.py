@@ -13,8 +13,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..formats.reasons import Rule, limit_of, rule, word
+from ..formats.reasons import Rule, limit_of, plain_reason, rule, word
+from ..predict.conditional import chance_to_start, given_waited
+from ..predict.protocol import Prediction
+from ..store.issued import NOTHING, as_prediction, newest
 from ..store.reader import Reader, Row
+
+SPANS_S = {"10_min": 600.0, "1_hour": 3600.0, "4_hours": 14400.0, "1_day": 86400.0}
+"""What an answer gives the chance of: to start within so long from now."""
 
 
 class Release(NamedTuple):
@@ -144,3 +150,74 @@ def _end(job: Mapping[str, Any], now: float, at_most: bool) -> float:
     if at_most or likely > now:
         return latest if at_most else likely
     return (now + latest) / 2 if math.isfinite(latest) else now
+
+
+def start_answer(row: Row, now: float, held: Release | None = None) -> dict[str, Any]:
+    """When one waiting job starts, as far as its newest forecast reaches, given how long it has waited.
+
+    Times are epoch seconds. The reason it waits for decides (formats.reasons.Rule): what waits for the machine has the
+    forecast; what is held back by a reservation or a limit is answered by when that is over (`held`); what waits for
+    its owner, a time or another job from then on: `counts_from` says from when, and without a known instant the waits
+    alone are told; what only an administrator ends, or nothing, has no answer.
+    """
+    row = {**newest(row)}
+    reason = row["reason"] or ""
+    kind, name = rule(reason), word(reason)
+    issued = as_prediction(row) if row["point_s"] is not None and row["grounds"] != NOTHING else None
+    known_begin = name == "BeginTime" and row["eligible_time"] is not None
+    waited = max(now - row["submit_time"], 0.0) if kind is Rule.MACHINE else 0.0
+    given = given_waited(issued, waited, (0.5, 0.1, 0.9)) if issued is not None else None
+    point = given.point if given else math.nan
+    by_10, by_90 = given.quantiles[1:] if given and len(given.quantiles) > 1 else (math.nan, math.nan)
+    at = row["eligible_time"] if known_begin else row["submit_time"] if kind is Rule.MACHINE else math.nan
+    basis = row["basis"] if issued is None and row["basis"] else _basis(issued, given, waited)
+    if kind in (Rule.NEVER, Rule.ADMIN):
+        point = by_10 = by_90 = math.nan
+        basis = "no answer until an administrator acts" if kind is Rule.ADMIN else "it cannot start as it is"
+    elif kind in (Rule.RESERVATION, Rule.LIMIT):
+        at = row["submit_time"]
+        point, by_90 = (held.likely - at, held.latest - at) if held is not None else (math.nan, math.nan)
+        by_10 = math.nan  # nobody said how early it may be over
+        basis = held.basis if held is not None else "nobody knows when that is over"
+    spans = SPANS_S if kind is Rule.MACHINE and issued is not None else {}
+    chances = {name: chance_to_start(issued, waited, span) for name, span in spans.items() if issued is not None}
+    return {
+        "job_id": row["job_id"],
+        "partition": row["partition_id"],
+        "name": row["job_name"],
+        "submit_time_s": row["submit_time"],
+        "waited_s": max(now - row["submit_time"], 0.0),
+        "by_10_start_s": at + by_10,
+        "likely_start_s": at + point,
+        "by_90_start_s": at + by_90,
+        "by_10_wait_s": by_10,
+        "likely_wait_s": point,
+        "by_90_wait_s": by_90,
+        **{f"chance_within_{name}": chances.get(name, math.nan) for name in SPANS_S},
+        "counts_from": _counts_from(kind, name, held),
+        "reason": reason,
+        "reason_in_words": plain_reason(reason),
+        "slurm_start_s": math.nan if row["expected_start"] is None or name == "BeginTime" else row["expected_start"],
+        "basis": basis,
+        "grounds": row["grounds"],
+        "method": row["method"],
+        "forecast_as_of_s": math.nan if issued is None else row.get("as_of", math.nan),
+    }
+
+
+def _counts_from(kind: Rule, name: str, held: Release | None) -> str:
+    if kind is Rule.ELIGIBLE:
+        begins = {"Dependency": "the end of what it depends on", "BeginTime": "its begin time"}
+        return begins.get(name, "its release")
+    if kind in (Rule.RESERVATION, Rule.LIMIT):
+        return held.until if held is not None else "the end of what holds it back"
+    other = {Rule.NEVER: "never: it cannot start as it is", Rule.ADMIN: "an administrator's action"}
+    return other.get(kind, "submission")
+
+
+def _basis(issued: Prediction | None, given: Prediction | None, waited: float) -> str:
+    if issued is None:
+        return "no forecast was issued for this job yet"
+    if given is not None and not math.isfinite(given.point):
+        return f"{issued.basis}; it has waited longer than that forecast reached"
+    return issued.basis + ("; given the time waited so far" if waited > 0 else "")

@@ -1,7 +1,7 @@
 """The HTTP service on a unix socket or on loopback: for this machine only. Starlette answers, uvicorn serves.
 
-On a unix socket the kernel says who asks (see `door`); on TCP nobody knows, so where jobs are private such a caller
-gets figures over several users and nothing else.
+On a unix socket the kernel says who asks (see `admission`); on TCP nobody knows, so where jobs are private such a
+caller gets figures over several users and nothing else.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class Server:
     def __init__(self, settings: Settings, listen: str, say: Callable[[str], None], quiet: bool = False) -> None:
         self.settings, self.quiet = settings, quiet
         self.log = Log(say, settings["log_format"])
-        self.door = Door(settings, room=_room())
+        self.admission = Door(settings, room=_room())
         self.socket, self._owned = _given(), False
         if self.socket is None:
             self.socket, self._owned = _listening(listen), True
         self.is_tcp = self.socket.family != socket.AF_UNIX
         self.address: Any = self.socket.getsockname()
-        self.socket.door = self.door
+        self.socket.admission = self.admission
         self._uvicorn = self._made()
 
     def _made(self) -> Any:
@@ -59,9 +59,9 @@ class Server:
             raise InputError(f"serving needs {error.name}", hint="pip install 'batchcast[serve]'") from None
         logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # a broken form has its answer, and no line
         config = uvicorn.Config(
-            application(self.settings, self.door, self.log, quiet=self.quiet, is_tcp=self.is_tcp),
+            application(self.settings, self.admission, self.log, quiet=self.quiet, is_tcp=self.is_tcp),
             loop="asyncio",  # another one would not ask the listener
-            http=functools.partial(Wire, self.door),  # type: ignore[arg-type]
+            http=functools.partial(Wire, self.admission),  # type: ignore[arg-type]
             ws="none",
             lifespan="on",
             log_config=None,
@@ -91,7 +91,7 @@ class Server:
 
     def stop(self) -> None:
         """End `serve` once what is being asked has been answered; from any thread."""
-        self.door.closing = True  # what follows the queue ends by itself
+        self.admission.closing = True  # what follows the queue ends by itself
         self._uvicorn.should_exit = True
 
     def close(self) -> None:

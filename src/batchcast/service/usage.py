@@ -10,13 +10,13 @@ from typing import Any
 from ..predict.recommend import recommend_limit
 from ..store.packed import Packed
 from ..units import format_duration
+from .advice import RISK
 from .answers import median
 from .sentence import Sentence
 
 LEAST_JOBS = 5
 LEAST_WASTE = 2.0
 LEAST_WASTED_H = 1.0
-RISK = 0.05
 CUT_OFF = "%(cut)s of %(jobs)s were cut off at their limit (usually %(asked)s): raise %(flag)s, or checkpoint"
 SPARED = "asks %(asked)s and needs %(needed)s: %(flag)s would have been enough for 95 %%"
 HELD = "asks for %(asked)s processors and holds %(held)s: without %(flag)s (or with %(more)s) they would be used"

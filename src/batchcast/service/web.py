@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..errors import BatchcastError
 from . import api
-from .ask import Asker
+from .access import Asker
 from .bearer import Bearers, NotValid, token_in
 from .door import Door, Peer
 from .lanes import Lanes, status_of, while_asked
@@ -45,55 +45,57 @@ class TooLarge(BatchcastError):
 
 
 class Service:
-    """What the handlers share: settings, door, lanes, the standing queue, the measures."""
+    """What the handlers share: settings, admission, work queues, the queue cache, the measures."""
 
-    def __init__(self, settings: Settings, door: Door, log: Log, quiet: bool = False) -> None:
-        self.settings, self.door, self.log, self.quiet = settings, door, log, quiet
-        self.lanes = Lanes()
-        self.standing = Standing(settings, log)
+    while_asked, status_of = staticmethod(while_asked), staticmethod(status_of)
+
+    def __init__(self, settings: Settings, admission: Door, log: Log, quiet: bool = False) -> None:
+        self.settings, self.admission, self.log, self.quiet = settings, admission, log, quiet
+        self.queues = Lanes()
+        self.queue_cache = Standing(settings, log)
         self.measures = Measures()
         self.bearers = Bearers(lambda: settings["store"])
         self.streams: Counter[str] = Counter()
-        self.kept: dict[tuple[str, str], tuple[float, dict[str, Any]]] = {}
+        self.page_cache: dict[tuple[str, str], tuple[float, dict[str, Any]]] = {}
         self._health: tuple[float, api.Reply] | None = None
         self._examined: asyncio.Task[api.Reply] | None = None
 
     async def begin(self) -> None:
         """Read the queue before anybody asks; what is wrong with the store is said to those who do."""
         with contextlib.suppress(BatchcastError):
-            await self.standing.queue()
+            await self.queue_cache.queue()
 
-    def asker(self, request: Request) -> Asker:
+    def viewer(self, request: Request) -> Asker:
         """Who asks, as `_Around` has made out."""
-        asker: Asker = request.scope["state"]["asker"]
-        return asker
+        viewer: Asker = request.scope["state"]["viewer"]
+        return viewer
 
-    def tag(self, target: str, asker: Asker) -> str | None:
+    def tag(self, target: str, viewer: Asker) -> str | None:
         """A weak mark: the same question by the same person of the same store, within a minute, says the same."""
-        version = self.standing.version()
+        version = self.queue_cache.version()
         if version is None:
             return None
-        what = f"{target}|{asker.name}|{asker.sees_all}|{version}|{time.time() // SAME_FOR_S}"
+        what = f"{target}|{viewer.name}|{viewer.sees_all}|{version}|{time.time() // SAME_FOR_S}"
         return f'W/"{hashlib.blake2s(what.encode(errors="replace"), digest_size=12).hexdigest()}"'
 
-    async def reply(self, target: str, asker: Asker) -> api.Reply:
-        """A question of the API, in the lane that it belongs to."""
-        ask = partial(api.reply, self.settings, target, asker)
+    async def reply(self, target: str, viewer: Asker) -> api.Reply:
+        """A question of the API, in the work queue that it belongs to."""
+        ask = partial(api.reply, self.settings, target, viewer)
         path = target.partition("?")[0].rstrip("/")
-        user = asker.name or ""
+        user = viewer.name or ""
         if target == "/v1/health":
             return await self._healthy(ask)
         if path in HEAVY:
-            return await self.lanes.heavy.run(user, ask)
+            return await self.queues.heavy.run(user, ask)
         queue = None
-        if path == "/v1/hint" and (at_hand := self.standing.latest()) is not None:
-            return api.hint_from_memory(self.settings, target, asker, at_hand)
+        if path == "/v1/hint" and (at_hand := self.queue_cache.latest()) is not None:
+            return api.hint_from_memory(self.settings, target, viewer, at_hand)
         if path == "/v1/start":
             with contextlib.suppress(BatchcastError):
-                queue = await self.standing.queue()
-            if queue is not None and (here := api.from_memory(self.settings, target, asker, queue)):
+                queue = await self.queue_cache.queue()
+            if queue is not None and (here := api.from_memory(self.settings, target, viewer, queue)):
                 return here
-        return await self.lanes.quick.run(user, partial(ask, known=self.standing.records()))
+        return await self.queues.quick.run(user, partial(ask, known=self.queue_cache.records()))
 
     async def _healthy(self, ask: Callable[[], api.Reply]) -> api.Reply:
         """Worked out once a minute, whoever asks, and once for all who ask meanwhile."""
@@ -104,17 +106,17 @@ class Service:
         return await asyncio.shield(self._examined)
 
     async def _examine(self, ask: Callable[[], api.Reply]) -> api.Reply:
-        answer = await self.lanes.watch.run("health", ask)
+        answer = await self.queues.watch.run("health", ask)
         self._health = (time.monotonic(), answer)
         return answer
 
 
-def application(settings: Settings, door: Door, log: Log, *, quiet: bool, is_tcp: bool) -> ASGIApp:
+def application(settings: Settings, admission: Door, log: Log, *, quiet: bool, is_tcp: bool) -> ASGIApp:
     """The whole application: limits and log around the routes."""
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[dict[str, Any]]:
-        service = app.state.service = Service(settings, door, log, quiet)
+        service = app.state.service = Service(settings, admission, log, quiet)
         first = asyncio.create_task(service.begin())  # the first who asks need not wait for a month's track record
         yield {"service": service}
         first.cancel()
@@ -136,17 +138,17 @@ def application(settings: Settings, door: Door, log: Log, *, quiet: bool, is_tcp
             Exception: _defect,
         },
     )
-    return _Around(inner, door, log, quiet, is_tcp)
+    return _Around(inner, admission, log, quiet, is_tcp)
 
 
 async def _answer(request: Request) -> Response:
     service: Service = request.state.service
-    asker = service.asker(request)
+    viewer = service.viewer(request)
     target = _target(request)
-    tag = service.tag(target, asker)
+    tag = service.tag(target, viewer)
     if tag is not None and tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers={"ETag": tag})
-    answer = await while_asked(request, service.reply(target, asker))
+    answer = await while_asked(request, service.reply(target, viewer))
     kind = "application/json" if answer.status == 200 else PROBLEM
     headers = {"ETag": tag} if tag is not None and answer.status == 200 else {}
     return Response(answer.body, answer.status, headers, kind)
@@ -165,8 +167,8 @@ async def _openapi(request: Request) -> Response:
 async def _metrics(request: Request) -> Response:
     service: Service = request.state.service
     service.measures.renew(service.settings, service.log)
-    read = await service.lanes.quick.run("metrics", partial(of_store, service.settings))
-    text = service.measures.text(service.door, read)
+    read = await service.queues.quick.run("metrics", partial(of_store, service.settings))
+    text = service.measures.text(service.admission.open, service.admission.refused, read)
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -210,8 +212,8 @@ def _broken(what: str, hint: str) -> Response:
 class _Around:
     """Host, rate, time and log around every request; a defect costs its own answer and is said."""
 
-    def __init__(self, inner: Starlette, door: Door, log: Log, quiet: bool, is_tcp: bool) -> None:
-        self.inner, self.door, self.log, self.quiet, self.is_tcp = inner, door, log, quiet, is_tcp
+    def __init__(self, inner: Starlette, admission: Door, log: Log, quiet: bool, is_tcp: bool) -> None:
+        self.inner, self.admission, self.log, self.quiet, self.is_tcp = inner, admission, log, quiet, is_tcp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -220,12 +222,12 @@ class _Around:
         begun, status = time.perf_counter(), 0
         request = Request(scope)
         peer: Peer = scope["state"]["peer"]
-        asker, wrong = peer.asker, None
+        viewer, wrong = peer.viewer, None
         try:
-            asker = await self._asker(request, peer)
+            viewer = await self._viewer(request, peer)
         except BatchcastError as error:
             wrong = _not_known(error)
-        scope["state"]["asker"] = asker
+        scope["state"]["viewer"] = viewer
 
         async def noted(message: Message) -> None:
             nonlocal status
@@ -245,41 +247,41 @@ class _Around:
             return message
 
         try:
-            refusal = self._refusal(request, asker) or wrong
+            refusal = self._refusal(request, viewer) or wrong
             if refusal is not None:
                 await refusal(scope, receive, noted)
             else:
                 await self.inner(scope, bounded, noted)
         except asyncio.CancelledError:  # the service ends before this answer is there: said, not a defect
-            if not self.door.closing or status:
+            if not self.admission.closing or status:
                 raise
             await _document(503, "the service is being restarted", "ask again")(scope, receive, noted)
         except Exception as error:  # a defect must not cost the server; its answer is sent already (`_defect`)
             words = f"{type(error).__name__}: {error}"
-            self.log("defect", words, level="error", user=asker.name or None, path=scope["path"])
+            self.log("defect", words, level="error", user=viewer.name or None, path=scope["path"])
         finally:
             took = time.perf_counter() - begun
             scope["app"].state.service.measures.request(_place(scope["path"]), status, took) if "app" in scope else None
             if not self.quiet or status >= 500:
                 self.log(
                     "request",
-                    user=asker.name or None,
+                    user=viewer.name or None,
                     method=scope["method"],
                     path=scope["path"],
                     status=status,
                     ms=round(1000 * took, 1),
                 )
 
-    async def _asker(self, request: Request, peer: Peer) -> Asker:
+    async def _viewer(self, request: Request, peer: Peer) -> Asker:
         """Whom a named proxy names; else whose token came along; else who holds the connection."""
-        header = self.door.settings["proxy_header"]
-        spoken = self.door.spoken_for(peer, request.headers.get(header) if header else None)
-        if spoken is not peer.asker or (token := token_in(request.headers.get("authorization"))) is None:
+        header = self.admission.settings["proxy_header"]
+        spoken = self.admission.spoken_for(peer, request.headers.get(header) if header else None)
+        if spoken is not peer.viewer or (token := token_in(request.headers.get("authorization"))) is None:
             return spoken
         service: Service = request.scope["state"]["service"]
-        return await service.bearers.asker(token)
+        return await service.bearers.viewer(token)
 
-    def _refusal(self, request: Request, asker: Asker) -> Response | None:
+    def _refusal(self, request: Request, viewer: Asker) -> Response | None:
         """Why this is not even looked at."""
         if not request.scope["http_version"].startswith("1."):
             return _broken(f"HTTP/{request.scope['http_version']} is not spoken here", "HTTP/1.1")
@@ -293,8 +295,8 @@ class _Around:
             return _broken("a body of two lengths", "Content-Length, or chunks")
         if request.method == "POST" and request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             return _document(403, "another site sent this form", "the form of this site")
-        if (seconds := self.door.wait_for(asker)) > 0:
-            response = _document(429, f"{asker.name} asks faster than anybody needs", "wait a second")
+        if (seconds := self.admission.wait_for(viewer)) > 0:
+            response = _document(429, f"{viewer.name} asks faster than anybody needs", "wait a second")
             response.headers["Retry-After"] = str(int(seconds) + 1)
             return response
         return None

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ..cluster.machine import Machine
-from ..errors import InputError, UsageError
-from ..formats.sbatch import HEARD, gpus, parse_script, processors
-from ..job import JobRequest, as_submitted
+from ..formats.sbatch import HEARD, parse_script
+from ..job import JobRequest
 from ..predict.conditional import given_waited
 from ..store.issued import as_values
-from ..units import parse_duration, parse_memory
 from . import answers
+from .access import Asker, Site, open_site, start_settings
 from .advice import RISK, rests_on_jobs
-from .ask import Asker, Site, open_site, start_settings
 from .document import Said
-from .forecaster import Forecaster, forecaster
+from .forecaster import Forecaster, apart, forecaster, read_script, request
+from .limits import advise_script
+from .release import start_answer
 from .settings import Settings
 from .staleness import staleness
-from .when import parse_when
 
 
-def answer_script(settings: Settings, script: str, asked: dict[str, Any], now: float, asker: Asker) -> Said:
+def answer_script(settings: Settings, script: str, asked: dict[str, Any], now: float, viewer: Asker) -> Said:
     """The answer of `batchcast start --test`: its #SBATCH lines, overridden by what was asked for beside it."""
-    return answer_options(settings, options_of(script, asked), asker, now)
+    return answer_options(settings, options_of(script, asked), viewer, now)
 
 
 def options_of(script: str, asked: Mapping[str, Any]) -> dict[str, str]:
@@ -39,17 +37,17 @@ def options_of(script: str, asked: Mapping[str, Any]) -> dict[str, str]:
 
 
 def answer_options(
-    settings: Settings, options: Mapping[str, str], asker: Asker, now: float, machine: Machine | None = None
+    settings: Settings, options: Mapping[str, str], viewer: Asker, now: float, machine: Machine | None = None
 ) -> Said:
-    """When a job that asks for this would start, if this asker submitted it now; on `machine` also as Slurm plans."""
-    with open_site(settings, asker) as site:
-        return _answer(settings, site, options, asker, now, machine)
+    """When a job that asks for this would start, if this viewer submitted it now; on `machine` also as Slurm plans."""
+    with open_site(settings, viewer) as site:
+        return _answer(settings, site, options, viewer, now, machine)
 
 
 def _answer(
-    settings: Settings, site: Site, options: Mapping[str, str], asker: Asker, now: float, machine: Machine | None
+    settings: Settings, site: Site, options: Mapping[str, str], viewer: Asker, now: float, machine: Machine | None
 ) -> Said:
-    job = request(options, site, asker.name or "", now)
+    job = request(options, site, viewer.name or "", now)
     clock = forecaster(settings, site, now)
     prediction = clock.wait(job)
     method = answers.answering_method(site.memory)
@@ -66,7 +64,7 @@ def _answer(
         "method": method,
         "as_of": now,
     }
-    answer = answers.start_answer(row, now)
+    answer = start_answer(row, now)
     answer["reason_in_words"] = f"if submitted: {answer['reason_in_words']}" if reason else "not submitted"
     least = settings["least_users"] if site.private else 1
     since = now - answers.TRACK_RECORD_S
@@ -76,7 +74,7 @@ def _answer(
         f"if submitted now to {job.partition_id}: {job.procs:g} processors, limit "
         f"{options.get('time', 'the partition default')}"
     )
-    result = {**answer, **answers.shown(record), **advice(settings, site, options, clock, job, asker, now)}
+    result = {**answer, **answers.shown(record), **advice(settings, site, options, clock, job, viewer, now)}
     result |= {} if machine is None else on_machine(machine, clock, job)
     return Said({"cluster": site.cluster}, start_settings(settings, now), notes, [result])
 
@@ -106,13 +104,11 @@ def advice(
     options: Mapping[str, str],
     clock: Forecaster,
     job: JobRequest,
-    asker: Asker,
+    viewer: Asker,
     now: float,
 ) -> dict[str, Any]:
     """The limit and the memory that `walltime` would advise, and what a node is likely to hold; None unknown."""
-    from .limits import advise_script
-
-    advised = advise_script(settings, site, options, asker, RISK, now, clock) or {}
+    advised = advise_script(settings, site, options, viewer, RISK, now, clock) or {}
     peak = clock.peak(job)
     known = peak if peak is not None and peak.levels and rests_on_jobs(peak) else None
     by_90 = given_waited(known, 0.0, (0.9,)).quantiles[0] if known is not None else None
@@ -126,58 +122,3 @@ def advice(
         "likely_memory_kib": None if known is None else known.point,
         "by_90_memory_kib": by_90,
     }
-
-
-def apart(options: Mapping[str, str], now: float) -> tuple[str, float | None]:
-    """Why a script's job would not wait for the machine at first, as Slurm would call it, and its begin time.
-
-    >>> apart({"hold": ""}, 0.0), apart({"begin": "now+1hour"}, 0.0), apart({"dependency": "afterok:7"}, 0.0)
-    (('JobHeldUser', None), ('BeginTime', 3600.0), ('Dependency', None))
-    """
-    if "hold" in options:
-        return "JobHeldUser", None
-    if "begin" in options and (begin := parse_when(options["begin"], now)) > now:
-        return "BeginTime", begin
-    return ("Dependency", None) if "dependency" in options else ("", None)
-
-
-def read_script(path: str) -> str:
-    """A script's text; - is stdin."""
-    try:
-        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise InputError(
-            f"{path}: cannot be read: {error.strerror}", hint="give the script you would give sbatch"
-        ) from None
-
-
-def request(options: Mapping[str, str], site: Site, user: str, now: float) -> JobRequest:
-    """What the script would ask for, with the site's defaults; account, QOS and group as the user's last job had them.
-
-    Slurm knows a user's default account and QOS, a store only what came of them.
-    """
-    partitions = site.memory.get("site", {}).get("partitions", {})
-    name = options.get("partition") or next((p for p, v in partitions.items() if v.get("is_default")), None)
-    if partitions and name not in partitions:
-        raise UsageError(f"no partition {name!r} (accepted: {', '.join(partitions)})")
-    limits = partitions.get(name, {})
-    limit = parse_duration(options["time"]) if "time" in options else (limits.get("default_time_s") or math.nan)
-    procs, nodes = processors(options)
-    last = next(iter(site.reader.ask("latest_of", cluster=site.cluster, user=user)), {})
-    values = {
-        **{key: last.get(key) for key in ("group_id", "account", "qos")},
-        "job_id": "(test)",
-        "submit_time": now,
-        "req_time": limit,
-        "req_procs": procs,
-        "req_nodes": nodes,
-        "req_mem_kib": parse_memory(options.get("mem", "")) * nodes,
-        "req_gpus": gpus(options),
-        "user_id": user,
-        "queue_id": name,
-        "partition_id": name,
-        "job_name": options.get("job-name"),
-        "work_dir": options.get("chdir"),
-        **{key: options[key] for key in ("account", "qos") if key in options},
-    }
-    return as_submitted(-1, values, procs=procs)

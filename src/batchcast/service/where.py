@@ -18,14 +18,14 @@ from ..job import JobRequest
 from ..predict.conditional import chance_to_start, given_waited
 from ..predict.protocol import Prediction
 from ..units import format_duration, parse_memory
+from .access import Asker, Site, open_site, start_settings
 from .advice import RISK, of_partition
-from .ask import Asker, Site, open_site, start_settings
 from .document import Said
-from .forecaster import Forecaster, forecaster
+from .forecaster import Forecaster, apart, forecaster, request
+from .limits import advise_script
 from .memory import as_request
 from .settings import Settings
 from .staleness import staleness
-from .whatif import apart, request
 
 QOS_SINCE_S = 90 * 86400.0
 RUN_SHARES = tuple(k / 20 for k in range(1, 20, 2))
@@ -40,7 +40,7 @@ class Choice(NamedTuple):
 
 
 def answer_where(
-    settings: Settings, options: Mapping[str, str], asker: Asker, now: float, by: float | None = None
+    settings: Settings, options: Mapping[str, str], viewer: Asker, now: float, by: float | None = None
 ) -> Said:
     """All ways to submit these options, the best first: by the chance to be done at `by` (epoch), else the soonest end.
 
@@ -48,9 +48,9 @@ def answer_where(
     """
     if by is not None and by <= now:
         raise UsageError("--by: that is over already (accepted: a time to come: 18:00, now+6hours, 2030-01-31T12:00)")
-    with open_site(settings, asker) as site:
+    with open_site(settings, viewer) as site:
         ask = forecaster(settings, site, now)
-        results = ways(settings, site, options, asker, now, ask, by)
+        results = ways(settings, site, options, viewer, now, ask, by)
         notes = [*staleness(site.memory, now), *ask.notes]
         notes.append(
             "assumed: half the nodes run twice as long and hold twice as much each, twice the nodes half as long and "
@@ -63,29 +63,29 @@ def ways(
     settings: Settings,
     site: Site,
     options: Mapping[str, str],
-    asker: Asker,
+    viewer: Asker,
     now: float,
     clock: Forecaster,
     by: float | None = None,
 ) -> list[dict[str, Any]]:
     """The same from a clock that is there already: one flat object a way, the best first."""
     begin = apart(options, now)[1] or now
-    run = clock.run(request(options, site, asker.name or "", now))
+    run = clock.run(request(options, site, viewer.name or "", now))
     results = []
-    for choice in _choices(settings, site, options, asker, now, clock):
-        job = request(choice.options, site, asker.name or "", now)
+    for choice in _choices(settings, site, options, viewer, now, clock):
+        job = request(choice.options, site, viewer.name or "", now)
         results.append(_result(choice, job, clock.wait(job), run, begin, by))
     return _ordered(results)
 
 
 def _choices(
-    settings: Settings, site: Site, options: Mapping[str, str], asker: Asker, now: float, clock: Forecaster
+    settings: Settings, site: Site, options: Mapping[str, str], viewer: Asker, now: float, clock: Forecaster
 ) -> list[Choice]:
     """As asked, as advised, at half and twice the size; each on every partition that takes such a limit and memory,
     with the QOS as it is and with every other that the user's jobs had there."""
-    asked = request(options, site, asker.name or "", now)
+    asked = request(options, site, viewer.name or "", now)
     sizes = [Choice("as asked", dict(options))]
-    if advised := _advised(settings, site, options, asker, now, clock):
+    if advised := _advised(settings, site, options, viewer, now, clock):
         what = "limit and memory as advised" if "mem" in advised else "limit as advised"
         sizes.append(Choice(what, {**options, **advised}))
     procs, nodes = processors(options)
@@ -102,7 +102,7 @@ def _choices(
             memory = _memory_of_size(options, nodes, size)
             sizes.append(Choice(what, {**rest, **size, **limit, **memory}, 1.0 / share))
     partitions = site.memory.get("site", {}).get("partitions", {}) or {str(asked.partition_id): {}}
-    used = _qos_used(site, asker.name or "", now)
+    used = _qos_used(site, viewer.name or "", now)
     choices = []
     for one in sizes:
         for name, qos in ((part, qos) for part in partitions for qos in ("", *used.get(part, ()))):
@@ -110,7 +110,7 @@ def _choices(
                 continue
             limits = partitions[name]
             place = Choice(one.what, {**one.options, "partition": name, **({"qos": qos} if qos else {})}, one.longer)
-            job = request(place.options, site, asker.name or "", now)
+            job = request(place.options, site, viewer.name or "", now)
             total = site.memory.get("total_procs") or math.inf
             node = of_partition(site.memory, name).get("node_mem_kib") or math.inf
             holds = not job.req_mem_kib / max(job.req_nodes, 1.0) > node
@@ -131,12 +131,10 @@ def _qos_used(site: Site, user: str, now: float) -> dict[str, list[str]]:
 
 
 def _advised(
-    settings: Settings, site: Site, options: Mapping[str, str], asker: Asker, now: float, clock: Forecaster
+    settings: Settings, site: Site, options: Mapping[str, str], viewer: Asker, now: float, clock: Forecaster
 ) -> dict[str, str]:
     """The limit and the memory that `walltime` would advise for such a script, as options; none where it has none."""
-    from .limits import advise_script
-
-    advised = advise_script(settings, site, options, asker, RISK, now, clock)
+    advised = advise_script(settings, site, options, viewer, RISK, now, clock)
     if advised is None:
         return {}
     memory = {"mem": str(advised["memory"])} if advised["memory"] is not None else {}

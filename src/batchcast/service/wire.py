@@ -2,7 +2,7 @@
 
 uvicorn knows who connected only by address and waits for a request as long as it takes. Here a request, head and body,
 must be there within `REQUEST_S` in all, however its bytes are dripped in; an answer that nobody takes is given up after
-`TAKEN_S`; and each user has so many connections (`door`).
+`TAKEN_S`; and each user has so many connections (`admission`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from . import at_once
+from .at_once import answered, question_in
 from .door import Door, Peer
 from .problem import problem_bytes
 
@@ -32,14 +32,14 @@ class Wire(H11Protocol):
 
     def __init__(
         self,
-        door: Door,
+        admission: Door,
         config: Config,
         server_state: ServerState,
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self.door = door
+        self.admission = admission
         self.peer: Peer | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._taken: asyncio.TimerHandle | None = None
@@ -47,7 +47,7 @@ class Wire(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.peer = peer = self.door.admitted(transport.get_extra_info("socket").fileno())
+        self.peer = peer = self.admission.admitted(transport.get_extra_info("socket").fileno())
         self.app_state = {**self.app_state, "peer": peer}
         transport.set_write_buffer_limits(high=0)  # one byte that is not taken is enough to be told of
         self._limit(REQUEST_S, self._too_slow)
@@ -56,7 +56,7 @@ class Wire(H11Protocol):
         self._limit(None)
         self._wait_to_be_taken(False)
         if self.peer is not None:
-            self.door.leave(self.peer)
+            self.admission.leave(self.peer)
             self.peer = None
         super().connection_lost(exc)
 
@@ -77,11 +77,11 @@ class Wire(H11Protocol):
 
     def _answered_at_once(self, data: bytes) -> bool:
         """Whether this was a plain question, and is answered."""
-        question = at_once.question_in(data)
+        question = question_in(data)
         if question is None or self.peer is None or self.conn.trailing_data[0] or self._timer is None:
             return False
-        stays = question.stays and not self.door.closing
-        answer = at_once.answered(self.app_state["service"], self.peer, question.target, stays)
+        stays = question.stays and not self.admission.closing
+        answer = answered(self.app_state["service"], self.peer, question.target, stays)
         if answer is None:
             return False
         self.transport.write(answer)
@@ -136,7 +136,7 @@ class Wire(H11Protocol):
         self._timer = None if seconds is None else self.loop.call_later(seconds, then)
 
     def _too_slow(self) -> None:
-        self.door.refused["slow"] += 1
+        self.admission.refused["slow"] += 1
         self._refuse(408, f"the request was not there within {REQUEST_S:.0f} s", "send it in one go")
 
     def _refuse(self, status: int, what: str, hint: str) -> None:

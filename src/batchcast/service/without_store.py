@@ -10,9 +10,10 @@ from typing import Any
 
 from ..errors import NoAnswer, NoStore, Unreachable
 from . import answers, ask
-from .ask import Asker, Site, Who, start_settings
+from .access import Asker, Site, Who, start_settings
 from .connect import open_scheduler
 from .document import Said
+from .release import start_answer
 from .settings import Settings
 
 
@@ -32,7 +33,7 @@ def start(settings: Settings, ids: Sequence[str], user: str | None, why: str, no
         )
     blank: dict[str, Any] = {"point_s": None, "method": None, "grounds": None}
     blank["basis"] = "the scheduler's own estimate; no history is kept here"
-    results = [{**answers.start_answer({**j._asdict(), **j.asked, **blank}, now), **answers.shown({})} for j in waiting]
+    results = [{**start_answer({**j._asdict(), **j.asked, **blank}, now), **answers.shown({})} for j in waiting]
     return Said({}, start_settings(settings, now), [why + ": asked the scheduler once instead"], results)
 
 
@@ -41,20 +42,20 @@ _ONCE = ": asked the scheduler once instead, for the last 30 days"
 
 
 def walltime(
-    settings: Settings, what: str | None, glob: str | None, user: str, asker: Asker, risk: float, now: float, why: str
+    settings: Settings, what: str | None, glob: str | None, user: str, viewer: Asker, risk: float, now: float, why: str
 ) -> Said:
     """`ask.walltime` from one question to accounting."""
     with _one_question(settings, user, now, why) as site:
-        reply = ask.walltime(settings, what, glob, user, asker, risk, now, site)
+        reply = ask.walltime(settings, what, glob, user, viewer, risk, now, site)
     return reply._replace(warnings=[why + _ONCE], settings={**reply.settings, "similar_within_days": DAYS})
 
 
-def report(settings: Settings, who: Who, since: float, until: float, asker: Asker, now: float, why: str) -> Said:
+def report(settings: Settings, who: Who, since: float, until: float, viewer: Asker, now: float, why: str) -> Said:
     """`ask.report` for one user from one question to accounting; groups need a store."""
     if who.user is None:
         raise NoStore(f"{why}, and without one only a user's own jobs are asked for", hint="-u NAME, or a collector")
     with _one_question(settings, who.user, now, why) as site:
-        reply = ask.report(settings, who, since, until, asker, now, site)
+        reply = ask.report(settings, who, since, until, viewer, now, site)
     return reply._replace(warnings=[why + _ONCE])
 
 

@@ -10,9 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batchcast.formats.plannable import Plannable
-from batchcast.planning import Action, Entry, How, State, Terms, decide, why_untouched
 from batchcast.planning.at_start import start_list
+from batchcast.planning.decide import Action, decide
+from batchcast.planning.record import Entry, State
+from batchcast.planning.terms import How, Terms
 from batchcast.planning.token import without
+from batchcast.planning.untouched import why_untouched
 from batchcast.planning.update import is_done, stale, targets, update_of
 from batchcast.units import parse_duration
 

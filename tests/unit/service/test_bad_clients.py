@@ -225,7 +225,7 @@ def test_500_silent_connections_on_loopback_keep_nobody_from_asking(settings: Se
         for one in silent[::3]:
             one.sendall(ORDINARY + b"Host: loc")
         assert answers(server.address)
-        assert server.door.open >= 500
+        assert server.admission.open >= 500
         silent[0].sendall(b"alhost\r\nConnection: close\r\n\r\n")
         assert rest(silent[0]).startswith(b"HTTP/1.1 404 "), "and they may still ask"
         for one in silent:
@@ -261,7 +261,7 @@ def test_500_silent_connections_of_nine_users_keep_nobody_from_asking(settings: 
         assert users.stdout is not None
         said = [users.stdout.readline().split() for _ in range(9)]
         assert said == [[str(56 * (k + 1)), "404"] for k in range(9)], "each of them is answered, too"
-        assert server.door.open >= 500
+        assert server.admission.open >= 500
         assert answers(str(server.address))
         users.communicate("")
 

@@ -296,7 +296,7 @@ def test_a_child_is_waited_for_however_often_its_question_is_cancelled() -> None
 def test_each_store_is_opened_by_the_child_itself(url: str) -> None:
     """Of a PostgreSQL, too: no connection is shared, and no password is among the child's arguments."""
     from batchcast.service import api
-    from batchcast.service.ask import Asker
+    from batchcast.service.access import Asker
 
     opened = Store(url, create=True)
     with opened.begin() as connection:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.cli.test_live import _store
 
 from batchcast.service import api
-from batchcast.service.ask import Asker
+from batchcast.service.access import Asker
 from batchcast.service.openapi import description
 from batchcast.service.server import Server, serving
 from batchcast.service.settings import Settings, load

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from batchcast.formats.sighting import Sighting
 from batchcast.service import api, door, lanes, wire
 from batchcast.service import server as service_server
-from batchcast.service.ask import Asker
+from batchcast.service.access import Asker
 from batchcast.service.door import Door, Peer
 from batchcast.service.server import Server, serving
 from batchcast.service.settings import Settings, load
@@ -160,7 +160,7 @@ sys.stdin.read()
     ) as bob:
         assert bob.stdout is not None
         assert bob.stdout.readline().strip() == "429"
-        assert server.door.open == door.CONNECTIONS_EACH
+        assert server.admission.open == door.CONNECTIONS_EACH
         assert status(server, "/v1/start?job=100")[0] == 404
         bob.communicate("")
 

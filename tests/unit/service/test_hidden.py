@@ -11,7 +11,7 @@ import pytest
 
 from batchcast.formats.sighting import Sighting
 from batchcast.service import api
-from batchcast.service.ask import Asker
+from batchcast.service.access import Asker
 from batchcast.service.settings import Settings, load
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store

@@ -12,8 +12,8 @@ from sqlalchemy import insert
 from batchcast.errors import NoAnswer
 from batchcast.predict.protocol import Grounds, Prediction
 from batchcast.service import api
+from batchcast.service.access import Asker
 from batchcast.service.advice import Rules
-from batchcast.service.ask import Asker
 from batchcast.service.door import Door
 from batchcast.service.hints import Hints, Like
 from batchcast.service.settings import load

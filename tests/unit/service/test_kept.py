@@ -15,8 +15,8 @@ from batchcast.events.recorded import events
 from batchcast.predict.registry import available, make
 from batchcast.predict.wait.forecast import Forecast
 from batchcast.service import kept as files
-from batchcast.service.ask import Asker
-from batchcast.service.kept import Kept, load, place_of
+from batchcast.service.access import Asker
+from batchcast.service.kept import Kept, load, place_of, predictors
 from batchcast.service.settings import Settings
 from batchcast.service.settings import load as load_settings
 from batchcast.service.whatif import answer_options
@@ -142,9 +142,7 @@ def test_every_method_is_kept_as_it_is(spec: str, tmp_path: Path) -> None:
     again = load(tmp_path / "clock", [spec])
     assert again is not None
     job = next(iter(log.requests()))._replace(row=1000)
-    assert again.clock.predictors[spec].predict(job, again.clock.state) == clock.predictors[spec].predict(
-        job, clock.state
-    )
+    assert again.clock.predictors[spec].predict(job, again.clock.state) == predictors[spec].predict(job, clock.state)
 
 
 def test_it_is_its_owners_alone(learning: Settings) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from batchcast.formats.sighting import Sighting, Site, Snapshot
 from batchcast.service import ask
+from batchcast.service.access import Asker
 from batchcast.service.advice_record import MEMORY, advice_record
-from batchcast.service.ask import Asker
 from batchcast.service.collector import Collector
 from batchcast.service.memory import advise_memory, needed
 from batchcast.service.memory_checkup import gathering, memory_findings

@@ -7,7 +7,7 @@ import re
 from urllib.parse import quote
 
 from batchcast.service import api
-from batchcast.service.ask import Asker
+from batchcast.service.access import Asker
 from batchcast.service.collector import Collector
 from batchcast.service.settings import load
 from batchcast.store.database import Store

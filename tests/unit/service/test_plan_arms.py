@@ -6,10 +6,10 @@ from pathlib import Path
 
 from sqlalchemy import insert
 
-from batchcast.planning import Entry, State
+from batchcast.planning.record import Entry, State
+from batchcast.planning.terms import opted_in
 from batchcast.planning.untouched import is_drawn
 from batchcast.service.plan_arms import arms
-from batchcast.service.plan_terms import opted_in
 from batchcast.service.settings import load
 from batchcast.store import planned
 from batchcast.store.database import Store

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from batchcast.planning import Entry, State
+from batchcast.planning.record import Entry, State
 from batchcast.service.plan_checkup import standing_findings
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs, planned

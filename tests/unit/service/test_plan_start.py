@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.scripted_slurm import Job, Site
 
-from batchcast.planning import State
+from batchcast.planning.record import State
 from batchcast.service.plan_checkup import ground_findings
 from batchcast.service.settings import load
 from batchcast.service.unit_files import START, unit_files

@@ -10,7 +10,7 @@ from sqlalchemy import insert
 
 from batchcast.cluster.machine import Machine, NodeGroup, Partition
 from batchcast.errors import NoAnswer
-from batchcast.planning import Terms
+from batchcast.planning.terms import Terms
 from batchcast.predict.protocol import Grounds, Prediction
 from batchcast.service.plan_terms import TOO_SHORT
 from batchcast.service.plan_week import SHORT, by_partition, sentences, simulated, week

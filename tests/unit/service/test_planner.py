@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 from tests.scripted_slurm import START, Job, Site
 
-from batchcast.planning import State
+from batchcast.planning.record import State
 from batchcast.planning.untouched import ANOTHER
 from batchcast.predict.protocol import Grounds, Prediction
 from batchcast.service import plan_comments

@@ -11,8 +11,7 @@ import pytest
 from batchcast.formats.reasons import Rule, rule
 from batchcast.formats.sighting import Sighting
 from batchcast.predict.protocol import Prediction
-from batchcast.service.answers import start_answer
-from batchcast.service.release import own_queue, release
+from batchcast.service.release import own_queue, release, start_answer
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
 from batchcast.store.reader import Reader

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from batchcast.service import answers
+from batchcast.service.access import Asker
 from batchcast.service.accuracy import accuracy
-from batchcast.service.ask import Asker
 from batchcast.service.page.belief import belief
 from batchcast.service.page.chances import of_forecast
+from batchcast.service.release import start_answer
 from batchcast.service.renewal import still
 from batchcast.service.settings import Settings, load
 from batchcast.store.issued import newest
@@ -51,7 +52,7 @@ def test_whoever_waits_has_a_forecast_of_the_last_look_and_is_answered_with_it(q
     for row in rows:
         assert row["as_of"] == row["submit_time"]
         assert row["renewed_as_of"] > row["submit_time"] + 900.0
-        answer = answers.start_answer(row, script.time)
+        answer = start_answer(row, script.time)
         assert answer["forecast_as_of_s"] == row["renewed_as_of"]
         assert answer["likely_start_s"] >= script.time
         assert answer["by_10_start_s"] <= answer["likely_start_s"] <= answer["by_90_start_s"]
@@ -61,8 +62,8 @@ def test_whoever_waits_has_a_forecast_of_the_last_look_and_is_answered_with_it(q
         whole = json.loads(row["renewed_quantiles_s"])
         assert whole == sorted(whole)
         assert whole[0] == row["renewed_as_of"] - row["submit_time"], "what has passed is certain"
-    last = answers.start_answer(rows[-1], script.time)
-    old = answers.start_answer({**rows[-1], "renewed_point_s": None}, script.time)
+    last = start_answer(rows[-1], script.time)
+    old = start_answer({**rows[-1], "renewed_point_s": None}, script.time)
     assert old["forecast_as_of_s"] == rows[-1]["submit_time"]
     assert (last["likely_start_s"], last["basis"]) != (old["likely_start_s"], old["basis"])
 

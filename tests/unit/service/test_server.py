@@ -17,7 +17,7 @@ from batchcast.errors import BatchcastError, InputError, UsageError
 from batchcast.formats.sighting import Sighting, Site, Snapshot
 from batchcast.service import api, at_once
 from batchcast.service import server as service
-from batchcast.service.ask import Asker
+from batchcast.service.access import Asker
 from batchcast.service.collector import Collector
 from batchcast.service.door import Peer
 from batchcast.service.server import Server
@@ -123,9 +123,9 @@ def test_the_socket_says_who_asks_and_goes_with_the_server(made: Callable[[bool]
     with service.serving(made(True), str(path), print) as server:
         assert stat.S_ISSOCK(path.stat().st_mode)
         seen: list[Peer] = []
-        peer, server.door.peer = server.door.peer, lambda c: seen.append(peer(c)) or seen[-1]  # type: ignore[method-assign]
+        peer, server.admission.peer = server.admission.peer, lambda c: seen.append(peer(c)) or seen[-1]  # type: ignore[method-assign]
         assert get(server, "/v1/start?user=user1")[0] == 200  # we run the service: we see everything
-        assert seen[0].asker == Asker(__import__("pwd").getpwuid(os.getuid()).pw_name, sees_all=True)
+        assert seen[0].viewer == Asker(__import__("pwd").getpwuid(os.getuid()).pw_name, sees_all=True)
         with pytest.raises(BatchcastError, match="another server answers"):
             Server(made(True), str(path), print)
     assert not path.exists()
@@ -293,7 +293,7 @@ def test_the_short_way_shows_nobody_elses(made: Callable[[bool], Settings], tmp_
     with service.serving(made(True), str(tmp_path / "api.sock"), print) as server:
         get(server, "/v1/start?user=user1")
         for name, status in (("user1", 200), ("user2", 403), ("slurm", 200)):
-            server.door.peer = lambda _, n=name: Peer(Asker(n), False, n)  # type: ignore[method-assign,misc]
+            server.admission.peer = lambda _, n=name: Peer(Asker(n), False, n)  # type: ignore[method-assign,misc]
             target = "/v1/hint?user=user1&partition=main&name=relax&ntasks=4&time=120"
             assert raw(server, target)[0] == get(server, target)[0] == status
             target = "/v1/start?user=user1"

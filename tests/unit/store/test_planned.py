@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import insert, text
 
-from batchcast.planning import Entry, State
+from batchcast.planning.record import Entry, State
 from batchcast.store import planned
 from batchcast.store.database import Store
 from batchcast.store.purge import remove_some

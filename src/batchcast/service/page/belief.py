@@ -13,9 +13,9 @@ from ...errors import NoAnswer
 from ...store.issued import NOTHING
 from ...store.reader import Row
 from .. import answers
+from ..access import Asker, Site, open_site
 from ..accuracy import accuracy
 from ..answers import covered_at
-from ..ask import Asker, Site, open_site
 from ..hidden import DAY_S, days_of_several, days_over, rounded, whole_days
 from ..renewal_ages import BEFORE, SCORED
 from ..settings import Settings
@@ -28,9 +28,9 @@ LEAST = 20
 HORIZONS = ((0.0, 600.0), (600.0, 3600.0), (3600.0, 4 * 3600.0), (4 * 3600.0, 86400.0), (86400.0, math.inf))
 
 
-def belief(settings: Settings, asker: Asker, now: float) -> dict[str, Any]:
+def belief(settings: Settings, viewer: Asker, now: float) -> dict[str, Any]:
     """The track record of the method that answers, over several users where jobs are private."""
-    with open_site(settings, asker) as site:
+    with open_site(settings, viewer) as site:
         least = settings["least_users"] if site.private else 1
         since = now - WITHIN_S
         since = whole_days(since, math.inf)[0] if site.private else since

@@ -11,7 +11,7 @@ from typing import Any
 from ...errors import NoAnswer
 from ...metrics.wait_classes import HOURS, LEAST_JOBS, LIMITS, SIZES, class_of, shade_of
 from .. import answers
-from ..ask import Asker, Site, Who, open_site, used
+from ..access import Asker, Site, Who, open_site, used
 from ..hidden import days_of_several, rounded, whole_days
 from ..settings import Settings
 from ..staleness import staleness
@@ -20,9 +20,9 @@ DAYS = 28
 STEPS = 112
 
 
-def machine(settings: Settings, asker: Asker, now: float) -> dict[str, Any]:
+def machine(settings: Settings, viewer: Asker, now: float) -> dict[str, Any]:
     """Four weeks of the machine. Where jobs are private every cell is of days that are over and of enough users."""
-    with open_site(settings, asker) as site:
+    with open_site(settings, viewer) as site:
         least = int(settings["least_users"]) if site.private else 1
         since = now - DAYS * 86400
         since = whole_days(since, math.inf)[0] if site.private else since

@@ -10,9 +10,10 @@ from ...store.issued import newest
 from ...store.packed import Packed
 from ...store.reader import Row
 from .. import answers
-from ..ask import NOT_YET, Asker, Site, Who, check_may_see, open_site, used
-from ..records import Part, Record
-from ..release import release
+from ..access import Asker, Site, Who, check_may_see, open_site, used
+from ..answers import Part, Record
+from ..ask import NOT_YET
+from ..release import release, start_answer
 from ..settings import Settings
 from ..staleness import staleness
 from ..usage import advice, summary
@@ -24,11 +25,11 @@ SHOWN = 25
 
 
 def my_jobs(
-    settings: Settings, user: str, asker: Asker, now: float, known: Mapping[Part, Record] | None = None
+    settings: Settings, user: str, viewer: Asker, now: float, known: Mapping[Part, Record] | None = None
 ) -> dict[str, Any]:
-    """What the page shows of one user. Refused where this asker may not see it. `known` track records are quoted."""
-    with open_site(settings, asker) as site:
-        check_may_see(site, asker, user)
+    """What the page shows of one user. Refused where this viewer may not see it. `known` track records are quoted."""
+    with open_site(settings, viewer) as site:
+        check_may_see(site, viewer, user)
         waiting = _waiting(settings, site, user, now)
         method = (site.memory.get("runtime_methods") or [""])[0]
         running = site.reader.ask("running_now", cluster=site.cluster, method=method, user=user)[:MOST]
@@ -68,7 +69,7 @@ def _waiting(settings: Settings, site: Site, user: str, now: float) -> list[dict
     rows = site.reader.waiting(site.cluster, answers.answering_method(site.memory), (), user)[:MOST]
     lines = []
     for row in rows:
-        answer = answers.start_answer(row, now, release(site.reader, site.cluster, site.memory, row, now))
+        answer = start_answer(row, now, release(site.reader, site.cluster, site.memory, row, now))
         lines.append({**answer, "chances": _chances(row, answer, now), "procs": row["req_procs"]})
     return lines
 

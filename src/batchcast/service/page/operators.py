@@ -7,9 +7,9 @@ from typing import Any
 
 from ...errors import BatchcastError
 from ...store.packed import Packed
+from ..access import Asker, Site, Who, open_site, used
 from ..advice import rules_of
 from ..advice_record import LIMIT, MEMORY, advice_record
-from ..ask import Asker, Site, Who, open_site, used
 from ..checkup import settings_in_force, store_findings
 from ..hidden import rounded, whole_days
 from ..memory_advice import memory_advice
@@ -21,15 +21,15 @@ DAYS = 28
 MOST = 40
 
 
-def operators(settings: Settings, asker: Asker, now: float) -> dict[str, Any]:
+def operators(settings: Settings, viewer: Asker, now: float) -> dict[str, Any]:
     """The settings, with their places, are shown to whoever may see everything; the rest as everywhere."""
     figures: dict[str, Any] = {
-        "findings": list(store_findings(settings)), "settings": settings_in_force(settings) if asker.sees_all else [],
+        "findings": list(store_findings(settings)), "settings": settings_in_force(settings) if viewer.sees_all else [],
         "limits": [], "memory": [], "record": [], "hidden": False, "saved": math.nan, "spared": math.nan,
         "hours": math.nan, "cluster": "", "stale": [], "now": now, "days": DAYS, "least": settings["least_users"],
     }  # fmt: skip
     try:
-        with open_site(settings, asker) as site:
+        with open_site(settings, viewer) as site:
             least = int(settings["least_users"]) if site.private else 1
             since = now - DAYS * 86400
             since = whole_days(since, math.inf)[0] if site.private else since

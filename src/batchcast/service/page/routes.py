@@ -1,4 +1,4 @@
-"""The pages' addresses: each asks its data in a lane, in the asker's name, and renders a template."""
+"""The pages' addresses: each asks its data in a queue, in the viewer's name, and renders a template."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from ...errors import BatchcastError, NoAnswer, UsageError
-from ..ask import Asker
+from ..access import Asker
 from .texts import LANGUAGES, Words, begun, chosen, span, words_of
 
 STREAM_S, STREAMS_EACH = 1800.0, 6
@@ -81,12 +81,12 @@ def text_of(spoken: Words, name: str, request: Request, **values: Any) -> str:
     environment = _templates().overlay()
     environment.install_gettext_callables(spoken.say, spoken.many, newstyle=True)
     service = request.state.service
-    asker: Asker = service.asker(request)
+    viewer: Asker = service.viewer(request)
     shown = {
         "w": spoken, "span": span, "begun": begun, "clock": spoken.clock, "views": VIEWS,
-        "languages": LANGUAGES, "asker": asker.name,
+        "languages": LANGUAGES, "viewer": viewer.name,
         "here": request.url.path.strip("/"), "query": dict(request.query_params), "now": time.time(),
-        "stale": [], "cluster": "", "user": asker.name or "",
+        "stale": [], "cluster": "", "user": viewer.name or "",
     }  # fmt: skip
     return str(environment.get_template(name).render({**shown, **values}))
 
@@ -99,57 +99,55 @@ async def page(
     keep: Callable[[dict[str, Any]], None] = lambda _: None,
 ) -> Response:
     """A page from its data; what goes wrong is spoken on the page, with the next thing to try."""
-    from ..lanes import status_of, while_asked
-
     service = request.state.service
-    asker = service.asker(request)
-    lane = service.lanes.heavy if heavy else service.lanes.quick
+    viewer = service.viewer(request)
+    queue = service.queues.heavy if heavy else service.queues.quick
     try:
-        data = await while_asked(request, lane.run(asker.name or "", ask))
+        data = await service.while_asked(request, queue.run(viewer.name or "", ask))
         keep(data)
         return render(request, name, **data)
     except BatchcastError as error:
-        status = 200 if isinstance(error, NoAnswer) else status_of(error)
+        status = 200 if isinstance(error, NoAnswer) else service.status_of(error)
         return render(
             request, "wrong.html.j2", status, error=error, title=dict(VIEWS).get(request.url.path.strip("/"), "My jobs")
         )
 
 
-def _whose(request: Request, asker: Asker) -> str:
-    user = request.query_params.get("user") or asker.name
+def _whose(request: Request, viewer: Asker) -> str:
+    user = request.query_params.get("user") or viewer.name
     if user is None:
         raise UsageError("whose jobs?", hint="?user=NAME")
     return user
 
 
-def _data(request: Request, asker: Asker) -> Callable[[], dict[str, Any]]:
+def _data(request: Request, viewer: Asker) -> Callable[[], dict[str, Any]]:
     from .mine import my_jobs
 
-    service, user = request.state.service, _whose(request, asker)
-    return lambda: my_jobs(service.settings, user, asker, time.time(), service.standing.records())
+    service, user = request.state.service, _whose(request, viewer)
+    return lambda: my_jobs(service.settings, user, viewer, time.time(), service.queue_cache.records())
 
 
 async def _mine(request: Request) -> Response:
-    asker = request.state.service.asker(request)
-    if asker.name is None and not request.query_params.get("user"):
+    viewer = request.state.service.viewer(request)
+    if viewer.name is None and not request.query_params.get("user"):
         return render(request, "who.html.j2")
-    return await page(request, "mine.html.j2", False, _data(request, asker))
+    return await page(request, "mine.html.j2", False, _data(request, viewer))
 
 
 async def _jobs(request: Request) -> Response:
     """The changing part of *My jobs* alone."""
-    asker = request.state.service.asker(request)
-    return await page(request, "jobs.html.j2", False, _data(request, asker))
+    viewer = request.state.service.viewer(request)
+    return await page(request, "jobs.html.j2", False, _data(request, viewer))
 
 
 async def _stream(request: Request) -> Response:
     """The changing part again whenever the store has changed, and once a minute: times move on."""
     service = request.state.service
-    asker = service.asker(request)
-    ask, name = _data(request, asker), asker.name or ""
+    viewer = service.viewer(request)
+    ask, name = _data(request, viewer), viewer.name or ""
     if service.streams[name] >= STREAMS_EACH:
         raise UsageError(f"{STREAMS_EACH} pages of one user follow already", hint="close some")
-    await service.lanes.quick.run(name, ask)  # whoever may not see it is refused before anything is sent
+    await service.queues.quick.run(name, ask)  # whoever may not see it is refused before anything is sent
     return StreamingResponse(_events(request, ask, name), media_type="text/event-stream")
 
 
@@ -159,11 +157,11 @@ async def _events(request: Request, ask: Callable[[], dict[str, Any]], name: str
     until, last = time.monotonic() + STREAM_S, None
     try:
         yield "retry: 5000\n\n"
-        while not service.door.closing and time.monotonic() < until and not await request.is_disconnected():
+        while not service.admission.closing and time.monotonic() < until and not await request.is_disconnected():
             try:
-                mark = ((await service.standing.queue()).version, time.time() // 60)
+                mark = ((await service.queue_cache.queue()).version, time.time() // 60)
                 if last is not None and mark != last:
-                    text = text_of(words(request), "jobs.html.j2", request, **await service.lanes.quick.run(name, ask))
+                    text = text_of(words(request), "jobs.html.j2", request, **await service.queues.quick.run(name, ask))
                     yield "event: jobs\n" + "".join(f"data: {line}\n" for line in text.splitlines()) + "\n"
                 last = mark
             except BatchcastError:

@@ -13,12 +13,12 @@ from ...predict.conditional import given_waited
 from ...predict.protocol import Prediction
 from ...units import format_duration, parse_duration
 from .. import answers
-from ..ask import Asker, Site, check_may_see, open_site
-from ..forecaster import forecaster
+from ..access import Asker, Site, check_may_see, open_site
+from ..forecaster import apart, forecaster, request
 from ..memory import as_request
 from ..settings import Settings
 from ..staleness import staleness
-from ..whatif import advice, apart, request
+from ..whatif import advice
 from ..where import ways
 from .chances import LEVELS, Chances, axis
 
@@ -36,12 +36,12 @@ def options_of(form: Mapping[str, str]) -> dict[str, str]:
     return options | {name: form[name].strip() for name in FIELDS if form.get(name, "").strip()}
 
 
-def options_of_job(settings: Settings, job_id: str, asker: Asker) -> dict[str, str]:
-    """What a job in the store asked for, as a script would. Refused where this asker may not see it."""
-    with open_site(settings, asker) as site:
+def options_of_job(settings: Settings, job_id: str, viewer: Asker) -> dict[str, str]:
+    """What a job in the store asked for, as a script would. Refused where this viewer may not see it."""
+    with open_site(settings, viewer) as site:
         rows = site.reader.ask("latest", cluster=site.cluster, job_id=job_id)
         if not rows or site.private:
-            check_may_see(site, asker, rows[0]["user_id"] if rows else None)
+            check_may_see(site, viewer, rows[0]["user_id"] if rows else None)
         if not rows:
             raise NoAnswer(f"job {job_id[:40]} is not in the store", hint="a job just submitted appears in a minute")
         row = rows[0]
@@ -51,13 +51,13 @@ def options_of_job(settings: Settings, job_id: str, asker: Asker) -> dict[str, s
     return {name: str(value) for name, value in known.items() if value}
 
 
-def tried(settings: Settings, options: Mapping[str, str], asker: Asker, now: float) -> dict[str, Any]:
+def tried(settings: Settings, options: Mapping[str, str], viewer: Asker, now: float) -> dict[str, Any]:
     """The answer for these options, and for their variants: size, limit, partition. The soonest first."""
-    with open_site(settings, asker) as site:
+    with open_site(settings, viewer) as site:
         clock = forecaster(settings, site, now)
 
         def ask(chosen: Mapping[str, str]) -> tuple[JobRequest, Prediction]:
-            wanted = request(chosen, site, asker.name or "", now)
+            wanted = request(chosen, site, viewer.name or "", now)
             return wanted, clock.wait(wanted)
 
         job, own = ask(options)
@@ -77,8 +77,8 @@ def tried(settings: Settings, options: Mapping[str, str], asker: Asker, now: flo
         )  # fmt: skip
         held = {"JobHeldUser": "held by its owner (scontrol release frees it)",
                 "Dependency": "waiting for another job it depends on"}  # fmt: skip
-        advised = advice(settings, site, options, clock, job, asker, now)
-        where = ways(settings, site, options, asker, now, clock)
+        advised = advice(settings, site, options, clock, job, viewer, now)
+        where = ways(settings, site, options, viewer, now, clock)
         return {
             "ways": [{**way, "memory": _asked(way["memory_kib"])} for way in where[:MOST_WAYS]],
             "advised": {**advised, "likely_memory": as_request(advised["likely_memory_kib"] or 0.0)},

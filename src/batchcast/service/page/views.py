@@ -12,37 +12,36 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ...errors import BatchcastError, UsageError
-from ..ask import Asker
-from ..lanes import while_asked
+from ..access import Asker
 from ..settings import Settings
 from .routes import page, render
 from .script import FIELDS, MOST_CHARACTERS, options_of, options_of_job, tried
 
-KEPT_S = 120.0
+CACHED_S = 120.0
 
 
 async def script(request: Request) -> Response:
     """The form, and the answer under it once there is something to answer."""
     service = request.state.service
-    asker: Asker = service.asker(request)
+    viewer: Asker = service.viewer(request)
     form = await _form(request)
     shown: dict[str, Any] = {"form": form, "fields": FIELDS, "answer": None, "error": None, "most": MOST_CHARACTERS}
     job = request.query_params.get("job")
     if job or any(value.strip() for value in form.values()):
         try:
-            work = partial(_tried, service.settings, form, job, asker)
-            shown |= await while_asked(request, service.lanes.heavy.run(asker.name or "", work))
+            work = partial(_tried, service.settings, form, job, viewer)
+            shown |= await service.while_asked(request, service.queues.heavy.run(viewer.name or "", work))
         except BatchcastError as error:
             shown["error"] = error
     return render(request, "script.html.j2", **shown)
 
 
-def _tried(settings: Settings, form: dict[str, str], job: str | None, asker: Asker) -> dict[str, Any]:
-    options = options_of_job(settings, job, asker) if job else options_of(form)
+def _tried(settings: Settings, form: dict[str, str], job: str | None, viewer: Asker) -> dict[str, Any]:
+    options = options_of_job(settings, job, viewer) if job else options_of(form)
     if not options:
         raise UsageError("no #SBATCH line, and no field filled in", hint="#SBATCH --ntasks=4 --time=1:00:00")
     text = form.get("script", "") or "".join(f"#SBATCH --{name}={value}\n" for name, value in options.items())
-    return {**tried(settings, options, asker, time.time()), "form": {**form, "script": text}}
+    return {**tried(settings, options, viewer, time.time()), "form": {**form, "script": text}}
 
 
 async def _form(request: Request) -> dict[str, str]:
@@ -61,19 +60,19 @@ async def _form(request: Request) -> dict[str, str]:
     return given
 
 
-async def _kept(request: Request, name: str, template: str, work: Callable[..., dict[str, Any]]) -> Response:
+async def _cached(request: Request, name: str, template: str, work: Callable[..., dict[str, Any]]) -> Response:
     """A page over much history: worked out once in two minutes for each kind of reader."""
     service = request.state.service
-    asker: Asker = service.asker(request)
-    key = (name, "all" if asker.sees_all else "several")
-    at, data = service.kept.get(key, (-1e300, None))
-    if data is not None and time.monotonic() - at < KEPT_S:
+    viewer: Asker = service.viewer(request)
+    key = (name, "all" if viewer.sees_all else "several")
+    at, data = service.page_cache.get(key, (-1e300, None))
+    if data is not None and time.monotonic() - at < CACHED_S:
         return render(request, template, **data)
 
     def keep(given: dict[str, Any]) -> None:
-        service.kept[key] = (time.monotonic(), given)
+        service.page_cache[key] = (time.monotonic(), given)
 
-    fresh = partial(work, service.settings, Asker(None, sees_all=asker.sees_all), time.time())
+    fresh = partial(work, service.settings, Asker(None, sees_all=viewer.sees_all), time.time())
     return await page(request, template, True, fresh, keep)
 
 
@@ -81,18 +80,18 @@ async def accuracy(request: Request) -> Response:
     """Can I believe it?"""
     from .belief import belief
 
-    return await _kept(request, "accuracy", "accuracy.html.j2", belief)
+    return await _cached(request, "accuracy", "accuracy.html.j2", belief)
 
 
 async def cluster(request: Request) -> Response:
     """The cluster."""
     from .machine import machine
 
-    return await _kept(request, "cluster", "cluster.html.j2", machine)
+    return await _cached(request, "cluster", "cluster.html.j2", machine)
 
 
 async def operators(request: Request) -> Response:
     """For operators."""
     from .operators import operators as figures
 
-    return await _kept(request, "operators", "operators.html.j2", figures)
+    return await _cached(request, "operators", "operators.html.j2", figures)
