@@ -12,8 +12,8 @@ LONGEST = 1000
 def without(comment: str) -> str:
     """The comment without any token of ours.
 
-    >>> without("nights only batchcast:limit=02:00:00;"), without("batchcast:start=x;"), without("batchcast a;b")
-    ('nights only', '', 'batchcast a;b')
+    >>> [without(text) for text in ("nights only batchcast:limit=02:00:00;", "batchcast:start=x;", "batchcast a;b")]
+    ['nights only', '', 'batchcast a;b']
     """
     return _TOKEN.sub("", comment)
 

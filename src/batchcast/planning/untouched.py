@@ -48,7 +48,8 @@ def another(job: Plannable) -> bool:
     """Whether its AdminComment tells of a planned limit. Of a job that is not in our record, it is not ours.
 
     >>> job = Plannable("7", "7", 0.0, begun=False, waits=True, limit=60.0)
-    >>> another(job), another(job._replace(admin_comment="batchcast:limit=02:00:00,planned=00:01:00;"))
+    >>> theirs = job._replace(admin_comment="batchcast:limit=02:00:00,planned=00:01:00;")
+    >>> another(job), another(theirs)
     (False, True)
     """
     return not job.finished and words_of(job.admin_comment).startswith("limit=")

@@ -40,8 +40,9 @@ def question_in(received: bytes) -> Question | None:
     Question(target='/v1/hint?user=ada', stays=False)
     >>> question_in(b"GET /v1/start?job=4 HTTP/1.1\r\nHost: localhost\r\n\r\n").stays
     True
-    >>> question_in(b"GET /v1/hint?user=ada HTTP/1.0\r\nCookie: x\r\n\r\n"), question_in(b"GET /v1/hint?user=ada HT")
-    (None, None)
+    >>> parts = (b"GET /v1/hint?user=ada HTTP/1.0\r\nCookie: x\r\n\r\n", b"GET /v1/hint?user=ada HT")
+    >>> [question_in(received) for received in parts]
+    [None, None]
     """
     match = _WHOLE.fullmatch(received)
     if match is None:

@@ -118,8 +118,8 @@ def _known(site: Site, since: float, now: float) -> Iterator[LiveJob]:
 def apart(options: Mapping[str, str], now: float) -> tuple[str, float | None]:
     """Why a script's job would not wait for the machine at first, as Slurm would call it, and its begin time.
 
-    >>> apart({"hold": ""}, 0.0), apart({"begin": "now+1hour"}, 0.0), apart({"dependency": "afterok:7"}, 0.0)
-    (('JobHeldUser', None), ('BeginTime', 3600.0), ('Dependency', None))
+    >>> [apart(asked, 0.0) for asked in ({"hold": ""}, {"begin": "now+1hour"}, {"dependency": "afterok:7"})]
+    [('JobHeldUser', None), ('BeginTime', 3600.0), ('Dependency', None)]
     """
     if "hold" in options:
         return "JobHeldUser", None

@@ -14,7 +14,6 @@ from ..predict.protocol import Prediction
 from ..store import clock_jobs
 from ..store.database import Connection
 from ..store.issued import as_prediction, newest
-from .kept import predictors
 from .renewal_ages import BEFORE, SCORED
 
 SHARE = 0.05
@@ -32,7 +31,7 @@ class Renewal:
 
         Nothing is learned: the clock is afterwards as it was. With none that can, what was written goes.
         """
-        able = {key: one for key, one in predictors.items() if getattr(one, "renews", False)}
+        able = {key: one for key, one in clock.predictors.items() if getattr(one, "renews", False)}
         if able and now < self.next:
             return 0
         before, began = clock.state.now, time.process_time()

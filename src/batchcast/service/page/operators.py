@@ -26,7 +26,8 @@ def operators(settings: Settings, viewer: Asker, now: float) -> dict[str, Any]:
     figures: dict[str, Any] = {
         "findings": list(store_findings(settings)), "settings": settings_in_force(settings) if viewer.sees_all else [],
         "limits": [], "memory": [], "record": [], "hidden": False, "saved": math.nan, "spared": math.nan,
-        "hours": math.nan, "cluster": "", "stale": [], "now": now, "days": DAYS, "least": settings["least_users"],
+        "hours": math.nan, "cluster": "", "stale": [], "now": now, "days": DAYS,
+        "least": settings["least_users"],
     }  # fmt: skip
     try:
         with open_site(settings, viewer) as site:

@@ -127,8 +127,10 @@ def words_of(language: str) -> Words:
 def chosen(asked: str | None, kept: str | None, accepts: str) -> str:
     """The language: asked for, as kept, as the browser prefers, else English.
 
-    >>> chosen(None, None, "fr;q=0.9, de;q=0.8, en;q=0.1"), chosen("en", "de", ""), chosen("xx", None, "")
-    ('de', 'en', 'en')
+    >>> chosen(None, None, "fr;q=0.9, de;q=0.8, en;q=0.1")
+    'de'
+    >>> chosen("en", "de", ""), chosen("xx", None, "")
+    ('en', 'en')
     """
     wishes = []
     for part in accepts.split(",")[:20]:

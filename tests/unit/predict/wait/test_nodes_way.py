@@ -81,11 +81,11 @@ def test_what_was_learned_on_a_machine_is_kept_and_not_taken_for_another_s(tmp_p
     for event in told:
         clock.tell(event)
     files.save(tmp_path / "clock", files.Kept(clock, 0.0, 0, 0.0, {}))
-    again = files.load(tmp_path / "clock", list(predictors))
+    again = files.load(tmp_path / "clock", list(clock.predictors))
     assert again is not None
     asked = next(iter(log.requests()))._replace(row=1000)
     one, two = (c.predictors["wait-forecast"].predict(asked, c.state) for c in (again.clock, clock))
     assert one == two
-    assert alike(again.clock.predictors, predictors)
+    assert alike(again.clock.predictors, clock.predictors)
     other = predictors("kernel", "forecast,recent_wait")
     assert not alike(again.clock.predictors, {"-".join(key): method for key, method in other.items()})
