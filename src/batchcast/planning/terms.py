@@ -29,7 +29,7 @@ class Terms(NamedTuple):
     AdminComment may be written, a record beside ours. `booted` is when slurmctld started: what it was told shortly
     before, it may have forgotten. Within `grace` of an entry a change that is on its way may still arrive.
     `partitions` and `qos` are opted in as a whole, `percent` of their jobs by `seed`. `at_start`: a script of ours
-    gives limits back as jobs start (at_start.py), so a job that has started with its user's limit has it from us.
+    gives limits back as jobs start (`start_list`), so a job that has started with its user's limit has it from us.
     """
 
     now: float

@@ -12,7 +12,7 @@ LONGEST = 1000
 def without(comment: str) -> str:
     """The comment without any token of ours.
 
-    >>> [without(text) for text in ("nights only batchcast:limit=02:00:00;", "batchcast:start=x;", "batchcast a;b")]
+    >>> [without(t) for t in ("nights only batchcast:limit=02:00:00;", "batchcast:start=x;", "batchcast a;b")]
     ['nights only', '', 'batchcast a;b']
     """
     return _TOKEN.sub("", comment)

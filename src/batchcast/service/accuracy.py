@@ -32,7 +32,7 @@ def accuracy(
     long, beside what was said at their submission, given that they had. `slurm`: the moments at which Slurm's own first
     estimate of a job appeared, the same jobs for every method. Errors are of the whole wait or run, in seconds;
     coverage is the share that came out at or below what was said for a level. Forecasts with no history to go by were
-    no answer to anyone: they are counted, not scored. Above one `least_users` figures give nobody away, see `hidden`.
+    no answer to anyone: they are counted, not scored. Above one `least_users` figures name nobody, see `disclosure`.
     """
     chosen = {"cluster": cluster, "since": since, "until": until, "partition": partition}
     days: dict[Key, set[float]] | None = None
@@ -59,7 +59,7 @@ def _key(row: Row) -> Key:
 
 
 def _days(rows: Iterable[Row], least: int, now: float) -> dict[Key, set[float]]:
-    """For each group the days that are over and of enough users (see `hidden`)."""
+    """For each group the days that are over and of enough users (see `disclosure`)."""
     users: dict[Key, dict[float, set[Any]]] = {}
     for row in rows:
         users.setdefault(_key(row), {}).setdefault(row["as_of"] // DAY_S, set()).add(row["user_id"])

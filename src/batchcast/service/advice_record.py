@@ -70,7 +70,7 @@ def advice_record(
     over what was needed, in all; both beside the users' own requests for the same jobs (`users_...`). A job that its
     own request cut off needed more than it got: advice of no more cuts it off too, what more would have made of it
     nobody knows (`undecided_rate`). `coverage_...` is how often the forecast's bounds held, `weeks` the same over time.
-    Above one `least_users` figures are of days that are over and have so many users, and rounded (see `hidden`).
+    Above one `least_users` figures are of days that are over and have so many users, and rounded (see `disclosure`).
     """
     chosen = {"cluster": cluster, "since": since, "until": until, "partition": partition}
     days: dict[str, set[float]] = {}

@@ -77,7 +77,7 @@ def track_record(
     `now`): a growing queue is seen before its jobs have started. `judged` counts the forecasts with a bound that
     started or are overdue; `came_true` is the share, of the latest `like_this` (at most 200), that started between what
     was said for 10 and for 90 %. Empty where there is none; above one `least_users`, only days of so many users count,
-    of started jobs alone, at least 20, and figures are rounded (see `hidden`).
+    of started jobs alone, at least 20, and figures are rounded (see `disclosure`).
     """
     hidden = least_users > 1
     since = whole_days(since, math.inf)[0] if hidden else since

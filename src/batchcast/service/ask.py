@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import NoAnswer, Refused
 from ..formats.reasons import Rule, rule
@@ -21,14 +21,11 @@ from .accuracy import accuracy as scores
 from .answers import Part, Record
 from .document import Said
 from .hidden import rounded, whole_days
-from .hints import Queue, needs_store
+from .hints import Hints, Like, Queue, needs_store
 from .release import Release, release, start_answer
 from .sentence import Sentence
 from .settings import Settings, is_private
 from .staleness import staleness
-
-if TYPE_CHECKING:
-    from .hints import Hints, Like
 
 NOT_YET = Sentence("how such answers have come out here is being worked out: ask again in a minute")
 

@@ -17,7 +17,7 @@ PROMISED = 0.9
 def believed(settings: Settings, viewer: Asker, partition: str | None, now: float) -> list[dict[str, Any]]:
     """Flat objects, each with a `sentence`: the answering method on the whole, by partition and by length of wait.
 
-    Of the last 60 days, of groups of 20 forecasts or more; under privacy's rule (`hidden`). Empty where there are none.
+    Of the last 60 days, of groups of 20 forecasts or more; by the rule of `disclosure`. Empty where there are none.
     """
     from .page.belief import belief
 

@@ -23,7 +23,7 @@ from ..store.issued import as_prediction
 from ..store.peaks import node_peak
 from . import kept as files
 from .advice import BUILT_IN, RISK, Rules, advised_limit, advised_memory, of_partition
-from .kept import Kept, alike, goes_on, taught
+from .kept import Kept, alike, goes_on
 from .renewal import Renewal
 
 
@@ -66,7 +66,7 @@ class StoredClock:
             self._clock = goes_on(saved, clock_jobs.told_jobs(connection, self.cluster, saved.told_until))
             self._since = saved.since
             return
-        self._clock = taught(clock_jobs.told_jobs(connection, self.cluster, since), fresh, memory)
+        self._clock = files.taught(clock_jobs.told_jobs(connection, self.cluster, since), fresh, memory)
         self._since = since
         clock_jobs.write_meta(connection, self.cluster, heard_since=since if math.isfinite(since) else None)
 

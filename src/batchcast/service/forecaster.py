@@ -1,4 +1,7 @@
-"""Forecasts for what was not submitted: the collector's clock, taken up where it was saved, says what it would."""
+"""Forecasts for jobs that were not submitted: from the collector's saved clock, or one replayed from history.
+
+Also what a script asks for, as such a job.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from .settings import Settings
 from .when import parse_when
 
 MOST_HEARD = 5000
-"""Where no clock is saved that may be read, so many of the last jobs are heard anew, some milliseconds each."""
+"""Where no saved clock may be read, so many of the last jobs are replayed, some milliseconds each."""
 
 
 class Forecaster(NamedTuple):

@@ -1,9 +1,9 @@
-"""What the live clock has learned, saved in a file beside the store: a restart and `start --test` need not hear it all.
+"""The live clock with its models, saved in a file beside the store: a restart need not replay all of history.
 
-Whatever is wrong with the file (missing, damaged, of another version, another's) it is as if it were not there: the
-clock then hears history again. It holds everybody's jobs, so it is its writer's alone, and read only where it is the
-reader's own or root's: what is unpickled could otherwise be another's program, and even so nothing but the classes of
-predictors and arrays is.
+`start --test` reads it too. Whatever is wrong with the file (missing, damaged, of another version, another's) it is as
+if it were not there: history is then replayed. It holds everybody's jobs, so it is its writer's alone, and read only
+where it is the reader's own or root's: what is unpickled could otherwise be another's program, and even so nothing but
+the classes of predictors and arrays is.
 """
 
 from __future__ import annotations
@@ -173,11 +173,11 @@ class _Reader(pickle.Unpickler):
 def taught(
     jobs: Iterable[LiveJob], predictors: Mapping[str, Any], memory: Mapping[str, Any], until: float = -math.inf
 ) -> LiveClock:
-    """A clock that has heard again all that was told of these jobs, and then what is known of them up to `until`.
+    """A clock to which all past events of these jobs are replayed, then what is known of them up to `until`.
 
-    Models are fitted beside. The jobs come in the order of their submission, and are not saved: a long history takes no
-    more memory than what the predictors make of it.
-    The one way to such a clock: a collector's after a start, and the one that answers for a job not submitted.
+    Models are fitted in the background. The jobs come in the order of their submission, and none is stored: a long
+    history takes no more memory than what the predictors make of it.
+    Both the collector after a start and answers about jobs that were not submitted get their clock here.
     """
     total = memory.get("total_procs")
     clock = LiveClock(predictors, math.nan if total is None else total)
@@ -198,7 +198,7 @@ def taught(
 
 
 def goes_on(saved: Kept, jobs: Iterable[LiveJob], until: float = -math.inf) -> LiveClock:
-    """A saved clock that has heard what was told since of these jobs, and then what is known of them up to `until`.
+    """A saved clock brought up to date: the events of these jobs since, then what is known of them up to `until`.
 
     The jobs are those that were not gone before the clock was saved.
     """
@@ -213,7 +213,7 @@ def goes_on(saved: Kept, jobs: Iterable[LiveJob], until: float = -math.inf) -> L
 
 
 def beside(work: Callable[[], Any]) -> Future[Any]:
-    """Work in a thread of its own, that the process need not wait for when it ends.
+    """Run work in a thread that the process need not wait for when it ends.
 
     Where what a model needs is not installed there is none; `doctor` says so.
     """

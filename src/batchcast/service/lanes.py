@@ -1,7 +1,7 @@
 """Work queues for what takes time: questions of a moment, and figures over much history, one at a time for each user.
 
 So whoever asks for twenty reports waits for twenty reports, and nobody else does. Much history is read by a process of
-its own (`child`): in a thread it would hold the interpreter whenever others want it.
+its own (`child_process`): in a thread it would hold the interpreter whenever others want it.
 """
 
 from __future__ import annotations

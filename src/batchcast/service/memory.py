@@ -59,7 +59,7 @@ def advise_memory(
 ) -> dict[str, Any]:
     """The advised request a node as part of an answer; where none is known `memory` is None, and `memory_why` says why.
 
-    By the bounds of the `forecast` of `method`, as kept and judged at submissions (`service.advice`), where it has any;
+    By the bounds of the `forecast` of `method`, as stored and scored at submissions, where it has any;
     beside it, and alone without it, what the similar ended `rows` say: the order statistic of `recommend_limit` at the
     risk, a tenth added, then the site's floor and step, and never more than the partition's largest node has.
     `memory` is what the collector remembers.

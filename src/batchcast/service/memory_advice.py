@@ -43,7 +43,7 @@ def memory_advice(rows: Packed, memory: Mapping[str, Any], rules: Rules, least: 
     rules
         The site's least request and its step.
     least
-        The fewest users that a figure may be of; above one every number has two digits (`service.hidden`).
+        The fewest users that a figure may be of; above one every number has two digits (`disclosure`).
     Returns
     -------
     list of dict

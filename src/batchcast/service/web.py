@@ -66,7 +66,7 @@ class Service:
             await self.queue_cache.queue()
 
     def viewer(self, request: Request) -> Asker:
-        """Who asks, as `_Around` has made out."""
+        """Who asks, as `_Frame` has made out."""
         viewer: Asker = request.scope["state"]["viewer"]
         return viewer
 
@@ -138,7 +138,7 @@ def application(settings: Settings, admission: Door, log: Log, *, quiet: bool, i
             Exception: _defect,
         },
     )
-    return _Around(inner, admission, log, quiet, is_tcp)
+    return _Frame(inner, admission, log, quiet, is_tcp)
 
 
 async def _answer(request: Request) -> Response:
@@ -209,7 +209,7 @@ def _broken(what: str, hint: str) -> Response:
     return response
 
 
-class _Around:
+class _Frame:
     """Host, rate, time and log around every request; a defect costs its own answer and is said."""
 
     def __init__(self, inner: Starlette, admission: Door, log: Log, quiet: bool, is_tcp: bool) -> None:

@@ -16,7 +16,7 @@ from batchcast.predict.registry import available, make
 from batchcast.predict.wait.forecast import Forecast
 from batchcast.service import kept as files
 from batchcast.service.access import Asker
-from batchcast.service.kept import Kept, load, place_of, predictors
+from batchcast.service.kept import Kept, load, place_of
 from batchcast.service.settings import Settings
 from batchcast.service.settings import load as load_settings
 from batchcast.service.whatif import answer_options
@@ -73,7 +73,7 @@ def test_a_collector_started_anew_goes_on_from_the_file_and_says_the_same(
     assert issued(learning) == issued(other)
     assert any("model" in str(row[-1]) for row in issued(learning)), "and a model was among those who answered"
     heard: list[float] = []
-    monkeypatch.setattr("batchcast.service.clock.taught", lambda *a, **k: heard.append(1.0))
+    monkeypatch.setattr("batchcast.service.kept.taught", lambda *a, **k: heard.append(1.0))
     several.store.close()
     step(parts, collect(parts, learning), times[-1] + 60)
     assert not heard, "history was heard again although it was kept"
@@ -142,7 +142,9 @@ def test_every_method_is_kept_as_it_is(spec: str, tmp_path: Path) -> None:
     again = load(tmp_path / "clock", [spec])
     assert again is not None
     job = next(iter(log.requests()))._replace(row=1000)
-    assert again.clock.predictors[spec].predict(job, again.clock.state) == predictors[spec].predict(job, clock.state)
+    assert again.clock.predictors[spec].predict(job, again.clock.state) == clock.predictors[spec].predict(
+        job, clock.state
+    )
 
 
 def test_it_is_its_owners_alone(learning: Settings) -> None:
