@@ -36,8 +36,8 @@ class Question(NamedTuple):
 def question_in(received: bytes) -> Question | None:
     r"""A whole plain question, after which nothing more has come; None where it goes the usual way.
 
-    >>> question_in(b"GET /v1/hint?user=ada HTTP/1.0\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-    Question(target='/v1/hint?user=ada', stays=False)
+    >>> tuple(question_in(b"GET /v1/hint?user=ada HTTP/1.0\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
+    ('/v1/hint?user=ada', False)
     >>> question_in(b"GET /v1/start?job=4 HTTP/1.1\r\nHost: localhost\r\n\r\n").stays
     True
     >>> parts = (b"GET /v1/hint?user=ada HTTP/1.0\r\nCookie: x\r\n\r\n", b"GET /v1/hint?user=ada HT")

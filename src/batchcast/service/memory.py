@@ -31,8 +31,8 @@ def needed(rows: Sequence[Mapping[str, Any]]) -> Needed:
     A measurement that equals the request in nine of ten jobs is none: then all are left out. O(n).
 
     >>> row = {"used_mem_kib": 100.0, "alloc_nodes": 2.0, "req_mem_kib": 400.0, "req_nodes": 2.0, "status": "failed"}
-    >>> needed([row, {**row, "status": "out_of_memory"}, {**row, "used_mem_kib": None}])
-    Needed(kib=(50.0, 200.0), ran_out=(False, True), copied=False)
+    >>> tuple(needed([row, {**row, "status": "out_of_memory"}, {**row, "used_mem_kib": None}]))
+    ((50.0, 200.0), (False, True), False)
     """
     kib, ran_out, same = [], [], 0
     for row in rows:
