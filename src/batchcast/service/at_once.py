@@ -50,7 +50,7 @@ def question_in(received: bytes) -> Question | None:
     return Question(match[1].decode("ascii"), match[2] == b"1" and b"close" not in match[3])
 
 
-def answered(service: Service, peer: Peer, target: str, stays: bool = False) -> bytes | None:
+def fast_answer(service: Service, peer: Peer, target: str, stays: bool = False) -> bytes | None:
     """The whole response; None where it goes the usual way: nothing at hand yet, a proxy, who asks too fast."""
     begun = time.perf_counter()
     is_hint = target.startswith(HINT)

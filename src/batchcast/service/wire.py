@@ -15,7 +15,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from .at_once import answered, question_in
+from .at_once import fast_answer, question_in
 from .door import Door, Peer
 from .problem import problem_bytes
 
@@ -81,7 +81,7 @@ class Wire(H11Protocol):
         if question is None or self.peer is None or self.conn.trailing_data[0] or self._timer is None:
             return False
         stays = question.stays and not self.admission.closing
-        answer = answered(self.app_state["service"], self.peer, question.target, stays)
+        answer = fast_answer(self.app_state["service"], self.peer, question.target, stays)
         if answer is None:
             return False
         self.transport.write(answer)

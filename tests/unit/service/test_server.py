@@ -244,9 +244,9 @@ def test_the_short_way_says_what_the_usual_way_says(
     made: Callable[[bool], Settings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short: list[str] = []
-    answered = at_once.answered
+    answered = at_once.fast_answer
     monkeypatch.setattr(
-        at_once, "answered", lambda s, p, target, stays: short.append(target) or answered(s, p, target, stays)
+        at_once, "fast_answer", lambda s, p, target, stays: short.append(target) or answered(s, p, target, stays)
     )
     log: list[str] = []
     with service.serving(made(False), str(tmp_path / "api.sock"), log.append) as server:
