@@ -20,7 +20,6 @@ from ..predict.protocol import Prediction
 from ..units import parse_duration, parse_memory
 from . import answers
 from .access import Site
-from .kept import goes_on, load, machine_at, place_of, predictor_of, taught
 from .settings import Settings
 from .when import parse_when
 
@@ -94,6 +93,8 @@ def forecaster(settings: Settings, site: Site, now: float, kinds: Sequence[str] 
 
 def _kept(settings: Settings, site: Site, keys: list[str], now: float) -> LiveClock | None:
     """The saved clock brought up to now; no model is fitted on the way."""
+    from .kept import goes_on, load, place_of
+
     saved = load(place_of(settings["store"], site.cluster), keys)
     reached = site.memory.get("told_until") or -math.inf
     if saved is None or saved.told_until > reached or saved.late != site.memory.get("late", 0):
@@ -103,6 +104,8 @@ def _kept(settings: Settings, site: Site, keys: list[str], now: float) -> LiveCl
 
 
 def _heard_anew(site: Site, methods: Mapping[str, tuple[str, str]], now: float, machine: str) -> LiveClock:
+    from .kept import machine_at, predictor_of, taught
+
     heard = site.memory.get("heard_since")
     bound = site.reader.ask("nth_last_end", cluster=site.cluster, most=MOST_HEARD)
     since = max([-1e300 if heard is None else float(heard), *(row["end_time"] for row in bound)])
