@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from ..access import Who
 from .output import print_columns, printed
 from .site import myself, parse_when, site_options, whoami
 
@@ -41,6 +40,7 @@ def command(
     """
     from ..errors import NoStore
     from ..service import ask
+    from ..service.access import Who
     from ..service.over_socket import answered
     from ..service.settings import load
 
