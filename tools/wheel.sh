@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Build the wheel, install it with each Python that is here (3.11 to 3.13) away from the checkout, and try it.
+# Build the wheel, install it with each Python that is here (3.11 to 3.14) away from the checkout, and try it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=$(realpath -s "$1")
@@ -16,7 +16,7 @@ try() {
   (cd "$place" && XDG_CACHE_HOME="$place/cache-$1" "$place/$1/bin/python" "$root/tools/smoke.py" "$place/$1")
 }
 ran=() tries=()
-for version in 3.11 3.12 3.13; do
+for version in 3.11 3.12 3.13 3.14; do
   found=$("$python" tools/pythons.py "$version")
   [ -n "$found" ] || { echo "wheel: no Python $version on this machine"; continue; }
   (set -e; try "$version" "$found") > "$place/$version.log" 2>&1 &

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,11 +12,20 @@ from tests.naive import swf_split
 
 from batchcast.columns import COLUMNS, SWF_FIELDS
 from batchcast.errors import InputError
+from batchcast.formats import swf
 from batchcast.formats.status import status_from_swf
 from batchcast.formats.swf import looks_like_swf, read_swf
 from batchcast.table import Trace
 
 LINE = "{} {} 5 60 4 -1 -1 4 120 -1 1 7 2 -1 1 -1 -1 -1"
+
+
+@pytest.fixture(autouse=True, scope="module", params=["compiled scanner", "numpy alone"])
+def _reader(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Every test is run with both readers of a plain line."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(swf, "numba_is_loaded", lambda: request.param == "compiled scanner")
+        yield
 
 
 def rows(trace: Trace) -> list[list[object]]:
