@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .evaluation.evaluation import evaluate as evaluate
     from .evaluation.replay import replay as replay
     from .predict.protocol import Prediction as Prediction
+    from .report.written import write_report as write_report
     from .predict.protocol import Predictor as Predictor
     from .predict.runtime.sklearn_runtime import SklearnRuntime as SklearnRuntime
     from .simulation.policy import Policy as Policy
@@ -35,6 +36,7 @@ _PLACES = {
     "simulate": "batchcast.simulation.simulate:simulate",
     "Policy": "batchcast.simulation.policy:Policy",
     "evaluate": "batchcast.evaluation.evaluation:evaluate",
+    "write_report": "batchcast.report.written:write_report",
     "Predictor": "batchcast.predict.protocol:Predictor",
     "Prediction": "batchcast.predict.protocol:Prediction",
     "SklearnRuntime": "batchcast.predict.runtime.sklearn_runtime:SklearnRuntime",

@@ -14,6 +14,21 @@ Candidates = Callable[[click.Context, click.Parameter, str], list[CompletionItem
 
 STATUS = ("completed", "failed", "cancelled", "timeout", "unknown")
 
+OF_A_POLICY = (
+    "order",
+    "backfill",
+    "backfill_order",
+    "running_ends",
+    "head_after",
+    "first_after",
+    "due_after",
+    "due_ends",
+    "risk_budget",
+    "refresh",
+    "correct",
+    "event_order",
+)
+
 
 def specs(kind: str) -> Candidates:
     """Methods of a kind in a comma list, and the parameters of one after its colon: `last_2:need=`."""
@@ -28,8 +43,6 @@ def specs(kind: str) -> Candidates:
 
 def policies(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Policies in a comma list, and their words after a colon."""
-    from .planners import OF_A_POLICY
-
     return _spec(
         incomplete, ["fcfs", "easy", "easy-sjbf", "conservative", "forecast"], lambda _: [*OF_A_POLICY, "kill"]
     )

@@ -20,11 +20,8 @@ def command(ctx: click.Context, shell: str, as_json: bool) -> None:
     """
     from click.shell_completion import get_completion_class
 
-    from . import complete  # registers our bash
-
     kind = get_completion_class(shell)
     assert kind is not None
-    assert complete
     script = kind(ctx.find_root().command, {}, "batchcast", "_BATCHCAST_COMPLETE").source()
     if as_json:
         emit(document("completion", {}, {"shell": shell}, [], [{"shell": shell, "script": script}]))

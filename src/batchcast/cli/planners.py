@@ -8,27 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ..errors import UsageError
-from .complete import policies as complete_policies
+from .complete import OF_A_POLICY, policies as complete_policies
 from .complete import specs
 from .options import find_modules_here
 
 if TYPE_CHECKING:
     from ..simulation import Policy
 
-OF_A_POLICY = (
-    "order",
-    "backfill",
-    "backfill_order",
-    "running_ends",
-    "head_after",
-    "first_after",
-    "due_after",
-    "due_ends",
-    "risk_budget",
-    "refresh",
-    "correct",
-    "event_order",
-)
 
 
 class Plan(NamedTuple):

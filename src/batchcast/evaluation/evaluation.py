@@ -113,14 +113,13 @@ class Evaluation:
         return forecasts + (html_table(_by_column(self.schedule_rows()), "schedules") if self.outcomes else "")
 
     def write_report(self, folder: str | Path) -> Path:
-        """Write the report that `batchcast evaluate -o FOLDER` writes: index.html, result.json, schedules/*.csv.
+        """Call `batchcast.write_report(evaluation, folder)` instead: pages are made above this room."""
+        import warnings
 
-        All of it or none; what else is in the folder stays. Returns the path of index.html. Raises BatchcastError
-        where nothing can be written.
-        """
-        from ..report.written import write_report  # the page is made above this room: the one way up, when asked for
+        import batchcast
 
-        return write_report(folder, self)
+        warnings.warn("use batchcast.write_report(evaluation, folder)", DeprecationWarning, stacklevel=2)
+        return batchcast.write_report(self, folder)
 
     def warnings(self) -> list[str]:
         """What a reader of the numbers must know: irregular records, jobs left aside, gains in doubt."""

@@ -22,8 +22,36 @@ from .folder import folder
 from .html import page
 
 
-def write_report(target: str | Path, evaluation: Evaluation) -> Path:
-    """The report of an evaluation made in Python, all of it or none; returns the path of its page."""
+def write_report(evaluation: Evaluation, target: str | Path) -> Path:
+    """Write the report that `batchcast evaluate -o FOLDER` writes: index.html, result.json, schedules/*.csv.
+
+    All of it or none; what else is in the folder stays.
+
+    Parameters
+    ----------
+    evaluation
+        What `batchcast.evaluate` returned.
+    target
+        The folder, made where it is missing.
+
+    Returns
+    -------
+    Path
+        The path of index.html.
+
+    Raises
+    ------
+    BatchcastError
+        Where nothing can be written.
+
+    Examples
+    --------
+    >>> import batchcast, tempfile
+    >>> log = batchcast.read_trace(batchcast.demo_path(), first=300)
+    >>> evaluation = batchcast.evaluate(log, predictors=["last_2"], policies=["easy"])
+    >>> batchcast.write_report(evaluation, tempfile.mkdtemp()).name
+    'index.html'
+    """
     with folder(target) as place:
         fill(place, evaluation, evaluation.settings, evaluation.trace.info.notes, "batchcast.evaluate(...)")
     return Path(target) / "index.html"
