@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from .evaluation.evaluation import evaluate as evaluate
     from .evaluation.replay import replay as replay
     from .predict.protocol import Prediction as Prediction
-    from .report.written import write_report as write_report
     from .predict.protocol import Predictor as Predictor
     from .predict.runtime.sklearn_runtime import SklearnRuntime as SklearnRuntime
+    from .report.written import write_report as write_report
     from .simulation.policy import Policy as Policy
     from .simulation.simulate import simulate as simulate
     from .table import Trace as Trace

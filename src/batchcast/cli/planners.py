@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ..errors import UsageError
-from .complete import OF_A_POLICY, policies as complete_policies
-from .complete import specs
+from .complete import OF_A_POLICY, specs
+from .complete import policies as complete_policies
 from .options import find_modules_here
 
 if TYPE_CHECKING:

@@ -147,8 +147,8 @@ def command(**given: Any) -> None:
 
 def _in_periods(plan: Plan, given: dict[str, Any]) -> None:
     """The same over a folder larger than memory."""
-    from .in_periods import refuse_others, schedules
     from .complete import OF_A_POLICY
+    from .in_periods import refuse_others, schedules
 
     refuse_others({"policies", "no_kill", "wide", "default_request", "plan_level", *OF_A_POLICY})
     options = {name: getattr(plan, name) for name in ("wide", "default_request", "plan_level")}

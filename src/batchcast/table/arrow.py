@@ -1,11 +1,11 @@
-"""Trace to and from Arrow: our columns, extra columns, and the provenance in the schema's metadata."""
+"""A trace from Arrow: our columns, extra columns, and the provenance in the schema's metadata."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,58 +13,14 @@ import numpy as np
 from ..columns import COLUMNS
 from ..errors import UsageError, input_error
 from .arrow_column import read_column
+from .arrow_out import METADATA, VERSION, arrow, info_to_json, to_arrow
 from .info import LogInfo
-from .nominal import Nominal, Values
+from .nominal import Values
 from .plain import INSTANTS
 from .sound import sound
 from .trace import Trace
 
-METADATA = b"batchcast"
-VERSION = 1
-NEEDED = "pyarrow is needed for Arrow and Parquet"
-HINT = "pip install 'batchcast[parquet]'"
-
-
-def to_arrow(trace: Any) -> Any:
-    """A trace as a pyarrow Table: columns, extra columns, LogInfo in the schema's metadata; unknown becomes null.
-
-    Parameters
-    ----------
-    trace
-        A Trace, or anything else that has `columns()` (a Schedule, Forecasts), which becomes a Table of those.
-
-    Returns
-    -------
-    pyarrow.Table
-        One row a job; names are dictionary-coded. O(rows).
-
-    Raises
-    ------
-    UsageError
-        Where pyarrow is not installed.
-
-    Examples
-    --------
-    >>> to_arrow(Trace.from_arrays({"submit_time": [0.0, 5.0], "user_id": ["ada", None]}))["user_id"].to_pylist()
-    ['ada', None]
-    """
-    pa, _ = arrow()
-    if not isinstance(trace, Trace):
-        return pa.table(trace.columns())
-    arrays, mixed = {}, []
-    for name in trace.names:
-        values = trace.column(name)
-        if isinstance(values, Nominal):
-            is_mixed = len({type(category) for category in values.categories}) > 1
-            mixed += [name] if is_mixed else []
-            arrays[name] = _dictionary(pa, values, is_mixed)
-        elif values.dtype.kind == "f":
-            arrays[name] = pa.array(values, mask=np.isnan(values))
-        else:
-            arrays[name] = pa.array(values.tolist() if values.dtype.kind == "U" else values)
-    nominal = [name for name in trace.names if isinstance(trace.column(name), Nominal)]
-    note = {"version": VERSION, "info": info_to_json(trace.info), "nominal": nominal, "mixed": mixed}
-    return pa.table(arrays).replace_schema_metadata({METADATA: json.dumps(note, allow_nan=False).encode()})
+__all__ = ["arrow", "from_arrow", "info_from_json", "info_to_json", "to_arrow"]
 
 
 def from_arrow(table: Any, name: str = "(arrow)") -> Trace:
@@ -176,13 +132,6 @@ def _note(text: bytes | None, name: str) -> _Note:
     raise input_error(name, "was written by a newer batchcast", value=version, accepted=str(VERSION))
 
 
-def info_to_json(info: LogInfo) -> dict[str, Any]:
-    """LogInfo in JSON's own types: unknown numbers null, `names` as pairs since JSON keys are text only."""
-    plain = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in asdict(info).items()}
-    plain["names"] = {column: list(map(list, names.items())) for column, names in info.names.items()}
-    return plain
-
-
 def info_from_json(plain: Mapping[str, Any]) -> LogInfo:
     """The inverse of `info_to_json`; fields this version does not know are ignored, TypeError for one of another kind.
 
@@ -207,20 +156,3 @@ def info_from_json(plain: Mapping[str, Any]) -> LogInfo:
         else:
             raise TypeError(f"{field.name}: {value!r}")
     return LogInfo(**values)
-
-
-def arrow() -> tuple[Any, Any]:
-    """pyarrow and its Parquet module; UsageError with the way out where they are not installed."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise UsageError(NEEDED, hint=HINT) from None
-    return pyarrow, pyarrow.parquet
-
-
-def _dictionary(pa: Any, values: Nominal, is_mixed: bool) -> Any:
-    categories = [json.dumps(c) for c in values.categories] if is_mixed else list(values.categories)
-    kind = pa.int64() if categories and isinstance(categories[0], int) else pa.string()
-    codes = pa.array(values.codes, mask=values.codes < 0)
-    return pa.DictionaryArray.from_arrays(codes, pa.array(categories, kind))

@@ -159,7 +159,7 @@ class Trace:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
         """The Arrow C stream that polars, duckdb and pyarrow read a trace by; see `arrow.to_arrow`."""
-        from .arrow import to_arrow
+        from .arrow_out import to_arrow
 
         return to_arrow(self).__arrow_c_stream__(requested_schema)
 
