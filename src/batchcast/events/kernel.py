@@ -1,4 +1,4 @@
-"""The one way in which an event changes the state: compiled, for a clock that tells events one by one or by the log.
+"""The one way in which an event changes the state: compiled, for a clock that delivers events one by one or a whole log at once.
 
 Nothing is ever rescanned: a submission appends, a departure closes its gap from the nearer end of the queue.
 """
@@ -20,7 +20,7 @@ users_of = array_in("users", USER)
 
 @kernel
 def tell_all(state: np.ndarray, requests: np.ndarray, events: np.ndarray, first: int, end: int) -> None:
-    """Tell the events (EVENT) from `first` to before `end` to a state (STATE, 1); `requests` (JOB) by entry."""
+    """Apply the events (EVENT) from `first` to before `end` to a state (STATE, 1); `requests` (JOB) by entry."""
     for k in range(first, end):
         tell(state[0], requests, events[k])
 
