@@ -221,5 +221,3 @@ def oldest_start(s: Record) -> float:
     start: float = jobs_of(s)[running_of(s)[s.running_first]].start
     return start
 
-
-__all__ = ["EVENT", "free_procs", "jobs_of", "oldest_start", "queue_of", "running_of", "tell", "tell_all", "users_of"]

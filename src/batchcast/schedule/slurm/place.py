@@ -57,7 +57,7 @@ def available(
 def available_beside(
     site: Site, jobs: Jobs, s: State, j: int, i: int, most: int, per: tuple[float, float], later: bool
 ) -> int:
-    """Processors the job could take on node i beside those that run, or, with `later`, those that `take_off` left (`tmp_*`)."""
+    """Processors the job could take on node i beside those that run; with `later` beside what `take_off` left there."""
     node = s.node[i]
     if jobs.row[j].features & ~site.node[i].features or (node.tmp_exclusive if later else node.exclusive_jobs) > 0:
         return 0

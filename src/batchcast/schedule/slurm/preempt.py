@@ -196,7 +196,7 @@ def will_run_past(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float,
 def leave(site: Site, jobs: Jobs, rules: Rules, s: State, o: int, at: float) -> None:
     """A job that was notified: it leaves if its grace time is over, else it is planned to.
 
-    The controller checks for what is over its time every 30 seconds.
+    The controller checks every 30 seconds what is over its time.
     """
     if s.job[o].status != RUNNING or s.job[o].leaves_at == FAR:
         return
