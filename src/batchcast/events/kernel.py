@@ -1,4 +1,4 @@
-"""The one way in which an event changes the state: compiled, for a clock that delivers events one by one or a whole log at once.
+"""How an event changes the state, compiled: for clocks that deliver events one by one, and for a whole log at once.
 
 Nothing is ever rescanned: a submission appends, a departure closes its gap from the nearer end of the queue.
 """

@@ -35,9 +35,9 @@ class Timeline:
 def timeline(trace: Trace, protocol: str = "honest") -> Timeline:
     """The events of a log in the order of DESIGN, Events. `paper`: each job's End right after its Submit, log order.
 
-    `starts_first` (papers/quick-starters.md, State): at a submission every end and start up to that instant came
-    before, those of jobs submitted earlier in the same instant too. Otherwise a zero-length job ends, and a job withdrawn
-    at once leaves, in a further round of its instant. O(n log n).
+    `starts_first` (papers/quick-starters.md, State): every end and start up to the instant of a submission comes
+    before it, those of jobs submitted earlier in that instant too. Otherwise a zero-length job ends, and a job
+    withdrawn at once leaves, in a further round of its instant. O(n log n).
     """
     if protocol not in PROTOCOLS:
         raise UsageError(f"not a protocol: {protocol!r} (accepted: {', '.join(PROTOCOLS)})")

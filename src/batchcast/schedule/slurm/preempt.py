@@ -1,8 +1,8 @@
 """Preemption: which running jobs give way to one that waits, and how they leave.
 
-The rules of preempt/partition_prio and preempt/qos with PreemptMode REQUEUE or CANCEL. A job that gives way is notified,
-may go on for its grace time, and is then taken away; the one it gives way to starts in a later pass, on what is free by
-then.
+The rules of preempt/partition_prio and preempt/qos with PreemptMode REQUEUE or CANCEL. A job that gives way is
+notified, may go on for its grace time, and is then taken away. The one it gives way to starts in a later pass, on what
+is free by then.
 """
 
 from __future__ import annotations
