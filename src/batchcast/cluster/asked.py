@@ -18,13 +18,13 @@ UNKNOWN, ELSEWHERE, TOO_LARGE = (
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What requests to a machine are checked against: processors by partition, the default one, the largest node.
+    """The sizes that requests are checked against: processors by partition, the default one, the largest node.
 
-    >>> from .machine import homogeneous
-    >>> asked = Asked.of(homogeneous(2, 16))
-    >>> asked.request("a", 0.0, 60.0, 120.0, procs=48.0)
+    >>> from batchcast.cluster.machine import homogeneous
+    >>> machine = Asked.of(homogeneous(2, 16))
+    >>> machine.request("a", 0.0, 60.0, 120.0, procs=48.0)
     'larger than its partition'
-    >>> asked.request("a", 0.0, 60.0, 120.0, procs=20.0).cpus
+    >>> machine.request("a", 0.0, 60.0, 120.0, procs=20.0).cpus
     20
     """
 

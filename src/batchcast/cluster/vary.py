@@ -15,6 +15,15 @@ POLICIES = {
     "multifactor": {"SchedulerType": "sched/backfill", "PriorityType": "priority/multifactor"},
 }
 """What `policy=` stands for, in slurm.conf's words."""
+JOB_KEYS = ("limits", "memory")
+"""Keys that change the jobs, not the machine."""
+SETTINGS_READ = (
+    "nodes", "policy", *JOB_KEYS, "SchedulerType", "PriorityType", "SelectTypeParameters", "AccountingStorageEnforce",
+    "bf_interval", "bf_resolution", "bf_window", "bf_max_job_test", "bf_max_job_user", "bf_max_job_part",
+    "bf_max_job_array_resv", "bf_min_prio_reserve", "sched_interval", "batch_sched_delay", "default_queue_depth",
+    "PriorityDecayHalfLife", "PriorityCalcPeriod", "PriorityMaxAge", "PriorityWeightAge", "PriorityWeightFairShare",
+    "PriorityWeightJobSize", "PriorityWeightPartition", "PriorityWeightQOS", "PriorityWeightTRES",
+)  # fmt: skip
 
 
 def changes_of(text: str) -> dict[str, str]:
@@ -36,7 +45,7 @@ def vary(machine: Machine, changes: Mapping[str, str]) -> Machine:
     `limits` and `memory` belong to the jobs and are left alone. Any other key is one of slurm.conf's words. UsageError
     where a value cannot be read or a key is not one that the scheduler's model reads.
 
-    >>> from .machine import homogeneous
+    >>> from batchcast.cluster.machine import homogeneous
     >>> vary(homogeneous(10, 4), {"nodes": "+20%"}).cpus
     48
     """
@@ -47,21 +56,12 @@ def vary(machine: Machine, changes: Mapping[str, str]) -> Machine:
             if value not in POLICIES:
                 raise UsageError(f"policy={value}: not a policy of Slurm's (accepted: {', '.join(POLICIES)})")
             machine = replace(machine, settings={**machine.settings, **POLICIES[value]})
-        elif key not in OF_JOBS:
-            if key not in READ:
-                raise UsageError(f"{key}={value}: the model reads no such setting (accepted: {', '.join(READ)})")
+        elif key not in JOB_KEYS:
+            if key not in SETTINGS_READ:
+                raise UsageError(f"{key}={value}: the model reads no such setting (accepted: {', '.join(SETTINGS_READ)})")
             machine = replace(machine, settings={**machine.settings, key: value})
     return machine
 
-
-OF_JOBS = ("limits", "memory")
-READ = (
-    "nodes", "policy", *OF_JOBS, "SchedulerType", "PriorityType", "SelectTypeParameters", "AccountingStorageEnforce",
-    "bf_interval", "bf_resolution", "bf_window", "bf_max_job_test", "bf_max_job_user", "bf_max_job_part",
-    "bf_max_job_array_resv", "bf_min_prio_reserve", "sched_interval", "batch_sched_delay", "default_queue_depth",
-    "PriorityDecayHalfLife", "PriorityCalcPeriod", "PriorityMaxAge", "PriorityWeightAge", "PriorityWeightFairShare",
-    "PriorityWeightJobSize", "PriorityWeightPartition", "PriorityWeightQOS", "PriorityWeightTRES",
-)  # fmt: skip
 
 
 def _resized(machine: Machine, value: str) -> Machine:

@@ -103,5 +103,3 @@ def _with_next_begin(periods: Iterable[Trace]) -> Iterator[tuple[Trace, float]]:
             yield before, begin
         before = period
 
-
-__all__ = ["Stretch", "replay_periods", "stretches"]

@@ -1,4 +1,4 @@
-"""What can happen to jobs and to the machine, and the one order in which it is told.
+"""What can happen to jobs and to the machine, and the one order in which it is delivered.
 
 At one instant: overdue jobs, ends of jobs started earlier, withdrawals, requeues, changes and capacity, submits, then
 one scheduling pass and its starts; an end (or withdrawal) caused by a start (or submit) of the same instant opens a

@@ -1,4 +1,4 @@
-"""The one way in which an event changes the state: compiled, for a clock that tells events one by one or by the log.
+"""How an event changes the state, compiled: for clocks that deliver events one by one, and for a whole log at once.
 
 Nothing is ever rescanned: a submission appends, a departure closes its gap from the nearer end of the queue.
 """
@@ -20,7 +20,7 @@ users_of = array_in("users", USER)
 
 @kernel
 def tell_all(state: np.ndarray, requests: np.ndarray, events: np.ndarray, first: int, end: int) -> None:
-    """Tell the events (EVENT) from `first` to before `end` to a state (STATE, 1); `requests` (JOB) by entry."""
+    """Apply the events (EVENT) from `first` to before `end` to a state (STATE, 1); `requests` (JOB) by entry."""
     for k in range(first, end):
         tell(state[0], requests, events[k])
 
@@ -221,5 +221,3 @@ def oldest_start(s: Record) -> float:
     start: float = jobs_of(s)[running_of(s)[s.running_first]].start
     return start
 
-
-__all__ = ["EVENT", "free_procs", "jobs_of", "oldest_start", "queue_of", "running_of", "tell", "tell_all", "users_of"]

@@ -1,10 +1,9 @@
-"""The live clock: tells what a batch system showed, in the recorded clock's own order, as far as it is surely complete.
+"""The live clock: delivers the events of a batch system in the recorded clock's order, up to a safe instant.
 
-A snapshot shows the state at an instant; jobs carry the instants of their own submission, start and end. So the live
-clock does not tell what it sees when it sees it: at every step it tells all events up to an instant before which
-nothing more can happen, sorted as the recorded clock sorts them. A predictor is asked with the state of the job's
-submission, at most one step late, and hears the very stream a replay of the exported log would give it: identical
-inputs, identical answers.
+A snapshot shows the state at an instant; jobs carry the instants of their own submission, start and end. An event is
+not delivered when it is first seen: every step delivers all events up to an instant before which nothing more can
+happen, sorted as the recorded clock sorts them. So a predictor is asked with the state of the job's submission, at
+most one step late, and receives the stream that a replay of the exported log would give it. The forecasts are the same.
 """
 
 from __future__ import annotations
@@ -28,9 +27,10 @@ Key = tuple[float, int, int, int]
 
 
 class LiveJob(NamedTuple):
-    """A job as far as it is known: start and end NaN while unknown; `told` is which of its events were told already.
+    """A job as far as it is known: start and end are NaN while unknown.
 
-    `heard` are those among them that a clock which goes on from somewhere has heard. `peak_mem_kib` is as `End` has it.
+    `told` are the bits of its events that were delivered, `heard` those of them that a restored clock has in its state
+    already. `peak_mem_kib` is as in `End`.
     """
 
     request: JobRequest
@@ -43,10 +43,11 @@ class LiveJob(NamedTuple):
 
 
 def live_events(jobs: Iterable[LiveJob], until: float, only: int | None = None) -> list[Event]:
-    """The events of `jobs` at or before `until` that were not told yet, in the order of DESIGN, Events.
+    """The events of `jobs` at or before `until` that were not delivered yet, in the order of `events.event`.
 
-    `only` turns it round for a restart: the events that *were* told, but not `heard`. A job that ends at its start, or
-    leaves at its submission, does so in a further round of that instant, as on the recorded clock. O(n log n).
+    `only` is for a restart: the events that *were* delivered and are not in the restored state (`heard`). A job that
+    ends at its start, or leaves at its submission, does so in a further round of that instant, as on the recorded
+    clock. O(n log n).
     """
     events = [placed for job in jobs for placed in _placed(job, until, only)]
     events.sort(key=lambda item: item[:2])
@@ -54,27 +55,27 @@ def live_events(jobs: Iterable[LiveJob], until: float, only: int | None = None) 
 
 
 def live_stream(jobs: Iterable[LiveJob], until: float, only: int | None = None) -> Iterator[Event]:
-    """The same events in the same order, of jobs that come in the order of their submission, told while they come.
+    """The same events in the same order, of jobs that come in the order of their submission, delivered while they come.
 
-    Nothing of a job happens before it is submitted, so what is earlier than the next job's submission can be told:
-    in memory are the jobs that were waiting or running together, however long the history. O(n log k) for k of these.
+    Nothing of a job happens before it is submitted, so what is earlier than the next job's submission can be delivered.
+    In memory are the jobs that were waiting or running together, however long the history. O(n log k) for k of these.
     """
-    ahead: list[tuple[Key, tuple[float, ...], int, Event]] = []
+    pending: list[tuple[Key, tuple[float, ...], int, Event]] = []
     count = 0
     for job in jobs:
-        while ahead and ahead[0][0][0] < job.request.submit_time:
-            yield heappop(ahead)[-1]
+        while pending and pending[0][0][0] < job.request.submit_time:
+            yield heappop(pending)[-1]
         for key, place, event in _placed(job, until, only):
             count += 1  # keys and places are never equal for one kind of event; events are not compared
-            heappush(ahead, (key, place, count, event))
-    while ahead:
-        yield heappop(ahead)[-1]
+            heappush(pending, (key, place, count, event))
+    while pending:
+        yield heappop(pending)[-1]
 
 
 def _placed(job: LiveJob, until: float, only: int | None) -> Iterator[tuple[Key, tuple[float, ...], Event]]:
     """A job's wanted events with what they are sorted by."""
     place = log_place(job.request)
-    if job.told & (TOLD_START | TOLD_GONE) == TOLD_GONE:  # was told as withdrawn, whatever became known later
+    if job.told & (TOLD_START | TOLD_GONE) == TOLD_GONE:  # delivered as withdrawn, whatever became known later
         job = job._replace(start_time=math.nan)
     for round_, event in _history(job):
         bit = BITS[type(event)]

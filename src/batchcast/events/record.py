@@ -35,7 +35,7 @@ JOB = np.dtype(
         ("submit", "f8"),
         ("start", "f8"),  # NaN before it
         ("planned_end", "f8"),  # by the clock's own scheduler; NaN on clocks without one
-        ("wait", "f8"),  # as told when it left the queue; NaN where that taught nothing
+        ("wait", "f8"),  # as delivered when it left the queue; NaN where that taught nothing
         ("procs", "f8"),  # unknown is 0
         ("limit", "f8"),  # unknown and unlimited are NO_LIMIT
         ("nodes", "f8"),  # these three: NaN where unknown
@@ -50,7 +50,7 @@ JOB = np.dtype(
 )
 USER = np.dtype([("queued", "i8"), ("running", "i8"), ("queued_procs", "f8"), ("running_procs", "f8")])
 EVENT = np.dtype([("time", "f8"), ("value", "f8"), ("entry", "i8"), ("rank", "i8")])
-"""An event as a kernel is told it: `value` is the wait of a start or withdrawal, or the machine's new size."""
+"""An event as a kernel takes it: `value` is the wait of a start or withdrawal, or the machine's new size."""
 
 STATE = np.dtype(
     [
@@ -67,7 +67,7 @@ STATE = np.dtype(
         ("running_procs", "f8"),
         ("running_ends", "f8"),  # sum of procs * (start + limit), where the limit is known
         ("outages", "i8"),
-        # the event told last
+        # the event applied last
         ("entry", "i8"),  # of its job, -1 none
         ("was", "i8"),  # that job's status before
         ("taught", "f8"),  # the wait that it taught, NaN none

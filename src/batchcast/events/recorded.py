@@ -25,7 +25,7 @@ PROTOCOLS = ("honest", "paper", "starts_first")
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Every event of a log as arrays in order of telling: instant, kind, and the job's row."""
+    """Every event of a log as arrays, in order: instant, kind, and the job's row."""
 
     time: np.ndarray
     kind: np.ndarray
@@ -35,9 +35,9 @@ class Timeline:
 def timeline(trace: Trace, protocol: str = "honest") -> Timeline:
     """The events of a log in the order of DESIGN, Events. `paper`: each job's End right after its Submit, log order.
 
-    `starts_first` (papers/quick-starters.md, State): at a submission every end and start up to that instant has been
-    told, those of jobs submitted earlier in the same instant too. Otherwise a zero-length job ends, and a job withdrawn
-    at once leaves, in a further round of its instant. O(n log n).
+    `starts_first` (papers/quick-starters.md, State): every end and start up to the instant of a submission comes
+    before it, those of jobs submitted earlier in that instant too. Otherwise a zero-length job ends, and a job
+    withdrawn at once leaves, in a further round of its instant. O(n log n).
     """
     if protocol not in PROTOCOLS:
         raise UsageError(f"not a protocol: {protocol!r} (accepted: {', '.join(PROTOCOLS)})")
@@ -67,7 +67,7 @@ def timeline(trace: Trace, protocol: str = "honest") -> Timeline:
 
 
 def told_events(trace: Trace, plan: Timeline) -> np.ndarray:
-    """A timeline as a kernel is told it (EVENT); an unknown wait teaches no predictor."""
+    """A timeline as the kernel takes it (EVENT); an unknown wait teaches no predictor."""
     table = np.zeros(len(plan.time), EVENT)
     table["time"], table["rank"], table["entry"] = plan.time, plan.kind, plan.index
     table["value"] = np.where(trace.wait_time >= 0, trace.wait_time, np.nan)[plan.index]
@@ -75,7 +75,7 @@ def told_events(trace: Trace, plan: Timeline) -> np.ndarray:
 
 
 def after_the_log(trace: Trace, protocol: str = "honest", procs: str = "req", *, total: float) -> Columns:
-    """The state when the whole log was told: what every job's wait taught, and how many outages there were."""
+    """The state after the whole log: what every job's wait taught, and how many outages there were."""
     from .kernel import tell_all
 
     requests, codes = requests_of(trace, procs)
@@ -87,7 +87,7 @@ def after_the_log(trace: Trace, protocol: str = "honest", procs: str = "req", *,
 
 
 def outcome(trace: Trace) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Submit, wait and run as the recorded clock tells them: waits known and not negative, run NaN = never ran."""
+    """Submit, wait and run as the recorded clock takes them: waits known and not negative, run NaN = never ran."""
     wait = np.nan_to_num(np.maximum(trace.wait_time, 0.0), nan=0.0)
     return trace.submit_time, wait, trace.run_time
 
@@ -103,7 +103,7 @@ def irregular(trace: Trace) -> dict[str, int]:
 
 
 def events(trace: Trace, protocol: str = "honest", procs: str = "req") -> Iterator[Event]:
-    """Every event of a log, in the order they are told; about 2 microseconds each."""
+    """Every event of a log, in order; about 2 microseconds each."""
     return events_of(trace, timeline(trace, protocol), list(trace.requests(procs)))
 
 
@@ -128,7 +128,7 @@ def events_of(trace: Trace, plan: Timeline, jobs: Sequence[JobRequest]) -> Itera
 class Forecasts:
     """What one predictor said of a log: points (n,), quantiles (n, levels), bases, grounds; NaN and "" where not asked.
 
-    `grounds` may be empty where a batch path does not tell them.
+    `grounds` may be empty where a batch path has none.
     """
 
     points: np.ndarray
@@ -159,7 +159,7 @@ def replay(
 ) -> dict[str, Forecasts]:
     """Drive predictors through a log on the recorded clock; each is asked at every submission (or where `ask` is true).
 
-    Returns each one's `Forecasts`. `tick(done)` is called now and then with the number of submissions told. Cost: one
+    Returns each one's `Forecasts`. `tick(done)` is called now and then with the number of submissions so far. Cost: one
     pass over 3 n events, about a microsecond each, plus the predictors' own.
     """
     want = np.ones(len(trace), bool).tolist() if ask is None else np.asarray(ask, bool).tolist()

@@ -15,7 +15,7 @@ from .record import EVENT, JOB, LEFT, NAMES, QUEUED, RUNNING, Codes, Columns, cl
 
 Cancelled = Literal["count", "skip"]
 Requests = Callable[[], tuple[np.ndarray, Codes]]
-UNTOLD_AT_MOST = 4096
+PENDING_ROOM = 4096
 NOTHING = np.zeros(0, EVENT)
 
 
@@ -60,7 +60,7 @@ class SystemState:
         self.version = 0
         self._total = self._initial = total
         self._columns: Columns | None = None
-        self._untold: np.ndarray = NOTHING
+        self._pending: np.ndarray = NOTHING
         self._first = self._count = 0
         self._story = story
         self._event: Event | None = None
@@ -105,7 +105,7 @@ class SystemState:
         if self._columns is None:
             self._columns = self._begin()
         if self._count > self._first:
-            self._tell(self._columns)
+            self._take_in_pending(self._columns)
         return self._columns
 
     def entry(self, event: Event) -> int:
@@ -190,12 +190,12 @@ class SystemState:
         self._note(self.now, planned_end, row if self._known is not None else self._entry[row], PLAN)
 
     def _note(self, time: float, value: float, entry: int, rank: int) -> None:
-        if self._count == len(self._untold):
+        if self._count == len(self._pending):
             if self._columns is not None and self._count:
-                self._tell(self._columns)
+                self._take_in_pending(self._columns)
             else:  # nobody has read yet: nothing but room is needed
-                self._untold = enlarged(self._untold, 2 * self._count + UNTOLD_AT_MOST)
-        self._untold[self._count] = (time, value, entry, rank)
+                self._pending = enlarged(self._pending, 2 * self._count + PENDING_ROOM)
+        self._pending[self._count] = (time, value, entry, rank)
         self._count += 1
 
     def _begin(self) -> Columns:
@@ -203,14 +203,14 @@ class SystemState:
         if self._requests is not None:
             self._source, self._codes = self._requests()
         if self._story is not None:
-            self._untold = self._story()
+            self._pending = self._story()
         return Columns(self._initial, len(self._source))
 
-    def _tell(self, columns: Columns) -> None:
+    def _take_in_pending(self, columns: Columns) -> None:
         from .kernel import tell_all
 
         columns.make_room(len(self._source), len(self._codes["user_id"]) + 1)
-        tell_all(columns.record, self._source, self._untold, self._first, self._count)
+        tell_all(columns.record, self._source, self._pending, self._first, self._count)
         if self._story is None:
             self._count = 0
         self._first = self._count
@@ -227,7 +227,7 @@ class SystemState:
 
     def _change(self, entry: int, job: JobRequest) -> None:
         """The request as it stands now."""
-        self.columns()  # the submission is told as it was
+        self.columns()  # takes the submission in as it was
         self._jobs[entry] = job
         self._source[entry]["procs"], self._source[entry]["limit"] = clean_request(job)
 
@@ -255,11 +255,11 @@ class SystemState:
 
     def __getstate__(self) -> dict[str, object]:
         self.columns()
-        left_out = ("running", "queued", "_requests", "_story", "_untold", "_first", "_count")
+        left_out = ("running", "queued", "_requests", "_story", "_pending", "_first", "_count")
         return {name: value for name, value in self.__dict__.items() if name not in left_out}
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update(state, _requests=None, _story=None, _untold=NOTHING, _first=0, _count=0)
+        self.__dict__.update(state, _requests=None, _story=None, _pending=NOTHING, _first=0, _count=0)
         self.running, self.queued = _RunningJobs(self), _QueuedJobs(self)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Any
 
@@ -38,7 +38,7 @@ def measure(outcome: Outcome) -> dict[str, float]:
     return figures | {f"reason: {REASONS[k]}": int(counts[k]) for k in range(1, len(REASONS))}
 
 
-def over_runs(runs: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+def over_runs(runs: Sequence[dict[str, float]]) -> dict[str, Any]:
     """Means over runs; of the measures also the half width of the 95 % confidence interval (Student's t), `_ci95`.
 
     >>> over_runs([{"unfinished": 1.0}, {"unfinished": 3.0}])

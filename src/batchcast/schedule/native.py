@@ -1,6 +1,6 @@
 """Planners built into the kernel: `last_2` and `recent_mean` as one branch, equal to their Python twins.
 
-A further planner is a code in `state`, a branch here and in `simulation.native`, and a record of its own (settings and
+A further planner is a code in `state`, a branch here and in `simulation.planner`, and a record of its own (settings and
 memory), which the state points to as `memory`; nothing else of the kernel knows it.
 """
 

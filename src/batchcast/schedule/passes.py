@@ -15,13 +15,16 @@ from .shadow import follow_shadow
 from .start import start_job
 from .state import EASY, asides_of, choices_of, jobs_of, slots_of
 
-FEW = 6  # looks at the queue for one candidate each, before all are collected at one look
+FEW = 6  # searches for one candidate each, before all others are collected in one
 
 
 @inner
 def schedule(s: Record, rules: Record) -> None:
-    """One pass at `now`. Nothing is looked at twice: where only one job came since a pass that left the queue blocked,
-    that job alone can start, for time only shrinks what fits."""
+    """One pass at `now`.
+
+    Where only one job came since a pass that left the queue blocked, that job alone can start: time only shrinks what
+    fits.
+    """
     jobs = jobs_of(s)
     slots = slots_of(s)
     if s.waiting == 0 and rules.due_after == np.inf:
@@ -69,13 +72,13 @@ def schedule(s: Record, rules: Record) -> None:
 
 @inner
 def backfill_few(s: Record, rules: Record, head: int, by_request: bool) -> None:
-    """Start what may pass the head: the first few by one look at the blocks each, then all others at one look."""
+    """Start what may pass the head: the first few by one search of the blocks each, then all others in one."""
     keyed = rules.candidate_order != 0
-    looks = 1
+    searches = 1
     place = next_candidate(s, rules, head, by_request, s.head)
-    while place >= 0 and (looks < FEW or not keyed):
+    while place >= 0 and (searches < FEW or not keyed):
         pass_head(s, rules, head, place, by_request)
-        looks += 1
+        searches += 1
         place = next_candidate(s, rules, head, by_request, s.head if keyed else place + 1)
     if place >= 0:
         backfill_many(s, rules, head, by_request)
@@ -98,7 +101,7 @@ def backfill_indexed(s: Record, rules: Record, head: int) -> None:
 
 @inner
 def backfill_many(s: Record, rules: Record, head: int, by_request: bool) -> None:
-    """Start what may pass the head, the smallest key first, from one more look at the queue.
+    """Start what may pass the head, the smallest key first, from one more search of the queue.
 
     What a backfilled job takes, no later one gets back: a job that no longer fits is passed over for good.
     """

@@ -242,7 +242,7 @@ def length(s: Record, slot: Record, by_request: bool) -> float:
 
 @inner
 def collect(s: Record, rules: Record, head: int, by_request: bool) -> int:
-    """All jobs that may be backfilled now, as a heap by key and arrival; returns how many. One look at the queue."""
+    """All jobs that may be backfilled now, as a heap by key and arrival; returns how many. One search of the queue."""
     slots = slots_of(s)
     blocks = blocks_of(s)
     choices = choices_of(s)

@@ -1,6 +1,6 @@
 """A shadow run of EASY by requests on the same submissions, beside the real schedule and knowing no more than it does.
 
-It is the promise that `due_after` keeps: when would plain EASY have let this job start? The run time of a job is known
+`due_after` is measured against it: when would plain EASY have let this job start? The run time of a job is known
 to it once the job has ended in the real schedule; until then it is taken to run to its request or, with `due_ends`, as
 long as was forecast at its submission while it has not run longer. Reservations are made by requests in either case.
 """

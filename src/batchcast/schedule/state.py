@@ -27,7 +27,7 @@ GIVEN, ASKED, RECENT = range(3)
 NO_BACKFILL, EASY, CONSERVATIVE = range(3)
 # which length counts: the planned one or the requested one (of an order's key; of a running job)
 PLANNED, REQUESTED = range(2)
-# how the events of one instant are told
+# in which order the events of one instant come
 INSTANT, PYSS = range(2)
 # what the log of decisions holds
 LOG_OVERDUE, LOG_END, LOG_START = range(3)
@@ -115,7 +115,7 @@ STATE = np.dtype(
         ("instant_end", "i8"),
         ("logged", "i8"),
         ("corrections", "i8"),
-        ("shadow_submit", "i8"),  # shadow: the next job that it is to be told of
+        ("shadow_submit", "i8"),  # shadow: the next job to be submitted there
         ("shadow_waiting", "i8"),
         ("shadow_count", "i8"),
         ("shadow_free", "i8"),
@@ -194,7 +194,7 @@ tails_of = array_in("tails", np.float64, len(TAIL))  # quantiles of each job's f
 shadow_queue_of = array_in("shadow_queue", np.int32)  # what waits in the shadow, in arrival order
 shadow_running_of = array_in("shadow_running", SHADOW)  # what runs there, by the ends of limits
 results_of = array_in("results", np.float64, 1 + 2 * RESULTS)  # the last results of each class
-log_of = array_in("log", LOG)  # decisions told to predictors outside
+log_of = array_in("log", LOG)  # decisions for predictors outside
 
 
 def memory_as(dtype: np.dtype) -> Callable[[Record], Any]:
@@ -228,7 +228,7 @@ class KernelState(NamedTuple):
 
     @property
     def log(self) -> np.ndarray:
-        """LOG: decisions told to predictors outside."""
+        """LOG: decisions for predictors outside."""
         return self.arrays["log"]
 
     def enlarge_log(self) -> None:
@@ -285,7 +285,7 @@ def make_state(
         "blocks": np.empty(blocks, BLOCKS),
         "nodes": _make_index(jobs["procs"], blocks),
         "plan": np.empty(most_running, PLAN),
-        "endings": np.empty(2 * most_running, HEAP),  # pyss: ends told late overlap new starts
+        "endings": np.empty(2 * most_running, HEAP),  # pyss: ends noted late overlap new starts
         "instant": np.empty(n, np.int32),
         "choices": np.empty(n + n // 8 + 64, HEAP),
         "profile": profile,

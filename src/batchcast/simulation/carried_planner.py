@@ -56,7 +56,7 @@ class Compiled:
 
 
 class Outside:
-    """A predictor in Python, asked and taught as `clock.drive` does it."""
+    """A predictor in Python, driven as by `clock.drive`."""
 
     memory: Memory | None = None
 

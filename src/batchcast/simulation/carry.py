@@ -108,5 +108,3 @@ def _minima(queue: np.ndarray) -> np.ndarray:
         blocks[name] = np.minimum.reduceat(queue[name], edges) if len(edges) else 0
     return blocks
 
-
-__all__ = ["carried", "present_jobs"]

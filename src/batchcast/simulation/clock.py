@@ -76,7 +76,7 @@ class Asked:
         reason = NEEDS_PREDICTION if state.record["phase"][0] == PREDICTED else advance(state)
         while True:
             if logged[0]:
-                _tell(state, requests, statuses, at, observe)
+                _deliver(state, requests, statuses, at, observe)
             if reason == NEEDS_PREDICTION:
                 job = int(job_field[0])
                 if job == last:
@@ -135,7 +135,7 @@ def _within(seconds: float, request: float, job: JobRequest) -> float:
     return max(min(seconds, float(request)), 1.0)
 
 
-def _tell(
+def _deliver(
     state: KernelState,
     requests: Sequence[JobRequest],
     statuses: Sequence[Name],

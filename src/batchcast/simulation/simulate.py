@@ -17,7 +17,7 @@ from ..predict.runtime.kernel import Kernel
 from ..schedule.advance import advance
 from ..schedule.state import ASKED, GIVEN, KernelState, make_jobs, make_state
 from ..table import Trace
-from .clock import drive, planned_run_time, tails_at
+from .clock import drive, tails_at
 from .kernel_clock import drive_kernel
 from .native import native_planner
 from .policies import policy_of
@@ -227,5 +227,3 @@ def _schedule(
         kernel_s=kernel_s,
     )
 
-
-__all__ = ["LOOPS", "planned_run_time", "simulate"]

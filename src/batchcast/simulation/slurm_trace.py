@@ -32,10 +32,10 @@ def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[lis
     """The log's jobs as requests, keyed by their rows, and how many are left out, by reason.
 
     What the log does not know is assumed (`ASSUMED`): tasks of one processor, any nodes where it names none, the
-    partition's default memory, the default partition where the log has none; what else it tells is in `told`. A job
+    partition's default memory, the default partition where the log has none; what else it has is in `Told`. A job
     ends at its limit at the latest.
     """
-    asked, told = Asked.of(machine), Told(trace, machine)
+    machine_sizes, details = Asked.of(machine), Told(trace, machine)
     names = [trace.nominal(name).decode() for name in ("user_id", "account", "partition_id", "qos", "job_name")]
     words = [["" if word is None else str(word) for word in column] for column in names]
     number = [trace.number(name).tolist() for name in ("run_time", "req_time", "req_nodes", "req_gpus")]
@@ -49,12 +49,12 @@ def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[lis
         zip(submit, *number, more, sizes, each, *words, strict=True)
     ):
         user, account, partition, qos, name = named
-        made = asked.request(
+        made = machine_sizes.request(
             str(row), at, run, limit, procs=size, nodes=nodes, exact=not fewest, kib_per_proc=memory, gpus=gpus,
             user=user, account=account, partition=partition, qos=qos, name=name,
         )  # fmt: skip
         if isinstance(made, NodeRequest):
-            jobs.append(told.complete(row, made))
+            jobs.append(details.complete(row, made))
         else:
             left[made] += 1
     return jobs, left
@@ -137,6 +137,6 @@ def _plan(
         else runtime
     )
     check_predictor(predictor, vouched)
-    told = replay(trace, {"it": predictor}, protocol=protocol, procs=procs, total=float(machine.cpus))
-    points = told["it"].points
+    forecasts = replay(trace, {"it": predictor}, protocol=protocol, procs=procs, total=float(machine.cpus))
+    points = forecasts["it"].points
     return lambda r: float(points[row_of(r)])

@@ -1,4 +1,4 @@
-"""What a log tells of a job's request beside its size: what it waits for, whom it shares with, which nodes it wants."""
+"""What a log has of a job's request beside its size: what it waits for, whom it shares with, which nodes it wants."""
 
 from __future__ import annotations
 

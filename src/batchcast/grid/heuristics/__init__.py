@@ -1,1 +1,1 @@
-"""Mapping heuristics, one file each, found as entry points `batchcast.heuristics`."""
+"""Mapping heuristics, found as entry points `batchcast.heuristics`."""

@@ -35,7 +35,7 @@ JOB_RECORD = _record(
 )
 JOB_STATE = _record(
     "status part backfilled head place ending runs first_out listed",
-    "start began planned ended eligible accrued sized due told_until preempted rank",
+    "start began planned ended eligible accrued sized due leaves_at preempted rank",
 )
 NODE_STATE = _record(
     "used_cpus exclusive_jobs node_jobs tmp_cpus tmp_exclusive tmp_jobs stamp free trial listed chosen taken asks head"

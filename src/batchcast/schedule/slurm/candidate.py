@@ -31,19 +31,19 @@ from .table import kept_from
 
 @inner
 def next_candidate(
-    site: Site, jobs: Jobs, rules: Rules, s: State, k: int, ahead: int, now: float, t: float
+    site: Site, jobs: Jobs, rules: Rules, s: State, k: int, tests_before: int, now: float, t: float
 ) -> tuple[int, int]:
     """The first place from k on with a job that could start now, and the tests surely before it; -1 if none."""
     limited = rules.bf_max_job_user > 0 or rules.bf_max_job_part > 0
-    while k < s.reg[QUEUE] and s.reg[TESTS] + ahead < rules.bf_max_job_test:
+    while k < s.reg[QUEUE] and s.reg[TESTS] + tests_before < rules.bf_max_job_test:
         j, part = s.queue[k].job, s.queue[k].part
         if s.job[j].status == QUEUED and independent(jobs, s, j, now) and not too_many(site, jobs, rules, s, j):
             if could_start(site, jobs, rules, s, j, part, t):
-                return k, ahead
+                return k, tests_before
             if jobs.row[j].array == NONE and not limited:
-                ahead += 1
+                tests_before += 1
         k += 1
-    return -1, ahead
+    return -1, tests_before
 
 
 @inlined

@@ -21,24 +21,24 @@ def backfill(site: Site, jobs: Jobs, rules: Rules, s: State, now: float) -> None
     t = float(int(now))
     s.reg[TESTS] = s.reg[SLOTS] = 0
     s.reg[PASS] += 1
-    started, k, ahead, cursor, stands = False, int(s.reg[FIRST]), 0, int(s.reg[FIRST]), False
+    started, k, tests_before, cursor, stands = False, int(s.reg[FIRST]), 0, int(s.reg[FIRST]), False
     whole = rules.test_length > 0
     while k < s.reg[QUEUE] and s.reg[TESTS] < rules.bf_max_job_test:
         if not whole:
             if cursor < k:
-                cursor, ahead, stands = k, 0, False
+                cursor, tests_before, stands = k, 0, False
             if not stands:
-                cursor, ahead = next_candidate(site, jobs, rules, s, cursor, ahead, now, t)
+                cursor, tests_before = next_candidate(site, jobs, rules, s, cursor, tests_before, now, t)
             if cursor < 0:
                 break
         if s.reg[SLOTS] == 0:
             begin_cycle(site, rules, s, t)
         outcome = test_job(site, jobs, rules, s, k, now, t)
         k += 1
-        ahead = max(ahead - 1, 0)
-        stands = s.reg[TESTS] + ahead < rules.bf_max_job_test and (outcome == 0 or apart(s))
+        tests_before = max(tests_before - 1, 0)
+        stands = s.reg[TESTS] + tests_before < rules.bf_max_job_test and (outcome == 0 or apart(s))
         if outcome == 1:
-            started, cursor, ahead, stands = True, k, 0, False
+            started, cursor, tests_before, stands = True, k, 0, False
     if started:
         compact_until(s, k)
     if s.reg[SLOTS] > 0:

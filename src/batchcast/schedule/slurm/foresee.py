@@ -1,4 +1,4 @@
-"""When a job would start if running jobs ended as planned: Slurm's look ahead, group of ends by group of ends."""
+"""When a job would start if running jobs ended as planned: Slurm's will-run test, group of ends by group of ends."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def next_marked(s: State, k: int, running: int) -> int:
 
 @inner
 def take_off(site: Site, jobs: Jobs, s: State, j: int, part: int, o: int) -> bool:
-    """Take running job o off the nodes of the SEEN in the look ahead for j, whose sums follow; whether it had any."""
+    """Take running job o off the SEEN nodes in the will-run test for j, whose sums follow; whether it had any."""
     most, per = most_nodes(site, jobs, j), wanted_memory(site, jobs, j, part)
     stamp, had = int(s.reg[STAMP]), False
     entry = s.job[o].head

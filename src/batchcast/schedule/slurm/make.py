@@ -44,9 +44,9 @@ from .arrays import (
     Site,
     State,
 )  # fmt: skip
+from .heap import BEGIN, CANCEL, FIXED, NODE, RELEASE
 from .site import mask
 
-FIXED_LATER, CANCEL, RELEASE, BEGIN, FIXED, NODE = range(6)
 MOST_SLOTS = 2048
 
 
@@ -138,7 +138,7 @@ def make_state(
         ("ended", -1),
         ("eligible", -1),
         ("accrued", FAR),
-        ("told_until", FAR),
+        ("leaves_at", FAR),
         ("preempted", -FAR),
     ):
         job[name] = value

@@ -55,21 +55,21 @@ def available(
 
 @inlined
 def available_beside(
-    site: Site, jobs: Jobs, s: State, j: int, i: int, most: int, per: tuple[float, float], ahead: bool
+    site: Site, jobs: Jobs, s: State, j: int, i: int, most: int, per: tuple[float, float], later: bool
 ) -> int:
-    """Processors the job could take on node i beside those that run, or those that a look ahead left (`tmp_*`)."""
+    """Processors the job could take on node i beside those that run; with `later` beside what `take_off` left there."""
     node = s.node[i]
-    if jobs.row[j].features & ~site.node[i].features or (node.tmp_exclusive if ahead else node.exclusive_jobs) > 0:
+    if jobs.row[j].features & ~site.node[i].features or (node.tmp_exclusive if later else node.exclusive_jobs) > 0:
         return 0
-    if jobs.row[j].exclusive and (node.tmp_jobs if ahead else node.node_jobs) > 0:
+    if jobs.row[j].exclusive and (node.tmp_jobs if later else node.node_jobs) > 0:
         return 0
     if jobs.row[j].any_gres:
         for g in range(site.gres.shape[1]):
-            used = s.tmp_gres[i, g] if ahead else s.used_gres[i, g]
+            used = s.tmp_gres[i, g] if later else s.used_gres[i, g]
             if jobs.gres[j, g] > site.gres[i, g] - used:
                 return 0
-    cpus = site.node[i].cpus - (node.tmp_cpus if ahead else node.used_cpus)
-    memory = site.node[i].memory - (node.tmp_memory if ahead else node.used_memory)
+    cpus = site.node[i].cpus - (node.tmp_cpus if later else node.used_cpus)
+    memory = site.node[i].memory - (node.tmp_memory if later else node.used_memory)
     return available(site, jobs, j, i, cpus, memory, most, per)
 
 

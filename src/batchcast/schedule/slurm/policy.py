@@ -135,7 +135,7 @@ def taken_cpus(s: State) -> float:
 
 @inner
 def count(site: Site, jobs: Jobs, s: State, j: int, part: int, cpus: float, nodes: float, sign: int) -> None:
-    """A job starts (+1) or ends (-1) in the counts that limits look at."""
+    """A job starts (+1) or ends (-1) in the counts that limits are held against."""
     q, u, c, a = jobs.row[j].qos, jobs.row[j].user, jobs.row[j].account, jobs.row[j].assoc
     s.qos[q].jobs += sign
     s.qos_user_jobs[q, u] += sign

@@ -1,8 +1,8 @@
 """Preemption: which running jobs give way to one that waits, and how they leave.
 
-The rules of preempt/partition_prio and preempt/qos with PreemptMode REQUEUE or CANCEL. A job that gives way is told so,
-may go on for its grace time, and is then taken away; the one it gives way to starts in a later pass, on what is free by
-then.
+The rules of preempt/partition_prio and preempt/qos with PreemptMode REQUEUE or CANCEL. A job that gives way is
+notified, may go on for its grace time, and is then taken away. The one it gives way to starts in a later pass, on what
+is free by then.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .queue import compact, enqueue
 from .start import finish, run_order, stop_order
 
 NOBODY, GIVES_WAY, LIMITED = range(3)
-LOOK = 30.0  # seconds
+CHECK_PERIOD = 30.0  # seconds
 
 
 @inner
@@ -48,7 +48,7 @@ def list_victims(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: i
     for k in range(int(s.reg[RUNNING_COUNT])):
         o = s.active[k].job
         q, p = jobs.row[o].qos, s.job[o].part
-        if not (site.part[part].preempts >> p | jobs.row[j].preempts >> q) & 1 or s.job[o].told_until <= now:
+        if not (site.part[part].preempts >> p | jobs.row[j].preempts >> q) & 1 or s.job[o].leaves_at <= now:
             continue
         if s.job[o].start + site.qos[q].exempt > now:
             continue
@@ -84,7 +84,7 @@ def put(s: State, count: int, o: int, by_place: bool) -> None:
 def preempt(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, now: float) -> int:
     """Let so many listed jobs give way as j needs to run on the SEEN; they are chosen anew with the last one first.
 
-    Nobody else is told within KillWait and MessageTimeout of the last time.
+    Nobody else is notified within KillWait and MessageTimeout of the last time.
     """
     t, passes = float(int(now)), 0
     count = list_victims(site, jobs, rules, s, j, part, t)
@@ -106,9 +106,9 @@ def preempt(site: Site, jobs: Jobs, rules: Rules, s: State, j: int, part: int, n
     mark_taken(s)
     for k in range(last + 1):
         o = s.list[k].victim
-        if s.job[o].told_until == FAR and nodes_taken(s, o) > 0:
+        if s.job[o].leaves_at == FAR and nodes_taken(s, o) > 0:
             grace = site.part[s.job[o].part].grace + site.qos[jobs.row[o].qos].grace
-            s.job[o].told_until = min(max(s.job[o].planned, t), t + grace)
+            s.job[o].leaves_at = min(max(s.job[o].planned, t), t + grace)
             push(s, now, LEAVE, o)
     return GIVES_WAY
 
@@ -194,14 +194,14 @@ def will_run_past(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float,
 
 @inner
 def leave(site: Site, jobs: Jobs, rules: Rules, s: State, o: int, at: float) -> None:
-    """A job that was told to give way: it leaves if its grace time is over, else it is planned to.
+    """A job that was notified: it leaves if its grace time is over, else it is planned to.
 
-    The controller looks for what is over its time every 30 seconds.
+    The controller checks every 30 seconds what is over its time.
     """
-    if s.job[o].status != RUNNING or s.job[o].told_until == FAR:
+    if s.job[o].status != RUNNING or s.job[o].leaves_at == FAR:
         return
-    if s.job[o].told_until > at:
-        until, entry = s.job[o].told_until, s.job[o].head
+    if s.job[o].leaves_at > at:
+        until, entry = s.job[o].leaves_at, s.job[o].head
         stop_order(s, o)
         run_order(s, o, until)
         while entry != NONE:
@@ -210,8 +210,8 @@ def leave(site: Site, jobs: Jobs, rules: Rules, s: State, o: int, at: float) -> 
             s.pool[entry].end = until
             list_by_end(s, i, entry)
             entry = s.pool[entry].next
-        looks = int((until - s.reg[FIRST_POLL]) / LOOK + 1)
-        push(s, s.reg[FIRST_POLL] + looks * LOOK, LEAVE, o)
+        checks = int((until - s.reg[FIRST_POLL]) / CHECK_PERIOD + 1)
+        push(s, s.reg[FIRST_POLL] + checks * CHECK_PERIOD, LEAVE, o)
         return
     part, ran, entry = int(s.job[o].part), at - s.job[o].began, s.job[o].head
     while entry != NONE:
@@ -219,7 +219,7 @@ def leave(site: Site, jobs: Jobs, rules: Rules, s: State, o: int, at: float) -> 
         entry = s.pool[entry].next
     finish(site, jobs, rules, s, o, at)
     s.job[o].runs += 1
-    s.job[o].told_until = FAR
+    s.job[o].leaves_at = FAR
     s.reg[ASKED] = 1
     if site.part[part].cancels or site.qos[jobs.row[o].qos].cancels:
         jobs.row[o].run = ran

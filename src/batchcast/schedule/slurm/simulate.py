@@ -18,7 +18,7 @@ from .requests import make_jobs
 from .site import make_site
 
 CHUNK = 50_000
-WATCHED = 200  # instants between two looks at a job that is waited for
+WATCHED = 200  # instants between two checks of a job that is waited for
 Takes = tuple[float, int, tuple[tuple[int, int], ...]]
 
 

@@ -1,8 +1,8 @@
 """Backfill's table: which nodes are free of bookings, over time, as records of begin, end and a set of nodes.
 
-The records are linked in order of time. Beside its free nodes each knows what running jobs will have given back by its
+The records are linked in order of time. Beside its free nodes each has what running jobs will have given back by its
 end: `room` is the sum of processors free then on its nodes, `slot_ready` the nodes that have any. No job that needs
-more than the room of a record can have started by its end on nodes free in it, which spares most looks ahead.
+more than the room of a record can have started by its end on nodes free in it, which spares most will-run tests.
 """
 
 from __future__ import annotations
