@@ -44,7 +44,7 @@ def read_mapped_csv(
     other value that cannot be read is unknown; both are counted, and stop with `strict`. Columns the map does not name
     are not read, and counted. Raises InputError for a mapped column that is not there. O(bytes).
 
-    >>> from .csv_map import make_map
+    >>> from batchcast.formats.csv_map import make_map
     >>> plain = {"columns": {"submit_time": "sub", "req_time": {"from": "wall", "unit": "hours"}}}
     >>> read_mapped_csv([b"sub,wall\\n60,2\\n"], make_map(plain, "m")).req_time.tolist()
     [7200.0]

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from batchcast.columns import ASKED, HELD, Column
-from batchcast.formats import sacct_rows, squeue
+from batchcast.formats import squeue
 from batchcast.formats.sighting import Sighting
 from batchcast.job import JobRequest
 from batchcast.store import compile as compiled
@@ -78,7 +78,7 @@ columns.ASKED = (*columns.ASKED, new)
 for name in ("DECLARED", "KNOWN_AT_SUBMISSION"):
     kept = getattr(columns, name, {})
     setattr(columns, name, {**kept, "comment": new} if isinstance(kept, dict) else kept | {"comment"})
-from batchcast.formats import sacct_rows, squeue
+from batchcast.formats import squeue
 from batchcast.slurm.client import SNAPSHOT
 from batchcast.store import history
 from batchcast.store.database import Store

@@ -153,4 +153,4 @@ def within(waits: np.ndarray, span: float) -> float:
     return total / len(waits)
 
 
-__all__ = ["NAMES", "PLANS", "at_level", "blank_draw", "draw_future", "see_draws", "wait_in"]
+__all__ = ["NAMES", "PLANS", "at_level", "blank_draw", "draw_future", "write_simulated", "wait_in"]
