@@ -2,7 +2,7 @@
 
 Each *way* (the model, the simulation, recent waits) gives a curve of chances over the bins. Their mean answers, each
 weighing by how good it has been so far (the CRPS of log(1 + wait)), after two corrections: the transform of recent
-forecasts (predict/calibration/transform.py), then one adaptive level a promised bound (predict/calibration/keeper.py).
+forecasts (predict.calibration), then one adaptive level a promised bound (predict.calibration).
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Forecast:
         time after it was begun, so that a live clock has it worked out beside and a replay says the same.
     looks
         Whether it also looks at a few of those that wait, learns what is left of their waits from what they see by
-        then, and so renews what is told of a job that waits (predict/hazard/looks.py). Nothing it says at a submission changes.
+        then, and so renews what is told of a job that waits (hazard.training_rows). Nothing it says at a submission changes.
     seed
         Of the drawn run times and of the fit.
     cancelled
@@ -66,11 +66,11 @@ class Forecast:
     Time since submission is cut into 33 bins; one boosted classifier (LightGBM) says whether a job that has come to a
     bin starts in it, from what the job meets: the queue and the running set against it, its user, recent waits, and
     the schedule simulated forward with run times drawn from `kernel`'s distributions given elapsed
-    (predict/hazard/features.py). Submissions still waiting teach as censored. Beside the model stand the simulation's own
+    (hazard.features). Submissions still waiting teach as censored. Beside the model stand the simulation's own
     curve, spread widely, closely, or as much later as jobs have started of late than it said, the same of Slurm's loops
     on a described machine's nodes, and recent waits of the same queue and size. Their mean answers, each weighing by
     its CRPS of log(1 + wait) so far, corrected twice by what became of earlier answers: by the transform of the last
-    2,000 forecasts, and by one adaptive level a bound (predict/hazard/promises.py). The source is this project's study
+    2,000 forecasts, and by one adaptive level a bound (hazard.calibrated_waits). The source is this project's study
     (docs/waits.md). Cost: 0.2 ms of features a submission, some seconds a fit.
 
     References

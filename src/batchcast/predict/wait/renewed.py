@@ -54,7 +54,7 @@ class Renewed(NamedTuple):
 def renewed(method: Forecast, at: SystemState) -> Renewed:
     """The whole queue forecast anew from the present state, asked once for all.
 
-    The futures are drawn and simulated once for all who wait; the model of what is left of a wait (predict/hazard/looks.py)
+    The futures are drawn and simulated once for all who wait; the model of what is left of a wait (hazard.training_rows)
     starts from what each was promised at its submission, given the time waited, and is asked with what each sees now.
     Of this, of that promise alone and of the simulations the way answers that has had the least CRPS of
     log(1 + rest of the wait) at looks so far, corrected by what became of earlier looks. Nothing is learned.
