@@ -17,7 +17,7 @@ def main() -> None:
     """150 jobs of a batch step and two more; CPU of slurmdbd and time of the client, a call."""
     from slurm_lab import Lab
 
-    from batchcast.formats import sacct_rows
+    from batchcast.formats.slurm import squeue
 
     conf = {"JobAcctGatherType": "jobacct_gather/linux", "JobAcctGatherFrequency": "task=1"}
     with Lab(nodes=2, cpus=8, conf=conf) as lab:
@@ -28,8 +28,8 @@ def main() -> None:
         span = (f"--starttime=uts{lab.now() - 86400:.0f}", f"--endtime=uts{lab.now():.0f}")
         asked = ("sacct", "--allusers", "--duplicates", "--parsable", "--noheader", "--delimiter=@@", *span)
         ways = {
-            "jobs alone": (*asked, "--allocations", "--format=" + ",".join(sacct_rows.FIELDS)),
-            "with steps": (*asked, "--format=" + ",".join(sacct_rows.FIELDS_WITH_STEPS)),
+            "jobs alone": (*asked, "--allocations", "--format=" + ",".join(squeue.SACCT_FIELDS)),
+            "with steps": (*asked, "--format=" + ",".join(squeue.FIELDS_WITH_STEPS)),
         }
         for name in [*ways] * 3:
             before, began = _cpu(stat), time.monotonic()

@@ -18,14 +18,13 @@ from batchcast.events.live import LiveClock
 from batchcast.events.recorded import events
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
-from batchcast.papers.shared_logs import shared_folder
+from batchcast.papers.shared import shared_folder
 from batchcast.predict.hazard.bins import BINS
 from batchcast.predict.hazard.features import NAMES
-from batchcast.predict.hazard.looks import EVERY, MOST, WAYS
 from batchcast.predict.hazard.model import Hazard, Waits, fit
-from batchcast.predict.wait.forecast import Forecast
-from batchcast.predict.wait.forecast_log import seen_in
-from batchcast.predict.wait.renewed import renewed
+from batchcast.predict.hazard.training_rows import EVERY, MOST, RENEWAL_COMPONENTS
+from batchcast.predict.wait.forecast import Forecast, renewed
+from batchcast.predict.wait.forecast_components import seen_in
 from batchcast.predict.wait.scheduler_replay import SchedulerReplay
 from batchcast.trace.read import read_trace
 
@@ -112,7 +111,7 @@ def crowded(model: Hazard | None, of_rests: Hazard | None) -> tuple[Forecast, Sy
             state.apply(Start(0.0, job, 0.0))
         method.numbers[row] = (row, (0, 0, 0), 0.0, np.linspace(0.01, 1.0, BINS))
     state.now, method.model, method.looks.model = 600.0, model, of_rests
-    method.looks.promises.best = lambda: len(WAYS) - 1  # type: ignore[method-assign]
+    method.looks.promises.best = lambda: len(RENEWAL_COMPONENTS) - 1  # type: ignore[method-assign]
     return method, state
 
 

@@ -8,11 +8,10 @@ import time
 
 import numpy as np
 
-from batchcast.grid.clock import Mapping
-from batchcast.grid.model import Model, Units
+from batchcast.grid.clock import MappingRule
+from batchcast.grid.model import Model, Setting, Units, draw_jobs
 from batchcast.grid.protocol import Batch
 from batchcast.grid.study import one_run
-from batchcast.grid.workload import Setting, draw
 from batchcast.predict.registry import make
 
 SMALL = ("min_min", "emin_min", "ebest", "esufferage", "max_min", "sufferage", "asjs", "mct")
@@ -34,17 +33,17 @@ def run() -> None:
                 f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:>10,.0f}"
             )
     print(f"\n{'simulated, 10,000 jobs at rate 26, T = 0.25':<44}{'CPU s a run':>12}")
-    made, grid = draw(Setting(26.0, 0.5, 0.5), np.random.default_rng(1))
+    made, grid = draw_jobs(Setting(26.0, 0.5, 0.5), np.random.default_rng(1))
     total = 0.0
     for name in EXPERIMENT:
-        took = _median(lambda name=name: one_run(made, grid, name, Mapping(), Units(), watch=time.perf_counter), 3)
+        took = _median(lambda name=name: one_run(made, grid, name, MappingRule(), Units(), watch=time.perf_counter), 3)
         total += took if name != "deadline_search" else 0.0
         print(f"{name:<44}{took:>12.3f}")
     print(f"the paper's 6 x 9 x 10 runs of its six heuristics on two cores, from these: {total * 540 / 2 / 60:.1f} min")
 
 
 def _batch(jobs: int, resources: int) -> Batch:
-    made, grid = draw(Setting(26.0, 0.5, 0.5), np.random.default_rng(1), jobs=jobs, resources=resources)
+    made, grid = draw_jobs(Setting(26.0, 0.5, 0.5), np.random.default_rng(1), jobs=jobs, resources=resources)
     times = Model(made, grid).rows(np.arange(jobs))
     return Batch.of_times(times, deadline=(made.deadline - made.arrival) * jobs / resources / 4)
 

@@ -17,8 +17,8 @@ from batchcast.simulation.policy import Policy
 from batchcast.simulation.simulate import simulate
 from batchcast.table import Trace
 from batchcast.trace import demo_path, read_trace
-from batchcast.trace.csv import write_csv
 from batchcast.trace.synth import Site, synthesize
+from batchcast.trace.write import write_csv
 from batchcast.units import format_duration
 
 COPIES = 40

@@ -13,7 +13,7 @@ from typing import Any
 
 from batchcast.sweep import Task, read_study, results, tasks_of
 from batchcast.sweep.dataset import Dataset
-from batchcast.sweep.pool import local
+from batchcast.sweep.run import local
 from batchcast.sweep.run import run as run_tasks
 from batchcast.sweep.work import perform
 from batchcast.trace import demo_path

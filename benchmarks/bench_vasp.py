@@ -16,7 +16,7 @@ from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
 from batchcast.predict.registry import make
 from batchcast.vasp import read_features
-from batchcast.vasp.directory import POTENTIALS_MET
+from batchcast.vasp.collect import POTENTIALS_MET
 from batchcast.vasp.poscar import parse_poscar
 from batchcast.vasp.potcar import BLOCK, scan_potcar
 

@@ -13,7 +13,7 @@ from batchcast.errors import InputError
 from batchcast.events.event import End, Event, Start, Submit
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
-from batchcast.papers.shared_logs import shared_folder
+from batchcast.papers.shared import shared_folder
 from batchcast.predict.registry import available, make
 from batchcast.table import LogInfo, Trace
 from batchcast.trace.read import read_trace

@@ -43,12 +43,12 @@ def fill(path: str, count: int) -> None:
 
 def hear(path: str, days: float) -> None:
     """One start."""
-    from batchcast.service.clock import StoredClock
-    from batchcast.service.kept import predictors
+    from batchcast.service.answers.model_store import make_predictors
+    from batchcast.service.collector.clock import StoredClock
     from batchcast.store.database import Store
 
     before = time.process_time()
-    clock = StoredClock("c", lambda: predictors("recent_mean", "recent_wait"))
+    clock = StoredClock("c", lambda: make_predictors("recent_mean", "recent_wait"))
     with Store(path).begin() as connection:
         clock.rebuild(connection, NOW - days * 86400)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 
-from batchcast.evaluation.coverage import coverage
+from batchcast.evaluation.resampling import coverage
 
 
 def main() -> None:

@@ -19,13 +19,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from batchcast.metrics.chances import log_crps
 from batchcast.metrics.paired import paired_differences
+from batchcast.metrics.wait import log_crps
 from batchcast.predict.hazard.bins import quantiles, rest_of
+from batchcast.predict.hazard.calibrated_waits import LEVELS
 from batchcast.predict.hazard.features import NAMES
 from batchcast.predict.hazard.model import Waits, fit
-from batchcast.predict.hazard.promises import LEVELS
-from batchcast.predict.hazard.submissions import ENDED, SPOILED, Submissions
+from batchcast.predict.hazard.training_rows import ENDED, SPOILED, Submissions
 from batchcast.predict.wait.forecast import Forecast
 from batchcast.table import Trace
 from batchcast.trace.read import read_trace

@@ -20,7 +20,7 @@ from planning_lab import agent, limits_now
 from slurm_lab import Lab, missing
 from test_queue import cpu_seconds
 
-from batchcast.service.planner import Planner
+from batchcast.service.planning.agent import Planner
 from batchcast.service.settings import load
 from batchcast.slurm.transport import Commands
 from batchcast.store.clock_jobs import write_meta

@@ -38,7 +38,7 @@ from batchcast.simulation.slurm_trace import requests_of
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
 from batchcast.table import Trace
-from batchcast.trace.slurm_machine import DUMPS, machine_of, open_machine, toml_of
+from batchcast.trace.slurm_record import DUMPS, machine_of, open_machine, toml_of
 
 NODES, CPUS = 4, 8
 PEOPLE = 12

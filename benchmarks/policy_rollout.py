@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from policy_study import EASY, PERFECT, compared, figures
 
-from batchcast.evaluation.replicates import replicate
+from batchcast.evaluation.resampling import replicate
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest, Name
 from batchcast.predict.protocol import Prediction

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from sqlalchemy import insert
 
-from batchcast.formats.plannable import FIELDS
+from batchcast.formats.slurm.plannable import FIELDS
 from batchcast.planning.record import State
 from batchcast.predict.protocol import Grounds, Prediction
-from batchcast.service.planner import Planner
+from batchcast.service.planning.agent import Planner
 from batchcast.service.settings import load
 from batchcast.slurm.transport import Answer
 from batchcast.store import clock_jobs, planned

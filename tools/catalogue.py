@@ -12,12 +12,12 @@ from babel.messages.extract import extract_from_dir
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
 
-from batchcast.formats.reasons import WORDS
-from batchcast.service.ask import NOT_YET
+from batchcast.formats.slurm.reasons import WORDS
+from batchcast.service.answers.answer import STALE
+from batchcast.service.answers.questions import NOT_YET
+from batchcast.service.answers.usage import ADVICE
 from batchcast.service.page.routes import VIEWS
 from batchcast.service.page.texts import DAYS
-from batchcast.service.staleness import STALE
-from batchcast.service.usage import ADVICE
 
 SOURCE = Path(__file__).parents[1] / "src" / "batchcast"
 PLACE = SOURCE / "locale" / "de" / "LC_MESSAGES" / "batchcast.po"

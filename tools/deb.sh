@@ -15,7 +15,7 @@ cp -r contrib/debian constraints.txt "$room/"
 "$python" - "$room/units" << 'PYTHON'
 import sys
 from pathlib import Path
-from batchcast.service.unit_files import unit_files
+from batchcast.service.operations.units import unit_files
 
 (folder := Path(sys.argv[1])).mkdir()
 for name, text in unit_files("/usr/bin/batchcast", is_open=False, is_remote=False).items():

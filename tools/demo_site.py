@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from batchcast.formats.sighting import Field, Sighting
-from batchcast.service.clock import StoredClock, compare_with_slurm
-from batchcast.service.kept import place_of, predictors
+from batchcast.service.answers.model_store import clock_path, make_predictors
+from batchcast.service.collector.clock import StoredClock, compare_with_slurm
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
@@ -121,7 +121,7 @@ def build(path: str, jobs: int = 5000, seed: int = 7, private: bool = False, loo
     settings = load({"store": path, "wait": wait, "runtime": "recent_mean"}, {})
 
     def made() -> dict[tuple[str, str], Any]:
-        return predictors(*(settings[kind] for kind in ("runtime", "wait", "memory", "limits")))
+        return make_predictors(*(settings[kind] for kind in ("runtime", "wait", "memory", "limits")))
 
     store = Store(path, create=True)
     site = {"private": private, "partitions": PARTITIONS, "version": "22.05", "gathers": GATHERS}
@@ -135,7 +135,7 @@ def build(path: str, jobs: int = 5000, seed: int = 7, private: bool = False, loo
             wait_methods=[method for kind, method in made() if kind == "wait"],
             health={"slurmctld": {"calls": 900, "failures": 2}},
         )  # fmt: skip
-    clock = StoredClock("demo", made, place=place_of(path, "demo"))
+    clock = StoredClock("demo", made, place=clock_path(path, "demo"))
     for until in (*np.arange(now - LOOKED_AT_S, now, LOOK_EVERY_S), now) if looks else (now,):
         with store.begin() as connection:
             clock.advance(connection, float(until), float(until), now - 21 * 86400)

@@ -19,7 +19,7 @@ from urllib.request import urlopen
 
 from PIL import Image
 
-from batchcast.service.server import serving
+from batchcast.service.http.server import serving
 from batchcast.service.settings import load
 
 from .demo_site import PEOPLE, build

@@ -42,7 +42,8 @@ def methods() -> str:
 
 
 def _policies() -> list[str]:
-    from batchcast.schedule import corrections, orders
+    from batchcast.schedule import orders
+    from batchcast.schedule import orders as corrections
 
     return [
         "",
@@ -51,7 +52,7 @@ def _policies() -> list[str]:
         f"Queue orders: {_listed(orders.NAMES)}; each but `fcfs` takes `on=planned|requested` and `ageing=WEIGHT`, and",
         "`MODULE:FUNCTION` is an order of your own.",
         "",
-        f"Corrections of a plan that a job outlived: {_listed(corrections.NAMES)}.",
+        f"Corrections of a plan that a job outlived: {_listed(corrections.CORRECTIONS)}.",
     ]
 
 

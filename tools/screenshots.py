@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from batchcast.service.server import serving
+from batchcast.service.http.server import serving
 from batchcast.service.settings import load
 
 PAGES = {

@@ -5,7 +5,7 @@
 About so many questions (10,000), negative ones among them, over HTTP on loopback, of a small made-up store. Ends with 1
 where an answer is none that the document gives for its question, or a 500. What usually is worked out in a process of
 its own (a quarter of a second of CPU each) is worked out in a thread here, by the same code. The tests draw hundreds of
-questions by hypothesis alone (tests/unit/service/test_contract.py).
+questions by hypothesis alone (tests/unit/service/http/test_contract.py).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import sys
 import tempfile
 from collections import Counter
 
-from batchcast.service import lanes
-from batchcast.service.api import PLACES
-from batchcast.service.metrics import Measures
-from batchcast.service.server import serving
+from batchcast.service.http import work_queue
+from batchcast.service.http.api import ENDPOINTS
+from batchcast.service.http.server import serving
+from batchcast.service.operations.metrics import ServiceMetrics
 from batchcast.service.settings import load
 
 from .demo_site import build
@@ -29,15 +29,15 @@ CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,re
 
 def tried(store: str, questions: int, seed: int) -> int:
     """The exit code; what was asked and answered is printed."""
-    setattr(lanes, "in_child", lanes.in_thread)  # noqa: B010
+    setattr(work_queue, "in_child", work_queue.in_thread)  # noqa: B010
     seen: Counter[tuple[str, int]] = Counter()
-    count = Measures.request
+    count = ServiceMetrics.request
 
-    def counted(self: Measures, place: str, status: int, seconds: float) -> None:
+    def counted(self: ServiceMetrics, place: str, status: int, seconds: float) -> None:
         seen[place, status] += 1
         count(self, place, status, seconds)
 
-    Measures.request = counted  # type: ignore[method-assign]
+    ServiceMetrics.request = counted  # type: ignore[method-assign]
     said: list[str] = []
     with serving(load({"store": store}, {}), "127.0.0.1:0", said.append, quiet=True) as server:
         words = [
@@ -56,14 +56,14 @@ def tried(store: str, questions: int, seed: int) -> int:
         words += [f"{server.shown}/v1/openapi.json", "--checks", CHECKS, "--phases", "examples,coverage,fuzzing"]
         words += [
             "--max-examples",
-            str(questions // len(PLACES)),
+            str(questions // len(ENDPOINTS)),
             "--seed",
             str(seed),
             "--suppress-health-check",
             "all",
         ]
         code = subprocess.run(words, check=False).returncode
-    for place in PLACES:
+    for place in ENDPOINTS:
         answers = {status: number for (where, status), number in sorted(seen.items()) if where == place}
         print(f"{place}: {sum(answers.values())} questions, by status {answers}")
     wrong = sum(number for (_, status), number in seen.items() if status >= 500)

@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import quote
 from urllib.request import urlopen
 
-from batchcast.service.server import serving
+from batchcast.service.http.server import serving
 from batchcast.service.settings import load
 
 from .dashboards import questions

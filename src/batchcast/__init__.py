@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from . import moved
+
 if TYPE_CHECKING:
     from . import testing as testing
     from .evaluation.evaluation import evaluate as evaluate
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from .predict.protocol import Prediction as Prediction
     from .predict.protocol import Predictor as Predictor
     from .predict.runtime.sklearn_runtime import SklearnRuntime as SklearnRuntime
-    from .report.written import write_report as write_report
+    from .report.evaluation.written import write_report as write_report
     from .simulation.policy import Policy as Policy
     from .simulation.simulate import simulate as simulate
     from .table import Trace as Trace
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from .trace.read import read_trace as read_trace
 
 __version__ = "0.1.0"
+moved.install()
 _PLACES = {
     "read_trace": "batchcast.trace.read:read_trace",
     "Trace": "batchcast.table:Trace",
@@ -36,7 +39,7 @@ _PLACES = {
     "simulate": "batchcast.simulation.simulate:simulate",
     "Policy": "batchcast.simulation.policy:Policy",
     "evaluate": "batchcast.evaluation.evaluation:evaluate",
-    "write_report": "batchcast.report.written:write_report",
+    "write_report": "batchcast.report.evaluation.written:write_report",
     "Predictor": "batchcast.predict.protocol:Predictor",
     "Prediction": "batchcast.predict.protocol:Prediction",
     "SklearnRuntime": "batchcast.predict.runtime.sklearn_runtime:SklearnRuntime",

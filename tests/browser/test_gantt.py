@@ -10,7 +10,7 @@ import pytest
 
 from batchcast.evaluation.evaluation import evaluate
 from batchcast.report import Section, page
-from batchcast.report.gantt import gantt
+from batchcast.report.evaluation.gantt import gantt
 from batchcast.table import LogInfo, Trace
 
 pytestmark = pytest.mark.browser

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from batchcast.service.server import Server, serving
+from batchcast.service.http.server import Server, serving
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs
 from batchcast.store.database import Store
@@ -131,14 +131,14 @@ def test_dashboards_and_alerts_ask_for_what_the_service_shows(demo: str) -> None
     """`python -m tools.try_prometheus STORE` asks a real Prometheus; here no name is one that nobody gives."""
     from tools.dashboards import DASHBOARDS, PLACE, questions, text_of
 
-    from batchcast.service.door import Door
-    from batchcast.service.metrics import Measures, of_store, outcomes
+    from batchcast.service.http.admission import Admission
+    from batchcast.service.operations.metrics import ServiceMetrics, outcomes, store_readings
 
     settings = load({"store": demo}, {})
-    measures, door = Measures(), Door(settings)
+    measures, door = ServiceMetrics(), Admission(settings)
     door.refused["rate"] += 1
     measures.request("/v1/start", 200, 0.1)
-    shown = measures.text(door.open, door.refused, [*(of_store(settings) or ()), *outcomes(settings)]).decode()
+    shown = measures.text(door.open, door.refused, [*(store_readings(settings) or ()), *outcomes(settings)]).decode()
     there = set(re.findall(r"^(batchcast_\w+)", shown, re.MULTILINE))
     asked = {name: " ".join(exprs) for name, exprs in questions().items()}
     asked["alerts"] = (PLACE.parent / "prometheus" / "alerts.yml").read_text(encoding="utf-8")

@@ -5,11 +5,11 @@ import math
 import pytest
 
 from batchcast.events.event import Start, Submit
-from batchcast.events.live import TOLD_GONE, TOLD_START, TOLD_SUBMIT, LiveClock, LiveJob, live_events
+from batchcast.events.live import DELIVERED_GONE, DELIVERED_START, TOLD_SUBMIT, LiveClock, LiveJob, live_events
 from batchcast.events.recorded import replay
 from batchcast.predict.registry import available, make
 from batchcast.testing.logs import odd_logs, small_log
-from batchcast.testing.wait import CHECKS
+from batchcast.testing.predictor import WAIT_CHECKS
 
 SMALL = {
     "forecast": "forecast:window=80,first=30,every=25,step=10",
@@ -34,7 +34,7 @@ MORE = (
 SPECS = [SMALL.get(name, name) for name in available("wait")] + list(MORE)
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", WAIT_CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("spec", SPECS)
 def test_passes(spec, check):
     check(lambda trace: make("wait", spec), small_log(100))
@@ -73,7 +73,7 @@ def test_answers_on_the_live_clock_as_on_the_recorded_one(spec, odd):
             answers = clock.tell(event)
             if answers:
                 said[event.job.row] = answers["it"]
-            bit = {Submit: TOLD_SUBMIT, Start: TOLD_START}.get(type(event), TOLD_GONE)
+            bit = {Submit: TOLD_SUBMIT, Start: DELIVERED_START}.get(type(event), DELIVERED_GONE)
             live[event.job.row] = live[event.job.row]._replace(told=live[event.job.row].told | bit)
         clock = LiveClock({"it": make("wait", spec)}, math.nan)
         for event in live_events(live, math.inf, only=7):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from batchcast.cli.convert import command
+from batchcast.cli.logs.convert import command
 from batchcast.errors import InputError, UsageError
 from batchcast.trace import demo_path, read_trace
 

@@ -21,11 +21,11 @@ from tests.forked import batchcast
 
 from batchcast.cli.main import cli
 from batchcast.formats.sighting import Sighting, Site, Snapshot
-from batchcast.service import ask
-from batchcast.service.access import Asker
-from batchcast.service.collector import Collector
+from batchcast.service.answers import questions
+from batchcast.service.answers.disclosure import Viewer
+from batchcast.service.answers.script import answer_script
+from batchcast.service.collector.cycle import Collector
 from batchcast.service.settings import load
-from batchcast.service.whatif import answer_script
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
 
@@ -158,7 +158,7 @@ def test_an_array_is_asked_by_its_id_and_shown_on_one_line(stores: dict[bool, st
 
 
 def test_tasks_of_an_irregular_array_leave_room_for_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    from batchcast.cli.start import _print
+    from batchcast.cli.users.start import _print
 
     one = {"partition": "main", "likely_wait_s": 60.0, "likely_start_s": 160.0, "by_90_wait_s": 90.0,
            "by_90_start_s": 190.0, "waited_s": 10.0, "slurm_start_s": float("nan"), "reason_in_words": "why",
@@ -476,9 +476,9 @@ def test_a_script_gets_the_answer_its_job_would_get(tmp_path: Path) -> None:
             assert not collector.cycle().problems
         script = tmp_path / "job.sh"
         script.write_text("#!/bin/sh\n#SBATCH -n 4 -t 2:00:00 -A physics -J other\n")
-        bob = Asker("bob")
+        bob = Viewer("bob")
         if submitted:
-            (answer,) = ask.start(settings, ["700"], None, bob, now - 2).results
+            (answer,) = questions.start(settings, ["700"], None, bob, now - 2).results
         else:
             (answer,) = answer_script(settings, str(script), {}, now - 2, bob).results
         answers.append(answer)

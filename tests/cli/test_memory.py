@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from tests.naive.memory import memory_log
 
 from batchcast.cli.main import cli
-from batchcast.trace.csv import write_csv
+from batchcast.trace.write import write_csv
 
 MACHINE = """
 [[nodes]]

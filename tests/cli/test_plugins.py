@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from batchcast.cli.plugins import summary
+from batchcast.cli.main import summary
 
 
 def test_help_lists_grid_and_vasp_without_importing_them() -> None:
@@ -17,7 +17,8 @@ def test_help_lists_grid_and_vasp_without_importing_them() -> None:
         "import sys; sys.argv = ['batchcast', '--help']\n"
         "from batchcast.cli.main import entry\n"
         "try:\n    entry()\nexcept SystemExit:\n    pass\n"
-        "sys.exit(','.join(m for m in ('batchcast.cli.grid', 'batchcast.cli.vasp') if m in sys.modules) or 0)"
+        "verbs = ('batchcast.cli.papers.grid', 'batchcast.cli.papers.vasp')\n"
+        "sys.exit(','.join(m for m in verbs if m in sys.modules) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

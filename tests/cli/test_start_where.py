@@ -16,9 +16,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from batchcast.cli.main import cli
-from batchcast.cli.start_words import sentence
+from batchcast.cli.users.start_text import sentence
 from batchcast.predict.protocol import Prediction
-from batchcast.service.where import chance_done, run_times
+from batchcast.service.answers.script import chance_done, run_times
 
 from .test_live import ME, _store, measured
 

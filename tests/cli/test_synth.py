@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from batchcast.cli.synth import command
+from batchcast.cli.logs.synth import command
 from batchcast.errors import UsageError
 from batchcast.trace import demo_path, read_trace
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from batchcast.cli.wait import command
+from batchcast.cli.study.wait import command
 from batchcast.errors import BatchcastError
 from batchcast.trace import demo_path
 

@@ -6,7 +6,7 @@ import re
 import tomllib
 from pathlib import Path
 
-from batchcast.formats.csv_map import make_map, units_of
+from batchcast.formats.csv.column_map import make_map, units_of
 from batchcast.trace.maps import ready_maps
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "formats.md").read_text()

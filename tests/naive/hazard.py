@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-from batchcast.predict.hazard.lessons import KINDS, RATES
-from batchcast.predict.hazard.see_past import LOOKS
-from batchcast.predict.hazard.see_queue import AGES_S, GROUPS
+from batchcast.predict.hazard.history_features import KINDS, RATES, START_KINDS
+from batchcast.predict.hazard.queue_features import AGES_S, GROUPS
 from batchcast.predict.runtime.kernel import LEVELS
 
 from .waits import forward_start
@@ -197,7 +196,7 @@ def of_starts(job, lessons, now):
         lambda j: True,
     )
     features = {}
-    for look, is_like in zip(LOOKS, counts):
+    for look, is_like in zip(START_KINDS, counts):
         like = [(t, j["wait"]) for t, j in lessons[-512:] if is_like(j)]
         last = [log1(wait) for _, wait in like[-8:]]
         features |= {

@@ -14,7 +14,7 @@ from follow import Follower
 from slurm_lab import Lab
 
 from batchcast.errors import BatchcastError
-from batchcast.service.unit_files import START, unit_files
+from batchcast.service.operations.units import START, unit_files
 from batchcast.store.reader import Reader
 
 SPEED, MINUTE = 60.0, 60.0

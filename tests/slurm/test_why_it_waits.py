@@ -8,7 +8,7 @@ import pytest
 from follow import BATCHCAST, Follower, LabTransport, stored
 from slurm_lab import USERS, Lab
 
-from batchcast.formats.reasons import Rule, rule, word
+from batchcast.formats.slurm.reasons import Rule, rule, word
 from batchcast.slurm.client import Slurm
 
 pytestmark = [pytest.mark.slurm, pytest.mark.lab, pytest.mark.usefixtures("lab_possible")]

@@ -1,10 +1,179 @@
-"""`batchcast completion`: the lines that teach a shell to complete verbs, options, methods, policies and files."""
+"""`batchcast completion`.
+
+What may stand at the cursor, and the lines that teach a shell to complete verbs, options, methods, policies and
+files.
+"""
 
 from __future__ import annotations
 
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+
 import click
+from click.shell_completion import BashComplete, CompletionItem, add_completion_class
 
 from .output import document, emit
+
+Candidates = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+STATUS = ("completed", "failed", "cancelled", "timeout", "unknown")
+
+OF_A_POLICY = (
+    "order",
+    "backfill",
+    "backfill_order",
+    "running_ends",
+    "head_after",
+    "first_after",
+    "due_after",
+    "due_ends",
+    "risk_budget",
+    "refresh",
+    "correct",
+    "event_order",
+)
+
+
+def specs(kind: str) -> Candidates:
+    """Methods of a kind in a comma list, and the parameters of one after its colon: `last_2:need=`."""
+
+    def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from ..predict.registry import available
+
+        return _spec(incomplete, [*available(kind), "all"], lambda name: _parameters(kind, name))
+
+    return complete
+
+
+def policies(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Policies in a comma list, and their words after a colon."""
+    return _spec(
+        incomplete, ["fcfs", "easy", "easy-sjbf", "conservative", "forecast"], lambda _: [*OF_A_POLICY, "kill"]
+    )
+
+
+def words(accepted: Iterable[str]) -> Candidates:
+    """Fixed words in a comma list."""
+
+    def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        before, last = _last_of_list(incomplete)
+        return [CompletionItem(before + word) for word in accepted if word.startswith(last)]
+
+    return complete
+
+
+def words_or_file(accepted: Iterable[str]) -> Candidates:
+    """Fixed words, else the name of a file."""
+
+    def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        fitting = [CompletionItem(word) for word in accepted if word.startswith(incomplete)]
+        return fitting or [CompletionItem(incomplete, type="file")]
+
+    return complete
+
+
+def clean_rules(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Cleaning rules in a comma list."""
+    from ..trace.clean import RULES
+
+    return words(RULES)(_, __, incomplete)
+
+
+def _spec(incomplete: str, names: Sequence[str], keys: Callable[[str], Iterable[str]]) -> list[CompletionItem]:
+    """Names, or, behind the last colon of a spec, its parameters."""
+    spec = re.search(r"([^,:=]+):([^:]*,)?([^,:=]*)$", incomplete)
+    if spec and "=" not in spec[3]:
+        before = incomplete[: len(incomplete) - len(spec[3])]
+        fitting = [CompletionItem(f"{before}{key}=") for key in keys(spec[1]) if key.startswith(spec[3])]
+        if fitting or not spec[2]:
+            return fitting
+    before, last = _last_of_list(incomplete)
+    return [CompletionItem(before + name) for name in names if name.startswith(last)]
+
+
+def _last_of_list(incomplete: str) -> tuple[str, str]:
+    before, comma, last = incomplete.rpartition(",")
+    return before + comma, last
+
+
+def _parameters(kind: str, name: str) -> list[str]:
+    """What a method takes; nothing where it cannot be loaded: a completion does not fail."""
+    import inspect
+
+    from ..predict.registry import load
+
+    try:
+        parameters = inspect.signature(load(kind, name)).parameters.values()
+    except Exception:
+        return []
+    ours = {"answers", "max_procs", "rng", "stop"}
+    return [p.name for p in parameters if p.name not in ours and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+
+
+class Bash(BashComplete):
+    """Bash's completion, with the line as it was typed instead of as readline has cut it at `:` and `=`."""
+
+    source_template = """\
+%(complete_func)s() {
+    local IFS=$'\\n' answer kind value
+    answer=$(env COMP_LINE="${COMP_LINE:0:COMP_POINT}" COMP_BREAKS="$COMP_WORDBREAKS" \\
+        %(complete_var)s=bash_complete "$1" 2>/dev/null)
+    COMPREPLY=()
+    while IFS=, read -r kind value; do
+        case $kind in
+            file) compopt -o default ;;
+            dir) compopt -o dirnames ;;
+            plain) COMPREPLY+=("$value"); [[ $value == *[=:/] ]] && compopt -o nospace ;;
+        esac
+    done <<< "$answer"
+    return 0
+}
+complete -o nosort -F %(complete_func)s %(prog_name)s
+"""
+
+    @staticmethod
+    def _check_version() -> None:
+        """Bash 4.4 has all of it; older ones say so themselves."""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """The words before the cursor, and what has been typed of the one under it."""
+        line = os.environ["COMP_LINE"]
+        before, self.incomplete = _split(line)
+        return before[1:], self.incomplete
+
+    def format_completion(self, item: CompletionItem) -> str:
+        """`kind,value`, where the value begins behind the last character at which readline cuts words."""
+        if item.type != "plain":
+            return f"{item.type},"
+        breaks = set(os.environ.get("COMP_BREAKS", "")) & set(":=,")
+        cut = max((self.incomplete.rfind(char) for char in breaks), default=-1) + 1
+        value = item.value
+        if self.incomplete.startswith("-") and "=" in self.incomplete:
+            value = self.incomplete[: self.incomplete.index("=") + 1] + value
+        return f"plain,{value[cut:]}"
+
+
+def _split(line: str) -> tuple[list[str], str]:
+    """Whole words and the unfinished one, quotes and backslashes read as the shell does.
+
+    >>> _split("batchcast info my\\\\ log.sw"), _split("batchcast info 'my log"), _split("batchcast ")
+    ((['batchcast', 'info'], 'my log.sw'), (['batchcast', 'info'], 'my log'), (['batchcast'], ''))
+    """
+    for ending in ("", "'", '"', "\\\\"):
+        try:
+            words = shlex.split(line + ending)
+            break
+        except ValueError:
+            continue
+    else:
+        words = line.split()
+    unfinished = bool(words) and not re.search(r"(?<!\\)\s$", line)
+    return (words[:-1], words[-1]) if unfinished else (words, "")
+
+
+add_completion_class(Bash)
 
 
 @click.command()

@@ -1,4 +1,7 @@
-"""Ctrl-C ends a command within a second, also one that is deep in compiled code, and leaves no half-written file."""
+"""Ctrl-C ends a command within a second, also one that is deep in compiled code.
+
+And leaves no half-written file; and waiting that SIGTERM and SIGINT end.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import NoReturn
 
 GRACE_S = 0.6
@@ -53,3 +57,24 @@ def end() -> NoReturn:
     cursor = "\r\x1b[2K\x1b[?25h" if os.isatty(2) else ""
     os.write(2, (cursor + MESSAGE).encode())
     os._exit(CODE)
+
+
+def stop_on_signals() -> Callable[[float], bool]:
+    """Waits so many seconds; true as soon as SIGTERM or SIGINT has come, also one that came between two waits.
+
+    After SIGINT the process has as long as any other command to end; after SIGTERM, as long as it needs.
+    """
+    import select
+    import signal
+    import socket
+
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    signal.signal(signal.SIGINT, lambda *_: hurry())
+
+    def stop(seconds: float, keep_open: socket.socket = theirs) -> bool:
+        return bool(select.select([ours], [], [], seconds)[0])
+
+    return stop

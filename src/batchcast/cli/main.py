@@ -1,11 +1,19 @@
-"""`batchcast`: the entry point. Verbs are loaded when called, errors become one message and an exit code."""
+"""`batchcast`: the entry point. Verbs are loaded when called, found here or as entry points.
+
+Errors become one message and an exit code.
+"""
 
 from __future__ import annotations
 
+import ast
 import gc
 import os
 import sys
 import warnings
+from functools import cache
+from importlib.machinery import PathFinder
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,7 +22,44 @@ from .. import __version__
 from ..errors import BatchcastError, flags_in_messages
 from .interrupt import end, end_on_interrupt
 from .output import speak_any_encoding
-from .plugins import commands, summary
+
+GROUP = "batchcast.commands"
+
+
+@cache
+def commands() -> dict[str, EntryPoint]:
+    """Every verb that an installed package brings, by name."""
+    return {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)}
+
+
+def summary(point: EntryPoint) -> str:
+    """What the verb's module says of itself in its docstring's first line, read from its source, not imported.
+
+    The words after `: ` where the line has them (`` `batchcast grid`: map jobs ... ``), else the whole line; the
+    module's name where its source cannot be found.
+    """
+    path = _source(point.module)
+    try:
+        words = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) if path else None
+    except (OSError, SyntaxError, UnicodeDecodeError):
+        words = None
+    if not words:
+        return point.module
+    line = words.splitlines()[0]
+    line = line.partition(": ")[2] or line if line.startswith("`") else line
+    return line[:1].upper() + line[1:]
+
+
+def _source(module: str) -> Path | None:
+    """The file of a module, found package by package as import does, with nothing executed."""
+    parts, search = module.split("."), None
+    for depth in range(1, len(parts) + 1):
+        spec = PathFinder.find_spec(".".join(parts[:depth]), search)
+        if spec is None:
+            return None
+        search = list(spec.submodule_search_locations or ())
+    return Path(spec.origin) if spec is not None and spec.origin and spec.origin.endswith(".py") else None
+
 
 VERBS: dict[str, str] = {
     "evaluate": "How wrong are limits, how good are forecasts, how much sooner would jobs start: table and page.",
@@ -47,6 +92,24 @@ VERBS: dict[str, str] = {
     "export": "The cluster's own history as a log for evaluate and simulate.",
     "completion": "What makes bash, zsh or fish complete verbs, methods, policies and files.",
 }
+ROOMS: dict[str, str] = {
+    "study": "evaluate evaluate:demo compare info runtime wait simulate limits whatif machine sweep",
+    "users": "start walltime report accuracy",
+    "site": "collect serve plan setup:doctor setup:install token store:migrate store:purge store:export",
+    "logs": "convert anonymize synth",
+    "papers": "reproduce",
+}
+"""Which folder beside this file holds a verb: its module, or MODULE:VERB. What is not named here lies in this one."""
+
+
+def _place(verb: str) -> tuple[str, str]:
+    """The module of a verb, and what its command is called there."""
+    for room, places in ROOMS.items():
+        for place in places.split():
+            module, _, name = place.partition(":")
+            if verb == (name or module):
+                return f"{__package__}.{room}.{module}", name or "command"
+    return f"{__package__}.{verb}", "command"
 
 
 class LazyGroup(click.Group):
@@ -70,7 +133,8 @@ class LazyGroup(click.Group):
         if cmd_name not in VERBS:
             command: click.Command = commands()[cmd_name].load()
         else:
-            command = import_module(f"batchcast.cli.{cmd_name}").command
+            module, name = _place(cmd_name)
+            command = getattr(import_module(module), name)
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
@@ -139,7 +203,7 @@ def entry() -> None:
         warnings.simplefilter("ignore")  # a library's, with a path of this machine; --debug shows them
     end_on_interrupt()
     if COMPLETING in os.environ:
-        from . import complete  # noqa: F401  (registers our bash)
+        from . import completion  # noqa: F401  (registers our bash)
     try:
         code = cli.main(standalone_mode=False, prog_name="batchcast")
         sys.stdout.flush()

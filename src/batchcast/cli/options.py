@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ..errors import NoAnswer, UsageError
-from .complete import STATUS, clean_rules, words, words_or_file
+from .completion import STATUS, clean_rules, words, words_or_file
 from .output import say
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def take_score(given: dict[str, Any], log: Log) -> np.ndarray:
 
 def describe_log(trace: Trace) -> dict[str, Any]:
     """The `log` part of a JSON document (`trace.about`, which brings numpy, is loaded only then)."""
-    from ..trace.about import describe_log as describe
+    from ..trace.zone import describe_log as describe
 
     return describe(trace)
 
@@ -253,7 +253,7 @@ def _settings(options: Mapping[str, Any], trace: Trace, procs: str, rules: Seque
 
 def _are_users_private() -> tuple[bool, list[str]]:
     """Whether this site hides users, and what is to be said where that was only supposed."""
-    from ..service.naming import are_users_hidden
+    from ..service.settings import are_users_hidden
 
     hidden, why = are_users_hidden()
     return hidden, [f"results name no user: {why} (--named names them)"] if why else []

@@ -16,7 +16,7 @@ import click
 from ..document import document, dumps, plain
 
 if TYPE_CHECKING:
-    from ..service.document import Said
+    from ..service.answers.answer import Answer
 
 __all__ = ["console", "document", "dumps", "emit", "plain", "print_columns", "print_parsable", "progress", "say"]
 
@@ -74,7 +74,7 @@ def _cell(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value).replace("|", "/").replace("\n", " ")
 
 
-def printed(verb: str, reply: Said, as_json: bool, parsable2: bool) -> bool:
+def printed(verb: str, reply: Answer, as_json: bool, parsable2: bool) -> bool:
     """Print a reply for a program if that is asked for; else its warnings alone: what people read is still to come."""
     if as_json:
         emit(document(verb, *reply))

@@ -1,10 +1,15 @@
-"""What a job asks of a machine with nodes, as sbatch's options say it. Pure data."""
+"""What a job asks of a machine with nodes, as sbatch's options say it.
+
+And what a log or a queue knows of it. Pure.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from .machine import Machine
 
 NEVER = math.inf
 
@@ -56,3 +61,84 @@ class NodeRequest:
         """Processors asked for: tasks times processors a task, at least one a node."""
         per_node = self.min_nodes * max(self.tasks_per_node, 1)
         return max(self.tasks, per_node) * self.cpus_per_task
+
+
+UNKNOWN, ELSEWHERE, TOO_LARGE = (
+    "no run time or size",
+    "a partition that the machine does not have",
+    "larger than its partition",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSizes:
+    """The sizes that requests are checked against: processors by partition, the default one, the largest node.
+
+    >>> from batchcast.cluster.machine import homogeneous
+    >>> machine = MachineSizes.of(homogeneous(2, 16))
+    >>> machine.request("a", 0.0, 60.0, 120.0, procs=48.0)
+    'larger than its partition'
+    >>> machine.request("a", 0.0, 60.0, 120.0, procs=20.0).cpus
+    20
+    """
+
+    sizes: Mapping[str, int]
+    default: str
+    most_gpus: int
+    most_cpus: int
+
+    @classmethod
+    def of(cls, machine: Machine) -> MachineSizes:
+        """Of a machine; its first partition stands for a default one."""
+        cpus = {name: group.cpus for group in machine.nodes for name in group.names}
+        sizes = {p.name: sum(cpus.get(name, 0) for name in p.nodes) for p in machine.partitions}
+        default = machine.partition("") or machine.partitions[0]
+        gpus = [sum(n for k, n in group.gres.items() if k.split(":")[0] == "gpu") for group in machine.nodes]
+        return cls(sizes, default.name, max(gpus), max(cpus.values()))
+
+    def request(
+        self,
+        key: str,
+        submit: float,
+        run: float,
+        limit: float,
+        *,
+        procs: float,
+        nodes: float = math.nan,
+        exact: bool = True,
+        kib_per_proc: float = math.nan,
+        gpus: float = math.nan,
+        user: str = "",
+        account: str = "",
+        partition: str = "",
+        qos: str = "",
+        name: str = "",
+    ) -> NodeRequest | str:
+        """The request, or why there is none: `procs` tasks of one processor on `nodes` nodes, or on any where unknown.
+
+        The nodes are the fewest where not `exact`, or where the processors would not fit on so many; so many are at
+        least asked for that the GPUs fit. Numbers are NaN where unknown; memory is shared evenly; a job ends at its
+        limit at the latest. `partition` may be a list with commas; none is the default one.
+        """
+        if not (run >= 0 and procs >= 1):
+            return UNKNOWN
+        parts = tuple(word for word in (partition or self.default).split(",") if word in self.sizes)
+        if not parts:
+            return ELSEWHERE
+        if procs > max(self.sizes[part] for part in parts):
+            return TOO_LARGE
+        count = int(nodes) if nodes >= 1 else 0
+        if not exact or procs > count * self.most_cpus:
+            least, count = max(count, 1), 0
+        else:
+            least = count
+        has = gpus > 0 and self.most_gpus > 0
+        if has and gpus > least * self.most_gpus:
+            least, count = math.ceil(gpus / self.most_gpus), 0
+        wanted = math.ceil(gpus / least) if has else 0
+        return NodeRequest(
+            key, submit, min(run, limit) if limit > 0 else run, limit if limit > 0 else math.nan, user, account, parts,
+            qos, name, least, count, int(procs),
+            mem_per_cpu=kib_per_proc / 1024 if kib_per_proc > 0 else math.nan,
+            gres={"gpu": wanted} if wanted else {},
+        )  # fmt: skip

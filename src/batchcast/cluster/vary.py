@@ -26,10 +26,10 @@ SETTINGS_READ = (
 )  # fmt: skip
 
 
-def changes_of(text: str) -> dict[str, str]:
+def parse_changes(text: str) -> dict[str, str]:
     """KEY=VALUE pairs of one variant, by commas.
 
-    >>> changes_of("nodes=+10%,bf_interval=60")
+    >>> parse_changes("nodes=+10%,bf_interval=60")
     {'nodes': '+10%', 'bf_interval': '60'}
     """
     pairs = [item.partition("=") for item in text.split(",") if item]
@@ -58,10 +58,11 @@ def vary(machine: Machine, changes: Mapping[str, str]) -> Machine:
             machine = replace(machine, settings={**machine.settings, **POLICIES[value]})
         elif key not in JOB_KEYS:
             if key not in SETTINGS_READ:
-                raise UsageError(f"{key}={value}: the model reads no such setting (accepted: {', '.join(SETTINGS_READ)})")
+                raise UsageError(
+                    f"{key}={value}: the model reads no such setting (accepted: {', '.join(SETTINGS_READ)})"
+                )
             machine = replace(machine, settings={**machine.settings, key: value})
     return machine
-
 
 
 def _resized(machine: Machine, value: str) -> Machine:

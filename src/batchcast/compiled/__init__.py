@@ -17,10 +17,9 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .once import compile_once
+from .once import compile_once, watch_compiler
 from .part import BranchingPipeline, Pipeline
 from .place import kernel_folder
-from .progress import watch_compiler
 
 CONFIG: Any = numba.config
 UNTYPED: Any = cgutils  # numba has no annotations here

@@ -1,7 +1,6 @@
-"""The arrays of a record inside a kernel: typed, nothing copied.
+"""What kernels share.
 
-A field of a record is the address of an array and its length (`records`). So a kernel of thirteen arrays takes one
-argument: calls are cheap, signatures short, and a call from Python looks at one array instead of thirteen.
+The arrays of a record inside a kernel, sets as bits of int64 words, and insertion sort for what is short.
 """
 
 from __future__ import annotations
@@ -10,11 +9,14 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
-from numba import types
+from llvmlite import ir
+from numba import extending, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np import arrayobj
 from numba.np.numpy_support import from_dtype
+
+from . import inlined
 
 _BUILD: Any = cgutils  # numba has no annotations here
 _ARRAYS: Any = arrayobj
@@ -53,3 +55,42 @@ def array_in(name: str, dtype: Any, columns: int = 0) -> Callable[[Record], Any]
         return array(record), build
 
     return cast(Callable[[Record], Any], in_record)
+
+
+WORD: Any = types.int64  # numba has no annotations here
+COMPILED: Any = extending.intrinsic
+
+
+def _of_a_word(build: Callable[[Any, Any], Any]) -> Callable[[int], int]:
+    """What kernels call: the code that `build` makes of a builder and a word."""
+
+    def instruction(_context: Any, word: Any) -> Any:
+        return WORD(WORD), lambda _context, builder, _signature, arguments: build(builder, arguments[0])
+
+    instruction.__name__ = instruction.__qualname__ = build.__name__
+    compiled: Callable[[int], int] = COMPILED(instruction)
+    return compiled
+
+
+def _bits(builder: Any, word: Any) -> Any:
+    return builder.ctpop(word)
+
+
+def _lowest(builder: Any, word: Any) -> Any:
+    return builder.cttz(word, ir.Constant(ir.IntType(1), 1))
+
+
+bits = _of_a_word(_bits)  # how many bits are set
+lowest = _of_a_word(_lowest)  # the place of the lowest bit set; of 0 it is not defined
+
+
+@inlined
+def insert(value: np.ndarray, order: np.ndarray, n: int) -> None:
+    """The first n of `order` so that their values ascend; equal ones stay as they are. O(n) sorted, O(n^2) at worst."""
+    for a in range(1, n):
+        j = order[a]
+        b = a - 1
+        while b >= 0 and value[order[b]] > value[j]:
+            order[b + 1] = order[b]
+            b -= 1
+        order[b + 1] = j

@@ -13,7 +13,7 @@ from ..metrics.accuracy import relative_accuracy, size_class
 from ..metrics.bursts import user_weeks
 from ..metrics.paired import LEAST_GROUPS, LEVEL, PairedDifference, paired_differences
 from ..metrics.schedule import bounded_slowdown
-from ..trace.forecasts import Forecasts
+from ..trace.result import Forecasts
 from ..units import format_duration
 
 FORECAST = ("mae_s", "median_ae_s", "apa", "underestimate_rate")

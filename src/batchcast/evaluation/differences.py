@@ -1,4 +1,8 @@
-"""Every comparison with its interval: methods against a named reference, resampled by user and week, as flat keys."""
+"""Every comparison with its interval.
+
+Methods against a named reference, resampled by user and week, as flat keys; and what results call a user, a queue, an
+account.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,24 @@ from ..simulation import Schedule
 from ..table import Trace
 from ..trace.zone import format_date, zone
 from ..units import format_duration, format_memory
-from .shown_names import shown_names
+
+
+def shown_names(trace: Trace, column: str) -> list[str]:
+    """The categories of a nominal column as results may show them, in the order of its codes.
+
+    Where the site is private users are numbered in the order of the log's categories, which names none of them.
+
+    >>> from dataclasses import replace
+    >>> log = Trace.from_arrays({"submit_time": [0.0, 1.0], "run_time": [5.0, 5.0], "user_id": ["ada", "bo"]})
+    >>> shown_names(log, "user_id"), shown_names(log.with_info(replace(log.info, private=True)), "user_id")
+    (['ada', 'bo'], ['a user (1)', 'a user (2)'])
+    """
+    categories = trace.nominal(column).categories
+    if column == "user_id" and trace.info.private:
+        return [f"a user ({number})" for number in range(1, len(categories) + 1)]
+    known = trace.info.names.get(column, {})
+    return [str(known.get(value, value)) for value in categories]
+
 
 HIGHER_IS_BETTER = ("apa",)
 RUN_TIME = ("recent_mean", "requested")

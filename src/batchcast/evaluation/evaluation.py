@@ -19,13 +19,13 @@ from ..simulation import Policy, Schedule
 from ..simulation.policies import policy_of, split_policies
 from ..simulation.simulate import LOOPS
 from ..table import Trace
-from ..table.frame import data_frame, html_table
+from ..table.exchange import data_frame, html_table
 from ..trace.machine import partition_sizes
 from .accuracy import Maker, Scores, figures, score
 from .advice import Advice, advise
-from .arguments import check_log, jobs_mask
 from .differences import against_limits, schedule_differences
 from .limits import LATEST, Limits, latest_limits, limit_rows
+from .replay import check_log, jobs_mask
 from .simulated import ORACLE, SLURM, YARDSTICK, OnNodes, Pool, described_or_own
 from .validity import Validity, Verdict, validity
 from .waste import waste_rows

@@ -15,8 +15,7 @@ from ..events.recorded import events
 from ..predict.recommend import rule_of_thumb
 from ..predict.runtime.calibrated import Calibrated
 from ..table import Trace
-from .differences import burst_groups, compared
-from .shown_names import shown_names
+from .differences import burst_groups, compared, shown_names
 
 RECENT = 10
 RISK = 0.05

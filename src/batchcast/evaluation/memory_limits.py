@@ -1,4 +1,8 @@
-"""How much memory to ask for: what advice, the usual rule and the users' own requests would have cost a log."""
+"""How much memory to ask for.
+
+What advice, the usual rule and the users' own requests would have cost a log, and how its jobs would then have been
+placed.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +13,22 @@ from typing import Any
 
 import numpy as np
 
+from ..cluster.machine import Machine
 from ..events.recorded import Forecasts, replay
-from ..predict.attempts import spent
 from ..predict.peak_memory import MIB
-from ..predict.recommend import rounded_request
+from ..predict.recommend import rounded_request, spent
 from ..predict.recommend_memory import least_waste
 from ..predict.runtime.kernel import Kernel
 from ..predict.runtime.largest_recent import LargestRecent
+from ..simulation.slurm_trace import MemoryPlan, plan_of
 from ..table import Trace
 from ..table.memory import MemoryUse, units_of
-from .differences import burst_groups, compared
+from .differences import burst_groups, compared, shown_names
 from .limits import COLUMNS
-from .shown_names import shown_names
 from .target import measured, of_memory
 
 RULES = ("advice", "least_waste", "rule_of_thumb", "own")
-SPENT, KILLED = "mean_spent_gib_h", "killed_per_thousand"
+SPENT, RAN_OUT = "mean_spent_gib_h", "killed_per_thousand"
 GIB_H = 1024.0 * 3600.0
 OWN_KNOWN = 0.5
 """Where fewer of the measured jobs have a request of their own, requests are left out of the comparison."""
@@ -170,7 +174,7 @@ def _row(limits: MemoryLimits, rule: str, inside: np.ndarray) -> dict[str, Any]:
         "limits": rule,
         "per": limits.use.per,
         "jobs": int(inside.sum()),
-        KILLED: 1000.0 * float(killed.mean()),
+        RAN_OUT: 1000.0 * float(killed.mean()),
         "undecided_per_thousand": 1000.0 * float((ended & ~killed).mean()),
         "asked_over_used": float(first.sum()) / used if used > 0 else math.nan,
         "spent_over_used": float(every.sum()) / used if used > 0 else math.nan,
@@ -197,8 +201,8 @@ def _with_differences(limits: MemoryLimits, rows: list[dict[str, Any]], seed: in
     values = {}
     for row in rows:
         killed, _, every = _per_job(limits, row["limits"], scored)
-        values[row["limits"]] = {SPENT: every, KILLED: 1000.0 * killed}
-    keys = compared(trace, scored, group, values, reference(limits), (SPENT, KILLED), seed)
+        values[row["limits"]] = {SPENT: every, RAN_OUT: 1000.0 * killed}
+    keys = compared(trace, scored, group, values, reference(limits), (SPENT, RAN_OUT), seed)
     return [{**row, **keys[row["limits"]]} for row in rows]
 
 
@@ -207,16 +211,16 @@ def memory_words(rows: Sequence[Mapping[str, Any]], risk: float, most: float) ->
     by_rule = {row["limits"]: row for row in rows}
     against, whose = ("own", "the users did") if "own" in by_rule else ("rule_of_thumb", "the usual rule does")
     advice, waste, other = by_rule["advice"], by_rule["least_waste"], by_rule[against]
-    kept = "as promised" if advice[KILLED] <= 1000.0 * risk else f"more than the {1000.0 * risk:g} promised"
+    kept = "as promised" if advice[RAN_OUT] <= 1000.0 * risk else f"more than the {1000.0 * risk:g} promised"
     nodes = (
         f" (the memory of {waste['saved_nodes']:,.1f} nodes, always)"
         if waste["saved_nodes"] == waste["saved_nodes"]
         else " (what a node has is unknown: --machine FILE says it)"
     )
     return (
-        f"Requests at a risk of {risk:.0%} let {advice[KILLED]:.1f} of 1,000 run out of memory, {kept}, and ask for"
+        f"Requests at a risk of {risk:.0%} let {advice[RAN_OUT]:.1f} of 1,000 run out of memory, {kept}, and ask for"
         f" {advice['spent_over_used']:.2f} times what is used, second attempts counted; {whose}"
-        f" {other[KILLED]:.1f} at {other['spent_over_used']:.2f}. Requests of least waste: {waste[KILLED]:.1f} at"
+        f" {other[RAN_OUT]:.1f} at {other['spent_over_used']:.2f}. Requests of least waste: {waste[RAN_OUT]:.1f} at"
         f" {waste['spent_over_used']:.2f}, {_saved(waste['saved_gib_h'])}{nodes}."
     )
 
@@ -228,3 +232,31 @@ def _saved(amount: float) -> str:
     ('1,234 GiB-hours less', '5 GiB-hours more')
     """
     return f"{abs(amount):,.0f} GiB-hours {'more' if amount < 0 else 'less'}"
+
+
+STEP = 64.0  # MiB
+
+
+def placed_by(trace: Trace, machine: Machine, rule: str, risk: float, procs: str = "req") -> MemoryPlan:
+    """The memory each job is placed by: `advice` at the risk, or `least_waste`, never above the largest node.
+
+    NoAnswer where the log has no measured peak. Costs what `find_memory_limits` costs.
+    """
+    most = max((group.memory_mib for group in machine.nodes), default=math.inf)
+    found = find_memory_limits(trace, risk=risk, floor=STEP, step=STEP, most=most, procs=procs)
+    use = found.use
+    peak = np.where(np.isnan(use.used), np.nan, found.peak)
+    sizes = trace.procs(procs)
+    share = units_of(trace, use.per, "req") / np.where(sizes > 0, sizes, np.nan)
+    return plan_of(found.limits[rule], peak, use.asked / 1024.0, use.ended, share)
+
+
+def memory_note(name: str, plan: MemoryPlan, rows: np.ndarray) -> str:
+    """What placing by advice did to the jobs that were simulated, in a sentence."""
+    unmeasured = plan.unmeasured(rows)
+    jobs = len(rows) - unmeasured
+    return (
+        f"{name}: {jobs:,} jobs placed by the memory advised, {plan.out_of_memory(rows):,} ran out of it and were run"
+        " again with their own request (else twice as much): their wait is that of the second attempt;"
+        f" {unmeasured:,} of which no peak is known placed as they asked"
+    )

@@ -12,9 +12,9 @@ from ..cluster.machine import Machine
 from ..simulation import Policy, Schedule, simulate, simulate_split
 from ..simulation.slurm_trace import simulate_on
 from ..table import Trace
-from ..trace.log_machine import SOURCE, machine_of_log
+from ..trace.machine import SOURCE, machine_of_log
 from .accuracy import Maker, predictor
-from .validity import MODELLED_ON_NODES, Validity, judged
+from .validity import MODELLED_ON_NODES, Validity, judge_validity
 
 YARDSTICK, ORACLE = "requested", "actual"
 SLURM = "slurm"
@@ -69,7 +69,7 @@ def judged_on(
 ) -> Validity:
     """Slurm's loops with the users' limits on a machine against the record; of a log's own machine less is modelled."""
     from_log = machine.name == SOURCE
-    return judged(
+    return judge_validity(
         trace, schedule, mask, procs=procs, size=(float(machine.cpus), SOURCE if from_log else "its description"),
         modelled=("partitions", "holds") if from_log else MODELLED_ON_NODES,
         policy="slurm_by_log" if from_log else "slurm",

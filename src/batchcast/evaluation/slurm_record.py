@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..formats.slurm_record import Record
-from ..metrics.curves import cdf_distance
-from ..metrics.ranks import rank_correlation
+from ..metrics.curves import cdf_distance, rank_correlation
 from ..schedule.slurm.simulate import SlurmSchedule, Takes, simulate_slurm
 
 POLL = 1.015  # seconds of the controller's loop, under the clock of the recorded labs

@@ -1,9 +1,9 @@
-"""What is forecast: run times, or peak memory by the same methods, tables and intervals."""
+"""What is forecast: run times, or peak memory by the same methods, tables and intervals, in its own unit."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,17 @@ from ..errors import NoAnswer
 from ..predict.peak_memory import MIB, PeakMemory
 from ..table import Trace
 from ..table.memory import MemoryUse, memory_use
+
+
+def in_mebibytes(row: Mapping[str, Any], per: str) -> dict[str, Any]:
+    """A row of `metrics.accuracy` about memory: `mae_s` is `mae_mib`, and so on; `per` says of what.
+
+    >>> in_mebibytes({"predictor": "kernel", "mae_s": 3.0, "apa": 0.9}, "node")
+    {'predictor': 'kernel', 'per': 'node', 'mae_mib': 3.0, 'apa': 0.9}
+    """
+    first, *rest = ((key.removesuffix("_s") + "_mib" if key.endswith("_s") else key, row[key]) for key in row)
+    return dict([first, ("per", per), *rest])
+
 
 RUN_TIME, MEMORY = "run_time", "memory"
 TARGETS = (RUN_TIME, MEMORY)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..formats.status import SWF_NUMBERS
 from ..table import Trace
-from .shown_names import shown_names
+from .differences import shown_names
 
 GROUPINGS = {
     "user": "user_id", "account": "account", "group": "group_id", "queue": "queue_id", "partition": "partition_id",

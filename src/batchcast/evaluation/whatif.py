@@ -10,7 +10,7 @@ from ..metrics.accuracy import SIZE_CLASSES, size_class
 from ..metrics.paired import paired_differences
 from ..simulation.schedule import Schedule
 from ..table import Trace
-from .shown_names import shown_names
+from .differences import shown_names
 
 BY = ("user_id", "account", "qos", "partition_id")
 LEAST = 20

@@ -10,7 +10,7 @@ import numpy as np
 from ..compiled import inlined, inner, kernel
 from ..compiled.arrays import Record, array_in
 from .event import CAPACITY, CHANGE, END, OVERDUE, PLAN, REQUEUE, START, SUBMIT, WITHDRAW
-from .record import EVENT, GONE, JOB, LEFT, NO_LIMIT, OUTAGE_S, QUEUED, RUNNING, SPOILED, STARTED, UNTOLD, USER
+from .record import GONE, JOB, LEFT, NO_LIMIT, OUTAGE_S, PENDING, QUEUED, RUNNING, SPOILED, STARTED, USER
 
 jobs_of = array_in("jobs", JOB)
 queue_of = array_in("queue", np.int32)
@@ -19,14 +19,14 @@ users_of = array_in("users", USER)
 
 
 @kernel
-def tell_all(state: np.ndarray, requests: np.ndarray, events: np.ndarray, first: int, end: int) -> None:
+def apply_events(state: np.ndarray, requests: np.ndarray, events: np.ndarray, first: int, end: int) -> None:
     """Apply the events (EVENT) from `first` to before `end` to a state (STATE, 1); `requests` (JOB) by entry."""
     for k in range(first, end):
-        tell(state[0], requests, events[k])
+        apply_event(state[0], requests, events[k])
 
 
 @inner
-def tell(s: Record, requests: np.ndarray, event: Record) -> None:
+def apply_event(s: Record, requests: np.ndarray, event: Record) -> None:
     """One event. A wait that ended is a lesson unless it was spoiled, is negative or the job exceeds the machine."""
     jobs = jobs_of(s)
     if event.rank == PLAN:
@@ -66,7 +66,7 @@ def tell(s: Record, requests: np.ndarray, event: Record) -> None:
             leave_queue(s, i)
     elif rank == REQUEUE and job.status == RUNNING:
         end_job(s, i)
-        if job.lesson == UNTOLD:
+        if job.lesson == PENDING:
             job.lesson = SPOILED
         enter_queue(s, i)
     elif rank == CHANGE and job.status == QUEUED:
@@ -78,7 +78,7 @@ def tell(s: Record, requests: np.ndarray, event: Record) -> None:
 @inlined
 def learn(s: Record, job: Record, wait: float, lesson: int) -> None:
     """A job left the queue after `wait`: what that teaches."""
-    if job.lesson == UNTOLD and wait >= 0.0 and not job.procs > s.size:
+    if job.lesson == PENDING and wait >= 0.0 and not job.procs > s.size:
         job.wait = wait
         job.lesson = lesson
         s.taught = wait
@@ -220,4 +220,3 @@ def oldest_start(s: Record) -> float:
         return np.inf
     start: float = jobs_of(s)[running_of(s)[s.running_first]].start
     return start
-

@@ -20,8 +20,8 @@ from .event import RANK, End, Event, Start, Submit, Withdraw, event_key
 from .recorded import Cadence
 from .state import SystemState
 
-TOLD_SUBMIT, TOLD_START, TOLD_GONE = 1, 2, 4
-BITS: Mapping[type, int] = {Submit: TOLD_SUBMIT, Start: TOLD_START, End: TOLD_GONE, Withdraw: TOLD_GONE}
+TOLD_SUBMIT, DELIVERED_START, DELIVERED_GONE = 1, 2, 4
+BITS: Mapping[type, int] = {Submit: TOLD_SUBMIT, Start: DELIVERED_START, End: DELIVERED_GONE, Withdraw: DELIVERED_GONE}
 
 Key = tuple[float, int, int, int]
 
@@ -75,7 +75,9 @@ def live_stream(jobs: Iterable[LiveJob], until: float, only: int | None = None) 
 def _placed(job: LiveJob, until: float, only: int | None) -> Iterator[tuple[Key, tuple[float, ...], Event]]:
     """A job's wanted events with what they are sorted by."""
     place = log_place(job.request)
-    if job.told & (TOLD_START | TOLD_GONE) == TOLD_GONE:  # delivered as withdrawn, whatever became known later
+    if (
+        job.told & (DELIVERED_START | DELIVERED_GONE) == DELIVERED_GONE
+    ):  # delivered as withdrawn, whatever became known later
         job = job._replace(start_time=math.nan)
     for round_, event in _history(job):
         bit = BITS[type(event)]

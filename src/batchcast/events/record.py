@@ -15,7 +15,7 @@ from ..records import array_fields, enlarged, point_to
 from ..table import Trace
 
 QUEUED, RUNNING, GONE = 1, 2, 3
-SPOILED, UNTOLD, STARTED, LEFT = -1, 0, 1, 2
+SPOILED, PENDING, STARTED, LEFT = -1, 0, 1, 2
 NO_LIMIT = 1e12
 OUTAGE_S = 86400.0
 NAMES = {

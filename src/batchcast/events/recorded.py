@@ -1,21 +1,22 @@
 """The recorded clock: replays a log, event by event, in the one order of events.
 
-Departures of real logs from a clean story are resolved here and counted by `irregular`: a job without a run time
-withdraws at submit + max(wait, 0); a job with a run time but no wait starts at submit; a negative wait counts as 0.
+Whole, or in periods with what one leaves unfinished carried into the next.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import UsageError
 from ..job import JobRequest
 from ..table import Trace
+from ..table.joined import joined
 from .event import END, START, SUBMIT, WITHDRAW, End, Event, Start, Submit, Withdraw
 from .record import EVENT, Columns, requests_of
 from .state import SystemState
@@ -66,7 +67,7 @@ def timeline(trace: Trace, protocol: str = "honest") -> Timeline:
     return Timeline(time[order], kind[order], index[order])
 
 
-def told_events(trace: Trace, plan: Timeline) -> np.ndarray:
+def event_table(trace: Trace, plan: Timeline) -> np.ndarray:
     """A timeline as the kernel takes it (EVENT); an unknown wait teaches no predictor."""
     table = np.zeros(len(plan.time), EVENT)
     table["time"], table["rank"], table["entry"] = plan.time, plan.kind, plan.index
@@ -76,13 +77,13 @@ def told_events(trace: Trace, plan: Timeline) -> np.ndarray:
 
 def after_the_log(trace: Trace, protocol: str = "honest", procs: str = "req", *, total: float) -> Columns:
     """The state after the whole log: what every job's wait taught, and how many outages there were."""
-    from .kernel import tell_all
+    from .kernel import apply_events
 
     requests, codes = requests_of(trace, procs)
     columns = Columns(total, len(trace))
     columns.make_room(len(trace), len(codes["user_id"]) + 1)
-    table = told_events(trace, timeline(trace, protocol))
-    tell_all(columns.record, requests, table, 0, len(table))
+    table = event_table(trace, timeline(trace, protocol))
+    apply_events(columns.record, requests, table, 0, len(table))
     return columns
 
 
@@ -169,7 +170,7 @@ def replay(
     observers = [p.observe for p in predictors.values()]
     jobs: list[JobRequest] = list(trace.requests(procs))
     plan = timeline(trace, protocol)
-    state = SystemState(total, jobs, lambda: requests_of(trace, procs), lambda: told_events(trace, plan))
+    state = SystemState(total, jobs, lambda: requests_of(trace, procs), lambda: event_table(trace, plan))
     submissions = 0
     for event in events_of(trace, plan, jobs):
         if isinstance(event, Submit):
@@ -224,3 +225,90 @@ def collect(given: Sequence[Any]) -> Forecasts:
                 quantiles[row] = p.quantiles
     words = [("", "") if p is None else (p.basis, p.grounds) for p in given]
     return Forecasts(points, levels, quantiles, [basis for basis, _ in words], [grounds for _, grounds in words])
+
+
+class Stretch(NamedTuple):
+    """The events from a period's first submission to before the next one's; `first` is its first job's row."""
+
+    period: Trace
+    first: int
+    events: Iterator[Event]
+
+
+def stretches(periods: Iterable[Trace], protocol: str = "honest", procs: str = "req") -> Iterator[Stretch]:
+    """The events of a log's periods in order of submission: together exactly those of the log at once, in that order.
+
+    Rows are those of the whole log. In memory are two periods and the jobs that have not ended. Of one stretch all
+    events are to be taken before the next.
+
+    >>> log = Trace.from_arrays({"submit_time": [0, 5, 9], "wait_time": [0, 0, 0], "run_time": [7, 1, 1]})
+    >>> [[(e.time, type(e).__name__, e.job.row) for e in s.events] for s in stretches([log[:1], log[1:]])]
+    [[(0.0, 'Submit', 0), (0.0, 'Start', 0)],
+     [(5.0, 'Submit', 1), (5.0, 'Start', 1), (6.0, 'End', 1), (7.0, 'End', 0),
+      (9.0, 'Submit', 2), (9.0, 'Start', 2), (10.0, 'End', 2)]]
+    """
+    unfinished: list[Trace] = []
+    rows = np.zeros(0, np.int64)
+    first, since = 0, -math.inf
+    for period, until in _with_next_begin(periods):
+        trace = joined([*unfinished, period])
+        rows = np.concatenate([rows, np.arange(first, first + len(period))])
+        plan = timeline(trace, protocol)
+        now = (plan.time >= since) & (plan.time < until)
+        jobs = [job._replace(row=row) for job, row in zip(trace.requests(procs), rows.tolist())]
+        yield Stretch(period, first, events_of(trace, Timeline(plan.time[now], plan.kind[now], plan.index[now]), jobs))
+        left = np.unique(plan.index[plan.time >= until])
+        unfinished = [trace.take(left)] if len(left) else []
+        rows, first, since = rows[left], first + len(period), until
+
+
+def replay_periods(
+    periods: Iterable[Trace],
+    predictors: Mapping[str, Any],
+    *,
+    protocol: str = "honest",
+    procs: str = "req",
+    total: float = math.nan,
+    forget: bool = True,
+    tick: Callable[[int], None] | None = None,
+) -> Iterator[tuple[Trace, int, dict[str, Forecasts]]]:
+    """`recorded.replay` over a log's periods: each with its first row and what the predictors said of its jobs.
+
+    The predictors' histories, the queue, the running jobs and the clock are carried on: the forecasts are those of the
+    whole log at once. With `forget` the state drops jobs that have left (`SystemState.forget`).
+    """
+    state = SystemState(total)
+    cadences = [Cadence(p) for p in predictors.values() if hasattr(p, "refit")]
+    observers = [p.observe for p in predictors.values()]
+    for period, first, events in stretches(periods, protocol, procs):
+        said: dict[str, list[Any]] = {name: [] for name in predictors}
+        asked = [(p.predict, said[name].append) for name, p in predictors.items()]
+        for event in events:
+            if isinstance(event, Submit):
+                state.now = event.time
+                for cadence in cadences:
+                    cadence.submitted(event.time)
+                for predict, keep in asked:
+                    keep(predict(event.job, state))
+            state.apply(event)
+            for observe in observers:
+                observe(event, state)
+        if forget:
+            state.forget()
+        if tick is not None:
+            tick(first + len(period))
+        yield period, first, {name: collect(given) for name, given in said.items()}
+
+
+def _with_next_begin(periods: Iterable[Trace]) -> Iterator[tuple[Trace, float]]:
+    """Each period that has jobs, and when the next one begins; infinity after the last."""
+    before: Trace | None = None
+    for period in chain(periods, [None]):
+        if period is not None and not len(period):
+            continue
+        if before is not None:
+            begin = math.inf if period is None else float(period.submit_time[0])
+            if not before.submit_time[-1] < begin:
+                raise UsageError("periods must follow each other, and no instant may lie in two of them")
+            yield before, begin
+        before = period

@@ -207,10 +207,10 @@ class SystemState:
         return Columns(self._initial, len(self._source))
 
     def _take_in_pending(self, columns: Columns) -> None:
-        from .kernel import tell_all
+        from .kernel import apply_events
 
         columns.make_room(len(self._source), len(self._codes["user_id"]) + 1)
-        tell_all(columns.record, self._source, self._pending, self._first, self._count)
+        apply_events(columns.record, self._source, self._pending, self._first, self._count)
         if self._story is None:
             self._count = 0
         self._first = self._count

@@ -11,13 +11,12 @@ import numpy as np
 
 from ..errors import UsageError
 from ..units import parse_duration, parse_memory
-from .layout import Layout
 from .memory import per_gpu
 from .problems import Problems
-from .sbatch import parse_submit_line
-from .stamps import STAMP_FORMS, LocalClock, parse_stamps
-from .times import Stamps
-from .tres import gres_gpus, parse_tres, tres_gpus
+from .slurm.resources import gres_gpus, parse_tres, tres_gpus
+from .slurm.sacct_layout import Layout
+from .slurm.sbatch import parse_submit_line
+from .times import STAMP_FORMS, LocalClock, Stamps, parse_stamps
 
 NULL = {"", "Unknown", "None", "N/A", "(null)"}
 BAD, UNLIMITED = math.inf, -math.inf

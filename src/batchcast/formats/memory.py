@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ..errors import UsageError
 from ..units import parse_memory
-from .tres import parse_tres
+from .slurm.resources import parse_tres
 
 MOST_KIB = 1024.0**4
 """A pebibyte of one node, or of one processor: beyond is no memory."""

@@ -17,9 +17,9 @@ from ..columns import COLUMNS, SWF_FIELDS
 from ..errors import input_error
 from ..table import Nominal, Trace, Values, log_order
 from .chunks import GrowingColumn, count_duplicates, encode_whole
-from .header import SwfHeader
 from .problems import Problems
 from .status import status_from_swf
+from .swf_header import SwfHeader
 
 NAMED = tuple(name for name in SWF_FIELDS if COLUMNS[name].kind != "number")
 NUMBERS = tuple(name for name in SWF_FIELDS if COLUMNS[name].kind == "number")

@@ -1,12 +1,169 @@
-"""From recorded starts, ends and states to run time and wait: who ran, who never did, who had not finished. Pure."""
+"""Time stamps of batch systems as epoch seconds, who ran and who never did.
+
+And run time and wait from recorded starts, ends and states. Pure.
+"""
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import overload
 
 import numpy as np
 
-from .ran import never_ran
+STAMP_FORMS = "2024-01-31T14:00:00 (local to --timezone), the same with +01:00 or Z, or seconds since 1970"
+_UNKNOWN = {"", "unknown", "none", "n/a", "invalid"}
+_EPOCH_SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]*)?|[0-9](\.[0-9]*)?[eE]\+?[0-9]{1,2}")
+"""Whole seconds, those of a column that pandas made real, and those it shortened (1.7e+09)."""
+_QUARTER = 900  # every zone's clock changes on a quarter of an hour
+_EPOCH = datetime(1970, 1, 1)
+
+
+class LocalClock:
+    """Local wall-clock seconds to epoch seconds in one zone, with what the nights of clock changes leave open.
+
+    In autumn an hour is told twice: such a time is taken as its first pass, and `epoch` also says how much later the
+    second pass would be. In spring an hour is skipped: a time inside it is taken with the offset before the change.
+    O(n) and a zone look-up for each quarter of an hour met for the first time.
+
+    >>> from zoneinfo import ZoneInfo
+    >>> clock = LocalClock(ZoneInfo("Europe/Stockholm"))
+    >>> summer, twice = 1719835200, 1730601000 - 7 * 86400  # 2024-07-01T12:00 and 2024-10-27T02:30, on the wall
+    >>> epoch, later = clock.epoch(np.array([summer, twice])); epoch.tolist(), later.tolist()
+    ([1719828000.0, 1729989000.0], [0.0, 3600.0])
+    """
+
+    def __init__(self, zone: tzinfo) -> None:
+        self._zone = zone
+        self._known: dict[int, tuple[float, float]] = {}
+        self.local = self.repeated = self.skipped = 0
+
+    def epoch(self, wall: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Epoch seconds, and how much later a repeated time's second pass is (0 elsewhere); counts as it goes."""
+        quarters, place = np.unique(np.asarray(wall, dtype=np.int64) // _QUARTER, return_inverse=True)
+        offsets = np.array([self._offsets(q) for q in quarters.tolist()]).reshape(-1, 2)
+        before, after = offsets[place, 0], offsets[place, 1]
+        self.local += len(place)
+        self.repeated += int((before > after).sum())
+        self.skipped += int((before < after).sum())
+        return wall - before, np.maximum(before - after, 0.0)
+
+    def notes(self) -> list[str]:
+        """What should be said of times that carried no zone."""
+        sentences = []
+        if self.repeated:
+            sentences.append(
+                f"{self.repeated} times lie in an hour that a clock change repeats: taken as its first pass, unless"
+                " the elapsed time or the submission says otherwise"
+            )
+        if self.skipped:
+            sentences.append(f"{self.skipped} times lie in an hour that a clock change skips: the zone may be wrong")
+        return sentences
+
+    def _offsets(self, quarter: int) -> tuple[float, float]:
+        if quarter not in self._known:
+            wall = (_EPOCH + timedelta(seconds=quarter * _QUARTER)).replace(tzinfo=self._zone)
+            ahead = [wall.replace(fold=fold).utcoffset() or timedelta(0) for fold in (0, 1)]
+            self._known[quarter] = (ahead[0].total_seconds(), ahead[1].total_seconds())
+        return self._known[quarter]
+
+
+def parse_stamps(texts: Sequence[str], clock: LocalClock) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """Epoch seconds (NaN unknown), the later pass of each (see `LocalClock`), and the rows that are no time stamp.
+
+    >>> clock = LocalClock(UTC)
+    >>> epoch, _, bad = parse_stamps(["1970-01-01T01:00:00", "Unknown", "60", "1970-01-01T01:00:00+01:00", "x"], clock)
+    >>> epoch.tolist(), bad
+    ([3600.0, nan, 60.0, 0.0, nan], [4])
+    """
+    epoch, later = np.full(len(texts), np.nan), np.zeros(len(texts))
+    rows, bad = _plain_rows(texts)
+    wall = _wall_seconds([texts[k] for k in rows])
+    if wall is None:  # some date in this column does not exist
+        rows, others = [], list(range(len(texts)))
+    else:
+        others = bad
+        epoch[rows], later[rows] = clock.epoch(wall)
+    bad = []
+    for k in others:
+        value = _one(texts[k])
+        if isinstance(value, float):
+            epoch[k] = value
+        elif value is None:
+            bad.append(k)
+        else:
+            one, pass_ = clock.epoch(np.array([(value - _EPOCH).total_seconds()]))
+            epoch[k], later[k] = one[0], pass_[0]
+    return epoch, later, bad
+
+
+def _plain_rows(texts: Sequence[str]) -> tuple[list[int], list[int]]:
+    """Rows in the usual form (by its length), and the others."""
+    if set(map(len, texts)) == {19}:
+        return list(range(len(texts))), []
+    plain: list[int] = []
+    others: list[int] = []
+    for k, text in enumerate(texts):
+        (plain if len(text) == 19 else others).append(k)
+    return plain, others
+
+
+def _wall_seconds(texts: list[str]) -> np.ndarray | None:
+    if not texts:
+        return np.empty(0, dtype=np.int64)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # numpy reads a zone, and warns: such a time is no local one
+            return np.array(texts, dtype="datetime64[s]").astype(np.int64)
+    except (ValueError, Warning):
+        return None
+
+
+def _one(text: str) -> float | datetime | None:
+    """Epoch seconds or NaN, a naive local time, or None for what is no time stamp."""
+    word = text.strip()
+    if word.lower() in _UNKNOWN:
+        return float("nan")
+    if _EPOCH_SECONDS.fullmatch(word):
+        return float(word)
+    try:
+        stamp = datetime.fromisoformat(word)
+    except ValueError:
+        return None
+    if stamp.tzinfo is None:
+        return stamp
+    return stamp.astimezone(UTC).timestamp() if 1 < stamp.year < 9999 else None
+
+
+@overload
+def never_ran(start: float, held_nothing: bool) -> bool: ...
+@overload
+def never_ran(start: np.ndarray, held_nothing: np.ndarray) -> np.ndarray: ...
+def never_ran(start: float | np.ndarray, held_nothing: bool | np.ndarray) -> bool | np.ndarray:
+    """Whether a job that is over never ran: it has no start, or it is known to have held nothing.
+
+    Slurm gives a job that is cancelled in the queue a start, the instant at which it left.
+
+    Parameters
+    ----------
+    start : float or array (n,)
+        On any clock, seconds; NaN where there is none.
+    held_nothing : bool or array (n,)
+        The record says so: no node, no processor.
+
+    Returns
+    -------
+    bool or array (n,)
+
+    Examples
+    --------
+    >>> never_ran(100.0, True), never_ran(100.0, False), never_ran(float("nan"), False)
+    (True, False, True)
+    """
+    return (start != start) | held_nothing
+
 
 UNFINISHED = (
     "pending", "running", "suspended", "configuring", "completing", "resizing", "signaling", "stage_out"

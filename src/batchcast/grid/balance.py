@@ -1,4 +1,7 @@
-"""Makespan of a static mapping: its lower bound by resource prices, and compiled moves and swaps toward it."""
+"""Makespan of a static mapping.
+
+Its lower bound by resource prices, and compiled moves, swaps and exchanges toward it.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,138 @@ from collections.abc import Callable
 import numpy as np
 
 from ..compiled import allocating
-from .exchange import cheapened, relieved
-from .standing import Problem, Standing, loads, shift
+from .standing import Assignment, Index, Problem, loads, shift
+
+WIDEST = 8  # jobs a side that are paired, the least dear: 36 sets a side
+MOST_RESOURCES = 200  # beyond, looking at all pairs of resources takes longer than a look at the clock should wait
+
+
+@allocating
+def relieved(problem: Problem, standing: Assignment, full: Index, cap: float) -> tuple[bool, int]:
+    """The least dear exchange after which `full` and another resource lie below `cap`: (done, pairs looked at).
+
+    Dear is the change of sum price load, ties go to the first met. Jobs go to resources near them only. O(m WIDEST^4)
+    at the most.
+    """
+    jobs, met = np.empty(4, dtype=np.int64), np.empty(4, dtype=np.int64)
+    best, column, spent = np.inf, -1, 0
+    for r in range(len(standing.load)):
+        if r == full:
+            continue
+        dear, looked = _cheapest(problem, standing, full, r, cap, best, met)
+        spent += looked
+        if dear < best:
+            best, column = dear, r
+            jobs[:] = met
+    if column >= 0:
+        _exchange(problem, standing, full, column, jobs)
+    return column >= 0, spent
+
+
+@allocating
+def cheapened(problem: Problem, standing: Assignment, cap: float, least: float) -> tuple[bool, int]:
+    """Exchanges that make a mapping less dear by `least` and more each, no resource above `cap` after one.
+
+    What a mapping costs beyond the bound is dearness and slack; exchanges off the fullest resource turn the second
+    into the first, these the first into the second. One pass over the pairs of resources of which one was touched
+    since the last pass: (whether any was done, pairs of sets looked at).
+    """
+    m = len(standing.load)
+    jobs = np.empty(4, dtype=np.int64)
+    due = standing.touched.copy()
+    standing.touched[:] = False
+    done, spent = False, m
+    if m > MOST_RESOURCES:
+        return done, spent
+    for a in range(m):
+        for b in range(m):
+            if a == b or not (due[a] or due[b]):
+                continue
+            dear, looked = _cheapest(problem, standing, a, b, cap, -least, jobs)
+            spent += looked
+            if dear < -least:
+                _exchange(problem, standing, a, b, jobs)
+                done = True
+    return done, spent
+
+
+@allocating
+def _cheapest(
+    problem: Problem, standing: Assignment, a: Index, b: Index, cap: float, dearest: float, jobs: np.ndarray
+) -> tuple[float, int]:
+    """The least dear exchange below `dearest` after which a and b lie below `cap`: (its dearness, sets looked at).
+
+    `jobs` (4,) gets the one or two that go from a to b and the none to two that go back, -1 for none.
+    """
+    times, _, price, _, _ = problem
+    leaving, left = _sets(problem, standing, a, b)
+    coming, came = _sets(problem, standing, b, a)
+    best = dearest
+    for one in range(left):
+        i, j = leaving[one]
+        relief = times[i, a] + (times[j, a] if j >= 0 else 0.0)
+        burden = times[i, b] + (times[j, b] if j >= 0 else 0.0)
+        moved = price[b] * burden - price[a] * relief
+        above = cap - standing.load[a] + relief  # so much may come back
+        below = standing.load[b] + burden - cap  # so much has to leave the other one
+        if below < 0.0 and above > 0.0 and moved < best:
+            best = moved
+            jobs[0], jobs[1], jobs[2], jobs[3] = i, j, -1, -1
+        for other in range(came):
+            k, h = coming[other]
+            heavy = times[k, a] + (times[h, a] if h >= 0 else 0.0)
+            if heavy >= above:
+                continue
+            light = times[k, b] + (times[h, b] if h >= 0 else 0.0)
+            dear = moved + price[a] * heavy - price[b] * light
+            if light > below and dear < best:
+                best = dear
+                jobs[0], jobs[1], jobs[2], jobs[3] = i, j, k, h
+    return best, left * (came + 1)
+
+
+@allocating
+def _exchange(problem: Problem, standing: Assignment, a: Index, b: Index, jobs: np.ndarray) -> None:
+    """The first two of `jobs` from a to b, the others back; -1 is none."""
+    for at in range(4):
+        if jobs[at] >= 0:
+            shift(problem, standing, jobs[at], b if at < 2 else a)
+
+
+@allocating
+def _sets(problem: Problem, standing: Assignment, old: Index, new: Index) -> tuple[np.ndarray, int]:
+    """The jobs on `old` that are near `new`, of more than WIDEST the least dear, alone (second -1) and in pairs."""
+    times, _, price, _, is_near = problem
+    jobs, dear = np.empty(WIDEST, dtype=np.int64), np.empty(WIDEST)
+    count = 0
+    for at in range(standing.held[old]):
+        i = standing.member[old, at]
+        if not is_near[i, new]:
+            continue
+        cost = price[new] * times[i, new] - price[old] * times[i, old]
+        if count == WIDEST:
+            if cost >= dear[count - 1]:
+                continue
+            count -= 1
+        k = count
+        while k > 0 and dear[k - 1] > cost:
+            jobs[k], dear[k] = jobs[k - 1], dear[k - 1]
+            k -= 1
+        jobs[k], dear[k] = i, cost
+        count += 1
+    sets = np.empty((count * (count + 1) // 2, 2), dtype=np.int64)
+    k = 0
+    for one in range(count):
+        sets[k, 0], sets[k, 1] = jobs[one], -1
+        k += 1
+        for other in range(one + 1, count):
+            sets[k, 0], sets[k, 1] = jobs[one], jobs[other]
+            k += 1
+    return sets, k
+
 
 BEYOND_ROUNDING = 1e-9  # a step must lower the fullest resource by this share: rounding never looks like progress
-LOOKED_AT = 10_000_000  # pairs of jobs, or of job and resource, between two looks at a clock: some ten milliseconds
+PAIRS_A_CHECK = 10_000_000  # pairs of jobs, or of job and resource, between two looks at a clock: some ten milliseconds
 
 
 @allocating
@@ -73,25 +203,25 @@ def priced(
     """The bound and prices of `prices`, with `stop` asked between its steps: they hold whenever it ends."""
     price = np.full(times.shape[1], 1.0 / times.shape[1])
     best, bound, at = price.copy(), 0.0, 0
-    stride = max(1, min(steps, LOOKED_AT // times.size))
+    stride = max(1, min(steps, PAIRS_A_CHECK // times.size))
     while at < steps and not (at and stop()):
         bound = dearer(times, free, price, best, bound, at, min(at + stride, steps), steps)
         at += stride
     return bound, best
 
 
-def settle(problem: Problem, standing: Standing, stop: Callable[[], bool] = lambda: False) -> float:
+def settle(problem: Problem, standing: Assignment, stop: Callable[[], bool] = lambda: False) -> float:
     """`descend` to its end, or until `stop` says so: the makespan."""
     left = 0
     while left == 0:
-        value, left = descend(problem, standing, LOOKED_AT, True)
+        value, left = descend(problem, standing, PAIRS_A_CHECK, True)
         if stop():
             break
     return float(value)
 
 
 @allocating
-def descend(problem: Problem, standing: Standing, work: int, deep: bool) -> tuple[float, int]:
+def descend(problem: Problem, standing: Assignment, work: int, deep: bool) -> tuple[float, int]:
     """Moves and swaps off the fullest resource while one lowers it: (makespan, work left; 0: not at the end yet).
 
     Where no single move or swap is left, up to two jobs leave and up to two come back (`relieved`); where none of these
@@ -150,7 +280,7 @@ def descend(problem: Problem, standing: Standing, work: int, deep: bool) -> tupl
 @allocating
 def kicked(
     problem: Problem,
-    standing: Standing,
+    standing: Assignment,
     best_where: np.ndarray,
     kicks: int,
     jobs_a_kick: int,

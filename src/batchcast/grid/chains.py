@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..compiled import allocating, inlined
-from .standing import Index, Problem, Standing, loads, shift
+from .standing import Assignment, Index, Problem, loads, shift
 
 DEEPEST = 4  # moves of a chain
 WIDEST = 8  # moves that are followed at each place of a chain, those that leave the least above the cap
@@ -62,7 +62,7 @@ def cheap_near(problem: Problem, bound: float) -> np.ndarray:
 
 @allocating
 def best_chain(
-    problem: Problem, standing: Standing, cheap: np.ndarray, trail: Trail, first: Index, cap: float, dearest: float
+    problem: Problem, standing: Assignment, cheap: np.ndarray, trail: Trail, first: Index, cap: float, dearest: float
 ) -> tuple[int, int]:
     """The least dear chain below `dearest` that begins on `first` and leaves all it touches at most `cap`: its length
     (0: none), left in `trail`, and how many moves were looked at.
@@ -101,7 +101,7 @@ def best_chain(
 @inlined
 def _look(
     problem: Problem,
-    standing: Standing,
+    standing: Assignment,
     cheap: np.ndarray,
     trail: Trail,
     depth: int,
@@ -155,7 +155,7 @@ def _look(
 
 
 @allocating
-def tightened(problem: Problem, standing: Standing, cheap: np.ndarray, trail: Trail, worst: float, work: int) -> int:
+def tightened(problem: Problem, standing: Assignment, cheap: np.ndarray, trail: Trail, worst: float, work: int) -> int:
     """Chains off the fullest resource, and where none is left chains that make the mapping cheaper below its makespan.
 
     The makespan never rises. Ends where nothing helps, above `worst` where no chain lowers it, or when `work` moves
@@ -184,14 +184,14 @@ def tightened(problem: Problem, standing: Standing, cheap: np.ndarray, trail: Tr
 
 
 @allocating
-def _follow(problem: Problem, standing: Standing, trail: Trail, length: int) -> None:
+def _follow(problem: Problem, standing: Assignment, trail: Trail, length: int) -> None:
     """The best chain's moves."""
     for depth in range(length):
         _moved(problem, standing, trail, trail.best_job[depth], trail.best_target[depth])
 
 
 @allocating
-def _moved(problem: Problem, standing: Standing, trail: Trail, i: Index, r: Index) -> None:
+def _moved(problem: Problem, standing: Assignment, trail: Trail, i: Index, r: Index) -> None:
     """Job i to r for good: both resources are due to be looked at."""
     trail.due[standing.where[i]] = trail.due[r] = True
     shift(problem, standing, i, r)
@@ -200,7 +200,7 @@ def _moved(problem: Problem, standing: Standing, trail: Trail, i: Index, r: Inde
 @allocating
 def chained(
     problem: Problem,
-    standing: Standing,
+    standing: Assignment,
     cheap: np.ndarray,
     trail: Trail,
     best_where: np.ndarray,
@@ -246,7 +246,7 @@ def chained(
 
 
 @allocating
-def _restore(problem: Problem, standing: Standing, kept: np.ndarray) -> None:
+def _restore(problem: Problem, standing: Assignment, kept: np.ndarray) -> None:
     """The mapping `kept` (n,) again."""
     for i in range(len(kept)):
         if standing.where[i] != kept[i]:

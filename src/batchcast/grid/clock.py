@@ -38,7 +38,7 @@ class Times(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Mapping:
+class MappingRule:
     """The shape of a mapping event, which the papers leave open.
 
     `every`: time between mapping events; None maps at each arrival, and at each end while jobs wait. `remap`: jobs
@@ -86,7 +86,7 @@ class Outcome:
         return len(self.outcome) - self.assigned
 
 
-def simulate(jobs: Jobs, resources: Resources, times: Times, heuristic: Heuristic, mapping: Mapping) -> Outcome:
+def simulate(jobs: Jobs, resources: Resources, times: Times, heuristic: Heuristic, mapping: MappingRule) -> Outcome:
     """Jobs arrive and are mapped until each has an end or a reason; assigned + unfinished = submitted.
 
     A job waits until a mapping event places it; with a heuristic that minds deadlines it is given up at the first event
@@ -132,7 +132,7 @@ def _next_event(
 class _Run:
     """The state of one simulation: free times and what became of each job so far."""
 
-    def __init__(self, jobs: Jobs, resources: Resources, mapping: Mapping) -> None:
+    def __init__(self, jobs: Jobs, resources: Resources, mapping: MappingRule) -> None:
         n = len(jobs)
         self.mapping = mapping
         self.deadline, self.arrival = jobs.deadline, jobs.arrival

@@ -35,7 +35,7 @@ class Problem(NamedTuple):
         return cls(times, free, price, np.ascontiguousarray(cheapest), is_near & np.isfinite(times))
 
 
-class Standing(NamedTuple):
+class Assignment(NamedTuple):
     """A mapping that moves change in place: where each job is (n,), loads (m,), and each resource's jobs as a list.
 
     `member[r, :held[r]]` are the jobs on r in no order; `place[i]` is job i's position there. `touched` (m,)
@@ -50,7 +50,7 @@ class Standing(NamedTuple):
     touched: np.ndarray
 
     @classmethod
-    def of(cls, problem: Problem, where: np.ndarray) -> Standing:
+    def of(cls, problem: Problem, where: np.ndarray) -> Assignment:
         """Of a mapping (n,)."""
         n, m = problem.times.shape
         count = np.bincount(where, minlength=m)
@@ -66,7 +66,7 @@ class Standing(NamedTuple):
 
 
 @allocating
-def shift(problem: Problem, standing: Standing, i: Index, r: Index) -> None:
+def shift(problem: Problem, standing: Assignment, i: Index, r: Index) -> None:
     """Job i to resource r: its load, its list, its place."""
     where, load, member, count, place, touched = standing
     old = where[i]

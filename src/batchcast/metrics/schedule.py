@@ -1,8 +1,16 @@
-"""Schedule quality: waits, bounded slowdowns, utilization; pure functions on arrays of one length."""
+"""Schedule quality: waits, bounded slowdowns, utilization, of a whole log or of one that comes in pieces.
+
+Pure functions on arrays.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+
 import numpy as np
+
+from .accuracy import relative_accuracy
 
 TAU = 10.0
 
@@ -73,3 +81,100 @@ _NAMES = (
     "makespan_s",
     "backfilled_share",
 )
+
+
+class ForecastTotals:
+    """`accuracy` over pieces, and the share of values within each quantile by its level.
+
+    >>> totals = ForecastTotals()
+    >>> totals.add(np.array([10.0, 30.0]), np.array([20.0, 30.0])); totals.add(np.array([5.0]), np.array([np.nan]))
+    >>> totals.figures()["mae_s"], totals.figures()["jobs"]
+    (5.0, 2)
+    """
+
+    def __init__(self) -> None:
+        self.jobs = self.short = 0
+        self.error = self.apa = self.shortfall = 0.0
+        self.held: dict[float, list[int]] = {}
+
+    def add(
+        self, predicted: np.ndarray, actual: np.ndarray, quantiles: Mapping[float, np.ndarray] | None = None
+    ) -> None:
+        """One piece: predicted and actual seconds (n,), NaN unknown; quantiles (n,) by level."""
+        known = ~(np.isnan(predicted) | np.isnan(actual))
+        p, r = predicted[known], actual[known]
+        self.jobs += len(p)
+        self.error += math.fsum(np.abs(p - r))
+        self.apa += math.fsum(relative_accuracy(p, r))
+        self.short += int((p < r).sum())
+        self.shortfall += math.fsum((r - p)[p < r])
+        for level, bound in (quantiles or {}).items():
+            given = ~np.isnan(bound) & ~np.isnan(actual)
+            counts = self.held.setdefault(level, [0, 0])
+            counts[0] += int((actual[given] <= bound[given]).sum())
+            counts[1] += int(given.sum())
+
+    def figures(self) -> dict[str, float]:
+        """The figures by their printed names; NaN without jobs."""
+        return {
+            "jobs": self.jobs,
+            "mae_s": _ratio(self.error, self.jobs),
+            "apa": _ratio(self.apa, self.jobs),
+            "underestimate_rate": _ratio(self.short, self.jobs),
+            "mean_shortfall_s": _ratio(self.shortfall, self.short),
+            **{f"coverage_{100 * level:g}": _ratio(*counts) for level, counts in sorted(self.held.items())},
+        }
+
+
+class ScheduleTotals:
+    """`schedule.measures` over pieces of one schedule, in any order.
+
+    >>> totals = ScheduleTotals(4)
+    >>> for submit, start in ((0.0, 0.0), (0.0, 9.0)):
+    ...     totals.add(*(np.array([x]) for x in (submit, start, 9.0, 4)), np.array([False]))
+    >>> totals.figures()["mean_wait_s"], totals.figures()["utilization"]
+    (4.5, 1.0)
+    """
+
+    def __init__(self, total: float) -> None:
+        self.total = total
+        self.jobs = self.backfilled = 0
+        self.sums = {"wait": 0.0, "slowdown": 0.0, "per_processor": 0.0, "work": 0.0}
+        self.longest, self.first, self.last = math.nan, math.inf, -math.inf
+
+    def add(
+        self, submit: np.ndarray, start: np.ndarray, run: np.ndarray, procs: np.ndarray, backfilled: np.ndarray
+    ) -> None:
+        """One piece, arrays (n,)."""
+        if not len(submit):
+            return
+        wait = start - submit
+        self.jobs += len(submit)
+        self.backfilled += int(backfilled.sum())
+        for name, values in (
+            ("wait", wait),
+            ("slowdown", bounded_slowdown(wait, run, TAU)),
+            ("per_processor", per_processor_bounded_slowdown(wait, run, procs, TAU)),
+            ("work", procs * run),
+        ):
+            self.sums[name] += math.fsum(values)
+        self.longest = float(np.fmax(self.longest, wait.max()))
+        self.first, self.last = min(self.first, float(submit.min())), max(self.last, float((start + run).max()))
+
+    def figures(self) -> dict[str, float]:
+        """The figures by their printed names; NaN without jobs."""
+        makespan = self.last - self.first if self.jobs else math.nan
+        return {
+            "jobs": self.jobs,
+            "mean_wait_s": _ratio(self.sums["wait"], self.jobs),
+            "max_wait_s": self.longest,
+            "mean_bounded_slowdown": _ratio(self.sums["slowdown"], self.jobs),
+            "mean_per_processor_bounded_slowdown": _ratio(self.sums["per_processor"], self.jobs),
+            "utilization": _ratio(self.sums["work"], self.total * makespan),
+            "makespan_s": makespan,
+            "backfilled_share": _ratio(self.backfilled, self.jobs),
+        }
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else math.nan

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import BatchcastError
-from ..formats.qstat import parse_qstat, sighting
+from ..formats.pbs.qstat import parse_qstat, sighting
 from ..formats.sighting import Sighting, Site, Snapshot
 from ..units import parse_duration
 

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from ..formats.plannable import Plannable
-from .record import Entry, State, Whose, whose
+from ..formats.slurm.plannable import Plannable
+from .eligibility import PLANNED_BY_ANOTHER, planned_by_another, why_ineligible
+from .record import Entry, Owner, State, owner_of
 from .terms import How, Terms, in_minutes, least_limit
-from .untouched import ANOTHER, another, why_untouched
 
 Forecast = Callable[[Plannable], "float | str"]
 """The time to plan a job with, in seconds, or why there is none, in words."""
@@ -51,7 +51,7 @@ def verdict(job: Plannable, terms: Terms, forecast: Forecast, signal: Signal) ->
 
     Never below `least_limit`, nor below `terms.least`; always below the user's limit.
     """
-    if why := why_untouched(job, terms) or (ANOTHER if another(job) else ""):
+    if why := why_ineligible(job, terms) or (PLANNED_BY_ANOTHER if planned_by_another(job) else ""):
         return math.nan, why
     needs = forecast(job)
     if isinstance(needs, str):
@@ -83,7 +83,7 @@ def decide(
         action = _follow(job, entry, terms)
         if action is not None:
             actions.append(action)
-        if job.waits and (action is None or action.what == "note") and whose(job, entry, terms) is Whose.USERS:
+        if job.waits and (action is None or action.what == "note") and owner_of(job, entry, terms) is Owner.USERS:
             free.append(job)
     actions.sort(key=lambda a: (a.what != "restore", not a.job.begun))
     return actions + _plans(free, record, jobs, terms, forecast, signal)
@@ -98,15 +98,15 @@ def _follow(job: Plannable, entry: Entry, terms: Terms) -> Action | None:
     why = "somebody else changed its limit"
     if entry.state is State.YIELDING:
         return _yield(job, entry, terms, why)
-    mine = whose(job, entry, terms)
+    mine = owner_of(job, entry, terms)
     by_start = entry.how is How.TIME_MIN and job.begun
-    if by_start and mine is not Whose.ANOTHERS:
+    if by_start and mine is not Owner.ANOTHERS:
         entry = entry._replace(submit_time=job.submit_time)  # its --time-min comes along at each requeue
-    if mine is Whose.ANOTHERS:
+    if mine is Owner.ANOTHERS:
         if entry.how is How.TIME_MIN and job.waits and job.time_min == entry.planned:
             return _yield(job, entry, terms, why)
         return None if entry.state is State.FOREIGN else _note(job, entry, State.FOREIGN, terms, why)
-    if mine is Whose.USERS:
+    if mine is Owner.USERS:
         back = entry.state in (State.PLANNED, State.RESTORING) or (by_start and entry.state is State.INTENDED)
         return _note(job, entry, State.RESTORED, terms, "its user's limit was seen") if back else None
     if why := _why_restore(job, entry, terms):
@@ -139,7 +139,7 @@ def _why_restore(job: Plannable, entry: Entry, terms: Terms) -> str:
         return f"planning is by {terms.how} now"
     if entry.planned < least_limit(entry.user_limit, job.partitions, terms.over_time):
         return "OverTimeLimit no longer covers it"
-    return why_untouched(job._replace(limit=entry.user_limit, time_min=0.0), terms)
+    return why_ineligible(job._replace(limit=entry.user_limit, time_min=0.0), terms)
 
 
 def _plans(

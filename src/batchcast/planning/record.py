@@ -1,11 +1,18 @@
-"""What the record says of a job, and whose a limit is that Slurm shows."""
+"""What the record says of a job, whose a limit is that Slurm shows, the list that gives limits back at a start. Pure.
+
+The list has one line a job, as `units/batchcast-start` reads it: its id, the planned limit as `scontrol show job`
+writes it, the user's in minutes. The script changes a limit only where the planned one still holds: a list that is out
+of date does nothing.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from ..formats.plannable import Plannable
+from ..formats.slurm.plannable import Plannable
 from .terms import How, Terms
 
 
@@ -43,7 +50,7 @@ class Entry(NamedTuple):
     how: How = How.LIMIT
 
 
-class Whose(StrEnum):
+class Owner(StrEnum):
     """Whose a limit is."""
 
     OURS = "ours"
@@ -51,7 +58,7 @@ class Whose(StrEnum):
     ANOTHERS = "another's"
 
 
-def whose(job: Plannable, entry: Entry, terms: Terms) -> Whose:
+def owner_of(job: Plannable, entry: Entry, terms: Terms) -> Owner:
     """Whose the limit is that Slurm shows of a job with an entry.
 
     A limit that is not recorded is somebody else's. So is one that is, where the other was read back last, unless
@@ -59,16 +66,16 @@ def whose(job: Plannable, entry: Entry, terms: Terms) -> Whose:
 
     >>> job = Plannable("7", "7", 0.0, begun=False, waits=True, limit=600.0)
     >>> entry, terms = Entry("7", 0.0, 1200.0, 600.0, State.PLANNED, 0.0), Terms(1000.0, {}, {})
-    >>> [str(whose(job._replace(limit=limit), entry, terms)) for limit in (600.0, 1200.0, 900.0)]
+    >>> [str(owner_of(job._replace(limit=limit), entry, terms)) for limit in (600.0, 1200.0, 900.0)]
     ['ours', "another's", "another's"]
     """
     stands = _stands_by_time_min(job, entry) if entry.how is How.TIME_MIN else _stands(job, entry)
     if entry.state is State.FOREIGN or stands is None:
-        return Whose.ANOTHERS
+        return Owner.ANOTHERS
     unsure = terms.booted >= entry.at - terms.grace or terms.now - entry.at <= terms.grace
     if entry.state is _undone(job, entry, stands, terms.at_start) and not unsure:
-        return Whose.ANOTHERS
-    return Whose.OURS if stands else Whose.USERS
+        return Owner.ANOTHERS
+    return Owner.OURS if stands else Owner.USERS
 
 
 def _undone(job: Plannable, entry: Entry, stands: bool, at_start: bool) -> State | None:
@@ -110,3 +117,43 @@ def _stands_by_time_min(job: Plannable, entry: Entry) -> bool | None:
     if lowered and job.submit_time == entry.submit_time:
         return None  # Slurm lowers limits of jobs that start
     return ours
+
+
+MAY_STAND = (State.INTENDED, State.PLANNED, State.RESTORING)
+
+
+def start_list(entries: Iterable[Entry]) -> str:
+    """The lines, in order of the ids; jobs planned by --time-min are not among them, whose limit Slurm itself lowers.
+
+    >>> entries = [Entry("7_3", 0.0, 7200.0, 5400.0, state, 0.0) for state in (State.PLANNED, State.RESTORED)]
+    >>> start_list([*entries, Entry("12", 0.0, 180000.0, 90000.0, State.INTENDED, 0.0)]).splitlines()
+    ['12 1-01:00:00 3000', '7_3 01:30:00 120']
+    """
+    rows = sorted((e for e in entries if e.state in MAY_STAND and e.how is How.LIMIT), key=lambda e: e.job_id)
+    return "".join(f"{e.job_id} {_as_slurm(e.planned)} {e.user_limit / 60:.0f}\n" for e in rows)
+
+
+def _as_slurm(limit: float) -> str:
+    """A limit as Slurm shows it: [days-]hours:minutes:seconds.
+
+    >>> _as_slurm(60.0), _as_slurm(86400.0)
+    ('00:01:00', '1-00:00:00')
+    """
+    days, rest = divmod(round(limit), 86400)
+    return (f"{days}-" if days else "") + f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
+
+
+@dataclass(slots=True)
+class CycleOutcome:
+    """What one cycle of planning did, and how many jobs stand on a planned limit after it."""
+
+    planned: int = 0
+    restored: int = 0
+    standing: int = 0
+    commented: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Planned, restored, standing."""
+        return self.planned, self.restored, self.standing

@@ -1,4 +1,7 @@
-"""The accuracy table: how good run-time forecasts were, headed by protocol and selection."""
+"""How good run-time forecasts were: the table, headed by protocol and selection.
+
+How the calibrated bounds held; and every quantile to plan with.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from ..evaluation.accuracy import Planned
+from ..evaluation.limits import Limits
+from ..evaluation.target import run_time_target
 from ..predict.registry import parse_spec
-from .blocks import Table, TableColumn
+from . import figures
+from .blocks import Block, Figure, Table, TableColumn
 from .difference import difference_words, groups_in
+from .figures import span
 
 COLUMNS = (
     TableColumn("predictor", "predictor"),
@@ -140,3 +150,137 @@ def selection_words(settings: Mapping[str, Any]) -> str:
 def _words(settings: Mapping[str, Any], keys: Sequence[str]) -> str:
     given = [(key.replace("score_", ""), settings.get(key)) for key in keys]
     return ", ".join(f"{key} {'|'.join(v) if isinstance(v, list) else v}" for key, v in given if v)
+
+
+DEFAULT = "kernel"
+PLANNED_COLUMNS = (
+    TableColumn("level", "planned with", "text", "the quantile of the forecast that the schedule would take"),
+    TableColumn("mae_s", "mean error", "seconds", "mean absolute error, |predicted - actual|"),
+    TableColumn("underestimate_rate", "underestimates", "share", "jobs that ran longer than planned"),
+)
+
+
+def shown_method(planned: Mapping[str, Sequence[Planned]]) -> str:
+    """The method whose quantiles are shown: `kernel`, else the first that has some; empty where none has."""
+    return DEFAULT if planned.get(DEFAULT) else next((name for name, found in planned.items() if found), "")
+
+
+def planned_table(planned: Mapping[str, Sequence[Planned]]) -> list[Block]:
+    """What planning with each quantile would come to; nothing where no method gives any."""
+    name = shown_method(planned)
+    if not name:
+        return []
+    rows = [{**found._asdict(), "level": f"{100 * found.level:g} %"} for found in planned[name]]
+    title = f"Fewer underestimates: what planning with a quantile of {name} comes to (--plan-level)"
+    return [Table(title, PLANNED_COLUMNS, rows)]
+
+
+def planned_figure(
+    planned: Mapping[str, Sequence[Planned]], rows: Sequence[Mapping[str, Any]], slots: Mapping[str, int]
+) -> list[Figure]:
+    """The curve of that method's quantiles, the forecasts of all methods as points beside it, its own among them."""
+    name = shown_method(planned)
+    if not name:
+        return []
+    curve = planned[name]
+    series: dict[str, tuple[list[float], list[float]]] = {
+        f"{name}, its quantiles": ([p.underestimate_rate for p in curve], [p.mae_s for p in curve])
+    }
+    highest, beyond = 2.0 * max(p.mae_s for p in curve), []
+    for row in rows:
+        if row["mae_s"] > highest:
+            beyond.append(f"{row['predictor']} ({span(row['mae_s'])}, {100 * row['underestimate_rate']:.0f} %)")
+        elif row["mae_s"] == row["mae_s"]:
+            series[row["predictor"]] = ([row["underestimate_rate"]], [row["mae_s"]])
+    levels = ", ".join(f"{100 * p.level:g}" for p in curve)
+    left_out = f" Beyond the picture: {', '.join(beyond)}." if beyond else ""
+    figure = figures.lines(
+        "Mean error against underestimates",
+        series,
+        x="share of underestimates",
+        y="mean absolute error",
+        seconds=True,
+        markers=True,
+        slots={**slots, f"{name}, its quantiles": slots.get(name, 1)},
+        caption="The share of jobs that run longer than planned is a choice: from right to left, plans with the "
+        f"quantiles at {levels} %; the forecast itself stands beside the line's point at 50. "
+        f"A point below the curve would be a smaller error at the same share of underestimates.{left_out}",
+        alt="; ".join(
+            f"planned with {100 * p.level:g} %: mean error {span(p.mae_s)}, {100 * p.underestimate_rate:.0f} % "
+            "underestimates"
+            for p in curve
+        )
+        + ".",
+    )
+    layout = {**figure.layout, "hovermode": "closest"}
+    layout["xaxis"] = {**layout["xaxis"], "tickformat": ".0%", "rangemode": "tozero"}
+    return [Figure(figure.title, figure.data, layout, figure.alt, figure.caption)]
+
+
+WINDOW = 5000
+DRAWN = (0.8, 0.9, 0.95)
+LEAST = 500
+PLACES = 200
+ROUNDING = 1e-9
+
+
+def bound_figures(limits: Limits) -> list[Figure]:
+    """Coverage and sharpness in windows of 5,000 jobs (a fifth of a shorter log); nothing where jobs are too few."""
+    rows = np.flatnonzero(limits.scored)
+    window = min(WINDOW, len(rows) // 5)
+    if window < LEAST or not limits.bounds:
+        return []
+    run = run_time_target(limits.trace).within[rows]
+    ends = np.unique(np.linspace(window, len(rows), PLACES).astype(int))
+    held, length = {}, {}
+    bounds = {level: limits.bounds[level] for level in DRAWN}
+    for level, bound in bounds.items():
+        kept = np.concatenate([[0], np.cumsum(run <= bound[rows] * (1.0 + ROUNDING))])
+        held[name(level)] = (ends, (kept[ends] - kept[ends - window]) / window)
+        length[name(level)] = (ends, _medians(bound[rows], ends, window))
+    length["users' limits"] = (ends, _medians(limits.limits["own"][rows], ends, window))
+    length["run times"] = (ends, _medians(run, ends, window))
+    levels = list(bounds)
+    words = "; ".join(f"{name(level)}: {np.mean(np.abs(held[name(level)][1] - level) <= 0.02):.1%}" for level in levels)
+    coverage = figures.lines(
+        f"How the bounds held, in windows of {window:,} jobs",
+        held,
+        x="jobs so far",
+        y="share of jobs within their bound",
+        share=True,
+        caption="The promise is a flat line at each bound's own height (dotted). Learned as jobs end, so that a burst "
+        f"forecast before its first job ended shows as a dent. Windows within two points of the promise: {words}.",
+    )
+    lowest = min(float(np.min(share)) for _, share in held.values())
+    layout = dict(coverage.layout)
+    layout["yaxis"] = {**layout["yaxis"], "range": [max(min(lowest - 0.02, min(levels) - 0.1), 0.0), 1.0]}
+    dotted = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "line": {"dash": "dot", "width": 1, "color": "#888"}}
+    layout["shapes"] = [{**dotted, "y0": level, "y1": level} for level in levels]
+    totals = "; ".join(f"{name(level)}: {span(float(np.mean(bounds[level][rows])))}" for level in levels)
+    sharpness = figures.lines(
+        f"How long the bounds were, in windows of {window:,} jobs",
+        length,
+        x="jobs so far",
+        y="median",
+        seconds=True,
+        caption=f"Shorter is better while they hold. Mean over all jobs: {totals}; run times "
+        f"{span(float(run.mean()))}, users' limits {span(float(np.mean(limits.limits['own'][rows])))}.",
+    )
+    return [
+        Figure(coverage.title, coverage.data, layout, coverage.alt, coverage.caption),
+        sharpness,
+    ]
+
+
+def name(level: float) -> str:
+    """A level as people write it.
+
+    >>> name(0.8)
+    '80 %'
+    """
+    return f"{100.0 * level:g} %"
+
+
+def _medians(values: np.ndarray, ends: np.ndarray, window: int) -> np.ndarray:
+    """The median of each window that ends at one of `ends`."""
+    return np.array([np.median(values[end - window : end]) for end in ends.tolist()])

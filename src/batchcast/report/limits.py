@@ -1,4 +1,4 @@
-"""The table of limits: kills and over-request under each rule."""
+"""The tables of limits and of memory requests: what each rule would have asked for, let run out, and saved."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Any
 
 from ..evaluation.evaluation import Evaluation
 from ..evaluation.limits import KILLED, MEAN_UNUSED, RISK, advice_words
-from .axes import span
+from ..evaluation.memory_limits import RAN_OUT, SPENT
 from .blocks import Block, Table, TableColumn
 from .difference import Measures, difference_blocks, difference_words
+from .figures import span
 
 NAMES = {"advice": "advice", "rule_of_thumb": "1.25 x longest of 10", "own": "users' own"}
 MEASURES: Measures = (
@@ -71,3 +72,48 @@ def limit_blocks(evaluation: Evaluation) -> list[Block]:
         "`batchcast limits LOG --by user` lists the limits by user, account, queue or application."
     )
     return [words, limits_table(rows, RISK), *limit_differences(rows)]
+
+
+MEMORY_NAMES = {
+    "advice": "advice at the risk",
+    "least_waste": "least expected waste",
+    "rule_of_thumb": "1.25 x largest of 10",
+    "own": "users' own",
+}
+MEMORY_MEASURES: Measures = ((SPENT, "GiB-hours spent a job", "number"), (RAN_OUT, "out of memory of 1,000", "number"))
+MEMORY_COLUMNS = (
+    TableColumn("limits", "requests"),
+    TableColumn("jobs", "jobs", "count", "jobs with a measured peak, or that ran out of memory"),
+    TableColumn(RAN_OUT, "out of memory of 1,000", "number", "needed more than the request"),
+    TableColumn("undecided_per_thousand", "undecided", "number", "ran out under their own request, below this one"),
+    TableColumn("asked_over_used", "asked / used", "number", "memory-time of first attempts over peak times run time"),
+    TableColumn("spent_over_used", "with second attempts", "number", "the same, every attempt counted in full"),
+    TableColumn("saved_gib_h", "saved, GiB-h", "count", "against the users' own, where known, else the usual rule"),
+    TableColumn("saved_nodes", "saved, nodes", "number", "of a node's memory, on average over the log"),
+    TableColumn("median_limit_mib", "median request", "memory"),
+)
+
+
+def memory_table(rows: Sequence[Mapping[str, Any]], risk: float, by: str | None = None) -> Table:
+    """Rows of `evaluation.memory_limits.memory_limit_rows` as a table; `by` adds the group and its latest request."""
+    columns = [c for c in MEMORY_COLUMNS if c.key != "saved_nodes" or any(row[c.key] == row[c.key] for row in rows)]
+    if by is not None:
+        columns[0:0] = [TableColumn("group", by)]
+        columns.append(TableColumn("latest_limit_mib", "of the latest job", "memory"))
+    per = next(row["per"] for row in rows)
+    each = f" a {per}" if per != "job" else ""
+    heading = f"Memory requests{each} at a risk of {risk:.0%}{f' by {by}' if by else ''} · known at submission"
+    return Table(heading, columns, [{**row, "limits": MEMORY_NAMES[row["limits"]]} for row in rows])
+
+
+def memory_differences(rows: Sequence[Mapping[str, Any]]) -> list[Block]:
+    """How the rules differ from the users' own requests (else from the usual rule), with intervals."""
+    named = [
+        {
+            **row,
+            "limits": MEMORY_NAMES[row["limits"]],
+            **({"against": MEMORY_NAMES[row["against"]]} if "against" in row else {}),
+        }
+        for row in rows
+    ]
+    return difference_blocks(named, MEMORY_MEASURES, [TableColumn("limits", "requests")])

@@ -6,8 +6,8 @@ import math
 
 from ..evaluation.evaluation import Evaluation
 from ..evaluation.validity import Doubt, Validity, Verdict
-from .axes import span
 from .blocks import Callout, Tone, shown
+from .figures import span
 
 LABEL = "Validity."
 HAS = {

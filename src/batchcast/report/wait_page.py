@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..evaluation.wait_chances import crps_of, quick_score, transforms
+from ..evaluation.wait import crps_of, quick_score, transforms
 from ..events.recorded import Forecasts
-from ..metrics.chances import identified_curve, reliability
-from ..metrics.wait import bin_of, error_by_range
+from ..metrics.wait import bin_of, error_by_range, identified_curve, reliability
 from ..predict.hazard.bins import reached
 from . import figures
-from .axes import span
 from .blocks import Block, Figure, Section, Table, TableColumn
+from .figures import span
 
 RANGES = ("≤ 1 h", "1–3 h", "3–6 h", "6–12 h", "12–24 h", "1–2 d", "> 2 d")
 SPANS_S = {"10 min": 600.0, "1 h": 3600.0, "4 h": 14400.0, "1 day": 86400.0}

@@ -1,34 +1,34 @@
-"""One resumable scheduling kernel: `advance` runs until it needs a prediction, a job outlived its plan, or all is done.
+"""One resumable scheduling kernel.
 
-At one instant: overdue jobs, ends, submits (each planned as it arrives), then one scheduling pass; a zero-length job
-started by it ends in a further round of the same instant (DESIGN, Events). The `pyss` order, exactly that of the
-reference schedules: planned ends, then each submission with a pass, then each termination in order of start with a
-pass, then starts (a zero-length one with its termination and a pass); a running job counts as free from its planned
-end; a correction is not followed by a pass.
+`advance` runs until it needs a prediction, a job outlived its plan, or all is done; queued jobs are planned anew when
+one of their class ends.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
 from ..compiled import branching, inlined, inner
 from ..compiled.arrays import Record
-from .conservative import give_back, schedule_conservatively
-from .corrections import corrected
+from .conservative import conservative_pass, give_back
 from .heap import pop
+from .index import leave
 from .native import learn_natively, plan_natively
-from .passes import schedule
-from .queue import enqueue
-from .refresh import hear_result
-from .running import drop_plan, put_off
-from .shadow import reveal
-from .start import note, push_end
+from .orders import candidate_key, corrected, head_key
+from .passes import easy_pass
+from .queue import enqueue, remeasure
+from .running import drop_plan, note, push_end, put_off
+from .shadow import note_end
 from .state import (
     ASKED,
+    BLOCK,
     CONSERVATIVE,
     DONE,
     ENDS,
     GIVEN,
+    GONE,
     INSTANT,
     JOB_OVERDUE,
     LOG_END,
@@ -41,14 +41,75 @@ from .state import (
     PREDICTED,
     PYSS,
     RECENT,
+    RESULTS,
     SUBMITS,
     KernelState,
+    asides_of,
     endings_of,
     instant_of,
     jobs_of,
     log_of,
     plan_of,
+    results_of,
+    slots_of,
 )
+
+
+@inner
+def note_result(s: Record, rules: Record, ended: int) -> None:
+    """Remember a result of its class, and plan the queued jobs of that class anew. O(queue).
+
+    The new plan is the geometric mean of the job's first plan and the class's results since its submission, the last
+    eight of them, each counting as much as the plan; within a second and the request.
+    """
+    asides = asides_of(s)
+    like = asides[ended].like
+    if like < 0:
+        return
+    results = results_of(s)[like]
+    jobs = jobs_of(s)
+    place = int(results[0]) % RESULTS
+    results[0] += 1.0
+    results[1 + place] = s.now
+    results[1 + RESULTS + place] = math.log(max(jobs[ended].run, 1.0))
+    slots = slots_of(s)
+    for place in range(s.head, s.tail):
+        slot = slots[place]
+        if slot.procs != GONE and asides[slot.job].like == like:
+            plan_slot_anew(s, rules, place, planned_anew(jobs[slot.job], results))
+
+
+@inlined
+def planned_anew(entry: Record, results: np.ndarray) -> float:
+    """A waiting job's plan from its first one and the results of its class since it was submitted."""
+    known = min(int(results[0]), RESULTS)
+    total, count = math.log(max(entry.first, 1.0)), 1
+    for k in range(known):
+        if results[1 + k] >= entry.submit:
+            total += results[1 + RESULTS + k]
+            count += 1
+    planned: float = max(min(math.exp(total / count), entry.request), 1.0)
+    return planned
+
+
+@inlined
+def plan_slot_anew(s: Record, rules: Record, place: int, planned: float) -> None:
+    """Give the job of a slot another plan, with its keys and all minima above it."""
+    slots = slots_of(s)
+    entry = jobs_of(s)[slots[place].job]
+    if entry.planned == planned:
+        return
+    entry.planned = planned
+    slot = slots[place]
+    slot.planned = planned
+    if rules.head_order != 0:
+        slot.head_key = head_key(s, rules, entry)
+    if rules.candidate_order != 0:
+        slot.candidate_key = candidate_key(s, rules, entry)
+    remeasure(s, rules, place // BLOCK)
+    if s.indexed:
+        leave(s, rules, place, np.int64(slot.procs))
+    s.dirty = 1
 
 
 def advance(state: KernelState) -> int:
@@ -75,7 +136,7 @@ def go_on(record: np.ndarray, settings: np.ndarray) -> int:
                 return DONE
             s.phase = OVERDUES
         if s.phase == OVERDUES:
-            if tell_overdue(s, rules):
+            if correct_overdue(s, rules):
                 return JOB_OVERDUE
             s.phase = SUBMITS if rules.event_order == PYSS else ENDS
         if s.phase == ENDS:
@@ -107,9 +168,9 @@ def go_on(record: np.ndarray, settings: np.ndarray) -> int:
         if s.phase == PASS:
             if rules.event_order == INSTANT:
                 if rules.backfill == CONSERVATIVE:
-                    schedule_conservatively(s, rules)
+                    conservative_pass(s, rules)
                 else:
-                    schedule(s, rules)
+                    easy_pass(s, rules)
             else:
                 if s.next_start <= s.now or s.rebuild:
                     one_pass(s, rules)
@@ -124,9 +185,9 @@ def go_on(record: np.ndarray, settings: np.ndarray) -> int:
 def one_pass(s: Record, rules: Record) -> None:
     """One scheduling pass of whichever kind the policy is (pyss makes it in four places)."""
     if rules.backfill == CONSERVATIVE:
-        schedule_conservatively(s, rules)
+        conservative_pass(s, rules)
     else:
-        schedule(s, rules)
+        easy_pass(s, rules)
 
 
 @inlined
@@ -147,7 +208,7 @@ def next_instant(s: Record) -> float:
 
 
 @inlined
-def tell_overdue(s: Record, rules: Record) -> bool:
+def correct_overdue(s: Record, rules: Record) -> bool:
     """Correct the plans that ran out at this instant; true when a predictor must be asked about register `job`."""
     jobs = jobs_of(s)
     plan = plan_of(s)
@@ -208,9 +269,9 @@ def end_job(s: Record, rules: Record, job: int) -> None:
         learn_natively(s, rules, entry)
     if s.aside:
         if rules.due_after < np.inf:
-            reveal(s, job)
+            note_end(s, job)
         if rules.refresh:
-            hear_result(s, rules, job)
+            note_result(s, rules, job)
     note(s, LOG_END, job)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import forward_kernel as kernel
-from .forward_state import EASY, EASY_SJBF, FCFS, JOBS, NOW, OPENINGS, POLICY, RUNNING, SIZE, Forward, blank_forward
+from .forward_kernel import EASY, EASY_SJBF, FCFS, JOBS, NOW, OPENINGS, POLICY, RUNNING, SIZE, Forward, blank_forward
 
 POLICIES = {"fcfs": FCFS, "easy": EASY, "easy-sjbf": EASY_SJBF}
 SPARE = 64

@@ -1,12 +1,13 @@
-"""Orders of the queue by integer code: (now, submit, procs, planned, wait) -> key, the smallest key first.
+"""Orders of the queue, (now, submit, procs, planned, wait) -> key, the smallest first.
 
-`FCFS` needs no key: the queue is kept in arrival order. Ties go to the earlier arrival. `USER` is a function of the
-user's own, compiled once and called through its address, so that the kernel needs no recompiling for it.
+And corrections of a plan that a job outlived, by integer code.
 """
 
 from __future__ import annotations
 
 import math
+
+import numpy as np
 
 from ..compiled import call_address, inlined
 from ..compiled.arrays import Record
@@ -89,3 +90,26 @@ def aged_key(by: tuple[int, int, float, float, float], entry: Record, planned: f
     key: float = order_key(order, address, origin, now, submit, float(entry.procs), planned, now - submit)
     key += ageing * (submit - origin)
     return key
+
+
+TO_REQUEST, INCREMENTAL, DOUBLING = range(3)
+CORRECTIONS = {"requested": TO_REQUEST, "incremental": INCREMENTAL, "doubling": DOUBLING}
+
+INCREMENTS = np.array([1, 5, 15, 30, 60, 120, 300, 600, 1200, 3000, 6000], np.float64) * 60.0  # 1 min .. 100 h
+
+
+@inlined
+def corrected(correction: int, elapsed: float, first: float, request: float, step: int) -> float:
+    """The planned length after the `step`-th correction (from 0) of a job running for `elapsed` seconds.
+
+    requested: the request. incremental: first prediction + STEPS[step], the request when they are used up. doubling:
+    first prediction * 2^(step + 1). Never above the request; where that leaves no time beyond `elapsed`, the request.
+    """
+    if correction == INCREMENTAL and step < INCREMENTS.size:
+        new = first + INCREMENTS[step]
+    elif correction == DOUBLING and step < 60:
+        new = first * 2.0 ** (step + 1)
+    else:
+        new = request
+    new = min(new, request)
+    return new if new > elapsed else request

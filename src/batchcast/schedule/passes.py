@@ -8,18 +8,16 @@ from ..compiled import inner
 from ..compiled.arrays import Record
 from .heap import pop
 from .index import next_by_arrival, next_by_key, push_root, watch_length
-from .queue import any_fits, collect, head_place, length, next_candidate, rekey
-from .risk import take_risk
-from .running import reserve, reserve_by_request
+from .queue import any_fits, collect, head_place, length, next_candidate, rekey, take_risk
+from .running import reserve, reserve_by_request, start_job
 from .shadow import follow_shadow
-from .start import start_job
 from .state import EASY, asides_of, choices_of, jobs_of, slots_of
 
 FEW = 6  # searches for one candidate each, before all others are collected in one
 
 
 @inner
-def schedule(s: Record, rules: Record) -> None:
+def easy_pass(s: Record, rules: Record) -> None:
     """One pass at `now`.
 
     Where only one job came since a pass that left the queue blocked, that job alone can start: time only shrinks what

@@ -1,6 +1,6 @@
-"""The waiting queue as slots in arrival order with minima per block of 16: a pass skips what cannot fit.
+"""The waiting queue as slots in arrival order with minima per block of 16.
 
-A queue of 1,000 jobs is 63 blocks, so a pass that finds nothing reads 63 entries. A longer one has an index (`index`).
+So that a pass skips what cannot fit; and the budget of risk of who may pass.
 """
 
 from __future__ import annotations
@@ -12,8 +12,41 @@ from ..compiled.arrays import Record
 from .heap import push
 from .index import build, enter, head_by_key, leave
 from .orders import aged_key, candidate_key, head_key, ordering
-from .risk import is_in_budget
-from .state import BLOCK, GONE, asides_of, blocks_of, choices_of, jobs_of, slots_of
+from .state import BLOCK, GONE, TAIL, asides_of, blocks_of, choices_of, jobs_of, slots_of, tails_of
+
+
+@inlined
+def chance_beyond(s: Record, job: int, seconds: float) -> float:
+    """The chance that a waiting job runs longer: what lies above its highest quantile that fits; infinity without."""
+    if jobs_of(s)[job].request <= seconds:
+        return 0.0
+    quantiles = tails_of(s)[job]
+    chance = np.inf
+    for k in range(len(TAIL)):
+        if quantiles[k] <= seconds:
+            chance = 1.0 - TAIL[k]
+    return chance
+
+
+@inlined
+def is_in_budget(s: Record, rules: Record, head: int, place: int) -> bool:
+    """Whether the reserved job of the slot `head` can bear one more risk: that of the job at `place`."""
+    slots = slots_of(s)
+    chance = chance_beyond(s, slots[place].job, s.shadow_time - s.now)
+    return bool(asides_of(s)[slots[head].job].spent + chance <= rules.risk_budget)
+
+
+@inlined
+def take_risk(s: Record, rules: Record, head: int, place: int) -> bool:
+    """Charge the reserved job with the chance of being held up by the one at `place`, if its budget allows."""
+    if not (rules.risk_budget > 0.0 and is_in_budget(s, rules, head, place)):
+        return False
+    slots = slots_of(s)
+    reserved, passing = asides_of(s)[slots[head].job], asides_of(s)[slots[place].job]
+    reserved.spent += chance_beyond(s, slots[place].job, s.shadow_time - s.now)
+    passing.passed = slots[head].job
+    passing.until = s.shadow_time
+    return True
 
 
 @inlined

@@ -141,7 +141,7 @@ def shadow_length(s: Record, rules: Record, job: int) -> float:
 
 
 @inner
-def reveal(s: Record, job: int) -> None:
+def note_end(s: Record, job: int) -> None:
     """A job ended in the real schedule: now the shadow knows how long it runs, if it still does. O(running)."""
     running = shadow_running_of(s)
     entry = jobs_of(s)[job]

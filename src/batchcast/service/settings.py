@@ -1,7 +1,8 @@
 """The service's settings and where each came from: built in, /etc, the user's file, the environment, a flag.
 
 Typed by msgspec: a value of the wrong kind, an unknown word or an unknown name is an error that names the place and
-what is accepted. Nothing falls back: a site that means to be private is never open because of a word.
+what is accepted. Nothing falls back: a site that means to be private is never open because of a word. What follows
+from settings alone is here too: from when on history is kept, and whether results may name users.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ import math
 import os
 import tomllib
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 
 import msgspec
 from msgspec import Meta, Struct
 
-from ..errors import InputError, UsageError
+from ..errors import BatchcastError, InputError, UsageError
 from ..units import MEMORY_FORMS, SPAN_FORMS, parse_duration, parse_memory, parse_span
 
 YES, NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
@@ -288,3 +290,72 @@ def _plain(name: str, value: Any, unit: str | None) -> Any:
         return float(value)
     except ValueError:
         return parse_span(value)
+
+
+LEAST_DAYS = 2.0
+
+
+def keep_since(settings: Settings, now: float) -> float | None:
+    """Jobs that ended before this instant (epoch seconds) are kept no longer; None where everything is kept.
+
+    UsageError where that is less than predictors are taught with at a start.
+
+    >>> from .settings import load
+    >>> keep_since(load({"retention_days": 400}, {}), 50_000_000.0), keep_since(load({}, {}), 50_000_000.0)
+    (15440000.0, None)
+    """
+    days, taught = float(settings["retention_days"]), max(float(settings["memory_days"]), LEAST_DAYS)
+    if 0 < days < taught:
+        raise UsageError(
+            f"retention_days: {days:g} days are fewer than predictors are taught with (accepted: {taught:g} or more, "
+            "0 for all)",
+            hint="memory_days is how far back that goes",
+        )
+    return now - days * 86400 if days else None
+
+
+def are_users_hidden(environment: Mapping[str, str] | None = None) -> tuple[bool, str]:
+    """Whether results here may name no user, and the reason where that could only be supposed (else empty).
+
+    `auto` asks what the collector has learned of every cluster in the store: one that hides jobs hides the users of all
+    logs, since nobody can tell which cluster a log came from. Settings or a store that cannot be read, or a store that
+    does not say, hide them too: a name once shown stays shown. Where there is neither a setting nor a store nobody
+    runs batchcast for a site, and a log's users are named as the log names them.
+
+    >>> are_users_hidden({"BATCHCAST_PRIVATE": "no"}), are_users_hidden({"BATCHCAST_PRIVATE": "yes"})
+    ((False, ''), (True, ''))
+    """
+    env = os.environ if environment is None else environment
+    if not _is_site(env):
+        return False, ""
+    try:
+        settings = load(environment=env)
+    except BatchcastError as error:
+        return True, error.message
+    if settings["private"] != "auto":
+        return settings["private"] == "yes", ""
+    try:
+        return _as_the_store_says(settings["store"])
+    except (BatchcastError, OSError, ValueError) as error:
+        return True, f"private = auto, and {error.message if isinstance(error, BatchcastError) else error}"
+
+
+def _is_site(env: Mapping[str, str]) -> bool:
+    """Whether batchcast is set up here: a file of settings, a setting that bears on this, or a store."""
+    if files(env) or any(f"BATCHCAST_{name}" in env for name in ("PRIVATE", "STORE")):
+        return True
+    try:
+        return default_store(env).exists()
+    except OSError:  # closed to this user, and there
+        return True
+
+
+def _as_the_store_says(store: str) -> tuple[bool, str]:
+    from ..store.reader import Reader
+
+    with closing(Reader(store)) as reader:
+        sites: list[Mapping[str, Any]] = [reader.memory(name).get("site", {}) for name in reader.clusters()]
+    if any(site.get("private", False) for site in sites):
+        return True, ""
+    unknown = not sites or any("private" not in site for site in sites)
+    return unknown, "private = auto, and the store does not say what its cluster hides" if unknown else ""

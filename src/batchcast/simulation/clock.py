@@ -42,7 +42,7 @@ def drive(
     a call of the kernel and of the predictor per job, about 20 microseconds without the predictor's own.
     """
     at = SystemState(float(total), requests, lambda: entries_of(requests))
-    asked = Asked(predictor, at, plan_level, tick)
+    asked = DrivenPredictor(predictor, at, plan_level, tick)
     while True:
         reason = asked.go_on(state, requests, statuses)
         if reason == LOG_FULL:
@@ -51,7 +51,7 @@ def drive(
             return state
 
 
-class Asked:
+class DrivenPredictor:
     """A predictor outside the kernel, what it knows of the queue, and how often it was asked."""
 
     def __init__(

@@ -9,10 +9,10 @@ import numpy as np
 from ..compiled import inner, kernel
 from ..compiled.arrays import Record
 from ..compiled.elsewhere import address_of, call_there
-from ..predict.likeness.coded import Coded
-from ..predict.likeness.memory import Memory, Options, grown, make_memory
-from ..predict.likeness.steps import ended, forecast, met, note, revised, started, tail
 from ..predict.runtime.kernel import Kernel
+from ..predict.similarity.coding import Coded
+from ..predict.similarity.memory import Memory, Options, grown, make_memory
+from ..predict.similarity.steps import ended, forecast, met, note, revised, started, tail
 from ..schedule.advance import go_on
 from ..schedule.state import (
     DONE,

@@ -1,4 +1,7 @@
-"""`simulate_periods`: the simulated clock over a log that comes in periods, its state carried from each to the next."""
+"""`simulate_periods`.
+
+The simulated clock over a log that comes in periods, its state, queue and planner carried from each to the next.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,236 @@ from typing import Any
 
 import numpy as np
 
+from ..compiled import kernel
+from ..compiled.elsewhere import address_of, call_there
 from ..errors import UsageError
-from ..schedule.state import ASKED, LOG_FULL, KernelState, make_jobs, make_state
+from ..events.state import SystemState
+from ..job import JobRequest, Name
+from ..predict.gate import check_predictor
+from ..predict.registry import make, parse_spec
+from ..predict.runtime.last_2 import Last2
+from ..predict.runtime.recent_mean import RecentMean
+from ..schedule.advance import go_on
+from ..schedule.native import learn_recent, recent_memory_of, recent_plan
+from ..schedule.state import (
+    ASKED,
+    BLOCK,
+    BLOCKS,
+    GONE,
+    LOG_END,
+    LOG_FULL,
+    NEEDS_PREDICTION,
+    PREDICTED,
+    PYSS,
+    STATE,
+    KernelState,
+    Memory,
+    jobs_of,
+    log_of,
+    make_jobs,
+    make_state,
+)
 from ..table import Trace
-from .carried_planner import Compiled, Outside, planner_of
-from .carry import carried, present_jobs
+from .clock import DrivenPredictor
 from .policies import policy_of
 from .policy import Policy
 from .schedule import Schedule
-from .workload import Workload, make_workload
+from .workload import Rings, Workload, make_workload
+
+ELSEWHERE = ("next_submit", "job", "tail", "head", "newest", "indexed", "leaves", "logged", "first_step", "steps",
+             "instant_first", "instant_end")  # fmt: skip
+"""Fields of the record that are places in arrays; every other one is carried as it is."""
+
+
+def present_jobs(state: KernelState) -> np.ndarray:
+    """The jobs that wait, run or are about to be planned, ascending: what is neither has ended for good."""
+    s, arrays = state.record[0], state.arrays
+    asked = [int(s["job"])] if s["phase"] == PREDICTED else []
+    return np.unique(
+        np.concatenate(
+            [
+                _queued(state)["job"],
+                arrays["plan"]["job"][: s["running"]],
+                arrays["endings"]["item"][: s["ending"]],
+                arrays["instant"][s["instant_first"] : s["instant_end"]],
+                np.arange(s["next_submit"], len(state.jobs)),
+                np.array(asked, np.int64),
+            ]
+        ).astype(np.int64)
+    )
+
+
+def carry_state(
+    state: KernelState, present: np.ndarray, new: np.ndarray, total: int, memory: Memory | None
+) -> KernelState:
+    """The same machine at the same instant with the jobs `present` (`present_jobs`) and the `new` ones behind them.
+
+    Nothing that decides a schedule changes: jobs keep their order, the queue its order of arrival, running jobs theirs
+    by planned end. A shadow run and plans made anew (`due_after`, `refresh`), and what a risk is read off
+    (`risk_budget`), are not carried. O(jobs present + new).
+    """
+    s, old = state.record[0], state.arrays
+    place = np.full(len(state.jobs), -1, np.int64)
+    place[present] = np.arange(len(present))
+    jobs = np.concatenate([state.jobs[present], new])
+    moved = make_state(jobs, total, memory=memory, log_size=len(state.log), **_rules(state))
+    arrays = moved.arrays
+    for name in STATE.names or ():
+        if name not in ELSEWHERE and not _is_array(name):
+            moved.record[name] = state.record[name]
+    queue = _queued(state)
+    waiting = len(queue)
+    arrays["slots"][:waiting] = queue
+    arrays["slots"]["job"][:waiting] = place[queue["job"]]
+    arrays["blocks"][: -(-waiting // BLOCK)] = _minima(queue)
+    arrays["plan"][: s["running"]] = old["plan"][: s["running"]]
+    arrays["plan"]["job"][: s["running"]] = place[old["plan"]["job"][: s["running"]]]
+    endings = old["endings"][: s["ending"]].copy()
+    endings["item"] = place[endings["item"]]
+    if state.rules["event_order"][0] != PYSS:
+        endings["tie"] = endings["item"]
+    arrays["endings"][: len(endings)] = endings
+    instant = old["instant"][s["instant_first"] : s["instant_end"]]
+    arrays["instant"][: len(instant)] = place[instant]
+    steps = old["profile"][s["first_step"] : s["steps"]]
+    arrays["profile"][: len(steps)] = steps
+    newest = np.flatnonzero(queue["job"] == old["slots"]["job"][s["newest"]]) if waiting else np.zeros(0, np.int64)
+    moved.record["newest"] = newest[0] if len(newest) else 0
+    moved.record["tail"], moved.record["instant_end"], moved.record["steps"] = waiting, len(instant), len(steps)
+    moved.record["job"] = place[s["job"]] if s["phase"] == PREDICTED else 0
+    moved.record["next_submit"] = np.searchsorted(present, s["next_submit"])
+    return moved
+
+
+def _rules(state: KernelState) -> dict[str, Any]:
+    return {name: state.rules[name][0] for name in state.rules.dtype.names or ()}
+
+
+def _is_array(name: str) -> bool:
+    return name.removesuffix("_size") in _ARRAYS
+
+
+_ARRAYS = {name.removesuffix("_size") for name in STATE.names or () if name.endswith("_size")}
+
+
+def _queued(state: KernelState) -> np.ndarray:
+    """The slots that hold a job, in order of arrival."""
+    s = state.record[0]
+    slots = state.arrays["slots"][s["head"] : s["tail"]]
+    live: np.ndarray = slots[slots["procs"] != GONE]
+    return live
+
+
+def _minima(queue: np.ndarray) -> np.ndarray:
+    """The blocks of a queue without gaps."""
+    edges = np.arange(0, len(queue), BLOCK)
+    blocks = np.empty(len(edges), BLOCKS)
+    for name in BLOCKS.names or ():
+        blocks[name] = np.minimum.reduceat(queue[name], edges) if len(edges) else 0
+    return blocks
+
+
+class CompiledPlanner:
+    """Plans by the requests, by the true run times (`actual`), or by the rings of `last_2` and `recent_mean`."""
+
+    asks = 0
+
+    def __init__(self, is_oracle: bool = False, rings: Rings | None = None) -> None:
+        self.is_oracle = is_oracle
+        self.rings = rings
+
+    @property
+    def memory(self) -> Memory | None:
+        """What the kernel remembers."""
+        return self.rings.memory if self.rings is not None else None
+
+    def prepare(self, period: Trace, work: Workload, jobs: np.ndarray, first: int, procs: str) -> None:
+        """Plan the new jobs, or say where those like them are remembered."""
+        length = np.minimum(work.run, work.request) if self.is_oracle else work.request
+        jobs["first"] = jobs["planned"] = np.maximum(length, 1.0)
+        if self.rings is not None:
+            self.rings.assign(period, work, jobs)
+
+    def keep(self, present: np.ndarray) -> None:
+        """Nothing is held of single jobs."""
+
+    def go_on(self, state: KernelState, more: bool) -> int:
+        """Advance until DONE or LOG_FULL; with `more` until the last job known is to be planned."""
+        scheduler = address_of(go_on, state.record, state.rules)
+        last = len(state.jobs) - 1 if more else -1
+        return int(follow_period(scheduler, state.record, state.rules, self.rings is not None, last))
+
+
+class PythonPlanner:
+    """A predictor in Python, driven as by `clock.drive`."""
+
+    memory: Memory | None = None
+
+    def __init__(
+        self, predictor: Any, total: float, plan_level: float | None, tick: Callable[[int], None] | None
+    ) -> None:
+        self.asked = DrivenPredictor(predictor, SystemState(total), plan_level, tick)
+        self.asks = int(hasattr(predictor, "revise"))
+        self.requests: list[JobRequest] = []
+        self.statuses: list[Name] = []
+
+    def prepare(self, period: Trace, work: Workload, jobs: np.ndarray, first: int, procs: str) -> None:
+        """The new jobs' requests, numbered by their rows in the whole log."""
+        everyone = list(period.requests(procs))
+        statuses = period.nominal("status").decode()
+        for row, p, request in zip(work.rows.tolist(), work.procs.tolist(), work.request.tolist()):
+            self.requests.append(everyone[row]._replace(row=first + row, procs=float(p), req_time=request))
+            self.statuses.append(statuses[row])
+
+    def keep(self, present: np.ndarray) -> None:
+        """Forget the jobs that have ended."""
+        self.requests = [self.requests[job] for job in present.tolist()]
+        self.statuses = [self.statuses[job] for job in present.tolist()]
+        self.asked.at.forget()
+
+    def go_on(self, state: KernelState, more: bool) -> int:
+        """As `Compiled.go_on`."""
+        return self.asked.go_on(state, self.requests, self.statuses, more)
+
+
+def planner_of(
+    runtime: Any, trace: Trace, total: int, plan_level: float | None, tick: Callable[[int], None] | None
+) -> CompiledPlanner | PythonPlanner:
+    """What a spec or a predictor of one's own plans with; compiled where `simulate` has it compiled and O(1) a job."""
+    name = parse_spec(runtime)[0] if isinstance(runtime, str) else ""
+    if name in ("requested", "actual"):
+        return CompiledPlanner(is_oracle=name == "actual")
+    vouched = trace.info.known_at_submit
+    predictor = runtime
+    if isinstance(runtime, str):
+        predictor = make("runtime", runtime, known_at_submit=vouched, max_procs=total)
+    else:
+        check_predictor(runtime, vouched)
+    if plan_level is None and type(predictor) in (Last2, RecentMean):
+        return CompiledPlanner(rings=Rings(predictor))
+    return PythonPlanner(predictor, float(total), plan_level, tick)
+
+
+@kernel
+def follow_period(scheduler: int, record: np.ndarray, rules: np.ndarray, remembers: bool, last: int) -> int:
+    """Go on until job `last` is to be planned, the log is full or all is done; what ended is learned on the way."""
+    s = record[0]
+    jobs, log = jobs_of(s), log_of(s)
+    while True:
+        if s.phase == PREDICTED:
+            if s.job == last:
+                return NEEDS_PREDICTION
+            if remembers:
+                jobs[s.job].planned = recent_plan(recent_memory_of(s)[0], jobs[s.job])
+        reason: int = call_there(scheduler, record, rules)
+        if remembers:
+            for k in range(s.logged):
+                if log[k].kind == LOG_END:
+                    learn_recent(recent_memory_of(s)[0], jobs[log[k].job])
+        s.logged = 0
+        if reason != NEEDS_PREDICTION:
+            return reason
+
 
 LOG_SIZE = 1 << 14
 
@@ -112,7 +336,7 @@ def _with_more(periods: Iterable[Trace]) -> Iterator[tuple[Trace, bool]]:
 class _Run:
     """The kernel where it stands, and which rows of the log its jobs are."""
 
-    def __init__(self, policy: Policy, total: int, planner: Compiled | Outside) -> None:
+    def __init__(self, policy: Policy, total: int, planner: CompiledPlanner | PythonPlanner) -> None:
         self.total = total
         self.planner = planner
         self.rules = {"planner": ASKED, "ask_overdue": planner.asks, **policy.rules()}
@@ -131,7 +355,7 @@ class _Run:
         if self.state is None:
             self.state = make_state(new, self.total, memory=self.planner.memory, log_size=LOG_SIZE, **self.rules)
         else:
-            self.state = carried(self.state, self.present, new, self.total, self.planner.memory)
+            self.state = carry_state(self.state, self.present, new, self.total, self.planner.memory)
         self.rows = np.concatenate([self.rows[self.present], first + work.rows])
         self.job_id = np.concatenate([self.job_id[self.present], period.job_id[work.rows]])
 

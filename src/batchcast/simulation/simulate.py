@@ -11,19 +11,18 @@ import numpy as np
 from ..errors import UsageError, check_word
 from ..events.recorded import PROTOCOLS, replay
 from ..predict.gate import check_predictor, lacking
-from ..predict.likeness.coded import Coded, coded
 from ..predict.registry import make, parse_spec
 from ..predict.runtime.kernel import Kernel
+from ..predict.similarity.coding import Coded, coded
 from ..schedule.advance import advance
 from ..schedule.state import ASKED, GIVEN, KernelState, make_jobs, make_state
 from ..table import Trace
 from .clock import drive, tails_at
 from .kernel_clock import drive_kernel
-from .native import native_planner
 from .policies import policy_of
 from .policy import Policy
 from .schedule import Schedule
-from .workload import Workload, make_workload
+from .workload import Workload, make_workload, native_planner
 
 LOOPS = ("closed", "open")
 
@@ -226,4 +225,3 @@ def _schedule(
         notes=(*work.notes, *notes),
         kernel_s=kernel_s,
     )
-

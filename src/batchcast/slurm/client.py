@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ..errors import BatchcastError, Unreachable
-from ..formats import sacct_rows, squeue
-from ..formats.live_fields import number as count
-from ..formats.marked import parse_marked
-from ..formats.reasons import may_be_down, naming_down
-from ..formats.scontrol import parse_config, parse_records
 from ..formats.sighting import Sighting, Site, Snapshot, gathers_memory
+from ..formats.sighting import number as count
+from ..formats.slurm import squeue
+from ..formats.slurm.reasons import may_be_down, naming_down
+from ..formats.slurm.scontrol import parse_config, parse_records
+from ..formats.slurm.squeue import parse_marked
 from ..units import parse_duration
 from .transport import MARK, Transport
 
@@ -97,7 +97,7 @@ class Slurm:
         return Snapshot(shown.asked_at, shown.jobs + more, shown.broken + cancelled.broken)
 
     def _accounted(self, since: float, until: float, *which: str, steps: bool = False) -> Snapshot:
-        fields = sacct_rows.FIELDS_WITH_STEPS if steps else sacct_rows.FIELDS
+        fields = squeue.FIELDS_WITH_STEPS if steps else squeue.SACCT_FIELDS
         answer = self.transport.ask(
             (
                 "sacct",
@@ -113,7 +113,7 @@ class Slurm:
             )
         )
         records, broken = parse_marked(answer.text, answer.mark, fields)
-        jobs, bad = _each(sacct_rows.with_steps(records), lambda pair: sacct_rows.ended(*pair))
+        jobs, bad = _each(squeue.with_steps(records), lambda pair: squeue.ended(*pair))
         return Snapshot(answer.asked_at, tuple(jobs), broken + bad)
 
     def reservations(self) -> list[dict[str, Any]]:

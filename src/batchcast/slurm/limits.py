@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ..errors import BatchcastError
-from ..formats import plannable
-from ..formats.marked import parse_marked
-from ..formats.plannable import Plannable
-from ..formats.scontrol import parse_config, parse_records
-from ..formats.squeue import epoch
-from ..formats.submitted import Submitted, submitted
+from ..formats.slurm import plannable
+from ..formats.slurm.plannable import Plannable
+from ..formats.slurm.scontrol import parse_config, parse_records
+from ..formats.slurm.squeue import epoch, parse_marked
+from ..formats.slurm.submission import Submitted, submitted
 from ..units import parse_duration
 from .transport import MARK, Transport
 

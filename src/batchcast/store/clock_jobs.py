@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Float, Text, bindparam, delete, func, insert, or_, select, update
 
 from ..events.event import Event, Start, Submit
-from ..events.live import TOLD_GONE, TOLD_START, TOLD_SUBMIT, LiveJob
+from ..events.live import DELIVERED_GONE, DELIVERED_START, TOLD_SUBMIT, LiveJob
 from .issued import FIELDS, as_values
 from .live_rows import live_job
 from .schema import forecasts, jobs, meta, renewed
@@ -24,7 +24,7 @@ _FOR_THE_MACHINE = or_(
 
 def untold_jobs(connection: Connection, cluster: str, until: float) -> list[LiveJob]:
     """The jobs that may have events at or before `until` to tell."""
-    query = select(*JOB).where(jobs.c.cluster == cluster, jobs.c.told < TOLD_GONE, jobs.c.submit_time <= until)
+    query = select(*JOB).where(jobs.c.cluster == cluster, jobs.c.told < DELIVERED_GONE, jobs.c.submit_time <= until)
     return [live_job(dict(row)) for row in connection.execute(query).mappings()]
 
 
@@ -45,9 +45,9 @@ def mark_told(connection: Connection, events: Iterable[Event]) -> None:
         if isinstance(event, Submit):
             one["bits"] |= TOLD_SUBMIT
         elif isinstance(event, Start):
-            one |= {"bits": one["bits"] | TOLD_START, "start": event.time}
+            one |= {"bits": one["bits"] | DELIVERED_START, "start": event.time}
         else:
-            one |= {"bits": one["bits"] | TOLD_GONE, "end": event.time, "how": getattr(event, "status", None)}
+            one |= {"bits": one["bits"] | DELIVERED_GONE, "end": event.time, "how": getattr(event, "status", None)}
     if changes:
         values = {
             "told": jobs.c.told.op("|")(bindparam("bits")),

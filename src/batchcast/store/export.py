@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from .. import columns as declared
-from ..events.live import TOLD_GONE
+from ..events.live import DELIVERED_GONE
 from ..table import LogInfo, Trace
 from .clock_jobs import read_meta
 from .schema import jobs
@@ -47,7 +47,11 @@ def to_trace(
     changed = sum(_differs(row) for row in rows)
     if as_told:
         for row in rows:
-            row |= {"start_time": row["told_start"], "end_time": row["told_end"], "open": not row["told"] & TOLD_GONE}
+            row |= {
+                "start_time": row["told_start"],
+                "end_time": row["told_end"],
+                "open": not row["told"] & DELIVERED_GONE,
+            }
             row["status"] = row["told_status"] or row["status"]
     ended = [row for row in rows if not row["open"] and row["end_time"] is not None]
     columns: dict[str, Any] = {name: [row[name] for row in ended] for name in _COLUMNS}
@@ -77,7 +81,7 @@ def to_trace(
 def _differs(row: dict[str, Any]) -> bool:
     """Whether accounting has changed the times of a run since the clock told its end."""
     heard, known = (row["told_start"], row["told_end"]), (row["start_time"], row["end_time"])
-    return bool(row["told"] & TOLD_GONE) and heard != known
+    return bool(row["told"] & DELIVERED_GONE) and heard != known
 
 
 def _ids(ids: list[str]) -> list[Any]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ..events.live import TOLD_GONE, TOLD_START, LiveJob
+from ..events.live import DELIVERED_GONE, DELIVERED_START, LiveJob
 from ..job import as_submitted
 from .peaks import node_peak
 
@@ -17,9 +17,9 @@ def live_job(row: Mapping[str, Any]) -> LiveJob:
     Processors by the reading rule `req`: asked for, else held.
     """
     start, end, status = row["start_time"], row["end_time"], row["status"]
-    if row["told"] & (TOLD_START | TOLD_GONE):
+    if row["told"] & (DELIVERED_START | DELIVERED_GONE):
         start = row["told_start"]
-    if row["told"] & TOLD_GONE:
+    if row["told"] & DELIVERED_GONE:
         end, status = row["told_end"], row["told_status"]
     values = {**row, "queue_id": row["partition_id"]}  # in Slurm and PBS a partition is the queue
     request = as_submitted(row["row"], values, procs=_number(row["req_procs"] or row["alloc_procs"]))

@@ -1,8 +1,6 @@
-"""A study's results as a partitioned Parquet dataset: a row a task, each written whole as it comes.
+"""A study's results as a partitioned Parquet dataset, a row a task, each written whole as it comes.
 
-`FOLDER/results/log=NAME/KEY.parquet` is one result; every `FOLDED` of them, and the last ones, become one file. A file
-is written beside its place and renamed, and who reads counts a key once: a study killed between any two steps loses
-nothing that was finished and repeats nothing that was kept.
+And what a study will cost before it runs.
 """
 
 from __future__ import annotations
@@ -179,3 +177,56 @@ def _read(read: Any, path: Path) -> Any:
     except (pa.ArrowException, OSError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0][:120]
         raise InputError(f"{path}: not readable ({reason})", hint="remove it: its tasks run again") from None
+
+
+Seconds = Mapping[tuple[str, str, str], float]
+
+
+def measured_seconds(folder: str | Path) -> Seconds:
+    """The mean seconds of the finished tasks of a folder by log, policy and predictor; empty where there are none."""
+
+    try:
+        table = results(folder, lists=False)
+    except NoAnswer:
+        return {}
+    means = table.select("log", "policy", "predictor", "task_s").group_by("log", "policy", "predictor").mean()
+    return {(log, policy, predictor): seconds for log, policy, predictor, seconds in means.iter_rows()}
+
+
+def estimate(
+    tasks: Sequence[Task], done: set[str], measured: Seconds, stated: float | None, workers: int
+) -> list[dict[str, Any]]:
+    """A row a log, and one of all: tasks, those to do, seconds a task and where they are from, core-hours, time.
+
+    A task of which none like it was measured is taken at the mean of those of its log, else at what is stated; NaN
+    where neither is known. The time on `workers` is that of their even share, and no shorter than the longest task.
+    """
+    rows = []
+    for log in [*dict.fromkeys(task.log.name for task in tasks), ""]:
+        mine = [task for task in tasks if not log or task.log.name == log]
+        todo = [task for task in mine if task.key not in done]
+        seconds = [seconds_of(task, measured, stated) for task in todo]
+        total = sum(seconds)
+        rows.append(
+            {
+                "log": log or "all",
+                "tasks": len(mine),
+                "done": len(mine) - len(todo),
+                "to_do": len(todo),
+                "task_s": total / len(todo) if todo else 0.0,
+                "core_hours": total / 3600.0,
+                "wall_s": max(total / workers, max(seconds)) if seconds else 0.0,
+            }
+        )
+    return rows
+
+
+def seconds_of(task: Task, measured: Seconds, stated: float | None) -> float:
+    """What one task is taken at; NaN where nothing is known."""
+    own = measured.get((task.log.name, task.policy, task.predictor))
+    if own is not None:
+        return own
+    of_log = [seconds for (log, _, _), seconds in measured.items() if log == task.log.name]
+    if of_log:
+        return sum(of_log) / len(of_log)
+    return float("nan") if stated is None else stated

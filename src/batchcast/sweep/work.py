@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import BatchcastError, InputError, NoAnswer
 from ..evaluation.differences import burst_groups
-from ..evaluation.replicates import replicate
+from ..evaluation.resampling import replicate
 from ..metrics.bursts import geometric_mean
 from ..metrics.schedule import bounded_slowdown
 from ..simulation import Schedule, simulate
@@ -20,9 +20,8 @@ from ..table import Trace
 from ..trace import clean, read_trace
 from ..trace.machine import peak_procs
 from ..trace.select import Selection, select
-from .code import code_of
 from .study import LogFile, Period
-from .task import Task, words_of
+from .task import Task, code_of, words_of
 
 
 @dataclass(frozen=True, slots=True)

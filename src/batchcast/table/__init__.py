@@ -1,7 +1,6 @@
 """A log as immutable columns, and its ways in and out of arrays, data frames and Arrow."""
 
-from .info import LogInfo
-from .nominal import Nominal, Values
+from .columns import LogInfo, Nominal, Values
 from .trace import Trace, log_order
 
 __all__ = ["LogInfo", "Nominal", "Trace", "Values", "log_order"]

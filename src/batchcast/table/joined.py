@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from .info import LogInfo
-from .nominal import Nominal, Values
+from .columns import LogInfo, Nominal, Values
 from .trace import Trace
 
 Names = tuple[int | str, ...]

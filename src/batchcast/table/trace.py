@@ -14,10 +14,7 @@ import numpy as np
 from ..columns import COLUMNS, DECLARED, KNOWN_AT_SUBMISSION, MOMENT_WORDS, SUMS
 from ..errors import UsageError
 from ..job import NO_EXTRA, JobRecord, JobRequest
-from .info import LogInfo
-from .nominal import Nominal, Values, frozen
-from .plain import as_column, columns_of
-from .sound import sound
+from .columns import LogInfo, Nominal, Values, as_column, columns_of, frozen, sound
 
 _MADE = {"start_time": ("wait_time",), "end_time": ("wait_time", "run_time")}
 """Columns that `trace[name]` adds up from the submission on."""
@@ -153,18 +150,18 @@ class Trace:
 
         Raises UsageError where pandas is not installed. O(n).
         """
-        from .frame import data_frame
+        from .exchange import data_frame
 
         return data_frame(self._columns, {"info": self.info})
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
         """The Arrow C stream that polars, duckdb and pyarrow read a trace by; see `arrow.to_arrow`."""
-        from .arrow_out import to_arrow
+        from .exchange import to_arrow
 
         return to_arrow(self).__arrow_c_stream__(requested_schema)
 
     def _repr_html_(self) -> str:
-        from .frame import html_table
+        from .exchange import html_table
 
         first = self.take(np.arange(min(self._length, 10)))
         title = f"{self._length:,} jobs from {self.info.source}" + (", the first 10" if self._length > 10 else "")

@@ -9,7 +9,6 @@ True
 from .heuristic import check_heuristic
 from .logs import odd_logs, small_log
 from .order import check_order
-from .predictor import check_predictor
-from .wait import check_wait_predictor
+from .predictor import check_predictor, check_wait_predictor
 
 __all__ = ["check_heuristic", "check_order", "check_predictor", "check_wait_predictor", "odd_logs", "small_log"]

@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..grid.clock import Mapping, simulate
-from ..grid.model import Jobs, Model, Resources, Units
+from ..grid.clock import MappingRule, simulate
+from ..grid.model import Jobs, Model, Resources, Setting, Units, draw_jobs
 from ..grid.protocol import Batch, Plan, timed
-from ..grid.workload import Setting, draw
 
 Maker = Callable[[], Any]
 
@@ -23,7 +22,7 @@ Maker = Callable[[], Any]
 def check_heuristic(make: Maker) -> list[str]:
     """Run every check on heuristics made by `make()`; the names of those that ran. AssertionError at the first failure.
 
-    >>> from batchcast.grid.heuristics.mct import Mct
+    >>> from batchcast.grid.heuristics.immediate import Mct
     >>> check_heuristic(Mct)[:2]
     ['places_each_job_once_where_it_fits', 'assign_is_pure']
     """
@@ -95,8 +94,8 @@ def deadlines_are_kept(make: Maker) -> None:
 
 def no_job_is_lost(make: Maker) -> None:
     """On the clock, under every shape of mapping: each job ends in time or has a reason and an instant."""
-    jobs, resources = draw(Setting(8.0, 0.5, 0.5), np.random.default_rng(3), jobs=60, resources=6)
-    for shape in (Mapping(0.5), Mapping(None, late="drop"), Mapping(0.5, remap=True, late="stop")):
+    jobs, resources = draw_jobs(Setting(8.0, 0.5, 0.5), np.random.default_rng(3), jobs=60, resources=6)
+    for shape in (MappingRule(0.5), MappingRule(None, late="drop"), MappingRule(0.5, remap=True, late="stop")):
         outcome = simulate(jobs, resources, Model(jobs, resources), make(), shape)
         assert outcome.assigned + outcome.unfinished == len(jobs), f"{shape}: jobs were lost"
         done = outcome.outcome == 0
@@ -112,7 +111,7 @@ def odd_jobs_are_explained(make: Maker) -> None:
     need = {"mem": np.array([1.0, 1.0, 1.0, 1.0, 99.0, 1.0])}
     jobs = Jobs(["a", "b", "c", "d", "e", "a"], ini, np.zeros(6), np.zeros(6), deadline, need)
     grid = Resources(["r"], np.ones(1), np.ones(1), np.zeros(1), {"mem": np.array([4.0])})
-    outcome = simulate(jobs, grid, Model(jobs, grid, Units(1.0, 1.0)), make(), Mapping(None))
+    outcome = simulate(jobs, grid, Model(jobs, grid, Units(1.0, 1.0)), make(), MappingRule(None))
     assert outcome.outcome[0] == 0, "the one good job did not finish"
     assert (outcome.outcome[1:] != 0).all(), "a job that cannot be run counts as finished"
     assert set(outcome.why) == {2, 3, 5}, f"rejected rows {sorted(outcome.why)}, not 2, 3 and 5"

@@ -1,11 +1,17 @@
-"""How big the machine must have been, from what ran on it at once."""
+"""How big the machine of a log must have been, from what ran on it at once.
+
+As processors or as a described machine.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
 
+from ..cluster.machine import Machine, NodeGroup, Partition
+from ..errors import InputError
 from ..events.recorded import outcome
 from ..table import Trace
 
@@ -73,3 +79,73 @@ def partition_sizes(trace: Trace, rule: str = "req") -> dict[int | str, tuple[fl
         widest = float(width[rows].max())
         sizes[name] = known if known[0] >= widest else (widest, "widest job")
     return sizes
+
+
+SOURCE = "the log's own header, else its peak by partition"
+WIDER = 0.01
+"""The share of core-hours that jobs with more processors a node than assumed may hold."""
+WHOLE = 0.9
+"""Where a log knows no nodes: the share of core-hours in jobs of a whole number of nodes."""
+LARGEST_NODE = 256
+
+
+def machine_of_log(trace: Trace, rule: str = "req") -> Machine:
+    """Nodes alike in each partition, as many as its jobs ever held at once; partitions are taken to share no node.
+
+    A log of one partition has the processors that are known of its machine (`trace.info.max_procs`). Where its header
+    tells both processors and nodes (SWF's MaxProcs and MaxNodes), that is what a node has; else it has the processors
+    a node of the jobs that hold all but `WIDER` of the core-hours, or, where the log knows no nodes, the largest number
+    of which jobs with `WHOLE` of the core-hours ask a multiple. Memory, GPUs and limits are unknown and bind nobody;
+    the settings are Slurm's own defaults with backfill. InputError where no job tells its processors. O(n log n).
+
+    >>> log = Trace.from_arrays({"submit_time": [0, 1], "run_time": [9, 9], "req_procs": [32, 16], "req_nodes": [2, 1]})
+    >>> machine = machine_of_log(log)
+    >>> machine.cpus, machine.nodes[0].cpus
+    (48, 16)
+    """
+    sizes = {str(name): size for name, (size, _) in partition_sizes(trace, rule).items() if size > 0}
+    if len(sizes) <= 1:
+        known = trace.info.max_procs if trace.info.max_procs > 0 else peak_procs(trace, rule)
+        if not known > 0:
+            raise InputError(
+                f"{trace.info.source}: no job tells its processors", hint="batchcast machine capture -o machine.toml"
+            )
+        sizes = {next(iter(sizes), "all"): known}
+    names = trace.nominal("partition_id").decode()
+    own = np.array(["all" if name is None else str(name) for name in names], dtype=object)
+    if len(sizes) == 1:
+        own[:] = next(iter(sizes))
+    groups, partitions = [], []
+    largest = max(sizes, key=lambda name: sizes[name])
+    for name, size in sizes.items():
+        cpus = _of_header(trace) or _node_size(trace.take(np.flatnonzero(own == name)), rule)
+        nodes = tuple(f"{name}-{k + 1}" for k in range(math.ceil(size / cpus)))
+        groups.append(NodeGroup(nodes, cpus))
+        partitions.append(Partition(name, nodes, default=name == largest))
+    return Machine(tuple(groups), tuple(partitions), settings={"SchedulerType": "sched/backfill"}, name=SOURCE)
+
+
+def _of_header(trace: Trace) -> int:
+    """Processors of a node by the header's MaxProcs and MaxNodes; 0 where it does not tell a whole number."""
+    found = [re.match(r"\s*(\d+)", trace.info.header.get(name, "")) for name in ("MaxProcs", "MaxNodes")]
+    procs, nodes = (int(match[1]) if match else 0 for match in found)
+    return procs // nodes if nodes > 0 and procs % nodes == 0 else 0
+
+
+def _node_size(trace: Trace, rule: str) -> int:
+    """Processors of a node, as far as the jobs of a partition tell."""
+    procs, nodes = trace.procs(rule), trace.number("req_nodes")
+    nodes = np.where(nodes >= 1, nodes, trace.number("alloc_nodes"))
+    work = np.nan_to_num(procs * trace.run_time)
+    known = (procs >= 1) & (nodes >= 1)
+    if work[known].sum() > 0.5 * work.sum() and work[known].sum() > 0:
+        each = np.ceil(procs[known] / nodes[known])
+        order = np.argsort(-each, kind="stable")
+        beyond = np.cumsum(work[known][order]) > WIDER * work[known].sum()
+        return max(int(each[order][np.flatnonzero(beyond)[0]]), 1)
+    sized = procs >= 1
+    whole = work[sized].sum()
+    for cpus in range(LARGEST_NODE, 1, -1):
+        if work[sized][procs[sized] % cpus == 0].sum() >= WHOLE * whole > 0:
+            return cpus
+    return 1

@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from ..errors import InputError, UsageError
-from ..formats.csv_map import ColumnMap, make_map
+from ..formats.csv.column_map import ColumnMap, make_map
 
 
 @cache

@@ -8,11 +8,11 @@ from itertools import chain
 from pathlib import Path
 
 from ..errors import UsageError, input_error, worded
-from ..formats.csv_map import ColumnMap, unrecognised_header
-from ..formats.csv_rows import header_of
-from ..formats.text import unix_text
+from ..formats.chunks import unix_text
+from ..formats.csv.column_map import ColumnMap, unrecognised_header
+from ..formats.csv.rows import header_of
 from ..table import LogInfo, Trace
-from .absurd import without_absurd
+from .clean import without_absurd
 from .folder import HELD, is_folder, open_folder
 from .maps import fitting_map, map_of, ready_maps
 from .source import FORMS, Source
@@ -173,10 +173,10 @@ def _parse_as(
 
         return parse_parquet(b"".join(whole), source.name)
     if format == "pbs":
-        from ..formats.pbs import read_pbs
+        from ..formats.pbs.accounting import read_pbs
 
         return read_pbs(whole, source.name, strict=strict)
-    from ..formats.sacct import read_sacct
+    from ..formats.slurm.sacct import read_sacct
 
     return read_sacct(whole, source.name, strict=strict, zone=zone(timezone or "UTC"))
 
@@ -190,14 +190,14 @@ def _parse_csv(
     chosen: ColumnMap | None,
 ) -> Trace:
     """The named map, else the ready-made one with exactly these columns, else our own columns."""
-    from ..formats.csv_own import is_own, read_own_csv
+    from ..formats.csv.own import is_own, read_own_csv
 
     mapped = chosen or fitting_map(header)
     if mapped is None and is_own(header):
         return read_own_csv(whole, source.name, strict=strict)
     if mapped is None:
         raise unrecognised_header(source.name, header, [each.name for each in ready_maps()])
-    from ..formats.csv_log import read_mapped_csv
+    from ..formats.csv.foreign import read_mapped_csv
 
     where = zone(timezone or mapped.timezone or "UTC")
     trace = read_mapped_csv(whole, mapped, source.name, strict=strict, zone=where)
@@ -218,11 +218,11 @@ def sniff(sample: bytes) -> str | None:
 
     if looks_like_swf(sample[:_GLANCE]):
         return "swf"
-    from ..formats.pbs import looks_like_pbs
+    from ..formats.pbs.accounting import looks_like_pbs
 
     if looks_like_pbs(sample[:_GLANCE].decode("utf-8", "replace")):
         return "pbs"
-    from ..formats.sacct import looks_like_sacct  # brings much that SWF does not need
+    from ..formats.slurm.sacct import looks_like_sacct  # brings much that SWF does not need
 
     if looks_like_sacct(sample[:_GLANCE].decode("utf-8", "replace")):
         return "sacct"
@@ -254,7 +254,7 @@ def _with_zone(info: LogInfo, timezone: str | None) -> LogInfo:
         note = f"the header's time zone is not known: {info.timezone!r}; its offset, else UTC, is used"
         offset, source = "UTC", "default"
         if "TimeZone" in info.header:
-            from ..formats.header import SwfHeader
+            from ..formats.swf_header import SwfHeader
 
             only_offset = SwfHeader(info.source)
             only_offset.values["TimeZone"] = info.header["TimeZone"]

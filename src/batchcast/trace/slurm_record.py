@@ -1,11 +1,20 @@
-"""Open a folder with a recorded schedule of a real Slurm, or one with a site's dumps."""
+"""Open a recorded schedule of a real Slurm, or a machine.
+
+Its TOML, or a folder with a site's dumps, as text or as `--json` writes them.
+"""
 
 from __future__ import annotations
 
 import lzma
+from dataclasses import replace
 from pathlib import Path
 
+from ..cluster.machine import Machine
+from ..cluster.toml import read_machine_toml, write_machine
 from ..errors import InputError
+from ..formats.slurm.resources import expand, fold
+from ..formats.slurm.scontrol import read_machine
+from ..formats.slurm.scontrol_json import UNTOLD, as_text
 from ..formats.slurm_record import Record, read_record
 
 NEEDED = ("run.json", "node.txt", "partition.txt", "submissions.tsv", "sacct.psv")
@@ -38,3 +47,55 @@ def open_record(folder: str | Path) -> Record:
             f"{place}: no recorded run here: {', '.join(missing)} not found", hint="a folder as drive.py writes it"
         )
     return read_record(place.name, texts)
+
+
+DUMPS = {
+    "node.txt": ("scontrol", "show", "node", "-o"),
+    "partition.txt": ("scontrol", "show", "partition", "-o"),
+    "config.txt": ("scontrol", "show", "config"),
+    "reservation.txt": ("scontrol", "show", "reservation", "-o"),
+    "qos.txt": ("sacctmgr", "-P", "show", "qos"),
+    "assoc.txt": ("sacctmgr", "-P", "show", "assoc"),
+}
+"""The files of a site's dumps, and the command whose output each holds; `node.json` is the same with `--json`."""
+
+
+def open_machine(path: str | Path) -> Machine:
+    """The machine of a TOML file, or of a folder with `node.txt`, `partition.txt` and so on (`DUMPS`), .xz or plain.
+
+    Each may be JSON instead (`node.json`); where both are there, the text is read.
+    """
+    place = Path(path)
+    if place.is_dir():
+        return machine_of(read_texts(place), str(place))
+    if not place.exists():
+        raise InputError(f"{place}: no such file", hint="batchcast machine capture -o machine.toml")
+    try:
+        text = place.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{place}: not text: {error.reason} at byte {error.start} (accepted: TOML in UTF-8)",
+                         hint="batchcast machine capture -o machine.toml") from None  # fmt: skip
+    except OSError as error:
+        raise InputError(f"{place}: cannot be read ({error.strerror})") from None
+    return read_machine_toml(text, expand, str(place))
+
+
+def machine_of(texts: dict[str, str], where: str) -> Machine:
+    """The machine of dumps by file name; nodes and partitions are needed."""
+    given = {name: texts.get(name) or texts.get(name.replace(".txt", ".json"), "") for name in DUMPS}
+    missing = [name for name in ("node.txt", "partition.txt") if not given[name]]
+    if missing:
+        commands = "; ".join(f"{' '.join(DUMPS[name])} > {name}" for name in missing)
+        raise InputError(f"{where}: {', '.join(missing)} not found", hint=commands)
+    node, partition, config, reservation, qos, assoc = (
+        as_text(name.removesuffix(".txt"), text, f"{where}: {name}") for name, text in given.items()
+    )
+    machine = read_machine(node, partition, config, reservation, qos, assoc)
+    if given["partition.txt"].lstrip().startswith("{") and len(machine.partitions) > 1:
+        machine = replace(machine, left_out=(*machine.left_out, UNTOLD))
+    return machine
+
+
+def toml_of(machine: Machine) -> str:
+    """The machine as TOML, node names in their short form."""
+    return write_machine(machine, fold)

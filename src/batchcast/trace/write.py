@@ -1,20 +1,85 @@
-"""Write a trace as an SWF log, plain or packed by the name's ending; the file is whole or not there."""
+"""Write a trace as SWF, CSV or Parquet, plain or packed by the name's ending, whole or not there.
+
+What a format has no place for is said before it is missed.
+"""
 
 from __future__ import annotations
 
+import csv
 import gzip
 import lzma
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+
+from ..columns import COLUMNS
 from ..errors import InputError, UsageError
+from ..formats.csv.own import header_and_texts
 from ..formats.swf_write import write_chunks
 from ..table import Trace
-from .csv import write_csv
 from .folder import write_folder
 from .parquet import write_parquet
 from .whole_file import whole_file
+
+
+def write_csv(trace: Trace, path: str | Path) -> None:
+    """One line a job, the header our column names; whole seconds as whole numbers, times as epoch seconds.
+
+    `submit_time` and `eligible_time` are moved by the log's UnixStartTime, so that a date means the same everywhere.
+    Written beside and renamed. O(rows). OSError as the system gives it.
+    """
+    write_columns(path, *header_and_texts(trace))
+
+
+def write_columns(path: str | Path, names: Sequence[str], columns: Iterable[Iterable[object]]) -> None:
+    """Columns of equal length as CSV under a header, written beside and renamed. OSError as the system gives it."""
+    with whole_file(path) as beside, beside.open("w", newline="", encoding="utf-8") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows(zip(*columns))
+
+
+def not_carried(trace: Trace, kind: str) -> list[str]:
+    """What of this trace a format cannot hold, in sentences; nothing for Parquet.
+
+    >>> not_carried(Trace.from_arrays({"submit_time": [0], "qos": ["high"], "user_id": ["ada"]}), "swf")
+    ['SWF has no field for: qos', 'SWF has numbers for names: user_id']
+    """
+    if kind in ("parquet", "folder"):
+        return []
+    if kind == "csv":
+        info, lost = trace.info, []
+        lost += ["the machine's size"] if info.max_procs > 0 or info.max_nodes > 0 else []
+        lost += ["the time zone"] if info.timezone != "UTC" else []
+        lost += ["the header"] if info.header else []
+        lost += [f"the names of {column}" for column in info.names]
+        return [f"CSV has no place for: {', '.join(lost)}"] if lost else []
+    sentences = []
+    lost = [name for name in trace.names if (name not in COLUMNS or not COLUMNS[name].swf) and _is_known(trace, name)]
+    if lost:
+        sentences.append(f"SWF has no field for: {', '.join(lost)}")
+    named = [name for name in trace.names if name not in lost and name != "status" and _has_text(trace, name)]
+    if named:
+        sentences.append(f"SWF has numbers for names: {', '.join(named)}")
+    return sentences
+
+
+def _is_known(trace: Trace, name: str) -> bool:
+    values = trace.column(name)
+    if isinstance(values, np.ndarray):
+        return values.dtype.kind != "f" or bool((~np.isnan(values)).any())
+    return bool(values.is_known().any())
+
+
+def _has_text(trace: Trace, name: str) -> bool:
+    values = trace.column(name)
+    if isinstance(values, np.ndarray):
+        return values.dtype.kind == "U"
+    return any(isinstance(value, str) for value in values.categories)
+
 
 ENDINGS = ".swf, .swf.gz, .swf.xz, .csv, .parquet"
 FOLDER = "folder"

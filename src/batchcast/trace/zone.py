@@ -1,11 +1,16 @@
-"""Time zones: by name (`Europe/Stockholm`) or by offset (`+01:00`), and dates on a log's clock."""
+"""Time zones, by name (`Europe/Stockholm`) or by offset (`+01:00`), dates on a log's clock.
+
+And what a document says of the log it is about.
+"""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from typing import Any
 
 from ..errors import UsageError
+from ..table import Trace
 
 ZONE_FORMS = "a name such as Europe/Stockholm, an offset such as +01:00, or UTC"
 DATE_FORMS = "2004-01-31, 2004-01-31T14:00 or 2004-01-31T14:00:00, local to the zone, or @seconds since 1970"
@@ -72,3 +77,26 @@ def _near(word: str) -> str:
 
     near = get_close_matches(word, available_timezones(), n=3, cutoff=0.6)
     return f"did you mean {' or '.join(near)}?" if near else ""
+
+
+def describe_log(trace: Trace) -> dict[str, Any]:
+    """The `log` part of a JSON document: where the jobs came from, when, on what, and what was left out."""
+    info = trace.info
+    where = zone(info.timezone)
+    submits = trace.submit_time[[0, -1]] + info.unix_start if len(trace) else [float("nan")] * 2
+    first, last = (format_date(float(t), where) for t in submits)
+    return {
+        "source": info.source,
+        "format": info.format,
+        "sha256": info.sha256,
+        "jobs": len(trace),
+        "first_submit": first,
+        "last_submit": last,
+        "timezone": info.timezone,
+        "timezone_source": info.timezone_source,
+        "unix_start_s": info.unix_start,
+        "machine_procs": info.max_procs,
+        "machine_procs_source": info.max_procs_source,
+        "machine_nodes": info.max_nodes,
+        "dropped": dict(info.dropped),
+    }

@@ -1,6 +1,6 @@
 """VASP inputs as features of a job: pure readers of the four files, and a thin shell that opens directories."""
 
-from .directory import read_features
+from .collect import read_features
 from .features import EXTRA_FEATURES, FEATURES, Features
 
 __all__ = ["EXTRA_FEATURES", "FEATURES", "Features", "read_features"]

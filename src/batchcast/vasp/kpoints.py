@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..errors import input_error
-from .lines import floats_at, ints_at, line_at
+from .poscar import floats_at, ints_at, line_at
 
 Lattice = tuple[tuple[float, ...], ...]
 Mode = Literal["gamma", "monkhorst", "length", "generating", "explicit", "line", "kspacing"]

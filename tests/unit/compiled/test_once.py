@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from batchcast.compiled.progress import LEFT, CompilerLine
+from batchcast.compiled.once import LEFT, CompilerLine
 
 CODE = """
 import sys

@@ -87,8 +87,8 @@ def test_refit_reaches_the_predictor_through_the_watch() -> None:
     from time import perf_counter
 
     from batchcast.events.recorded import replay
+    from batchcast.predict.batched import Timed
     from batchcast.predict.protocol import Prediction
-    from batchcast.predict.timed import Timed
 
     class Counting:
         refit_every_jobs = 2

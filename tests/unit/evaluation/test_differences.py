@@ -15,20 +15,20 @@ from batchcast.cli.main import cli
 from batchcast.errors import UsageError
 from batchcast.evaluation.accuracy import figures, score
 from batchcast.evaluation.comparison import compare
-from batchcast.evaluation.coverage import Bursts, coverage
 from batchcast.evaluation.differences import more_history, reference_of
 from batchcast.evaluation.limits import find_limits, limit_rows
+from batchcast.evaluation.resampling import Bursts, coverage
 from batchcast.evaluation.whatif import by_group
 from batchcast.report.accuracy import accuracy_table
 from batchcast.report.blocks import Figure, Table
 from batchcast.report.comparison import comparison_blocks
 from batchcast.report.difference import FORECAST, difference_blocks, difference_words
-from batchcast.report.evaluation import sections
-from batchcast.report.interval_figures import interval_figures
-from batchcast.report.words import opening
+from batchcast.report.difference_plots import interval_figures
+from batchcast.report.evaluation.page import sections
+from batchcast.report.evaluation.words import opening
 from batchcast.simulation.simulate import simulate
 from batchcast.table import LogInfo, Trace
-from batchcast.trace.forecasts import Forecasts
+from batchcast.trace.result import Forecasts
 
 WEEK = 7 * 86400.0
 

@@ -13,14 +13,11 @@ from tests.periods import cut
 
 from batchcast import Trace
 from batchcast.errors import UsageError
-from batchcast.evaluation.in_periods import forecast_periods
-from batchcast.evaluation.replay import replay
+from batchcast.evaluation.replay import forecast_periods, replay
 from batchcast.evaluation.wait import run_wait
-from batchcast.events.carried import stretches
-from batchcast.events.recorded import PROTOCOLS, events
+from batchcast.events.recorded import PROTOCOLS, events, stretches
 from batchcast.metrics.accuracy import accuracy
-from batchcast.metrics.schedule import measures
-from batchcast.metrics.totals import ForecastTotals, ScheduleTotals
+from batchcast.metrics.schedule import ForecastTotals, ScheduleTotals, measures
 from batchcast.simulation import simulate
 from batchcast.simulation.periods import simulate_periods
 from batchcast.trace import demo_path, read_trace, write_trace

@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchcast.events.event import Start, Submit
-from batchcast.events.live import TOLD_GONE, TOLD_START, TOLD_SUBMIT, LiveClock, LiveJob, live_events, live_stream
+from batchcast.events.live import (
+    DELIVERED_GONE,
+    DELIVERED_START,
+    TOLD_SUBMIT,
+    LiveClock,
+    LiveJob,
+    live_events,
+    live_stream,
+)
 from batchcast.events.recorded import events, replay
 from batchcast.job import JobRequest
 from batchcast.predict.registry import make
@@ -64,7 +72,7 @@ def test_events_come_in_the_recorded_order_wherever_the_looks_fall(rows: list[tu
     for until in [*sorted(looks), 100]:
         fresh = live_events([job._replace(told=m) for job, m in zip(live, marks)], float(until))
         for event in fresh:
-            marks[event.job.row] |= {Submit: TOLD_SUBMIT, Start: TOLD_START}.get(type(event), TOLD_GONE)
+            marks[event.job.row] |= {Submit: TOLD_SUBMIT, Start: DELIVERED_START}.get(type(event), DELIVERED_GONE)
         told += fresh
     assert [tuple(map(str, e)) for e in told] == [tuple(map(str, e)) for e in events(trace)]
 
@@ -84,7 +92,7 @@ def test_predictions_are_those_of_the_recorded_clock_also_after_restarts(
                 clock.tell(event, ask=False)
         for event in live_events(known, float(until)):
             row = event.job.row
-            marks[row] |= {Submit: TOLD_SUBMIT, Start: TOLD_START}.get(type(event), TOLD_GONE)
+            marks[row] |= {Submit: TOLD_SUBMIT, Start: DELIVERED_START}.get(type(event), DELIVERED_GONE)
             for name, prediction in clock.tell(event).items():
                 said[name, row] = prediction
     wanted = replay(trace, {name: make(name, spec) for name, spec in METHODS.items()}, total=8.0)
@@ -119,7 +127,7 @@ def test_a_long_history_is_not_held() -> None:
 
 def test_a_job_told_as_withdrawn_stays_so_whatever_is_learned_later() -> None:
     job = JobRequest(0, "1", 10.0, 1.0, 60.0, math.nan)
-    known = LiveJob(job, 12.0, 20.0, "completed", TOLD_SUBMIT | TOLD_GONE)
+    known = LiveJob(job, 12.0, 20.0, "completed", TOLD_SUBMIT | DELIVERED_GONE)
     again = live_events([known], math.inf, only=7)
     clock = LiveClock({})
     for event in again:

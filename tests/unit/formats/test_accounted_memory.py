@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from batchcast.formats.qstat import ended_state, sighting
-from batchcast.formats.sacct import read_sacct
-from batchcast.formats.sacct_rows import FIELDS_WITH_STEPS, ended, with_steps
+from batchcast.formats.pbs.qstat import ended_state, sighting
 from batchcast.formats.sighting import Sighting
+from batchcast.formats.slurm.sacct import read_sacct
+from batchcast.formats.slurm.squeue import FIELDS_WITH_STEPS, ended, with_steps
 from batchcast.formats.status import status_from_sacct
 
 JOB = dict.fromkeys(FIELDS_WITH_STEPS, "") | {

@@ -11,9 +11,9 @@ import pytest
 from tests.unit.formats.test_nrel import as_sacct
 
 from batchcast.errors import BatchcastError, InputError, UsageError
-from batchcast.formats.csv_log import read_mapped_csv
-from batchcast.formats.csv_map import make_map
-from batchcast.formats.sacct import read_sacct
+from batchcast.formats.csv.column_map import make_map
+from batchcast.formats.csv.foreign import read_mapped_csv
+from batchcast.formats.slurm.sacct import read_sacct
 from batchcast.trace import read_trace
 
 PLAIN = {

@@ -13,10 +13,10 @@ from tests.unit.trace.test_parquet import same
 
 from batchcast.columns import COLUMNS
 from batchcast.errors import InputError
-from batchcast.formats.csv_own import read_own_csv
+from batchcast.formats.csv.own import read_own_csv
 from batchcast.table import LogInfo, Nominal, Trace
 from batchcast.trace import read_trace
-from batchcast.trace.csv import write_csv
+from batchcast.trace.write import write_csv
 
 TEXT = st.one_of(
     st.text(max_size=5), st.sampled_from(["7", "007", "nan", "inf", "-1", "1e3", " x ", "a,b", 'a"b\n', "\r"])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchcast.errors import InputError, UsageError
-from batchcast.formats.csv_rows import CsvRows
+from batchcast.formats.csv.rows import CsvRows
 from batchcast.formats.problems import Problems
 
 

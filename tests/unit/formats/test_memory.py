@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchcast.errors import UsageError
-from batchcast.formats.csv_log import read_mapped_csv
-from batchcast.formats.csv_map import make_map
-from batchcast.formats.csv_own import header_and_texts, read_own_csv
+from batchcast.formats.csv.column_map import make_map
+from batchcast.formats.csv.foreign import read_mapped_csv
+from batchcast.formats.csv.own import header_and_texts, read_own_csv
 from batchcast.formats.memory import peak, requested, usage_kib
-from batchcast.formats.pbs import read_pbs
-from batchcast.formats.sacct import read_sacct
+from batchcast.formats.pbs.accounting import read_pbs
+from batchcast.formats.slurm.sacct import read_sacct
 from batchcast.formats.swf import read_swf
 from batchcast.formats.swf_write import write_lines
 from batchcast.table import LogInfo, Trace
 from batchcast.table.memory import memory_use
-from batchcast.trace.absurd import without_absurd
+from batchcast.trace.clean import without_absurd
 
 GIB = 1024.0**2
 

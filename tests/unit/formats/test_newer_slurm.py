@@ -12,7 +12,7 @@ import math
 
 import pytest
 
-from batchcast.formats import sacct_rows, squeue
+from batchcast.formats.slurm import squeue
 from batchcast.slurm.client import Slurm
 from batchcast.slurm.transport import Answer
 
@@ -130,12 +130,12 @@ def test_several_qos_and_partitions_mean_the_first() -> None:
     waiting = {**JOB, "State": "PENDING", "NodeList": "", "QOS": "high,normal", "Partition": "cpu,gpu"}
     job = squeue.sighting(waiting)
     assert (job.asked["qos"], job.asked["partition_id"]) == ("high", "cpu")
-    (done,) = sacct_rows.ended({**ACCOUNTED, "QOS": "high,normal"})
+    (done,) = squeue.ended({**ACCOUNTED, "QOS": "high,normal"})
     assert done.asked["qos"] == "high"
 
 
 def test_gpus_that_are_listed_by_type_only_are_counted() -> None:
     assert squeue.sighting(JOB).asked["req_gpus"] == 4
-    (done,) = sacct_rows.ended(ACCOUNTED)
+    (done,) = squeue.ended(ACCOUNTED)
     assert done.asked["req_gpus"] == 4
     assert (done.asked["req_mem_kib"], done.end_time - done.start_time) == (8192000, 517)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from batchcast.formats.sacct import read_sacct
+from batchcast.formats.slurm.sacct import read_sacct
 from batchcast.units import format_duration
 
 HEADER = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 
-from batchcast.formats.qstat import parse_qstat, sighting
+from batchcast.formats.pbs.qstat import parse_qstat, sighting
 
 TEXT = """Job Id: 1001.pbs01
     Job_Name = relax = twice

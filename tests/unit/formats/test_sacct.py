@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchcast.errors import InputError
-from batchcast.formats.sacct import looks_like_sacct, read_sacct
+from batchcast.formats.slurm.sacct import looks_like_sacct, read_sacct
 from batchcast.table import Trace
 
 JOB = {

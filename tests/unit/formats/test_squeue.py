@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchcast.errors import BatchcastError, InputError
-from batchcast.formats import sacct_rows, squeue
-from batchcast.formats.marked import parse_marked
-from batchcast.formats.reasons import plain_reason
-from batchcast.formats.sbatch import parse_script, processors
-from batchcast.formats.scontrol import parse_config, parse_records
+from batchcast.formats.slurm import squeue
+from batchcast.formats.slurm.reasons import plain_reason
+from batchcast.formats.slurm.sbatch import parse_script, processors
+from batchcast.formats.slurm.scontrol import parse_config, parse_records
+from batchcast.formats.slurm.squeue import parse_marked
 
 PENDING = {
     "JobID": "2", "JobArrayID": "2_3", "SubmitTime": "1795229481", "StartTime": "N/A", "EndTime": "N/A",
@@ -112,25 +112,25 @@ ENDED = {
 
 
 def test_a_requeued_run_is_a_job_of_its_own() -> None:
-    (job,) = sacct_rows.ended(ENDED)
+    (job,) = squeue.ended(ENDED)
     assert (job.state, job.start_time, job.end_time, job.asked["req_gpus"], job.asked["partition_id"]) == (
         "REQUEUED", 1795229482, 1795229484, 2.0, "main")  # fmt: skip
 
 
 def test_array_tasks_withdrawn_together_are_told_one_by_one() -> None:
-    jobs = list(sacct_rows.ended({**ENDED, "JobID": "4_[1-3,9%2]", "State": "CANCELLED by 0", "AllocNodes": "0"}))
+    jobs = list(squeue.ended({**ENDED, "JobID": "4_[1-3,9%2]", "State": "CANCELLED by 0", "AllocNodes": "0"}))
     assert [job.job_id for job in jobs] == ["4_1", "4_2", "4_3", "4_9"]
     assert all(job.never_ran for job in jobs)
 
 
 def test_the_users_own_limit_is_read_where_a_plugin_noted_it() -> None:
-    (job,) = sacct_rows.ended({**ENDED, "AdminComment": "v=1;user_tl=60;pred_tl=2;src=model"})
+    (job,) = squeue.ended({**ENDED, "AdminComment": "v=1;user_tl=60;pred_tl=2;src=model"})
     assert job.asked["req_time"] == 3600.0
 
 
 @pytest.mark.parametrize("state", ["PENDING", "RUNNING", "SUSPENDED"])
 def test_open_jobs_are_left_to_squeue(state: str) -> None:
-    assert list(sacct_rows.ended({**ENDED, "State": state, "End": "Unknown"})) == []
+    assert list(squeue.ended({**ENDED, "State": state, "End": "Unknown"})) == []
 
 
 def test_scontrol_records_with_spaces_in_values() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from batchcast.formats.stamps import LocalClock, parse_stamps
+from batchcast.formats.times import LocalClock, parse_stamps
 from batchcast.trace import read_trace
 
 SWF = "; MaxProcs: 8\n" + "".join(f"{k} {k * 10} 0 5 1 -1 -1 1 60 -1 1 1 1 1 1 1 -1 -1\n" for k in range(1, 4))

@@ -10,9 +10,9 @@ from batchcast.grid.balance import priced, settle
 from batchcast.grid.chains import BARRIER, DEEPEST, Trail, best_chain, chained, cheap_near, tightened
 from batchcast.grid.heuristics.exact import Exact
 from batchcast.grid.heuristics.search import Search
-from batchcast.grid.matrix import draw_times
+from batchcast.grid.model import draw_times
 from batchcast.grid.protocol import Batch, makespan
-from batchcast.grid.standing import Problem, Standing, loads
+from batchcast.grid.standing import Assignment, Problem, loads
 
 KINDS = [f"{kind}_{ranges}" for kind in "csi" for ranges in ("hihi", "hilo", "lohi", "lolo")]
 FEW = ("c_hilo", "i_lohi", "s_hihi", "s_lolo")  # four seconds each
@@ -24,7 +24,7 @@ def test_the_best_chain_is_the_best_of_all_chains(m, n, seed):
     times = rng.integers(1, 30, (n, m)).astype(float)
     price = rng.uniform(0.5, 1.5, m) * 1e-3  # so low that no overload on the way is above the barrier
     problem = Problem.of(times, np.zeros(m), price, m)
-    standing, trail = Standing.of(problem, rng.integers(0, m, n)), Trail.empty(m)
+    standing, trail = Assignment.of(problem, rng.integers(0, m, n)), Trail.empty(m)
     first = int(standing.load.argmax())
     cap = float(rng.uniform(0.4, 1.1) * standing.load.max())
     every = list(naive.chains(times, price, standing.where.tolist(), first, cap, BARRIER * cap / n, DEEPEST))
@@ -45,7 +45,7 @@ def test_descents_and_kicks_by_chains_never_lose_the_best(kind):
     times = draw_times(np.random.default_rng(5), 256, 16, kind, whole=True)
     bound, price = priced(times, np.zeros(16), 300)
     problem = Problem.of(times, np.zeros(16), price, 4)
-    standing = Standing.of(problem, problem.near[:, 0])
+    standing = Assignment.of(problem, problem.near[:, 0])
     settle(problem, standing)
     cheap, trail, before = cheap_near(problem, bound), Trail.empty(16), float(standing.load.max())
     tightened(problem, standing, cheap, trail, np.inf, 10**7)

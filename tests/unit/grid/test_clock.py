@@ -6,9 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchcast.errors import InputError, UsageError
-from batchcast.grid.clock import ASSIGNED, DROPPED, LATE, NO_RESOURCE, RAN_LATE, STOPPED, TOO_TIGHT, Mapping, simulate
-from batchcast.grid.model import Jobs, Matrix, Model, Resources, Units
-from batchcast.grid.workload import Setting, draw
+from batchcast.grid.clock import (
+    ASSIGNED,
+    DROPPED,
+    LATE,
+    NO_RESOURCE,
+    RAN_LATE,
+    STOPPED,
+    TOO_TIGHT,
+    MappingRule,
+    simulate,
+)
+from batchcast.grid.model import Jobs, Matrix, Model, Resources, Setting, Units, draw_jobs
 from batchcast.predict.registry import make
 
 
@@ -30,14 +39,14 @@ def run(arrival, deadline, times, heuristic, shape):
 
 def test_two_jobs_on_one_resource_at_events():
     #  r0 |0 0 0|1 1|        job 0 of 3 arrives at 0, job 1 of 2 at 1 and waits until 3
-    outcome = run([0, 1], [9, 9], [[3], [2]], "mct", Mapping(None))
+    outcome = run([0, 1], [9, 9], [[3], [2]], "mct", MappingRule(None))
     assert outcome.start.tolist() == [0, 3]
     assert outcome.finish.tolist() == [3, 5]
     assert outcome.assigned == 2
 
 
 def test_mapping_every_t_waits_for_the_tick():
-    outcome = run([0.1, 0.6], [9, 9], [[1], [1]], "mct", Mapping(0.5))
+    outcome = run([0.1, 0.6], [9, 9], [[1], [1]], "mct", MappingRule(0.5))
     assert outcome.start.tolist() == [0.5, 1.5]
 
 
@@ -47,7 +56,7 @@ def test_mapping_every_t_waits_for_the_tick():
 )
 def test_a_late_job_runs_on_stops_or_is_dropped(late, code, finish, instant, next_start):
     #  r0 |0 0 0|1 1 1|2    job 1 is due at 4 and would end at 6
-    outcome = run([0, 0, 0], [9, 4, 99], [[3], [3], [1]], "mct", Mapping(None, late=late))
+    outcome = run([0, 0, 0], [9, 4, 99], [[3], [3], [1]], "mct", MappingRule(None, late=late))
     assert outcome.outcome.tolist() == [ASSIGNED, code, ASSIGNED]
     assert outcome.finish[1] == pytest.approx(finish, nan_ok=True)
     assert outcome.instant[1] == instant
@@ -57,14 +66,14 @@ def test_a_late_job_runs_on_stops_or_is_dropped(late, code, finish, instant, nex
 def test_remapping_lets_a_pressing_newcomer_overtake():
     #  at 0 both jobs would be bound to the one resource; at 1 a job due at 5 arrives
     arrival, due, times = [0, 0, 1], [99, 99, 5], [[3], [8], [1]]
-    assert run(arrival, due, times, "emin_min", Mapping(None)).outcome[2] == NO_RESOURCE
-    remapped = run(arrival, due, times, "emin_min", Mapping(None, remap=True))
+    assert run(arrival, due, times, "emin_min", MappingRule(None)).outcome[2] == NO_RESOURCE
+    remapped = run(arrival, due, times, "emin_min", MappingRule(None, remap=True))
     assert remapped.outcome.tolist() == [ASSIGNED] * 3
     assert remapped.start.tolist() == [0, 4, 3]
 
 
 def test_a_hopeless_deadline_has_its_own_reason_and_instant():
-    outcome = run([2, 2], [3, 9], [[5], [1]], "emin_min", Mapping(None))
+    outcome = run([2, 2], [3, 9], [[5], [1]], "emin_min", MappingRule(None))
     assert outcome.outcome.tolist() == [TOO_TIGHT, ASSIGNED]
     assert outcome.instant[0] == 2
 
@@ -77,8 +86,8 @@ def test_a_hopeless_deadline_has_its_own_reason_and_instant():
     st.sampled_from(LATE),
 )
 def test_assigned_and_unfinished_add_up_and_nobody_shares_a_resource(seed, heuristic, every, remap, late):
-    made, resources = draw(Setting(5.0, 0.5, 0.5), np.random.default_rng(seed), jobs=25, resources=3)
-    shape = Mapping(every, remap, late)
+    made, resources = draw_jobs(Setting(5.0, 0.5, 0.5), np.random.default_rng(seed), jobs=25, resources=3)
+    shape = MappingRule(every, remap, late)
     outcome = simulate(made, resources, Model(made, resources), make("heuristic", heuristic), shape)
     assert outcome.assigned + outcome.unfinished == 25
     assert np.isfinite(outcome.instant).all()
@@ -92,8 +101,8 @@ def test_assigned_and_unfinished_add_up_and_nobody_shares_a_resource(seed, heuri
 
 
 def test_settings_share_their_draws():
-    low, grid_low = draw(Setting(20, 0.3, 0.3), np.random.default_rng(4), jobs=200)
-    high, grid_high = draw(Setting(30, 0.7, 0.7), np.random.default_rng(4), jobs=200)
+    low, grid_low = draw_jobs(Setting(20, 0.3, 0.3), np.random.default_rng(4), jobs=200)
+    high, grid_high = draw_jobs(Setting(30, 0.7, 0.7), np.random.default_rng(4), jobs=200)
     assert low.ini.tolist() == high.ini.tolist()
     assert grid_low.speed.tolist() == grid_high.speed.tolist()
     assert ((low.fsize > 0) <= (high.fsize > 0)).all()
@@ -112,7 +121,7 @@ def test_an_empty_grid_and_a_repeated_id_are_refused():
     with pytest.raises(InputError, match="listed twice"):
         Resources(["a", "a"], np.ones(2), np.ones(2), np.zeros(2))
     with pytest.raises(UsageError, match="above 0"):
-        Mapping(0.0)
+        MappingRule(0.0)
 
 
 def test_expected_times_are_equation_1():

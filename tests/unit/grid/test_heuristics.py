@@ -12,11 +12,11 @@ from tests.naive import grid as naive
 from batchcast.errors import UsageError
 from batchcast.grid.balance import descend, priced, settle
 from batchcast.grid.heuristics.exact import Exact
+from batchcast.grid.heuristics.pairs import Sufferage
 from batchcast.grid.heuristics.search import Search
-from batchcast.grid.heuristics.sufferage import Sufferage
-from batchcast.grid.matrix import draw_times
+from batchcast.grid.model import draw_times
 from batchcast.grid.protocol import Batch, makespan, timed
-from batchcast.grid.standing import Problem, Standing, loads
+from batchcast.grid.standing import Assignment, Problem, loads
 from batchcast.predict.registry import make
 from batchcast.trace.grid_files import read_matrix
 
@@ -99,7 +99,7 @@ def test_descent_ends_and_the_makespan_never_rises(kind, n, m, ranges, whole):
     free = np.zeros(m)
     price = priced(times, free, 300)[1]
     problem = Problem.of(times, free, price, m // 4)
-    standing = Standing.of(problem, problem.near[:, 0])
+    standing = Assignment.of(problem, problem.near[:, 0])
     before, left, calls = loads(times, free, standing.where).max(), 0, 0
     while left == 0:
         _, left = descend(problem, standing, n * m, True)
@@ -117,7 +117,7 @@ def test_after_a_deep_descent_no_exchange_of_two_against_two_helps(m, n, seed):
     times = rng.integers(1, 60, (n, m)).astype(float)
     price = priced(times, np.zeros(m), 300)[1]
     problem = Problem.of(times, np.zeros(m), price, m)
-    standing = Standing.of(problem, rng.integers(0, m, n))
+    standing = Assignment.of(problem, rng.integers(0, m, n))
     before = standing.load.max()
     top = settle(problem, standing)
     assert top <= before

@@ -26,6 +26,7 @@ PUBLIC = {
     "replay": {"Parameters", "Returns", "Raises", "Examples"},
     "simulate": {"Parameters", "Returns", "Raises", "Examples"},
     "to_arrow": {"Parameters", "Returns", "Raises", "Examples"},
+    "write_report": {"Parameters", "Returns", "Raises", "Examples"},
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from batchcast.metrics.arms import arm_difference
+from batchcast.metrics.paired import arm_difference
 
 
 def test_it_is_the_difference_of_the_means_of_what_is_known() -> None:

@@ -9,13 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batchcast.formats.plannable import Plannable
-from batchcast.planning.at_start import start_list
+from batchcast.formats.slurm.plannable import Plannable
 from batchcast.planning.decide import Action, decide
-from batchcast.planning.record import Entry, State
+from batchcast.planning.eligibility import why_ineligible, without_token
+from batchcast.planning.record import Entry, State, start_list
 from batchcast.planning.terms import How, Terms
-from batchcast.planning.token import without
-from batchcast.planning.untouched import why_untouched
 from batchcast.planning.update import is_done, stale, targets, update_of
 from batchcast.units import parse_duration
 
@@ -107,7 +105,7 @@ class World:
         if update.time_min is not None and job.waits:  # a running job keeps its own
             changes["time_min"] = update.time_min
         comment = job.admin_comment if update.admin_comment is None else update.admin_comment
-        assert without(comment) == "nights"
+        assert without_token(comment) == "nights"
         self.jobs[name] = job._replace(**changes, admin_comment=comment)  # type: ignore[arg-type]
 
     def happen(self, what: str, name: str, much: float) -> None:
@@ -276,7 +274,7 @@ TERMS = Terms(0.0, {"p": 1800.0, "q": 0.0}, {"p": 86400.0, "q": 86400.0}, partit
     ],
 )
 def test_who_is_never_touched_and_why(job: Plannable, terms: Terms, why: str) -> None:
-    assert why in why_untouched(job, terms)
+    assert why in why_ineligible(job, terms)
     planned = decide([job], {}, terms, lambda _: 60.0, lambda _: "")
     assert bool(planned) == (why == "")
 

@@ -7,7 +7,7 @@ import math
 from batchcast.events.event import End, Event, Start, Submit, Withdraw
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
-from batchcast.predict.late_memory import LATE_S, AskedANode, LateMemory
+from batchcast.predict.peak_memory import LATE_S, AskedANode, LateMemory
 
 
 class Heard:

@@ -19,10 +19,9 @@ from batchcast.events.event import End, Start, Submit
 from batchcast.events.recorded import replay
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
-from batchcast.predict.attempts import spent
 from batchcast.predict.peak_memory import PeakMemory
 from batchcast.predict.protocol import Grounds
-from batchcast.predict.recommend import rounded_request
+from batchcast.predict.recommend import rounded_request, spent
 from batchcast.predict.recommend_memory import least_waste
 from batchcast.predict.registry import make
 from batchcast.predict.runtime.kernel import Kernel
@@ -203,7 +202,7 @@ def test_advice_keeps_its_risk_where_habits_are_steady_and_costs_less_than_the_u
 
 def test_a_synthetic_log_with_memory_is_the_same_log_and_asks_by_habit(tmp_path) -> None:
     from batchcast.trace.synth import Recipe, make_log
-    from batchcast.trace.synth.memory import CHOICES, with_memory
+    from batchcast.trace.synth.requests import CHOICES, with_memory
 
     plain = make_log(np.random.default_rng(7), Recipe(jobs=2000, waits="none"))
     made, again = (with_memory(np.random.default_rng([7, 1]), plain) for _ in range(2))

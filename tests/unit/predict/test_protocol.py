@@ -8,7 +8,7 @@ import pytest
 
 from batchcast.events.recorded import replay
 from batchcast.job import JobRequest
-from batchcast.predict.limit import LargestLimit
+from batchcast.predict.fallback import LargestLimit
 from batchcast.predict.protocol import Distribution, Grounds, Prediction
 from batchcast.predict.registry import make
 from batchcast.testing.logs import small_log

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from batchcast.predict.text_clusters import calinski_harabasz, cluster_texts
+from batchcast.predict.runtime.su import calinski_harabasz, cluster_texts
 
 NAMES = [f"ada_wing_{k}" for k in range(5)] + [f"ada_mesh-refinement-{k}" for k in range(5)]
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from batchcast.predict.tobit import fit_tobit
+from batchcast.predict.runtime.trip import fit_tobit
 
 
 def test_sees_through_the_cut_that_least_squares_falls_for():

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from batchcast.evaluation.evaluation import Evaluation, evaluate
-from batchcast.report.axes import span
 from batchcast.report.blocks import Card
-from batchcast.report.cards import cards
+from batchcast.report.evaluation.first_screen import cards
+from batchcast.report.figures import span
 from batchcast.table import LogInfo, Trace
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from batchcast.report.axes import linear_time_axis, log_time_axis, span, tick
-from batchcast.report.figures import bars, cdf, lines
+from batchcast.report.figures import bars, cdf, linear_time_axis, lines, log_time_axis, span, tick
 
 
 def test_one_method_keeps_one_colour() -> None:

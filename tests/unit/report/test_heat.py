@@ -10,15 +10,22 @@ import numpy as np
 import pytest
 
 from batchcast.evaluation.evaluation import Evaluation, evaluate
-from batchcast.report.axes import span
 from batchcast.report.blocks import Figure, Table
-from batchcast.report.evaluation import sections
-from batchcast.report.heat import DIVERGING
+from batchcast.report.evaluation.heat_maps import (
+    DIVERGING,
+    LIMIT_NAMES,
+    SIZE_NAMES,
+    brief,
+    change_heat,
+    recorded_heats,
+    signed,
+)
+from batchcast.report.evaluation.machine import EDGES_S, NAMES, recorded_wait_blocks
+from batchcast.report.evaluation.page import sections
+from batchcast.report.evaluation.waste import waste_blocks
+from batchcast.report.figures import span
 from batchcast.report.html import page
-from batchcast.report.judged import EDGES_S, NAMES, judged_blocks
 from batchcast.report.terminal import show
-from batchcast.report.wait_heats import LIMIT_NAMES, SIZE_NAMES, brief, change_heat, recorded_heats, signed
-from batchcast.report.waste import waste_blocks
 from batchcast.table import LogInfo, Trace
 
 
@@ -91,7 +98,7 @@ def test_the_density_counts_the_jobs_that_the_validity_line_judges(found: Evalua
     checked = found.validity
     assert checked is not None
     assert checked.waits is not None
-    words, curves, density = judged_blocks(found)
+    words, curves, density = recorded_wait_blocks(found)
     assert isinstance(words, str)
     assert isinstance(density, Figure)
     assert isinstance(curves, Figure)
@@ -116,7 +123,7 @@ def test_what_was_recorded_exactly_so_is_all_framed() -> None:
     log = trace(300)
     found = evaluate(log, predictors=["requested"], policies=["easy"])
     exact = log.with_columns({"wait_time": found.outcomes[0].schedule.wait_time})
-    density = judged_blocks(evaluate(exact, predictors=["requested"], policies=["easy"]))[2]
+    density = recorded_wait_blocks(evaluate(exact, predictors=["requested"], policies=["easy"]))[2]
     assert isinstance(density, Figure)
     assert "100.0 % of the jobs are in a framed cell" in density.caption
     assert all(row == column for row, column in cells(density))
@@ -152,7 +159,7 @@ def test_a_job_without_a_limit_is_said() -> None:
 def test_without_limits_users_or_waits_there_are_no_empty_pictures() -> None:
     bare = Trace.from_arrays({"submit_time": [0.0, 9.0], "run_time": [5.0, 5.0], "req_procs": [1, 1]})
     found = evaluate(bare, predictors=["last_2"])
-    assert waste_blocks(found) == judged_blocks(found) == recorded_heats(found) == change_heat(found) == []
+    assert waste_blocks(found) == recorded_wait_blocks(found) == recorded_heats(found) == change_heat(found) == []
     titles = [section.title for section in sections(found, {})]
     assert "Whose core-hours go unused" not in titles
     assert "How near the simulation comes to the record" not in titles
@@ -184,7 +191,9 @@ def test_the_sizes_that_make_most_of_the_difference_are_named() -> None:
     log = trace(600, req_procs=np.where(np.arange(600) % 10 == 0, 40, 2))
     schedule = evaluate(log, predictors=["requested"], policies=["easy"]).outcomes[0].schedule
     later = schedule.wait_time + np.where(schedule.procs > 16, 86400.0, 0.0)
-    words = judged_blocks(evaluate(log.with_columns({"wait_time": later}), predictors=["requested"]))[0]
+    words = recorded_wait_blocks(evaluate(log.with_columns({"wait_time": later}), predictors=["requested"]))[0]
     assert "Jobs of 17-64 processors, 10.0 % of them, make 100.0 % of all difference in waiting." in str(words)
-    alike = judged_blocks(evaluate(log.with_columns({"wait_time": schedule.wait_time}), predictors=["requested"]))[0]
+    alike = recorded_wait_blocks(
+        evaluate(log.with_columns({"wait_time": schedule.wait_time}), predictors=["requested"])
+    )[0]
     assert "difference" not in str(alike)

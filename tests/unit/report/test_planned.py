@@ -4,8 +4,7 @@ import numpy as np
 
 from batchcast.evaluation.accuracy import figures, score
 from batchcast.evaluation.limits import find_limits
-from batchcast.report.bounds import bound_figures
-from batchcast.report.planned import planned_figure, planned_table
+from batchcast.report.accuracy import bound_figures, planned_figure, planned_table
 from batchcast.table import Trace
 
 

@@ -43,7 +43,7 @@ def printed(tables: list[Table], width: int) -> str:
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 2000])
 def test_no_width_loses_a_figure(width: int) -> None:
     from batchcast.report.accuracy import accuracy_table
-    from batchcast.report.evaluation import SCHEDULE_COLUMNS
+    from batchcast.report.evaluation.page import SCHEDULE_COLUMNS
 
     schedule = {**SCHEDULED, "policy": "EASY-SJBF", "predictor": "recent_mean"}
     text = printed([accuracy_table([ROW], "honest", {}), Table("Schedules", SCHEDULE_COLUMNS, [schedule])], width)

@@ -7,8 +7,8 @@ import numpy as np
 from batchcast.evaluation.accuracy import Scores
 from batchcast.evaluation.evaluation import Evaluation, Outcome, evaluate
 from batchcast.evaluation.validity import Validity
+from batchcast.report.evaluation.words import opening
 from batchcast.report.validity import validity_line
-from batchcast.report.words import opening
 from batchcast.table import LogInfo, Trace
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.naive.profile import NaiveProfile
 
-from batchcast.schedule.profile import earlier_fit, earliest_fit, forget_past, hold, most_free
+from batchcast.schedule.conservative import earlier_fit, earliest_fit, forget_past, hold, most_free
 from batchcast.schedule.state import CONSERVATIVE, make_jobs, make_state
 
 TOTAL, HORIZON = 8, 1200

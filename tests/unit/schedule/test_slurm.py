@@ -15,9 +15,8 @@ from batchcast.cluster.machine import Association, Limits, Machine, NodeGroup, P
 from batchcast.cluster.request import NodeRequest
 from batchcast.schedule.slurm.arrays import FIRST, QUEUE
 from batchcast.schedule.slurm.clock import advance
-from batchcast.schedule.slurm.make import make_rules, make_state
 from batchcast.schedule.slurm.priority import fair_tree
-from batchcast.schedule.slurm.requests import make_jobs
+from batchcast.schedule.slurm.requests import make_jobs, make_rules, make_state
 from batchcast.schedule.slurm.simulate import simulate_slurm
 from batchcast.schedule.slurm.site import make_site
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from batchcast.service import child
+from batchcast.service import child_process
 
 
 @pytest.fixture(autouse=True)
 def as_soon_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """A child's answer at the priority of the test itself."""
-    monkeypatch.setattr(child, "NICE", 0)
+    monkeypatch.setattr(child_process, "NICE", 0)

@@ -20,8 +20,8 @@ import pytest
 
 from batchcast.errors import NoAnswer
 from batchcast.formats.sighting import Sighting
-from batchcast.service import child
-from batchcast.service.server import Server, serving
+from batchcast.service import child_process
+from batchcast.service.http.server import Server, serving
 from batchcast.service.settings import Settings, load
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
@@ -34,7 +34,7 @@ COMPILED = ["/v1/test?partition=main&ntasks=4", "/script?job=100"]
 
 
 def run(answer: Callable[[], Any], seconds: float = 60.0) -> Any:
-    return asyncio.run(child.in_child(answer, seconds))
+    return asyncio.run(child_process.in_child(answer, seconds))
 
 
 def refuse() -> None:
@@ -64,7 +64,7 @@ def children() -> list[int]:
 
 def answers(pid: int) -> bool:
     try:
-        return b"batchcast.service.child" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"batchcast.service.child_process" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
 
@@ -93,9 +93,9 @@ def is_stopped(pid: int) -> bool:
 
 def test_an_answer_is_worked_out_elsewhere_and_at_a_lower_priority(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    assert child.NICE > 0
+    assert child_process.NICE > 0
     assert run(os.getpid) not in (os.getpid(), *children())
-    assert run(partial(os.nice, 0)) == min(os.nice(0) + child.NICE, 19)
+    assert run(partial(os.nice, 0)) == min(os.nice(0) + child_process.NICE, 19)
 
 
 def test_what_goes_wrong_is_said_as_if_it_were_here() -> None:
@@ -110,7 +110,7 @@ def test_what_goes_wrong_is_said_as_if_it_were_here() -> None:
 
 
 def test_too_much_memory_ends_that_answer_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child, "MOST_MB", 120)
+    monkeypatch.setattr(child_process, "MOST_MB", 120)
     with pytest.raises(TooLong, match="more than 120 MB"):
         run(partial(hold, 200))
     assert run(partial(len, b"next")) == 4
@@ -124,7 +124,7 @@ def test_too_much_time_ends_it(store: Settings) -> None:
 def test_it_ends_with_whoever_asked() -> None:
     """Killed with -9, a server leaves nobody behind who reads on."""
     code = (
-        "import asyncio\nfrom functools import partial\nfrom batchcast.service.child import in_child\n"
+        "import asyncio\nfrom functools import partial\nfrom batchcast.service.child_process import in_child\n"
         "from tests.unit.service.test_child import hold\nasyncio.run(in_child(partial(hold, 1), 60.0))"
     )
     with subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[3]) as server:
@@ -179,7 +179,7 @@ def server(store: Settings) -> Iterator[Server]:
 def halted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every child stands still before it begins its work, until it is told to go on."""
     code = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP); "
-    monkeypatch.setattr(child, "_CODE", code + child._CODE)
+    monkeypatch.setattr(child_process, "_CODE", code + child_process._CODE)
 
 
 def connected(server: Server) -> socket.socket:
@@ -265,7 +265,7 @@ def test_whoever_hangs_up_is_worked_for_no_longer(server: Server, halted: None) 
 
 
 def test_no_child_outlives_the_service(store: Settings, halted: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    from batchcast.service import server as service
+    from batchcast.service.http import server as service
 
     monkeypatch.setattr(service, "LAST_ANSWERS_S", 0)
     with serving(store, store["listen"], lambda _: None) as opened:
@@ -280,7 +280,7 @@ def test_a_child_is_waited_for_however_often_its_question_is_cancelled() -> None
     """As when a service ends that is asked to end again: first the answer is cancelled, then everything."""
 
     async def asked_and_cancelled_twice() -> None:
-        question = asyncio.ensure_future(child.in_child(partial(hold, 1), 60))
+        question = asyncio.ensure_future(child_process.in_child(partial(hold, 1), 60))
         while not children():
             await asyncio.sleep(0)
         for _ in range(5):
@@ -295,13 +295,13 @@ def test_a_child_is_waited_for_however_often_its_question_is_cancelled() -> None
 
 def test_each_store_is_opened_by_the_child_itself(url: str) -> None:
     """Of a PostgreSQL, too: no connection is shared, and no password is among the child's arguments."""
-    from batchcast.service import api
-    from batchcast.service.access import Asker
+    from batchcast.service.answers.disclosure import Viewer
+    from batchcast.service.http import api
 
     opened = Store(url, create=True)
     with opened.begin() as connection:
         clock_jobs.write_meta(connection, "c", cycle_at=time.time())
-        reply = run(partial(api.reply, load({"store": url}, {}), "/v1/health", Asker("root", sees_all=True)))
+        reply = run(partial(api.reply, load({"store": url}, {}), "/v1/health", Viewer("root", sees_all=True)))
     assert reply.status == 200
     assert "schema" in reply.body
     opened.close()

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchcast.service import server as service
+from batchcast.service.http import server as service
 from batchcast.service.log import Log
 from batchcast.service.settings import load
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from batchcast.service.naming import are_users_hidden
+from batchcast.service.settings import are_users_hidden
 from batchcast.store import clock_jobs
 from batchcast.store.database import Store
 

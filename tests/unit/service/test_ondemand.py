@@ -17,7 +17,7 @@ from sqlalchemy import text
 
 from batchcast.formats.sighting import Sighting
 from batchcast.predict.protocol import Grounds, Prediction
-from batchcast.service.server import Server, serving
+from batchcast.service.http.server import Server, serving
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from batchcast.errors import InputError, UsageError
+from batchcast.service.answers.answer import staleness
 from batchcast.service.settings import NAMES, is_private, load, meaning
-from batchcast.service.staleness import staleness
 
 
 def from_file(tmp_path: Path, text: str, **environment: str) -> object:

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from batchcast.cluster.machine import homogeneous
-from batchcast.simulation.memory_plan import MemoryPlan, plan_of
-from batchcast.simulation.slurm_trace import simulate_on
+from batchcast.simulation.slurm_trace import MemoryPlan, plan_of, simulate_on
 from batchcast.table import Trace
 
 MIB = 1024.0

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from batchcast.errors import InputError
 from batchcast.simulation import Policy, simulate
-from batchcast.simulation.placement import place
+from batchcast.simulation.schedule import place
 from batchcast.testing import small_log
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from batchcast.cluster.machine import Machine, NodeGroup, Partition
 from batchcast.cluster.request import NodeRequest
-from batchcast.formats.pbs import read_pbs
-from batchcast.formats.sacct import read_sacct
+from batchcast.formats.pbs.accounting import read_pbs
+from batchcast.formats.slurm.sacct import read_sacct
 from batchcast.simulation.slurm_trace import requests_of, simulate_on
 from batchcast.table import Trace
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from batchcast.columns import ASKED, HELD, Column
-from batchcast.formats import squeue
 from batchcast.formats.sighting import Sighting
+from batchcast.formats.slurm import squeue
 from batchcast.job import JobRequest
 from batchcast.store import compile as compiled
 from batchcast.store import history
@@ -46,7 +46,7 @@ def from_squeue() -> Sighting:
 
 def from_sacct() -> Sighting:
     amounts = {"TimelimitRaw": "1", "ReqMem": "5K", "ReqTRES": "gres/gpu=6"}
-    (job,) = sacct_rows.ended(ENDED | {c.sacct: shown(c) for c in (*ASKED, *HELD) if c.sacct} | amounts)
+    (job,) = squeue.ended(ENDED | {c.sacct: shown(c) for c in (*ASKED, *HELD) if c.sacct} | amounts)
     return job
 
 
@@ -78,13 +78,13 @@ columns.ASKED = (*columns.ASKED, new)
 for name in ("DECLARED", "KNOWN_AT_SUBMISSION"):
     kept = getattr(columns, name, {})
     setattr(columns, name, {**kept, "comment": new} if isinstance(kept, dict) else kept | {"comment"})
-from batchcast.formats import squeue
+from batchcast.formats.slurm import squeue
 from batchcast.slurm.client import SNAPSHOT
 from batchcast.store import history
 from batchcast.store.database import Store
 from batchcast.store.export import to_trace
 from batchcast.store.clock_jobs import told_jobs, untold_jobs
-assert any("Comment:" in word for word in SNAPSHOT) and "Comment" in sacct_rows.FIELDS
+assert any("Comment:" in word for word in SNAPSHOT) and "Comment" in squeue.FIELDS
 seen = squeue.sighting({"JobID": "7", "SubmitTime": "100", "StartTime": "110", "EndTime": "150", "State": "COMPLETED",
                         "NodeList": "n1", "Comment": "mine"})
 store = Store("sqlite://" + "/" + PLACE, create=True)

@@ -14,7 +14,7 @@ from batchcast.errors import BatchcastError, InputError, NoStore, Unreachable
 from batchcast.events.live import live_events
 from batchcast.formats.sighting import Sighting
 from batchcast.predict.protocol import Prediction
-from batchcast.service.accuracy import accuracy
+from batchcast.service.answers.accuracy import accuracy
 from batchcast.service.settings import load
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import VERSION, Store

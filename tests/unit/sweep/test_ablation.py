@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from batchcast.sweep.ablation import ablation
-from batchcast.sweep.compare import compare
+from batchcast.sweep.compare import ablation, compare
 
 pl = pytest.importorskip("polars")
 LONG = "easy:order=sjf,first_after=48h,refresh=yes"

@@ -15,8 +15,7 @@ import pytest
 from batchcast.errors import Unreachable
 from batchcast.sweep import read_study, results, tasks_of
 from batchcast.sweep.dataset import OF_A_RUN, Dataset
-from batchcast.sweep.pool import Pool, local, on_dask, pool_on
-from batchcast.sweep.run import run
+from batchcast.sweep.run import Pool, local, on_dask, pool_on, run
 from batchcast.sweep.study import Slurm
 from batchcast.trace import demo_path
 

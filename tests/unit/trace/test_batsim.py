@@ -7,7 +7,7 @@ from pathlib import Path
 
 from batchcast.simulation import Policy, simulate
 from batchcast.table import LogInfo, Trace
-from batchcast.trace.batsim import COLUMNS, write_batsim
+from batchcast.trace.schedule import BATSIM_COLUMNS, write_batsim
 
 
 def test_a_line_a_job_with_its_processors_and_its_end(tmp_path: Path) -> None:
@@ -25,7 +25,7 @@ def test_a_line_a_job_with_its_processors_and_its_end(tmp_path: Path) -> None:
     write_batsim(tmp_path / "jobs.csv", schedule, trace)
     with (tmp_path / "jobs.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert tuple(rows[0]) == COLUMNS
+    assert tuple(rows[0]) == BATSIM_COLUMNS
     assert [row["final_state"] for row in rows] == [
         "COMPLETED_WALLTIME_REACHED", "COMPLETED_FAILED", "COMPLETED_KILLED", "COMPLETED_SUCCESSFULLY"
     ]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..protocol import Batch, Plan
-from .emin_min import share
+from .deadline_pairs import share
 
 
 class Asjs:

@@ -48,8 +48,7 @@ class DeadlineSearch:
 
     def assign(self, batch: Batch) -> Plan:
         """The plan for the jobs waiting now; later starts than `batch.until` are left waiting."""
-        from ..kernels import pairs
-        from ..orders import resource_orders
+        from ..kernels import pairs, resource_orders
         from ..queues import as_plan, improve_queues
 
         times = batch.times

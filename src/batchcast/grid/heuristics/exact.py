@@ -8,11 +8,11 @@ from functools import partial
 import numpy as np
 
 from ...errors import UsageError
-from ..balance import LOOKED_AT, settle
+from ..balance import PAIRS_A_CHECK, settle
 from ..chains import Trail, chained, cheap_near
 from ..proof import branch_and_bound, lagrangian, raised
 from ..protocol import Batch, Plan
-from ..standing import Problem, Standing, loads
+from ..standing import Assignment, Problem, loads
 from .search import Search, whole_up
 
 LARGEST = 60_000
@@ -155,17 +155,17 @@ class Exact:
 
     def _better(self, problem: Problem, where: np.ndarray, other: np.ndarray) -> np.ndarray:
         """The better of two mappings, the second one after a descent."""
-        standing = Standing.of(problem, other)
+        standing = Assignment.of(problem, other)
         least = loads(problem.times, problem.free, where).max()
         return standing.where if settle(problem, standing, lambda: self.left() <= 0.0) < least else where
 
     def _chained(self, problem: Problem, where: np.ndarray, bound: float) -> np.ndarray:
         """The best mapping (n,) met by chains from `where` on, until the box, the kicks or the gap is used up."""
-        rng, standing = np.random.default_rng(self.seed), Standing.of(problem, where)
+        rng, standing = np.random.default_rng(self.seed), Assignment.of(problem, where)
         best, target, left = where.copy(), bound * (1 + 1e-9), self.kicks
         cheap, trail = cheap_near(problem, bound), Trail.empty(problem.times.shape[1])
         while left > 0 and self.left() > SPARED * self.seconds:
             if loads(problem.times, problem.free, best).max() <= target:
                 break
-            left -= chained(problem, standing, cheap, trail, best, left, SLACK, target, LOOKED_AT // 4, rng)
+            left -= chained(problem, standing, cheap, trail, best, left, SLACK, target, PAIRS_A_CHECK // 4, rng)
         return best

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..balance import LOOKED_AT, kicked, priced, settle
+from ..balance import PAIRS_A_CHECK, kicked, priced, settle
 from ..protocol import Batch, Plan, makespan
-from ..standing import Problem, Standing
+from ..standing import Assignment, Problem
 
 SUFFERAGE_UP_TO = 2500  # jobs: beyond, that one start would outlast the default box, and it asks no clock
 
@@ -81,12 +81,12 @@ class Search:
         resource[rows] = self.improved(problem, self._start(batch, rows, problem), bound)
         return Plan(rows, resource), bound
 
-    def _start(self, batch: Batch, rows: np.ndarray, problem: Problem) -> Standing:
+    def _start(self, batch: Batch, rows: np.ndarray, problem: Problem) -> Assignment:
         """The better of two descents: from where price times time is least, and from the best greedy plan.
 
         A start half as long again as the other one is too far off for small steps and left out.
         """
-        starts = [Standing.of(problem, where) for where in (problem.near[:, 0], *self._greedy(batch, rows))]
+        starts = [Assignment.of(problem, where) for where in (problem.near[:, 0], *self._greedy(batch, rows))]
         least = min(float(start.load.max()) for start in starts)
         starts = [start for start in starts if start.load.max() <= 1.5 * least]
         values = []
@@ -96,16 +96,16 @@ class Search:
                 break
         return starts[int(np.argmin(values))]
 
-    def improved(self, problem: Problem, standing: Standing, bound: float) -> np.ndarray:
+    def improved(self, problem: Problem, standing: Assignment, bound: float) -> np.ndarray:
         """The best mapping (n,) met in `kicks` kicks, fewer when `stop` says so or the bound is reached."""
         rng = np.random.default_rng(self.seed)
         best_where, met = standing.where.copy(), standing.where.copy()
         best, left, target = float(standing.load.max()), self.kicks, bound * (1 + 1e-9)
         while left > 0 and best > target and not self.stop():
-            value, done = kicked(problem, standing, met, min(left, 50), 3, self.slack, target, LOOKED_AT, rng)
+            value, done = kicked(problem, standing, met, min(left, 50), 3, self.slack, target, PAIRS_A_CHECK, rng)
             left -= done
             if value < best:
-                deeper = Standing.of(problem, met)
+                deeper = Assignment.of(problem, met)
                 best = settle(problem, deeper, self.stop)
                 best_where = deeper.where.copy()
                 standing = deeper
@@ -113,9 +113,8 @@ class Search:
 
     def _greedy(self, batch: Batch, rows: np.ndarray) -> list[np.ndarray]:
         """The best of the quick heuristics' plans, one (k,); none where the box is used up already."""
-        from .mct import Mct
-        from .min_min import MinMin
-        from .sufferage import Sufferage
+        from .immediate import Mct
+        from .pairs import MinMin, Sufferage
 
         plans = []
         for maker in (MinMin, Mct, Sufferage) if len(rows) <= SUFFERAGE_UP_TO else (MinMin, Mct):

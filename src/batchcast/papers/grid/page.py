@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...grid.measures import SHORT
+from ...grid.study import SHORT
 from ...report.blocks import Block, Callout, Figure, Section, Table, TableColumn
 from ...report.figures import lines
 from ...report.html import page

@@ -12,7 +12,7 @@ import numpy as np
 from ...evaluation.accuracy import Scores, figures
 from ...metrics.accuracy import accuracy
 from ...table import Trace
-from ..kept import Kept
+from ..shared import ComputedParts
 from . import page as shown
 from . import study as paper
 
@@ -20,7 +20,9 @@ from . import study as paper
 class Gathered:
     """Rows by table, pictures and log hashes, gathered set by set; every part is kept as soon as it is done."""
 
-    def __init__(self, kept: Kept, first: int | None, progress: paper.Progress, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, kept: ComputedParts, first: int | None, progress: paper.Progress, say: Callable[[str], None]
+    ) -> None:
         self.kept, self.first, self.progress, self.say = kept, first, progress, say
         tables = ("2", "3-4", "noise", "near", "5-6", "baselines", "sensitivity")
         self.rows: dict[str, list[dict[str, Any]]] = {name: [] for name in tables}

@@ -17,7 +17,7 @@ from ...simulation import Policy, Schedule, simulate
 from ...table import Trace
 from ...trace import Selection, read_trace, select, selection_mask
 from ..noise import Gain, gain_rows
-from ..precomputed import Precomputed
+from ..shared import Precomputed
 
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..numbers import numbered_categories
+from ..features import numbered_categories
 
 VASP_FEATURES = (
     "core_num",

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from ...events.event import End, Event
 from ...events.state import SystemState
 from ...job import JobRequest
+from ..fallback import LEVELS, sample_quantiles
 from ..gate import class_key
 from ..protocol import Grounds, Prediction, at_least_a_second
 from ..runtime.recent_mean import RecentMean
-from ..spread import LEVELS, sample_quantiles
 from .encoding import Row, columns_of
 
 ERRORS_KEPT = 300

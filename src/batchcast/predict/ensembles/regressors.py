@@ -1,13 +1,64 @@
-"""The four regressors on encoded features: scikit-learn's and LightGBM's, with a quick way for a single row."""
+"""The four regressors on encoded features, scikit-learn's and LightGBM's.
+
+With a quick way for a single row; and one on its own as a model.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from .packed_forest import PackedForest
+from .encoding import Encoder, Encut, Row
 from .rbf import basis
+
+
+@dataclass(frozen=True, slots=True)
+class PackedForest:
+    """All trees' nodes end to end; a leaf is its own child, so that every walk may take the deepest tree's steps.
+
+    scikit-learn's `predict` spends milliseconds a call on checks and threads, and asking tree by tree one more; this
+    walk takes about 0.1 ms for 100 trees.
+    """
+
+    roots: np.ndarray
+    feature: np.ndarray
+    threshold: np.ndarray
+    children: np.ndarray
+    value: np.ndarray
+    depth: int
+
+    @classmethod
+    def of(cls, forest: Any) -> PackedForest:
+        """From a RandomForestRegressor or RandomForestClassifier. O(nodes)."""
+        trees = [estimator.tree_ for estimator in forest.estimators_]
+        sizes = [tree.node_count for tree in trees]
+        roots = np.cumsum([0, *sizes[:-1]])
+        own = np.arange(sum(sizes))
+        shift = np.repeat(roots, sizes)
+        left = np.concatenate([tree.children_left for tree in trees])
+        right = np.concatenate([tree.children_right for tree in trees])
+        is_leaf = left < 0
+        children = np.stack([np.where(is_leaf, own, right + shift), np.where(is_leaf, own, left + shift)])
+        return cls(
+            roots,
+            np.where(is_leaf, 0, np.concatenate([tree.feature for tree in trees])),
+            np.concatenate([tree.threshold for tree in trees]),
+            children,
+            np.concatenate([tree.value[:, 0, :] for tree in trees]),
+            max(tree.max_depth for tree in trees),
+        )
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        """The mean of the trees' leaves for one row (features,): (1,) of a regressor, (classes,) of a classifier."""
+        row = x.astype(np.float32)  # scikit-learn compares in float32 too
+        node = self.roots
+        for _ in range(self.depth):
+            goes_left = row[self.feature[node]] <= self.threshold[node]
+            node = self.children[goes_left.view(np.int8), node]
+        return np.asarray(self.value[node].mean(axis=0))
+
 
 Kind = Literal["forest", "svr", "bayesian_ridge", "boosted"]
 TREES = 100
@@ -82,3 +133,32 @@ def _boosted(x: np.ndarray, y: np.ndarray, seed: int, before: Regressor | None) 
     if before is None or before.model.num_trees() > 2 * BOOSTS:
         return lightgbm.train(settings, data, num_boost_round=BOOSTS)
     return lightgbm.train(settings, data, num_boost_round=BOOSTS // 2, init_model=before.model)
+
+
+class SingleModel:
+    """A regressor on one-hot encoded features with log10 run time as target; see `regressors` for settings."""
+
+    def __init__(self, kind: Kind, features: tuple[str, ...], encut: Encut, seed: int, warm_start: bool) -> None:
+        self.name: str = kind
+        self.kind: Kind = kind
+        self.features = features
+        self.encut: Encut = encut
+        self.seed = seed
+        self.warm_start = warm_start
+        self.encoder: Encoder | None = None
+        self.regressor: Regressor | None = None
+
+    def fit(self, rows: list[Row], log_run: np.ndarray) -> None:
+        """All rows; warm only while the former encoding covers them."""
+        goes_on = self.warm_start and self.encoder is not None and self.encoder.covers(rows)
+        if not goes_on:
+            self.encoder = Encoder.fit(self.features, rows, self.encut)
+        assert self.encoder is not None
+        before = self.regressor if goes_on else None
+        self.regressor = fit_regressor(self.kind, self.encoder.one_hot(rows), log_run, self.seed, before)
+
+    def predict_row(self, row: Row) -> float:
+        """log10 seconds."""
+        assert self.encoder is not None
+        assert self.regressor is not None
+        return self.regressor.predict_row(self.encoder.one_hot([row])[0])

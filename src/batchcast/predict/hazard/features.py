@@ -1,7 +1,11 @@
-"""All features of a submission in one compiled pass over the one state, for a whole log or one by one."""
+"""All features of a submission, or of every waiting job at its own place in the queue.
+
+In one compiled pass over the one state.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -10,16 +14,15 @@ from ...compiled import inlined, inner, kernel
 from ...compiled.arrays import Record
 from ...compiled.by_address import by_address
 from ...events.event import END, START, SUBMIT
-from ...events.kernel import jobs_of, tell
+from ...events.kernel import apply_event, jobs_of, queue_of
 from ...events.record import LEFT
-from ...schedule.forward_state import Forward
+from ...schedule.forward_kernel import HEAD, JOBS, Forward, next_instant
 from ...schedule.state import HEAP
-from . import draws, see_past, see_queue, see_running
-from .draws import PLANS, blank_draw, draw_future, see_draws, wait_in
-from .lessons import (
+from . import history_features, queue_features, simulated_waits
+from .history_features import (
     KINDS,
     PEAK,
-    Lessons,
+    WaitHistory,
     count_in,
     time_passes,
     wait_ended,
@@ -27,16 +30,21 @@ from .lessons import (
     was_submitted,
     write_keys,
 )
-from .see_past import see_past as past_of
-from .see_queue import bounded
-from .see_queue import see_queue as queue_seen
-from .see_running import OWN_JOB, see_job
-from .see_running import see_running as running_seen
+from .history_features import write_history as past_of
+from .queue_features import OWN_JOB, bounded, write_job
+from .queue_features import write_queue as queue_seen
+from .queue_features import write_running as running_seen
+from .simulated_waits import PLANS, blank_draw, draw_future, wait_in, write_simulated
 
-NAMES = (*see_running.NAMES, *see_queue.NAMES, *see_past.NAMES, *draws.NAMES)
-AT_QUEUE = len(see_running.NAMES)
-AT_PAST = AT_QUEUE + len(see_queue.NAMES)
-AT_DRAWS = AT_PAST + len(see_past.NAMES)
+NAMES = (
+    *queue_features.RUNNING_NAMES,
+    *queue_features.QUEUE_NAMES,
+    *history_features.HISTORY_NAMES,
+    *simulated_waits.NAMES,
+)
+AT_QUEUE = len(queue_features.RUNNING_NAMES)
+AT_PAST = AT_QUEUE + len(queue_features.QUEUE_NAMES)
+AT_DRAWS = AT_PAST + len(history_features.HISTORY_NAMES)
 SUBMISSIONS, WORK, STARTS, ENDS = range(4)
 ALL_PLANS = len(PLANS)
 MOST_SIMULATED = 5000
@@ -57,14 +65,14 @@ class Room(NamedTuple):
 
 def blank_room(running: int, queued: int) -> Room:
     """Room for so many running and queued jobs."""
-    sums, heaps = np.zeros((len(see_queue.GROUPS), 6)), np.zeros((2, running + 1), HEAP)
+    sums, heaps = np.zeros((len(queue_features.GROUPS), 6)), np.zeros((2, running + 1), HEAP)
     keys, waits = np.zeros(len(KINDS), np.int64), np.zeros(ALL_PLANS)
     return Room(np.zeros(len(NAMES)), keys, sums, heaps, waits, blank_draw(running + 1, queued + 1))
 
 
 @inner
 def describe(
-    s: Record, m: Lessons, job: Record, itself: int, now: float, runs: np.ndarray, run: np.ndarray, room: Room
+    s: Record, m: WaitHistory, job: Record, itself: int, now: float, runs: np.ndarray, run: np.ndarray, room: Room
 ) -> None:
     """What `job`, submitted now, sees (NAMES), into `room.out`; `itself` is its entry if it is queued, else -1."""
     look_around(s, m, job, itself, s.queue_end, now, runs, run, room)
@@ -74,13 +82,13 @@ def describe(
     for plan in range(plans_of(s)):
         draw_future(room.future, s, runs, itself, now, plan, size)
         room.waits[plan] = wait_in(room.future, job, run, itself if itself >= 0 else s.entries, now, plan)
-    see_draws(room.waits, room.out[AT_DRAWS:])
+    write_simulated(room.waits, room.out[AT_DRAWS:])
 
 
 @inner
 def look_around(
     s: Record,
-    m: Lessons,
+    m: WaitHistory,
     job: Record,
     itself: int,
     until: int,
@@ -92,7 +100,7 @@ def look_around(
     """All that `describe` writes but the simulated waits, of a job that those before place `until` wait before."""
     out, peak = room.out, m.numbers[PEAK]
     write_keys(job, room.keys)
-    see_job(s, job, now, run, peak, out[:OWN_JOB])
+    write_job(s, job, now, run, peak, out[:OWN_JOB])
     running_seen(s, job, now, runs, peak, room.heaps, out[OWN_JOB:AT_QUEUE])
     queue_seen(s, job, itself, until, now, runs, room.sums, out[AT_QUEUE:AT_PAST])
     past_of(m, job, room.keys, now, s.size if s.size == s.size else peak, out[AT_PAST:AT_DRAWS])
@@ -108,7 +116,7 @@ def plans_of(s: Record) -> int:
 @kernel
 def describe_now(
     state: np.ndarray,
-    m: Lessons,
+    m: WaitHistory,
     jobs: np.ndarray,
     itself: int,
     now: float,
@@ -124,7 +132,7 @@ def describe_now(
 
 
 @inner
-def happened(s: Record, m: Lessons, rank: int, left_teach: bool, keys: np.ndarray) -> None:
+def happened(s: Record, m: WaitHistory, rank: int, left_teach: bool, keys: np.ndarray) -> None:
     """Learn from the event that the state took in last."""
     time_passes(m, s.now, s.running_procs)
     if s.entry < 0:
@@ -146,7 +154,7 @@ def happened(s: Record, m: Lessons, rank: int, left_teach: bool, keys: np.ndarra
 
 
 @kernel
-def happened_now(state: np.ndarray, m: Lessons, rank: int, left_teach: bool, keys: np.ndarray) -> None:
+def happened_now(state: np.ndarray, m: WaitHistory, rank: int, left_teach: bool, keys: np.ndarray) -> None:
     """`happened` for a clock that tells events one by one."""
     happened(state[0], m, rank, left_teach, keys)
 
@@ -154,7 +162,7 @@ def happened_now(state: np.ndarray, m: Lessons, rank: int, left_teach: bool, key
 @kernel
 def describe_log(
     state: np.ndarray,
-    m: Lessons,
+    m: WaitHistory,
     requests: np.ndarray,
     events: np.ndarray,
     first: int,
@@ -173,6 +181,86 @@ def describe_log(
             describe(s, m, requests[i], -1, now, runs, runs[i], room)
             for f in range(len(room.out)):
                 out[i, f] = room.out[f]
-        tell(s, requests, events[e])
+        apply_event(s, requests, events[e])
         happened(s, m, events[e].rank, left_teach, room.keys)
         taught[e] = s.taught
+
+
+@kernel
+def describe_queue(
+    state: np.ndarray,
+    m: WaitHistory,
+    now: float,
+    runs: np.ndarray,
+    room: Room,
+    places: np.ndarray,
+    waits: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """NAMES of features for the queued jobs at `places` into `out` (places, features), each as if those behind it had
+    not come.
+
+    Each of the drawn futures is simulated once, until all who wait have started: `waits` (plans, queued) gets when,
+    in seconds from now, NaN for who never fits. O(places (queued + running)) and a heap's logarithm.
+    """
+    s = state[0]
+    jobs, queue, f = jobs_of(s), queue_of(s), room.future
+    n = s.queue_end - s.queue_first
+    most = 0.0
+    for k in range(n):
+        most = max(most, jobs[queue[s.queue_first + k]].procs)
+    size = s.size if s.size == s.size else max(m.numbers[PEAK], most)
+    waits[:] = np.nan
+    for plan in range(plans_of(s)):
+        draw_future(f, s, runs, -1, now, plan, size)
+        while f.tally[HEAD] < f.tally[JOBS]:
+            if not next_instant(f):
+                break
+        for k in range(n):
+            waits[plan, k] = f.start[k] - now if math.isfinite(f.start[k]) else math.nan
+    for place in range(len(places)):
+        k = places[place]
+        i = queue[s.queue_first + k]
+        look_around(s, m, jobs[i], i, s.queue_first + k, now, runs, runs[i], room)
+        for plan in range(len(room.waits)):
+            room.waits[plan] = waits[plan, k]
+        write_simulated(room.waits, room.out[AT_DRAWS:])
+        for column in range(len(room.out)):
+            out[place, column] = room.out[column]
+
+
+_AT = {name: place for place, name in enumerate(NAMES)}
+_QUEUED, _BEFORE = _AT["queue: all: jobs"], _AT["queue: no larger nor longer: jobs"]
+_FITS, _LACKING, _SHADOW = _AT["fits"], _AT["lacking"], _AT["shadow by forecasts"]
+_OWN = _AT["queue: own: jobs"]
+
+
+def reason(features: np.ndarray) -> str:
+    """One line: who waits already, whether there is room, and when there is likely to be some.
+
+    >>> reason(np.zeros(len(NAMES)))
+    'nobody waits; too little room, until about 0 min from now'
+    """
+    queued, before, own = (round(float(np.expm1(features[k]))) for k in (_QUEUED, _BEFORE, _OWN))
+    words = "nobody waits" if queued == 0 else f"behind {queued} job{'s' if queued != 1 else ''}"
+    if queued and before:
+        words += f", {before} of them no larger nor longer"
+    if own:
+        words += f", {own} the user's own"
+    if features[_FITS] > 0:
+        return f"{words}; it fits beside what runs"
+    shadow = float(features[_SHADOW])
+    if shadow != shadow:
+        return f"{words}; larger than what can come free"
+    return f"{words}; too little room, until about {rough_span(float(np.expm1(shadow)))} from now"
+
+
+def rough_span(seconds: float) -> str:
+    """A span as people say it.
+
+    >>> rough_span(50.0), rough_span(5000.0), rough_span(200_000.0)
+    ('1 min', '1.4 h', '2.3 days')
+    """
+    if seconds < 3600.0:
+        return f"{round(seconds / 60.0)} min"
+    return f"{seconds / 3600.0:.1f} h" if seconds < 2 * 86400.0 else f"{seconds / 86400.0:.1f} days"

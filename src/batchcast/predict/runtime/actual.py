@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...events.event import Event
 from ...events.state import SystemState
 from ...job import JobRequest
-from ..limit import LargestLimit
+from ..fallback import LargestLimit
 from ..protocol import Grounds, Prediction, at_least_a_second
 
 

@@ -12,9 +12,9 @@ from ...events.recorded import Forecasts, outcome, timeline
 from ...events.state import SystemState
 from ...job import JobRequest
 from ...table import Trace
-from ..calibration.keeper import Keeper, bounds_at
+from ..calibration import OnlineCalibration, bounds_at
+from ..fallback import LargestLimit
 from ..gate import field_value
-from ..limit import LargestLimit
 from ..protocol import Prediction
 from ..registry import load, make
 
@@ -85,7 +85,7 @@ class Calibrated:
         self.uses = tuple(dict.fromkeys((*getattr(self.inner, "uses", ()), by)))
         self.by, self.lots = by, lots
         self.answered: tuple[JobRequest, float, Prediction] | None = None
-        self.keeper = Keeper(self.levels, step, own_step)
+        self.keeper = OnlineCalibration(self.levels, step, own_step)
         self.steps = (step, own_step)
         self.limits = LargestLimit()
         if hasattr(self.inner, "predict_trace"):
@@ -128,7 +128,7 @@ class Calibrated:
         """
         like = Calibrated.__new__(Calibrated)
         like.levels, like.by, like.lots, like.limits = self.levels, self.by, self.lots, LargestLimit()
-        like.keeper = Keeper(self.levels, *self.steps)
+        like.keeper = OnlineCalibration(self.levels, *self.steps)
         answers: Forecasts = self.inner.predict_trace(trace, protocol, procs)
         plan, run = timeline(trace, protocol), outcome(trace)[2].tolist()
         jobs, curves = list(trace.requests(procs)), answers.quantiles.tolist()

@@ -9,8 +9,7 @@ import numpy as np
 from ..ensembles.encoding import VASP_FEATURES, Encoder, Encut, Row
 from ..ensembles.learner import FeatureLearner
 from ..ensembles.mixed_bayes import MixedBayes
-from ..ensembles.packed_forest import PackedForest
-from ..ensembles.regressors import Kind, Regressor, fit_regressor
+from ..ensembles.regressors import Kind, PackedForest, Regressor, fit_regressor
 
 SUB_MODELS: tuple[Kind, ...] = ("forest", "svr", "bayesian_ridge")
 FIRST = 0.6

@@ -9,14 +9,12 @@ import numpy as np
 from ...events.event import Event
 from ...events.state import SystemState
 from ...job import JobRequest
-from ..knn.batches import Batches
+from ..fallback import LEVELS, sample_quantiles
 from ..knn.genetic import minimise
-from ..knn.local import LOCAL_MODELS, local_estimate
-from ..knn.nearest import mean_and_std, mean_of_last, nearest, normal, planned, scaling
-from ..knn.store import Store
+from ..knn.nearest import LOCAL_MODELS, local_estimate, mean_and_std, mean_of_last, nearest, normal, planned, scaling
+from ..knn.store import Batches, Store
 from ..knn.trial import GENES, NOMINALS, NUMBERS, USER, Parameters, Trial
 from ..protocol import Grounds, Prediction
-from ..spread import LEVELS, sample_quantiles
 
 UNTRAINED = Parameters(USER, 3000, 5, 0.0, 1.0)
 

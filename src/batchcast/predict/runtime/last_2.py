@@ -8,7 +8,7 @@ from typing import Literal
 from ...events.event import End, Event, Submit
 from ...events.state import SystemState
 from ...job import JobRequest, Name
-from ..limit import LargestLimit
+from ..fallback import LargestLimit
 from ..protocol import Grounds, Prediction, at_least_a_second
 
 

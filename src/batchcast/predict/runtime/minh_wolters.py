@@ -10,16 +10,13 @@ import numpy as np
 from ...events.event import Event
 from ...events.state import SystemState
 from ...job import JobRequest
-from ..knn.batches import Batches
-from ..knn.fitness import score
+from ..fallback import LEVELS, sample_quantiles
 from ..knn.genetic import Gene, minimise
-from ..knn.grouped import Groups, grouped_estimates
 from ..knn.nearest import mean_and_std, mean_of_last, planned, scaling
-from ..knn.store import Store
-from ..knn.trial import NOMINALS, NUMBERS, RANGES, USER
-from ..knn.weighted import weighted_nearest
+from ..knn.store import Batches, Store
+from ..knn.trial import NOMINALS, NUMBERS, RANGES, USER, score
+from ..knn.weighted import Groups, grouped_estimates, weighted_nearest
 from ..protocol import Grounds, Prediction
-from ..spread import LEVELS, sample_quantiles
 
 ATTRIBUTES = (*NOMINALS, *NUMBERS)
 GENES = (

@@ -10,10 +10,9 @@ import numpy as np
 from ...events.event import End, Event, Submit
 from ...events.state import SystemState
 from ...job import JobRequest
+from ..fallback import LEVELS, LargestLimit, sample_quantiles
 from ..gate import class_key
-from ..limit import LargestLimit
 from ..protocol import SHORTEST, Grounds, Prediction, at_least_a_second
-from ..spread import LEVELS, sample_quantiles
 
 NARROWEST = 0.02
 STEPS = 8

@@ -10,11 +10,10 @@ import numpy as np
 from ...events.event import End, Event, Submit
 from ...events.state import SystemState
 from ...job import JobRequest
-from ..day import size_and_hour
-from ..knn.local import REGRESSIONS, Linear, Scaled, fitted
-from ..limit import LargestLimit
+from ..fallback import LargestLimit
+from ..features import Warming, size_and_hour
+from ..knn.nearest import REGRESSIONS, Linear, Scaled, fitted
 from ..protocol import Grounds, Prediction, at_least_a_second
-from ..warming import Warming
 
 
 class PlainRegression:

@@ -8,8 +8,8 @@ from operator import attrgetter
 from ...events.event import End, Event, Submit
 from ...events.state import SystemState
 from ...job import JobRequest, Name
+from ..fallback import LargestLimit
 from ..gate import class_key
-from ..limit import LargestLimit
 from ..protocol import Grounds, Prediction, at_least_a_second
 
 FIELDS = ("user_id", "req_time", "procs")

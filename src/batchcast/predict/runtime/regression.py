@@ -6,8 +6,7 @@ from functools import partial
 
 from ..ensembles.encoding import VASP_FEATURES, Encut
 from ..ensembles.learner import FeatureLearner
-from ..ensembles.regressors import Kind
-from ..ensembles.single import SingleModel
+from ..ensembles.regressors import Kind, SingleModel
 
 WARM: tuple[Kind, ...] = ("forest", "boosted")
 

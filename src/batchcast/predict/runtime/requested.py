@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...events.event import Event, Submit
 from ...events.state import SystemState
 from ...job import JobRequest
-from ..limit import LargestLimit
+from ..fallback import LargestLimit
 from ..protocol import Prediction
 
 

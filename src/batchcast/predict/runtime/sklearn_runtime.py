@@ -16,9 +16,9 @@ from ...events.recorded import Forecasts, collect, outcome, timeline
 from ...events.state import SystemState
 from ...job import JobRequest
 from ...table import Trace
+from ..fallback import LargestLimit
+from ..features import LARGEST, Numbers
 from ..gate import check_names, class_key
-from ..limit import LargestLimit
-from ..numbers import LARGEST, Numbers
 from ..protocol import Grounds, Prediction, at_least_a_second
 
 FEATURES = ("user_id", "req_time", "procs", "group_id", "app_id", "queue_id", "job_name", "account")

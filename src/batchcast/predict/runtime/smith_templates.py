@@ -9,13 +9,12 @@ import numpy as np
 from ...events.event import Event
 from ...events.state import SystemState
 from ...job import JobRequest
-from ..knn.batches import Batches
+from ..fallback import LEVELS, sample_quantiles
 from ..knn.categories import category_statistics, members, smallest_interval, welford
 from ..knn.genetic import Gene, minimise
 from ..knn.orders import classes
-from ..knn.store import Store
+from ..knn.store import Batches, Store
 from ..protocol import Grounds, Prediction, at_least_a_second
-from ..spread import LEVELS, sample_quantiles
 
 FIELDS = ("user_id", "group_id", "queue_id", "app_id", "procs", "procs_log2")
 SIZES = (0b000000, 0b010000, 0b100000)

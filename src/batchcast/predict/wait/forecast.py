@@ -1,8 +1,13 @@
-"""`forecast`: the chances of when a job starts, from a hazard model of the state it meets, kept honest online."""
+"""`forecast`.
+
+The chances of when a job starts, from a hazard model of the state it meets, kept honest online, and renewed while it
+waits.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,21 +19,82 @@ from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
 from ...table import Trace
 from ..hazard import features as kernel
-from ..hazard.bins import BINS, LAST_S
-from ..hazard.curve import WaitCurve
-from ..hazard.fitting import Fitting, Taught
-from ..hazard.lessons import blank_lessons, with_room
-from ..hazard.looks import EVERY, Look, Looks, places_to_look_at
-from ..hazard.model import Hazard
-from ..hazard.promises import LEVELS, Promises
-from ..hazard.run_curve import COUNT
-from ..hazard.submissions import ENDED, LEFT, SPOILED, Submissions
-from ..hazard.words import reason
+from ..hazard.bins import BINS, LAST_S, WaitCurve
+from ..hazard.calibrated_waits import LEVELS, CalibratedWaits
+from ..hazard.features import reason
+from ..hazard.history_features import blank_history, with_room
+from ..hazard.model import Fitting, Hazard, Taught
+from ..hazard.queue_features import COUNT
+from ..hazard.training_rows import (
+    ENDED,
+    EVERY,
+    LEFT,
+    RENEWAL_COMPONENTS,
+    SPOILED,
+    Renewal,
+    Snapshot,
+    Submissions,
+    sampled_places,
+)
 from ..protocol import Grounds, Prediction
 from ..runtime.kernel import Kernel
-from .forecast_log import Class, class_of, look_at, seen_in
-from .forecast_ways import GROUNDS, WAYS, Ways
-from .renewed import renewed
+from .forecast_components import COMPONENTS, GROUNDS, Class, Components, class_of, look_at, seen_in
+
+RENEWAL_GROUNDS = (Grounds.UNSTATED, *(Grounds.SIMULATION for _ in RENEWAL_COMPONENTS[1:-1]), Grounds.MODEL)
+GONE = 1e-6
+"""The level at which a renewed forecast of the whole wait has what has passed already."""
+
+
+class Renewed(NamedTuple):
+    """Of every queued job in order of arrival: its `row`, seconds `waited`, chances (n, 33) of what is left, which of
+    the ways said so (n,), and the `features` (n, f) that it sees now at its place."""
+
+    row: np.ndarray
+    waited: np.ndarray
+    chances: np.ndarray
+    way: np.ndarray
+    features: np.ndarray
+
+    def curve(self, place: int) -> WaitCurve:
+        """The chances of what is left of one job's wait."""
+        return WaitCurve(self.chances[place])
+
+    def words(self, place: int) -> str:
+        """Why it waits, as things stand now."""
+        return reason(self.features[place])
+
+    def prediction(self, place: int) -> Prediction:
+        """The whole wait of one job, as a predictor answers: what it has waited and what is left."""
+        waited = float(self.waited[place])
+        rest = np.maximum(np.ceil(CalibratedWaits.bounds(self.chances[place]) - 1e-9), 0.0)
+        whole = np.maximum(waited + rest, 1.0).tolist()
+        way = int(self.way[place])
+        words = f"{RENEWAL_COMPONENTS[way] if way >= 0 else 'nothing known'}: {self.words(place)}"
+        grounds = RENEWAL_GROUNDS[way] if way >= 0 else Grounds.NO_HISTORY
+        levels, quantiles = (GONE, *LEVELS), (max(waited, 1.0), *whole)
+        return Prediction(whole[len(LEVELS) // 2], levels, quantiles, words, grounds)
+
+
+def renewed(method: Forecast, at: SystemState) -> Renewed:
+    """The whole queue forecast anew from the present state, asked once for all.
+
+    The futures are drawn and simulated once for all who wait; the model of what is left of a wait, which learned from
+    `hazard.training_rows`, starts from the forecast at the submission, given the time waited, and is asked with what
+    each sees now.
+    Of this, of that promise alone and of the simulations the way answers that has had the least CRPS of
+    log(1 + rest of the wait) at looks so far, corrected by what became of earlier looks. Nothing is learned.
+    O(queued (queued + running)).
+
+    >>> from batchcast.predict.wait.forecast import Forecast
+    >>> renewed(Forecast(), SystemState(4.0)).chances.shape
+    (0, 33)
+    """
+    look = method.look(at)
+    promises = method.looks.promises
+    curves = method.looks.curves_of(look, method.promised(look.row))
+    chances = [promises.chances(one) for one in curves]
+    ways = np.array([promises.way_of(one) for one in curves], int)
+    return Renewed(look.row, look.waited, np.stack(chances) if chances else curves[:, 0], ways, look.features)
 
 
 class Forecast:
@@ -47,7 +113,8 @@ class Forecast:
         time after it was begun, so that a live clock has it worked out beside and a replay says the same.
     looks
         Whether it also looks at a few of those that wait, learns what is left of their waits from what they see by
-        then, and so renews what is told of a job that waits (hazard.training_rows). Nothing it says at a submission changes.
+        then, and so renews what is told of a job that waits (hazard.training_rows). What it
+        says at a submission stays the same.
     seed
         Of the drawn run times and of the fit.
     cancelled
@@ -111,22 +178,22 @@ class Forecast:
         self.cancelled: Cancelled = cancelled
         self.run_time = Kernel()
         self.runs = np.full((64, COUNT), np.nan, np.float32)
-        self.lessons = blank_lessons()
+        self.lessons = blank_history()
         self.room_for = (64, 64)
         self.room = kernel.blank_room(*self.room_for)
         self.submissions = Submissions(window, len(kernel.NAMES))
-        self.promises = Promises(WAYS)
+        self.promises = CalibratedWaits(COMPONENTS)
         self.machine = machine
-        self.ways = Ways(machine)
+        self.ways = Components(machine)
         self.model: Hazard | None = None
         self.fitting: Fitting | None = None
         self.fitted_at = 0
         self.number = 0
         self.renews = looks
-        self.looks = Looks(window)
+        self.looks = Renewal(window)
         self.numbers: dict[int, tuple[int, Class, tuple[float, float], np.ndarray]] = {}
         self.chances = np.empty((0, BINS))
-        self.looked: list[tuple[float, Look, np.ndarray]] = []
+        self.looked: list[tuple[float, Snapshot, np.ndarray]] = []
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The median wait with quantiles."""
@@ -255,7 +322,7 @@ class Forecast:
         now = renewed(self, at)
         return [(row, now.prediction(place)) for place, row in enumerate(now.row.tolist())]
 
-    def look(self, at: SystemState) -> Look:
+    def look(self, at: SystemState) -> Snapshot:
         """What every waiting job sees now, in order of arrival."""
         columns = at.columns()
         return self._look_at(columns, np.arange(len(columns.queued_entries())), at.now)
@@ -263,15 +330,15 @@ class Forecast:
     def _look(self, now: float, columns: Columns) -> None:
         """A few of those that wait, to learn from."""
         waited = now - columns.jobs["submit"][columns.queued_entries()]
-        self._take(self._look_at(columns, places_to_look_at(waited, self.number, self.seed), now), now)
+        self._take(self._look_at(columns, sampled_places(waited, self.number, self.seed), now), now)
 
-    def _look_at(self, columns: Columns, places: np.ndarray, now: float) -> Look:
+    def _look_at(self, columns: Columns, places: np.ndarray, now: float) -> Snapshot:
         self.room_beside(columns)
         return look_at(columns, self.lessons, places, now, self.runs, self.room)
 
-    def _take(self, look: Look, now: float) -> tuple[Look, np.ndarray]:
+    def _take(self, look: Snapshot, now: float) -> tuple[Snapshot, np.ndarray]:
         seen = np.array([row in self.numbers for row in look.row.tolist()], bool)
-        look = Look(*(of[seen] for of in look))
+        look = Snapshot(*(of[seen] for of in look))
         return look, self.looks.take(look, self.promised(look.row), now, self.number - 1)
 
     def _passes(self, now: float) -> None:
@@ -287,7 +354,7 @@ class Forecast:
         way = self.promises.way_of(curves)
         bounds = np.minimum(np.maximum(np.ceil(self.promises.bounds(chances) - 1e-9), 1.0), LAST_S).tolist()
         grounds = GROUNDS[way] if way >= 0 else Grounds.NO_HISTORY
-        words = f"{WAYS[way] if way >= 0 else 'nothing known'}: {reason(row)}"
+        words = f"{COMPONENTS[way] if way >= 0 else 'nothing known'}: {reason(row)}"
         return Prediction(bounds[len(LEVELS) // 2], LEVELS, tuple(bounds), words, grounds)
 
     def _submitted(self, job: JobRequest, entry: int, at: SystemState, columns: Columns) -> None:

@@ -14,7 +14,7 @@ from ...events.state import SystemState
 from ...job import JobRequest
 from ...records import enlarged
 from ...schedule.forward import ForwardPlan
-from ...schedule.forward_state import Forward
+from ...schedule.forward_kernel import Forward
 
 LARGEST = float(2**29)
 PROCS, PLANNED, LIMIT = range(3)

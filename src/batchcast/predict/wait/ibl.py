@@ -8,7 +8,7 @@ import numpy as np
 
 from ...events.event import Event
 from ...events.record import NAMES, Columns, clean_request, requests_of
-from ...events.recorded import Forecasts, replay, timeline, told_events
+from ...events.recorded import Forecasts, event_table, replay, timeline
 from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
 from ...records import enlarged
@@ -256,7 +256,7 @@ class Ibl:
         state.make_room(n, users)
         learned, known = np.zeros(n, np.int64), np.zeros(n, np.int64)
         count = ibl_attributes.collect_log(
-            *(state.record, requests, told_events(trace, timeline(trace, protocol)), self.cancelled == "count"),
+            *(state.record, requests, event_table(trace, timeline(trace, protocol)), self.cancelled == "count"),
             *(np.zeros(users), attributes.numbers, learned, known),
         )
         return attributes, state.jobs["wait"][:n].copy(), learned[:count], known

@@ -10,7 +10,7 @@ from ...compiled import inner, kernel
 from ...compiled.arrays import Record
 from ...compiled.by_address import by_address
 from ...events.event import SUBMIT
-from ...events.kernel import free_procs, jobs_of, queue_of, tell, users_of
+from ...events.kernel import apply_event, free_procs, jobs_of, queue_of, users_of
 from ...events.record import LEFT, NO_LIMIT
 
 NUMBERS = (
@@ -132,7 +132,7 @@ def collect_log(
         if events[e].rank == SUBMIT:
             describe(s, job.user, last_wait[job.user], events[e].time, job.procs, job.limit, False, numbers, i)
             known[i] = count
-        tell(s, requests, events[e])
+        apply_event(s, requests, events[e])
         if s.taught == s.taught and (left_teach or jobs_of(s)[i].lesson != LEFT):
             last_wait[job.user] = scale(s.taught)
             learned[count] = i

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...compiled import inlined, inner, kernel
+from ...compiled.arrays import insert
 from ...compiled.by_address import by_address
-from ...compiled.insertion import insert
 from .ibl_attributes import Attributes, blank_attributes
 
 BLOCK = 2048

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ...events.event import Capacity, Event, Submit
 from ...events.record import Columns, clean_request, requests_of
-from ...events.recorded import Forecasts, replay, timeline, told_events
+from ...events.recorded import Forecasts, event_table, replay, timeline
 from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
 from ...table import Trace
@@ -204,7 +204,7 @@ class PQStar:
         state.make_room(n, len(codes["user_id"]) + 1)
         histories = memory.Histories(self.rules, n + 1, cells.shape[1] + 1, len(classes) + 1)
         asked = np.ones(n, bool) if ask is None else ask
-        table = told_events(trace, timeline(trace, protocol))
+        table = event_table(trace, timeline(trace, protocol))
         records = (state.record, histories.record, requests, table)
         mark, point, near = np.zeros(n, np.int8), np.full(n, np.nan), np.zeros(n, np.int64)
         kernel.replay_log(*records, cell.reshape(-1), klass.reshape(-1), asked, mark, point, near)

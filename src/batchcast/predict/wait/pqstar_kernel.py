@@ -7,7 +7,7 @@ import numpy as np
 from ...compiled import allocating, inner, kernel
 from ...compiled.arrays import Record
 from ...events.event import SUBMIT
-from ...events.kernel import free_procs, jobs_of, oldest_start, tell
+from ...events.kernel import apply_event, free_procs, jobs_of, oldest_start
 from ...events.record import QUEUED
 from .pqstar_memory import (
     SIMILAR_S,
@@ -210,5 +210,5 @@ def replay_log(
         submitted = events[e].rank == SUBMIT
         if submitted and ask[i]:
             mark[i], point[i], near[i] = judge(state, memory, now, requests[i].procs, requests[i].limit, klass[i])
-        tell(s, requests, events[e])
+        apply_event(s, requests, events[e])
         note_event(state, memory, cell[i] if submitted else -1, klass[i])

@@ -36,15 +36,13 @@ from .arrays import (
     Site,
     State,
 )  # fmt: skip
-from .cycle import backfill
-from .heap import BEGIN, CANCEL, END, FIXED, LEAVE, NODE, RELEASE, pop, push
-from .loops import main_loop
+from .loops import backfill, main_loop
 from .place import place
 from .policy import independent, throttled
 from .preempt import leave
 from .priority import decay_usage, fair_tree
 from .queue import compact, enqueue, recompute, trim
-from .start import finish, start_job
+from .start import BEGIN, CANCEL, END, FIXED, LEAVE, NODE, RELEASE, finish, pop, push, start_job
 
 PATIENCE = 1000  # instants in which nothing ends, comes or starts
 

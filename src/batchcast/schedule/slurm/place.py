@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...compiled import inlined, inner
-from ...compiled.words import bits, lowest
+from ...compiled.arrays import bits, lowest
 from .arrays import COUNT, IDLE, NONE, RICH, SEEN, TAKEN, TOTAL, Jobs, Site, State
 
 

@@ -8,7 +8,6 @@ is free by then.
 from __future__ import annotations
 
 from ...compiled import inner
-from .ahead import KILL_WAIT
 from .arrays import (
     ASKED,
     FAR,
@@ -27,13 +26,11 @@ from .arrays import (
     Site,
     State,
 )  # fmt: skip
-from .foresee import take_off
-from .heap import BEGIN, LEAVE, push
-from .hold import list_by_end, unlist
+from .look_ahead import KILL_WAIT, take_off
 from .place import enough, pick, survey
 from .policy import taken_cpus, too_much
 from .queue import compact, enqueue
-from .start import finish, run_order, stop_order
+from .start import BEGIN, LEAVE, finish, list_by_end, push, run_order, stop_order, unlist
 
 NOBODY, GIVES_WAY, LIMITED = range(3)
 CHECK_PERIOD = 30.0  # seconds

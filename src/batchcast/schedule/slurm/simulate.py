@@ -12,9 +12,8 @@ from ...cluster.machine import Machine
 from ...cluster.request import NodeRequest
 from .arrays import FAR, LOST, NONE, OUT, RUNNING
 from .clock import advance
-from .make import make_rules, make_state
 from .priority import fair_tree
-from .requests import make_jobs
+from .requests import make_jobs, make_rules, make_state
 from .site import make_site
 
 CHUNK = 50_000

@@ -8,8 +8,7 @@ more than the room of a record can have started by its end on nodes free in it, 
 from __future__ import annotations
 
 from ...compiled import inlined, inner
-from ...compiled.words import bits
-from .ahead import KILL_WAIT, cpus_by, first_after
+from ...compiled.arrays import bits
 from .arrays import (
     MASK,
     MINE,
@@ -27,6 +26,7 @@ from .arrays import (
     Site,
     State,
 )
+from .look_ahead import KILL_WAIT, cpus_by, first_after
 
 LOT = 512  # running jobs
 

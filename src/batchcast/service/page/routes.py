@@ -1,22 +1,25 @@
-"""The pages' addresses: each asks its data in a queue, in the viewer's name, and renders a template."""
+"""The pages' addresses: each asks its data in a work queue, in the viewer's name, and renders a template."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any
 
+from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from ...errors import BatchcastError, NoAnswer, UsageError
-from ..access import Asker
-from .texts import LANGUAGES, Words, begun, chosen, span, words_of
+from ..answers.disclosure import Viewer
+from ..settings import Settings
+from .jobs import FIELDS, MOST_CHARACTERS, options_of_form, options_of_job, try_script
+from .texts import LANGUAGES, Language, capitalized, choose_language, language_of, span
 
 STREAM_S, STREAMS_EACH = 1800.0, 6
 LOOK_S = 1.0
@@ -26,7 +29,6 @@ VIEWS = (("", "My jobs"), ("script", "Try a script"), ("accuracy", "Can I believ
 
 def routes() -> list[BaseRoute]:
     """Every page."""
-    from .views import accuracy, cluster, operators, script
 
     assets = StaticFiles(directory=str(files("batchcast.service.page").joinpath("assets")))
     vendored = StaticFiles(directory=str(files("batchcast.vendored").joinpath("browser")))
@@ -57,10 +59,10 @@ def _templates() -> Any:
     )
 
 
-def words(request: Request) -> Words:
+def words(request: Request) -> Language:
     """The language of this request."""
-    return words_of(
-        chosen(
+    return language_of(
+        choose_language(
             request.query_params.get("lang"), request.cookies.get("lang"), request.headers.get("accept-language", "")
         )
     )
@@ -76,14 +78,14 @@ def render(request: Request, name: str, status: int = 200, **values: Any) -> Res
     return response
 
 
-def text_of(spoken: Words, name: str, request: Request, **values: Any) -> str:
+def text_of(spoken: Language, name: str, request: Request, **values: Any) -> str:
     """A template's text."""
     environment = _templates().overlay()
     environment.install_gettext_callables(spoken.say, spoken.many, newstyle=True)
     service = request.state.service
-    viewer: Asker = service.viewer(request)
+    viewer: Viewer = service.viewer(request)
     shown = {
-        "w": spoken, "span": span, "begun": begun, "clock": spoken.clock, "views": VIEWS,
+        "w": spoken, "span": span, "begun": capitalized, "clock": spoken.clock, "views": VIEWS,
         "languages": LANGUAGES, "viewer": viewer.name,
         "here": request.url.path.strip("/"), "query": dict(request.query_params), "now": time.time(),
         "stale": [], "cluster": "", "user": viewer.name or "",
@@ -113,15 +115,15 @@ async def page(
         )
 
 
-def _whose(request: Request, viewer: Asker) -> str:
+def _whose(request: Request, viewer: Viewer) -> str:
     user = request.query_params.get("user") or viewer.name
     if user is None:
         raise UsageError("whose jobs?", hint="?user=NAME")
     return user
 
 
-def _data(request: Request, viewer: Asker) -> Callable[[], dict[str, Any]]:
-    from .mine import my_jobs
+def _data(request: Request, viewer: Viewer) -> Callable[[], dict[str, Any]]:
+    from .jobs import my_jobs
 
     service, user = request.state.service, _whose(request, viewer)
     return lambda: my_jobs(service.settings, user, viewer, time.time(), service.queue_cache.records())
@@ -171,3 +173,83 @@ async def _events(request: Request, ask: Callable[[], dict[str, Any]], name: str
         service.streams[name] -= 1
         if not service.streams[name]:
             del service.streams[name]
+
+
+CACHED_S = 120.0
+
+
+async def script(request: Request) -> Response:
+    """The form, and the answer under it once there is something to answer."""
+    service = request.state.service
+    viewer: Viewer = service.viewer(request)
+    form = await _form(request)
+    shown: dict[str, Any] = {"form": form, "fields": FIELDS, "answer": None, "error": None, "most": MOST_CHARACTERS}
+    job = request.query_params.get("job")
+    if job or any(value.strip() for value in form.values()):
+        try:
+            work = partial(_tried, service.settings, form, job, viewer)
+            shown |= await service.while_asked(request, service.queues.heavy.run(viewer.name or "", work))
+        except BatchcastError as error:
+            shown["error"] = error
+    return render(request, "script.html.j2", **shown)
+
+
+def _tried(settings: Settings, form: dict[str, str], job: str | None, viewer: Viewer) -> dict[str, Any]:
+    options = options_of_job(settings, job, viewer) if job else options_of_form(form)
+    if not options:
+        raise UsageError("no #SBATCH line, and no field filled in", hint="#SBATCH --ntasks=4 --time=1:00:00")
+    text = form.get("script", "") or "".join(f"#SBATCH --{name}={value}\n" for name, value in options.items())
+    return {**try_script(settings, options, viewer, time.time()), "form": {**form, "script": text}}
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """The fields as text; an uploaded file takes the place of the pasted script."""
+    if request.method != "POST":
+        return {}
+    given: dict[str, str] = {}
+    async with request.form(max_files=1, max_fields=20, max_part_size=MOST_CHARACTERS) as form:
+        for name, value in form.multi_items():
+            if isinstance(value, UploadFile):
+                text = (await value.read(MOST_CHARACTERS)).decode("utf-8", "replace")
+                if text.strip():
+                    given["script"] = text
+            elif name in (*FIELDS, "script"):
+                given.setdefault(name, value.replace("\0", ""))
+    return given
+
+
+async def _cached(request: Request, name: str, template: str, work: Callable[..., dict[str, Any]]) -> Response:
+    """A page over much history: worked out once in two minutes for each kind of reader."""
+    service = request.state.service
+    viewer: Viewer = service.viewer(request)
+    key = (name, "all" if viewer.sees_all else "several")
+    at, data = service.page_cache.get(key, (-1e300, None))
+    if data is not None and time.monotonic() - at < CACHED_S:
+        return render(request, template, **data)
+
+    def keep(given: dict[str, Any]) -> None:
+        service.page_cache[key] = (time.monotonic(), given)
+
+    fresh = partial(work, service.settings, Viewer(None, sees_all=viewer.sees_all), time.time())
+    return await page(request, template, True, fresh, keep)
+
+
+async def accuracy(request: Request) -> Response:
+    """Can I believe it?"""
+    from ..answers.accuracy import calibration
+
+    return await _cached(request, "accuracy", "accuracy.html.j2", calibration)
+
+
+async def cluster(request: Request) -> Response:
+    """The cluster."""
+    from .cluster import cluster_figures
+
+    return await _cached(request, "cluster", "cluster.html.j2", cluster_figures)
+
+
+async def operators(request: Request) -> Response:
+    """For operators."""
+    from .cluster import operator_figures as figures
+
+    return await _cached(request, "operators", "operators.html.j2", figures)

@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..sentence import Sentence
+from ..answers.answer import Sentence
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -19,7 +19,7 @@ LANGUAGES = {"en": "English", "de": "Deutsch"}
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
-class Words(NamedTuple):
+class Language(NamedTuple):
     """One language: `say` gives its text for an English one."""
 
     language: str
@@ -44,7 +44,7 @@ class Words(NamedTuple):
     def number(self, value: float | None, digits: int = 0) -> str:
         """A number with the language's marks.
 
-        >>> words_of("de").number(12345.6, 1), words_of("en").number(12345.6)
+        >>> language_of("de").number(12345.6, 1), language_of("en").number(12345.6)
         ('12.345,6', '12,346')
         """
         if value is None or not math.isfinite(value):
@@ -55,7 +55,7 @@ class Words(NamedTuple):
     def short(self, seconds: float) -> str:
         """A span in its largest unit, for where there is little room.
 
-        >>> words_of("en").short(50), words_of("en").short(5400), words_of("de").short(100000)
+        >>> language_of("en").short(50), language_of("en").short(5400), language_of("de").short(100000)
         ('1\\xa0min', '1.5\\xa0h', '1,2\\xa0d')
         """
         if seconds < 3570:
@@ -66,18 +66,18 @@ class Words(NamedTuple):
     def sentence(self, text: str) -> Markup:
         """A sentence of the service in this language, its first letter large, options as code.
 
-        >>> words_of("en").sentence(Sentence("raise %(flag)s <b>", flag="--time"))
+        >>> language_of("en").sentence(Sentence("raise %(flag)s <b>", flag="--time"))
         Markup('Raise <code class="flag">--time</code> &lt;b&gt;')
         """
         from markupsafe import Markup, escape
 
         if not isinstance(text, Sentence):
-            return escape(begun(text))
+            return escape(capitalized(text))
         values = {
             name: Markup('<code class="flag">{}</code>').format(value) if value[:1] == "-" else value
             for name, value in text.values.items()
         }
-        said = escape(begun(self.say(text.template)))
+        said = escape(capitalized(self.say(text.template)))
         return said % values if values else said
 
     def share(self, value: float | None) -> str:
@@ -104,32 +104,32 @@ def span(seconds: float | None) -> str:
     return " ".join(f"{count}\u00a0{unit}" for count, unit in parts if count)
 
 
-def begun(text: str) -> str:
+def capitalized(text: str) -> str:
     """The text with a large first letter and all others as they are.
 
-    >>> begun("jobs mit höherer Priorität")
+    >>> capitalized("jobs mit höherer Priorität")
     'Jobs mit höherer Priorität'
     """
     return text[:1].upper() + text[1:]
 
 
 @cache
-def words_of(language: str) -> Words:
+def language_of(language: str) -> Language:
     """The words of a language; English where there is no catalogue."""
     place = files("batchcast").joinpath("locale")
     catalogue: gettext.NullTranslations = gettext.NullTranslations()
     if language != "en":
         with place.joinpath(language, "LC_MESSAGES", "batchcast.mo").open("rb") as file:
             catalogue = gettext.GNUTranslations(file)
-    return Words(language, catalogue.gettext, catalogue.ngettext)
+    return Language(language, catalogue.gettext, catalogue.ngettext)
 
 
-def chosen(asked: str | None, kept: str | None, accepts: str) -> str:
+def choose_language(asked: str | None, kept: str | None, accepts: str) -> str:
     """The language: asked for, as kept, as the browser prefers, else English.
 
-    >>> chosen(None, None, "fr;q=0.9, de;q=0.8, en;q=0.1")
+    >>> choose_language(None, None, "fr;q=0.9, de;q=0.8, en;q=0.1")
     'de'
-    >>> chosen("en", "de", ""), chosen("xx", None, "")
+    >>> choose_language("en", "de", ""), choose_language("xx", None, "")
     ('en', 'en')
     """
     wishes = []

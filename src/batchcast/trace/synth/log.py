@@ -1,9 +1,15 @@
-"""A synthetic log: jobs of Lublin & Feitelson (2003), requests of Tsafrir et al. (2005), users with sessions."""
+"""A synthetic log.
+
+Jobs of Lublin & Feitelson (2003), requests of Tsafrir et al. (2005), users with applications and sessions; block by
+block where it is larger than memory.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +19,85 @@ from ...simulation.simulate import simulate
 from ...table import LogInfo, Nominal, Trace
 from .lublin import ALL, BATCH, INTERACTIVE, Kind, draw_points, draw_run_times, draw_sizes, to_clock
 from .requests import draw_habits, draw_requests
-from .users import draw_turns, draw_users, group_jobs
+
+SESSION_JOBS = 8.0  # mean, before it is cut by what it holds of the machine
+SESSION_HOURS = 1.0  # of the whole machine, at most
+APPLICATION_HOURS = 6.0  # of the whole machine, at most
+PAUSE_S = 600.0  # mean, between two jobs of a session
+LIFETIME_DAYS = 30.0  # mean, of an application's sessions after the first
+FEWEST, TAIL = 3.0, 1.2  # jobs of an application: Pareto
+ACTIVITY = 0.9  # Zipf exponent of users
+
+
+class Applications(NamedTuple):
+    """Jobs ordered by application: `order` of the rows, and the application (from 0) of each in that order."""
+
+    order: np.ndarray
+    number: np.ndarray
+
+
+def group_jobs(
+    rng: np.random.Generator, sizes: np.ndarray, kinds: np.ndarray, runs: np.ndarray, spread: float, procs: int
+) -> Applications:
+    """Put jobs of one size and similar run time together as the runs of one application.
+
+    Jobs are sorted by kind, size and ln run time + normal noise of `spread`, and cut into applications of heavy-tailed
+    counts, which ask for six hours of the machine at the most: within one, ln run times differ by about `spread`.
+    O(n log n).
+
+    >>> sizes, kinds, runs = np.array([1, 2, 2, 1]), np.zeros(4), np.array([5.0, 9.0, 9.0, 6.0])
+    >>> apps = group_jobs(np.random.default_rng(1), sizes, kinds, runs, 0.5, 4)
+    >>> sorted(apps.order.tolist()), bool(apps.number[0] != apps.number[-1])
+    ([0, 1, 2, 3], True)
+    """
+    noisy = np.log(runs) + rng.normal(0.0, spread, len(runs)) if spread else np.log(runs)
+    order = np.lexsort((noisy, sizes, kinds))
+    counts = np.ceil(FEWEST * (1.0 + rng.pareto(TAIL, len(runs) // 3 + 2))).clip(max=max(len(runs) / 50, 1.0))
+    first = np.zeros(len(runs), bool)
+    ends = np.cumsum(counts).astype(np.int64)
+    first[ends[ends < len(runs)]] = True
+    first[1:] |= (np.diff(sizes[order]) != 0) | (np.diff(kinds[order]) != 0)
+    before = np.cumsum(sizes[order] * runs[order])
+    begins = np.flatnonzero(first | (np.arange(len(runs)) == 0))
+    within = before - np.repeat(before[begins], np.diff([*begins, len(runs)]))
+    first[1:] |= np.diff(within // (APPLICATION_HOURS * 3600.0 * procs)) > 0
+    number = np.cumsum(first)
+    shuffled = np.lexsort((rng.random(len(runs)), number))
+    return Applications(order[shuffled], number)
+
+
+def draw_users(rng: np.random.Generator, apps: int, users: int) -> np.ndarray:
+    """The user of each application, from 1, the busier the smaller the number (Zipf), int64 (apps,)."""
+    weights = np.cumsum(np.arange(1, users + 1) ** -ACTIVITY)
+    return np.asarray(np.searchsorted(weights, rng.random(apps) * weights[-1], side="right") + 1, np.int64)
+
+
+def draw_turns(
+    rng: np.random.Generator, apps: Applications, sizes: np.ndarray, runs: np.ndarray, span: float, procs: int
+) -> np.ndarray:
+    """The rank among all arrivals at which each job comes, as a permutation (n,) in the order of `apps`.
+
+    An application begins anywhere in the span; its sessions follow over some weeks, the jobs of a session within
+    minutes. A session asks for an hour of the machine at the most: people submit fewer of their big jobs. `sizes`
+    and `runs` are in the order of `apps`. O(n log n).
+    """
+    n = len(runs)
+    begins = np.flatnonzero(np.diff(apps.number, prepend=-1))
+    area = np.add.reduceat(sizes * runs, begins)
+    count = np.diff([*begins, n])
+    most = np.maximum(SESSION_HOURS * 3600.0 * procs / np.maximum(area / count, 1.0), 1.0).astype(np.int64)
+    within = np.arange(n) - begins[apps.number]
+    opens = (rng.random(n) < 1.0 / SESSION_JOBS) | (within % most[apps.number] == 0)
+    session = np.cumsum(opens) - 1
+    app_of = apps.number[opens]
+    starts = rng.random(len(begins))[app_of] * span
+    starts += rng.exponential(min(LIFETIME_DAYS * 86400.0, span / 4), len(starts)) * (np.diff(app_of, prepend=-1) == 0)
+    pauses = np.cumsum(rng.exponential(PAUSE_S, n))
+    when = starts[session] + pauses - pauses[opens][session]
+    turns = np.empty(n, np.int64)
+    turns[np.argsort(when, kind="stable")] = np.arange(n)
+    return turns
+
 
 KINDS = {"together": (ALL,), "apart": (INTERACTIVE, BATCH)}
 WAITS = ("easy", "none")
@@ -208,3 +292,35 @@ def _header(recipe: Recipe) -> dict[str, str]:
         "Model": "Lublin & Feitelson 2003 (sizes, run times, arrivals); Tsafrir, Etsion & Feitelson 2005 (requests)",
         "Parameters": f"{asked}, {more}, waits {recipe.waits}",
     }
+
+
+BLOCK = 1_000_000
+DAY = 86400.0
+
+
+def make_blocks(seed: int, recipe: Recipe, block: int = BLOCK) -> Iterator[Trace]:
+    """The log of a recipe in blocks of `block` jobs, each begun on the day after the last one's end, one at a time.
+
+    Users are the same people in all blocks, applications are numbered anew. Each block has the recipe's load and draws
+    of its own from the seed; waits are those of a machine that is empty when a block begins. A recipe of one block is
+    `make_log`'s log.
+
+    >>> blocks = list(make_blocks(1, Recipe(jobs=500, procs=64), 200))
+    >>> [len(each) for each in blocks], [int(each.job_id[0]) for each in blocks]
+    ([200, 200, 100], [1, 201, 401])
+    >>> all(a.submit_time[-1] < b.submit_time[0] for a, b in zip(blocks, blocks[1:]))
+    True
+    """
+    if recipe.jobs <= block:
+        yield make_log(np.random.default_rng(seed), recipe)
+        return
+    done, since = 0, 0.0
+    while done < recipe.jobs:
+        jobs = min(block, recipe.jobs - done)
+        jobs += recipe.jobs - done - jobs == 1  # one job alone is no log
+        log = make_log(np.random.default_rng([seed, done]), replace(recipe, jobs=jobs, users=recipe.people))
+        columns = {name: log.column(name) for name in log.names}
+        columns |= {"job_id": log.job_id + done, "submit_time": log.submit_time + since}
+        yield Trace(columns, log.info, is_sorted=True)
+        done += jobs
+        since += (math.floor(float(log.submit_time[-1]) / DAY) + 1) * DAY

@@ -8,9 +8,17 @@ import pytest
 from batchcast.errors import InputError
 from batchcast.papers.vasp import study as vasp_study
 from batchcast.papers.vasp.page import differences_tables
-from batchcast.papers.vasp.ranges import range_tables, shares_table
 from batchcast.papers.vasp.runs import NEEDED, read_runs
-from batchcast.papers.vasp.study import distribution, facts, resampled, study, system_split, time_split
+from batchcast.papers.vasp.study import (
+    distribution,
+    facts,
+    range_tables,
+    resampled,
+    shares_table,
+    study,
+    system_split,
+    time_split,
+)
 
 ROW = {
     "date": "2021.03.01  02:20:40", "elapsed_s": "3000.5", "cpu_s": "2990", "maxmem_kb": "1000", "cores": "32",

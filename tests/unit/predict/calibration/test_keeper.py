@@ -7,7 +7,7 @@ from batchcast.events.event import End, Submit
 from batchcast.events.recorded import replay
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
-from batchcast.predict.calibration.keeper import Keeper, bounds_at
+from batchcast.predict.calibration import OnlineCalibration, bounds_at
 from batchcast.predict.limit_advice import LimitAdvice
 from batchcast.predict.runtime.calibrated import LEVELS, Calibrated
 from batchcast.testing.logs import small_log
@@ -29,7 +29,7 @@ def test_a_method_that_is_too_sure_of_itself_is_brought_to_what_it_promises(leve
     values = np.random.default_rng(0).exponential(100.0, 5000)
     too_short = lambda asked: -50.0 * np.log1p(-np.minimum(asked, 1 - 1e-9))  # noqa: E731
     assert np.mean(values <= too_short(np.array([level]))[0]) < level - 0.05
-    assert kept(Keeper((level,)), values, [0] * 5000, too_short) == pytest.approx(level, abs=0.02)
+    assert kept(OnlineCalibration((level,)), values, [0] * 5000, too_short) == pytest.approx(level, abs=0.02)
 
 
 def test_owners_are_kept_nearer_to_the_level_than_by_one_shift_for_all():
@@ -38,7 +38,7 @@ def test_owners_are_kept_nearer_to_the_level_than_by_one_shift_for_all():
     values = rng.exponential(np.where(owners, 60.0, 180.0))
     apart = {}
     for own_step in (0.0, 0.02):
-        keeper, held = Keeper((0.8,), own_step=own_step), [[], []]
+        keeper, held = OnlineCalibration((0.8,), own_step=own_step), [[], []]
         for row, (value, owner) in enumerate(zip(values, owners)):
             bounds = -100.0 * np.log1p(-np.minimum(keeper.asked(owner), 1 - 1e-9))
             keeper.issue(row, owner, bounds, np.inf)
@@ -49,7 +49,7 @@ def test_owners_are_kept_nearer_to_the_level_than_by_one_shift_for_all():
 
 
 def test_what_runs_past_its_bound_is_a_miss_before_it_ends():
-    keeper = Keeper((0.9,))
+    keeper = OnlineCalibration((0.9,))
     keeper.issue(1, "ada", np.array([10.0]), 100.0)
     keeper.begin(1, 50.0)
     keeper.waited(60.0)
@@ -62,7 +62,7 @@ def test_what_runs_past_its_bound_is_a_miss_before_it_ends():
 
 
 def test_a_bound_at_the_limit_holds():
-    keeper = Keeper((0.9,))
+    keeper = OnlineCalibration((0.9,))
     keeper.issue(1, "ada", np.array([100.0]), 100.0)
     keeper.begin(1, 0.0)
     keeper.waited(1000.0)
@@ -73,7 +73,7 @@ def test_a_bound_at_the_limit_holds():
 def test_a_burst_weighs_no_more_than_some_dozens():
     levels = {}
     for jobs in (100, 3000):
-        keeper = Keeper((0.9,), own_step=0.0)
+        keeper = OnlineCalibration((0.9,), own_step=0.0)
         for row in range(jobs):
             keeper.issue(row, "ada", np.array([10.0]), 1e9)
         for row in range(jobs):
@@ -85,7 +85,7 @@ def test_a_burst_weighs_no_more_than_some_dozens():
 
 
 def test_what_a_burst_missed_is_paid_back_afterwards_and_no_more():
-    keeper = Keeper((0.9,), own_step=0.0)
+    keeper = OnlineCalibration((0.9,), own_step=0.0)
     for row in range(500):
         keeper.issue(row, "ada", np.array([10.0]), 1e9)
     for row in range(500):
@@ -100,7 +100,7 @@ def test_what_a_burst_missed_is_paid_back_afterwards_and_no_more():
 @pytest.mark.parametrize("value", [5.0, 500.0])
 @pytest.mark.parametrize("level", [0.8, 0.9, 0.95])
 def test_a_burst_whose_jobs_all_end_alike_keeps_its_share_by_lot(level, value):
-    keeper, held = Keeper((level,)), {"lots": 0, "steady": 0}
+    keeper, held = OnlineCalibration((level,)), {"lots": 0, "steady": 0}
     curve = lambda asked: 50.0 + 40.0 * asked + 910.0 * (asked >= 1.0)  # noqa: E731
     for row in range(2000):
         steady, levels = curve(keeper.asked("ada")), keeper.drawn("ada")
@@ -113,7 +113,7 @@ def test_a_burst_whose_jobs_all_end_alike_keeps_its_share_by_lot(level, value):
 
 
 def test_lots_fall_only_where_nothing_of_a_burst_is_known_and_the_same_until_the_next_is_issued():
-    keeper, lots = Keeper((0.5, 0.9)), []
+    keeper, lots = OnlineCalibration((0.5, 0.9)), []
     for row in range(400):
         lots.append(keeper.drawn("ada"))
         np.testing.assert_array_equal(lots[-1], keeper.drawn("ada"))
@@ -133,7 +133,7 @@ def test_lots_fall_only_where_nothing_of_a_burst_is_known_and_the_same_until_the
 
 
 def test_levels_learn_from_the_bounds_without_lots_and_the_account_from_those_with():
-    keeper = Keeper((0.9,), own_step=0.0)
+    keeper = OnlineCalibration((0.9,), own_step=0.0)
     keeper.issue(1, "ada", np.array([10.0]), 100.0, np.array([100.0]))
     keeper.begin(1, 0.0)
     keeper.waited(11.0)
@@ -147,7 +147,7 @@ def test_an_owner_with_old_long_jobs_learns_from_the_new_ones_in_full():
     """Fifty-six jobs run for days while hundreds come and go: what is unresolved and old makes nobody blind."""
     moved = {}
     for old in (0, 56):
-        keeper = Keeper((0.8,))
+        keeper = OnlineCalibration((0.8,))
         for row in range(old):
             keeper.issue(row, "ada", np.array([1e6]), 1e9)
         for row in range(100, 400):
@@ -213,7 +213,7 @@ def test_an_oracle_is_refused():
 
 
 def test_a_value_that_equals_its_bound_but_for_rounding_is_kept():
-    keeper = Keeper((0.9,), own_step=0.0)
+    keeper = OnlineCalibration((0.9,), own_step=0.0)
     for row in range(50):
         bound = bounds_at(np.array([0.9]), (0.5, 0.9), (61.0, 733.0), 1e6)
         keeper.issue(row, "ada", bound, 1e6)

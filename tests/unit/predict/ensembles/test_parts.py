@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from tests.naive import ensembles as naive
 
 from batchcast.predict.ensembles.mixed_bayes import MixedBayes
-from batchcast.predict.ensembles.packed_forest import PackedForest
 from batchcast.predict.ensembles.rbf import FLOORS, RIDGES, RbfNetwork, settled
-from batchcast.predict.ensembles.regressors import fit_regressor
+from batchcast.predict.ensembles.regressors import PackedForest, fit_regressor
 
 
 def rows(seed, n=80):

@@ -12,7 +12,7 @@ from batchcast.events.event import END, START, SUBMIT
 from batchcast.predict.hazard.features import NAMES
 from batchcast.predict.runtime.kernel import Kernel
 from batchcast.predict.wait.forecast import Forecast
-from batchcast.predict.wait.forecast_log import seen_in
+from batchcast.predict.wait.forecast_components import seen_in
 from batchcast.table import Trace
 
 KINDS = {SUBMIT: "submit", START: "start", END: "end"}

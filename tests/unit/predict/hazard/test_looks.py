@@ -5,8 +5,7 @@ import pytest
 
 from batchcast.events.recorded import replay
 from batchcast.predict.hazard.bins import BINS, ENDS_S, reached, rest_of
-from batchcast.predict.hazard.looks import EVERY, MOST, Look, Looks, places_to_look_at
-from batchcast.predict.hazard.submissions import ENDED, LEFT, SPOILED
+from batchcast.predict.hazard.training_rows import ENDED, EVERY, LEFT, MOST, SPOILED, Renewal, Snapshot, sampled_places
 from batchcast.predict.wait.forecast import Forecast
 from batchcast.table import Trace
 
@@ -78,8 +77,8 @@ def test_a_look_learns_what_was_left_of_the_wait_and_counts_a_job_that_still_wai
     assert (ring.fate[: len(rows)] == ENDED).all()
     np.testing.assert_array_equal(ring.waited[: len(rows)], wait[rows] - waited)
     assert (waited >= 1).all()
-    looks = Looks(300)
-    one = Look(np.array([5]), np.array([60.0]), np.zeros((1, looks.ring.features.shape[1] - BINS), np.float32))
+    looks = Renewal(300)
+    one = Snapshot(np.array([5]), np.array([60.0]), np.zeros((1, looks.ring.features.shape[1] - BINS), np.float32))
     looks.take(one, np.linspace(0.01, 1.0, BINS)[None, :], 100.0, 0)
     for now in (100.0, 500.0):
         waits = looks.lessons(now, 100.0, 0)[1]
@@ -89,8 +88,8 @@ def test_a_look_learns_what_was_left_of_the_wait_and_counts_a_job_that_still_wai
 
 
 def test_a_job_that_left_counts_as_having_waited_so_long_unless_that_is_to_teach_nothing():
-    looks = Looks(300)
-    one = Look(np.array([5]), np.array([60.0]), np.zeros((1, looks.ring.features.shape[1] - BINS), np.float32))
+    looks = Renewal(300)
+    one = Snapshot(np.array([5]), np.array([60.0]), np.zeros((1, looks.ring.features.shape[1] - BINS), np.float32))
     looks.take(one, np.linspace(0.01, 1.0, BINS)[None, :], 100.0, 0)
     looks.resolve(5, 90.0, LEFT)
     waits = looks.lessons(500.0, 100.0, 0)[1]
@@ -110,9 +109,9 @@ def test_the_rest_of_a_curve_is_the_curve_given_the_time(waited):
 
 def test_few_are_looked_at_and_nobody_who_has_just_come():
     waited = np.concatenate([np.arange(100.0) + 1.0, np.zeros(50)])
-    places = places_to_look_at(waited, EVERY, 0)
+    places = sampled_places(waited, EVERY, 0)
     assert len(places) == MOST == len(set(places.tolist()))
     assert (np.diff(places) > 0).all()
     assert waited[places].min() >= 1
-    assert (places_to_look_at(waited, EVERY, 0) == places).all()
-    assert (places_to_look_at(waited, 2 * EVERY, 0) != places).any()
+    assert (sampled_places(waited, EVERY, 0) == places).all()
+    assert (sampled_places(waited, 2 * EVERY, 0) != places).any()

@@ -12,10 +12,9 @@ from batchcast.events.event import End, Start, Submit, Withdraw
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
 from batchcast.predict.conditional import given_waited
-from batchcast.predict.hazard.curve import WaitCurve
+from batchcast.predict.hazard.bins import WaitCurve
 from batchcast.predict.hazard.features import AT_DRAWS, NAMES
-from batchcast.predict.wait.forecast import Forecast
-from batchcast.predict.wait.renewed import renewed
+from batchcast.predict.wait.forecast import Forecast, renewed
 
 TOTAL = 8.0
 JOBS = st.lists(

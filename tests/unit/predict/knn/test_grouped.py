@@ -6,9 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchcast.predict.knn.grouped import Groups, grouped_estimates
 from batchcast.predict.knn.nearest import mean_and_std, mean_of_last
-from batchcast.predict.knn.weighted import weighted_nearest
+from batchcast.predict.knn.weighted import Groups, grouped_estimates, weighted_nearest
 
 
 @given(

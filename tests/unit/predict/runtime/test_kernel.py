@@ -10,12 +10,10 @@ from batchcast.events.event import End, Requeue, Start, Submit, Withdraw
 from batchcast.events.recorded import replay
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
-from batchcast.predict.likeness.coded import coded
-from batchcast.predict.likeness.coder import Coder
-from batchcast.predict.likeness.memory import CLASSES, FIELDS, OWN
-from batchcast.predict.likeness.run_times import RunTimes
 from batchcast.predict.runtime.calibrated import Calibrated
-from batchcast.predict.runtime.kernel import LEVELS, Kernel
+from batchcast.predict.runtime.kernel import LEVELS, Kernel, RunTimes
+from batchcast.predict.similarity.coding import Coder, coded
+from batchcast.predict.similarity.memory import CLASSES, FIELDS, OWN
 from batchcast.table import Trace
 from batchcast.testing.logs import odd_logs, small_log
 

@@ -14,9 +14,8 @@ from batchcast.predict.registry import make
 from batchcast.predict.wait import ibl_nearest
 from batchcast.predict.wait.ibl import Ibl
 from batchcast.predict.wait.log_uniform import LogUniform
-from batchcast.predict.wait.qbets import Group, Learned, Qbets, binomial_rank, shortest_history
+from batchcast.predict.wait.qbets import Group, Learned, Qbets, binomial_rank, cluster_shapes, shortest_history
 from batchcast.predict.wait.recent_wait import RecentWait
-from batchcast.predict.wait.shapes import cluster_shapes
 from batchcast.table import LogInfo, Trace
 
 NAN = float("nan")

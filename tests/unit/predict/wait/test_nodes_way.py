@@ -15,9 +15,9 @@ from batchcast.events.recorded import events, replay
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
 from batchcast.predict.wait.forecast import Forecast
-from batchcast.predict.wait.nodes_way import NodesWay
-from batchcast.service import kept as files
-from batchcast.service.kept import alike, predictors
+from batchcast.predict.wait.forecast_components import NodesComponent
+from batchcast.service.answers import model_store as files
+from batchcast.service.answers.model_store import make_predictors, same_predictors
 from batchcast.table import Trace
 from batchcast.testing.logs import small_log
 
@@ -58,7 +58,7 @@ def test_a_log_and_the_clock_say_the_same_on_a_machine() -> None:
 
 
 def test_a_job_that_waits_already_is_not_ahead_of_itself() -> None:
-    state, way = SystemState(64.0), NodesWay(homogeneous(1, 16))
+    state, way = SystemState(64.0), NodesComponent(homogeneous(1, 16))
     mine = job(3, 16.0, 600.0)
     before = way.predict(mine, state).point
     state.apply(Submit(0.0, mine))
@@ -66,7 +66,7 @@ def test_a_job_that_waits_already_is_not_ahead_of_itself() -> None:
 
 
 def test_one_that_never_fits_is_answered_by_the_other_ways() -> None:
-    way, state = NodesWay(homogeneous(1, 16)), SystemState(64.0)
+    way, state = NodesComponent(homogeneous(1, 16)), SystemState(64.0)
     large = job(0, 64.0, 600.0)
     assert math.isnan(way.predict(large, state).point)
     assert np.isnan(way.curves(way.simulated(large, state))).all()
@@ -74,18 +74,18 @@ def test_one_that_never_fits_is_answered_by_the_other_ways() -> None:
 
 
 def test_what_was_learned_on_a_machine_is_kept_and_not_taken_for_another_s(tmp_path: Path) -> None:
-    made = predictors("kernel", "forecast,recent_wait", machine=MACHINE)
+    made = make_predictors("kernel", "forecast,recent_wait", machine=MACHINE)
     clock = LiveClock({"-".join(key): one for key, one in made.items()}, 64.0)
     log = small_log(40)
     told: list[Event] = list(events(log))
     for event in told:
         clock.tell(event)
-    files.save(tmp_path / "clock", files.Kept(clock, 0.0, 0, 0.0, {}))
+    files.save(tmp_path / "clock", files.SavedClock(clock, 0.0, 0, 0.0, {}))
     again = files.load(tmp_path / "clock", list(clock.predictors))
     assert again is not None
     asked = next(iter(log.requests()))._replace(row=1000)
     one, two = (c.predictors["wait-forecast"].predict(asked, c.state) for c in (again.clock, clock))
     assert one == two
-    assert alike(again.clock.predictors, clock.predictors)
-    other = predictors("kernel", "forecast,recent_wait")
-    assert not alike(again.clock.predictors, {"-".join(key): method for key, method in other.items()})
+    assert same_predictors(again.clock.predictors, clock.predictors)
+    other = make_predictors("kernel", "forecast,recent_wait")
+    assert not same_predictors(again.clock.predictors, {"-".join(key): method for key, method in other.items()})

@@ -1,0 +1,1 @@
+"""Verbs that turn logs into other logs."""

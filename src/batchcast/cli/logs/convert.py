@@ -1,0 +1,62 @@
+"""`batchcast convert`: a log in one format as a log in another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ..options import describe_log, log_options, take_log
+from ..output import document, emit, say
+
+
+@click.command()
+@log_options
+@click.argument("out", metavar="OUT", type=click.Path())
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def command(out: str, as_json: bool, **given: Any) -> None:
+    """Write the jobs of LOG to OUT, in the format of its ending: .swf (.gz, .xz), .csv, .parquet, or OUT/ for a folder.
+
+    SWF keeps its 18 fields only: names become numbers. CSV keeps every column, and is read back; Parquet keeps
+    everything. What the format has no place for is said. A folder is Parquet by month, made in a stream of an SWF log
+    or another folder: memory does not grow with the log. Other formats are read at once first.
+
+    \b
+    batchcast convert accounting/20240401 april.swf.gz --status completed
+    zcat years.swf.gz | batchcast convert - years/
+    """
+    from ...trace.write import FOLDER, kind_of, not_carried, write_by_ending
+
+    kind = kind_of(out)
+    if kind == FOLDER:
+        return _to_folder(out, as_json, given)
+    log = take_log(given, tell=not as_json)
+    write_by_ending(log.trace, out)
+    lost = not_carried(log.trace, kind)
+    if as_json:
+        settings = {**log.settings, "output": out, "output_format": kind}
+        warnings = [*log.warnings, *lost]
+        emit(document("convert", describe_log(log.trace), settings, warnings, [{"jobs": len(log.trace)}]))
+        return
+    for line in lost:
+        say(f"note: {line}")
+    say(f"{len(log.trace)} jobs to {out} ({kind})")
+
+
+def _to_folder(out: str, as_json: bool, given: dict[str, Any]) -> None:
+    """Piece by piece; what needs the whole log is refused."""
+    from ...trace.folder import write_folder
+    from ..options import dropped_lines
+    from ..periods import Pieces
+
+    pieces = Pieces(given)
+    folder = write_folder(pieces, out)
+    warnings = [*folder.info.notes, *dropped_lines(folder.info.dropped)]
+    if as_json:
+        settings = {**pieces.settings, "output": out, "output_format": "folder"}
+        about = {"source": str(given["log"]), "sha256": folder.info.sha256}
+        emit(document("convert", about, settings, warnings, [{"jobs": len(folder), "periods": len(folder.parts)}]))
+        return
+    for line in warnings:
+        say(f"note: {line}")
+    say(f"{len(folder)} jobs to {out} ({len(folder.parts)} files by month)")

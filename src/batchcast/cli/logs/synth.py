@@ -1,0 +1,173 @@
+"""`batchcast synth`: a synthetic log from published models, or how like a real log such a one is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...errors import UsageError
+from ..output import console, document, emit, say
+
+if TYPE_CHECKING:
+    from ...trace.synth import Recipe
+
+
+@click.command()
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(),
+    metavar="OUT",
+    help="Where the log goes: .swf (.gz, .xz), .csv, .parquet, or OUT/ for a folder, made a million jobs at a time.",
+)
+@click.option("--jobs", type=int, default=10_000, show_default=True, metavar="N", help="How many jobs.")
+@click.option("--procs", type=int, default=128, show_default=True, metavar="P", help="The machine's processors.")
+@click.option("--load", type=float, default=0.8, show_default=True, metavar="L", help="Work / (machine * span).")
+@click.option("--users", type=int, metavar="N", help="How many users there may be. Default: 2 * sqrt(jobs).")
+@click.option(
+    "--kinds", default="together", show_default=True, metavar="WORD", help="together, or interactive and batch apart."
+)
+@click.option("--longest", metavar="TIME", help="The longest request. Default: 2-00:00:00.")
+@click.option("--killed", type=float, default=0.1, show_default=True, metavar="X", help="Share killed at the request.")
+@click.option(
+    "--spread", type=float, default=0.6, show_default=True, metavar="X", help="Of ln run times in an application."
+)
+@click.option("--waits", default="easy", show_default=True, metavar="WORD", help="easy: those of EASY; or none.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="S", help="Same seed, same log."
+)
+@click.option("--memory", is_flag=True, help="With memory asked and used; SWF does not tell who ran out of it.")
+@click.option(
+    "--vasp",
+    type=click.Choice(["first", "second"]),
+    help="VASP jobs with the features of their inputs instead, run times as in a set of Wu et al. 2019.",
+)
+@click.option(
+    "--compare",
+    "logs",
+    multiple=True,
+    type=click.Path(),
+    metavar="LOG",
+    help="Make one like LOG and print how they differ.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def command(
+    logs: Sequence[str],
+    as_json: bool,
+    seed: int,
+    output: str | None,
+    longest: str | None,
+    vasp: str | None,
+    memory: bool,
+    **given: Any,
+) -> None:
+    """Write a synthetic log: sizes, run times and arrivals of Lublin & Feitelson (2003), requests with the habits of
+    Tsafrir, Etsion & Feitelson (2005), users who repeat applications in sessions.
+
+    With --compare, LOG's jobs, machine, load, number of users and longest common request are imitated (its `reference`
+    jobs, see --clean of other verbs), and nothing is written.
+
+    \b
+    batchcast synth -o year.swf.gz --jobs 100000 --procs 512 --load 0.75 --seed 7
+    batchcast synth --compare CTC-SP2-1996-3.1-cln.swf.gz
+    """
+    from ...units import parse_duration
+
+    limit = parse_duration(longest) if longest else None
+    if memory and (logs or vasp):
+        raise UsageError("--memory goes with neither --compare nor --vasp")
+    if logs and output:
+        raise UsageError("--compare writes nothing", hint="without --output, or without --compare")
+    if logs:
+        _compare(logs, seed, limit, as_json)
+    elif output and vasp:
+        _write_vasp(vasp, given["jobs"], given["users"], seed, output, as_json)
+    elif output:
+        from ...trace.synth import Recipe
+
+        recipe = Recipe(**given) if limit is None else Recipe(**given, longest=limit)
+        _write(recipe, seed, output, as_json, memory)
+    else:
+        raise UsageError("nothing to do", hint="-o OUT.swf.gz, or --compare LOG")
+
+
+def _write(recipe: Recipe, seed: int, output: str, as_json: bool, memory: bool) -> None:
+    import numpy as np
+
+    from ...trace.synth import make_log
+    from ...trace.write import FOLDER, kind_of, write_by_ending
+    from ..options import describe_log
+
+    if kind_of(output) == FOLDER:
+        return _write_blocks(recipe, seed, output, as_json, memory)
+    log = make_log(np.random.default_rng(seed), recipe)
+    if memory:
+        from ...trace.synth.requests import with_memory
+
+        log = with_memory(np.random.default_rng([seed, 1]), log)  # its own draws: the rest of the log is the same
+    log = log.with_info(replace(log.info, header={**log.info.header, "Seed": str(seed)}))
+    kind = write_by_ending(log, output)
+    if not as_json:
+        say(f"{len(log):,} jobs to {output} ({kind}), seed {seed}")
+        return
+    settings = {**asdict(recipe), "users": recipe.people, "seed": seed, "output": output, "output_format": kind}
+    settings |= {"memory": True} if memory else {}
+    settings["longest_s"], settings["unix_start_s"] = settings.pop("longest"), settings.pop("unix_start")
+    emit(document("synth", describe_log(log), settings, [], [{"jobs": len(log)}]))
+
+
+def _write_blocks(recipe: Recipe, seed: int, output: str, as_json: bool, memory: bool) -> None:
+    """Into a folder, a block at a time."""
+    from ...trace.folder import write_folder
+    from ...trace.synth.log import make_blocks
+
+    if memory:
+        raise UsageError("--memory is not for a folder", hint="-o OUT.parquet")
+    folder = write_folder(make_blocks(seed, recipe), output)
+    if as_json:
+        settings = {**asdict(recipe), "users": recipe.people, "seed": seed, "output": output, "output_format": "folder"}
+        emit(document("synth", {"jobs": len(folder)}, settings, [], [{"jobs": len(folder)}]))
+        return
+    say(f"{len(folder):,} jobs to {output} ({len(folder.parts)} files by month), seed {seed}")
+
+
+def _write_vasp(shares: str, jobs: int, users: int | None, seed: int, output: str, as_json: bool) -> None:
+    import numpy as np
+
+    from ...trace.write import kind_of, write_by_ending
+    from ...vasp.synth import draw_vasp_log
+    from ..options import describe_log
+
+    if kind_of(output) == "swf":
+        raise UsageError(f"{output}: SWF has no room for features", hint="-o OUT.csv or OUT.parquet")
+    log = draw_vasp_log(np.random.default_rng(seed), jobs, users=users or 120, shares=shares)
+    kind = write_by_ending(log, output)
+    if as_json:
+        settings = {"vasp": shares, "jobs": jobs, "users": users or 120, "seed": seed, "output": output}
+        emit(document("synth", describe_log(log), settings, [], [{"jobs": len(log)}]))
+        return
+    say(f"{len(log):,} VASP jobs to {output} ({kind}), seed {seed}")
+
+
+def _compare(logs: Sequence[str], seed: int, limit: float | None, as_json: bool) -> None:
+    from ...evaluation.synthetic import compare
+    from ...trace.clean import clean
+    from ...trace.read import read_trace
+
+    results = [
+        {"log": log, **row}
+        for log in logs
+        for row in compare(clean(read_trace(log), ["reference"]), seed, longest=limit)
+    ]
+    settings = {"seed": seed, "longest_s": limit, "clean": ["reference"]}
+    if as_json:
+        emit(document("synth", {"source": list(logs)}, settings, [], results))
+        return
+    from ...report.tables import comparison_table
+    from ...report.terminal import show
+
+    show(console(), [comparison_table(real, synthetic) for real, synthetic in zip(results[::2], results[1::2])])
+    say(f"synthetic: seed {seed}; distance: the largest difference of the two cumulative distributions")

@@ -1,0 +1,1 @@
+"""Verbs of single papers: reproductions, grids, VASP."""

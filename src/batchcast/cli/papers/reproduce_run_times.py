@@ -1,0 +1,180 @@
+"""`batchcast reproduce online-knn-ga` and `su`.
+
+The tables of Xu et al. 2018 and of Wang et al. 2021 beside ours, and their pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...errors import UsageError
+from ...papers.shared import provenance, shared_folder
+from ..output import console, document, dumps, emit, progress, say
+
+if TYPE_CHECKING:
+    from ...papers.shared import ComputedParts
+
+
+def print_reproduced(
+    kept: ComputedParts, output: str, doc: Mapping[str, Any], blocks: Sequence[Any], as_json: bool
+) -> None:
+    """What was computed and where it lies, on stderr; then the document, or its tables and sentences."""
+    from ...report.terminal import show
+
+    say(
+        f"{kept.computed} parts computed, {kept.reused} found in {output}/parts; "
+        f"all of them cost {kept.cpu_s:,.0f} s of CPU"
+    )
+    say(f"page: {output}/index.html, numbers: {output}/result.json")
+    if as_json:
+        emit(doc)
+    else:
+        show(console(), blocks)
+
+
+PARTS = ("accuracy", "minh", "local", "operator", "baselines", "schedules", "sensitivity")
+NAMES = ("HPC2N04", "HPC2N05", "SDSC02", "SDSC04")
+
+
+@click.command("online-knn-ga")
+@click.option("--set", "names", multiple=True, type=click.Choice(NAMES), help="Only this data set (repeatable).")
+@click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="Only this part (repeatable).")
+@click.option("--first", type=click.IntRange(min=6000), metavar="N", help="Only the first N jobs of each set.")
+@click.option("--quick", is_flag=True, help="HPC2N04's first 7,000 jobs, no sensitivity.")
+@click.option(
+    "--closed-corrections",
+    default="requested",
+    show_default=True,
+    metavar="NAMES",
+    help="Corrections of the closed loop (each trains anew): requested,incremental,doubling or none.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(),
+    metavar="FOLDER",
+    default="online-knn-ga",
+    show_default=True,
+    help="Page and JSON.",
+)
+@click.option("--again", is_flag=True, help="Compute anew what an earlier run left in FOLDER/parts.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+def online_knn_ga(
+    names: Sequence[str],
+    parts: Sequence[str],
+    first: int | None,
+    quick: bool,
+    closed_corrections: str,
+    output: str,
+    again: bool,
+    as_json: bool,
+) -> None:
+    """Print Tables 2 to 6 of Xu, Xiong & Xiao 2018 beside ours, under both protocols; write a page and JSON.
+
+    Everything but `minh` takes some 40 minutes on one idle core; `minh`, the paper's baseline searched as hard as the
+    method, takes hours. `--set`, `--part` and `--first` choose. What is done is kept in FOLDER/parts and found again by
+    the next run with the same code, logs and settings. Training is seeded.
+    """
+    from ...papers.online_knn_ga import page as shown
+    from ...papers.online_knn_ga.gathered import Gathered
+    from ...papers.online_knn_ga.page import findings
+    from ...papers.online_knn_ga.study import CORRECTIONS, chosen_sets
+    from ...papers.shared import ComputedParts
+    from ...report import page
+    from ...report.folder import folder
+
+    if quick:
+        names, first = names or NAMES[:1], min(first or 7_000, 7_000)
+        parts = parts or ("accuracy", "minh", "local", "schedules", "baselines")
+    closed = [] if closed_corrections == "none" else closed_corrections.split(",")
+    if strange := [word for word in closed if word not in CORRECTIONS]:
+        raise UsageError(f"--closed-corrections: no {strange[0]!r} (accepted: {', '.join(CORRECTIONS)}, none)")
+    wanted = set(parts or PARTS)
+    traces = shared_folder() / "traces"
+    sets = chosen_sets(names)
+    settings = {
+        "sets": [each.name for each in sets], "first": first, "parts": sorted(wanted), "seed": 0, "tau_s": 10.0,
+        "closed_corrections": closed, "event_order": "pyss",
+        "h": 3000, "t1": 1500, "t2": 1000, "population": 50, "generations": 100,
+    }  # fmt: skip
+    gathered = Gathered(ComputedParts(Path(output) / "parts", again), first, progress, say)
+    with folder(output) as place:
+        for each in sets:
+            gathered.add(each, traces, wanted, closed, sensitivity=each is sets[0])
+        settings["cpu_s"] = round(gathered.kept.cpu_s)
+        summary, tables = findings(gathered.rows, sets), gathered.tables(sets[0].name)
+        results = [{"table": table, **row} for table, rows in gathered.rows.items() for row in rows]
+        log = {"source": str(traces), "sha256": gathered.hashes}
+        doc = document("reproduce-online-knn-ga", log, settings, summary, results)
+        (place / "result.json").write_text(dumps(doc))
+        sections = shown.sections(summary, tables, gathered.pictures, shown.READING)
+        title = "Online run-time prediction by similar jobs (Xu et al. 2018)"
+        (place / "index.html").write_text(page(title, sections, provenance(gathered.hashes, settings)))
+    print_reproduced(gathered.kept, output, doc, [*tables, *summary], as_json)
+
+
+SU_NAMES = ("CTC", "SDSC-DS", "NREL")
+
+
+@click.command("su")
+@click.option("--log", "names", multiple=True, type=click.Choice(SU_NAMES), help="Only this log (repeatable).")
+@click.option("--first", type=click.IntRange(min=1), metavar="N", help="Only the first N jobs of each log.")
+@click.option(
+    "--every", type=click.IntRange(min=1), default=5, show_default=True, help="Score each so many-th job (1: all)."
+)
+@click.option(
+    "--schedule-first", type=click.IntRange(min=0), default=5000, show_default=True, help="Jobs of Table 6 (0: none)."
+)
+@click.option("--quick", is_flag=True, help="The NREL sample and the first 1,500 jobs of CTC.")
+@click.option(
+    "-o", "--output", type=click.Path(), metavar="FOLDER", default="su", show_default=True, help="Page and JSON."
+)
+@click.option("--again", is_flag=True, help="Compute anew what an earlier run left in FOLDER/parts.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+def su(
+    names: Sequence[str],
+    first: int | None,
+    every: int,
+    schedule_first: int,
+    quick: bool,
+    output: str,
+    again: bool,
+    as_json: bool,
+) -> None:
+    """Print the columns of Tables 5 and 6 of Wang et al. 2021 for CTC, SDSC-DS and the NREL sample; write a page.
+
+    The paper's log is not public; order and relative gains are what can be compared. A forest for every forecast costs
+    tens of milliseconds: --every and --first bound it. What is done is kept in FOLDER/parts and found again by the next
+    run with the same code, logs and settings.
+    """
+    from ...papers.shared import ComputedParts
+    from ...papers.su import page as shown
+    from ...papers.su.page import findings
+    from ...papers.su.study import Gathered
+    from ...report import page
+    from ...report.folder import folder
+
+    if quick:
+        names, first, schedule_first = names or ("NREL", "CTC"), min(first or 1500, 1500), min(schedule_first, 500)
+    traces = shared_folder() / "traces"
+    settings: dict[str, Any] = {
+        "logs": list(names or SU_NAMES), "first": first, "every": every, "schedule_first": schedule_first,
+        "protocol": "honest", "loop": "open", "policy": "easy", "seed": 0,
+    }  # fmt: skip
+    gathered = Gathered(ComputedParts(Path(output) / "parts", again), first, every, schedule_first, progress, say)
+    with folder(output) as place:
+        for name in names or SU_NAMES:
+            gathered.add(name, traces)
+        settings["cpu_s"] = round(gathered.kept.cpu_s)
+        summary, tables = findings(gathered.rows), gathered.tables()
+        results = [{"table": table, **row} for table, kept_rows in gathered.rows.items() for row in kept_rows]
+        doc = document("reproduce-su", {"source": str(traces), "sha256": gathered.hashes}, settings, summary, results)
+        (place / "result.json").write_text(dumps(doc))
+        title = "Run times from clusters of job names (Wang et al. 2021)"
+        html = page(title, shown.sections(summary, tables, gathered.pictures), provenance(gathered.hashes, settings))
+        (place / "index.html").write_text(html)
+    print_reproduced(gathered.kept, output, doc, [*tables, *summary], as_json)

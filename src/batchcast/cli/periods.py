@@ -1,0 +1,205 @@
+"""`--in-periods OUT` of `runtime`, `wait` and `simulate`, and a log piece by piece.
+
+For what is larger than memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import NoAnswer, UsageError
+from .options import dropped_lines, find_modules_here, split_words, usual_procs
+from .output import console, document, emit, progress, say
+
+if TYPE_CHECKING:
+    from ..table import Trace
+    from ..trace.folder import LogFolder
+
+ONE_BY_ONE = "without it, or a log that fits into memory"
+
+
+class Pieces:
+    """The pieces of a log, cleaned and selected; may be gone through again where the log is a file or a folder.
+
+    `take_log` one piece at a time, for the options that mean the same then; UsageError names one that does not.
+    """
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self.given = given
+        self.rules = split_words(given["clean"])
+        self.procs, self.total = usual_procs(given["procs"], given["procs_total"], self.rules)
+        self.vouched = split_words(given.get("known_at_submit", ()))
+        if self.vouched:
+            find_modules_here()
+        for option, is_given in (
+            ("--clean duplicates", "duplicates" in self.rules),
+            ("--procs-total peak", self.total == "peak"),
+            ("--first", bool(given["first"])),
+        ):
+            if is_given:
+                raise UsageError(f"{option} needs the whole log at once", hint=ONE_BY_ONE)
+
+    def __iter__(self) -> Iterator[Trace]:
+        import numpy as np
+
+        from ..trace.clean import clean
+        from ..trace.read import read_pieces
+        from ..trace.select import Selection, select
+
+        given = self.given
+        words = {key: split_words(given[key]) for key in ("status", "partition", "queue", "user")}
+        selection = Selection(given["since"], given["until"], **words)
+        total = self.total if isinstance(self.total, float) else None
+        named = {name: given[name] for name in ("format", "strict", "timezone", "map")}
+        for piece in read_pieces(given["log"], procs_total=total, **named):
+            try:
+                yield select(clean(piece.knowing(self.vouched), self.rules), selection)
+            except NoAnswer:
+                yield piece.take(np.zeros(0, np.int64), piece.info.with_dropped("not selected", len(piece)))
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The options for a document."""
+        names = {"from": "since", "to": "until", "timezone": "timezone", "format": "format", "map": "map"}
+        lists = {key: split_words(self.given[key]) or None for key in ("status", "partition", "queue", "user")}
+        said = {key: self.given[name] for key, name in names.items()}
+        return {**said, **lists, "clean": self.rules or None, "procs": self.procs}
+
+
+READING = {"log", "since", "until", "status", "partition", "queue", "user", "clean", "procs", "procs_total", "timezone",
+           "known_at_submit", "private", "in_periods", "as_json", "predictors"}  # fmt: skip
+
+
+def in_periods_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the option."""
+    return click.option(
+        "--in-periods",
+        type=click.Path(path_type=Path),
+        metavar="OUT",
+        help="LOG is a folder that `convert` wrote, larger than memory: go through it month by month with the state"
+        " carried on, and write every job's answer into the folder OUT (Parquet).",
+    )(command)
+
+
+def opened(given: Mapping[str, Any]) -> tuple[Pieces, LogFolder]:
+    """The folder's log period by period; UsageError where LOG is none."""
+    from ..trace.folder import is_folder, open_folder
+
+    if not is_folder(given["log"]):
+        raise UsageError(f"--in-periods: {given['log']} is no folder of a log",
+                         hint=f"batchcast convert {given['log']} FOLDER/")  # fmt: skip
+    return Pieces(given), open_folder(given["log"])
+
+
+def refuse_others(accepted: Collection[str]) -> None:
+    """UsageError for an option on the command line that needs the whole log at once, by name."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        if name in READING or name in accepted:
+            continue
+        if context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
+            option = next((each for each in parameter.opts if each.startswith("--")), name)
+            raise UsageError(f"--in-periods goes without {option}: that needs the whole log at once",
+                             hint=f"without {option}, or without --in-periods")  # fmt: skip
+
+
+def forecasts(kind: str, specs: Sequence[str], given: Mapping[str, Any], protocol: str | None) -> None:
+    """`runtime` and `wait` over a folder."""
+    import numpy as np
+
+    from ..evaluation.replay import forecast_periods
+    from ..metrics.schedule import ForecastTotals
+    from ..trace.parquet import Answers
+
+    periods, folder = opened(given)
+    totals = {spec: ForecastTotals() for spec in specs}
+    with (
+        progress(f"predicting, {kind}", len(folder)) as tick,
+        Answers(given["in_periods"], ("predictor",)) as out,
+    ):
+        options = {"cancelled": given["cancelled"]} if kind == "wait" else {"seed": given["seed"]}
+        for period, first, said in forecast_periods(
+            kind, periods, specs, protocol=protocol, procs=periods.procs, tick=tick, **options
+        ):
+            waits = np.where(period.wait_time >= 0, period.wait_time, np.nan)
+            actual = period.run_time if kind == "runtime" else waits
+            for spec, answers in said.items():
+                bounds = {level: answers.quantiles[:, k] for k, level in enumerate(answers.levels)}
+                totals[spec].add(answers.points, actual, bounds)
+                columns = {"row": first + np.arange(len(period)), "job_id": period.job_id, "actual": actual}
+                out.add((spec,), {**columns, "point": answers.points,
+                                  **{f"q{level:g}": bound for level, bound in bounds.items()}})  # fmt: skip
+    rows = [{"predictor": spec, **totals[spec].figures()} for spec in specs]
+    _print(kind, periods, folder, rows, {"predictor": list(specs), "protocol": protocol or "own"})
+
+
+def schedules(policies: Mapping[str, Any], specs: Sequence[str], options: Mapping[str, Any],
+              given: Mapping[str, Any]) -> None:  # fmt: skip
+    """`simulate` over a folder; `options` are those of `simulate_periods`."""
+    from collections import Counter
+
+    from ..metrics.schedule import ScheduleTotals
+    from ..simulation.periods import simulate_periods
+    from ..trace.folder import summed_notes
+    from ..trace.parquet import Answers
+
+    periods, folder = opened(given)
+    default = options["default_request"] or folder.largest_request
+    options = {**options, "default_request": default if default == default else None}
+    rows, left_out, notes = [], Counter[str](), list[str]()
+    with Answers(given["in_periods"], ("policy", "predictor")) as out:
+        for name, policy in policies.items():
+            for spec in specs:
+                totals, corrections = None, 0
+                left_out, notes = Counter(), []
+                with progress(f"{name} {spec}", len(folder)) as tick:
+                    done = 0
+                    for part in simulate_periods(periods, policy, spec, procs=periods.procs, **options):
+                        totals = totals or ScheduleTotals(part.total)
+                        totals.add(part.submit_time, part.start_time, part.run_time, part.procs, part.backfilled)
+                        corrections += part.corrections
+                        left_out.update(part.left_out)
+                        notes = summed_notes([*notes, *part.notes])
+                        out.add((name, spec), part.columns())
+                        tick(done := done + len(part))
+                if totals is None:
+                    raise NoAnswer("no job to simulate", hint="`batchcast info LOG` shows which fields the log knows")
+                rows.append({"policy": name, "predictor": spec, **totals.figures(), "corrections": corrections})
+    said = [f"{count} jobs not simulated ({reason})" for reason, count in left_out.items() if count]
+    _print(
+        "simulate",
+        periods,
+        folder,
+        rows,
+        {"policy": list(policies), "predictor": list(specs), **options},
+        [*said, *notes],
+    )
+
+
+def _print(
+    verb: str,
+    periods: Pieces,
+    folder: LogFolder,
+    rows: Sequence[Mapping[str, Any]],
+    chosen: Mapping[str, Any],
+    notes: Iterable[str] = (),
+) -> None:
+    """The figures that are sums; every job's answer lies in OUT for the rest."""
+    from ..report.tables import totals_table
+    from ..report.terminal import show
+
+    out, as_json = str(periods.given["in_periods"]), periods.given["as_json"]
+    warnings = [*folder.info.notes, *dropped_lines(folder.info.dropped), *notes]
+    if as_json:
+        about = {"source": folder.info.source, "jobs": len(folder), "periods": len(folder.parts)}
+        emit(document(verb, about, {**periods.settings, **chosen, "in_periods": out}, warnings, list(rows)))
+        return
+    for line in warnings:
+        say(f"note: {line}")
+    show(console(), [totals_table(rows, len(folder), len(folder.parts), folder.info.source)])
+    say(f"each job's answer: {out} (Parquet)")

@@ -1,0 +1,223 @@
+"""What `evaluate` and `simulate` share.
+
+Which predictors plan, under which policies, on which machine, a pool or nodes under Slurm's own loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from ..errors import UsageError
+from .completion import OF_A_POLICY, specs
+from .completion import policies as complete_policies
+from .options import find_modules_here
+
+if TYPE_CHECKING:
+    from ..cluster.machine import Machine
+    from ..simulation import Policy
+
+
+class Plan(NamedTuple):
+    """What was chosen: predictors by spec, policies by name, and the options of the two clocks."""
+
+    predictors: list[str]
+    policies: dict[str, Policy]
+    protocol: str
+    loop: str
+    wide: str
+    default_request: float | None
+    plan_level: float | None
+    partitions: str
+
+    @property
+    def clocks(self) -> dict[str, Any]:
+        """The options that both `simulate` and `evaluate` of the library take."""
+        names = ("protocol", "loop", "wide", "default_request", "plan_level")
+        return {name: getattr(self, name) for name in names}
+
+
+class Accepted(click.Choice):  # type: ignore[type-arg,unused-ignore]  # generic from click 8.2 on, and we allow 8.1
+    """A choice whose refusal lists the accepted words as every other error does."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The word itself, or a usage error."""
+        if value in self.choices:
+            return value
+        self.fail(f"no {value!r} (accepted: {', '.join(map(str, self.choices))})", param, ctx)
+
+
+def span(_: click.Context, param: click.Parameter, text: str | None) -> float | None:
+    """A time as Slurm or as people write it, in seconds."""
+    from ..units import parse_duration
+
+    if text is None:
+        return None
+    try:
+        return parse_duration(text)
+    except UsageError as error:
+        raise click.BadParameter(error.message) from None
+
+
+def level(_: click.Context, param: click.Parameter, text: str | None) -> float | None:
+    """A quantile between 0 and 1, as 0.9 or 90%."""
+    from ..units import parse_share
+
+    if text is None:
+        return None
+    try:
+        return parse_share(text)
+    except UsageError as error:
+        raise click.BadParameter(error.message) from None
+
+
+def plan_options(predictors: str, policies: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Adds the options; hand what they gave to `take_plan`. The defaults are the verb's own."""
+    options = (
+        click.option(
+            "--predictor",
+            "--runtime",
+            "predictors",
+            cls=_WithHidden,
+            shell_complete=specs("runtime"),
+            default=predictors,
+            show_default=True,
+            metavar="NAMES",
+            help="Forecasts that plan, NAME:key=value,... (see docs/runtime.md).",
+        ),
+        click.option(
+            "--policy",
+            "policies",
+            shell_complete=complete_policies,
+            default=policies,
+            show_default=True,
+            metavar="NAMES",
+            help="fcfs, easy, easy-sjbf, conservative, forecast; words as parameters: "
+            "easy:order=saf,correct=incremental,head_after=6h (see docs/policies.md).",
+        ),
+        click.option("--protocol", type=Accepted(["honest", "paper"]), default="honest", show_default=True,
+                     help="honest: a forecast knows only what had ended by then."),
+        click.option("--loop", type=Accepted(["closed", "open"]), default="closed", show_default=True,
+                     help="closed: forecasts learn at the simulated ends; open: at the recorded ones."),
+        click.option("--plan-level", metavar="Q", callback=level,
+                     help="Plan with this quantile of a forecast, 0.9 or 90%, instead of its point."),
+        click.option("--no-kill", is_flag=True, help="Keep runs beyond the request; plan with max(request, run)."),
+        click.option("--wide", type=Accepted(["drop", "widen", "cut"]), default="drop", show_default=True,
+                     help="Jobs wider than the machine: leave out, widen the machine, or cut the job."),
+        click.option("--partitions", type=Accepted(["together", "split"]), default="together", show_default=True,
+                     help="together: one machine; split: each partition one of its own."),
+        click.option("--default-request", metavar="TIME", callback=span,
+                     help="Plans jobs without a request. Default: the log's largest."),
+        *(click.option(f"--{word.replace('_', '-')}", word, hidden=True) for word in OF_A_POLICY),
+    )  # fmt: skip
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+class _WithHidden(click.Option):
+    """An option of which the help names only the first form; the others are older names that still work."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """As click writes it, without the older names."""
+        every, self.opts = self.opts, self.opts[:1]
+        try:
+            return super().get_help_record(ctx)
+        finally:
+            self.opts = every
+
+
+def take_plan(given: dict[str, Any]) -> tuple[Plan, dict[str, Any]]:
+    """The plan that the options mean, and the settings to echo; takes its keys out of `given`.
+
+    Raises UsageError for a word that is not accepted, before any work.
+    """
+    from ..predict.registry import split_specs
+    from ..simulation.policies import changed, policy_of, split_policies
+
+    find_modules_here()
+    words = {word: given.pop(word) for word in OF_A_POLICY}
+    words = {word: value for word, value in words.items() if value is not None}
+    if given.pop("no_kill"):
+        words["kill"] = "no"
+    specs = split_specs(given.pop("predictors"))
+    if not specs:
+        raise UsageError("--predictor: no name", hint="--predictor last_2,recent_mean")
+    policies: dict[str, Policy] = {}
+    for text in split_policies(given.pop("policies")):
+        policy = changed(policy_of(text), words)
+        policies[policy.name if set(words) - {"kill"} else text] = policy
+    plan = Plan(specs, policies, *(given.pop(name) for name in Plan._fields[2:]))
+    if not policies:
+        raise UsageError("--policy: no name", hint="--policy easy,easy-sjbf")
+    return plan, _settings(plan)
+
+
+def _settings(plan: Plan) -> dict[str, Any]:
+    """What was chosen, for the document; the words of a policy beside it when there is only one."""
+    from ..simulation.policies import AGES
+    from ..units import format_duration
+
+    alone = next(iter(plan.policies.values())) if len(plan.policies) == 1 else None
+    words = {word: getattr(alone, word) for word in (*OF_A_POLICY, "kill")} if alone else {}
+    for word in AGES if alone else ():
+        words[word] = None if words[word] == float("inf") else format_duration(words[word])
+    options = {name: getattr(plan, name) for name in Plan._fields[2:]}
+    if plan.default_request is not None:
+        options["default_request"] = format_duration(plan.default_request)
+    return {"predictor": plan.predictors, "policy": list(plan.policies), **options, **words, "tau_s": 10.0}
+
+
+OF_A_POOL = {
+    "policies": "--policy", "no_kill": "--no-kill", "wide": "--wide", "partitions": "--partitions", "loop": "--loop",
+    "default_request": "--default-request", "plan_level": "--plan-level",
+}  # fmt: skip
+"""Options that mean a pool of processors, by the names that click gives them."""
+
+
+def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds `--scheduler` and `--machine`; hand what they gave to `take_nodes`."""
+    for option in (
+        click.option(
+            "--machine",
+            type=click.Path(),
+            metavar="FILE",
+            help="The machine (TOML or a folder of dumps); implies --scheduler slurm.",
+        ),
+        click.option(
+            "--scheduler",
+            type=click.Choice(["policy", "slurm"]),
+            help="slurm: its two loops on --machine, else on the machine of LOG's header or its peak by partition.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def take_nodes(given: dict[str, Any]) -> tuple[str, Machine | None]:
+    """`policy` or `slurm`, and the machine as described, if one is; takes its keys out of `given`.
+
+    UsageError where an option of the pool of processors is given with nodes.
+    """
+    described, scheduler = given.pop("machine"), given.pop("scheduler")
+    chosen = scheduler or ("slurm" if described else "policy")
+    if chosen != "slurm":
+        return "policy", None
+    context = click.get_current_context()
+    for name, option in OF_A_POOL.items():
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise UsageError(
+                f"{option} is for a pool of processors; Slurm's two loops follow the machine's own settings",
+                hint="--scheduler policy, or `batchcast whatif --vary` (simulate: --set) for other settings",
+            )
+    if described is None:
+        return "slurm", None
+    from ..trace.slurm_record import open_machine
+
+    return "slurm", open_machine(described)

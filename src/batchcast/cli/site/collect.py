@@ -1,0 +1,120 @@
+"""`batchcast collect`: keep a cluster's history and issue forecasts, read-only."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from ..completion import specs
+from ..interrupt import stop_on_signals
+from ..output import document, emit, say
+from ..site_options import log_option, site_options
+
+
+@click.command()
+@site_options
+@click.option("--once", is_flag=True, help="One cycle (and all history that is missing), then stop.")
+@click.option("--interval", "interval_s", metavar="TIME", help="Between two looks at the queue.  [default: 30 s]")
+@click.option("--history-days", "history_days", metavar="DAYS", help="History read at the first start.  [default: 30]")
+@click.option(
+    "--runtime",
+    metavar="SPEC",
+    shell_complete=specs("runtime"),
+    help="Run-time predictor, NAME:key=value,...  [default: kernel,recent_mean,last_2]",
+)
+@click.option(
+    "--wait",
+    metavar="SPEC",
+    shell_complete=specs("wait"),
+    help="Wait predictor, NAME:key=value,...  [default: forecast,recent_wait,log_uniform,qbets]",
+)
+@click.option(
+    "--memory",
+    metavar="SPEC",
+    shell_complete=specs("runtime"),
+    help="Run-time predictor that forecasts memory, where accounting measures it.  [default: kernel]",
+)
+@click.option("--record", type=click.Path(dir_okay=False), help="Also write every question and answer to this file.")
+@click.option("-q", "--quiet", is_flag=True, help="Say only what goes wrong.")
+@log_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON document for each cycle, on stdout.")
+def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags: Any) -> None:
+    """Keep history and forecasts of a cluster in a store, until stopped.
+
+    Reads sacct in overlapping windows (resumable), then squeue every interval. Changes no job, except limits where the
+    setting `plan` says so (batchcast plan). Stop it with SIGTERM or Ctrl-C; killed at any moment it goes on where it
+    was.
+    """
+    from ...errors import BatchcastError, Unreachable
+    from ...service.answers.model_store import machine_at, make_predictors
+    from ...service.batch_system import open_scheduler
+    from ...service.collector.cycle import Collector, Cycle, run
+    from ...service.log import Log
+    from ...service.planning.agent import planner_of
+    from ...service.settings import keep_since, load
+    from ...store.database import Store
+    from ...store.writer import single_writer
+
+    settings = load(flags)
+    shown = {"store": settings.shown("store"), "once": once, "interval_s": settings["interval_s"],
+             "runtime": settings["runtime"], "wait": settings["wait"],
+             "memory": settings["memory"], "limits": settings["limits"]}  # fmt: skip
+    specs = settings["runtime"], settings["wait"], settings["memory"], settings["limits"]
+    make_predictors(*specs, machine=machine_at(settings["machine"]))  # what is wrong is told now, not every cycle
+    keep_since(settings, 0.0)
+    stop = stop_on_signals()
+    store = Store(settings["store"], create=True)
+    scheduler, health = open_scheduler(settings, record)
+
+    log = Log(say, settings["log_format"])
+
+    def report(cycle: Cycle) -> None:
+        for problem in cycle.problems:
+            log("problem", f"batchcast collect: {problem}", level="warning")
+        if as_json:
+            emit(document("collect", {"cluster": settings["cluster"]}, shown, cycle.problems, [_row(cycle)]))
+            sys.stdout.flush()
+        elif not quiet:
+            log("cycle", "", **_row(cycle)) if log.is_json else say(_line(cycle))
+
+    with single_writer(store):
+        log(
+            "collecting",
+            f"collecting from {settings['scheduler']} every {settings['interval_s']:g} s into {store.shown}",
+        )
+        collector = Collector(scheduler, store, settings, health)
+        collector.planner = planner_of(scheduler, store, settings)
+        last = run(collector, stop, report, once)
+    store.close()
+    if once and last.problems:
+        kind = Unreachable if last.unreachable else BatchcastError
+        raise kind("not everything could be collected", hint="batchcast doctor checks every part")
+
+
+def _row(cycle: Any) -> dict[str, Any]:
+    """A cycle as one flat object."""
+    return {
+        "jobs_shown": cycle.jobs,
+        "jobs_new": cycle.seen.new + cycle.ended.new,
+        "ends": cycle.ended.changed,
+        "forecasts_issued": cycle.step.issued,
+        "jobs_gone": cycle.gone,
+        "limits_planned": cycle.planned.planned,
+        "limits_restored": cycle.planned.restored,
+        "comments_written": cycle.planned.commented,
+        "limits_standing": cycle.planned.standing,
+        "behind_s": cycle.behind_s,
+    }
+
+
+def _line(cycle: Any) -> str:
+    p = cycle.planned
+    behind = "history is being read" if cycle.behind_s != cycle.behind_s else f"{cycle.behind_s:.0f} s behind"
+    return (
+        f"{cycle.jobs} jobs shown, {cycle.seen.new + cycle.ended.new} new, {cycle.ended.changed} ends from accounting, "
+        f"{cycle.step.issued} forecasts issued, clock {behind}"
+        + (f", {cycle.gone} old jobs let go" if cycle.gone else "")
+        + (f", limits {p.planned} planned, {p.restored} restored, {p.standing} standing" if any(p.counts) else "")
+    )

@@ -1,0 +1,280 @@
+"""`batchcast plan`: what planning would do, does and did, with a past week by partition and on a machine.
+
+Off in one command.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..output import console, document, emit, print_columns, progress, say
+from ..site_options import clock, parse_when, site_options
+
+if TYPE_CHECKING:
+    from ...service.settings import Settings
+
+Preview = Callable[["Settings"], tuple[list[str], list[dict[str, Any]]]]
+
+
+def dry_run_since(
+    settings: Settings, cluster: str, since: str, machine: str | None, seed: int, as_json: bool, preview: Preview
+) -> None:
+    """Print what planning would do now, would have done since, and, with a machine, what that would have brought."""
+    from ...errors import NoAnswer
+    from ...service.batch_system import open_scheduler
+    from ...service.planning import week
+    from ...store.reader import Reader
+    from ...trace.slurm_record import open_machine
+
+    described = None if machine is None else open_machine(machine)
+    now = time.time()
+    warnings, waiting = preview(settings)
+    terms = week.site_terms(open_scheduler(settings)[0].transport, settings)
+    reader = Reader(settings["store"])
+    rows: list[dict[str, Any]] = []
+    judged, past = None, None
+    try:
+        past = week.week(settings, reader, cluster, terms, parse_when(since), now)
+        rows = week.by_partition(past)
+        warnings.append(f"of the past assumed: no {week.UNKNOWN}")
+        if described is not None:
+            with progress("two schedules", 2):
+                more, judged, notes = week.simulated(past, described, seed)
+            rows, warnings = [*rows, *more], [*warnings, *notes]
+    except NoAnswer as error:
+        warnings.append(error.message)
+    finally:
+        reader.close()
+    if as_json:
+        names = ("plan", "plan_partitions", "plan_qos", "plan_level", "plan_percent")
+        shown = {"asked": "dry-run", "starttime_s": parse_when(since), "machine": machine, "seed": seed}
+        shown |= {name: settings[name] for name in names} | {"past": rows}
+        shown |= {} if judged is None else {"validity": judged.row()}
+        emit(document("plan", {"cluster": cluster}, shown, warnings, waiting))
+        return
+    for warning in warnings:
+        say(warning)
+    _print(waiting, rows, judged, since, 0 if described is None else described.cpus)
+
+
+def _print(waiting: list[dict[str, Any]], rows: list[dict[str, Any]], judged: Any, since: str, cpus: int) -> None:
+    import click
+
+    from ...service.planning.week import sentences
+
+    if waiting:
+        print_columns(table(waiting), left=3)
+    parts = [row for row in rows if row["part"] == "partition"]
+    if parts:
+        click.echo(f"since {since}, of the jobs that are over, would have been planned:")
+        for line in sentences(parts):
+            click.echo(f"  {line}")
+    simulated = [row for row in rows if row["part"] == "simulated"]
+    if simulated:
+        _show(simulated, [row for row in rows if row["part"] == "group"], judged, cpus)
+
+
+def _show(simulated: list[dict[str, Any]], groups: list[dict[str, Any]], judged: Any, cpus: int) -> None:
+    from ...report.blocks import Table, TableColumn
+    from ...report.difference import SCHEDULE, difference_blocks, difference_words
+    from ...report.tables import simulation_table
+    from ...report.terminal import show
+    from ...report.validity import judgement
+
+    whole = [row for row in simulated if row["size"] == "all"]
+    sizes = [row for row in simulated if row["size"] != "all"]
+    naming = [TableColumn("size", "size"), TableColumn("policy", "limits")]
+    kinds = [("now_s", "mean wait, own limits"), ("then_s", "planned limits")]
+    columns = [TableColumn("by", "by"), TableColumn("group", "group"), TableColumn("jobs", "jobs", "count")]
+    columns += [TableColumn(name, title, "seconds") for name, title in kinds]
+    columns.append(TableColumn("difference", "difference, 90 % interval over bursts", "difference"))
+    groups = [{**row, "difference": difference_words(row, "wait_s", "seconds")} for row in groups]
+    note = "A burst: one user's submissions, each within an hour of the one before. No interval below 20 of them."
+    tables = [Table("Who gains most, and who pays most", columns, groups, note)] if groups else []
+    blocks = [simulation_table([{**row, "predictor": row["size"]} for row in whole], whole[0]["jobs"], cpus)]
+    show(
+        console(),
+        [
+            *blocks,
+            *difference_blocks(whole, SCHEDULE, naming),
+            *difference_blocks(sizes, SCHEDULE, naming),
+            *tables,
+            judgement(judged, cpus),
+        ],
+    )
+
+
+ROUNDS = 5
+
+
+@click.command()
+@site_options
+@click.option(
+    "--dry-run", is_flag=True, help="What planning would do now, and would have done since -S. Changes nothing."
+)
+@click.option("-S", "--starttime", default="now-7days", show_default=True, metavar="TIME", help="With --dry-run.")
+@click.option(
+    "--machine", type=click.Path(), metavar="FILE", help="With --dry-run: what it would have brought on this machine."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="For the intervals' draws.")
+@click.option("--off", is_flag=True, help="Give every limit back, and plan nothing until --on.")
+@click.option("--on", is_flag=True, help="Undo --off.")
+@click.option("--audit", is_flag=True, help="Every change of the last seven days: when, from what, to what, why.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def command(
+    dry_run: bool,
+    starttime: str,
+    machine: str | None,
+    seed: int,
+    off: bool,
+    on: bool,
+    audit: bool,
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Limits that Slurm plans with forecasts: which jobs stand on one now.
+
+    The collector does the planning, where the setting `plan` is plan: it sets the limit of waiting jobs that opted in
+    to what they will probably need, and gives them their own back as soon as they start. A limit is never set lower
+    than the job's own less OverTimeLimit: Slurm alone ends no job before its own limit.
+    """
+    from ...errors import UsageError
+    from ...service.settings import load
+
+    if dry_run + off + on + audit > 1:
+        raise UsageError("one of --dry-run, --off, --on, --audit")
+    settings = load(flags)
+    if settings["scheduler"] != "slurm":
+        raise UsageError("only a Slurm can be planned for")
+    if machine is not None and not dry_run:
+        raise UsageError("--machine goes with --dry-run")
+    if dry_run:
+        dry_run_since(settings, _cluster(settings), starttime, machine, seed, as_json, _preview)
+        return
+    if off or on:
+        warnings, results = _switch(settings, off)
+    else:
+        warnings, results = _stored(settings, audit)
+    if as_json:
+        shown = {name: settings[name] for name in ("plan", "plan_partitions", "plan_qos", "plan_level", "plan_percent")}
+        verb = "off" if off else "on" if on else "audit" if audit else "standing"
+        emit(document("plan", {"cluster": settings["cluster"]}, {"asked": verb, **shown}, warnings, results))
+        return
+    for warning in warnings:
+        say(warning)
+    if results:
+        print_columns(table(results), left=3)
+
+
+def _cluster(settings: Any) -> str:
+    from ...service.answers.disclosure import choose_cluster
+    from ...store.reader import Reader
+
+    reader = Reader(settings["store"])
+    try:
+        return str(choose_cluster(reader, settings["cluster"] or None))
+    finally:
+        reader.close()
+
+
+def _preview(settings: Any) -> tuple[list[str], list[dict[str, Any]]]:
+    from ...service.batch_system import open_scheduler
+    from ...service.planning.agent import Planner
+    from ...store.database import Store
+
+    cluster, store = _cluster(settings), Store(settings["store"], read_only=True)
+    rows = Planner(open_scheduler(settings)[0].transport, store, settings).preview(cluster)
+    store.close()
+    results = [
+        {
+            "job_id": job.job_id, "user": job.user, "partition": ",".join(job.partitions), "limit_s": job.limit,
+            "forecast_s": forecast, "planned_s": limit, "why": why,
+        }
+        for job, forecast, limit, why in rows
+    ]  # fmt: skip
+    would = sum(limit < job.limit for job, _, limit, _ in rows)
+    return [f"{would} of {len(rows)} waiting jobs would be planned now; nothing was changed"], results
+
+
+def _switch(settings: Any, off: bool) -> tuple[list[str], list[dict[str, Any]]]:
+    from ...errors import BatchcastError
+    from ...service.batch_system import open_scheduler, own_name
+    from ...service.planning.agent import Planner
+    from ...store.clock_jobs import write_meta
+    from ...store.database import Store
+    from ...store.planned import SWITCH
+
+    cluster, store = _cluster(settings), Store(settings["store"])
+    switch = {"by": own_name(), "at": time.time()} if off else None
+    with store.begin() as connection:
+        write_meta(connection, cluster, **{SWITCH: switch})
+    if not off:
+        store.close()
+        return [f"--off is undone; the setting plan is {settings['plan']}"], []
+    planner = Planner(open_scheduler(settings)[0].transport, store, settings)
+    restored, left, cleared, problems = 0, 0, 0, []
+    for _ in range(ROUNDS):
+        done = planner.cycle(cluster)
+        restored, left, problems = restored + done.restored, done.standing, done.problems
+        cleared += done.commented
+        if not left and not done.commented:
+            break
+    store.close()
+    if left:
+        raise BatchcastError(
+            f"{left} jobs still stand on a planned limit: {'; '.join(problems[:3]) or 'slurmctld did not follow'}",
+            hint="again when slurmctld answers; the collector goes on trying",
+        )
+    comments = f", {cleared} comments were taken away" if cleared else ""
+    return [
+        f"{restored} limits were given back, no job stands on a planned one{comments}; on again: batchcast plan --on"
+    ], []
+
+
+def _stored(settings: Any, audit: bool) -> tuple[list[str], list[dict[str, Any]]]:
+    from ...service.planning.checkup import standing
+    from ...store.reader import Reader
+
+    cluster, reader = _cluster(settings), Reader(settings["store"])
+    if audit:
+        rows = reader.ask("plan_changes", cluster=cluster, since=time.time() - 7 * 86400)
+        names = {"at": "at", "job_id": "job_id", "what": "what", "limit_from_s": "limit_from", "limit_to_s": "limit_to"}
+        return [f"{len(rows)} steps in the last 7 days"], [
+            {**{name: row[column] for name, column in names.items()}, "why": row["why"]} for row in rows
+        ]
+    rows = standing(reader, cluster)
+    off = reader.memory(cluster).get("plan_off")
+    state = f"switched off by {off['by']}" if off else f"plan = {settings['plan']}"
+    return [f"{state}; {len(rows)} jobs stand on a planned limit"], [
+        {
+            "job_id": r["job_id"],
+            "state": r["state"],
+            "at": r["at"],
+            "limit_s": r["user_limit"],
+            "planned_s": r["planned"],
+        }
+        for r in rows
+    ]
+
+
+def table(results: list[dict[str, Any]]) -> list[list[str]]:
+    """Titles and cells: spans as Slurm prints them, instants as clock times."""
+    from ...units import format_duration
+
+    now = time.time()
+
+    def cell(name: str, value: Any) -> str:
+        if name == "at":
+            return clock(value, now)
+        if name.endswith("_s"):
+            return "-" if math.isnan(value) else "UNLIMITED" if math.isinf(value) else format_duration(value)
+        return str(value)
+
+    order = sorted(results[0], key=lambda name: name == "why")
+    titles = [name.removesuffix("_s").replace("_", " ").upper() for name in order]
+    return [titles, *([cell(name, one[name]) for name in order] for one in results)]

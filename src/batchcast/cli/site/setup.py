@@ -1,0 +1,136 @@
+"""`batchcast doctor` and `batchcast install`.
+
+Settings with their sources and a check of every part, and the systemd units of the live side.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..output import document, emit, say
+from ..site_options import site_options
+
+if TYPE_CHECKING:
+    from ...service.settings import Settings
+
+
+@click.command()
+@site_options
+@click.option("--no-ask", is_flag=True, help="Call no daemon: settings, clients and store only.")
+@click.option("--settings", "show_settings", is_flag=True, help="Every setting, its value and where it came from.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def doctor(no_ask: bool, show_settings: bool, as_json: bool, **flags: Any) -> None:
+    """Is everything there and does it answer? What is wrong comes with what to do. Exit code 1 if anything failed."""
+    from ...errors import BatchcastError
+    from ...service.operations.doctor import check, settings_in_force
+    from ...service.settings import load
+
+    settings = load(flags)
+    force = settings_in_force(settings)
+    if show_settings and not as_json:
+        width = max(len(s["setting"]) for s in force)
+        for s in force:
+            click.echo(f"{s['setting'].ljust(width)} = {s['value']}  [{s['from']}]  {s['meaning']}")
+        return
+    findings = list(check(settings, not no_ask))
+    if as_json:
+        emit(document("doctor", {}, {s["setting"]: s["value"] for s in force}, [], findings))
+    else:
+        for s in force:
+            if s["from"] != "built in":
+                click.echo(f"setting  {s['setting']} = {s['value']} ({s['from']})")
+        width = max(len(f["check"]) for f in findings)
+        for f in findings:
+            click.echo(f"{f['state']:8} {f['check'].ljust(width)}  {f['found']}")
+            if f["do"] and f["state"] != "ok":
+                click.echo(f"{'':8} {''.ljust(width)}  -> {f['do']}")
+    failed = [f["check"] for f in findings if f["state"] == "failed"]
+    if failed:
+        raise BatchcastError(f"failed: {', '.join(failed)}")
+
+
+USUAL = ("/usr/bin", "/bin", "/usr/local/bin")
+
+
+@click.command()
+@click.option("--units", required=True, type=click.Path(file_okay=False), help="The folder to write them into.")
+@click.option(
+    "--private",
+    type=click.Choice(["yes", "no", "auto"]),
+    help="May nobody but the collector read the store?  [default: as set, else as Slurm's PrivateData says]",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def install(units: str, private: str | None, as_json: bool) -> None:
+    """Write the units of collector, service and export for this site, and say how to put them in force.
+
+    They start this very program, with the PATH and SLURM_CONF that Slurm needs here and the network that the store
+    needs. Where jobs are hidden, or nobody can be asked whether they are, only the collector's user may read the store.
+    """
+    from ...service.operations.units import unit_files
+    from ...service.settings import load
+    from ...store.place import sqlite_path
+    from ...trace.whole_file import whole_file
+
+    settings = load({"private": private})
+    is_open, why = _is_open(settings)
+    squeue = shutil.which("squeue")
+    clients = str(Path(squeue).parent) if squeue and str(Path(squeue).parent) not in USUAL else ""
+    program = Path(sys.prefix) / "bin" / "batchcast"
+    texts = unit_files(
+        str(program),
+        is_open=is_open,
+        is_remote=sqlite_path(settings["store"]) is None,
+        clients=clients,
+        slurm_conf=os.environ.get("SLURM_CONF", ""),
+        plan_list=settings["plan_list"],
+    )
+    folder = Path(units)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        with whole_file(folder / name) as part:
+            part.write_text(text, encoding="utf-8")
+            if text.startswith("#!"):
+                part.chmod(0o755)
+    if as_json:
+        shown = {"units": units, "program": str(program), "open": is_open, "why": why}
+        emit(document("install", {}, shown, [], [{"file": str(folder / name)} for name in texts]))
+        return
+    say(f"{len(texts)} files in {units}; the store is {'open to every user' if is_open else 'closed'}: {why}")
+    for what, place in ((str(program), program), ("its Python", Path(sys.base_prefix))):
+        if place.is_relative_to("/home") or place.is_relative_to("/root"):
+            say(f"note: {what} lies in a home ({place}), which the units may not enter: install batchcast in "
+                "/opt/batchcast, with the system's Python")  # fmt: skip
+    if squeue is None:
+        say("note: there is no squeue on PATH here; the collector needs it")
+    for line in _next(folder):
+        click.echo(line)
+
+
+def _is_open(settings: Settings) -> tuple[bool, str]:
+    """Whether everybody may read the store, and why."""
+    from ...errors import BatchcastError
+    from ...service.batch_system import open_scheduler
+
+    word = settings["private"]
+    if word != "auto":
+        return word == "no", f"private = {word}"
+    try:
+        hides = open_scheduler(settings)[0].hides_jobs()
+    except BatchcastError as error:
+        return False, f"whether jobs are hidden cannot be asked ({error.message})"
+    return not hides, "Slurm's PrivateData hides jobs" if hides else "Slurm hides no jobs (PrivateData)"
+
+
+def _next(folder: Path) -> list[str]:
+    return [
+        f"cp {folder}/batchcast.sysusers /usr/lib/sysusers.d/batchcast.conf && systemd-sysusers",
+        f"mkdir -p /etc/batchcast && cp -n {folder}/batchcast.toml /etc/batchcast/",
+        f"cp {folder}/batchcast-*.service {folder}/batchcast-*.timer /etc/systemd/system/",
+        "systemctl daemon-reload && systemctl enable --now batchcast-collect batchcast-serve batchcast-export.timer",
+    ]

@@ -1,0 +1,204 @@
+"""`batchcast migrate`, `purge` and `export`.
+
+The store brought up to this version or back, history let go of, and history as a log.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from typing import Any
+
+import click
+
+from ..output import document, emit, print_columns, print_parsable, say
+from ..site_options import myself, parse_when, site_options
+
+
+@click.command()
+@site_options
+@click.option("--to", type=int, metavar="VERSION", help="Take it back to this schema version.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def migrate(to: int | None, as_json: bool, **flags: Any) -> None:
+    """Bring the store's tables up to this version, or take them back before an older batchcast is installed.
+
+    A collector brings an older store up to date by itself. To go back: stop collector and service, `migrate --to` the
+    version that the older batchcast knows (it names it when it refuses a store), then install that one. Jobs and
+    forecasts stay as they are; what the older tables have no room for is said.
+    """
+    from ...service.settings import load
+    from ...store.database import Store
+    from ...store.place import VERSION
+    from ...store.reader import Reader
+    from ...store.writer import single_writer
+
+    settings = load(flags)
+    reader = Reader(settings["store"])
+    before = reader.schema_version()
+    reader.close()
+    store = Store(settings["store"])
+    lost: list[str] = []
+    if to is not None:
+        with single_writer(store):
+            lost = store.take_back(to)
+    store.close()
+    after = VERSION if to is None else to
+    if as_json:
+        emit(document("migrate", {}, {"store": settings.shown("store")}, lost, [{"before": before, "after": after}]))
+        return
+    for one in lost:
+        say(f"gone: {one}")
+    same = "is of schema version" if before == after else f"was of schema version {before}, is now of"
+    say(f"{settings.shown('store')} {same} {after}")
+
+
+@click.command()
+@site_options
+@click.option("--keep", metavar="DAYS", help="Keep jobs that ended within so many days.  [default: `retention_days`]")
+@click.option("--delete", "really", is_flag=True, help="Do it. Without this it is only said what would go.")
+@click.option("-P", "--parsable2", is_flag=True, help="The sums, columns parted by |.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def purge(keep: str | None, really: bool, parsable2: bool, as_json: bool, **flags: Any) -> None:
+    """Delete finished jobs and their forecasts that are older than a site keeps; first it says what would go.
+
+    Before forecasts go they are summed up by month and method: what was said, what came true. The sums stay in the
+    store and are printed here. Nothing goes that predictors are taught with at a start (`memory_days`).
+    """
+    from ...errors import BatchcastError
+    from ...service.answers.disclosure import choose_cluster
+    from ...service.settings import keep_since, load
+    from ...store.clock_jobs import read_meta
+    from ...store.database import Store
+    from ...store.purge import due, remove_some
+    from ...store.reader import Reader
+
+    settings = load({**flags, "retention_days": keep})
+    days, limit = settings["retention_days"], keep_since(settings, time.time())
+    before = -1e300 if limit is None else limit
+    reader = Reader(settings["store"])
+    cluster = choose_cluster(reader, settings["cluster"] or None)
+    reader.close()
+    store = Store(settings["store"])
+    with store.begin() as connection:
+        found = due(connection, cluster, before)
+    gone = 0
+    while really and found.jobs:
+        with store.begin() as connection:
+            went = remove_some(connection, cluster, before)
+        gone += went
+        if not went:
+            break
+    with store.begin() as connection:
+        memory = read_meta(connection, cluster)
+    room = ""
+    if gone:
+        try:
+            room = f"{store.give_back() / 1e6:.1f} MB were given back to the disk"
+        except BatchcastError as error:
+            room = f"the store has not shrunk, its room is used anew: {error.message}"
+    store.close()
+    results = sums(memory.get("purged", {}))
+    if as_json:
+        shown = {"store": settings.shown("store"), "retention_days": days, "deleted": really}
+        shown |= {"jobs": found.jobs, "forecasts": found.forecasts, "jobs_gone": gone}
+        emit(document("purge", {"cluster": cluster}, shown, [room] if room else [], results))
+        return
+    for line in [*_words(found, days, really, gone), *filter(None, [room])]:
+        say(line)
+    if parsable2 and results:
+        print_parsable(results)
+    elif results:
+        _print(results)
+
+
+def _words(found: Any, days: float, really: bool, gone: int) -> list[str]:
+    if not days:
+        return ["everything is kept (retention_days = 0): --keep DAYS says what would go"]
+    if not found.jobs:
+        return [f"nothing is older than {days:g} days"]
+    span = " to ".join(time.strftime("%Y-%m-%d", time.gmtime(at)) for at in (found.first, found.last))
+    what = f"{found.jobs} jobs that ended {span}, with {found.forecasts} forecasts"
+    if really:
+        return [f"gone: {gone} of {what}"]
+    return [f"would go: {what}", "next: the same with --delete (batchcast export -o FILE keeps the jobs as a log)"]
+
+
+def sums(purged: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
+    """One flat object for each month, kind, moment and method of forecasts that are gone."""
+    results = []
+    for name, one in sorted(purged.items()):
+        month, kind, moment, method = name.split(" ", 3)
+        came = one.get("came_out", 0.0)
+        result: dict[str, Any] = {"month": month, "kind": kind, "moment": moment, "predictor": method}
+        result |= {"forecasts": int(one["forecasts"]), "came_out": int(came)}
+        for unit, of in (("s", kind in ("runtime", "wait", "limit")), ("kib", kind in ("memory", "request"))):
+            result[f"mae_{unit}"] = one["sum_absolute_error_s"] / came if came and of else math.nan
+            result[f"bias_{unit}"] = one["sum_error_s"] / came if came and of else math.nan
+        for level in ("50", "90"):
+            judged = one.get(f"judged_{level}", 0.0)
+            result[f"coverage_{level}"] = one[f"held_{level}"] / judged if judged else math.nan
+        results.append(result)
+    return results
+
+
+def _print(results: list[dict[str, Any]]) -> None:
+    from ...units import format_duration, format_memory
+
+    def share(value: float) -> str:
+        return "-" if value != value else f"{value:.0%}"
+
+    lines = [["MONTH", "FORECAST OF", "WHEN", "BY", "FORECASTS", "CAME OUT", "MEAN ERROR", "WITHIN 50%", "WITHIN 90%"]]
+    for r in results:
+        error = format_memory(r["mae_kib"]) if r["mae_s"] != r["mae_s"] else format_duration(r["mae_s"])
+        counts = [str(r["forecasts"]), str(r["came_out"]), error]
+        who = [r["month"], r["kind"], r["moment"], r["predictor"]]
+        lines.append([*who, *counts, share(r["coverage_50"]), share(r["coverage_90"])])
+    print_columns(lines, left=4)
+
+
+@click.command()
+@site_options
+@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False), help="The Parquet file to write.")
+@click.option("-S", "--starttime", metavar="TIME", help="Jobs submitted from here on, e.g. 2026-11-01, now-7days.")
+@click.option("-E", "--endtime", metavar="TIME", help="Jobs submitted before this.")
+@click.option("--as-told", is_flag=True, help="Times as the collector's clock told them, not as corrected since.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def export(output: str, starttime: str | None, endtime: str | None, as_told: bool, as_json: bool, **flags: Any) -> None:
+    """Write the store's finished jobs as Parquet: the site's own log, kept beyond the scheduler's purge.
+
+    Where jobs are private it holds your own alone (root and the collector's user: everybody's), and the file is never
+    readable by more people than the store. Times are accounting's last word. With --as-told they are those the
+    collector went by: over them `runtime` and `wait` say what it said.
+    """
+    from ...service.answers.disclosure import exported
+    from ...service.settings import load
+    from ...store.place import mode_of
+    from ...trace.parquet import write_parquet
+
+    settings = load(flags)
+    since = parse_when(starttime) if starttime else -math.inf
+    until = parse_when(endtime) if endtime else math.inf
+    trace, cluster, of = exported(settings, myself(), since, until, as_told=as_told)
+    os.umask(os.umask(0o077) | (0o777 & ~mode_of(settings["store"])))  # never more open than the store
+    write_parquet(trace, output)
+    left = trace.info.dropped["still open at export"]
+    if as_json:
+        shown = {
+            "store": settings.shown("store"),
+            "output": output,
+            "starttime_s": since,
+            "endtime_s": until,
+            "as_told": as_told,
+            "user": of,
+        }
+        emit(document("export", {"cluster": cluster}, shown,
+                      trace.info.notes, [{"jobs": len(trace), "still_open": left}]))  # fmt: skip
+    else:
+        whose = f" of {of} (jobs are private here)" if of else ""
+        say(
+            f"{len(trace)} finished jobs{whose} of {cluster} to {output}; {left} still waiting or running were left out"
+        )
+        for note in trace.info.notes:
+            say(f"note: {note}")
+        say(f"next: batchcast evaluate {output} -o report/")

@@ -1,0 +1,65 @@
+"""Options and small things shared by the verbs that answer from a collector's store."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from ..service.answers.answer import parse_when
+
+__all__ = ["clock", "myself", "parse_when", "site_options", "whoami"]
+
+
+def site_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--store`, `--scheduler` and `-M`, as every verb of the live side has them."""
+    for option in (
+        click.option("-M", "--cluster", metavar="NAME", help="The cluster.  [default: the store's only one]"),
+        click.option("--scheduler", type=click.Choice(["slurm", "pbs"]), help="The batch system.  [default: slurm]"),
+        click.option(
+            "--store", type=click.Path(), metavar="PATH|URL", help="The store.  [default: as batchcast doctor shows]"
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def log_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--log-format`, as the daemons have it."""
+    return click.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        help="Lines for people, or a JSON object each.  [default: text]",
+    )(command)
+
+
+def whoami() -> str:
+    """The user this process acts for, by user id, not by what the environment says."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def myself() -> Any:
+    """The user this process acts for, as the privacy rule sees them."""
+    from ..service.answers.disclosure import Viewer
+
+    return Viewer(whoami(), sees_all=os.getuid() == 0)
+
+
+def clock(epoch: float, now: float) -> str:
+    """A local time as Slurm prints it; without the date when it is today's.
+
+    >>> clock(float("nan"), 0.0)
+    '-'
+    """
+    if epoch != epoch or epoch in (float("inf"), float("-inf")):
+        return "-"
+    there, here = time.localtime(epoch), time.localtime(now)
+    return time.strftime("%H:%M:%S" if there[:3] == here[:3] else "%Y-%m-%dT%H:%M:%S", there)

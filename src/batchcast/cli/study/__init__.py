@@ -1,0 +1,1 @@
+"""Verbs that study a log."""

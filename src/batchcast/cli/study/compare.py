@@ -1,0 +1,108 @@
+"""`batchcast compare A B`: two reports of `evaluate` side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..output import console, document, emit, say, write_text
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ...evaluation.comparison import Comparison
+
+LEVEL = 0.9
+
+
+@click.command("compare")
+@click.argument("a", type=click.Path(), metavar="A")
+@click.argument("b", type=click.Path(), metavar="B")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For the bootstrap's draws.")
+@click.option(
+    "--resamples", type=click.IntRange(100, 100_000), default=1000, show_default=True, help="Draws of the bootstrap."
+)
+@click.option("--page", type=click.Path(path_type=Path), metavar="FILE", help="Also write a page with pictures here.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+def command(a: str, b: str, seed: int, resamples: int, page: Path | None, as_json: bool) -> None:
+    """Compare two reports of `evaluate`: folders, or their result.json.
+
+    Says whether they are like for like, which settings differ, and per forecast and schedule what changed from A to B.
+    Where both folders hold their forecasts.csv and schedules/*.csv, the changes of mean errors and mean waits have a
+    90 % interval: groups of one user's submissions of one week are drawn again and again, so it says how much hangs on
+    a few bursts.
+
+    \b
+    batchcast compare report/ report-new/
+    batchcast compare report/ report-new/ --page changes.html
+    """
+    from ...evaluation.comparison import compare
+    from ...report.comparison import comparison_blocks
+    from ...report.terminal import show
+    from ...trace.result import FORECASTS, read_forecasts, read_result
+
+    (ours, place_a), (theirs, place_b) = read_result(a), read_result(b)
+    kept = (read_forecasts(place / FORECASTS) for place in (place_a, place_b))
+    comparison = compare(
+        ours, theirs, _schedules(place_a), _schedules(place_b), *kept, seed=seed, level=LEVEL, resamples=resamples
+    )
+    if page is not None:
+        _write_page(page, comparison, (ours, theirs), {"seed": seed, "resamples": resamples})
+    settings = {"a": a, "b": b, "seed": seed, "resamples": resamples, "level": LEVEL}
+    if as_json:
+        warnings = [f"not like for like: {reason}" for reason in comparison.unlike] + list(comparison.only)
+        emit(document("compare", {"a": ours["log"], "b": theirs["log"]}, settings, warnings, comparison.rows))
+        return
+    out = console()
+    for side, path, doc in (("A", a, ours), ("B", b, theirs)):
+        out.print(f"{side}: {path}, {_log(doc['log'])}", markup=False, soft_wrap=True)
+    out.print(f"seed {seed}, {resamples} resamples", markup=False)
+    show(out, comparison_blocks(comparison, LEVEL))
+
+
+def _write_page(
+    page: Path, comparison: Comparison, documents: tuple[dict[str, Any], dict[str, Any]], drawn: dict[str, int]
+) -> None:
+    """The page: the verdict in figures, changes with intervals, differences of distributions."""
+    import shlex
+    import sys
+
+    from ...report.comparison import comparison_sections
+    from ...report.evaluation.written import versions
+    from ...report.html import page as make_page
+
+    made_by: dict[str, Any] = {"Command": shlex.join(["batchcast", *sys.argv[1:]]), "Versions": versions(), **drawn}
+    for side, doc in zip("AB", documents):
+        made_by[side] = _log(doc["log"])
+        made_by[f"SHA-256 of {side}"] = doc["log"].get("sha256") or "none: not read from a file"
+        made_by[f"Settings of {side}"] = {k: v for k, v in doc["settings"].items() if v not in (None, "", [])}
+    names = [Path(str(doc["log"].get("source"))).name for doc in documents]
+    title = f"What changed: {' and '.join(dict.fromkeys(names))}"
+    write_text(page, make_page(title, comparison_sections(comparison, LEVEL), made_by))
+    say(f"page: {page}")
+
+
+def _schedules(place: Path) -> Any:
+    """Reads a row's schedule from a report's own folder; None where it is not there."""
+    from ...trace.schedule import GROUPS, read_groups, read_schedule
+
+    def read(row: Mapping[str, Any]) -> Mapping[str, np.ndarray] | None:
+        name = Path(str(row.get("schedule_file", "")))
+        if name.parts[:1] != ("schedules",) or len(name.parts) != 2 or not (place / name).is_file():
+            return None
+        schedule = read_schedule(place / name)
+        group = read_groups(place / GROUPS, schedule)
+        return schedule if group is None else {**schedule, "group": group}
+
+    return read
+
+
+def _log(log: Mapping[str, Any]) -> str:
+    jobs = log.get("jobs")
+    count = f"{jobs:,}" if isinstance(jobs, int) else "an unknown number of"
+    return (
+        f"{Path(str(log.get('source'))).name}, {count} jobs from {log.get('first_submit')} to {log.get('last_submit')}"
+    )

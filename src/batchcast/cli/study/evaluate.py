@@ -1,0 +1,148 @@
+"""`batchcast evaluate` and `batchcast demo`.
+
+The main job, on a log or on the bundled workload: tables, and a folder with the page, the numbers, the schedules.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..options import Log, log_options, predictor_options, score_options, take_log, take_score
+from ..output import console, emit, progress, say
+from ..schedule_options import Plan, node_options, plan_options, take_nodes, take_plan
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ...cluster.machine import Machine
+
+
+@click.command("evaluate")
+@log_options
+@predictor_options
+@score_options
+@click.option(
+    "-o",
+    "--output",
+    default="report",
+    show_default=True,
+    type=click.Path(),
+    metavar="FOLDER",
+    help="Where the report goes.",
+)
+@plan_options("kernel,last_2,recent_mean", "easy,easy-sjbf")
+@node_options
+@click.option("--against", metavar="NAME", help="Compare forecasts with this method. Default recent_mean.")
+@click.option("--seed", type=int, default=0, show_default=True, help="For methods that draw at random.")
+@click.option("--json", "as_json", is_flag=True, help="Print result.json as well, instead of tables.")
+def command(**given: Any) -> None:
+    """Evaluate LOG: how wrong are limits, how good are forecasts, how much sooner would jobs start.
+
+    Writes FOLDER/index.html (one self-contained page), FOLDER/result.json and FOLDER/schedules/*.csv, all of them or
+    none. LOG is SWF, a `sacct -X -P` dump, a PBS accounting log, CSV or Parquet; plain, .gz, .xz, or - for stdin.
+
+    \b
+    batchcast evaluate log.swf.gz -o report/
+    batchcast evaluate jobs.psv --machine machine.toml -o report/
+    """
+    nodes = take_nodes(given)
+    plan, chosen = take_plan(given)
+    log = take_log(given, tell=not given["as_json"])
+    mask = take_score(given, log)
+    log.settings.update(chosen, scheduler=nodes[0])
+    run(log, mask, plan, given, nodes=nodes)
+
+
+def run(
+    log: Log,
+    mask: np.ndarray,
+    plan: Plan,
+    given: dict[str, Any],
+    title: str | None = None,
+    preface: str = "",
+    nodes: tuple[str, Machine | None] = ("policy", None),
+) -> None:
+    """Evaluate a log by a plan and leave the report; `title` and `preface` head the page.
+
+    `nodes` are the scheduler and the machine as described.
+    """
+    from ...evaluation.evaluation import evaluate
+    from ...report.evaluation.written import fill
+    from ...report.folder import folder
+
+    settings = {**log.settings, "against": given.get("against"), "seed": given["seed"]}
+    command = shlex.join(["batchcast", *sys.argv[1:]])
+    with folder(given["output"]) as place:
+        evaluation = evaluate(
+            log.trace,
+            predictors=plan.predictors,
+            policies=plan.policies,
+            partitions=plan.partitions,
+            scheduler=nodes[0],
+            machine=nodes[1],
+            **plan.clocks,
+            against=given.get("against"),
+            seed=given["seed"],
+            mask=mask,
+            procs=log.procs,
+            progress=progress,
+        )
+        text, sections = fill(place, evaluation, settings, log.warnings, command, title, preface)
+    if given["as_json"]:
+        emit(text)
+        return
+    from ...report.terminal import show
+
+    out = console()
+    for section in sections:
+        show(out, section.blocks)
+    out.print(f"\nThe report: {Path(given['output']) / 'index.html'}", markup=False, soft_wrap=True)
+
+
+@click.command("demo")
+@click.option(
+    "-o",
+    "--output",
+    default="demo-report",
+    show_default=True,
+    type=click.Path(),
+    metavar="FOLDER",
+    help="Where the report goes.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print result.json as well, instead of tables.")
+def demo(output: str, as_json: bool) -> None:
+    """Evaluate a small synthetic workload that comes with batchcast, to see what a report looks like.
+
+    The users are invented: they come in sessions, repeat applications and pad their limits.
+    """
+    import numpy as np
+
+    from ...trace import demo_path, read_trace
+    from ..schedule_options import take_plan
+
+    trace = read_trace(str(demo_path()))
+    say(f"note: a synthetic workload of {len(trace):,} jobs; your own: batchcast evaluate LOG -o report/")
+    info = trace.info
+    settings = {
+        "timezone": info.timezone,
+        "procs": "req",
+        "machine_procs": info.max_procs,
+        "machine_procs_source": info.max_procs_source,
+    }
+    given: dict[str, Any] = {"output": output, "as_json": as_json, "seed": 0}
+    usual = command.make_context("evaluate", [str(demo_path())]).params
+    plan, chosen = take_plan({name: value for name, value in usual.items() if name not in given})
+    log = Log(trace, {**settings, **chosen}, [*info.notes, SYNTHETIC])
+    title = "Demo: how forecasts would serve a synthetic cluster"
+    run(log, np.ones(len(trace), bool), plan, given, title, SYNTHETIC)
+
+
+SYNTHETIC = (
+    "This is a synthetic workload. Its recorded waits were made by the same simulator under EASY, so that recorded and "
+    "simulated waits agree by construction; with a real log they show how far the simulation may be trusted."
+)

@@ -1,0 +1,183 @@
+"""`batchcast info`: what a log holds, before anything is run on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from ...units import format_duration, format_memory
+from ..options import describe_log, log_options, take_log
+from ..output import console, document, emit
+
+
+@click.command("info")
+@log_options
+@click.option(
+    "--machine", "described", type=click.Path(), metavar="FILE", help="Which of the jobs a described machine can run."
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+def command(as_json: bool, described: str | None, **given: Any) -> None:
+    """What LOG holds: counts, dates, machine, known fields, users' accuracy, what cleaning would drop.
+
+    LOG is SWF, a `sacct -X -P` dump, a PBS accounting log, CSV or Parquet; plain, .gz, .xz, or - for stdin.
+    Selection and cleaning apply as for every other verb, so `info` shows what they would see.
+    """
+    from ...trace import describe
+
+    log = take_log(given, tell=False)
+    whole = describe.summary(log.trace, log.procs)
+    parts = {
+        "status": describe.endings(log.trace),
+        "field": describe.known_fields(log.trace),
+        "clean": describe.cleaning(log.trace),
+        "irregularity": describe.irregularities(log.trace),
+    }
+    if described:
+        parts["machine"] = _on_machine(described, log)
+    memory = describe.memory(log.trace)
+    about = describe_log(log.trace)
+    if as_json:
+        rows = [{"part": "summary", **whole}, {"part": "memory", **memory}]
+        rows += [{"part": part, **row} for part in parts for row in parts[part]]
+        emit(document("info", about, log.settings, log.warnings, rows))
+        return
+    _show(about, whole, memory, parts, log)
+
+
+def _on_machine(described: str, log: Any) -> list[dict[str, Any]]:
+    """How many jobs the machine could run, and why not the others."""
+    from ...simulation.slurm_trace import requests_of
+    from ...trace.slurm_record import open_machine
+
+    jobs, left = requests_of(log.trace, open_machine(described), log.procs)
+    return [{"what": "it can run", "jobs": len(jobs)}, *({"what": why, "jobs": n} for why, n in left.items() if n)]
+
+
+def _show(
+    about: Mapping[str, Any], whole: Mapping[str, Any], memory: Mapping[str, Any], parts: Mapping[str, Any], log: Any
+) -> None:
+    """Everything as tables on stdout."""
+    from ...report.blocks import Callout, Table, TableColumn
+    from ...report.terminal import show
+
+    pairs = [{"what": what, "value": value} for what, value in _glance(about, whole).items()]
+    users = [{"what": what, "value": value} for what, value in _requests(whole).items()]
+    plain = [TableColumn("what", ""), TableColumn("value", "")]
+    blocks: list[Any] = [
+        Table(str(about["source"]), plain, pairs),
+        Table("Requested time: how good are users' limits", plain, users),
+        *(
+            [Table("Memory", plain, _memory(memory))]
+            if memory["asked"] or memory["measured"] or memory["zeros"]
+            else []
+        ),
+        Table(
+            "How jobs ended",
+            [
+                TableColumn("status", "status"),
+                TableColumn("jobs", "jobs", "count"),
+                TableColumn("share", "share", "share"),
+            ],
+            parts["status"],
+        ),
+        Table(
+            "Known fields",
+            [
+                TableColumn("field", "field"),
+                TableColumn("known", "known", "share"),
+                TableColumn("distinct", "different", "count"),
+                TableColumn("meaning", "meaning"),
+            ],
+            parts["field"],
+        ),
+        Table(
+            "What each cleaning rule alone would drop (--clean)",
+            [TableColumn("rule", "rule"), TableColumn("drops", "drops", "count"), TableColumn("meaning", "meaning")],
+            parts["clean"],
+        ),
+    ]
+    if "machine" in parts:
+        columns = [TableColumn("what", "on the described machine"), TableColumn("jobs", "jobs", "count")]
+        blocks.append(Table("The machine of --machine", columns, parts["machine"]))
+    odd = [row for row in parts["irregularity"] if row["jobs"]]
+    if odd:
+        columns = [TableColumn("irregularity", "rule"), TableColumn("jobs", "jobs", "count")]
+        blocks.append(Table("What replaying the log settles by rule", columns, odd))
+    blocks += [Callout(note, "note", "note:") for note in log.warnings]
+    show(console(), blocks)
+
+
+def _glance(about: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, str]:
+    never = f", {whole['never_ran']:,} never did" if whole["never_ran"] else ""
+    return {
+        "jobs": f"{whole['jobs']:,} ({whole['ran']:,} ran{never}), {_plain(whole['jobs_per_day'])} a day",
+        "submitted": f"{about['first_submit']} to {about['last_submit']}",
+        "time zone": f"{about['timezone']} (from {about['timezone_source']})",
+        "machine": _machine(about, whole),
+        "load": _percent(whole["load"], "of the machine, first submission to last end"),
+        "run time": f"median {_time(whole['median_run_s'])}, mean {_time(whole['mean_run_s'])}",
+        "wait": f"median {_time(whole['median_wait_s'])}, mean {_time(whole['mean_wait_s'])}",
+        "processors": f"median {_plain(whole['median_procs'])}, widest job {_plain(whole['widest_job_procs'])}",
+        "file": f"{about['format']}, sha256 {about['sha256'][:16]}",
+    }
+
+
+def _machine(about: Mapping[str, Any], whole: Mapping[str, Any]) -> str:
+    size, source, peak = about["machine_procs"], about["machine_procs_source"], whole["peak_procs"]
+    seen = f"recorded jobs held {_plain(peak)} at once" if peak == peak else "no job tells its processors"
+    if not size > 0:
+        advice = "; --procs-total N says it, --procs-total peak takes that" if peak == peak else ""
+        return f"size unknown (no MaxProcs in a header); {seen}{advice}"
+    wide = whole["jobs_wider_than_machine"]
+    source_words = {"header": "from the header", "peak": "inferred: the peak of what ran"}.get(source, f"from {source}")
+    lies = ", more than it has" if peak > size else ""
+    return f"{_plain(size)} processors ({source_words}); {seen}{lies}" + (f"; {wide:,} jobs are wider" if wide else "")
+
+
+def _requests(whole: Mapping[str, Any]) -> dict[str, str]:
+    if not whole["jobs_with_run_and_request"]:
+        return {"known of": "no job that ran has a request"}
+    usual = ", ".join(format_duration(seconds) for seconds in whole["usual_requests_s"])
+    return {
+        "known of": f"{whole['jobs_with_run_and_request']:,} jobs",
+        "used, median": _percent(whole["request_used_median"], "of the request"),
+        "used, in all": _percent(whole["request_used_total"], "of the requested time"),
+        "used < 10 %": _percent(whole["request_used_below_10"], "of the jobs"),
+        "used > 100 %": _percent(whole["request_used_above_100"], "of the jobs"),
+        "most used": f"{usual}: {_percent(whole['usual_requests'], 'of the requests')}",
+        "round": _percent(whole["whole_hour_requests"], "of the requests are whole hours")
+        + f", {whole['distinct_requests']:,} different ones",
+    }
+
+
+def _memory(found: Mapping[str, Any]) -> list[dict[str, str]]:
+    each = "" if found["per"] == "job" else f" a {found['per']}"
+    share = _percent(found["copied"], "of the jobs that know both")
+    copy = f"no measurement: it equals the request in {share}; not learned from"
+    middle, largest = (format_memory(found[f"{which}_used_kib"]) for which in ("median", "largest"))
+    use = f"{found['measured']:,} jobs, median {middle}{each}, largest {largest}"
+    rows = {
+        "asked": f"{found['asked']:,} jobs, median {format_memory(found['median_asked_kib'])}{each}",
+        "used at the peak": copy if found["copied"] >= 0.9 else use,
+        "used, in all": _percent(found["used_total"], f"of what was asked, over {found['both']:,} jobs that know both"),
+        "used > 100 %": _percent(found["above"], "of them"),
+    }
+    if found["zeros"]:
+        rows["not measured"] = f"{found['zeros']:,} jobs have a use of 0: unknown"
+    if found["out_of_memory"]:
+        rows["out of memory"] = f"{found['out_of_memory']:,} jobs: they needed more than they got"
+    return [{"what": what, "value": value} for what, value in rows.items()]
+
+
+def _percent(value: float, of: str) -> str:
+    return f"{100 * value:.1f} % {of}" if value == value else "unknown"
+
+
+def _time(value: float) -> str:
+    return format_duration(value) if value == value else "unknown"
+
+
+def _plain(value: float) -> str:
+    return f"{value:,.0f}" if value == value else "unknown"

@@ -1,0 +1,133 @@
+"""`batchcast limits`: which limits, or how much memory, to ask for, and what they would have cost this log."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import click
+
+from ...errors import UsageError
+from ..options import Log, describe_log, log_options, take_log
+from ..output import console, document, emit, progress
+
+
+def _risk(_: click.Context, __: click.Parameter, text: str) -> float:
+    from ...units import parse_share
+
+    return parse_share(text)
+
+
+@click.command("limits")
+@log_options
+@click.option("--memory", is_flag=True, help="Memory requests instead of time limits.")
+@click.option(
+    "--by", type=click.Choice(["user", "account", "queue", "application"]), help="The largest groups as well."
+)
+@click.option("--risk", default="5%", show_default=True, callback=_risk, help="Share of jobs that may be cut off.")
+@click.option("--floor", metavar="TIME|SIZE", help="The least that is advised. Default 5:00, of memory 64M.")
+@click.option("--step", metavar="TIME|SIZE", help="What is advised is a multiple. Default 5:00, of memory 64M.")
+@click.option(
+    "--machine",
+    "described",
+    type=click.Path(),
+    metavar="FILE",
+    help="With --memory: no more than its largest node has.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+def command(
+    memory: bool,
+    by: str | None,
+    risk: float,
+    floor: str | None,
+    step: str | None,
+    described: str | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Advise the shortest limit whose risk of a kill is the one given, at every submission of LOG, and count the cost.
+
+    Beside it the usual rule (1.25 x the longest of the last ten) and the users' own limits. Advice knows only what had
+    ended at the submission and never exceeds the user's own limit. With --memory the same of the peak memory a node (or
+    a processor, where LOG knows no nodes), and the request of least expected waste, second attempts counted in full.
+    """
+    read = _memory if memory else _time
+    least, multiple = (read(name, text) for name, text in (("--floor", floor), ("--step", step)))
+    if described and not memory:
+        raise UsageError("--machine says what a node's memory is: with --memory only")
+    most = _node_memory(described) if described else math.inf
+    log = take_log(given)
+    settings = {**log.settings, "by": by, "risk": risk}
+    if memory:
+        settings |= {
+            "memory": True,
+            "floor_mib": least,
+            "step_mib": multiple,
+            "node_mib": most if most < math.inf else None,
+        }
+        blocks, rows = _of_memory(log, by, risk, least, multiple, most)
+    else:
+        settings |= {"floor_s": least, "step_s": multiple}
+        blocks, rows = _of_time(log, by, risk, least, multiple)
+    if as_json:
+        emit(document("limits", describe_log(log.trace), settings, log.warnings, rows))
+        return
+    from ...report.terminal import show
+
+    show(console(), blocks)
+
+
+def _of_time(
+    log: Log, by: str | None, risk: float, floor: float, step: float
+) -> tuple[list[Any], list[dict[str, Any]]]:
+    from ...evaluation.limits import advice_words, find_limits, limit_rows
+    from ...report.limits import limit_differences, limits_table
+
+    with progress("advising limits", len(log.trace)) as tick:
+        advice = find_limits(log.trace, risk=risk, floor=floor, step=step, procs=log.procs, tick=tick)
+    rows, groups = limit_rows(advice), limit_rows(advice, by) if by else []
+    tables = [limits_table(rows, risk), *limit_differences(rows), *([limits_table(groups, risk, by)] if groups else [])]
+    return [*tables, advice_words(rows, risk)], [*rows, *groups]
+
+
+def _of_memory(
+    log: Log, by: str | None, risk: float, floor: float, step: float, most: float
+) -> tuple[list[Any], list[dict[str, Any]]]:
+    from ...evaluation.memory_limits import find_memory_limits, memory_limit_rows, memory_words
+    from ...report.limits import memory_differences, memory_table
+
+    with progress("advising memory", len(log.trace)) as tick:
+        advice = find_memory_limits(log.trace, risk=risk, floor=floor, step=step, most=most, procs=log.procs, tick=tick)
+    rows, groups = memory_limit_rows(advice), memory_limit_rows(advice, by) if by else []
+    blocks = [
+        memory_table(rows, risk),
+        *memory_differences(rows),
+        *([memory_table(groups, risk, by)] if groups else []),
+    ]
+    return [*blocks, memory_words(rows, risk, most)], [*rows, *groups]
+
+
+def _time(name: str, text: str | None) -> float:
+    from ...units import parse_duration
+
+    try:
+        return parse_duration(text or "5:00")
+    except UsageError as error:
+        raise UsageError(f"{name}: {error.message}") from None
+
+
+def _memory(name: str, text: str | None) -> float:
+    from ...units import parse_memory
+
+    try:
+        amount = parse_memory(text or "64M") / 1024
+    except UsageError as error:
+        raise UsageError(f"{name}: {error.message}") from None
+    return 0.0 if math.isnan(amount) else amount
+
+
+def _node_memory(path: str) -> float:
+    """MiB of the largest node of a described machine; infinity where it says none."""
+    from ...trace.slurm_record import open_machine
+
+    return max(group.memory_mib for group in open_machine(path).nodes)

@@ -1,0 +1,177 @@
+"""`batchcast machine`: the cluster as Slurm describes it, and how true a simulation of it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..output import document, emit, print_columns, progress, say, write_text
+
+if TYPE_CHECKING:
+    from ...cluster.machine import Machine
+    from ...evaluation.slurm_record import Agreement, Decisions
+
+TITLES = ("set", "against", "jobs", "30 s", "300 s", "mean wait", "wait ratio", "KS", "rank")
+JUDGED = ("set", "states", "starts", "right", "seen", "within 30 s")
+
+
+@click.group(short_help="The cluster as Slurm describes it: capture, show; prove a simulation against a record.")
+def command() -> None:
+    """A machine with nodes, partitions, priorities and limits, and Slurm's scheduler simulated on it."""
+
+
+@command.command()
+@click.argument("dumps", required=False, type=click.Path(path_type=Path))
+@click.option("-o", "output", type=click.Path(path_type=Path), help="Write here instead of to stdout.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document: the machine, and what is not modelled.")
+def capture(dumps: Path | None, output: Path | None, as_json: bool) -> None:
+    """Write a machine as TOML: from the folder DUMPS, or from the Slurm of this computer (scontrol, sacctmgr).
+
+    DUMPS holds node.txt, partition.txt, config.txt, ... or what the same commands print with --json (node.json, ...).
+
+    \b
+    batchcast machine capture -o machine.toml
+    """
+    from ...trace.slurm_record import DUMPS, machine_of, open_machine, toml_of
+
+    if dumps is not None:
+        machine = open_machine(dumps)
+    else:
+        from ...slurm.transport import Commands
+
+        asked = Commands()
+        machine = machine_of({name: asked.ask(words).text for name, words in DUMPS.items()}, "this computer's Slurm")
+    text = toml_of(machine)
+    if as_json:
+        emit(_as_document("machine capture", dumps, machine, text))
+    elif output is None:
+        click.echo(text, nl=False)
+    if output is not None:
+        write_text(output, text)
+        say(f"wrote {output}: {len(machine.node_names())} nodes, {len(machine.partitions)} partitions")
+    if machine.left_out:
+        say(f"not modelled: {', '.join(machine.left_out)}")
+
+
+@command.command()
+@click.argument("machine", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="One JSON document: the machine, and what is not modelled.")
+def show(machine: Path, as_json: bool) -> None:
+    """MACHINE (TOML, or a folder of dumps) in words.
+
+    \b
+    batchcast machine show machine.toml
+    """
+    from ...cluster.toml import describe
+    from ...formats.slurm.resources import fold
+    from ...trace.slurm_record import open_machine, toml_of
+
+    opened = open_machine(machine)
+    if as_json:
+        emit(_as_document("machine show", machine, opened, toml_of(opened)))
+        return
+    for line in describe(opened, fold):
+        click.echo(line)
+
+
+def _as_document(verb: str, place: Path | None, machine: Machine, text: str) -> dict[str, Any]:
+    """The machine's own file as JSON, what Slurm's configuration holds beyond the model as warnings."""
+    import tomllib
+
+    warnings = [f"not modelled: {name}" for name in machine.left_out]
+    return document(verb, {"source": str(place or "this computer's Slurm")}, {}, warnings, [tomllib.loads(text)])
+
+
+@command.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--sets", default="", metavar="NAMES", help="Only these sets, e.g. fifo,short-backfill-12.")
+@click.option("--states", default=50, show_default=True, help="Recorded states of each run to decide from; 0: none.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def prove(folder: Path, sets: str, states: int, as_json: bool) -> None:
+    """Recorded schedules of a real Slurm in FOLDER (NAME-1 and NAME-2, each run twice) beside the simulated ones.
+
+    Each set has a line for the second run against the first, for the simulation of each run, and for another policy:
+    what two real runs agree is the most that can be asked for, what another policy reaches proves nothing.
+
+    \b
+    batchcast machine prove records
+    """
+    from ...errors import InputError
+
+    names = [name for name in sets.split(",") if name] or sorted(p.name[:-2] for p in folder.glob("*-1"))
+    if not names or not all((folder / f"{name}-1").is_dir() for name in names):
+        raise InputError(f"{folder}: no recorded sets here (accepted: folders NAME-1 and NAME-2)")
+    rows: list[dict[str, Any]] = []
+    with progress("replaying", len(names)) as tick:
+        for done, name in enumerate(names):
+            rows += _set_rows(folder, name, states)
+            tick(done + 1)
+    if as_json:
+        emit(document("machine prove", {"folder": str(folder)}, {"states": states}, [], rows))
+        return
+    replayed = [r for r in rows if "ks" in r]
+    print_columns([TITLES, *(_cells(r) for r in replayed)], 2)
+    judged = [r for r in rows if "states" in r]
+    if judged:
+        click.echo()
+        click.echo("Starts in the ten minutes after recorded states, history as recorded until then:")
+        print_columns([JUDGED, *(_decided(r) for r in judged)], 1)
+
+
+def _set_rows(folder: Path, name: str, states: int) -> list[dict[str, Any]]:
+    from ...evaluation.slurm_record import agreement, decisions, other_policy, recorded, replay_record, simulated
+    from ...trace.slurm_record import open_record
+
+    runs = [open_record(folder / f"{name}-{k}") for k in (1, 2) if (folder / f"{name}-{k}").is_dir()]
+    truths = [recorded(run) for run in runs]
+    rows = [_row(name, "real run 2", agreement(truths[0], truths[1]))] if len(runs) == 2 else []
+    for k, run in enumerate(runs):
+        mine = simulated(run, replay_record(run))
+        for m, truth in enumerate(truths):
+            if m == k:
+                rows.append(_row(name, f"simulated {k + 1}", agreement(truth, mine)))
+    other = other_policy(runs[0])
+    rows.append(_row(name, "another policy", agreement(truths[0], simulated(other, replay_record(other)))))
+    for k, run in enumerate(runs if states else []):
+        rows.append(_decision_row(f"{name}-{k + 1}", decisions(run, states)))
+    return rows
+
+
+def _row(name: str, against: str, a: Agreement) -> dict[str, Any]:
+    return {
+        "set": name,
+        "against": against,
+        "jobs": a.jobs,
+        "within_30s": a.within_30s,
+        "within_300s": a.within_300s,
+        "mean_wait_s": a.other_mean_wait_s,
+        "wait_ratio": a.wait_ratio,
+        "ks": a.ks,
+        "rank": a.rank,
+    }
+
+
+def _decision_row(name: str, d: Decisions) -> dict[str, Any]:
+    return {"set": name, "states": d.states, "starts": d.starts, "right": d.right, "seen": d.seen, "close": d.close}
+
+
+def _cells(r: dict[str, Any]) -> Sequence[str]:
+    shares = (f"{r[key]:.0%}" for key in ("within_30s", "within_300s"))
+    wait = f"{r['mean_wait_s']:.0f} s"
+    return (
+        r["set"],
+        r["against"],
+        str(r["jobs"]),
+        *shares,
+        wait,
+        f"{r['wait_ratio']:.3f}",
+        f"{r['ks']:.3f}",
+        f"{r['rank']:.3f}",
+    )
+
+
+def _decided(r: dict[str, Any]) -> Sequence[str]:
+    return (r["set"], str(r["states"]), str(r["starts"]), *(f"{r[key]:.0%}" for key in ("right", "seen", "close")))

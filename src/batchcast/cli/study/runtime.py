@@ -1,0 +1,144 @@
+"""`batchcast runtime`: predict run times on the recorded clock and score them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ..completion import specs
+from ..options import describe_log, log_options, predictor_options, score_options, take_log, take_score
+from ..output import console, document, emit, progress, say
+from ..periods import forecasts as forecasts_in_periods
+from ..periods import in_periods_option, refuse_others
+
+
+@click.command("runtime")
+@log_options
+@predictor_options
+@score_options
+@click.option(
+    "--predictor",
+    "predictors",
+    shell_complete=specs("runtime"),
+    help="Methods, NAME:key=value,key=value; `all` for every one. Default: requested,kernel,last_2,recent_mean; with"
+    " --target memory largest_recent too.",
+    metavar="NAMES",
+)
+@click.option(
+    "--protocol",
+    type=click.Choice(["honest", "paper", "both"]),
+    default="honest",
+    show_default=True,
+    help="paper: a job's end is told right after its submission, as some papers do.",
+)
+@click.option("--by", type=click.Choice(["user", "queue", "size", "month"]), help="Figures by group as well.")
+@click.option(
+    "--target",
+    type=click.Choice(["run_time", "memory"]),
+    default="run_time",
+    show_default=True,
+    help="memory: the peak a node, or a processor where LOG knows no nodes.",
+)
+@click.option("--against", metavar="NAME", help="Compare with this method. Default recent_mean, else the request.")
+@click.option("--seed", type=int, default=0, show_default=True, help="For methods and intervals that draw at random.")
+@click.option(
+    "--trace-parameters",
+    type=click.Path(),
+    metavar="FILE",
+    help="Write what each refit of a trained method found, as CSV.",
+)
+@in_periods_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+def command(
+    predictors: str | None,
+    protocol: str,
+    by: str | None,
+    target: str,
+    against: str | None,
+    seed: int,
+    trace_parameters: str | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Predict the run time (or peak memory) of every job at its submission, replaying LOG as it happened, and score it.
+
+    LOG is SWF, a `sacct -X -P` dump, a PBS accounting log, CSV or Parquet; plain, .gz, .xz, or - for stdin. A
+    forecast knows only what had ended by then (honest protocol). Jobs that never ran are not scored, and counted; with
+    --target memory neither are those whose peak nobody measured, nor those that ran out of memory.
+    """
+    from ...errors import NoAnswer, UsageError
+    from ...evaluation.accuracy import figures, score
+    from ...predict.registry import split_specs
+    from ...report.accuracy import accuracy_table, planned_table
+    from ...report.blocks import Block, TableColumn
+    from ...report.difference import FORECAST, FORECAST_MEMORY, difference_blocks
+
+    of_memory = target == "memory"
+    usual = "requested,kernel,last_2,recent_mean"
+    specs = split_specs(predictors or (f"{usual},largest_recent" if of_memory else usual))
+    if given["in_periods"] is not None:
+        refuse_others({"protocol", "seed"})
+        if protocol == "both":
+            raise UsageError("--in-periods goes through the log once", hint="--protocol honest, or paper")
+        return forecasts_in_periods("runtime", specs, {**given, "seed": seed, "as_json": as_json}, protocol)
+    del given["in_periods"]
+    log = take_log(given)
+    mask = take_score(given, log)
+    settings = {**log.settings, "predictor": specs, "protocol": protocol, "by": by, "against": against, "seed": seed}
+    settings |= {"target": target} if of_memory else {}
+    results: list[dict[str, Any]] = []
+    tables: list[Block] = []
+    never_ran = 0
+    refits: list[dict[str, Any]] = []
+    for each in ("honest", "paper") if protocol == "both" else (protocol,):
+        with progress(f"predicting, {each} protocol", len(log.trace)) as tick:
+            scores = score(
+                log.trace,
+                specs,
+                protocol=each,
+                procs=log.procs,
+                total=log.trace.info.max_procs,
+                mask=mask,
+                seed=seed,
+                against=against,
+                target=target,
+                tick=tick,
+            )
+        never_ran = scores.never_ran
+        refits += [
+            {"predictor": spec, "protocol": each, **row} for spec, rows in scores.trained.items() for row in rows
+        ]
+        named = {"protocol": each} if protocol == "both" else {}
+        overall, grouped = figures(scores), figures(scores, by) if by else []
+        if not any(row["jobs"] for row in overall):
+            why = f"no job to score: {never_ran} of the selection {_unscored(of_memory)}"
+            raise NoAnswer(why, hint="`batchcast info LOG` shows how jobs ended")
+        results += [{**row, **named} for row in overall + grouped]
+        tables.append(accuracy_table(overall, each, settings, per=scores.per))
+        tables += difference_blocks(
+            overall, FORECAST_MEMORY if of_memory else FORECAST, [TableColumn("predictor", "predictor")]
+        )
+        tables += planned_table(scores.planned)
+        if grouped:
+            tables.append(accuracy_table(grouped, each, settings, by=by, per=scores.per))
+    if trace_parameters is not None:
+        from ...report.tables import write_parameters
+
+        write_parameters(trace_parameters, refits)
+        say(f"parameters of {len(refits)} refits: {trace_parameters}")
+    warnings = [*log.warnings]
+    if never_ran:
+        warnings.append(f"{never_ran} jobs {_unscored(of_memory)} and are not scored")
+    if as_json:
+        emit(document("runtime", describe_log(log.trace) | {"never_ran": never_ran}, settings, warnings, results))
+        return
+    from ...report.terminal import show
+
+    show(
+        console(), [*tables, *([f"{never_ran:,} jobs {_unscored(of_memory)} and are not scored."] if never_ran else [])]
+    )
+
+
+def _unscored(of_memory: bool) -> str:
+    return "never ran, have no measured peak or ran out of memory" if of_memory else "never ran"

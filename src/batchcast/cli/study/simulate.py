@@ -1,0 +1,259 @@
+"""`batchcast simulate`: let a scheduler decide the starts of a log's jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..options import Log, describe_log, log_options, predictor_options, score_options, take_log, take_score
+from ..output import console, document, emit, progress, say
+from ..periods import in_periods_option
+from ..schedule_options import Plan, node_options, plan_options, take_nodes, take_plan
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ...cluster.machine import Machine
+    from ...evaluation.validity import Validity
+    from ...simulation import Policy, Schedule
+    from ...table import Trace
+
+
+@click.command(short_help="Let a scheduler decide the starts, with predictors in the loop.")
+@log_options
+@predictor_options
+@score_options
+@plan_options("requested", "easy")
+@node_options
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="With --machine or --scheduler slurm: another setting of slurm.conf, e.g. bf_interval=60, or nodes=+10%.",
+)
+@click.option("--schedule", "schedule_file", type=click.Path(), metavar="FILE", help="Write the schedule as CSV.")
+@click.option(
+    "--schedule-format",
+    type=click.Choice(["batchcast", "batsim"]),
+    default="batchcast",
+    show_default=True,
+    help="Columns of that CSV: ours, or those of Batsim's jobs.csv with numbered processors.",
+)
+@click.option(
+    "--against", metavar="'POLICY, PREDICTOR'", help="Compare schedules with this one. Default: the first named."
+)
+@click.option(
+    "--replicates",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Simulate N logs made of this one's weeks as well: the whole effect of each change.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="For the intervals' and the replicates' draws.")
+@in_periods_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def command(**given: Any) -> None:
+    """Simulate LOG (SWF, sacct, PBS, CSV, Parquet; - is stdin) under a policy and print waits and slowdowns.
+
+    \b
+    batchcast simulate log.swf.gz --policy easy,easy-sjbf:correct=incremental --predictor last_2
+    """
+    import time
+
+    import numpy as np
+
+    from ...errors import UsageError
+    from ...evaluation.differences import schedule_differences
+    from ...evaluation.evaluation import DOUBTS
+
+    changed, (scheduler, described) = given.pop("settings"), take_nodes(given)
+    slurm = scheduler == "slurm"
+    if changed and not slurm:
+        raise UsageError("--set needs --machine FILE", hint="batchcast machine capture -o machine.toml")
+    plan, chosen = take_plan(given)
+    if given["in_periods"] is not None:
+        return _in_periods(plan, given)
+    del given["in_periods"]
+    if given["schedule_file"] and len(plan.policies) * len(plan.predictors) > 1:
+        raise UsageError("--schedule writes one schedule", hint="one --policy and one --predictor at a time")
+    log = take_log(given, tell=not given["as_json"])
+    scored = any(given[key] for key in ("score_from", "score_to", "score_status"))
+    mask = take_score(given, log) if scored else None
+    policies: dict[str, Any] = {"slurm": None} if slurm else dict(plan.policies)
+
+    def machine_of(trace: Trace) -> Callable[..., Schedule]:
+        return (
+            _on_nodes(described, changed, trace, log.procs) if slurm else _machines(plan.partitions, trace, log.procs)
+        )
+
+    run = machine_of(log.trace)
+    results, schedules = [], {}
+    for name, policy in policies.items():
+        for spec in plan.predictors:
+            with progress(f"{name} {spec}", len(log.trace)) as tick:
+                schedule = run(policy, spec, procs=log.procs, **plan.clocks, clock=time.perf_counter, tick=tick)
+            _check_any(schedule)
+            schedules[f"{name}, {spec}"] = schedule
+            measures = schedule.measures(None if mask is None else mask[schedule.rows])
+            row = {"policy": name, "predictor": spec, "runtime": spec, **measures, "kernel_s": schedule.kernel_s}
+            results.append(row)
+    first = next(iter(schedules.values()))
+    against = given["against"] or next(iter(schedules))
+    if against not in schedules:
+        raise UsageError(f"--against: no {against!r} (accepted: {'; '.join(schedules)})")
+    inside = np.ones(len(log.trace), bool) if mask is None else mask
+    keys = schedule_differences(log.trace, schedules, inside, against, procs=log.procs, seed=given["seed"])
+    results = [{**row, **keys[f"{row['policy']}, {row['predictor']}"]} for row in results]
+    if given["replicates"]:
+        named = {f"{n}, {s}": (policy, s) for n, policy in policies.items() for s in plan.predictors}
+        more = _replicated(log, plan, against, named, machine_of, given["replicates"], given["seed"])
+        results = [{**row, **more[f"{row['policy']}, {row['predictor']}"]} for row in results]
+    if given["schedule_file"]:
+        _write(given["schedule_file"], first, log, given["schedule_format"])
+    notes = [*_left_out(first), *first.notes]
+    checked = (
+        _judged_on_nodes(described, None if changed else schedules, log, mask) if slurm else _validity(plan, log, mask)
+    )
+    if given["as_json"]:
+        settings = {
+            **log.settings,
+            **chosen,
+            "machine_procs": first.total,
+            "against": against,
+            "seed": given["seed"],
+            "replicates": given["replicates"],
+        }
+        about = {**describe_log(log.trace), "validity": checked.row()}
+        doubts = [] if checked.trusted else [DOUBTS[checked.verdict]]
+        emit(document("simulate", about, settings, [*log.warnings, *notes, *doubts], results))
+        return
+    from ...report.blocks import TableColumn
+    from ...report.difference import SCHEDULE, difference_blocks
+    from ...report.tables import simulation_table
+    from ...report.terminal import show
+    from ...report.validity import judgement
+
+    for line in notes:
+        say(f"note: {line}")
+    naming = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with")]
+    real = difference_blocks(results, SCHEDULE, naming)
+    show(console(), [simulation_table(results, len(first), first.total), *real, judgement(checked, first.total)])
+
+
+def _in_periods(plan: Plan, given: dict[str, Any]) -> None:
+    """The same over a folder larger than memory."""
+    from ..completion import OF_A_POLICY
+    from ..periods import refuse_others, schedules
+
+    refuse_others({"policies", "no_kill", "wide", "default_request", "plan_level", *OF_A_POLICY})
+    options = {name: getattr(plan, name) for name in ("wide", "default_request", "plan_level")}
+    schedules(plan.policies, plan.predictors, options, given)
+
+
+def _validity(plan: Plan, log: Log, mask: np.ndarray | None) -> Validity:
+    """How far a simulation of this log may be believed: the same judgement as the page's."""
+    from ...evaluation.validity import validity
+
+    kill = any(policy.kill for policy in plan.policies.values())
+    return validity(
+        log.trace,
+        mask=mask,
+        procs=log.procs,
+        wide=plan.wide,
+        default_request=plan.default_request,
+        kill=kill,
+        partitions=plan.partitions,
+    )
+
+
+def _judged_on_nodes(
+    described: Machine | None, schedules: dict[str, Schedule] | None, log: Log, mask: np.ndarray | None
+) -> Validity:
+    """The same of Slurm's scheduler with the users' limits on the machine as described, whatever --set changes."""
+    from ...evaluation.simulated import described_or_own, judged_on
+
+    machine = described_or_own(log.trace, described, log.procs)
+    asked = schedules.get("slurm, requested") if schedules else None
+    run = _on_nodes(described, (), log.trace, log.procs)
+    schedule = asked or run(None, "requested", procs=log.procs, clock=None, tick=None)
+    return judged_on(machine, log.trace, schedule, mask, log.procs)
+
+
+def _check_any(schedule: Schedule) -> None:
+    from ...errors import NoAnswer
+
+    if not len(schedule):
+        why = "; ".join(_left_out(schedule)) or "the log has none"
+        raise NoAnswer(f"no job to simulate: {why}", hint="`batchcast info LOG` shows which fields the log knows")
+
+
+def _replicated(
+    log: Log,
+    plan: Plan,
+    against: str,
+    names: dict[str, tuple[Policy | None, str]],
+    machine_of: Callable[[Trace], Callable[..., Schedule]],
+    count: int,
+    seed: int,
+) -> dict[str, dict[str, Any]]:
+    """What the rows gain from simulating logs made of this one's weeks."""
+    from ...evaluation.resampling import replicated
+
+    def again(trace: Trace, name: str) -> Schedule:
+        policy, spec = names[name]
+        return machine_of(trace)(policy, spec, procs=log.procs, **plan.clocks, clock=None, tick=None)
+
+    with progress(f"{count} replicates", count) as tick:
+        return replicated(log.trace, list(names), again, against, count, seed, tick)
+
+
+def _machines(partitions: str, trace: Trace, procs: str) -> Callable[..., Schedule]:
+    """`simulate` on a log as one machine, or as one for each partition."""
+    from functools import partial
+
+    from ...simulation import simulate, simulate_split
+    from ...trace import partition_sizes
+
+    if partitions == "together":
+        return partial(simulate, trace)
+    return partial(simulate_split, trace, partition_sizes(trace, procs))
+
+
+def _on_nodes(
+    described: Machine | None, changed: Sequence[str], trace: Trace, procs_rule: str
+) -> Callable[..., Schedule]:
+    """Slurm's scheduler on the described machine, or on the log's own, called as `simulate` is."""
+    from ...cluster.vary import parse_changes, vary
+    from ...simulation.slurm_trace import simulate_on
+    from ...trace.machine import machine_of_log
+
+    machine = described or machine_of_log(trace, procs_rule)
+    machine = vary(machine, parse_changes(",".join(changed))) if changed else machine
+
+    def run(
+        _policy: object, spec: str, *, procs: str, clock: Any, tick: Any, protocol: str = "honest", **_: object
+    ) -> Schedule:
+        return simulate_on(machine, trace, spec, procs=procs, protocol=protocol, clock=clock, tick=tick)
+
+    return run
+
+
+def _left_out(schedule: Schedule) -> list[str]:
+    return [f"{count} jobs not simulated ({reason})" for reason, count in schedule.left_out.items() if count]
+
+
+def _write(path: str, schedule: Schedule, log: Log, form: str) -> None:
+    from ...errors import InputError
+    from ...trace.schedule import write_batsim, write_schedule
+
+    try:
+        if form == "batsim":
+            write_batsim(path, schedule, log.trace)
+        else:
+            write_schedule(path, schedule)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None

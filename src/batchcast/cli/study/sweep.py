@@ -1,0 +1,228 @@
+"""`batchcast sweep`: a whole study, declared once in TOML, run wherever there are cores, and its tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..options import find_modules_here
+from ..output import console, document, emit, progress, say
+
+if TYPE_CHECKING:
+    from ...sweep import Study, Task
+    from ...sweep.dataset import Dataset
+
+RUN = "run"
+
+
+class _StudyOrVerb(click.Group):
+    """`sweep STUDY.toml` is `sweep run STUDY.toml`."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """The verb named, else `run` with all that was given."""
+        if args and args[0] not in self.commands:
+            args = [RUN, *args]
+        return super().resolve_command(ctx, args)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Options may stand before the study: they are those of `run`."""
+        if args and args[0].startswith("-") and args[0] not in ctx.help_option_names:
+            args = [RUN, *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_StudyOrVerb, short_help="A whole study, declared once: on this machine, on Dask, on Slurm.")
+def command() -> None:
+    """A study of logs x periods x replicates x predictors x policies x settings; what was finished is never repeated.
+
+    \b
+    batchcast sweep study.toml -o out/
+    batchcast sweep report out/
+    """
+
+
+@command.command(RUN, short_help="Run a study; `batchcast sweep STUDY.toml` for short.")
+@click.argument("study", type=click.Path(path_type=Path), metavar="FILE")
+@click.option(
+    "-o",
+    "output",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Where results are kept. Default: the study's name with -results, here.",
+)
+@click.option(
+    "--on",
+    "place",
+    default="local",
+    show_default=True,
+    metavar="WHERE",
+    help="local: processes of this machine; slurm: jobs of the batch system; tcp://HOST:PORT: a Dask scheduler.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many at once. Default: a process a processor; on Slurm what the study says, else 4.",
+)
+@click.option("--partition", metavar="NAME", help="On Slurm: where the workers run.")
+@click.option("--account", metavar="NAME", help="On Slurm: who pays.")
+@click.option("--walltime", metavar="TIME", help="On Slurm: a worker's limit; one that ends is replaced.")
+@click.option("--memory", metavar="SIZE", help="On Slurm: a worker's memory, e.g. 2GB.")
+@click.option("--interface", metavar="NAME", help="On Slurm: the network by which nodes reach this host, e.g. ib0.")
+@click.option("--dry-run", is_flag=True, help="Count tasks and core-hours; run nothing.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def run_study(study: Path, output: Path | None, place: str, workers: int | None, dry_run: bool, as_json: bool,
+              **wishes: str | None) -> None:  # fmt: skip
+    """Run the study of FILE (TOML); stopped or killed, the same command goes on where it was.
+
+    \b
+    batchcast sweep study.toml --dry-run
+    batchcast sweep study.toml -o out/
+    batchcast sweep study.toml -o out/ --on slurm --partition short --workers 40 --interface ib0
+    """
+    import os
+
+    import msgspec
+
+    from ...sweep import tasks_of
+    from ...sweep.dataset import Dataset
+
+    find_modules_here()
+    text, declared = _read(study)
+    given = {key: value for key, value in {**wishes, "workers": workers}.items() if value is not None}
+    wish = msgspec.structs.replace(declared.slurm, **given)
+    many = workers or (wish.workers if place == "slurm" else os.cpu_count() or 1)
+    tasks = tasks_of(declared, study.parent)
+    dataset = Dataset(output or Path(f"{study.stem}-results"))
+    done = dataset.done()
+    todo = [task for task in tasks if task.key not in done]
+    if dry_run:
+        _print_cost(study, declared, tasks, dataset, done, many, as_json)
+        return
+    with dataset.alone():
+        dataset.declare(tasks, text)
+        failed = _run(todo, dataset, place, many, wish, len(tasks)) if todo else []
+        dataset.fold_all()
+    if as_json:
+        results = [{"key": one.key, "task": one.label, "error": one.why} for one in failed]
+        kept = len(todo) - len(failed)
+        counts = {"tasks": len(tasks), "finished_before": len(tasks) - len(todo), "kept": kept, "failed": len(failed)}
+        emit(document("sweep", {"source": str(study)}, {"output": str(dataset.folder), **counts}, [], results))
+    else:
+        say(f"{len(tasks) - len(failed):,} of {len(tasks):,} tasks have results in {dataset.folder}"
+            f" ({len(tasks) - len(todo):,} from before): batchcast sweep report {dataset.folder}")  # fmt: skip
+    if failed:
+        from ...errors import BatchcastError
+
+        hint = "the same command again: only these run"
+        raise BatchcastError(f"{len(failed):,} task{'' if len(failed) == 1 else 's'} failed, named above", hint=hint)
+
+
+def _run(todo: list[Task], dataset: Dataset, place: str, many: int, wish: Any, count: int) -> list[Any]:
+    """The tasks that are left, on the pool that was named; what failed."""
+    from ...sweep.run import pool_on, run
+
+    before = count - len(todo)
+    with (
+        pool_on(place, many, wish, say, dataset.folder / "workers") as pool,
+        progress(f"{count:,} tasks", count) as tick,
+    ):
+        tick(before)
+        ran = run(todo, pool, dataset.keep, tick=lambda landed: tick(before + landed),
+                  tell=lambda one: say(f"failed: {one.label}: {one.why}"))  # fmt: skip
+    return ran.failed
+
+
+@command.command(short_help="Tables of a study's results, with paired intervals.")
+@click.argument("folder", type=click.Path(path_type=Path), metavar="FOLDER")
+@click.option(
+    "--against",
+    metavar="'POLICY, PREDICTOR'",
+    multiple=True,
+    help="Compare with this plan; repeatable. Default: what the study says, else its first.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="For the draws of intervals over groups of jobs.")
+@click.option(
+    "--frontier",
+    "picture",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.svg",
+    help="Also draw each plan's mean bounded slowdown against its longest wait.",
+)
+@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+def report(folder: Path, against: tuple[str, ...], seed: int, picture: Path | None, as_json: bool) -> None:
+    """Compare the plans of a study, as it was declared last, from the results in FOLDER.
+
+    \b
+    batchcast sweep report out/ --against "easy, requested"
+    batchcast sweep report out/ --frontier frontier.svg
+    """
+    from ...report.sweep import ablation_table, study_tables
+    from ...report.terminal import show
+    from ...sweep.compare import ablation, compare
+    from ...sweep.dataset import results
+
+    table = results(folder)
+    declared = _read(folder / "study.toml")[1]
+    chosen = against or declared.against or (None,)
+    compared = {reference: compare(table, reference, seed=seed) for reference in chosen}
+    words = ablation(table)
+    missing = _count(folder) - table.height
+    notes = [f"{missing:,} tasks of the study have no result yet"] if missing else []
+    if picture:
+        from ...report.sweep import frontier_svg
+
+        picture.write_text(frontier_svg(next(iter(compared.values()))), encoding="utf-8")
+        say(f"the frontier is drawn in {picture}")
+    if as_json:
+        rows = [row for each in compared.values() for row in each]
+        settings = {"seed": seed, "against": list(compared)}
+        emit({**document("sweep report", {"source": str(folder)}, settings, notes, rows), "ablation": words})
+        return
+    for note in notes:
+        say(f"note: {note}")
+    for place, rows in enumerate(compared.values()):
+        show(console(), study_tables(rows)[min(place, 1) :])
+    if words:
+        show(console(), [ablation_table(words)])
+
+
+def _count(folder: Path) -> int:
+    import pyarrow.parquet as pq
+
+    return int(pq.read_metadata(folder / "tasks.parquet").num_rows)
+
+
+def _read(path: Path) -> tuple[str, Study]:
+    """A study's text and what it declares; InputError where it cannot be read."""
+    from ...errors import InputError
+    from ...sweep import read_study
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"{path}: cannot be read ({reason})", hint="docs/sweep.md shows a study") from None
+    return text, read_study(text, str(path))
+
+
+def _print_cost(
+    path: Path, study: Study, tasks: list[Task], dataset: Dataset, done: set[str], workers: int, as_json: bool
+) -> None:
+    from ...report.sweep import cost_table
+    from ...report.terminal import show
+    from ...sweep.dataset import estimate, measured_seconds
+
+    measured = measured_seconds(dataset.folder)
+    stated = study.cost.seconds if study.cost else None
+    rows = estimate(tasks, done, measured, stated, workers)
+    source = "unknown: [cost] seconds = 0.5 states them, finished tasks measure them"
+    if measured or stated is not None:
+        source = f"measured on the tasks in {dataset.folder}" if measured else "stated in the study ([cost] seconds)"
+    if as_json:
+        settings = {"workers": workers, "seconds": source}
+        emit(document("sweep", {"source": str(path)}, settings, [], rows))
+        return
+    show(console(), [cost_table(rows, workers, source)])

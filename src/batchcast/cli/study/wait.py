@@ -1,0 +1,380 @@
+"""`batchcast wait`.
+
+Predict queue waits on the recorded clock and score them, or say the wait of one job that is not in the log.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...errors import UsageError
+from ...units import parse_duration
+from ..completion import specs
+from ..options import Log, describe_log, log_options, predictor_options, take_log
+from ..output import console, document, emit, progress, say, write_text
+from ..periods import forecasts as forecasts_in_periods
+from ..periods import in_periods_option, refuse_others
+
+if TYPE_CHECKING:
+    from ...cluster.machine import Machine
+    from ...report.blocks import Table
+    from ...table import Trace
+
+NAMED = {"user": "user_id", "group": "group_id", "queue": "queue_id", "app": "app_id", "partition": "partition_id"}
+FORM = "procs=64,request=2h[,at=DATE or the log's seconds][,user=,group=,queue=,app=,partition=]"
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """What is asked for: processors, limit (s), instant on the log's clock (None: after the last submission), names."""
+
+    procs: float
+    request: float
+    at: str | None
+    names: Mapping[str, str]
+
+
+def parse_new(text: str) -> NewJob:
+    """A job from `key=value,...`; UsageError names the form.
+
+    >>> parse_new("procs=64,request=2h")
+    NewJob(procs=64.0, request=7200.0, at=None, names={})
+    """
+    given = dict(piece.partition("=")[::2] for piece in text.split(","))
+    strange = [key for key in given if key not in ("procs", "request", "at", *NAMED)]
+    if strange or not {"procs", "request"} <= given.keys():
+        wrong = f"no key {strange[0]!r}" if strange else "procs and request are needed"
+        raise UsageError(f"--new {text}: {wrong} (accepted: {FORM})")
+    try:
+        procs = int(given["procs"])
+    except ValueError:
+        procs = 0
+    if procs < 1:
+        raise UsageError(f"--new: procs={given['procs']!r} (accepted: a whole number from 1)")
+    names = {NAMED[key]: value for key, value in given.items() if key in NAMED}
+    return NewJob(float(procs), parse_duration(given["request"]), given.get("at"), names)
+
+
+def with_new_job(trace: Trace, job: NewJob) -> tuple[Trace, int]:
+    """The log as it was known at the job's submission, with the job in it, and the job's row.
+
+    Jobs submitted later are left out; what the others did later no forecast sees, as in any replay. The job itself has
+    no start and no end. Raises UsageError for an instant before the log's first job.
+    """
+    import numpy as np
+
+    from ...table import Nominal, Trace
+
+    at = _instant(trace, job.at)
+    known = trace.take(np.flatnonzero(trace.submit_time <= at))
+    if not len(known):
+        raise UsageError(f"--new: at={job.at} is before the log's first submission")
+    new: dict[str, Any] = {"submit_time": at, "req_procs": job.procs, "req_time": job.request}
+    columns: dict[str, Any] = {}
+    for name in known.names:
+        values = known.column(name)
+        if isinstance(values, Nominal):
+            codes, categories = values.codes, values.categories
+            wanted = job.names.get(name)
+            place = next((k for k, v in enumerate(categories) if wanted is not None and str(v) == wanted), -1)
+            if wanted is not None and place < 0:
+                place, categories = len(categories), (*categories, wanted)
+            columns[name] = Nominal(np.append(codes, np.int32(place)).astype(np.int32), categories)
+        elif name == "job_id":
+            columns[name] = np.append(values, "new" if values.dtype.kind in "UO" else values.max() + 1)
+        else:
+            columns[name] = np.append(values, new.get(name, math.nan))
+    columns.setdefault("req_procs", np.append(known.procs(), job.procs))
+    columns.setdefault("req_time", np.append(np.full(len(known), math.nan), job.request))
+    return Trace(columns, known.info, is_sorted=True), len(known)
+
+
+def forecasts(
+    trace: Trace, job: NewJob, specs: Sequence[str], size: float, cancelled: str, machine: Machine | None = None
+) -> list[dict[str, Any]]:
+    """One row a method: the wait it foretells and its bound, with the grounds in words."""
+    import numpy as np
+
+    from ...evaluation.wait import run_wait
+
+    log, row = with_new_job(trace, job)
+    ask = np.arange(len(log)) == row
+    rows = []
+    for spec in specs:
+        run = run_wait(log, spec, ask, total=size, cancelled=cancelled, machine=machine)
+        quantiles = run.forecasts.quantiles[row] if len(run.forecasts.levels) else np.array([math.nan])
+        rows.append(
+            {
+                "predictor": spec, "protocol": run.protocol, "submit_s": float(log.submit_time[row]),
+                "wait_s": float(run.forecasts.points[row]), "bound_s": float(quantiles[-1]),
+                "level": float(run.forecasts.levels[-1]) if len(run.forecasts.levels) else math.nan,
+                "basis": run.forecasts.basis[row],
+            }
+        )  # fmt: skip
+    return rows
+
+
+def _instant(trace: Trace, text: str | None) -> float:
+    """Seconds on the log's clock; the last submission where nothing is given."""
+    from ...trace.zone import parse_date, zone
+
+    if text is None:
+        return float(trace.submit_time[-1])
+    try:
+        return float(text)
+    except ValueError:
+        return parse_date(text, zone(trace.info.timezone)) - trace.info.unix_start
+
+
+@click.command("wait")
+@log_options
+@predictor_options
+@click.option(
+    "--predictor",
+    "predictors",
+    shell_complete=specs("wait"),
+    default="recent_wait,log_uniform,qbets,ibl,pqstar",
+    show_default=True,
+    metavar="NAMES",
+    help="Methods, NAME:key=value,key=value; `all` for every one.",
+)
+@click.option(
+    "--new",
+    metavar="JOB",
+    help="The wait of one job not in LOG, by every method: procs=64,request=2h[,at=DATE,user=NAME,queue=NAME].",
+)
+@click.option("--jobs", metavar="FIRST:LAST", help="Score these places of the log, from 1; history is all before.")
+@click.option(
+    "--quick",
+    default="1h",
+    show_default=True,
+    metavar="SPAN",
+    help="A quick starter waits at most this: 30m, 10m,30m or 10m..60m (steps of 10 minutes).",
+)
+@click.option(
+    "--cancelled",
+    type=click.Choice(["count", "skip"]),
+    default="count",
+    show_default=True,
+    help="Jobs that left the queue without running: waited that long, or neither learned from nor scored.",
+)
+@click.option(
+    "--protocol",
+    type=click.Choice(["own", "honest", "starts_first", "paper"]),
+    default="own",
+    show_default=True,
+    help="The recorded clock. own: starts_first for pqstar, as in its paper; honest for the others.",
+)
+@click.option(
+    "--machine",
+    type=click.Path(),
+    metavar="FILE",
+    help="For scheduler_replay and forecast: Slurm's two loops on this machine.",
+)
+@click.option("--against", metavar="NAME", help="Compare with this method. Default recent_wait, else the first.")
+@click.option("--seed", type=int, default=0, show_default=True, help="For the intervals' draws.")
+@click.option("--page", type=click.Path(path_type=Path), metavar="FILE", help="Also write a page with pictures here.")
+@in_periods_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
+def command(
+    predictors: str,
+    new: str | None,
+    jobs: str | None,
+    quick: str,
+    cancelled: str,
+    protocol: str,
+    machine: str | None,
+    against: str | None,
+    seed: int,
+    page: Path | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Predict the wait of every job at its submission, replaying LOG as it happened, and score the forecasts.
+
+    LOG is SWF, a `sacct -X -P` dump, a PBS accounting log, CSV or Parquet; plain, .gz, .xz, or - for stdin. A
+    forecast knows the queue, the running jobs, and the waits of jobs that have started; of those still queued only
+    that they wait. Waits that an outage, a negative or unknown record or a job larger than the machine would spoil are
+    counted and not learned from.
+    """
+    from ...evaluation.differences import WAIT, reference_of, wait_differences
+    from ...evaluation.wait import (
+        at_pqstars_share,
+        compare,
+        crps,
+        figures,
+        irregular_waits,
+        last_needed,
+        parse_jobs,
+        parse_thresholds,
+        recorded_wait,
+        scored_rows,
+    )
+    from ...predict.registry import load, parse_spec, split_specs
+    from ...report.blocks import TableColumn
+    from ...report.difference import WAIT as WAITS
+    from ...report.difference import difference_blocks
+    from ...report.tables import wait_table
+    from ...report.terminal import show
+
+    thresholds, places = parse_thresholds(quick), parse_jobs(jobs) if jobs else None
+    specs = split_specs(predictors, "wait")
+    for spec in specs:
+        load("wait", parse_spec(spec)[0])
+    if given["in_periods"] is not None:
+        refuse_others({"protocol", "cancelled"})
+        clock = None if protocol == "own" else protocol
+        return forecasts_in_periods("wait", specs, {**given, "cancelled": cancelled, "as_json": as_json}, clock)
+    del given["in_periods"]
+    described = _described(machine, specs)
+    if new is not None:
+        _answer_new(new, specs, cancelled, as_json, given, described)
+        return
+    log = take_log(given)
+    trace = log.trace
+    rows = scored_rows(trace, places, cancelled)
+    size = trace.info.max_procs
+    results: list[dict[str, Any]] = []
+    search: dict[str, float] = {}
+    points: dict[str, Any] = {}
+    scores: dict[str, Any] = {}
+    done: list[Any] = []
+    head = trace.take(_head(rows))
+    with progress("predicting waits", len(specs) * last_needed(rows)) as tick:
+        for k, spec in enumerate(specs):
+            runs = compare(
+                trace,
+                [spec],
+                rows,
+                thresholds,
+                protocol=None if protocol == "own" else protocol,
+                cancelled=cancelled,
+                procs=log.procs,
+                total=size,
+                machine=described,
+                tick=lambda done, k=k: tick(k * last_needed(rows) + done),
+            )
+            points[spec] = runs[0][1].forecasts.points
+            scores[spec] = crps(runs[0][1], head)
+            done += runs
+            results += [figures(run, head, rows[: len(head)], threshold) for threshold, run in runs]
+            search[spec] = max(run.search_s for _, run in runs)
+            tick((k + 1) * last_needed(rows))
+    reference = reference_of(specs, against, WAIT)
+    at_pqstars_share(results, done, head, rows[: len(head)])
+    keys = wait_differences(trace, points, rows, reference, crps=scores, procs=log.procs, seed=seed)
+    results = [{**row, **keys[row["predictor"]]} for row in results]
+    irregular = {why: count for why, count in irregular_waits(trace, log.procs).items() if count}
+    warnings = [
+        *log.warnings,
+        *(
+            f"{count:,} {'job teaches' if count == 1 else 'jobs teach'} nothing: {why}"
+            for why, count in irregular.items()
+        ),
+    ]
+    if places and jobs and not jobs.endswith(":") and places[1] > len(trace):
+        warnings.append(f"--jobs {jobs}: the log ends at its job {len(trace)}, so {places[0]}:{len(trace)} are scored")
+    settings = {
+        **log.settings,
+        "predictor": specs,
+        "jobs": jobs,
+        "quick_s": thresholds,
+        "cancelled": cancelled,
+        "protocol": protocol,
+        "machine": machine,
+        "against": reference,
+        "seed": seed,
+        "search_s": {spec: cost for spec, cost in search.items() if cost},
+    }
+    title = f"Wait forecasts · {'all jobs' if jobs is None else f'jobs {jobs}'} · {trace.info.source}"
+    if page is not None:
+        _write_page(page, log, wait_table(results, title), done, rows[: len(head)], thresholds[0], settings)
+    wait = recorded_wait(trace)
+    shares = {f"quick_share_{round(q)}s": float((wait[wait == wait] <= q).mean()) for q in thresholds}
+    if as_json:
+        emit(document("wait", describe_log(trace) | shares, settings, warnings, results))
+        return
+    costs = [f"{spec}: {cost:.1f} s of searching settings beforehand, on the first jobs." for spec, cost in
+             settings["search_s"].items()]  # fmt: skip
+    once = list({row["predictor"]: row for row in results}.values())
+    real = difference_blocks(once, WAITS, [TableColumn("predictor", "predictor")])
+    show(console(), [wait_table(results, title), *real, *costs, *(f"note: {w}" for w in warnings[len(log.warnings) :])])
+
+
+def _write_page(
+    page: Path, log: Log, table: Table, runs: list[Any], rows: Any, threshold: float, settings: dict[str, Any]
+) -> None:
+    """The page: pictures of every method at the first threshold, over the scored jobs."""
+    import shlex
+    import sys
+
+    from ... import __version__
+    from ...evaluation.wait import recorded_wait, scored_groups, taken
+    from ...report.html import page as make_page
+    from ...report.wait_page import Outcome, Scored, wait_sections
+
+    head = log.trace.take(_head(rows))
+    methods = [
+        Scored(run.predictor, taken(run.forecasts, rows), None if run.chances is None else run.chances[rows])
+        for at, run in runs
+        if at == threshold
+    ]
+    outcome = Outcome(recorded_wait(head)[rows], scored_groups(head, rows, log.procs))
+    made_by = {
+        "Log": head.info.source,
+        "SHA-256": describe_log(log.trace)["sha256"] or "none: not read from a file",
+        "Command": shlex.join(["batchcast", *sys.argv[1:]]),
+        "batchcast": __version__,
+        "Settings": settings,
+    }
+    sections = wait_sections(table, methods, outcome, threshold)
+    write_text(page, make_page(f"How well are waits forecast? {Path(head.info.source).name}", sections, made_by))
+    say(f"page: {page}")
+
+
+def _described(path: str | None, specs: list[str]) -> Machine | None:
+    """The machine of --machine, where a method takes one."""
+    from ...errors import UsageError
+    from ...predict.registry import parse_spec, takes
+    from ...trace.slurm_record import open_machine
+
+    if path is None:
+        return None
+    if not any(takes("wait", parse_spec(spec)[0], "machine") for spec in specs):
+        raise UsageError("--machine: no method here takes a machine", hint="--predictor forecast,scheduler_replay")
+    return open_machine(path)
+
+
+def _answer_new(
+    new: str, specs: list[str], cancelled: str, as_json: bool, given: dict[str, Any], described: Machine | None
+) -> None:
+    """One new job's wait by every method, history the whole log up to its submission."""
+    from ...report.blocks import Table, TableColumn
+    from ...report.terminal import show
+
+    job = parse_new(new)
+    log = take_log(given)
+    rows = forecasts(log.trace, job, specs, log.trace.info.max_procs, cancelled, described)
+    if as_json:
+        settings = {**log.settings, "predictor": specs, "new": new, "cancelled": cancelled}
+        emit(document("wait-new", describe_log(log.trace), settings, log.warnings, rows))
+        return
+    columns = [
+        TableColumn("predictor", "predictor"), TableColumn("wait_s", "wait", "seconds"),
+        TableColumn("bound_s", "bound", "seconds"), TableColumn("level", "level", "share"),
+        TableColumn("basis", "from"),
+    ]  # fmt: skip
+    title = f"A new job of {job.procs:g} processors for at most {job.request:g} s · {log.trace.info.source}"
+    show(console(), [Table(title, columns, rows), *(f"note: {w}" for w in log.warnings)])
+
+
+def _head(rows: Any) -> Any:
+    from numpy import arange, flatnonzero
+
+    return arange(int(flatnonzero(rows)[-1]) + 1)

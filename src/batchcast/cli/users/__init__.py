@@ -1,0 +1,1 @@
+"""Verbs for users of a cluster."""

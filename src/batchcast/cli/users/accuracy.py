@@ -1,0 +1,200 @@
+"""`batchcast accuracy`: our own past forecasts against what happened."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from ..output import print_columns, printed
+from ..site_options import myself, parse_when, site_options
+
+
+@click.command()
+@site_options
+@click.option(
+    "-S", "--starttime", default="now-30days", show_default=True, metavar="TIME", help="Forecasts from here on."
+)
+@click.option("-E", "--endtime", metavar="TIME", help="Forecasts before this.  [default: now]")
+@click.option("-p", "--partition", metavar="NAME", help="Of this partition only.")
+@click.option("-P", "--parsable2", is_flag=True, help="Columns parted by |.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def command(
+    starttime: str, endtime: str | None, partition: str | None, parsable2: bool, as_json: bool, **flags: Any
+) -> None:
+    """How right our forecasts were: coverage and error, beside squeue --start as recorded at the same moments."""
+    from ...service.answers import questions
+    from ...service.answers.fallback import answer_or_ask_service
+    from ...service.settings import load
+
+    since, until = parse_when(starttime), parse_when(endtime) if endtime else math.inf
+    settings = load(flags)
+    asked_for = {"partition": partition, "starttime": f"uts{since:.0f}"}
+    asked_for |= {"endtime": f"uts{until:.0f}"} if math.isfinite(until) else {}
+    reply = answer_or_ask_service(
+        settings,
+        "accuracy",
+        asked_for,
+        lambda: questions.accuracy(settings, since, until, partition, myself(), time.time()),
+    )
+    if printed("accuracy", reply, as_json, parsable2):
+        return
+    _print(reply.results)
+    for of in ADVICE:
+        _print_advice(of, reply.settings.get(of) or [])
+    _print_arms(reply.settings.get("arms") or [])
+    belief = reply.settings.get("belief") or []
+    if belief:
+        click.echo(f"should you believe {belief[0]['method']}? (last 60 days)")
+    for one in belief:
+        click.echo(f"  {one['sentence']}")
+        click.echo(f"    {picture(_number(one['coverage_90']))}")
+    if belief:
+        click.echo("  #: started by the time promised for 90 %; |: where 90 % is.")
+
+
+def _print(results: Sequence[Mapping[str, Any]]) -> None:
+    from ...service.answers.accuracy import SCORED
+    from ...units import format_duration
+
+    titles = {"submit": "asked at submission", "slurm": "when Slurm's own first estimate appeared, the same jobs"}
+    titles |= {name: f"renewed when jobs had waited {format_duration(s)}" for name, s in SCORED.items()}
+    for moment in dict.fromkeys(r["moment"] for r in results):
+        click.echo(f"{titles[moment]}:")
+        lines = [
+            [
+                "FORECAST OF",
+                "BY",
+                "FORECASTS",
+                "CAME OUT",
+                "MEDIAN ERROR",
+                "MEAN ERROR",
+                "TOO LOW",
+                "WITHIN 50%",
+                "WITHIN 90%",
+            ]
+        ]
+        for r in (r for r in results if r["moment"] == moment):
+            lines.append(
+                [
+                    r["kind"],
+                    r["predictor"],
+                    str(r["forecasts"]),
+                    str(r["came_out"]),
+                    format_duration(r["median_ae_s"]),
+                    format_duration(r["mae_s"]),
+                    *(_share(r[k]) for k in ("underestimate_rate", "coverage_50", "coverage_90")),
+                ]
+            )
+        print_columns(lines, left=2, indent="  ")
+    click.echo("WITHIN x%: share that came out at or below what was said for x%.")
+    late = (
+        max(r["issued_after_start"] for r in results if r["moment"] == "submit")
+        if any(r["moment"] == "submit" for r in results)
+        else 0
+    )
+    if late:
+        click.echo(
+            f"{late} jobs began before the collector could look; their forecasts use only what was known at submission."
+        )
+
+
+def _print_arms(rows: Sequence[Mapping[str, Any]]) -> None:
+    """The trial of planning: the jobs drawn to be planned, beside those that were not."""
+    from ...units import format_duration
+
+    if not rows:
+        return
+    click.echo("planning (plan_percent): jobs drawn to be planned, less the others; 90 % intervals over users' weeks:")
+    lines = [
+        ["SIZE", "DRAWN", "PLANNED", "OTHERS", "MEAN WAIT", "OTHERS", "DIFFERENCE", "SLOWDOWN", "OTHERS", "DIFFERENCE"]
+    ]
+    for r in rows:
+        waits = [format_duration(_number(r[f"{who}_mean_wait_s"])) for who in ("drawn", "others")]
+        slow = [f"{_number(r[f'{who}_mean_bsld']):.1f}" for who in ("drawn", "others")]
+        counts = [str(r[name]) for name in ("drawn_jobs", "drawn_planned", "others_jobs")]
+        lines.append([r["size"], *counts, *waits, _interval(r, "mean_wait_s"), *slow, _interval(r, "mean_bsld")])
+    print_columns(lines, left=1, indent="  ")
+    if rows[0]["why_no_interval"]:
+        click.echo(f"  {rows[0]['why_no_interval']}")
+
+
+def _interval(row: Mapping[str, Any], key: str) -> str:
+    """A difference with its interval: of waits in minutes."""
+    unit = 60.0 if key.endswith("_s") else 1.0
+    middle, low, high = (_number(row[f"{key}_difference{end}"]) / unit for end in ("", "_low", "_high"))
+    word = " min" if unit > 1 else ""
+    return f"{middle:+.1f}{word}" + ("" if math.isnan(low) else f" ({low:+.1f} to {high:+.1f})")
+
+
+ADVICE = {
+    "limits": ("limits, advised at submission:", "SHORT", "would have been cut off by the limit"),
+    "memory": ("memory a node, asked at submission:", "LITTLE", "would have run out of memory"),
+}
+
+
+def _print_advice(of: str, results: Sequence[Mapping[str, Any]]) -> None:
+    """What was said and advised, beside the users' own requests for the same jobs, and how bounds held over time."""
+    from ...units import format_memory
+
+    if not results:
+        return
+    title, short, meaning = ADVICE[of]
+    click.echo(title)
+    errors = "median_ae_kib" in results[0]
+    counted = ["FORECASTS", "CAME OUT", *(["MEDIAN ERROR"] if errors else []), "WITHIN 90%", "ADVISED"]
+    lines = [["BY", *counted, f"TOO {short}", "ASKED/USED", "UNDECIDED", f"USERS TOO {short}", "USERS ASKED/USED"]]
+    for r in results:
+        counts = [str(r["forecasts"]), str(r["came_out"])]
+        counts += [format_memory(_number(r["median_ae_kib"]))] if errors else []
+        counts += [_share(_number(r["coverage_90"])), str(r["requests"])]
+        ours, users = ([_share(_number(r[f"{who}exceeded_rate"])), _ratio(r[f"{who}asked_over_used"])]
+                       for who in ("", "users_"))  # fmt: skip
+        lines.append([r["predictor"], *counts, *ours, _share(_number(r["undecided_rate"])), *users])
+    print_columns(lines, left=1, indent="  ")
+    click.echo(
+        f"TOO {short}: share of jobs that {meaning}; ASKED/USED: in all; UNDECIDED: their own request cut them off and "
+        "more was advised."
+    )
+    _print_weeks(results)
+
+
+def _print_weeks(results: Sequence[Mapping[str, Any]]) -> None:
+    """How the bounds of each method that has any were kept, week by week."""
+    lines = [["BY", "WEEK OF", "JOBS", "WITHIN 80%", "WITHIN 90%", "WITHIN 95%"]]
+    for r in results:
+        for week in r["weeks"] if len(r["weeks"]) > 1 else ():
+            if week["coverage_90"] is not None and week["coverage_90"] == week["coverage_90"]:
+                begins = time.strftime("%Y-%m-%d", time.gmtime(week["week_s"]))
+                held = [_share(_number(week[f"coverage_{level}"])) for level in (80, 90, 95)]
+                lines.append([r["predictor"], begins, str(week["requests"]), *held])
+    if len(lines) > 1:
+        click.echo("  bounds over time:")
+        print_columns(lines, left=2, indent="  ")
+
+
+def picture(kept: float, promised: float = 0.9, width: int = 40) -> str:
+    """A bar of the share kept, the promise marked; only the mark where nothing is known.
+
+    >>> picture(0.5, width=20), picture(1.0, width=20)
+    ('[##########........|.]', '[##################|#]')
+    """
+    filled = 0 if kept != kept else round(kept * width)
+    cells = ["#" if k < filled else "." for k in range(width)]
+    cells[min(round(promised * width), width - 1)] = "|"
+    return f"[{''.join(cells)}]"
+
+
+def _ratio(value: float | None) -> str:
+    return "-" if value is None or value != value else f"{value:.2f}"
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _share(value: float) -> str:
+    return "-" if value != value else f"{value:.0%}"

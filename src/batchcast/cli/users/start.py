@@ -1,0 +1,307 @@
+"""`batchcast start`: when will my job start?"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..output import print_columns, printed, say
+from ..site_options import clock, myself, parse_when, site_options, whoami
+from .start_text import advice_lines, sentences
+
+if TYPE_CHECKING:
+    from ...service.answers.answer import Answer
+    from ...service.settings import Settings
+
+WATCHED_EVERY_S = 10.0
+LONGEST = 32
+"""Characters of the name that tasks of one array share: more would push the table off the screen."""
+
+
+@click.command()
+@click.argument("job_ids", nargs=-1, metavar="[JOBID]...")
+@site_options
+@click.option("--me", is_flag=True, help="My waiting jobs (the default without JOBID).")
+@click.option("-u", "--user", metavar="NAME", help="This user's waiting jobs.")
+@click.option("--start", "slurm", is_flag=True, help="Slurm's own estimate (squeue --start) beside ours.")
+@click.option("--test", "script", type=click.Path(), help="A script not yet submitted: its #SBATCH lines; - is stdin.")
+@click.option("-p", "--partition", help="With --test: as sbatch takes it.")
+@click.option("-A", "--account", help="With --test.")
+@click.option("-t", "--time", "limit", metavar="TIME", help="With --test: the limit.")
+@click.option("-N", "--nodes", help="With --test.")
+@click.option("-n", "--ntasks", help="With --test.")
+@click.option("-c", "--cpus-per-task", "cpus_per_task", help="With --test.")
+@click.option("--mem", help="With --test.")
+@click.option("-J", "--job-name", "job_name", help="With --test.")
+@click.option("-q", "--qos", help="With --test.")
+@click.option("-a", "--array", help="With --test.")
+@click.option("-b", "--begin", metavar="TIME", help="With --test: not before.")
+@click.option("-d", "--dependency", help="With --test.")
+@click.option("-H", "--hold", is_flag=True, default=None, help="With --test.")
+@click.option("--ntasks-per-node", "ntasks_per_node", help="With --test.")
+@click.option(
+    "--machine", type=click.Path(), metavar="FILE", help="With --test: Slurm's two loops on this machine simulated too."
+)
+@click.option(
+    "--where", "where", is_flag=True, help="With --test: every partition, QOS and a few sizes, the best first."
+)
+@click.option("--by", metavar="TIME", help="With --where: the chance to be done by then decides.")
+@click.option("--watch", is_flag=True, help="Ask again every 10 s until Ctrl-C; redraws on a terminal.")
+@click.option("--within", metavar="SPAN", help="Exit code 1 unless every job's chance to start within it is enough.")
+@click.option("--chance", default="90%", show_default=True, metavar="SHARE", help="With --within: how high.")
+@click.option("-P", "--parsable2", is_flag=True, help="Columns parted by |, times as epoch seconds.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def command(
+    job_ids: tuple[str, ...],
+    me: bool,
+    user: str | None,
+    slurm: bool,
+    script: str | None,
+    store: str | None,
+    scheduler: str | None,
+    cluster: str | None,
+    machine: str | None,
+    where: bool,
+    by: str | None,
+    watch: bool,
+    within: str | None,
+    chance: str,
+    parsable2: bool,
+    as_json: bool,
+    **asked: Any,
+) -> None:
+    """When waiting jobs will start: likely, by 90 %, on what basis, and our track record there.
+
+    Reads the collector's store, never Slurm; without a store one gentle query gives Slurm's own estimate.
+    """
+    from ...errors import NoStore, UsageError
+    from ...service.answers import questions
+    from ...service.answers.fallback import answer_or_ask_service
+    from ...service.settings import load
+
+    asked_span = parse_within(within, chance) if within is not None else None
+    if (where and script is None) or (by is not None and not where):
+        raise UsageError("--by goes with --where, and --where with --test SCRIPT")
+    if machine is not None and (script is None or where):
+        raise UsageError("--machine goes with --test SCRIPT, without --where")
+    if watch and (script == "-" or asked_span is not None):
+        raise UsageError("--watch asks again and again: neither a script from stdin nor --within goes with it")
+    settings = load({"store": store, "scheduler": scheduler, "cluster": cluster})
+
+    def ask_now(now: float) -> Answer:
+        if script is not None:
+            return _ask_of_script(settings, script, asked, where, by, now, machine)
+        whose = user or (None if job_ids and not me else whoami())
+        try:
+            asked_for = {"job": ",".join(job_ids) or None, "user": whose}
+            return answer_or_ask_service(
+                settings, "start", asked_for, lambda: questions.start(settings, job_ids, whose, myself(), now)
+            )
+        except NoStore as error:
+            from ...service.answers.fallback import start_by_scheduler
+
+            return start_by_scheduler(settings, job_ids, whose, error.message, now)
+
+    def show(reply: Answer, now: float) -> None:
+        if printed("start", reply, as_json, parsable2):
+            return
+        if where:
+            from .start_text import print_where
+
+            print_where(reply.results, now, by is not None, script or "")
+        else:
+            _print(reply.results, now, slurm)
+
+    if watch:
+        from ..interrupt import stop_on_signals
+
+        stop = stop_on_signals()
+        while not stop(0.0):
+            now = time.time()
+            reply = ask_now(now)
+            if not (as_json or parsable2):
+                click.clear()
+            show(reply, now)
+            sys.stdout.flush()
+            if stop(WATCHED_EVERY_S):
+                break
+        return
+    now = time.time()
+    reply = ask_now(now)
+    show(reply, now)
+    if asked_span is not None:
+        _judge(reply.results, *asked_span)
+
+
+def _ask_of_script(
+    settings: Settings,
+    script: str,
+    asked: Mapping[str, Any],
+    where: bool,
+    by: str | None,
+    now: float,
+    machine: str | None = None,
+) -> Answer:
+    """What `--test` says, with `--where` of every way to submit."""
+    from ...service.answers.fallback import answer_or_ask_service
+    from ...service.answers.script import answer_options, options_of
+
+    options = options_of(script, asked)
+    if machine is not None:  # the file is this user's, so the store is read here and no service is asked
+        from ...trace.slurm_record import open_machine
+
+        return answer_options(settings, options, myself(), now, open_machine(machine))
+    if not where:
+        return answer_or_ask_service(
+            settings, "test", options, lambda: answer_options(settings, options, myself(), now)
+        )
+    from ...service.answers.script import answer_where
+
+    until = parse_when(by, now) if by is not None else None
+    if until is not None and by is not None and until <= now and re.fullmatch(r"[\d:]+", by):
+        until += 86400.0  # a time of day that is over is tomorrow's, as for sbatch
+    given = options if until is None else {**options, "by": f"uts{until:.0f}"}
+    return answer_or_ask_service(
+        settings, "where", given, lambda: answer_where(settings, options, myself(), now, until)
+    )
+
+
+def parse_within(within: str, chance: str) -> tuple[float, float]:
+    """`--within` in seconds and `--chance` as a share; UsageError with the forms that are accepted.
+
+    >>> parse_within("2h", "80%"), parse_within("10m", "0.5")
+    ((7200.0, 0.8), (600.0, 0.5))
+    """
+    from ...errors import UsageError
+    from ...units import parse_span
+
+    span = parse_span(within)
+    if not 0 < span <= 86400.0:
+        raise UsageError(f"--within: {within!r} (accepted: a span above 0 s and up to a day: 30m, 2h, 1d)")
+    number = chance.strip().removesuffix("%")
+    try:
+        share = float(number) / (100.0 if chance.strip().endswith("%") else 1.0)
+    except ValueError:
+        share = math.nan
+    if not 0 < share <= 1:
+        raise UsageError(f"--chance: {chance!r} (accepted: 80% or 0.8, above 0 and up to 100%)")
+    return span, share
+
+
+def chance_within(result: Mapping[str, Any], span: float) -> float:
+    """The chance of a start within a span, linear between those of an answer (10 min, 1 h, 4 h, 1 day); NaN unknown.
+
+    >>> chance_within({"chance_within_10_min": 0.2, "chance_within_1_hour": 0.4, "chance_within_4_hours": 0.7,
+    ...                "chance_within_1_day": 1.0}, 2100.0)
+    0.30000000000000004
+    """
+    before, reached = 0.0, 0.0
+    for name, until in (("10_min", 600.0), ("1_hour", 3600.0), ("4_hours", 14400.0), ("1_day", 86400.0)):
+        known = result.get(f"chance_within_{name}")
+        at = math.nan if known is None else float(known)
+        if span <= until:
+            return reached + (at - reached) * (span - before) / (until - before)
+        before, reached = until, at
+    return math.nan
+
+
+def _judge(results: Sequence[Mapping[str, Any]], span: float, share: float) -> None:
+    """Say, on stderr, each job's chance to start in time, and end with 1 unless all are as high as asked."""
+    from ...units import format_duration
+
+    enough = True
+    for r in results:
+        chance = chance_within(r, span)
+        enough &= chance >= share
+        words = "unknown" if chance != chance else f"{chance:.0%}"
+        say(f"{r['job_id']}: chance to start within {format_duration(span)}: {words} (asked: {share:.0%})")
+    if not enough:
+        click.get_current_context().exit(1)
+
+
+def _print(results: Sequence[Mapping[str, Any]], now: float, slurm: bool) -> None:
+    """The table; tasks of one array with the same answer share a line."""
+
+    slurm = slurm or results[0]["method"] is None
+    groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+    for r in results:
+        array, _, task = r["job_id"].partition("_")
+        groups.setdefault((array, str(bool(task)), *_columns(r, now, slurm)), []).append(r)
+    lines = [["JOBID", "PARTITION", "LIKELY", "BY 90%", "WAITED", *(["SLURM SAYS"] if slurm else []), "WHY IT WAITS"]]
+    lines += [[_together([r["job_id"] for r in same]), *key[2:]] for key, same in groups.items()]
+    print_columns(lines, left=len(lines[0]))
+    for line in sentences(results, now):
+        click.echo(line)
+    for basis in dict.fromkeys(r["basis"] for r in results):
+        click.echo(f"basis: {basis}")
+    for r in results:
+        if r.get("simulated_why"):
+            click.echo(f"simulated on the machine: {clock(r['simulated_start_s'], now)} ({r['simulated_why']})")
+        for line in advice_lines(r):
+            click.echo(line)
+    for part, r in {r["partition"]: r for r in results}.items():
+        if r["method"] is not None:
+            click.echo(f"track record on {part}{_record(r)}")
+
+
+def _record(r: Mapping[str, Any]) -> str:
+    """How the answering method's forecasts have come out so far, from the first on."""
+    from ...units import format_duration
+
+    came, late, cover = r["track_record_forecasts"], r["track_record_overdue"], r["track_record_coverage_90"]
+    if not came and not late:
+        return f": none of {r['method']} has come out yet, so nobody knows how its 90 % time holds here"
+    words = [f"{came} forecasts of {r['method']}"]
+    if late:
+        words.append(f"{late} more jobs wait longer than their 90 % time")
+    if cover is not None and cover == cover:
+        words.append(f"{cover:.0%} started by the 90 % time")
+    if came:
+        words.append(f"half were within {format_duration(r['track_record_median_ae_s'])}")
+    return f", last 30 days: {', '.join(words)}"
+
+
+def _columns(r: Mapping[str, Any], now: float, slurm: bool) -> tuple[str, ...]:
+    """What a line says of a job, after its id. A wait that counts from something unknown is shown as +wait."""
+    from ...units import format_duration
+
+    lines = []
+    for name in ("likely", "by_90"):
+        wait, at = r[f"{name}_wait_s"], r[f"{name}_start_s"]
+        floating = at != at and wait == wait and wait != float("inf")
+        lines.append(f"+{format_duration(wait)}" if floating else clock(at, now))
+    why = r["reason_in_words"] + (f" (+ counts from {r['counts_from']})" if lines[0].startswith("+") else "")
+    estimate = [clock(r["slurm_start_s"], now)] if slurm else []
+    return (r["partition"] or "-", *lines, format_duration(r["waited_s"]), *estimate, why)
+
+
+def _together(ids: list[str]) -> str:
+    """One name for tasks of an array, at most `LONGEST` characters: of many spans the first ones and the last.
+
+    >>> _together(["15_2", "15_3", "15_4", "15_9"])
+    '15_[2-4,9]'
+    >>> _together([f"15_{k}" for k in range(1, 200) if k % 3])
+    '15_[1-2,4-5,7-8,10-11,...,199]'
+    """
+    if len(ids) == 1:
+        return ids[0]
+    array = ids[0].partition("_")[0]
+    spans: list[list[int]] = []
+    for task in sorted(int(job_id.partition("_")[2]) for job_id in ids):
+        if spans and spans[-1][1] == task - 1:
+            spans[-1][1] = task
+        else:
+            spans.append([task, task])
+    words = [str(a) if a == b else f"{a}-{b}" for a, b in spans]
+    name = f"{array}_[{','.join(words)}]"
+    for kept in range(len(words) - 2, 0, -1):
+        if len(name) <= LONGEST:
+            break
+        name = f"{array}_[{','.join(words[:kept])},...,{words[-1]}]"
+    return name

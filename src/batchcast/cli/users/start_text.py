@@ -1,0 +1,134 @@
+"""What `start` says: of one job in a sentence, and of every way to submit one in a table, the best first."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import click
+
+from ..output import print_columns
+from ..site_options import clock
+
+
+def print_where(results: Sequence[Mapping[str, Any]], now: float, deadline: bool, script: str) -> None:
+    """One line a way, then the best one, to be copied."""
+    from ...units import format_duration, format_memory
+
+    asks = any(_known(r["memory_kib"]) for r in results)
+    several = len({r["qos"] for r in results}) > 1
+    titles = [
+        "PARTITION",
+        *(["QOS"] if several else []),
+        "WHAT",
+        "CPUS",
+        "LIMIT",
+        *(["MEMORY"] if asks else []),
+        "STARTS",
+        "BY 90%",
+        "DONE",
+    ]
+    lines = [[*titles, *(["IN TIME"] if deadline else []), "CPU H"]]
+    for r in results:
+        chance = r["chance_done_by"]
+        in_time = ["-" if chance is None or chance != chance else f"{chance:.0%}"] if deadline else []
+        lines.append(
+            [
+                str(r["partition"] or "-"),
+                *([str(r["qos"] or "-")] if several else []),
+                r["what"],
+                f"{r['procs']:g}",
+                "-" if r["limit_s"] is None or r["limit_s"] != r["limit_s"] else format_duration(r["limit_s"]),
+                *([format_memory(r["memory_kib"]) if _known(r["memory_kib"]) else "-"] if asks else []),
+                *(clock(r[name], now) for name in ("likely_start_s", "by_90_start_s", "likely_end_s")),
+                *in_time,
+                f"{r['core_hours']:.1f}",
+            ]
+        )
+    print_columns(lines, left=2)
+    if results:
+        click.echo(f"best: sbatch {results[0]['flags']} {shlex.quote(script)}")
+
+
+def _known(value: float | None) -> bool:
+    return value is not None and value == value
+
+
+SPANS = {"10_min": "10 min", "1_hour": "1 h", "4_hours": "4 h", "1_day": "1 day"}
+
+
+def sentences(results: Iterable[Mapping[str, Any]], now: float, most: int = 5) -> list[str]:
+    """One line for each of the first `most` jobs that have an answer with times; tasks that share one are one."""
+    lines: dict[str, list[str]] = {}
+    for r in results:
+        if words := sentence(r, now):
+            lines.setdefault(words, []).append(str(r["job_id"]))
+    return [f"{_names(ids)}: {words}" for words, ids in list(lines.items())[:most]]
+
+
+def sentence(r: Mapping[str, Any], now: float) -> str:
+    """Between the 10 and the 90 % time, most likely at the middle; the chances; what came of the last such answers.
+
+    >>> sentence({"likely_start_s": math.inf}, 0.0)
+    ''
+    """
+    likely, early, late = (r.get(f"{name}_start_s", math.nan) for name in ("likely", "by_10", "by_90"))
+    if not math.isfinite(likely):
+        return ""
+    words = [f"{_between(early, late, now)}most likely {_minute(likely, now)}"]
+    chances = {name: r.get(f"chance_within_{key}", math.nan) for key, name in SPANS.items()}
+    known = [f"{name} {_percent(share)}" for name, share in chances.items() if share == share]
+    if known:
+        words.append(f"chance to start within {', '.join(known)}")
+    count, share = r.get("track_record_like_this") or 0, r.get("track_record_came_true")
+    if count and share is not None and share == share:
+        words.append(f"of the last {count} answers like this, {_percent(share)} came true")
+    else:
+        words.append("no answer like this has come out yet")
+    return "; ".join(words)
+
+
+def _between(early: float, late: float, now: float) -> str:
+    if math.isfinite(early) and math.isfinite(late):
+        return f"between {_minute(max(early, now), now)} and {_minute(late, now)}, "
+    if math.isfinite(early):
+        return f"not before {_minute(max(early, now), now)}, "
+    return f"by {_minute(late, now)}, " if math.isfinite(late) else ""
+
+
+def _minute(epoch: float, now: float) -> str:
+    """A time as people say it: without seconds where it is more than ten minutes away."""
+    return clock(epoch, now)[:-3] if epoch - now > 600.0 else clock(epoch, now)
+
+
+def _percent(share: float) -> str:
+    """A share as people say it; only what is certain is 0 or 100 %.
+
+    >>> _percent(0.004), _percent(0.5), _percent(0.999)
+    ('under 1 %', '50 %', 'over 99 %')
+    """
+    if 0.0 < share < 0.01:
+        return "under 1 %"
+    return "over 99 %" if 0.99 < share < 1.0 else f"{share:.0%}".replace("%", " %")
+
+
+def _names(ids: list[str]) -> str:
+    return ids[0] if len(ids) == 1 else f"{ids[0]} and {len(ids) - 1} more"
+
+
+def advice_lines(r: Mapping[str, Any]) -> list[str]:
+    """What a script should ask for, where that is known: limit and memory together, as sbatch takes them, and why.
+
+    >>> advice_lines({"advised_limit": "01:00:00", "advised_why": "a.", "advised_memory": "2G",
+    ...               "advised_memory_why": "b."})
+    ['advised: --time=01:00:00 --mem=2G', '  --time: a.', '  --mem: b.']
+    """
+    if r.get("advised_limit") is None:
+        return []
+    flags = f"advised: --time={r['advised_limit']}"
+    if r["advised_memory"] is None:
+        return [flags, f"  --time: {r['advised_why']}", f"  no --mem: {r['advised_memory_why']}"]
+    whys = [f"  --time: {r['advised_why']}", f"  --mem: {r['advised_memory_why']}"]
+    return [f"{flags} --mem={r['advised_memory']}", *whys]

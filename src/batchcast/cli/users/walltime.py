@@ -1,0 +1,76 @@
+"""`batchcast walltime`: one #SBATCH --time line, one of --mem where memory is measured, and a sentence why for each."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from ..output import printed, say
+from ..site_options import myself, site_options, whoami
+
+LEAST_JOBS = 5
+RECENT = 10
+
+
+def _risk(_: click.Context, __: click.Parameter, text: str) -> float:
+    from ...units import parse_share
+
+    return parse_share(text)
+
+
+@click.command()
+@click.argument("what", required=False, metavar="[JOBID|SCRIPT]")
+@site_options
+@click.option("--name", "glob", metavar="GLOB", help="Jobs of mine with such a name, e.g. 'relax*'.")
+@click.option("-u", "--user", metavar="NAME", help="Whose jobs.  [default: yours]")
+@click.option("--risk", default="5%", show_default=True, callback=_risk, help="Share of such jobs that may be cut off.")
+@click.option("--memory", "memory_alone", is_flag=True, help="The memory request alone.")
+@click.option("-P", "--parsable2", is_flag=True, help="Columns parted by |.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def command(
+    what: str | None,
+    glob: str | None,
+    user: str | None,
+    risk: float,
+    store: str | None,
+    scheduler: str | None,
+    cluster: str | None,
+    memory_alone: bool,
+    parsable2: bool,
+    as_json: bool,
+) -> None:
+    """A limit and a memory request for the next job, from how long similar jobs of yours ran and what they held.
+
+    Similar: same name and size; else same name; else same size. Both are the empirical quantile at the risk you
+    take, under the site's rules (floor, rounding up, maximum); memory is for each node, never more than one has.
+    """
+    from ...errors import NoAnswer, NoStore, UsageError
+    from ...service.answers import questions, walltime
+    from ...service.answers.fallback import answer_or_ask_service
+    from ...service.settings import load
+
+    if (what is None) == (glob is None):
+        raise UsageError("give one of JOBID, SCRIPT or --name GLOB")
+    settings = load({"store": store, "scheduler": scheduler, "cluster": cluster})
+    asked = (settings, what, glob, user or whoami(), myself(), risk, time.time())
+    asked_for = {**walltime.service_parameters(what, glob), "user": user, "risk": risk}
+    try:
+        reply = answer_or_ask_service(settings, "walltime", asked_for, lambda: questions.walltime(*asked))
+    except NoStore as error:
+        from ...service.answers import fallback
+
+        reply = fallback.walltime(*asked, error.message)
+    (answer,) = reply.results
+    if printed("walltime", reply, as_json, parsable2):
+        return
+    if not memory_alone:
+        click.echo(f"#SBATCH --time={answer['limit']}")
+        click.echo(f"# {answer['why']}")
+    if answer["memory"] is not None:
+        click.echo(f"#SBATCH --mem={answer['memory']}")
+        click.echo(f"# {answer['memory_why']}")
+    elif memory_alone:
+        raise NoAnswer(f"no --mem: {answer['memory_why']}", hint="batchcast doctor says what measures memory")
+    elif answer["memory_jobs"]:  # where nothing is measured, only doctor and --json say so
+        say(f"no --mem: {answer['memory_why']}")

@@ -1,0 +1,199 @@
+"""Column maps: which column of somebody's CSV is which of ours, in which unit, and what its states mean."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+
+from ...columns import COLUMNS
+from ...errors import InputError, UsageError, input_error
+
+INSTANTS = ("submit_time", "eligible_time", "start_time", "end_time")
+LENGTHS = {"seconds": 1.0, "milliseconds": 1e-3, "minutes": 60.0, "hours": 3600.0, "days": 86400.0}
+SIZES = {"bytes": 1 / 1024, "kib": 1.0, "mib": 1024.0, "gib": 1024.0**2}
+TRES = {"req_procs": "cpu", "alloc_procs": "cpu", "req_nodes": "node", "alloc_nodes": "node", "req_gpus": "gpu",
+        "req_mem_kib": "mem", "used_mem_kib": "mem"}  # fmt: skip
+PER = ("job", "node", "processor")
+_KEYS = ("about", "columns", "extra", "status", "header", "notes", "timezone", "delimiter", "encoding", "procs_total")
+
+
+@dataclass(frozen=True, slots=True)
+class MappedColumn:
+    """One of our columns (`start_time` and `end_time` included), the column it comes from, and that column's unit.
+
+    Memory may be `per` node or processor in the file; in the trace it is that of the whole job.
+    """
+
+    target: str
+    source: str
+    unit: str
+    is_extra: bool = False
+    per: str = "job"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnMap:
+    """A whole map; `header` are the columns by which it is picked without being named, `notes` what is said then."""
+
+    name: str
+    columns: tuple[MappedColumn, ...]
+    status: Mapping[str, str] = field(default_factory=dict)
+    header: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    timezone: str | None = None
+    delimiter: str | None = None
+    encoding: str = "utf-8"
+    procs_total: float = math.nan
+
+
+def units_of(target: str) -> tuple[str, ...]:
+    """The units a column may be given in, the default first.
+
+    >>> units_of("submit_time"), units_of("req_gpus"), units_of("user_id")
+    (('date', 'epoch_ms'), ('count', 'tres'), ('text', 'whole'))
+    """
+    known = COLUMNS.get(target)
+    if target in INSTANTS:
+        return ("date", "epoch_ms")
+    if target == "status":
+        return ("slurm", "swf", "text")
+    if target == "job_id":
+        return ("text",)
+    if known is None:  # an extra column
+        return ("text", "whole", "number", *LENGTHS, *SIZES)
+    if known.kind == "nominal":
+        return ("text", "whole")
+    if known.unit == "KiB":
+        return (*sorted(SIZES, key=lambda unit: unit != "kib"), "slurm", *(("tres",) if target in TRES else ()))
+    if known.unit == "s":
+        return (*LENGTHS, "slurm")
+    return ("count", *(("tres",) if target in TRES else ()))
+
+
+def make_map(plain: Mapping[str, Any], source: str) -> ColumnMap:
+    """A map from the tables of its TOML file; `source` names the file in errors, its stem the map.
+
+    Raises UsageError that names the key, the value and the accepted forms.
+
+    >>> made = make_map({"columns": {"submit_time": "sub", "req_time": {"from": "wall", "unit": "minutes"}}}, "m.toml")
+    >>> made.name, made.columns[1]
+    ('m', MappedColumn(target='req_time', source='wall', unit='minutes', is_extra=False, per='job'))
+    """
+    _only(plain, _KEYS, source, "key")
+    columns = _table(plain, "columns", source)
+    targets = (*COLUMNS, "start_time", "end_time")
+    _only(columns, targets, source, "column of ours")
+    extra = _table(plain, "extra", source)
+    for name in extra:
+        if name in targets:
+            raise UsageError(f"{source}: [extra] {name} is one of batchcast's own columns", hint="put it in [columns]")
+    if "submit_time" not in columns:
+        raise UsageError(f"{source}: [columns] has no submit_time", hint='submit_time = "the column that holds it"')
+    columns_read = [_column(name, value, source, False) for name, value in columns.items()]
+    columns_read += [_column(name, value, source, True) for name, value in extra.items()]
+    procs = plain.get("procs_total", math.nan)
+    if isinstance(procs, bool) or not isinstance(procs, (int, float)) or procs <= 0:
+        raise _wrong(source, "procs_total", procs, "a number of processors above 0")
+    return ColumnMap(
+        name=re.sub(r"\.toml$", "", source.replace("\\", "/").rsplit("/", 1)[-1]),
+        columns=tuple(columns_read),
+        status={str(k): _text(v, f"[status] {k}", source) for k, v in _table(plain, "status", source).items()},
+        header=_texts(plain, "header", source),
+        notes=_texts(plain, "notes", source),
+        timezone=_text(plain["timezone"], "timezone", source) if "timezone" in plain else None,
+        delimiter=_delimiter(plain, source),
+        encoding=_text(plain.get("encoding", "utf-8"), "encoding", source),
+        procs_total=float(procs),
+    )
+
+
+def places(mapped: ColumnMap, header: Sequence[str], source: str) -> list[int]:
+    """The place of each mapped column in a file's header; InputError for one that is not there."""
+    indices = []
+    for column in mapped.columns:
+        if column.source not in header:
+            near = get_close_matches(column.source, header, n=3, cutoff=0.6)
+            hint = f"did you mean {' or '.join(near)}?" if near else "--map with a map of this file's columns"
+            raise input_error(
+                source,
+                f"the map {mapped.name} takes {column.target} from a column that is not there",
+                line=1,
+                value=column.source,
+                accepted=", ".join(header[:12]) + (", ..." if len(header) > 12 else ""),
+                hint=hint,
+            )
+        indices.append(header.index(column.source))
+    return indices
+
+
+def unrecognised_header(source: str, header: Sequence[str], ready: Sequence[str]) -> InputError:
+    """The error for a CSV file that no map fits."""
+    is_data = any(header) and all(re.fullmatch(r"[\d\s:.+-]*", name) for name in header)
+    return input_error(
+        source,
+        "a CSV table without a header line" if is_data else "a CSV table whose columns batchcast does not know",
+        line=1,
+        value=",".join(header),
+        accepted=f"batchcast's own (job_id, submit_time, ...), the files of the maps {', '.join(ready)}, or --map",
+        hint="--map FILE.toml says which column is which; docs/formats.md shows one",
+    )
+
+
+def _column(target: str, value: Any, source: str, is_extra: bool) -> MappedColumn:
+    where = f"{'[extra]' if is_extra else '[columns]'} {target}"
+    given = {"from": value} if isinstance(value, str) else value
+    if not isinstance(given, Mapping) or not isinstance(given.get("from"), str):
+        raise _wrong(source, where, value, 'the name of a column, or { from = "NAME", unit = "UNIT" }')
+    is_memory = target in COLUMNS and COLUMNS[target].unit == "KiB"
+    _only(given, ("from", "unit", *(("per",) if is_memory else ())), source, f"key of {where}")
+    per = given.get("per", "job")
+    if per not in PER:
+        raise _wrong(source, f"`per` of {where}", per, ", ".join(PER))
+    accepted = units_of(target)
+    unit = given.get("unit", accepted[0])
+    if unit not in accepted:
+        raise _wrong(source, f"the unit of {where}", unit, ", ".join(accepted))
+    return MappedColumn(target, given["from"], unit, is_extra, per)
+
+
+def _only(given: Mapping[str, Any], accepted: Sequence[str], source: str, what: str) -> None:
+    for name in given:
+        if name not in accepted:
+            near = get_close_matches(name, accepted, n=2, cutoff=0.6)
+            hint = f"did you mean {' or '.join(near)}?" if near else ""
+            raise UsageError(f"{source}: not a {what}: {name!r} (accepted: {', '.join(accepted)})", hint=hint)
+
+
+def _table(plain: Mapping[str, Any], key: str, source: str) -> Mapping[str, Any]:
+    value = plain.get(key, {})
+    if not isinstance(value, Mapping):
+        raise _wrong(source, key, value, f"a table [{key}]")
+    return value
+
+
+def _texts(plain: Mapping[str, Any], key: str, source: str) -> tuple[str, ...]:
+    value = plain.get(key, [])
+    if not isinstance(value, list):
+        raise _wrong(source, key, value, "a list of texts")
+    return tuple(_text(item, key, source) for item in value)
+
+
+def _text(value: Any, key: str, source: str) -> str:
+    if not isinstance(value, str):
+        raise _wrong(source, key, value, "a text in quotes")
+    return value
+
+
+def _delimiter(plain: Mapping[str, Any], source: str) -> str | None:
+    value = plain.get("delimiter")
+    if value is not None and not (isinstance(value, str) and len(value) == 1 and value not in '"\r\n'):
+        raise _wrong(source, "delimiter", value, 'one character, e.g. ";" or "\\t"')
+    return value
+
+
+def _wrong(source: str, key: str, value: Any, accepted: str) -> UsageError:
+    return UsageError(f"{source}: {key} cannot be {value!r} (accepted: {accepted})")

@@ -1,0 +1,285 @@
+"""Somebody's CSV as a Trace, read through a column map."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, tzinfo
+
+import numpy as np
+
+from ...table import LogInfo, Nominal, Trace, Values
+from ...units import parse_memory
+from ..batch import BAD, UNLIMITED, Codes, Memo, either, name_or_null
+from ..chunks import GrowingColumn, as_ids, count_duplicates, in_house_order, join_ids, sorted_nominal
+from ..problems import Problems
+from ..slurm.resources import parse_tres, tres_gpus
+from ..status import status_from_sacct, status_from_swf
+from ..times import STAMP_FORMS, UNFINISHED, LocalClock, Stamps, are, parse_stamps, run_and_wait
+from .column_map import LENGTHS, SIZES, TRES, ColumnMap, MappedColumn, places
+from .rows import CsvRows, no_rows
+
+_ABOVE_ZERO = ("req_procs", "alloc_procs", "req_nodes", "alloc_nodes", "req_time", "req_mem_kib")
+"""Where 0 means that nothing was asked or told."""
+_FORMS = {
+    "slurm": "Slurm's forms, e.g. 1-12:00:00 or 4000M",
+    "tres": "Slurm's TRES, e.g. cpu=4,gres/gpu=2",
+    "whole": "a whole number",
+}
+
+
+def read_mapped_csv(
+    blocks: Iterable[bytes],
+    mapped: ColumnMap,
+    source: str = "(memory)",
+    *,
+    strict: bool = False,
+    zone: tzinfo = UTC,
+) -> Trace:
+    """The trace of a CSV text that comes in blocks of bytes, columns as `mapped` says; its clock is epoch seconds.
+
+    Run time and wait are the mapped ones, else made of start_time and end_time as for a Slurm dump (`times`). Times
+    without a zone are local to `zone`. A row without a submit time or with another number of cells is dropped, any
+    other value that cannot be read is unknown; both are counted, and stop with `strict`. Columns the map does not name
+    are not read, and counted. Raises InputError for a mapped column that is not there. O(bytes).
+
+    >>> from batchcast.formats.csv.column_map import make_map
+    >>> plain = {"columns": {"submit_time": "sub", "req_time": {"from": "wall", "unit": "hours"}}}
+    >>> read_mapped_csv([b"sub,wall\\n60,2\\n"], make_map(plain, "m")).req_time.tolist()
+    [7200.0]
+    """
+    problems = Problems(source, strict)
+    rows = CsvRows(blocks, source, problems, delimiter=mapped.delimiter, encoding=mapped.encoding)
+    order = places(mapped, rows.header, source)
+    table = _Table(mapped, problems, LocalClock(zone))
+    submit = rows.header.index(next(c.source for c in mapped.columns if c.target == "submit_time"))
+    for lines, columns in rows.batches(order, lambda cells: table.is_submit(cells[submit])):
+        table.add(lines, columns)
+    if not table.jobs:
+        raise no_rows(source, problems, f"check the map {mapped.name} against the file")
+    unread = [name for name in rows.header if name not in {column.source for column in mapped.columns}]
+    return table.trace(source, unread)
+
+
+class _Table:
+    """Grows the columns batch by batch."""
+
+    def __init__(self, mapped: ColumnMap, problems: Problems, clock: LocalClock) -> None:
+        self.jobs = self.unfinished = self.unlimited = 0
+        self._mapped, self._problems, self._clock = mapped, problems, clock
+        self._numbers: dict[str, GrowingColumn] = {}
+        self._codes: dict[str, GrowingColumn] = {}
+        self._memos = {column: _memo(column) for column in mapped.columns}
+        self._words = {c: _words(c, mapped) for c in mapped.columns if _is_name(c)}
+        self._ids: list[np.ndarray] = []
+
+    def add(self, lines: Sequence[int], columns: Sequence[Sequence[str]]) -> None:
+        """Take in the mapped columns of some rows; a row without a submit time is dropped."""
+        texts = {column.target: values for column, values in zip(self._mapped.columns, columns)}
+        by_name = {column.target: column for column in self._mapped.columns}
+        stamps = self._stamps(by_name["submit_time"], texts["submit_time"])
+        missing = np.isnan(stamps[0])
+        if missing.any():
+            for k in np.flatnonzero(missing).tolist():
+                value = texts["submit_time"][k]
+                self._problems.drop(lines[k], f"no submit time (accepted: {STAMP_FORMS})", value)
+            good = np.flatnonzero(~missing).tolist()
+            if good:
+                self.add([lines[k] for k in good], [[column[k] for k in good] for column in columns])
+            return
+        measured: dict[str, np.ndarray] = {}
+        times: dict[str, Stamps] = {"submit_time": stamps}
+        for column, values in zip(self._mapped.columns, columns):
+            if column.target in ("eligible_time", "start_time", "end_time"):
+                times[column.target] = self._stamps(column, values, lines)
+            elif _is_name(column):
+                known = self._words[column]
+                codes = np.fromiter(map(known.__getitem__, values), dtype=np.int32, count=len(values))
+                self._grow(self._codes, column.target, -1, codes)
+            elif column.target not in ("submit_time", "job_id"):
+                measured[column.target] = self._measure(column, values, lines)
+        measured |= self._outcome(stamps[0], times, measured, texts, lines)
+        measured["submit_time"] = stamps[0]
+        if "eligible_time" in times:
+            measured["eligible_time"] = times["eligible_time"][0]
+        for name, column_values in measured.items():
+            self._grow(self._numbers, name, np.nan, column_values)
+        ids = texts.get("job_id")
+        if ids is not None and not all(ids):
+            ids = [text or f"row{line}" for text, line in zip(ids, lines)]
+        self._ids.append(np.arange(self.jobs + 1, self.jobs + len(lines) + 1) if ids is None else as_ids(ids))
+        self.jobs += len(lines)
+
+    def is_submit(self, text: str) -> bool:
+        """Whether a cell is a submit time."""
+        column = next(column for column in self._mapped.columns if column.target == "submit_time")
+        return bool(np.isfinite(self._stamps(column, [text])[0]).all())
+
+    def _stamps(self, column: MappedColumn, texts: Sequence[str], lines: Sequence[int] = ()) -> Stamps:
+        """Epoch seconds; without `lines` what cannot be read is left to the caller."""
+        if column.unit == "epoch_ms":
+            values = np.array([_number(text) for text in texts]) / 1000.0
+            epoch, later = np.where(np.isinf(values), np.nan, values), np.zeros(len(texts))
+            bad = np.flatnonzero(np.isinf(values)).tolist()
+        else:
+            epoch, later, bad = parse_stamps(texts, self._clock)
+        for k in bad if lines else ():
+            what = f"{column.source}: not a time, read as unknown (accepted: {STAMP_FORMS})"
+            self._problems.unknown(lines[k], what, texts[k])
+        return epoch, later
+
+    def _measure(self, column: MappedColumn, texts: Sequence[str], lines: Sequence[int]) -> np.ndarray:
+        """A column of numbers in our unit; unlimited, and 0 where nothing was asked, are unknown."""
+        values = np.fromiter(map(self._memos[column].__getitem__, texts), dtype=float, count=len(texts))
+        for k in np.flatnonzero(values == BAD).tolist():
+            forms = _FORMS.get(column.unit, f"{column.unit}, as a number of 0 or more")
+            what = f"{column.source}: not a value of its kind, read as unknown (accepted: {forms})"
+            self._problems.unknown(lines[k], what, texts[k])
+        if column.target == "req_time":
+            self.unlimited += int((values == UNLIMITED).sum())
+        values = np.where(np.isinf(values), np.nan, values)
+        return np.where(values == 0, np.nan, values) if column.target in _ABOVE_ZERO else values
+
+    def _outcome(
+        self,
+        submit: np.ndarray,
+        times: dict[str, Stamps],
+        measured: dict[str, np.ndarray],
+        texts: dict[str, Sequence[str]],
+        lines: Sequence[int],
+    ) -> dict[str, np.ndarray]:
+        """Run time and wait from what is mapped of them; nothing where nothing tells."""
+        status, names = np.full(len(submit), -1, dtype=np.int32), dict[str, int]()
+        for column, words in self._words.items():
+            if column.target == "status":
+                status = np.fromiter(map(words.__getitem__, texts["status"]), dtype=np.int32, count=len(submit))
+                names = words.names
+        self.unfinished += int(are(status, names, UNFINISHED).sum())
+        start, end, elapsed = times.get("start_time"), times.get("end_time"), measured.get("run_time")
+        if start is None and (end is None or elapsed is None):
+            return {}
+        held = measured.get("alloc_procs", measured.get("alloc_nodes"))
+        run, wait = run_and_wait(
+            submit, start, end, elapsed, status, names, np.zeros(len(submit), bool) if held is None else held > 0
+        )
+        outcome = {"run_time": run} if end is not None or elapsed is not None else {}
+        outcome |= {} if "wait_time" in measured else {"wait_time": wait}
+        for name, what in (
+            ("run_time", "run time (end before start)"),
+            ("wait_time", "wait (start before submission)"),
+        ):
+            if name in outcome:
+                for k in np.flatnonzero(outcome[name] < 0).tolist():
+                    self._problems.unknown(lines[k], f"{what}: negative, read as unknown", f"{outcome[name][k]:.0f} s")
+                outcome[name] = np.where(outcome[name] < 0, np.nan, outcome[name])
+        return outcome
+
+    def _grow(self, columns: dict[str, GrowingColumn], name: str, unknown: float, values: np.ndarray) -> None:
+        columns.setdefault(name, GrowingColumn(unknown)).add(values)
+
+    def trace(self, source: str, unread: Sequence[str]) -> Trace:
+        """The whole, sorted, with what there is to say."""
+        mapped, columns = self._mapped, dict[str, Values]()
+        for name, growing in self._numbers.items():
+            if (values := growing.join()) is not None:
+                columns[name] = values
+        words = {column.target: (column, known.names) for column, known in self._words.items()}
+        for name, growing in self._codes.items():
+            if (codes := growing.join()) is not None:
+                column, names = words[name]
+                columns[name] = _whole(codes, names) if column.unit == "whole" else sorted_nominal(codes, names)
+        columns["job_id"] = ids = join_ids(self._ids)
+        columns |= _whole_jobs(mapped, columns)
+        notes = [f"the columns are read through the map {mapped.name}", *mapped.notes, *self._problems.notes()]
+        if unread:
+            shown = ", ".join(unread[:6]) + (", ..." if len(unread) > 6 else "")
+            notes.append(f"{len(unread)} columns are not in the map and not read: {shown}")
+        if self.unfinished:
+            notes.append(f"{self.unfinished} jobs had not finished when this was written: no run time is known")
+        if self.unlimited:
+            notes.append(f"{self.unlimited} jobs have no limit (UNLIMITED): their request is unknown")
+        notes += self._clock.notes()
+        if repeats := count_duplicates(ids):
+            notes.append(f"{repeats} records repeat a job number that an earlier one has: all are kept")
+        header = {"map": mapped.name} | ({"local_times": str(self._clock.local)} if self._clock.local else {})
+        info = LogInfo(
+            source=source,
+            format="csv",
+            header=header,
+            dropped=self._problems.counts(),
+            notes=tuple(notes),
+            max_procs=mapped.procs_total,
+            max_procs_source="unknown" if math.isnan(mapped.procs_total) else f"the map {mapped.name}",
+        )
+        return Trace(in_house_order(columns), info)
+
+
+def _whole_jobs(mapped: ColumnMap, columns: Mapping[str, Values]) -> dict[str, Values]:
+    """Memory columns that the file has per node or processor, as those of the whole job; NaN without the number."""
+    whole: dict[str, Values] = {}
+    for column in mapped.columns:
+        values = columns.get(column.target)
+        if column.per != "job" and isinstance(values, np.ndarray):
+            kind, asked = f"{column.per}s".replace("processors", "procs"), column.target == "req_mem_kib"
+            first, second = ("req_", "alloc_") if asked else ("alloc_", "req_")
+            counts = [columns.get(f"{which}{kind}") for which in (first, second)]
+            known = [count for count in counts if isinstance(count, np.ndarray)]
+            whole[column.target] = values * (either(*(known + [None, None])[:2]) if known else np.nan)
+    return whole
+
+
+def _is_name(column: MappedColumn) -> bool:
+    return column.target == "status" or (column.unit in ("text", "whole") and column.target != "job_id")
+
+
+def _words(column: MappedColumn, mapped: ColumnMap) -> Codes:
+    if column.target != "status":
+        return Codes(name_or_null)
+
+    def meaning(text: str) -> str | None:
+        word = text.strip()
+        if word in mapped.status:
+            return mapped.status[word].lower() or None
+        if column.unit == "swf":
+            return status_from_swf(int(word)) if word.lstrip("-").isdecimal() else None
+        return (word.lower() or None) if column.unit == "text" else status_from_sacct(word)
+
+    return Codes(meaning)
+
+
+def _whole(codes: np.ndarray, names: dict[str, int]) -> Nominal:
+    """Names that are whole numbers, as numbers; all stay text when one is not."""
+    if not all(name.isdecimal() for name in names):
+        return sorted_nominal(codes, names)
+    plain = np.array([*sorted(names, key=names.__getitem__), "0"]).astype(np.int64)
+    values = [None if code < 0 else int(plain[code]) for code in codes.tolist()]
+    return Nominal.encode(values)
+
+
+def _memo(column: MappedColumn) -> Memo:
+    """How a text of this column is read into our unit; ValueError or UsageError for what it is not."""
+    if column.unit == "tres":
+        kind = TRES[column.target]
+        if kind == "gpu":
+            return Memo(tres_gpus)
+        if kind == "mem":
+            return Memo(lambda text: parse_memory(parse_tres(text).get(kind, "")))
+        return Memo(lambda text: _number_or_nan(parse_tres(text).get(kind, "")))
+    if column.unit == "slurm":
+        from ...units import parse_duration
+
+        return Memo(parse_memory if column.target in ("req_mem_kib", "used_mem_kib") else parse_duration)
+    factor = LENGTHS.get(column.unit, SIZES.get(column.unit, 1.0))
+    return Memo(lambda text: _number_or_nan(text) * factor)
+
+
+def _number_or_nan(text: str) -> float:
+    return float(text) if name_or_null(text) is not None else math.nan
+
+
+def _number(text: str) -> float:
+    """A number, NaN for none, infinity for what is no number."""
+    try:
+        return _number_or_nan(text)
+    except ValueError:
+        return math.inf

@@ -1,0 +1,251 @@
+"""batchcast's own CSV: our column names in the header, one line a job; what is written is read back as it was.
+
+What a table program made of it is read too: cells parted by `;`, tab or `|`, numbers with a decimal comma.
+
+A header name stands alone where the values tell what they are: our own columns by name, an extra column as numbers
+where every value is one, else as text; names that are all whole numbers as whole numbers. Where that would be wrong the
+header says it after a colon: `:text`, `:whole` (names that are numbers), `:number`, `:processor` (memory per
+processor, of a log that came as SWF; else that of the whole job), `:json` (each value a JSON word,
+for what CSV readers do not agree on: empty texts, line ends other than \\n, numbers and texts mixed).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from ...columns import COLUMNS
+from ...table import LogInfo, Nominal, Trace, Values
+from ..batch import Codes
+from ..chunks import GrowingColumn, as_ids, count_duplicates
+from ..problems import Problems
+from .rows import CsvRows, check_header, no_rows
+
+INSTANTS = ("submit_time", "eligible_time")
+_MARKS = ("text", "whole", "number", "json", "processor")
+
+
+def is_own(header: Sequence[str]) -> bool:
+    """Whether a header is that of batchcast's own CSV: job ids and submit times under our names.
+
+    >>> is_own(["job_id:text", "submit_time", "run_time"]), is_own(["JobID", "Submit"])
+    (True, False)
+    """
+    names = {_unmarked(name)[0] for name in header}
+    return {"job_id", "submit_time"} <= names
+
+
+def header_and_texts(trace: Trace) -> tuple[list[str], list[list[str]]]:
+    """The header and every column as text; unknown is empty, instants are epoch seconds, infinity is inf.
+
+    >>> header_and_texts(Trace.from_arrays({"submit_time": [2.5], "tag": ["7"], "run_time": [None]}))
+    (['job_id', 'submit_time', 'tag:text', 'run_time'], [['1'], ['2.5'], ['7'], ['']])
+    """
+    names, columns = [], []
+    for name in trace.names:
+        values = trace.column(name)
+        if isinstance(values, Nominal):
+            mark, texts = _nominal_texts(name, values)
+        elif values.dtype.kind == "f":
+            shift = trace.info.unix_start if name in INSTANTS else 0.0
+            texts = [_text(value + shift) for value in values.tolist()]
+            mark = "" if name in COLUMNS or any(texts) else "number"
+            if name in COLUMNS and COLUMNS[name].unit == "KiB" and trace.info.memory_per == "processor":
+                mark = "processor"
+        else:
+            texts = [str(value) for value in values.tolist()]
+            mark = _id_mark(values, texts)
+            texts = [json.dumps(text) for text in texts] if mark == "json" else texts
+        if not mark and _unmarked(name)[1]:  # the name itself ends like a mark
+            mark, texts = ("json", _json_texts(values)) if isinstance(values, Nominal) else ("number", texts)
+        names.append(f"{name}:{mark}" if mark else name)
+        columns.append(texts)
+    return names, columns
+
+
+def read_own_csv(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool = False) -> Trace:
+    """The trace of batchcast's own CSV that comes in blocks of bytes; its clock is epoch seconds.
+
+    A row without a submit time or with another number of cells is dropped, any other value that cannot be read is
+    unknown; both are counted, and stop with `strict`. What CSV has no place for (machine size, time zone, header) is
+    unknown. Raises InputError where no row is a job. O(bytes).
+
+    >>> trace = read_own_csv([b"job_id,submit_time,run_time,speed\\n7,10,,2.5\\n"])
+    >>> trace.job_id.tolist(), trace.run_time.tolist(), trace.number("speed").tolist()
+    ([7], [nan], [2.5])
+    """
+    problems = Problems(source, strict)
+    rows = CsvRows(blocks, source, problems)
+    named = [_unmarked(name) for name in rows.header]
+    names = [name for name, _ in named]
+    check_header(names, source)
+    place, id_place = names.index("submit_time"), names.index("job_id")
+    codes = {k: (Codes(_as_is), GrowingColumn(-1)) for k, (name, mark) in enumerate(named) if _is_text(name, mark)}
+    numbers = {k: GrowingColumn(np.nan) for k in range(len(named)) if k not in codes}
+    jobs, ids = 0, list[str]()
+    for lines, columns in rows.batches(
+        range(len(named)), lambda cells: math.isfinite(_float(cells[place]) or math.nan)
+    ):
+        submit = _numbers(columns[place], None, lines, problems)
+        keep = np.flatnonzero(np.isfinite(submit)).tolist()
+        if len(keep) < len(lines):
+            for k in sorted(set(range(len(lines))) - set(keep)):
+                problems.drop(lines[k], "no submit_time (accepted: epoch seconds)", columns[place][k])
+            columns = [tuple(column[k] for k in keep) for column in columns]
+            lines = [lines[k] for k in keep]
+        for k, (known, growing) in codes.items():
+            if k != id_place:
+                growing.add(np.fromiter(map(known.__getitem__, columns[k]), dtype=np.int32, count=len(lines)))
+        for k, growing in numbers.items():
+            name = named[k][0]
+            values = _numbers(columns[k], name, lines, problems)
+            growing.add(_sound(values, name, columns[k], lines, problems))
+        ids += columns[id_place]
+        jobs += len(lines)
+    if not jobs:
+        raise no_rows(source, problems, "--map FILE.toml where this is not batchcast's own CSV")
+    by_name: dict[str, Values] = {}
+    for k, (name, mark) in enumerate(named):
+        if k == id_place:
+            by_name[name] = _ids(ids, mark)
+        elif k in numbers:
+            whole = numbers[k].join()
+            by_name[name] = np.full(jobs, np.nan) if whole is None else whole
+        else:
+            known, growing = codes[k]
+            joined = growing.join()
+            by_name[name] = _typed(np.full(jobs, -1, np.int32) if joined is None else joined, known.names, name, mark)
+    notes, per = list(problems.notes()), "processor" if any(mark == "processor" for _, mark in named) else "job"
+    if repeats := count_duplicates(np.asarray(by_name["job_id"])):
+        notes.append(f"{repeats} records repeat a job number that an earlier one has: all are kept")
+    info = LogInfo(source=source, format="csv", dropped=problems.counts(), notes=tuple(notes), memory_per=per)
+    return Trace(by_name, info)
+
+
+def _unmarked(name: str) -> tuple[str, str]:
+    """A header name and its mark, if it has one."""
+    plain, colon, mark = name.rpartition(":")
+    return (plain, mark) if colon and mark in _MARKS else (name, "")
+
+
+def _is_text(name: str, mark: str) -> bool:
+    """Whether a column's cells are kept as text until all are known."""
+    known = COLUMNS.get(name)
+    return mark not in ("number", "processor") and (bool(mark) or known is None or known.kind != "number")
+
+
+def _as_is(text: str) -> str | None:
+    return text or None
+
+
+def _numbers(texts: Sequence[str], name: str | None, lines: Sequence[int], problems: Problems) -> np.ndarray:
+    """Texts as numbers; without a name what is none is left to the caller."""
+    try:
+        return np.array([float(text) if text else math.nan for text in texts])
+    except ValueError:
+        values = [_float(text) for text in texts]
+    for k, value in enumerate(values):
+        if value is None and name is not None:
+            problems.unknown(lines[k], f"{name}: not a number, read as unknown", texts[k])
+    return np.array([math.nan if value is None else value for value in values])
+
+
+def _sound(values: np.ndarray, name: str, texts: Sequence[str], lines: Sequence[int], problems: Problems) -> np.ndarray:
+    """Numbers with what no job can have unknown (`table.sound`); -1 is how many logs write unknown."""
+    known = COLUMNS.get(name)
+    if known is None or name in (*INSTANTS, "wait_time"):
+        return values
+    bad = (values < 0) | np.isinf(values)
+    for k in np.flatnonzero(bad & (values != -1)).tolist():
+        problems.unknown(lines[k], f"{name}: {'negative' if values[k] < 0 else 'endless'}, read as unknown", texts[k])
+    return np.where(bad, math.nan, values)
+
+
+def _float(text: str) -> float | None:
+    """A number, also with a decimal comma (a table program of many countries writes those); None for what is none."""
+    try:
+        return float(text.replace(",", ".", 1)) if text else math.nan
+    except ValueError:
+        return None
+
+
+def _typed(codes: np.ndarray, names: dict[str, int], name: str, mark: str) -> Values:
+    """Codes of texts as the column they stand for."""
+    texts = list(names)
+    values: list[int | str]
+    if mark == "json":
+        values = [_word(text) for text in texts]
+    elif mark == "text" or not texts:
+        values = list(texts)
+    elif name in COLUMNS or mark == "whole":
+        values = [int(text) for text in texts] if all(map(_is_whole, texts)) else list(texts)
+    elif all(_float(text) is not None for text in texts):
+        floats = np.array([*(_float(text) for text in texts), math.nan], dtype=float)
+        return np.asarray(floats[codes])
+    else:
+        values = list(texts)
+    ordered = sorted(range(len(values)), key=lambda k: (isinstance(values[k], str), values[k]))
+    new = np.full(len(values) + 1, -1, dtype=np.int32)
+    new[ordered] = np.arange(len(values), dtype=np.int32)
+    return Nominal(new[codes], tuple(values[k] for k in ordered))
+
+
+def _word(text: str) -> int | str:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, (int, str)) and not isinstance(value, bool) else text
+
+
+def _ids(texts: Sequence[str], mark: str) -> np.ndarray:
+    if mark == "json":
+        return np.array([str(_word(text)) for text in texts])
+    return np.array(texts, dtype=str) if mark == "text" else as_ids(texts)
+
+
+def _id_mark(values: np.ndarray, texts: Sequence[str]) -> str:
+    if values.dtype.kind in "iu":
+        return ""
+    if any(map(_is_awkward, texts)):
+        return "json"
+    return "text" if as_ids(texts).dtype.kind == "i" else ""
+
+
+def _nominal_texts(name: str, values: Nominal) -> tuple[str, list[str]]:
+    """The mark a column of names needs, and its cells."""
+    used = [values.categories[code] for code in np.unique(values.codes).tolist() if code >= 0]
+    words = [value for value in used if isinstance(value, str)]
+    if words and (len(words) < len(used) or any(map(_is_awkward, words))):
+        return "json", _json_texts(values)
+    cells = [*map(str, values.categories), ""]
+    texts = [cells[code] for code in values.codes.tolist()]
+    if name in COLUMNS:
+        return ("text" if words and all(map(_is_whole, words)) else ""), texts
+    if not words:
+        return ("whole" if used else "text"), texts
+    return ("text" if all(_float(word) is not None for word in words) else ""), texts
+
+
+def _json_texts(values: Nominal) -> list[str]:
+    cells = [*map(json.dumps, values.categories), ""]
+    return [cells[code] for code in values.codes.tolist()]
+
+
+def _is_awkward(text: str) -> bool:
+    """Whether a text may not come back from a CSV cell as it was, or may be taken for a record of its own."""
+    return not text or any(c in "\n\r\0\ufeff" or "\ud800" <= c <= "\udfff" for c in text)
+
+
+def _is_whole(text: str) -> bool:
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and str(int(digits)) == digits and text != "-0" and len(text) < 19
+
+
+def _text(value: float) -> str:
+    if math.isnan(value):
+        return ""
+    return str(int(value)) if math.isfinite(value) and value == int(value) else repr(value)

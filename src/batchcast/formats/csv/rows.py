@@ -1,0 +1,246 @@
+"""Rows of a CSV text: header, delimiter, encoding, and what to do with rows that are torn."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from ...errors import InputError, UsageError, input_error
+from ..chunks import unix_text
+from ..problems import Problems
+
+DELIMITERS = (",", ";", "\t", "|")
+_LONGEST_ROW = 1000
+"""Lines one row may run over (a cell may hold a script); beyond it an opened quote is taken for a mistake."""
+_BATCH = 1 << 15
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+class CsvRows:
+    """The header of a CSV text, and its rows in batches with the line each begins at.
+
+    Rows with another number of cells, with a NUL byte or with broken quotes are dropped and counted; one opened quote
+    costs one line, not all that follow it. Bytes that are not of the encoding are kept as \\xNN and counted. Raises
+    InputError for a text without a header, with a column named twice, or in UTF-16. O(bytes).
+
+    >>> rows = CsvRows([b'a,b\\n1,"x\\ny"\\n2\\n3,z'], "(memory)", Problems("(memory)"))
+    >>> rows.header, list(rows.batches([0, 1]))
+    (['a', 'b'], [([2, 5], [('1', '3'), ('x\\ny', 'z')])])
+    """
+
+    def __init__(
+        self,
+        blocks: Iterable[bytes],
+        source: str,
+        problems: Problems,
+        *,
+        delimiter: str | None = None,
+        encoding: str = "utf-8",
+    ) -> None:
+        self._problems = problems
+        self._is_record: Callable[[Sequence[str]], bool] | None = None
+        self._feed = _Feed(blocks, _known(encoding), problems, source)
+        first = self._feed.peek()
+        self.delimiter = delimiter or delimiter_of(first)
+        self._reader = csv.reader(self._feed, delimiter=self.delimiter, strict=True)
+        try:
+            self.header = [name.strip() for name in next(self._reader)]
+        except (csv.Error, StopIteration) as error:
+            raise input_error(
+                source, f"no readable header line ({error})", line=1, value=first[:60], accepted="column names"
+            ) from None
+        self._feed.row_done()
+        check_header(self.header, source)
+
+    def batches(
+        self, places: Sequence[int], is_record: Callable[[Sequence[str]], bool] | None = None
+    ) -> Iterator[tuple[list[int], list[tuple[str, ...]]]]:
+        """Line numbers, and the cells of the columns at `places`, one tuple a column; some ten thousand rows each.
+
+        `is_record` says of the cells of one line whether they are a record by themselves: a row over several lines that
+        holds such a line was opened by a stray quote, and costs its first line instead of all of them.
+        """
+        self._is_record = is_record
+        lines: list[int] = []
+        rows: list[list[str]] = []
+        for line, row in self._rows():
+            lines.append(line)
+            rows.append(row)
+            if len(rows) == _BATCH:
+                yield lines, _columns(rows, places)
+                lines, rows = [], []
+        if rows:
+            yield lines, _columns(rows, places)
+
+    def _rows(self) -> Iterator[tuple[int, list[str]]]:
+        width, feed = len(self.header), self._feed
+        while True:
+            try:
+                row = next(self._reader)
+            except StopIteration:
+                if feed.is_over:
+                    return
+                row = []
+            except csv.Error as error:
+                self._problems.drop(feed.first, "quotes that do not match", feed.text, where=str(error))
+                feed.retry()
+                continue
+            if len(row) == width and not feed.has_nul:
+                if self._is_record and self._swallowed(feed.others):
+                    what = "a quote that is opened and takes whole records in"
+                    self._problems.drop(feed.first, what, feed.text)
+                    feed.retry()
+                    continue
+                yield feed.first, row
+                feed.row_done()
+            elif not row or (len(row) > width and not any(row[width:]) and not feed.has_nul):
+                if row:  # a delimiter at the end of the line
+                    yield feed.first, row[:width]
+                feed.row_done()
+            else:
+                what = "a NUL byte" if feed.has_nul else f"{len(row)} cells instead of {width}"
+                self._problems.drop(feed.first, what, feed.text)
+                feed.retry()
+
+    def _swallowed(self, lines: Sequence[str]) -> bool:
+        """Whether one of the lines a row goes on over is a record by itself."""
+        return any(
+            len(cells) == len(self.header) and self._is_record is not None and self._is_record(cells)
+            for cells in csv.reader([line for line in lines if "\0" not in line], delimiter=self.delimiter)
+        )
+
+
+def delimiter_of(line: str) -> str:
+    """The delimiter a header line has most of; a comma where there is none.
+
+    >>> delimiter_of("a;b;c,d"), delimiter_of("a")
+    (';', ',')
+    """
+    return max(DELIMITERS, key=lambda mark: (line.count(mark), mark == ","))
+
+
+def header_of(sample: bytes) -> list[str]:
+    """The names in the first line of a sample, empty when it is no CSV header (fewer than two names, or no text).
+
+    >>> header_of(b"job_id,submit_time\\n1,2\\n"), header_of(b"hello\\n")
+    (['job_id', 'submit_time'], [])
+    """
+    line = sample.split(b"\n", 1)[0]
+    try:
+        text = line.decode("utf-8-sig").rstrip("\r")
+        names = next(csv.reader([text], delimiter=delimiter_of(text), strict=True), [])
+    except (UnicodeDecodeError, csv.Error):
+        return []
+    return [name.strip() for name in names] if len(names) > 1 and "\0" not in text else []
+
+
+class _Feed:
+    """Lines one by one to the csv reader, those of the row at hand kept so that they can be given again."""
+
+    def __init__(self, blocks: Iterable[bytes], encoding: str, problems: Problems, source: str) -> None:
+        self._lines = self._decoded(blocks, encoding, source)
+        self._problems = problems
+        self._again: list[tuple[int, str]] = []
+        self._taken: list[tuple[int, str]] = []
+        self.has_nul = self.is_over = False
+
+    def __iter__(self) -> _Feed:
+        return self
+
+    def __next__(self) -> str:
+        if len(self._taken) >= _LONGEST_ROW:
+            raise StopIteration
+        numbered = self._again.pop() if self._again else next(self._lines, None)
+        if numbered is None:
+            self.is_over = not self._taken
+            raise StopIteration
+        self._taken.append(numbered)
+        if "\0" in numbered[1]:
+            self.has_nul = True
+        return numbered[1]
+
+    @property
+    def first(self) -> int:
+        """The line number the row at hand begins at."""
+        return self._taken[0][0] if self._taken else 0
+
+    @property
+    def text(self) -> str:
+        """Its first line."""
+        return self._taken[0][1].rstrip("\r\n") if self._taken else ""
+
+    @property
+    def others(self) -> list[str]:
+        """The lines it goes on over, after its first."""
+        return [text for _, text in self._taken[1:]]
+
+    def peek(self) -> str:
+        """The first line, not taken."""
+        numbered = next(self._lines, None)
+        if numbered is None:
+            return ""
+        self._again.append(numbered)
+        return numbered[1]
+
+    def row_done(self) -> None:
+        """What was taken is used up."""
+        self._taken.clear()
+        self.has_nul = False
+
+    def retry(self) -> None:
+        """The first line taken is lost, the others are given again."""
+        self._again += reversed(self._taken[1:])
+        self.row_done()
+
+    def _decoded(self, blocks: Iterable[bytes], encoding: str, source: str) -> Iterator[tuple[int, str]]:
+        for number, raw in enumerate(_raw_lines(blocks), 1):
+            if number == 1 and raw.startswith(_UTF16):
+                raise input_error(
+                    source, "is UTF-16 text", line=1, accepted="UTF-8, or a map's encoding", hint="iconv -f UTF-16"
+                )
+            try:
+                text = raw.decode(encoding)
+            except UnicodeDecodeError:
+                what = f"text that is not {encoding} (its bytes are kept as \\xNN; a map may name another encoding)"
+                self._problems.unknown(number, what, raw)
+                text = raw.decode(encoding, "backslashreplace")
+            yield number, text + "\n"
+
+
+def _raw_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for block in unix_text(blocks):
+        lines = (rest + block).split(b"\n")
+        rest = lines.pop()
+        yield from lines
+    if rest:
+        yield rest
+
+
+def _columns(rows: list[list[str]], places: Sequence[int]) -> list[tuple[str, ...]]:
+    return list(zip(*([row[place] for place in places] for row in rows)))
+
+
+def check_header(header: Sequence[str], source: str) -> None:
+    """Raises InputError for a header without a name, or with one that stands twice."""
+    if not any(header):
+        raise input_error(source, "no header line", line=1, accepted="a first line of column names")
+    for name in header:
+        if name and header.count(name) > 1:
+            raise input_error(
+                source, "a column name stands twice in the header", line=1, value=name, hint="rename one of them"
+            )
+
+
+def _known(encoding: str) -> str:
+    try:
+        if "\n,".encode(encoding) == b"\n,":
+            return encoding
+    except LookupError:
+        pass
+    raise UsageError(f"not an encoding batchcast reads: {encoding!r} (accepted: utf-8, latin-1, cp1252, ...)")
+
+
+def no_rows(source: str, problems: Problems, hint: str) -> InputError:
+    """The error for a CSV text in which no row is a job."""
+    return input_error(source, "no job record in it" + problems.because(), hint=hint)

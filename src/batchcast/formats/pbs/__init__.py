@@ -1,0 +1,1 @@
+"""What PBS Pro, OpenPBS and Torque print, as columns and sightings. Pure."""

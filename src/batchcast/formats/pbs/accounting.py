@@ -1,0 +1,322 @@
+"""Accounting logs of PBS Pro, OpenPBS and Torque: one line a record, `date;type;job;key=value ...`."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from ...errors import BatchcastError, UsageError, input_error
+from ...table import LogInfo, Trace, Values
+from ...units import parse_duration
+from ..batch import Codes
+from ..chunks import GrowingColumn, as_ids, count_duplicates, in_house_order, join_ids, sorted_nominal, whole_texts
+from ..problems import Problems
+from .qstat import size_kib
+from .records import asked, columns_of, ending, held, number, plain_id
+
+_RECORD = re.compile(r"^\d\d/\d\d/\d{4} \d\d:\d\d:\d\d(?:\.\d+)?;([A-Za-z]);([^;\n]*)(?:;([^\n]*))?$", re.MULTILINE)
+_STAMPS = ("ctime", "qtime", "etime", "start", "end")
+_LENGTHS = ("Resource_List.walltime", "resources_used.walltime", "resources_used.cput")
+_TEXTS = (
+    *_STAMPS, *_LENGTHS, "Exit_status", "user", "group", "queue", "jobname", "Resource_List.ncpus",
+    "Resource_List.select", "Resource_List.nodes", "Resource_List.nodect", "Resource_List.ngpus", "Resource_List.mem",
+    "Resource_List.place", "Resource_List.depend", "depend",
+    "Resource_List.pmem", "resources_used.ncpus", "resources_used.mem", "total_execution_slots", "unique_node_count",
+    "exec_vnode", "exec_host", "run_count", "start_count", "owner", "account", "project",
+)  # fmt: skip
+_NAMES = {"user_id": "user", "group_id": "group", "queue_id": "queue", "job_name": "jobname"}
+_BATCH = 1 << 14
+_SLACK = 60.0
+
+
+def looks_like_pbs(sample: str) -> bool:
+    """Whether one of the first lines is an accounting record.
+
+    >>> looks_like_pbs("04/01/2024 00:00:01;E;7.srv;user=ada ctime=1"), looks_like_pbs("1 0 5")
+    (True, False)
+    """
+    return _RECORD.search(sample) is not None
+
+
+def read_pbs(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool = False) -> Trace:
+    """The trace of an accounting log: its E records (a job ended); its clock is epoch seconds.
+
+    Held to what writes them (OpenPBS and Torque, `server/accounting.c`) and to the manuals: Torque Administrator's
+    Guide, "Accounting records"; PBS Professional Reference Guide, "Accounting log". Submission is ctime, else qtime;
+    the run is end - start, for as long as processors were held (a start or end of 0 is made of the other and
+    resources_used.walltime). Processors: see `pbs_record.asked` and `held`; memory is that of the whole job (`pmem`
+    times processors where there is no `mem`). The parent of an array is not a job, its subjobs are. A job that was run
+    again has its last run, and `restarts` from run_count, start_count or its R records. All other record types are
+    counted, and jobs deleted before they ran (D or A and no E), which the log does not describe. A record without an
+    id or a submission is dropped and counted. O(bytes), about 80,000 records a second.
+
+    >>> line = "04/01/2024 00:00:01;E;7[2].srv;user=ada ctime=10 start=15 end=25 Resource_List.select=2:ncpus=4"
+    >>> trace = read_pbs([line.encode()])
+    >>> trace.job_id.tolist(), trace.wait_time.tolist(), trace.run_time.tolist(), trace.procs().tolist()
+    (['7_2'], [5.0], [10.0], [8.0])
+    """
+    log = _Log(Problems(source, strict))
+    read = 0
+    for text in whole_texts(blocks):
+        log.take(text, read)
+        read += text.count("\n") + 1
+    log.flush()
+    return log.trace(source)
+
+
+class _Log:
+    """Deals records out by type and grows the columns of jobs that ended, some ten thousand at a time."""
+
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
+        self._lines: list[int] = []
+        self._jobs: list[str] = []
+        self._messages: list[str] = []
+        self._others: dict[str, int] = {}
+        self._reruns: dict[str, int] = {}
+        self._gone: set[str] = set()
+        self._ended: set[str] = set()
+        self._columns: dict[str, GrowingColumn] = {}
+        self._words = {name: Codes(_name) for name in (*_NAMES, "account", "dependency")}
+        self._words["status"] = Codes(lambda text: text)
+        self._ids: list[np.ndarray] = []
+        self._sizes: dict[tuple[str, ...], tuple[float, float]] = {}
+        self._times = _Seconds()
+        self._parents = self._late = self.jobs = 0
+
+    def take(self, text: str, before: int) -> None:
+        """Whole lines of the log; `before` is how many came before them."""
+        records = _RECORD.findall(text)
+        if len(records) == text.count("\n") + 1:
+            for line, (kind, job, message) in enumerate(records, before + 1):
+                self._deal(line, kind, job, message)
+        else:
+            for line, one in enumerate(text.split("\n"), before + 1):
+                if match := _RECORD.fullmatch(one):
+                    self._deal(line, match[1], match[2], match[3] or "")
+                elif one.strip():
+                    self._problems.drop(line, "not an accounting record", one)
+        if len(self._lines) >= _BATCH:
+            self.flush()
+
+    def _deal(self, line: int, kind: str, job: str, message: str) -> None:
+        if kind == "E":
+            self._lines.append(line)
+            self._jobs.append(job)
+            self._messages.append(message.strip())
+            return
+        self._others[kind] = self._others.get(kind, 0) + 1
+        if kind == "R":
+            self._reruns[job] = self._reruns.get(job, 0) + 1
+        elif kind in "DA":
+            self._gone.add(job)
+
+    def flush(self) -> None:
+        """Columns from the E records taken since the last time."""
+        texts = columns_of(self._messages, _TEXTS)
+        texts["reruns"] = [str(self._reruns[job]) if job in self._reruns else "" for job in self._jobs]
+        lines, jobs, names = self._lines, self._jobs, list(map(plain_id, self._jobs))
+        self._lines, self._jobs, self._messages = [], [], []
+        self._ended.update(jobs)
+        good = []
+        for k, (name, ctime, qtime) in enumerate(zip(names, texts["ctime"], texts["qtime"])):
+            if name is None:
+                self._parents += 1
+            elif name and (_is_stamp(ctime) or _is_stamp(qtime)):
+                good.append(k)
+            else:
+                self._problems.drop(lines[k], "no job id or no ctime and qtime", jobs[k])
+        if not good:
+            return
+        if len(good) < len(lines):
+            texts = {key: [values[k] for k in good] for key, values in texts.items()}
+            lines, names = [lines[k] for k in good], [names[k] for k in good]
+        self.jobs += len(good)
+        self._ids.append(as_ids([name or "" for name in names]))
+        for column, key in _NAMES.items():
+            self._grow(column, self._code(column, texts[key]))
+        accounts = [account or _unless_default(p) for account, p in zip(texts["account"], texts["project"])]
+        self._grow("account", self._code("account", accounts))
+        waits = [_depends(first or second) for first, second in zip(texts["depend"], texts["Resource_List.depend"])]
+        self._grow("dependency", self._code("dependency", waits))
+        self._grow("exclusive", np.array([_whole_nodes(place) for place in texts["Resource_List.place"]]))
+        for column, values in self._measure(lines, texts).items():
+            self._grow(column, values)
+
+    def _measure(self, lines: Sequence[int], texts: dict[str, list[str]]) -> dict[str, np.ndarray]:
+        """Every column of numbers, and the status, of a batch of records."""
+        ctime, qtime, etime, start, end = (_stamps(texts[key]) for key in _STAMPS)
+        limit, used, cpu_time = (self._length(key, texts[key], lines) for key in _LENGTHS)
+        submit = np.where(np.isnan(ctime), qtime, ctime)
+        start = np.where(np.isnan(start) & (used > 0), end - used, start)
+        end = np.where(np.isnan(end), start + used, end)
+        run = self._known(lines, end - start, "run time (end before start)")
+        wait = self._known(lines, np.where(np.isnan(start), end, start) - submit, "wait (start before submission)")
+        self._late += int((run - used > _SLACK).sum())
+        procs, gpus = self._sized(asked, texts, "Resource_List.ncpus", "Resource_List.select", "Resource_List.nodes")
+        held_procs, nodes = self._sized(held, texts, "exec_vnode", "exec_host")
+        slots = _first(_counts(texts["resources_used.ncpus"]), _counts(texts["total_execution_slots"]))
+        alloc = _first(slots, held_procs)
+        each = np.where(alloc > 0, alloc, procs)
+        pmem = self._amount("Resource_List.pmem", texts, lines)
+        runs = _first(_counts(texts["run_count"]), _counts(texts["start_count"])) - 1
+        at_limit = (run >= limit) & (limit > 0)
+        never = np.isnan(start)
+        torque = [bool(owner) and not count for owner, count in zip(texts["owner"], texts["run_count"])]
+        words = map(ending, texts["Exit_status"], never.tolist(), torque, at_limit.tolist())
+        return {
+            "submit_time": submit,
+            "eligible_time": etime,
+            "wait_time": wait,
+            "run_time": run,
+            "req_procs": procs,
+            "alloc_procs": alloc,
+            "req_nodes": _counts(texts["Resource_List.nodect"]),
+            "alloc_nodes": _first(_counts(texts["unique_node_count"]), nodes),
+            "req_gpus": _first(_plain(texts["Resource_List.ngpus"]), gpus),
+            "req_time": np.where(limit > 0, limit, np.nan),
+            "req_mem_kib": _first(self._amount("Resource_List.mem", texts, lines), pmem * procs),
+            "used_mem_kib": self._amount("resources_used.mem", texts, lines),
+            "avg_cpu_time": cpu_time / each,
+            "restarts": np.maximum(_first(runs, _plain(texts["reruns"])), 0.0),
+            "status": self._code("status", list(words)),
+        }
+
+    def _code(self, name: str, texts: Sequence[str]) -> np.ndarray:
+        return np.fromiter(map(self._words[name].__getitem__, texts), dtype=np.int32, count=len(texts))
+
+    def _grow(self, name: str, values: np.ndarray) -> None:
+        unknown = -1.0 if name in self._words else np.nan
+        self._columns.setdefault(name, GrowingColumn(unknown)).add(values)
+
+    def _length(self, key: str, texts: Sequence[str], lines: Sequence[int]) -> np.ndarray:
+        values = np.fromiter(map(self._times.__getitem__, texts), dtype=float, count=len(texts))
+        for k in np.flatnonzero(np.isinf(values)).tolist():
+            self._problems.unknown(lines[k], f"{key} that are no time (accepted: seconds, H:M:S)", texts[k])
+        return np.where(np.isinf(values), np.nan, values)
+
+    def _amount(self, key: str, texts: Mapping[str, Sequence[str]], lines: Sequence[int]) -> np.ndarray:
+        """KiB of a column of sizes; 0 is unknown, and so is what is no size, which is reported."""
+        known = {text: size_kib(text) if text else 0.0 for text in set(texts[key])}
+        values = np.fromiter(map(known.__getitem__, texts[key]), dtype=float, count=len(texts[key]))
+        for k in np.flatnonzero(np.isnan(values)).tolist():
+            what = f"{key} that are no size (accepted: a number with b, kb, mb, gb, tb, or w)"
+            self._problems.unknown(lines[k], what, texts[key][k])
+        return np.where(values > 0, values, np.nan)
+
+    def _known(self, lines: Sequence[int], values: np.ndarray, what: str) -> np.ndarray:
+        for k in np.flatnonzero(values < 0).tolist():
+            self._problems.unknown(lines[k], what, values[k])
+        return np.where(values < 0, np.nan, values)
+
+    def _sized(
+        self, size: Callable[..., tuple[float, float]], texts: dict[str, list[str]], *keys: str
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Two amounts of every record from some of its texts, worked out once for each that occurs."""
+        known, sizes = self._sizes, []
+        for given in zip(*(texts[key] for key in keys)):
+            if (amounts := known.get(given)) is None:
+                if len(known) > 200_000:
+                    known.clear()
+                amounts = known[given] = size(*given)
+            sizes.append(amounts)
+        both = np.array(sizes)
+        return both[:, 0], both[:, 1]
+
+    def trace(self, source: str) -> Trace:
+        """The whole, sorted, with what there is to say."""
+        if not self.jobs:
+            because = self._problems.because()
+            raise input_error(source, "no E record (a job that ended) in it" + because, hint="a later day's log")
+        columns: dict[str, Values] = {}
+        for name, growing in self._columns.items():
+            if (values := growing.join()) is not None:
+                words = self._words.get(name)
+                columns[name] = values if words is None else sorted_nominal(values, words.names)
+        columns["job_id"] = ids = join_ids(self._ids)
+        others = {f"PBS {kind} record (only E counts)": n for kind, n in sorted(self._others.items())}
+        parents = {"parent of an array (its subjobs count)": self._parents} if self._parents else {}
+        notes = self._problems.notes()
+        if gone := len(self._gone - self._ended):
+            notes.append(f"{gone} jobs were deleted or aborted without an E record: the log does not describe them")
+        if self._late:
+            notes.append(
+                f"{self._late} jobs held their processors over a minute longer than the walltime PBS counted (suspended"
+                " or slow to start or end): their run time is end - start"
+            )
+        if repeats := count_duplicates(ids):
+            notes.append(f"{repeats} records repeat a job number that an earlier one has: all are kept")
+        dropped = self._problems.counts() | parents | others
+        return Trace(in_house_order(columns), LogInfo(source=source, format="pbs", dropped=dropped, notes=tuple(notes)))
+
+
+class _Seconds(dict[str, float]):
+    """Seconds of a PBS time: a number of them, or H:M:S; infinity for what is neither."""
+
+    def __missing__(self, text: str) -> float:
+        try:
+            value = float(text) if text.isdecimal() and len(text) < 13 else parse_duration(text)
+        except (BatchcastError, UsageError):
+            value = math.inf
+        if len(self) < 500_000:
+            self[text] = value
+        return value
+
+
+def _name(text: str) -> str | None:
+    return text.strip("\"'") or None
+
+
+def _unless_default(project: str) -> str:
+    """The project, unless it is the one every job has."""
+    return "" if project.strip("\"'") == "_pbs_project_default" else project
+
+
+def _is_stamp(text: str) -> bool:
+    return text.isdecimal() and len(text) < 13 and int(text) > 0
+
+
+def _stamps(texts: Sequence[str]) -> np.ndarray:
+    """Epoch seconds; 0 is unknown."""
+    values = _plain(texts)
+    return np.where(values > 0, values, np.nan)
+
+
+def _counts(texts: Sequence[str]) -> np.ndarray:
+    """Whole numbers above 0, else unknown."""
+    return _stamps(texts)
+
+
+def _plain(texts: Sequence[str]) -> np.ndarray:
+    if not any(texts):
+        return np.full(len(texts), np.nan)
+    try:
+        return np.array(texts, dtype=np.int64).astype(float)
+    except (ValueError, OverflowError):
+        return np.fromiter(map(number, texts), dtype=float, count=len(texts))
+
+
+def _first(values: np.ndarray, other: np.ndarray) -> np.ndarray:
+    return np.where(np.isnan(values), other, values)
+
+
+def _whole_nodes(place: str) -> float:
+    """1 where nobody else may have the job's nodes, 0 where they may be shared, NaN where nothing is said.
+
+    >>> _whole_nodes("scatter:excl"), _whole_nodes("exclhost"), _whole_nodes("pack"), _whole_nodes("")
+    (1.0, 1.0, 0.0, nan)
+    """
+    return float("excl" in place) if place else math.nan
+
+
+def _depends(text: str) -> str:
+    """What a job waits for in Slurm's words: the servers cut off, what others wait for it left out.
+
+    >>> _depends("afterok:12.srv:13.srv@srv,beforeany:9.srv"), _depends("on:2")
+    ('afterok:12:13', '')
+    """
+    items = (item.split(":") for item in text.split(",") if item.startswith("after"))
+    return ",".join(":".join([kind, *(plain_id(job.split("@")[0]) or "" for job in jobs)]) for kind, *jobs in items)

@@ -1,0 +1,204 @@
+"""The message of a PBS accounting record: its pairs, the size a job asked for and held, and how it ended.
+
+One by one, and as columns of many.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+_PAIR = re.compile(r"""([A-Za-z_][\w.-]*)=("[^"]*"|'[^']*'|.*?)(?=\s+[A-Za-z_][\w.-]*=|\s*$)""", re.DOTALL)
+_NCPUS = re.compile(r"\bncpus=(\d{1,9})")
+_SIGNALS = {"271", "265"}
+"""256 + SIGTERM, 256 + SIGKILL: deleted, or killed at a limit by servers that have no code for it."""
+_ENDINGS = {"0": "completed", "": "completed", "-29": "timeout", "-27": "out_of_memory", "-26": "out_of_memory"}
+_TORQUE_ENDINGS = {"0": "completed", "": "completed", "-11": "timeout", "-10": "out_of_memory"}
+
+
+def pairs_of(message: str) -> dict[str, str]:
+    """The `key=value` pairs of a message; quoted values keep their quotes, blanks may stand in them.
+
+    PBS quotes a value with blanks in ", or in ' where it holds a "; Torque quotes nothing: there a value lasts until
+    the next word that looks like a key. O(length).
+
+    >>> pairs_of('user=ada account="a b=c" start=5')
+    {'user': 'ada', 'account': '"a b=c"', 'start': '5'}
+    >>> pairs_of("account=some project queue=q")["account"]
+    'some project'
+    """
+    if not has_blank_in_quotes(message):
+        try:
+            return dict([word.split("=", 1) for word in message.split()])
+        except ValueError:  # a word without a key
+            pass
+    return dict(_PAIR.findall(message))
+
+
+def asked(ncpus: str, select: str, nodes: str) -> tuple[float, float]:
+    """Processors and GPUs a job asked for, NaN unknown, from Resource_List's ncpus, select and nodes.
+
+    With `select` (PBS Pro), `ncpus` is its total as the server worked it out; without it the chunks are added, one
+    processor for a chunk that names none. With `nodes` (Torque), whose `ncpus` is often a default of 1: the larger.
+
+    >>> asked("", "2:ncpus=4:ngpus=1+ncpus=8", ""), asked("1", "", "2:ppn=8+n7#shared"), asked("6", "", "")
+    ((16.0, 2.0), (17.0, 0.0), (6.0, nan))
+    """
+    total = number(ncpus)
+    chunks = [chunk for chunk in (select or nodes).split("+") if chunk]
+    if not chunks:
+        return (total if total > 0 else math.nan), math.nan
+    procs = gpus = 0.0
+    for chunk in chunks:
+        first, *rest = chunk.partition("#")[0].split(":")
+        times = float(first) if re.fullmatch(r"\d{1,9}", first) else 1.0
+        amounts = dict(item.partition("=")[::2] for item in (first, *rest))
+        each = number(amounts.get("ncpus" if select else "ppn", ""))
+        procs += times * (each if each > 0 else 1.0)
+        gpu = number(amounts.get("ngpus", amounts.get("gpus", "")))
+        gpus += times * (gpu if gpu > 0 else 0.0)
+    if total > 0:
+        procs = total if select else max(procs, total)
+    return (procs if procs > 0 else math.nan), gpus
+
+
+def held(vnodes: str, hosts: str) -> tuple[float, float]:
+    """Processors and nodes a job held, NaN unknown: ncpus in exec_vnode, else the slots in exec_host.
+
+    >>> held("(n1:ncpus=4:mem=1kb)+(n2:ncpus=2+n3:ncpus=2)", "n1/0*4+n2/0*4")
+    (8.0, 3.0)
+    >>> held("", "n1/0*8+n2/3"), held("", "n1/0-3,6+n2/0"), held("", "n1/0+n1/1"), held("", "")
+    ((9.0, 2.0), (6.0, 2.0), (2.0, 1.0), (nan, nan))
+    """
+    procs = 0.0
+    if vnodes:
+        procs = float(sum(map(int, _NCPUS.findall(vnodes))))
+        names = {part.strip("()").partition(":")[0] for part in vnodes.split("+")}
+        return (procs or math.nan), float(len(names))
+    names = set()
+    for part in hosts.split("+") if hosts else ():
+        name, _, slots = part.partition("/")
+        names.add(name)
+        procs += _slots(slots)
+    return (procs or math.nan), (float(len(names)) or math.nan)
+
+
+def ending(status: str, never_ran: bool, is_torque: bool, at_limit: bool) -> str:
+    """How a job ended, in the house's words, from Exit_status.
+
+    Negative codes are the server's own and differ between PBS Pro (-29: over its walltime) and Torque (-11); 256 + 15
+    and 256 + 9 are a killed job: deleted, or over its limit where it had run as long as that (`at_limit`).
+
+    >>> ending("-29", False, False, False), ending("271", False, True, True), ending("271", False, True, False)
+    ('timeout', 'timeout', 'cancelled')
+    """
+    if never_ran:
+        return "cancelled"
+    if status in _SIGNALS:
+        return "timeout" if at_limit else "cancelled"
+    return (_TORQUE_ENDINGS if is_torque else _ENDINGS).get(status, "failed")
+
+
+def plain_id(job: str) -> str | None:
+    """A job's id as the rest of batchcast sorts ids, the server cut off; None for the parent of an array.
+
+    >>> plain_id("12[3].srv"), plain_id("12-4.srv"), plain_id("12.srv.org"), plain_id("12[].srv"), plain_id("R9.srv")
+    ('12_3', '12_4', '12', None, 'R9')
+    """
+    name = job.partition(".")[0]
+    if name.isdecimal():
+        return name
+    if "[]" in name:
+        return None
+    match = re.fullmatch(r"(\d+)(?:\[(\d+)\]|-(\d+))", name)
+    return f"{match[1]}_{match[2] or match[3]}" if match else name
+
+
+def number(text: str) -> float:
+    """A whole number, NaN for anything else."""
+    return float(text) if text.isdecimal() and len(text) < 13 else math.nan
+
+
+def _slots(text: str) -> float:
+    """`0*8` is 8 processors, `0-3,6` the slots 0, 1, 2, 3 and 6, anything else one."""
+    if "*" in text:
+        times = number(text.partition("*")[2])
+        return times if times > 0 else 1.0
+    total = 0
+    for piece in text.split(","):
+        first, _, last = piece.partition("-")
+        total += int(last) - int(first) + 1 if first.isdecimal() and last.isdecimal() and int(last) >= int(first) else 1
+    return float(total)
+
+
+def has_blank_in_quotes(message: str) -> bool:
+    """Whether a quoted value of a message holds a blank, or is not closed."""
+    for mark in ('"', "'"):
+        at = message.find(f"={mark}")
+        while at >= 0:
+            end = message.find(mark, at + 2)
+            if end < 0 or " " in message[at + 2 : end]:
+                return True
+            at = message.find(f"={mark}", end)
+    return False
+
+
+_FEW = 8
+
+
+def columns_of(messages: Sequence[str], keys: Sequence[str]) -> dict[str, list[str]]:
+    """The text of each key in every message, empty where a message has none; as `pairs_of` one by one, but quicker.
+
+    Messages with as many words, and the same key in the same place, are split as one text: joined by line ends, the
+    words of a column come apart at line end and key, and are as many as before only if each begins with that key.
+    O(bytes).
+
+    >>> columns_of(["a=1 b=2", "a=3 b=4", "b=5"], ["a", "b"])
+    {'a': ['1', '3', ''], 'b': ['2', '4', '5']}
+    """
+    fields = {key: [""] * len(messages) for key in keys}
+    groups: dict[int, list[int]] = {}
+    for row, message in enumerate(messages):
+        groups.setdefault(-1 if has_blank_in_quotes(message) else message.count(" "), []).append(row)
+    _one_by_one(fields, groups.pop(-1, []), messages)
+    for rows in groups.values():
+        _cut(fields, rows, messages)
+    return fields
+
+
+def _cut(fields: Mapping[str, list[str]], rows: Sequence[int], messages: Sequence[str]) -> None:
+    """Messages of as many words: their columns, or those of each part that agrees on the keys."""
+    if len(rows) < _FEW:
+        _one_by_one(fields, rows, messages)
+        return
+    width = messages[rows[0]].count(" ") + 1
+    words = " ".join([messages[row] for row in rows]).split(" ")
+    columns = {}
+    for k in range(width):
+        column = words[k::width]
+        key, equals, _ = column[0].partition("=")
+        values = "\n".join(column)[len(key) + 1 :].split(f"\n{key}=") if equals else []
+        if len(values) != len(rows):
+            parts: dict[str | None, list[int]] = {}
+            for row, word in zip(rows, column):
+                parts.setdefault(word.partition("=")[0] if "=" in word else None, []).append(row)
+            _one_by_one(fields, parts.pop(None, []), messages)
+            for part in parts.values():
+                _cut(fields, part, messages)
+            return
+        columns[key] = values
+    for key, target in fields.items():
+        if key in columns:
+            if len(rows) == len(messages):
+                target[:] = columns[key]
+            else:
+                for row, value in zip(rows, columns[key]):
+                    target[row] = value
+
+
+def _one_by_one(fields: Mapping[str, list[str]], rows: Sequence[int], messages: Sequence[str]) -> None:
+    for row in rows:
+        pairs = pairs_of(messages[row])
+        for key in fields.keys() & pairs.keys():
+            fields[key][row] = pairs[key]

@@ -1,0 +1,1 @@
+"""What Slurm's commands print, as columns, sightings and machines. Pure."""

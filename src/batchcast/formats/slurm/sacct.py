@@ -1,0 +1,381 @@
+"""Dumps of Slurm's accounting, `sacct -P`: any columns in any order, by the names in the header.
+
+Job steps, and lines torn by their own text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, tzinfo
+
+import numpy as np
+
+from ...columns import OUT_OF_MEMORY
+from ...errors import input_error
+from ...table import LogInfo, Nominal, Trace, Values, log_order
+from ..batch import SAID_NUMBERS, Batch, Codes, either, memos, name_or_null, positive
+from ..chunks import GrowingColumn, as_ids, count_duplicates, join_ids, sorted_nominal, whole_texts
+from ..problems import Problems
+from ..status import status_from_sacct
+from ..times import UNFINISHED, LocalClock, are, run_and_wait
+from .sacct_layout import COMMAND, MOST_PIECES, Layout, StepPeaks
+
+_LONGEST_NAME = 20  # lines one job's text may be spread over
+
+Columns = list[Sequence[str]]
+
+
+class Records:
+    """Deals a dump's lines out as columns of text; counts steps, headers and repairs.
+
+    A line with too many fields is mended where the columns of known form decide how; a line with too few is joined
+    with those that follow until it is whole, the fewest lines that will do, but never with a line that is whole by
+    itself. A header in the middle (dumps written one after the other) changes the layout from there on.
+    """
+
+    def __init__(self, problems: Problems) -> None:
+        self.layout: Layout | None = None
+        self.steps = self.mended = self.headers = 0
+        self._problems = problems
+        self.peaks = StepPeaks()
+        self._torn: list[tuple[int, str]] = []
+        self._number = 0
+
+    def take(self, lines: Sequence[str]) -> Iterator[tuple[Layout, Columns, list[int]]]:
+        """Columns of job records and their line numbers, in batches that share a layout."""
+        good: list[str] = []
+        numbers: list[int] = []
+        mended: list[list[str]] = []
+        layout, begun = self.layout, self._number
+        for number, line in enumerate(lines, start=begun + 1):
+            self._number = number
+            if layout is not None and not self._torn and layout.is_plain(line):
+                good.append(line)
+                numbers.append(number)
+                continue
+            mended += self._odd(line, good)
+            if self.layout is not layout:
+                if layout is not None:
+                    yield from self._batches(layout, good, numbers, mended)
+                good, numbers, mended = [], [], []
+                layout = self.layout
+        if layout is not None:
+            yield from self._batches(layout, good, numbers, mended)
+
+    def close(self) -> None:
+        """The text has ended: what is still torn stays so."""
+        self._give_up(len(self._torn))
+
+    def notes(self) -> list[str]:
+        """What was done to lines, in sentences."""
+        notes = []
+        if self.mended:
+            notes.append(f"{self.mended} lines torn by a delimiter or line break in a name were put together again")
+        if self.headers > 1:
+            notes.append(f"{self.headers} header lines: several dumps in one file")
+        return notes
+
+    def _batches(
+        self, layout: Layout, good: list[str], numbers: list[int], mended: list[list[str]]
+    ) -> Iterator[tuple[Layout, Columns, list[int]]]:
+        if good:
+            flat = layout.delimiter.join(good).split(layout.delimiter)  # one list, not one a line: less to collect
+            columns: Columns = [flat[k :: layout.width] for k in range(layout.width)]
+            steps = [k for k, job in enumerate(columns[layout.job]) if "." in job]
+            self.peaks.take(layout, columns)
+            if steps:
+                self.steps += len(steps)
+                keep = sorted(set(range(len(good))) - set(steps))
+                columns = [[column[k] for k in keep] for column in columns]
+                numbers = [numbers[k] for k in keep]
+            if numbers:
+                yield layout, columns, numbers
+        if mended:
+            self.peaks.take(layout, list(zip(*mended)))
+        rows = [row for row in mended if "." not in row[layout.job]]
+        self.steps += len(mended) - len(rows)
+        if rows:
+            yield layout, list(zip(*rows)), [self._number] * len(rows)
+
+    def _odd(self, line: str, good: list[str]) -> list[list[str]]:
+        """A line that is not plainly a record: a blank, a header, a torn line; the records it completes, if any."""
+        layout, new_layout = self.layout, Layout.of(line)
+        if new_layout is not None:
+            self._give_up(len(self._torn))
+            self.layout = new_layout
+            self.headers += 1
+            return []
+        if layout is None:
+            if line.strip():
+                self._problems.drop(self._number, "before the header", line)
+            return []
+        fields = layout.split(line)
+        alone = fields if layout.is_record(fields) else layout.mend(fields)
+        if alone is not None:
+            self._give_up(len(self._torn))
+            self.mended += alone is not fields
+            return [alone]
+        if not self._torn and len(fields) == 1 and layout.ends_in_text and good:
+            good[-1] += "\n" + line
+            self.mended += bool(line)
+            return []
+        if self._torn or line.strip():
+            self._torn.append((self._number, line))
+        whole = self._joined(layout)
+        if len(self._torn) > _LONGEST_NAME:
+            self._give_up(1)
+        return whole
+
+    def _joined(self, layout: Layout) -> list[list[str]]:
+        """The record that the last torn lines make together, the fewest of them: a line cut short is not part."""
+        pieces = 1
+        for k in range(len(self._torn) - 1, -1, -1):
+            pieces += self._torn[k][1].count(layout.delimiter)
+            if pieces > layout.width + MOST_PIECES:
+                break
+            if pieces < layout.width or k == len(self._torn) - 1:
+                continue
+            fields = layout.split("\n".join(line for _, line in self._torn[k:]))
+            whole = fields if layout.fits(fields) else layout.mend(fields)
+            if whole is not None:
+                self._give_up(k)
+                self._torn.clear()
+                self.mended += 1
+                return [whole]
+        return []
+
+    def _give_up(self, count: int) -> None:
+        """The first so many torn lines are broken for good."""
+        for number, line in self._torn[:count]:
+            if line.strip():
+                self._broken(line, number)
+        del self._torn[:count]
+
+    def _broken(self, line: str, number: int) -> None:
+        assert self.layout is not None
+        count = line.count(self.layout.delimiter) + 1
+        if count != self.layout.width:
+            self._problems.drop(number, f"{count} fields instead of {self.layout.width}", line)
+        else:
+            self._problems.drop(number, "no job record", line)
+
+
+def no_header(source: str, line: str) -> Exception:
+    """The error for a text without a header of sacct's column names."""
+    return input_error(
+        source,
+        "no header line of sacct's column names with JobID and Submit",
+        line=1,
+        value=line,
+        accepted="`sacct -P` (or --parsable2) with its header, so without -n",
+        hint=COMMAND,
+    )
+
+
+_NAMES = {
+    "user_id": ("user", "uid"),
+    "group_id": ("group", "gid"),
+    "partition_id": ("partition",),
+    "account": ("account",),
+    "qos": ("qos", "qosreq"),
+    "job_name": ("jobname",),
+    "work_dir": ("workdir",),
+    "constraint": ("constraints",),
+    "reservation": ("reservation",),
+}
+_SAID = {
+    "constraint": "constraint", "reservation": "reservation", "partition_list": "partition", "dependency": "dependency",
+    "licenses": "licenses",
+}  # fmt: skip
+"""Names that the command of submission says, by its options."""
+_NUMBERS = (
+    "submit_time", "eligible_time", "wait_time", "run_time", "alloc_procs", "req_procs", "req_time", "req_mem_kib",
+    "req_nodes", "alloc_nodes", "req_gpus", "restarts", *SAID_NUMBERS,
+)  # fmt: skip
+
+
+def looks_like_sacct(sample: str) -> bool:
+    """Whether one of the first lines is a header with sacct's column names."""
+    return any(Layout.of(line.rstrip("\r")) is not None for line in sample.split("\n")[:200])
+
+
+def read_sacct(blocks: Iterable[bytes], source: str = "(memory)", *, strict: bool = False, zone: tzinfo = UTC) -> Trace:
+    """The trace of a `sacct -P` dump that comes in blocks of bytes; its clock is epoch seconds.
+
+    Needs the columns JobID (or JobIDRaw) and Submit; takes what else is there (see `columns`). Times without a zone
+    are local to `zone`. Job steps (12.batch) tell the peak of memory, and are counted. A job that never started has no
+    run time, and its wait is the time until it left the queue; one that was pending or running when the dump was
+    written has no run time either, and a note says how many. Memory asked is that of the whole job
+    (`formats.memory.requested`), memory used the peak of the busiest node over the job's steps, times its nodes
+    (`formats.memory.peak`; a dump made with -X has no steps). A job FAILED is out of memory where one of its steps was
+    ended for it (`formats.memory.outgrew`; takes State and AllocTRES). Broken lines as in `read_swf`.
+
+    >>> text = "JobID|Submit|Start|End|State|ReqMem\\n7_1|1970-01-01T00:01:00|90|100|CANCELLED by 5|2Gn\\n"
+    >>> trace = read_sacct([text.encode()])
+    >>> trace.job_id.tolist(), trace.wait_time.tolist(), trace.run_time.tolist(), trace.nominal("status").decode()
+    (['7_1'], [30.0], [10.0], ['cancelled'])
+    """
+    problems = Problems(source, strict)
+    records, table = Records(problems), _Table(problems, LocalClock(zone))
+    first = ""
+    for text in whole_texts(blocks):
+        lines = [line.removesuffix("\r") for line in text.split("\n")]
+        first = first or lines[0]
+        for layout, columns, numbers in records.take(lines):
+            table.add(layout, columns, numbers)
+    records.close()
+    if records.layout is None:
+        raise no_header(source, first)
+    if not table.jobs:
+        steps = f"; {records.steps} job steps were ignored" if records.steps else ""
+        raise input_error(source, "no job record in it" + steps + problems.because(), hint="dump jobs with `sacct -X`")
+    return table.trace(source, records)
+
+
+class _Table:
+    """Grows the columns batch by batch."""
+
+    def __init__(self, problems: Problems, clock: LocalClock) -> None:
+        self.jobs = self.unfinished = self.unlimited = 0
+        self._problems, self._clock = problems, clock
+        self._numbers = {name: GrowingColumn(np.nan) for name in _NUMBERS}
+        self._codes = {name: GrowingColumn(-1) for name in (*_NAMES, *_SAID, "status")}
+        self._words = {name: Codes(name_or_null) for name in (*_NAMES, *_SAID)} | {"status": Codes(status_from_sacct)}
+        self._ids: list[np.ndarray] = []
+        self._memo = memos()
+
+    def add(self, layout: Layout, columns: Columns, numbers: list[int]) -> None:
+        """Take in columns of one layout; a record without a submit time is dropped."""
+        batch = Batch(layout, columns, numbers, self._problems, self._memo)
+        stamps = batch.stamps(self._clock, "submit")
+        assert stamps is not None  # no layout without it
+        submit = stamps[0]
+        missing = np.isnan(submit)
+        if missing.any():
+            for k in np.flatnonzero(missing).tolist():
+                self._problems.drop(numbers[k], "no submit time", columns[layout.place["submit"]][k], where="Submit")
+            good = np.flatnonzero(~missing).tolist()
+            if good:
+                self.add(layout, [[column[k] for k in good] for column in columns], [numbers[k] for k in good])
+            return
+        codes = {name: batch.codes(self._words[name], *_NAMES.get(name, ("state",))) for name in (*_NAMES, "status")}
+        for name, option in _SAID.items():
+            said = batch.said(self._words[name], option)
+            codes[name] = np.where(codes[name] >= 0, codes[name], said) if name in codes else said
+        for name, column in self._codes.items():
+            column.add(codes[name])
+        for name, values in self._measure(batch, submit, codes["status"]).items():
+            self._numbers[name].add(np.full(len(numbers), np.nan) if values is None else values)
+        self._ids.append(as_ids(columns[layout.job]))
+        self.jobs += len(numbers)
+
+    def _measure(self, batch: Batch, submit: np.ndarray, status: np.ndarray) -> dict[str, np.ndarray | None]:
+        """Every numeric column of a batch."""
+        elapsed = either(batch.number("number", "elapsedraw"), batch.number("duration", "elapsed"))
+        run, wait = self._times(batch, submit, elapsed, status)
+        limit, unlimited = batch.limit()
+        self.unlimited += unlimited
+        eligible = batch.stamps(self._clock, "eligible")
+        req_nodes = batch.number("number", "reqnodes")
+        alloc_nodes = batch.number("number", "allocnodes", "nnodes")
+        alloc = either(batch.number("number", "alloccpus", "ncpus"), batch.number("tres_cpu", "alloctres"))
+        req = either(batch.number("number", "reqcpus"), batch.number("tres_cpu", "reqtres"))
+        gpus = batch.gpus(either(req_nodes, alloc_nodes))
+        return {
+            "submit_time": submit,
+            "eligible_time": None if eligible is None else eligible[0],
+            "wait_time": wait,
+            "run_time": run,
+            "alloc_procs": positive(alloc),
+            "req_procs": positive(req),
+            "req_time": limit,
+            "req_mem_kib": either(
+                either(batch.memory(either(req_nodes, alloc_nodes), req), batch.number("tres_mem", "reqtres")),
+                batch.memory_per_gpu(gpus),
+            ),
+            "req_nodes": positive(either(req_nodes, batch.number("tres_node", "reqtres"))),
+            "alloc_nodes": positive(either(alloc_nodes, batch.number("tres_node", "alloctres"))),
+            "req_gpus": gpus,
+            "restarts": batch.number("number", "restarts"),
+            **{name: batch.number(name, "submitline") for name in SAID_NUMBERS},
+        }
+
+    def _times(
+        self, batch: Batch, submit: np.ndarray, elapsed: np.ndarray | None, status: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Run and wait: what ran, what never did, and what had not finished."""
+        words = self._words["status"].names
+        start, end = batch.stamps(self._clock, "start"), batch.stamps(self._clock, "end")
+        run, wait = run_and_wait(submit, start, end, elapsed, status, words, batch.held_something())
+        self.unfinished += int(are(status, words, UNFINISHED).sum())
+        run = batch.not_negative(run, "run time (end before start)")
+        return run, batch.not_negative(wait, "wait (start before submission)")
+
+    def trace(self, source: str, records: Records) -> Trace:
+        """The whole, sorted, with what there is to say."""
+        ids = join_ids(self._ids)
+        columns: dict[str, Values] = {}
+        for name, growing in self._numbers.items():
+            if (values := growing.join()) is not None:
+                columns[name] = values
+        for name, growing in self._codes.items():
+            if (codes := growing.join()) is not None:
+                columns[name] = sorted_nominal(codes, self._words[name].names)
+        used = records.peaks.of(ids.tolist(), _nodes_held(columns, len(ids)))
+        if not np.isnan(used).all():
+            columns["used_mem_kib"] = used
+        outgrown = _ran_out(columns, records.peaks.outgrown(ids.tolist()))
+        order = log_order(columns["submit_time"], ids)
+        is_sorted = bool((order[1:] > order[:-1]).all())
+        columns["job_id"] = ids
+        if not is_sorted:
+            for name, column in columns.items():
+                columns[name] = column.take(order) if isinstance(column, Nominal) else column[order]
+        dropped = self._problems.counts() | ({"job step (only jobs count)": records.steps} if records.steps else {})
+        notes = [
+            *records.notes(),
+            *records.peaks.notes(),
+            *_outgrown_words(outgrown),
+            *self._problems.notes(),
+            *self._remarks(),
+            *self._clock.notes(),
+        ]
+        if not is_sorted:
+            notes.append("the records were not in order of submit time and job number: sorted")
+        if repeats := count_duplicates(ids):
+            notes.append(f"{repeats} records repeat a job number that an earlier one has: all are kept")
+        header = {"columns": "|".join(records.layout.place) if records.layout else ""}
+        if self._clock.local:
+            header["local_times"] = str(self._clock.local)
+        info = LogInfo(source=source, format="sacct", header=header, dropped=dropped, notes=tuple(notes))
+        return Trace(columns, info, is_sorted=True)
+
+    def _remarks(self) -> list[str]:
+        notes = []
+        if self.unfinished:
+            notes.append(f"{self.unfinished} jobs had not finished when the dump was written: no run time is known")
+        if self.unlimited:
+            notes.append(f"{self.unlimited} jobs have no limit (UNLIMITED): their request is unknown")
+        return notes
+
+
+def _ran_out(columns: dict[str, Values], outgrown: np.ndarray) -> int:
+    """Names failed jobs with a step that was ended for its memory what they are; how many."""
+    status = columns.get("status")
+    if not isinstance(status, Nominal) or not outgrown.any():
+        return 0
+    words = np.array([*status.categories, None], dtype=object)[status.codes]
+    outgrown = outgrown & (words == "failed")
+    words[outgrown] = OUT_OF_MEMORY
+    columns["status"] = Nominal.encode(words.tolist())
+    return int(outgrown.sum())
+
+
+def _outgrown_words(count: int) -> list[str]:
+    words = "failed jobs had a step that Slurm ended while it held more than its share (OverMemoryKill): out of memory"
+    return [f"{count} {words}"] if count else []
+
+
+def _nodes_held(columns: dict[str, Values], count: int) -> np.ndarray:
+    nodes = columns.get("alloc_nodes", columns.get("req_nodes"))
+    return nodes if isinstance(nodes, np.ndarray) else np.ones(count)

@@ -1,0 +1,376 @@
+"""`scontrol show ... -o` and `sacctmgr show ... -P`: text to plain mappings, and to a Machine. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+from ...cluster.machine import Association, Limits, Machine, NodeGroup, Partition, Qos, Reservation
+from ...errors import InputError, UsageError
+from ...units import parse_duration, parse_memory
+from ..times import LocalClock, parse_stamps
+from .resources import expand, parse_tres
+
+_KEY = re.compile(r"(?:^|(?<=\s))([A-Z][A-Za-z0-9_:/.]*)=")
+
+
+def parse_config(text: str) -> dict[str, str]:
+    """`Name = value` lines by name.
+
+    >>> parse_config("Configuration data as of x\\nMinJobAge               = 300 sec\\n")
+    {'MinJobAge': '300 sec'}
+    """
+    pairs = (line.split("=", 1) for line in text.splitlines() if " = " in line)
+    return {name.strip(): value.strip() for name, value in pairs}
+
+
+def parse_records(text: str, first: str) -> list[dict[str, str]]:
+    """One mapping a record of `scontrol -o`; a record begins at a line start with `first=` (JobId, PartitionName).
+
+    A value runs to the next ` Key=`, so names with spaces survive; one that imitates ` Key=` cannot be told from it,
+    which is why squeue is asked for names.
+
+    >>> parse_records("PartitionName=main AllowGroups=ALL MaxTime=7-00:00:00\\n", "PartitionName")
+    [{'PartitionName': 'main', 'AllowGroups': 'ALL', 'MaxTime': '7-00:00:00'}]
+    """
+    records = []
+    for block in re.split(rf"(?m)^(?={re.escape(first)}=)", text):
+        matches = list(_KEY.finditer(block))
+        ends = [m.start() for m in matches[1:]] + [len(block)]
+        if matches and matches[0][1] == first:
+            records.append({m[1]: block[m.end() : end].strip() for m, end in reversed(list(zip(matches, ends)))})
+    return [dict(reversed(r.items())) for r in records]
+
+
+_DOWN = ("DOWN", "DRAIN", "FAIL", "MAINT", "POWERED_DOWN", "FUTURE", "UNKNOWN")
+_MODELLED = {
+    "SelectType": ("cons_tres", "cons_res"),
+    "TopologyPlugin": ("none", "default", "flat"),
+    "PreemptType": ("none", "partition_prio", "qos"),
+    "PriorityUsageResetPeriod": ("NONE", "none"),
+    "PriorityType": ("basic", "multifactor"),
+    "SchedulerType": ("backfill", "builtin"),
+}
+_NOT_MODELLED = (
+    "BurstBufferType",
+    "EnforcePartLimits",
+    "FederationParameters",
+    "JobSubmitPlugins",
+    "PriorityFlags",
+    "PrioritySiteFactorPlugin",
+    "PriorityWeightAssoc",
+    "RequeueExit",
+    "ResumeProgram",
+)
+_PARAMETERS = [
+    "assoc_limit_stop",
+    "bf_allow_magnetic_slots",
+    "bf_busy_nodes",
+    "bf_hetjob_immediate",
+    "bf_licenses",
+    "bf_max_job_assoc",
+    "bf_max_job_start",
+    "bf_max_job_user_part",
+    "bf_min_age_reserve",
+    "bf_min_prio_reserve_part",
+    "bf_node_space_size",
+    "bf_one_resv_per_job",
+    "bf_running_job_reserve",
+    "defer",
+    "max_rpc_cnt",
+    "pack_serial_at_end",
+    "preempt_strict_order",
+    "reduce_completing_frag",
+    "sched_max_job_start",
+    "spec_cores_first",
+    "whole_hetjob",
+]
+_SELECT = ("CR_ONE_TASK_PER_CORE", "CR_SOCKET", "CR_PACK_NODES", "LL_SHARED_GRES", "OTHER_CONS")
+_LIMITS = (
+    "GrpTRESMins", "GrpTRESRunMins", "GrpWall", "GrpSubmit", "GrpJobsAccrue", "MaxTRESMins", "MaxTRESMinsPU",
+    "MaxTRESMinsPA", "MaxTRESPerNode", "MaxTRESRunMins", "MaxTRESRunMinsPU", "MaxTRESRunMinsPA", "MaxSubmit",
+    "MaxSubmitPU", "MaxSubmitPA", "MaxJobsAccruePU", "MaxJobsAccruePA", "MinTRES", "MinPrio", "LimitFactor",
+    "UsageFactor", "UsageThres",
+)  # fmt: skip
+_HARMLESS = {"UsageFactor": "1.000000"}
+_NONE = ("", "(null)", "N/A", "NONE", "None", "UNLIMITED")
+
+
+def read_machine(
+    node: str,
+    partition: str,
+    config: str = "",
+    reservation: str = "",
+    qos: str = "",
+    assoc: str = "",
+    clock: LocalClock | None = None,
+) -> Machine:
+    """The machine that these texts describe; `clock` reads times without a zone. InputError where one is empty.
+
+    What the scheduler's model leaves out of the description is named in `left_out`.
+    """
+    settings = {key: value for key, value in parse_config(config).items() if value not in ("(null)", "")}
+    settings.update(_parameters(settings.get("SchedulerParameters", "")))
+    nodes = tuple(_node_groups(node))
+    if not nodes:
+        raise InputError("no NodeName= in the nodes' text", hint="scontrol show node -o > node.txt")
+    partitions = tuple(_partition(record, nodes, settings) for record in parse_records(partition, "PartitionName"))
+    if not partitions:
+        raise InputError("no PartitionName= in the partitions' text", hint="scontrol show partition -o > partition.txt")
+    return Machine(
+        nodes,
+        partitions,
+        tuple(_qos(row) for row in table(qos)),
+        tuple(_association(row) for row in table(assoc)),
+        tuple(_reservation(record, clock) for record in parse_records(reservation, "ReservationName")),
+        settings,
+        settings.get("ClusterName", ""),
+        tuple(_left_out(settings, node, partition, reservation, qos, assoc)),
+        {name: float(count) for name, count in gres(settings.get("Licenses", "")).items()},
+    )
+
+
+def table(text: str) -> list[dict[str, str]]:
+    """Rows of `-P` output by the titles of its first line.
+
+    >>> table("Name|Priority\\nnormal|10\\n")
+    [{'Name': 'normal', 'Priority': '10'}]
+    """
+    lines = [line.split("|") for line in text.splitlines() if line]
+    return [dict(zip(lines[0], line)) for line in lines[1:]] if lines else []
+
+
+def gres(text: str) -> dict[str, int]:
+    """Counts by name and type of a node's Gres.
+
+    >>> gres("gpu:a100:4(S:0-1),lustre:2"), gres("gpu:2"), gres("(null)")
+    ({'gpu:a100': 4, 'lustre': 2}, {'gpu': 2}, {})
+    """
+    counts: dict[str, int] = {}
+    if text in _NONE:
+        return counts
+    for item in re.split(r",(?![^(]*\))", text):
+        words = re.sub(r"\(.*\)", "", item).removeprefix("gres/").replace("=", ":").split(":")
+        number = words.pop() if words[-1].isdigit() else "1"
+        counts[":".join(words)] = counts.get(":".join(words), 0) + int(number)
+    return counts
+
+
+def _node_groups(text: str) -> list[NodeGroup]:
+    """Neighbours in the table that are alike make one group."""
+    groups: list[NodeGroup] = []
+    for r in parse_records(text, "NodeName"):
+        features = tuple(f for f in r.get("AvailableFeatures", "").split(",") if f not in _NONE)
+        down = any(word in r.get("State", "").upper() for word in _DOWN)
+        cpus = int(r.get("CPUEfctv") or r.get("CPUTot", "1"))
+        kind = (
+            cpus,
+            int(r.get("Sockets", "1")),
+            int(r.get("ThreadsPerCore", "1")),
+            float(r.get("RealMemory", "inf")) - float(r.get("MemSpecLimit", "0")),
+            gres(r.get("Gres", "")),
+            features,
+            int(r.get("Weight", "1")),
+        )
+        name = r["NodeName"]
+        last = groups[-1] if groups else None
+        if last and kind == (
+            last.cpus, last.sockets, last.threads, last.memory_mib, last.gres, last.features, last.weight
+        ):  # fmt: skip
+            groups[-1] = NodeGroup((*last.names, name), *kind, down=last.down + ((name,) if down else ()))
+        else:
+            groups.append(NodeGroup((name,), *kind, down=(name,) if down else ()))
+    return groups
+
+
+def _partition(r: Mapping[str, str], nodes: tuple[NodeGroup, ...], settings: Mapping[str, str]) -> Partition:
+    everyone = [name for group in nodes for name in group.names]
+    listed = r.get("Nodes", "")
+    named = set(everyone) if listed == "ALL" else set(expand(listed))
+    per_cpu, per_node = (_number(r.get(k, "")) for k in ("DefMemPerCPU", "DefMemPerNode"))
+    if math.isnan(per_cpu) and math.isnan(per_node):
+        per_cpu, per_node = (_number(settings.get(k, "")) for k in ("DefMemPerCPU", "DefMemPerNode"))
+    return Partition(
+        r["PartitionName"],
+        tuple(name for name in everyone if name in named),
+        _seconds(r.get("MaxTime", ""), math.inf),
+        _seconds(r.get("DefaultTime", ""), math.nan),
+        int(r.get("PriorityTier", "1")),
+        int(r.get("PriorityJobFactor", "1")),
+        _or(_number(r.get("MaxNodes", "")), math.inf),
+        per_cpu,
+        per_node,
+        r.get("OverSubscribe", "").upper().startswith("EXCLUSIVE"),
+        r.get("LLN", "NO").upper() == "YES",
+        r.get("Default", "NO").upper() == "YES",
+        r.get("State", "UP").upper() in ("UP", "INACTIVE"),
+        "" if r.get("QoS", "N/A") in _NONE else r["QoS"],
+        r.get("PreemptMode", "OFF").upper() in ("REQUEUE", "CANCEL"),
+        _weights(r.get("TRESBillingWeights", "")),
+        _own_mode(r.get("PreemptMode", ""), settings),
+        _or(_number(r.get("GraceTime", "")), 0.0),
+    )
+
+
+def _weights(text: str) -> dict[str, float]:
+    """TRESBillingWeights by TRES, memory a MiB: `CPU=1.0,Mem=0.25G,GRES/gpu=2.0`."""
+    weights = {}
+    for item in text.split(",") if text not in _NONE else []:
+        name, _, value = item.partition("=")
+        unit = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}.get(value[-1:].upper(), 0.0)
+        weights[name.lower()] = _or(_number(value.rstrip("kKmMgGtT")), 0.0) / (unit or 1.0)
+    return weights
+
+
+def _qos(r: Mapping[str, str]) -> Qos:
+    limits = Limits(
+        grp_jobs=_limit(r, "GrpJobs"),
+        grp_tres=_tres(r, "GrpTRES"),
+        max_jobs_per_user=_limit(r, "MaxJobsPU"),
+        max_jobs_per_account=_limit(r, "MaxJobsPA"),
+        max_tres=_tres(r, "MaxTRES"),
+        max_tres_per_user=_tres(r, "MaxTRESPU"),
+        max_tres_per_account=_tres(r, "MaxTRESPA"),
+        max_wall=_seconds(r.get("MaxWall", ""), math.inf),
+    )
+    preempts = tuple(name for name in r.get("Preempt", "").split(",") if name)
+    mode = r.get("PreemptMode", "").upper()
+    return Qos(
+        r["Name"], _or(_number(r.get("Priority", "")), 0.0), preempts, limits, "" if mode == "CLUSTER" else mode,
+        _seconds(r.get("GraceTime", ""), 0.0), _seconds(r.get("PreemptExemptTime", ""), math.nan),
+    )  # fmt: skip
+
+
+def _own_mode(mode: str, settings: Mapping[str, str]) -> str:
+    """A partition's PreemptMode where it is not the cluster's."""
+    return "" if mode.upper() == settings.get("PreemptMode", "OFF").upper() else mode.upper()
+
+
+def _association(r: Mapping[str, str]) -> Association:
+    limits = Limits(
+        grp_jobs=_limit(r, "GrpJobs"),
+        grp_tres=_tres(r, "GrpTRES"),
+        max_jobs=_limit(r, "MaxJobs"),
+        max_tres=_tres(r, "MaxTRES"),
+        max_wall=_seconds(r.get("MaxWall", ""), math.inf),
+    )
+    share = r.get("Share", "1")
+    parent = r.get("ParentName") or r.get("Par Name") or ("" if r["Account"] == "root" or r.get("User") else "root")
+    return Association(r["Account"], r.get("User", ""), parent, _or(_number(share), 1.0), limits)
+
+
+def _reservation(r: Mapping[str, str], clock: LocalClock | None) -> Reservation:
+    start, end = (_stamp(r.get(key, ""), clock) for key in ("StartTime", "EndTime"))
+    words = {
+        key: tuple(w for w in r.get(key, "").split(",") if w not in _NONE) for key in ("Users", "Accounts", "Flags")
+    }
+    return Reservation(
+        r["ReservationName"], expand(r.get("Nodes", "")), start, end, words["Users"], words["Accounts"], words["Flags"]
+    )
+
+
+def _stamp(text: str, clock: LocalClock | None) -> float:
+    from datetime import UTC
+
+    epoch, _, bad = parse_stamps([text], clock or LocalClock(UTC))
+    return math.nan if bad else float(epoch[0])
+
+
+def _parameters(text: str) -> dict[str, str]:
+    """SchedulerParameters by name; a bare word is `yes`."""
+    pairs = (item.partition("=") for item in text.split(",") if item)
+    return {name.strip(): value if equals else "yes" for name, equals, value in pairs}
+
+
+def _left_out(
+    settings: Mapping[str, str], node: str, partition: str, reservation: str, qos: str, assoc: str
+) -> list[str]:
+    """What this configuration uses and the model does not, by Slurm's name."""
+    used = [f"{key}={settings[key]}" for key in _NOT_MODELLED if settings.get(key, "0") not in (*_NONE, "0", "NO")]
+    for key, models in _MODELLED.items():
+        value = settings.get(key, models[0]).split("/")[-1]
+        if value not in models:
+            used.append(f"{key}={value}")
+    used += [name for name in _PARAMETERS if name in settings]
+    weights = settings.get("PriorityWeightTRES", "").lower()
+    used += (
+        ["PriorityWeightTRES of billing, energy or licenses"] if re.search(r"billing|energy|license", weights) else []
+    )
+    used += [word for word in settings.get("SelectTypeParameters", "").upper().split(",") if word in _SELECT]
+    used += _of_partitions(parse_records(partition, "PartitionName"))
+    nodes = parse_records(node, "NodeName")
+    used += ["CoreSpecCount"] if any(_or(_number(r.get("CoreSpecCount", "")), 0) for r in nodes) else []
+    flags = {f for r in parse_records(reservation, "ReservationName") for f in r.get("Flags", "").split(",")}
+    used += [f"reservation {flag}" for flag in sorted(flags & {"DAILY", "WEEKLY", "WEEKDAY", "FLEX", "MAGNETIC"})]
+    for title, text in (("qos", qos), ("assoc", assoc)):
+        rows = table(text)
+        for column in _LIMITS:
+            values = {row.get(column, "") for row in rows} - {"", _HARMLESS.get(column, "")}
+            used += [f"{title} {column}"] if values else []
+        used += [f"{title} Flags={row['Flags']}" for row in rows if row.get("Flags")]
+    used += _of_preemption(settings, parse_records(partition, "PartitionName"), table(qos))
+    return list(dict.fromkeys(used))
+
+
+def _of_preemption(
+    settings: Mapping[str, str], partitions: Sequence[Mapping[str, str]], qos: Sequence[Mapping[str, str]]
+) -> list[str]:
+    """Modes of preemption that the model leaves out: all but REQUEUE and CANCEL, and what narrows who may."""
+    if settings.get("PreemptType", "preempt/none").split("/")[-1] == "none":
+        return []
+    modes = [settings.get("PreemptMode", "OFF"), *(r.get("PreemptMode", "") for r in (*partitions, *qos))]
+    words = {word for mode in modes for word in mode.upper().split(",")} & {"SUSPEND", "GANG", "WITHIN", "PRIORITY"}
+    parameters = _parameters(settings.get("PreemptParameters", ""))
+    used = [name for name in ("min_exempt_priority", "send_user_signal", "strict_order") if name in parameters]
+    return [*(f"PreemptMode={word}" for word in sorted(words)), *used]
+
+
+def _of_partitions(rows: Sequence[Mapping[str, str]]) -> list[str]:
+    """What partitions use and the model does not."""
+    used = []
+    for r in rows:
+        share = r.get("OverSubscribe", "NO").upper()
+        used += [f"OverSubscribe={share}"] if share.startswith(("FORCE", "YES")) else []
+        for key, usual in (("MinNodes", ("0", "1")), ("ExclusiveUser", ("NO",)), ("ExclusiveTopo", ("NO",))):
+            used += [f"{key}={r[key]}"] if r.get(key, usual[0]) not in (*usual, *_NONE) else []
+        for key in ("MaxCPUsPerNode", "MaxMemPerNode", "MaxMemPerCPU", "QoS"):
+            used += [f"partition {key}"] if r.get(key, "") not in _NONE else []
+        used += ["partition MaxNodes"] if r.get("MaxNodes", "") not in _NONE else []
+        used += (
+            ["partition AllowAccounts/AllowQos/AllowGroups"]
+            if any(r.get(key, "ALL") not in ("ALL", *_NONE) for key in ("AllowAccounts", "AllowQos", "AllowGroups"))
+            else []
+        )
+    return used
+
+
+def _tres(r: Mapping[str, str], key: str) -> dict[str, float]:
+    amounts = {}
+    for name, text in parse_tres(r.get(key, "")).items():
+        amounts[name] = parse_memory(text) / 1024 if name == "mem" else _or(_number(text), math.inf)
+    return amounts
+
+
+def _limit(r: Mapping[str, str], key: str) -> float:
+    return _or(_number(r.get(key, "")), math.inf)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _or(value: float, otherwise: float) -> float:
+    return otherwise if math.isnan(value) else value
+
+
+def _seconds(text: str, otherwise: float) -> float:
+    if text in _NONE:
+        return otherwise
+    try:
+        return _or(parse_duration(text), otherwise)
+    except UsageError:
+        return otherwise

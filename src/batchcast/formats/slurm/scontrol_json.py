@@ -1,0 +1,220 @@
+"""`scontrol show ... --json` and `sacctmgr show ... --json` as the text that `-o` and `-P` print. Pure.
+
+Slurm 23.02 and later write one object for each node, partition, reservation, QOS and association under its own names
+(data_parser v0.0.39 to v0.0.42); here each becomes the record that the same command prints without `--json`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from ...errors import InputError
+
+MINUTES = 60.0
+JOB, PER = "limits/max/tres/per/job", "limits/max/tres/per"
+QOS_LIMITS = {
+    "GrpJobs": "limits/max/active_jobs/count", "GrpSubmit": "limits/max/jobs/count",
+    "GrpJobsAccrue": "limits/max/active_jobs/accruing",
+    "MaxJobsPU": "limits/max/jobs/active_jobs/per/user", "MaxJobsPA": "limits/max/jobs/active_jobs/per/account",
+    "MaxSubmitPU": "limits/max/jobs/per/user", "MaxSubmitPA": "limits/max/jobs/per/account",
+    "UsageThres": "usage_threshold",
+    "LimitFactor": "limits/factor", "MinPrio": "limits/min/priority_threshold",
+}  # fmt: skip
+QOS_TRES = {
+    "GrpTRES": "limits/max/tres/total", "GrpTRESMins": "limits/max/tres/minutes/per/qos",
+    "GrpTRESRunMins": "limits/max/tres/minutes/total", "MaxTRES": JOB, "MaxTRESPerNode": f"{PER}/node",
+    "MaxTRESMins": "limits/max/tres/minutes/per/job", "MaxTRESPU": f"{PER}/user", "MaxTRESPA": f"{PER}/account",
+    "MaxTRESRunMinsPA": "limits/max/tres/minutes/per/account", "MaxTRESRunMinsPU": "limits/max/tres/minutes/per/user",
+    "MinTRES": "limits/min/tres/per/job",
+}  # fmt: skip
+ASSOC_LIMITS = {
+    "GrpJobs": "max/jobs/per/count", "GrpSubmit": "max/jobs/per/submitted", "GrpJobsAccrue": "max/jobs/per/accruing",
+    "MaxJobs": "max/jobs/active", "MaxSubmit": "max/jobs/total", "MaxJobsAccrue": "max/jobs/accruing",
+    "MinPrio": "min/priority_threshold",
+}  # fmt: skip
+ASSOC_TRES = {
+    "GrpTRES": "max/tres/total", "GrpTRESMins": "max/tres/group/minutes", "GrpTRESRunMins": "max/tres/group/active",
+    "MaxTRES": "max/tres/per/job", "MaxTRESPerNode": "max/tres/per/node", "MaxTRESMins": "max/tres/minutes/per/job",
+}  # fmt: skip
+
+
+def as_text(name: str, text: str, where: str = "") -> str:
+    """What the same command prints without `--json`, by the dump's name: node, partition, reservation, qos, assoc.
+
+    A text that is no JSON comes back as it is: `scontrol show config --json` of Slurm 24.11 prints plain lines.
+    InputError where the document has no list of that kind.
+
+    >>> as_text("node", '{"nodes": [{"name": "n1", "cpus": 4, "state": ["IDLE", "DRAIN"]}]}').split()[:2]
+    ['NodeName=n1', 'CPUTot=4']
+    """
+    if not text.lstrip().startswith("{"):
+        return text
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{where or name}: not JSON: {error}", hint=f"scontrol show {name} --json") from None
+    key, record = RECORDS[name]
+    items = document.get(key)
+    if not isinstance(items, list):
+        raise InputError(f"{where or name}: no list {key!r} in this JSON", hint=f"scontrol show {name} --json")
+    rows = [record(item) for item in items]
+    if name in ("qos", "assoc"):
+        titles = list(rows[0]) if rows else []
+        return "".join("|".join(line) + "\n" for line in [titles, *(list(row.values()) for row in rows)])
+    return "".join(" ".join(f"{key}={value}" for key, value in row.items()) + "\n" for row in rows)
+
+
+def _node(n: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "NodeName": n["name"],
+        "CPUTot": str(n.get("cpus", 1)),
+        "CPUEfctv": str(n.get("effective_cpus") or n.get("cpus", 1)),
+        "Sockets": str(n.get("sockets", 1)),
+        "ThreadsPerCore": str(n.get("threads", 1)),
+        "RealMemory": str(n.get("real_memory", "inf")),
+        "MemSpecLimit": str(n.get("specialized_memory", 0)),
+        "CoreSpecCount": str(n.get("specialized_cores", 0)),
+        "Gres": n.get("gres") or "(null)",
+        "AvailableFeatures": _words(n.get("features")) or "(null)",
+        "Weight": str(n.get("weight", 1)),
+        "State": "+".join(_list(n.get("state"))),
+    }
+
+
+def _partition(p: Mapping[str, Any]) -> dict[str, str]:
+    flags = _list(_at(p, "maximums/oversubscribe/flags"))
+    told = _at(p, "maximums/oversubscribe/jobs")
+    jobs = 1 if told is None else int(told)
+    share = "EXCLUSIVE" if jobs == 0 else f"FORCE:{jobs}" if "force" in flags else f"YES:{jobs}" if jobs > 1 else "NO"
+    state = " ".join(_list(_at(p, "partition/state")))
+    memory = {
+        name: _number(_at(p, f"{group}/partition_memory_per_{unit}"))
+        for name, group, unit in (
+            ("DefMemPerCPU", "defaults", "cpu"), ("DefMemPerNode", "defaults", "node"),
+            ("MaxMemPerCPU", "maximums", "cpu"), ("MaxMemPerNode", "maximums", "node"),
+        )
+    }  # fmt: skip
+    return {
+        "PartitionName": p["name"],
+        "Nodes": _at(p, "nodes/configured") or "",
+        "MaxTime": _span(_at(p, "maximums/time")) or "UNLIMITED",
+        "DefaultTime": _span(_at(p, "defaults/time")) or "NONE",
+        "PriorityTier": str(_at(p, "priority/tier") or 1),
+        "PriorityJobFactor": str(_at(p, "priority/job_factor") or 1),
+        "MaxNodes": _number(_at(p, "maximums/nodes")) or "UNLIMITED",
+        "MinNodes": str(_at(p, "minimums/nodes") or 0),
+        "MaxCPUsPerNode": _number(_at(p, "maximums/cpus_per_node")) or "UNLIMITED",
+        **{name: value if value not in ("", "0") else "UNLIMITED" for name, value in memory.items()},
+        "OverSubscribe": share,
+        "GraceTime": _number(p.get("grace_time")) or "0",
+        "State": state.upper() or "UP",
+        "QoS": _at(p, "qos/assigned") or "N/A",
+        "AllowAccounts": _at(p, "accounts/allowed") or "ALL",
+        "AllowQos": _at(p, "qos/allowed") or "ALL",
+        "AllowGroups": _at(p, "groups/allowed") or "ALL",
+        "TRESBillingWeights": _at(p, "tres/billing_weights") or "(null)",
+    }
+
+
+def _reservation(r: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "ReservationName": r["name"],
+        "StartTime": _instant(r.get("start_time")),
+        "EndTime": _instant(r.get("end_time")),
+        "Nodes": r.get("node_list") or "(null)",
+        "Flags": _words(r.get("flags")),
+        "Users": r.get("users") or "(null)",
+        "Accounts": r.get("accounts") or "(null)",
+    }
+
+
+def _qos(q: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "Name": q["name"],
+        "Priority": _number(q.get("priority")),
+        "Preempt": _words(_at(q, "preempt/list")),
+        "Flags": _words(["DenyOnLimit" if flag == "DENY_LIMIT" else flag for flag in _list(q.get("flags"))]),
+        "UsageFactor": f"{float(_number(q.get('usage_factor')) or 1):.6f}",
+        "GraceTime": _clock(_at(q, "limits/grace_time")),
+        "PreemptMode": _words(_at(q, "preempt/mode")).replace("DISABLED", ""),
+        "PreemptExemptTime": _clock(_at(q, "preempt/exempt_time")),
+        **{title: _number(_at(q, path)) for title, path in QOS_LIMITS.items()},
+        **{title: _tres(_at(q, path)) for title, path in QOS_TRES.items()},
+        "MaxWall": _span(_at(q, "limits/max/wall_clock/per/job")),
+        "GrpWall": _span(_at(q, "limits/max/wall_clock/per/qos")),
+    }
+
+
+def _assoc(a: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "Account": a["account"],
+        "User": a.get("user") or "",
+        "ParentName": a.get("parent_account") or "",
+        "Share": str(a.get("shares_raw", 1)),
+        **{title: _number(_at(a, path)) for title, path in ASSOC_LIMITS.items()},
+        **{title: _tres(_at(a, path)) for title, path in ASSOC_TRES.items()},
+        "MaxWall": _span(_at(a, "max/jobs/per/wall_clock")),
+        "GrpWall": _span(_at(a, "max/per/account/wall_clock")),
+    }
+
+
+UNTOLD = "Default, LLN, PreemptMode of partitions (not in --json)"
+"""What this JSON does not say of a partition; the text of `scontrol show partition -o` does."""
+RECORDS: Mapping[str, tuple[str, Any]] = {
+    "node": ("nodes", _node),
+    "partition": ("partitions", _partition),
+    "reservation": ("reservations", _reservation),
+    "qos": ("qos", _qos),
+    "assoc": ("associations", _assoc),
+}
+
+
+def _at(item: Any, path: str) -> Any:
+    """What lies at a path of keys; None where it ends early."""
+    for key in path.split("/"):
+        item = item.get(key) if isinstance(item, Mapping) else None
+    return item
+
+
+def _number(value: Any) -> str:
+    """A number that may be set, infinite or absent; empty for the last two."""
+    if isinstance(value, Mapping):
+        value = value.get("number") if value.get("set") and not value.get("infinite") else None
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _span(minutes: Any) -> str:
+    """Minutes as Slurm's hours, minutes and seconds."""
+    text = _number(minutes)
+    return f"{int(float(text)) // 60:02d}:{int(float(text)) % 60:02d}:00" if text else ""
+
+
+def _clock(seconds: Any) -> str:
+    """Seconds as Slurm's hours, minutes and seconds; empty for none."""
+    text = _number(seconds)
+    whole = int(float(text)) if text else 0
+    return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}" if whole else ""
+
+
+def _tres(items: Any) -> str:
+    """A list of TRES as `cpu=4,mem=2048M,gres/gpu=1`."""
+    return ",".join(
+        f"{t['type']}{'/' + t['name'] if t.get('name') else ''}={t['count']}{'M' if t['type'] == 'mem' else ''}"
+        for t in items or ()
+    )
+
+
+def _instant(value: Any) -> str:
+    text = _number(value)
+    return datetime.fromtimestamp(float(text), UTC).strftime("%Y-%m-%dT%H:%M:%S") if text else ""
+
+
+def _list(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else [str(word) for word in value or ()]
+
+
+def _words(value: Any) -> str:
+    return ",".join(_list(value))

@@ -1,0 +1,232 @@
+"""`squeue -O` text and marked `sacct` records to sightings of jobs.
+
+Who waits, runs, has just left, and who ended. Pure; fields are asked for by name.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ...columns import ASKED, HELD
+from ...errors import BatchcastError, InputError
+from ...units import parse_duration
+from ..memory import STEP_FIELDS, Peak, of_whole_job, outgrew, peak, requested
+from ..sighting import FINISHED_STATES, OPEN_STATES, Field, Sighting, number, read_fields
+from ..times import never_ran
+from .resources import parse_tres
+
+Record = dict[str, str]
+
+
+def parse_marked(text: str, mark: str, fields: Sequence[str], *, header: bool = False) -> tuple[list[Record], int]:
+    """The records of `text` by field name, and how many pieces at its end made no whole record (a cut answer).
+
+    Each record is `len(fields)` values, each followed by `mark`, then a newline; values may hold newlines, delimiters,
+    quotes and any Unicode, since the caller draws the mark at random for every call. `header` drops a first record of
+    titles. Raises InputError when nothing of a non-empty text is a record. O(length).
+
+    >>> parse_marked("1@x|y\\nz@\\n2@@\\n", "@", ("JobID", "Name"))
+    ([{'JobID': '1', 'Name': 'x|y\\nz'}, {'JobID': '2', 'Name': ''}], 0)
+    """
+    pieces = text.split(mark)
+    tail = pieces.pop()
+    width = len(fields)
+    whole = len(pieces) // width
+    records = []
+    for k in range(whole):
+        values = pieces[k * width : (k + 1) * width]
+        values[0] = values[0].removeprefix("\n")
+        records.append(dict(zip(fields, (v.strip(" ") for v in values))))
+    broken = len(pieces) - whole * width + (1 if tail.strip() else 0)
+    if broken and not records:
+        raise InputError(
+            f"an answer of the scheduler is not in the form asked for: {text[:80]!r}",
+            hint="batchcast doctor shows the client's version and what it answers",
+        )
+    return records[1:] if header else records, broken
+
+
+_LIFE = (
+    "JobID", "JobArrayID", "SubmitTime", "StartTime", "EndTime", "EligibleTime", "State", "Reason", "PriorityLong",
+    "Dependency", "NodeList", "ReqNodes", "Reservation", "Licenses",
+)  # fmt: skip
+FIELDS = tuple(dict.fromkeys([*_LIFE, *(c.squeue for c in (*ASKED, *HELD) if c.squeue)]))
+"""What is asked of squeue(1) -O, Slurm 22.05 and newer: a job's life, and every declared column."""
+
+
+WAITING = ("PENDING", "CONFIGURING", "POWER_UP_NODE", "RESV_DEL_HOLD")
+
+
+def sighting(record: Mapping[str, str]) -> Sighting:
+    """One squeue record. Raises BatchcastError for a job without an id or a submit time, and for a form not Slurm's.
+
+    >>> sighting({"JobID": "7", "SubmitTime": "100", "State": "PENDING", "TimeLimit": "10:00"}).asked["req_time"]
+    600.0
+    """
+    clean = {k: ("" if v in ("N/A", "(null)") else v) for k, v in record.items()}
+    get = clean.get
+    state = get("State", "").split(" ")[0]
+    submit = epoch(get("SubmitTime", ""))
+    job_id = get("JobArrayID", "") or get("JobID", "")
+    if not job_id or math.isnan(submit) or not state:
+        raise BatchcastError(f"a job without an id, a submit time or a state: {dict(record)!r}"[:200])
+    start, end, nodes = epoch(get("StartTime", "")), epoch(get("EndTime", "")), get("NodeList", "")
+    pending = state in WAITING and not nodes
+    finished = state in FINISHED_STATES
+    withdrawn = finished and never_ran(start, not nodes)
+    return Sighting(
+        job_id=job_id,
+        raw_id=get("JobID", "") or job_id,
+        submit_time=submit,
+        state="PENDING" if pending else state,
+        certain=pending or finished or state in OPEN_STATES,
+        start_time=math.nan if pending or withdrawn else start,
+        end_time=end if finished else math.nan,
+        never_ran=withdrawn,
+        expected_start=start if pending else math.nan,
+        eligible_time=epoch(get("EligibleTime", "")),
+        reason="" if get("Reason", "") == "None" else get("Reason", ""),
+        priority=number(get("PriorityLong", "")),
+        dependency=get("Dependency", ""),
+        reservation=get("Reservation", ""),
+        licenses=get("Licenses", ""),
+        nodes_asked=get("ReqNodes", ""),
+        asked=read_fields(ASKED, clean, "squeue", _own(clean, pending or withdrawn)),
+        held={} if pending or withdrawn else read_fields(HELD, clean, "squeue"),
+    )
+
+
+def _own(record: Mapping[str, str], no_nodes: bool) -> dict[str, Field]:
+    """What squeue means in its own way: names of several partitions or QOS, and processors.
+
+    Processors asked for: TRES says it while a job has no nodes; afterwards it tells what the job holds.
+    """
+    cpus = record.get("NumCPUs", "")
+    from_tres = number(parse_tres(record.get("tres-alloc", "")).get("cpu", "")) if no_nodes else math.nan
+    return {
+        "partition_id": first(record.get("Partition", "")),
+        "qos": first(record.get("QOS", "")),
+        "req_procs": number(cpus) if math.isnan(from_tres) else from_tres,
+    }
+
+
+def first(names: str) -> str | None:
+    """The first of several partitions or (since 24.11) QOS a job may use, in the order it was asked for.
+
+    >>> first("main,big"), first("")
+    ('main', None)
+    """
+    return names.split(",")[0] or None
+
+
+def epoch(text: str) -> float:
+    """Seconds since the epoch as SLURM_TIME_FORMAT=%s prints them; NaN for N/A, Unknown, None, 0 and the far future.
+
+    >>> epoch("1795229481"), epoch("Unknown")
+    (1795229481.0, nan)
+    """
+    return float(text) if text.isascii() and text.isdigit() and 0 < int(text) < 2**32 - 2 else math.nan
+
+
+_ACCOUNTED_LIFE = (
+    "JobID", "JobIDRaw", "Submit", "Eligible", "Start", "End", "State", "Priority", "AllocNodes", "AdminComment",
+)  # fmt: skip
+SACCT_FIELDS = tuple(dict.fromkeys([*_ACCOUNTED_LIFE, *(c.sacct for c in (*ASKED, *HELD) if c.sacct)]))
+"""What is asked of sacct(1), Slurm 22.05 and newer: a job's life, and every declared column."""
+FIELDS_WITH_STEPS = tuple(dict.fromkeys([*SACCT_FIELDS, *STEP_FIELDS, "AllocTRES"]))
+"""The same where the rows of steps are asked for too: they alone say how much memory was used."""
+
+_TASKS = re.compile(r"(\d+)_\[([\d,\-:]+)(?:%\d+)?\]")
+_USER_LIMIT = re.compile(r"(?:^|;)user_tl=(\d+)")
+
+
+def with_steps(records: Iterable[Mapping[str, str]]) -> Iterator[tuple[Mapping[str, str], list[Mapping[str, str]]]]:
+    """Each job's record with those of its steps (12.batch, 12.0), which follow it: so runs of one id stay apart.
+
+    >>> rows = [{"JobID": "7"}, {"JobID": "7.batch"}, {"JobID": "7"}, {"JobID": "8_1"}, {"JobID": "8_1.0"}]
+    >>> [(job["JobID"], len(steps)) for job, steps in with_steps(rows)]
+    [('7', 1), ('7', 0), ('8_1', 1)]
+    """
+    job: Mapping[str, str] | None = None
+    steps: list[Mapping[str, str]] = []
+    for record in records:
+        if "." in record["JobID"]:
+            steps.append(record)
+            continue
+        if job is not None:
+            yield job, steps
+        job, steps = record, []
+    if job is not None:
+        yield job, steps
+
+
+def ended(record: Mapping[str, str], steps: Sequence[Mapping[str, str]] = ()) -> Iterator[Sighting]:
+    """The jobs a record says have ended: none of a job still open, several of array tasks withdrawn together.
+
+    The limit is the user's own where a submit plug-in noted it (`user_tl=MINUTES` in AdminComment), else the last one
+    sacct knows. Memory used is read from the job's `steps`. Raises BatchcastError for a record without an id or a
+    submit time.
+    """
+    end, submit = epoch(record["End"]), epoch(record["Submit"])
+    if not record["JobID"] or math.isnan(submit):
+        raise BatchcastError(f"a job without an id or a submit time: {dict(record)!r}"[:200])
+    state = record["State"].split(" ")[0]
+    if math.isnan(end) or state in ("PENDING", "RUNNING", "SUSPENDED"):
+        return
+    start = epoch(record["Start"])
+    withdrawn = never_ran(start, number(record["AllocNodes"]) == 0)
+    asked = read_fields(ASKED, record, "sacct", _own_of_sacct(record))
+    held = {} if withdrawn else read_fields(HELD, record, "sacct")
+    used = peak(steps)
+    if used.node_kib == used.node_kib and not withdrawn:
+        held["used_mem_kib"] = of_whole_job(used.node_kib, number(record["AllocNodes"]))
+    state = "OUT_OF_MEMORY" if state == "FAILED" and any(map(outgrew, steps)) else state
+    for job_id in _task_ids(record["JobID"]):
+        yield Sighting(
+            job_id=job_id,
+            raw_id=record["JobIDRaw"],
+            submit_time=submit,
+            state=state,
+            start_time=math.nan if withdrawn else start,
+            end_time=end,
+            never_ran=withdrawn,
+            eligible_time=epoch(record["Eligible"]),
+            priority=number(record["Priority"]),
+            asked=asked,
+            held=held,
+            unmeasured=_unmeasured(used, len(steps)),
+        )
+
+
+def _unmeasured(used: Peak, steps: int) -> str:
+    """Why nobody knows how much a job with steps used: `zero`, no sample was taken; `bad`, no amount; else empty."""
+    if used.node_kib == used.node_kib or not steps:
+        return ""
+    return "bad" if used.bad else "zero"
+
+
+def _own_of_sacct(record: Mapping[str, str]) -> dict[str, Field]:
+    """What sacct means in its own way: minutes for limits, memory per node or processor, the first of several names."""
+    noted = _USER_LIMIT.search(record["AdminComment"])
+    nodes, procs = number(record["ReqNodes"]), number(record["ReqCPUS"])
+    return {
+        "req_time": parse_duration(noted[1] if noted else record["TimelimitRaw"]),
+        "req_mem_kib": requested(record["ReqMem"], nodes=nodes, procs=procs, tres=record.get("ReqTRES", "")),
+        "partition_id": first(record["Partition"]),
+        "qos": first(record["QOS"]),
+    }
+
+
+def _task_ids(job_id: str) -> Iterator[str]:
+    """`4_[1-3,9]` as 4_1, 4_2, 4_3, 4_9; any other id as it is."""
+    match = _TASKS.fullmatch(job_id)
+    if match is None:
+        yield job_id
+        return
+    for piece in match[2].split(","):
+        span, _, step = piece.partition(":")
+        first, _, last = span.partition("-")
+        for task in range(int(first), int(last or first) + 1, int(step or 1)):
+            yield f"{match[1]}_{task}"

@@ -1,0 +1,88 @@
+"""Modules that a script may still import by their old names: each works for one version and says where it is now."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_loader
+from types import ModuleType
+from typing import Any
+
+MOVED = {
+    "evaluation.in_periods": "evaluation.replay",
+    "evaluation.periods": "evaluation.calendar",
+    "evaluation.replicates": "evaluation.resampling",
+    "grid.heuristics.best_fit": "grid.heuristics.immediate",
+    "grid.heuristics.ebest": "grid.heuristics.deadline_pairs",
+    "grid.heuristics.emin_min": "grid.heuristics.deadline_pairs",
+    "grid.heuristics.esufferage": "grid.heuristics.deadline_pairs",
+    "grid.heuristics.fast_fit": "grid.heuristics.immediate",
+    "grid.heuristics.max_min": "grid.heuristics.pairs",
+    "grid.heuristics.mct": "grid.heuristics.immediate",
+    "grid.heuristics.met": "grid.heuristics.immediate",
+    "grid.heuristics.min_min": "grid.heuristics.pairs",
+    "grid.heuristics.olb": "grid.heuristics.immediate",
+    "grid.heuristics.sufferage": "grid.heuristics.pairs",
+    "grid.heuristics.sufferage_m99": "grid.heuristics.pairs",
+    "grid.matrix": "grid.model",
+    "grid.measures": "grid.study",
+    "grid.workload": "grid.model",
+    "metrics.arms": "metrics.paired",
+    "metrics.chances": "metrics.wait",
+    "metrics.ranks": "metrics.curves",
+    "metrics.time_ranges": "metrics.accuracy",
+    "metrics.totals": "metrics.schedule",
+    "predict.day": "predict.features",
+    "predict.limit": "predict.fallback",
+    "predict.numbers": "predict.features",
+    "predict.spread": "predict.fallback",
+    "simulation.order": "simulation.policy",
+    "simulation.placement": "simulation.schedule",
+    "table.frame": "table.exchange",
+    "table.info": "table.columns",
+    "table.nominal": "table.columns",
+    "table.plain": "table.columns",
+    "testing.wait": "testing.predictor",
+    "trace.absurd": "trace.clean",
+    "trace.batsim": "trace.schedule",
+    "trace.csv": "trace.write",
+    "trace.forecasts": "trace.result",
+    "trace.slurm_machine": "trace.slurm_record",
+}
+RENAMED = {"grid.workload:draw": "draw_jobs", "trace.batsim:COLUMNS": "BATSIM_COLUMNS"}
+PACKAGE = __name__.rpartition(".")[0]
+
+
+class MovedModules(MetaPathFinder, Loader):
+    """Finds a module by its old name, after everything else has failed to."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> ModuleSpec | None:
+        """The old name's module, which passes every question on to the new one."""
+        place, _, old = name.partition(".")
+        return spec_from_loader(name, self) if place == PACKAGE and old in MOVED else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """A module that answers with what is at the new place."""
+        old = spec.name.partition(".")[2]
+        new = import_module(f"{PACKAGE}.{MOVED[old]}")
+        warnings.warn(f"{spec.name} is {new.__name__} now", DeprecationWarning, stacklevel=2)
+
+        def named(name: str) -> Any:
+            return getattr(new, RENAMED.get(f"{old}:{name}", name))
+
+        module = ModuleType(spec.name, new.__doc__)
+        vars(module)["__getattr__"] = named
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing runs: the new module has run."""
+
+
+def install() -> None:
+    """Let old names be found in this process; twice is once."""
+    if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
+        sys.meta_path.append(MovedModules())

@@ -1,0 +1,173 @@
+"""What was promised of waits, kept online with late feedback: one record a submission, a few ways to answer.
+
+Each *way* (the model, the simulation, recent waits) gives a curve of chances over the bins. Their mean answers, each
+weighing by how good it has been so far (the CRPS of log(1 + wait)), after two corrections: the transform of recent
+forecasts (predict.calibration), then one adaptive level a promised bound (predict.calibration).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..calibration import GRID, OnlineCalibration, kept_chances, transform_curve
+from .bins import BINS, ENDS_S, bin_of, quantiles, reached
+
+LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
+RECENT = 2000
+EVERY = 25
+STEPS = (0.005, 0.005, 0.002, 0.002, 0.002, 0.005, 0.005)
+"""How far one outcome moves each level: the outer ones, which intervals rest on, faster."""
+MEMORY = 500.0
+"""Over how many outcomes a way's score is averaged; it weighs in after `LEAST`."""
+LEAST = 20
+SHARPNESS = 20.0
+"""How much less a way weighs whose mean CRPS is worse: once MEMORY outcomes are known by e for a twentieth."""
+WAITING, ENDED, LEFT, SPOILED = range(4)
+_WIDTHS = np.diff(np.log1p(np.append(ENDS_S, 4.0 * ENDS_S[-1])), prepend=0.0)
+_LEVELS = np.array(LEVELS)
+NOTHING_KNOWN = np.linspace(0.2, 1.0, BINS)
+_ENDS = np.concatenate([[0.0], _LEVELS, [1.0]])
+
+
+def jitter(number: int) -> float:
+    """Where within its second a wait lies, in [0, 1): waits are whole seconds; by submission, spread evenly."""
+    return (0.5 + number * 0.6180339887498949) % 1.0
+
+
+def crps(curve: np.ndarray, wait: float) -> float:
+    """The CRPS of log(1 + wait) of a curve (33,): squared distance to the step at the wait, bin by bin.
+
+    >>> crps(np.ones(33), 0.0)
+    0.0
+    """
+    at = int(bin_of(np.array([wait]))[0])
+    low = np.concatenate([[0.0], curve[:-1]])
+    middle = 0.5 * (low + curve)
+    below, above = middle[:at], 1.0 - middle[at + 1 :]
+    score = float((below * below * _WIDTHS[:at]).sum() + (above * above * _WIDTHS[at + 1 :]).sum())
+    if at == 0:
+        return score
+    share = (math.log1p(wait) - math.log1p(ENDS_S[at - 1])) / _WIDTHS[at]
+    share = min(max(share, 0.0), 1.0)
+    return score + float(_WIDTHS[at] * (share * middle[at] ** 2 + (1.0 - share) * (1.0 - middle[at]) ** 2))
+
+
+class CalibratedWaits:
+    """The record of recent submissions, by number: each way's curve, submit time, what became of it.
+
+    Parameters
+    ----------
+    ways
+        Names of the ways to answer, the one to begin with first.
+
+    >>> promises = CalibratedWaits(("simulation",))
+    >>> curve = np.linspace(0.1, 1.0, 33)[None, :]
+    >>> promises.issue(0, 0.0, curve, promises.chances(curve)); promises.ended(0, 30.0)
+    >>> promises.way_of(curve)
+    0
+    """
+
+    def __init__(self, ways: tuple[str, ...]) -> None:
+        self.ways = ways
+        self.curves = np.ones((RECENT, len(ways), BINS))
+        self.raw = np.ones((RECENT, BINS))
+        self.number = np.full(RECENT, -1, np.int64)
+        self.submit = np.zeros(RECENT)
+        self.waited = np.zeros(RECENT)
+        self.fate = np.full(RECENT, SPOILED, np.int8)
+        self.count = 0
+        self.keeper = OnlineCalibration(LEVELS, 0.005, 0.0, math.inf)
+        self.keeper.step = np.array(STEPS)
+        self.score = np.zeros(len(ways))
+        self.outcomes = np.zeros(len(ways))
+        self.transform = GRID
+
+    def weights(self, curves: np.ndarray) -> np.ndarray:
+        """What each way weighs (ways,) in an answer with these curves (ways, 33); all 0 where no way has one.
+
+        exp(-SHARPNESS x mean CRPS so far x outcomes known, as a share of MEMORY) among those with enough outcomes:
+        the exponentially weighted average forecaster (Vovk 1990), forgetting. Before that the first that has a curve.
+        """
+        known = ~np.isnan(curves[:, 0])
+        tried = known & (self.outcomes >= LEAST)
+        if not tried.any():
+            return np.asarray((np.arange(len(curves)) == np.argmax(known)) & known.any(), float)
+        score = self.score / np.maximum(self.outcomes, 1e-9)
+        sharp = SHARPNESS * self.outcomes.max() / MEMORY
+        weight = np.where(tried, np.exp(-sharp * np.clip(score - score[tried].min(), 0.0, None)), 0.0)
+        return np.asarray(weight / weight.sum())
+
+    def way_of(self, curves: np.ndarray) -> int:
+        """Which way weighs most in an answer with these curves (ways, 33); -1 none."""
+        weight = self.weights(curves)
+        return int(np.argmax(weight)) if weight.any() else -1
+
+    def pooled(self, curves: np.ndarray) -> np.ndarray:
+        """The mean (33,) of curves (ways, 33) by their weights, as yet uncorrected."""
+        weight = self.weights(curves)
+        if not weight.any():
+            return NOTHING_KNOWN
+        return np.asarray(weight @ np.where(weight[:, None] > 0.0, curves, 0.0))
+
+    def chances(self, curves: np.ndarray) -> np.ndarray:
+        """The curve (33,) of one job's `curves` (ways, 33) as it is promised now: pooled, then both corrections."""
+        levels = self.keeper.asked(None)
+        asked = np.concatenate([[0.0], np.clip(levels, 1e-4, 1.0 - 1e-4), [1.0]])
+        asked = np.maximum.accumulate(asked + 1e-9 * np.arange(len(asked)))
+        return np.asarray(np.interp(kept_chances(self.transform, self.pooled(curves)), asked / asked[-1], _ENDS))
+
+    @staticmethod
+    def bounds(chances: np.ndarray) -> np.ndarray:
+        """Waits (7,) at LEVELS by promised chances (33,); what is below 0 s lies within the wait of 0 s."""
+        return np.asarray(quantiles(chances[None, :], _LEVELS[None, :])[0])
+
+    def issue(self, number: int, now: float, curves: np.ndarray, chances: np.ndarray) -> None:
+        """Submission `number` got these curves (ways, 33), NaN for a way that had none, and was promised `chances`."""
+        place = number % RECENT
+        self.curves[place], self.raw[place] = curves, self.pooled(curves)
+        self.submit[place], self.waited[place] = now, 0.0
+        self.fate[place], self.number[place] = WAITING, number
+        self.keeper.issue(number, None, self.bounds(chances), math.inf)
+        self.keeper.begin(number, now + 1.0)
+        self.count += 1
+        if self.count % EVERY == 0:
+            self._renew(now)
+
+    def passes(self, now: float) -> None:
+        """Bounds that were due before `now` have failed."""
+        self.keeper.waited(now)
+
+    def ended(self, number: int, wait: float) -> None:
+        """The job of submission `number` started after `wait` seconds."""
+        self.keeper.known(number, wait - jitter(number))
+        place = self._place(number)
+        if place < 0:
+            return
+        self.fate[place], self.waited[place] = ENDED, wait
+        for way, curve in enumerate(self.curves[place]):
+            if curve[0] == curve[0]:
+                self.score[way] = (1.0 - 1.0 / MEMORY) * self.score[way] + crps(curve, wait)
+                self.outcomes[way] = (1.0 - 1.0 / MEMORY) * self.outcomes[way] + 1.0
+
+    def left(self, number: int, wait: float, spoiled: bool) -> None:
+        """It left the queue, or its wait teaches nothing: what it waited is known, and no more."""
+        self.keeper.forget(number)
+        place = self._place(number)
+        if place >= 0:
+            self.fate[place], self.waited[place] = SPOILED if spoiled else LEFT, wait
+
+    def _place(self, number: int) -> int:
+        return number % RECENT if self.number[number % RECENT] == number else -1
+
+    def _renew(self, now: float) -> None:
+        """The transform of recent forecasts, by what is known now."""
+        known = self.fate == ENDED
+        self.waited[self.fate == WAITING] = np.maximum(now - self.submit[self.fate == WAITING], 0.0)
+        rows = self.fate != SPOILED
+        curves, waited, ended = self.raw[rows], self.waited[rows], known[rows]
+        high = reached(curves, waited)
+        low = np.where(ended, reached(curves, waited - 1.0), high)
+        spread = (0.5 + self.number[rows] * 0.6180339887498949) % 1.0
+        self.transform = transform_curve(low + (1.0 - spread) * (high - low), ended)

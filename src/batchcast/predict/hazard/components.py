@@ -1,0 +1,107 @@
+"""Answers from the first day: the simulated waits as a curve, and recent waits of the same queue and size."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+import numpy as np
+
+from .bins import BINS, ENDS_S
+from .features import AT_DRAWS
+
+RECENT_LAGS = 50
+LEAST_LAGS = 5
+_MINUTE = math.log1p(60.0)
+SPREADS = (1.5, 0.35)
+"""How widely a simulated wait is spread: as widely as where little is known of the scheduler, and as where it does what
+the simulation does; which of them has been better by CRPS answers."""
+_LOG_ENDS = np.log1p(ENDS_S)
+_POINTS = slice(AT_DRAWS + 1, AT_DRAWS + 6)  # least, 25, 50, 75 % and most of the simulated waits, as logarithms
+
+
+def simulated_curves(features: np.ndarray, spread: float = SPREADS[0], lag: float = 0.0) -> np.ndarray:
+    """Curves (n, 33) of features (n, f): five simulated waits, each spread as a logistic in log(1 + wait), `lag` later.
+
+    NaN where the job never fits.
+
+    >>> from batchcast.predict.hazard.features import NAMES
+    >>> simulated_curves(np.zeros((1, len(NAMES))))[0, [0, 17, 32]].round(2).tolist()
+    [0.5, 1.0, 1.0]
+    """
+    return spread_curves(features[:, _POINTS].astype(float) + lag, spread)
+
+
+def spread_curves(points: np.ndarray, spread: float) -> np.ndarray:
+    """Curves (n, 33) of waits (n, m) simulated, as log(1 + wait), each spread as a logistic; NaN where one is unknown.
+
+    >>> spread_curves(np.array([[0.0]]), 1.5)[0, [0, 32]].tolist()
+    [0.5, 1.0]
+    """
+    out = np.ones((len(points), BINS))
+    above = (_LOG_ENDS[None, :, None] - points[:, None, :]) / (spread / 2.0)
+    out[:, : BINS - 1] = (1.0 / (1.0 + np.exp(-np.clip(above, -40.0, 40.0)))).mean(axis=2)
+    out[np.isnan(points).any(axis=1)] = np.nan
+    return out
+
+
+class Lag:
+    """How much longer jobs wait than was simulated, in log(1 + wait): the median of the last 30 that started.
+
+    Of those that were to start within a minute and of the others apart: what a scheduler takes to start a job is all of
+    a short wait and nothing of a long one. 0 before 5 started.
+
+    >>> lag = Lag()
+    >>> for _ in range(5):
+    ...     lag.add(np.log1p(600.0), 1201.0)
+    >>> round(lag.of(np.log1p(900.0)), 2), lag.of(0.0)
+    (0.69, 0.0)
+    """
+
+    def __init__(self) -> None:
+        self.last: tuple[deque[float], ...] = (deque(maxlen=30), deque(maxlen=30))
+        self.middle = [0.0, 0.0]
+
+    def add(self, simulated: float, wait: float) -> None:
+        """A job for which this log(1 + wait) was simulated waited so long; NaN, where it never fitted, is no lesson."""
+        if simulated == simulated:
+            kind = int(simulated > _MINUTE)
+            self.last[kind].append(math.log1p(max(wait, 0.0)) - simulated)
+            self.middle[kind] = float(np.median(self.last[kind])) if len(self.last[kind]) >= LEAST_LAGS else 0.0
+
+    def of(self, simulated: float) -> float:
+        """What to add to a simulated log(1 + wait)."""
+        return self.middle[int(simulated > _MINUTE)]
+
+
+class RecentWaits:
+    """The last 50 waits of each class of jobs (queue and size), everybody's where the class has fewer than 5.
+
+    >>> recent = RecentWaits()
+    >>> recent.add((0, 1), 30.0)
+    >>> recent.curve((0, 1))[[6, 7]].round(2).tolist()
+    [0.61, 0.62]
+    """
+
+    def __init__(self) -> None:
+        self.waits: dict[tuple[int, ...], deque[float]] = {}
+        self.curves: dict[tuple[int, ...], np.ndarray] = {}
+
+    def add(self, key: tuple[int, ...], wait: float) -> None:
+        """A job of class `key` waited so long."""
+        for name in (key, ()):
+            self.waits.setdefault(name, deque(maxlen=RECENT_LAGS)).append(wait)
+            self.curves.pop(name, None)
+
+    def curve(self, key: tuple[int, ...]) -> np.ndarray:
+        """The curve (33,), one wait of no knowledge mixed in; NaN where nobody waited yet."""
+        name = key if len(self.waits.get(key, ())) >= 5 else ()
+        kept = self.curves.get(name)
+        if kept is None:
+            waits = np.sort(np.array(self.waits.get(name, ())))
+            if not len(waits):
+                return np.full(BINS, np.nan)
+            flat = np.arange(1, BINS + 1) / BINS
+            counts = np.append(np.searchsorted(waits, ENDS_S, side="right"), len(waits))
+            kept = self.curves[name] = (counts + flat) / (len(waits) + 1.0)
+        return kept

@@ -1,0 +1,278 @@
+"""What a submission sees of the past: recent waits by class of jobs, the last starts, rates.
+
+How they are remembered, and how they are read. Compiled.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ...compiled import inlined, inner, kernel
+from ...compiled.arrays import Record
+from ...events.record import NO_LIMIT
+from .queue_features import bounded, scale
+
+KINDS = (
+    *("all", "size", "limit", "size_limit", "user", "user_size_limit", "user_app"),
+    *("queue", "queue_size", "partition", "group", "account", "qos"),
+)
+"""Classes of jobs whose waits are remembered apart; one that rests on an unknown name is no class."""
+ALL, SIZE, LIMIT, SIZE_LIMIT, USER, USER_SIZE_LIMIT, USER_APP, QUEUE, QUEUE_SIZE, PARTITION, GROUP, ACCOUNT, QOS = (
+    range(13)
+)
+QUICK_S, INSTANT_S = 3600.0, 60.0
+CLASS = np.dtype(
+    [
+        ("key", "i8"),  # 0: a free place
+        ("last", "f8"),  # log(1 + the last wait); these NaN until the first
+        ("fast", "f8"),  # the same, averaged over about 4 waits
+        ("slow", "f8"),  # and over about 20
+        ("quick", "f8"),  # share of waits up to an hour, over about 10
+        ("instant", "f8"),  # and up to a minute
+        ("when", "f8"),  # of the last wait's end
+        ("submitted", "f8"),  # of the last submission
+    ]
+)
+STARTED = np.dtype([("time", "f8"), ("procs", "f8"), ("limit", "f8"), ("wait", "f8")])
+RECENT_STARTS = 512
+RATES = ("submissions", "submitted work", "starts", "ends", "busy")
+SPANS_S = (3600.0, 86400.0)
+TIME, PEAK, STARTS, USED, BUSY, NUMBERS = 0, 1, 2, 3, 4, 5
+"""Places in `numbers`: the last event's instant, most processors busy so far, starts ever, classes in use, processors
+busy since the last event; then rates."""
+
+
+class WaitHistory(NamedTuple):
+    """`classes` (CLASS, a power of two) by hash of a key, `starts` (STARTED) as a ring, `numbers` (5 + rates).
+
+    >>> blank_history().numbers.shape
+    (15,)
+    """
+
+    classes: np.ndarray
+    starts: np.ndarray
+    numbers: np.ndarray
+
+
+def blank_history(places: int = 1 << 12) -> WaitHistory:
+    """Nothing learned yet; `places` is a power of two."""
+    numbers = np.zeros(NUMBERS + len(RATES) * len(SPANS_S))
+    numbers[TIME] = -math.inf
+    return WaitHistory(np.zeros(places, CLASS), np.zeros(RECENT_STARTS, STARTED), numbers)
+
+
+def with_room(lessons: WaitHistory, more: int) -> WaitHistory:
+    """The same with room for `more` events: at most half of the places are in use. Amortised O(1)."""
+    places = len(lessons.classes)
+    needed = int(lessons.numbers[USED]) + more * len(KINDS)
+    if 2 * needed <= places:
+        return lessons
+    while 2 * needed > places:
+        places *= 2
+    bigger = np.zeros(places, CLASS)
+    for entry in lessons.classes[lessons.classes["key"] != 0]:
+        bigger[place_of(bigger, entry["key"])] = entry
+    return lessons._replace(classes=bigger)
+
+
+@kernel
+def place_of(classes: np.ndarray, key: int) -> int:
+    """Where a class stands, or the free place where it will stand (linear probing)."""
+    mask = np.uint64(len(classes) - 1)
+    mixed = np.uint64(key) * np.uint64(11400714819323198485)
+    place = (mixed >> np.uint64(24)) & mask
+    while classes[place].key != 0 and classes[place].key != key:
+        place = (place + np.uint64(1)) & mask
+    return int(place)
+
+
+@kernel
+def level_of(value: float, most: int) -> int:
+    """The size class: 1 for up to 1, one more for every doubling; 0 unknown."""
+    if not value > 0.0:
+        return 0
+    return 1 + min(math.ceil(math.log2(max(value, 1.0)) - 1e-9), most - 1)
+
+
+@inner
+def write_keys(job: Record, keys: np.ndarray) -> None:
+    """The keys (kinds,) of a job's classes, positive; 0 where it is in none of the kind, -1 in a name never seen."""
+    size = level_of(job.procs, 31)
+    limit = level_of(job.limit / 60.0, 31) if job.limit < NO_LIMIT else 0
+    both = 32 * size + limit
+    keys[ALL] = key_of(ALL, 1, 0)
+    keys[SIZE], keys[LIMIT] = key_of(SIZE, size + 1, 0), key_of(LIMIT, limit + 1, 0)
+    keys[SIZE_LIMIT] = key_of(SIZE_LIMIT, 1, both)
+    keys[USER], keys[USER_SIZE_LIMIT] = key_of(USER, job.user, 0), key_of(USER_SIZE_LIMIT, job.user, both)
+    keys[USER_APP] = key_of(USER_APP, job.user, job.app) if job.app > 0 else 0
+    keys[QUEUE], keys[QUEUE_SIZE] = key_of(QUEUE, job.queue, 0), key_of(QUEUE_SIZE, job.queue, size)
+    keys[PARTITION], keys[GROUP] = key_of(PARTITION, job.partition, 0), key_of(GROUP, job.group, 0)
+    keys[ACCOUNT], keys[QOS] = key_of(ACCOUNT, job.account, 0), key_of(QOS, job.qos, 0)
+
+
+@inlined
+def key_of(kind: int, name: int, more: int) -> int:
+    """One number a class; names are codes below 2^28, `more` below 2^28."""
+    if name <= 0:
+        return name
+    return int((np.int64(kind + 1) << 56) | (np.int64(name) << 28) | np.int64(more))
+
+
+@inner
+def wait_ended(m: WaitHistory, keys: np.ndarray, wait: float, now: float) -> None:
+    """A job of these classes left the queue after `wait` seconds: every class takes it in."""
+    value = math.log1p(wait)
+    quick, instant = 1.0 if wait <= QUICK_S else 0.0, 1.0 if wait <= INSTANT_S else 0.0
+    for kind in range(len(keys)):
+        if keys[kind] <= 0:
+            continue
+        c = entered(m, keys[kind])
+        c.last, c.when = value, now
+        if c.fast != c.fast:
+            c.fast = c.slow = value
+            c.quick, c.instant = quick, instant
+        else:
+            c.fast += 0.25 * (value - c.fast)
+            c.slow += 0.05 * (value - c.slow)
+            c.quick += 0.1 * (quick - c.quick)
+            c.instant += 0.1 * (instant - c.instant)
+
+
+@inlined
+def entered(m: WaitHistory, key: int) -> Record:
+    """The entry of a class, made when it is new."""
+    place = place_of(m.classes, key)
+    if m.classes[place].key == 0:
+        c = m.classes[place]
+        c.key = key
+        c.last = c.fast = c.slow = c.quick = c.instant = c.when = c.submitted = math.nan
+        m.numbers[USED] += 1.0
+    return m.classes[place]
+
+
+@inner
+def was_submitted(m: WaitHistory, keys: np.ndarray, now: float) -> None:
+    """A job of these classes entered the queue."""
+    for kind in range(len(keys)):
+        if keys[kind] > 0:
+            entered(m, keys[kind]).submitted = now
+
+
+@inner
+def was_started(m: WaitHistory, job: Record, now: float) -> None:
+    """The latest start takes the oldest one's place."""
+    start = m.starts[int(m.numbers[STARTS]) % len(m.starts)]
+    start.time, start.procs, start.limit = now, job.procs, job.limit
+    start.wait = max(now - job.submit, 0.0)
+    m.numbers[STARTS] += 1.0
+
+
+@inner
+def time_passes(m: WaitHistory, now: float, busy: float) -> None:
+    """Rates decay until `now`; from now on `busy` processors are busy."""
+    before = m.numbers[BUSY]
+    m.numbers[BUSY] = busy
+    gap = max(now - m.numbers[TIME], 0.0) if m.numbers[TIME] > -math.inf else 0.0
+    m.numbers[TIME] = max(now, m.numbers[TIME])
+    m.numbers[PEAK] = max(m.numbers[PEAK], busy)
+    if gap <= 0.0:
+        return
+    for k in range(len(SPANS_S)):
+        left = math.exp(-gap / SPANS_S[k])
+        for rate in range(len(RATES)):
+            m.numbers[NUMBERS + rate * len(SPANS_S) + k] *= left
+        m.numbers[NUMBERS + 4 * len(SPANS_S) + k] += before * (1.0 - left)
+
+
+@inlined
+def count_in(m: WaitHistory, rate: int, amount: float) -> None:
+    """Something of a rate happened."""
+    for k in range(len(SPANS_S)):
+        m.numbers[NUMBERS + rate * len(SPANS_S) + k] += amount
+
+
+OF_CLASS = ("last wait", "mean of 4 waits", "mean of 20 waits", "share within 1 h", "share within 1 min", "since")
+START_KINDS = ("as large and long", "as large", "no larger nor longer", "like", "all")
+OF_START = ("since", "wait", "starts in 1 h", "starts in 1 day", "mean wait of 8")
+HISTORY_NAMES = (
+    *(f"{kind}: {what}" for kind in KINDS for what in OF_CLASS),
+    *("user's last submission", "last submission"),
+    *(f"starts {look}: {what}" for look in START_KINDS for what in OF_START),
+    *(f"{rate} in {span / 3600:g} h" for rate in RATES for span in SPANS_S),
+)
+AT_STARTS = len(KINDS) * len(OF_CLASS) + 2
+AT_RATES = AT_STARTS + len(START_KINDS) * len(OF_START)
+
+
+@inner
+def write_history(m: WaitHistory, job: Record, keys: np.ndarray, now: float, size: float, out: np.ndarray) -> None:
+    """Write NAMES of the past into `out`; `keys` are those of the job's classes."""
+    out[:] = math.nan
+    for kind in range(len(keys)):
+        if keys[kind] <= 0:
+            continue
+        c = m.classes[place_of(m.classes, keys[kind])]
+        into = out[6 * kind : 6 * kind + 6]
+        if c.key != 0 and c.last == c.last:
+            into[0], into[1], into[2], into[3], into[4] = c.last, c.fast, c.slow, c.quick, c.instant
+            into[5] = scale(now - c.when)
+    for k in range(2):
+        key = keys[(USER, ALL)[k]]
+        if key > 0:
+            c = m.classes[place_of(m.classes, key)]
+            if c.key != 0:
+                out[6 * len(KINDS) + k] = scale(now - c.submitted) if c.submitted == c.submitted else math.nan
+    write_starts(m, job, now, out[AT_STARTS:AT_RATES])
+    rates = out[AT_RATES:]
+    gap = max(now - m.numbers[TIME], 0.0)
+    for k in range(len(SPANS_S)):
+        left = math.exp(-gap / SPANS_S[k])
+        for rate in range(4):
+            place = rate * len(SPANS_S) + k
+            rates[place] = scale(left * m.numbers[NUMBERS + place])
+        place = 4 * len(SPANS_S) + k
+        busy = left * m.numbers[NUMBERS + place] + (1.0 - left) * m.numbers[BUSY]
+        rates[place] = busy / size if size > 0.0 else math.nan
+
+
+@inner
+def write_starts(m: WaitHistory, job: Record, now: float, out: np.ndarray) -> None:
+    """The last starts of jobs that compare with this one, newest first: when, after which wait, how many."""
+    total = int(m.numbers[STARTS])
+    for look in range(5):
+        out[5 * look + 2] = out[5 * look + 3] = 0.0
+    seen = np.int64(0)  # four bits a look: how many of its waits are in the mean
+    limit = bounded(job.limit)
+    for back in range(min(total, len(m.starts))):
+        start = m.starts[(total - 1 - back) % len(m.starts)]
+        theirs, since, wait = bounded(start.limit), max(now - start.time, 0.0), math.log1p(start.wait)
+        for look in range(5):
+            if look == 0:
+                counts = start.procs >= job.procs and theirs >= limit
+            elif look == 1:
+                counts = start.procs >= job.procs
+            elif look == 2:
+                counts = start.procs <= job.procs and theirs <= limit
+            elif look == 3:
+                counts = within_two(start.procs, job.procs) and within_two(theirs, limit)
+            else:
+                counts = True
+            if not counts:
+                continue
+            into, number = out[5 * look : 5 * look + 5], (seen >> (4 * look)) & 15
+            if number == 0:
+                into[0], into[1], into[4] = scale(since), wait, 0.0
+            if number < 8:
+                into[4] = (into[4] * number + wait) / (number + 1)
+                seen += np.int64(1) << (4 * look)
+            into[2] += 1.0 if since <= 3600.0 else 0.0
+            into[3] += 1.0 if since <= 86400.0 else 0.0
+
+
+@inlined
+def within_two(one: float, other: float) -> bool:
+    """Whether neither is more than twice the other."""
+    return one <= 2.0 * other and other <= 2.0 * one

@@ -1,0 +1,248 @@
+"""The weighted distribution: candidates in order, running jobs as censored evidence, quantiles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...compiled import inlined, inner
+from ...compiled.arrays import insert
+from .compare import likeness
+from .elementary import largest, least
+from .memory import BETWEEN, BINS, GEOMETRIC, MEDIAN, MOST_RUNNING, Memory, Options
+
+LOW = 0.4  # an answer lies between this quantile and the one as far from the top
+REACHED, MASS, CUT, PART, TIMES = range(5)  # what running jobs say, in the order they are heard, and sorted
+
+
+@inner
+def sort(m: Memory, slot: int, n: int) -> None:
+    """The n candidates in ascending order of log seconds; as they were sorted for this job before, if none is gone."""
+    order, kept = m.order[0], m.sorted[slot]
+    if m.unfinished[slot].sorted == n:
+        for a in range(n):
+            order[a] = kept[a]
+        return
+    into_bins(m, n)
+    insert(m.candidate[1], order, n)
+    for a in range(n):
+        kept[a] = order[a]
+    m.unfinished[slot].sorted = n
+
+
+@inlined
+def into_bins(m: Memory, n: int) -> None:
+    """Counted into bins between the least and the largest, about as many as there are candidates."""
+    value, order, bin_of, bins = m.candidate[1], m.order[0], m.order[1], m.bins
+    low, high, number = least(value, n), largest(value, n), 64
+    while number < n and number < BINS:
+        number *= 2
+    scale = (number - 1) / (high - low) if high > low else 0.0
+    bins[:number] = 0
+    for j in range(n):
+        b = int((value[j] - low) * scale)
+        bin_of[j] = b
+        bins[b] += 1
+    before = 0
+    for b in range(number):
+        here = bins[b]
+        bins[b] = before
+        before += here
+    for j in range(n):
+        order[bins[bin_of[j]]] = j
+        bins[bin_of[j]] += 1
+
+
+@inner
+def censor(m: Memory, o: Options, slot: int, itself: int, now: float, n: int, log_sum: float) -> None:
+    """Let the user's running jobs move weight from the candidates they have outlived to longer ones.
+
+    Efron 1967: a censored observation's mass goes to the right of where it was censored, in proportion to what stands
+    there. A running job's mass is `o.running` times its likeness, against all candidates' sum of one. Newest first.
+    """
+    other, heard, seen = m.running[m.unfinished[slot].user], 0, 0
+    while other >= 0 and seen < min(o.most_running, MOST_RUNNING):
+        elapsed = now - m.unfinished[other].start
+        if elapsed > 0.0 and other != itself:
+            mass = o.running * math.exp(min(-likeness(m, slot, other) - log_sum, 50.0))
+            hear(m, heard, math.log(max(elapsed, 1.0)), mass)
+            heard += 1
+        other = m.unfinished[other].next
+        seen += 1
+    if heard > 0:
+        redistribute(m, n, heard)
+
+
+@inlined
+def hear(m: Memory, heard: int, reached: float, mass: float) -> None:
+    """Write down that a running job has reached so many log seconds, after `heard` others."""
+    cut, b = m.heard[CUT], heard
+    m.heard[REACHED, heard], m.heard[MASS, heard] = reached, mass
+    while b > 0 and cut[b - 1] > reached:
+        cut[b] = cut[b - 1]
+        b -= 1
+    cut[b] = reached
+
+
+@inlined
+def redistribute(m: Memory, n: int, heard: int) -> None:
+    """Move weight past what each running job has reached, one after the other.
+
+    Between two such instants candidates gain or lose alike, so that the parts they cut the weight into are enough.
+    """
+    w, order, begins = m.candidate[2], m.order[0], m.order[1]
+    reached, mass, cut, part, times = m.heard[REACHED], m.heard[MASS], m.heard[CUT], m.heard[PART], m.heard[TIMES]
+    begins[0], begins[heard + 1] = 0, n
+    for s in range(heard):
+        begins[s + 1] = first_above(m.candidate[1], order, n, cut[s])
+    for s in range(heard + 1):
+        part[s], times[s] = added_in_order(w, order, begins[s], begins[s + 1]), 1.0
+    for k in range(heard):
+        below, last = 0.0, 0
+        while last < heard and cut[last] <= reached[k]:
+            below += part[last]
+            last += 1
+        above = 1.0 - below
+        if below > 0.0 and above > 1e-9:
+            moved = below * mass[k] / (1.0 + mass[k])
+            less, more = 1.0 - moved / below, 1.0 + moved / above
+            for s in range(heard + 1):
+                factor = less if s < last else more
+                part[s] *= factor
+                times[s] *= factor
+    for s in range(heard + 1):
+        factor = times[s]
+        for a in range(begins[s], begins[s + 1]):
+            w[order[a]] *= factor
+
+
+@inlined
+def first_above(value: np.ndarray, order: np.ndarray, n: int, cut: float) -> int:
+    """Where the candidates in order begin to be above `cut`."""
+    low, high = 0, n
+    while low < high:
+        middle = (low + high) // 2
+        if value[order[middle]] > cut:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@inlined
+def added_in_order(w: np.ndarray, order: np.ndarray, begin: int, end: int) -> float:
+    """Sum of the weights from one place in the order to another, in four sums that do not wait for each other."""
+    whole = end - (end - begin) % 4
+    s0 = s1 = s2 = s3 = 0.0
+    for a in range(begin, whole, 4):
+        s0 += w[order[a]]
+        s1 += w[order[a + 1]]
+        s2 += w[order[a + 2]]
+        s3 += w[order[a + 3]]
+    for a in range(whole, end):
+        s0 += w[order[a]]
+    return (s0 + s1) + (s2 + s3)
+
+
+@inlined
+def quantiles(m: Memory, n: int, levels: np.ndarray | Sequence[float], out: np.ndarray) -> None:
+    """`quantile` at ascending levels, in one pass."""
+    below, a = 0.0, -1
+    for k in range(len(levels)):
+        while a < n - 1 and (a < 0 or below < levels[k] - 1e-12):
+            a += 1
+            below += m.candidate[2, m.order[0, a]]
+        out[k] = m.candidate[0, m.order[0, a]]
+
+
+@inlined
+def quantile(m: Memory, n: int, level: float) -> float:
+    """The smallest candidate with at least `level` of the weight at or below it."""
+    below, last = 0.0, n - 1
+    for a in range(n):
+        below += m.candidate[2, m.order[0, a]]
+        if below >= level - 1e-12:
+            last = a
+            break
+    seconds: float = m.candidate[0, m.order[0, last]]
+    return seconds
+
+
+@inlined
+def within(seconds: float, limit: float) -> float:
+    """Not above the limit where one is known, not below a second."""
+    return max(min(seconds, limit), 1.0) if limit == limit else max(seconds, 1.0)
+
+
+@inlined
+def middle(m: Memory, o: Options, n: int, limit: float) -> float:
+    """The point of the distribution that is the answer (`POINTS`), within the limit."""
+    if o.point == MEDIAN:
+        return within(quantile(m, n, 0.5), limit)
+    if o.point == GEOMETRIC:
+        return within(geometric_mean(m, n), limit)
+    return most_accurate(m, n, limit, LOW if o.point == BETWEEN else 0.0)
+
+
+@inlined
+def geometric_mean(m: Memory, n: int) -> float:
+    """The geometric mean of the n candidates, each a second at least."""
+    total, weight = 0.0, 0.0
+    for j in range(n):
+        total += m.candidate[2, j] * math.log(max(m.candidate[0, j], 1.0))
+        weight += m.candidate[2, j]
+    return math.exp(total / weight)
+
+
+@inlined
+def most_accurate(m: Memory, n: int, limit: float, low: float) -> float:
+    """Which candidate p between the quantiles `low` and 1 - `low` has the largest sum_j w_j min(p, y_j) / max(p, y_j).
+
+    That is rising / p + p falling, with sum w y up to p and sum w / y beyond it: between two candidates it is convex in
+    p, so that one of them is best. Equal candidates may stand on either side. Candidates beyond the limit count as the
+    limit. The shorter of two that are as good.
+    """
+    seconds, w, order = m.candidate[0], m.candidate[2], m.order[0]
+    first, below, rising, falling = 0, w[order[0]], 0.0, 0.0
+    while first < n - 1 and below < low - 1e-12:
+        rising += w[order[first]] * within(seconds[order[first]], limit)
+        first += 1
+        below += w[order[first]]
+    last = first
+    while last < n - 1 and below < 1.0 - low - 1e-12:
+        last += 1
+        below += w[order[last]]
+    for a in range(first, n):
+        falling += w[order[a]] / within(seconds[order[a]], limit)
+    best, point = -1.0, 0.0
+    for a in range(first, last + 1):
+        p = within(seconds[order[a]], limit)
+        rising += w[order[a]] * p
+        falling -= w[order[a]] / p
+        expected = rising / p + falling * p
+        if expected > best + 1e-12:
+            best, point = expected, p
+    return point
+
+
+@inner
+def quantile_left(m: Memory, n: int, elapsed: float, level: float) -> float:
+    """The same among the candidates longer than `elapsed`; NaN where there is none."""
+    left = 0.0
+    for j in range(n):
+        if m.candidate[0, j] > elapsed:
+            left += m.candidate[2, j]
+    if left <= 0.0:
+        return math.nan
+    below = 0.0
+    last: float = math.nan
+    for a in range(n):
+        j = m.order[0, a]
+        if m.candidate[0, j] > elapsed:
+            below += m.candidate[2, j]
+            last = m.candidate[0, j]
+            if below >= (level - 1e-12) * left:
+                return last
+    return last

@@ -1,0 +1,345 @@
+"""What happens to a job, told to the memory: submitted, asked about, started, ended, gone.
+
+One step of learning; and a whole log at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...compiled import inlined, inner, kernel
+from ...events.event import END, START, SUBMIT, WITHDRAW
+from .compare import gather, weigh
+from .distribution import censor, middle, quantile_left, quantiles, sort, within
+from .memory import (
+    CLASSES,
+    FIELD_START,
+    KNOWN_FIELDS,
+    LIMIT_DIFFERS,
+    NOBODY,
+    NOT_LISTED,
+    OTHER_USER,
+    OWN,
+    PLAIN,
+    PROCS_DIFFER,
+    SCALED,
+    TOTAL,
+    Memory,
+    Options,
+)
+
+FARTHEST = 10.0  # limits: runs beyond are as wrong as that
+ROUNDING = 1e-12  # a slope that is zero but for rounding must not become a whole step
+NO_LIMIT = 1e5  # seconds that count as one limit where none is known
+
+
+@inlined
+def scored(m: Memory, o: Options, n: int, limit: float, run: float) -> float:
+    """Write where candidates stand on the axis of the score, shares of the limit or log seconds; where `run` does."""
+    seconds, log_seconds, t = m.candidate[0], m.candidate[1], m.candidate[3]
+    if not o.relative:
+        for j in range(n):
+            t[j] = log_seconds[j]
+        return math.log(run)
+    scale = max(limit, 60.0) if limit == limit else NO_LIMIT
+    for j in range(n):
+        t[j] = min(seconds[j] / scale, FARTHEST)
+    return min(run / scale, FARTHEST)
+
+
+@inner
+def learn(m: Memory, o: Options, slot: int, run: float) -> float:
+    """Move theta, and the user's offset, one step against the gradient; the CRPS (NaN without two candidates).
+
+    For weights w on sorted values t, CRPS = sum_j w_j |t_j - y| - 1/2 sum_jk w_j w_k |t_j - t_k| (Gneiting & Raftery
+    2007, eq. 21), so its derivative in w_j is g_j = |t_j - y| - sum_k w_k |t_j - t_k|, and in theta
+    -sum_j w_j (g_j - mean g) d_j. Linear after sorting.
+    """
+    n = gather(m, o, slot)
+    if n < 2:
+        return math.nan
+    weigh(m, m.unfinished[slot].user, n)
+    sort(m, slot, n)
+    crps = slopes(m, o, n, run, m.unfinished[slot].limit)
+    step(m, o, m.unfinished[slot].user, n)
+    return crps
+
+
+@inlined
+def slopes(m: Memory, o: Options, n: int, run: float, limit: float) -> float:
+    """Write the derivative of the CRPS in each weight; the CRPS."""
+    w, g, order = m.candidate[2], m.candidate[3], m.order[0]
+    y = scored(m, o, n, limit, run)
+    mean = dot(w, g, n)
+    crps, below, moment = 0.0, 0.0, 0.0
+    for a in range(n):
+        j = order[a]
+        t = g[j]
+        spread = t * below - moment + (mean - moment) - t * (1.0 - below)
+        below += w[j]
+        moment += w[j] * t
+        g[j] = abs(t - y) - spread
+        crps += w[j] * (abs(t - y) - 0.5 * spread)
+    return crps
+
+
+@inlined
+def step(m: Memory, o: Options, user: int, n: int) -> None:
+    """AdaGrad (Duchi, Hazan & Singer 2011) on theta and on the user's offset, which shrinks a little each time."""
+    w, g, theta, own, slope = m.candidate[2], m.candidate[3], m.theta, m.offset[user], m.sums[1]
+    terms, mean = OWN + m.numbers[KNOWN_FIELDS], dot(w, g, n)
+    for j in range(n):
+        g[j] = w[j] * (g[j] - mean)
+    plain, scaled = m.numbers[PLAIN], 0.0
+    for k in range(plain, n):
+        scaled += g[k]
+        g[m.again[k - plain]] += g[k]
+    for t in range(terms):
+        slope[t] = -dot(g, m.difference[t], plain) if t != SCALED else -scaled
+        theta[1, t] += slope[t] * slope[t]
+        theta[0, t] -= o.step * slope[t] / math.sqrt(theta[1, t] + ROUNDING)
+        if o.own_step > 0.0:
+            own[1, t] += slope[t] * slope[t]
+            own[0, t] = o.keep * own[0, t] - o.own_step * slope[t] / math.sqrt(own[1, t] + ROUNDING)
+
+
+@inlined
+def dot(a: np.ndarray, b: np.ndarray, n: int) -> float:
+    """Sum of a[j] * b[j], j < n, in eight sums that do not wait for each other."""
+    whole = n - n % 8
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
+    for j in range(0, whole, 8):
+        s0 += a[j] * b[j]
+        s1 += a[j + 1] * b[j + 1]
+        s2 += a[j + 2] * b[j + 2]
+        s3 += a[j + 3] * b[j + 3]
+        s4 += a[j + 4] * b[j + 4]
+        s5 += a[j + 5] * b[j + 5]
+        s6 += a[j + 6] * b[j + 6]
+        s7 += a[j + 7] * b[j + 7]
+    for j in range(whole, n):
+        s0 += a[j] * b[j]
+    return ((s0 + s4) + (s1 + s5)) + ((s2 + s6) + (s3 + s7))
+
+
+ABSURD = 1e15  # seconds, processors: beyond is unknown
+
+
+@inlined
+def logarithm(value: float) -> float:
+    """log of a limit or of processors; NaN where it is unknown or absurd."""
+    return math.log(value) if 0.0 < value < ABSURD else math.nan
+
+
+@kernel
+def note(m: Memory, slot: int, numbers: np.ndarray, codes: np.ndarray) -> None:
+    """Write a job into a slot as it asks now: numbers (instant, limit, processors), codes (user, classes, fields).
+
+    Fields that no job before knew are left out: every candidate would differ in them.
+    """
+    job, user = m.unfinished[slot], codes[0]
+    job.asked, job.limit = numbers[0], numbers[1]
+    job.log_limit, job.log_procs = logarithm(numbers[1]), logarithm(numbers[2])
+    job.user, job.rank, job.start = user, m.ends[user], math.nan
+    job.next = job.previous = NOBODY
+    job.count = job.sorted = NOT_LISTED
+    for kind in range(CLASSES):
+        m.classes[slot, kind] = codes[1 + kind]
+        m.heads[slot, kind] = m.head[kind, codes[1 + kind]]
+    for f in range(len(m.place)):
+        m.codes[slot, f] = 0
+    for f in range(len(m.place)):
+        if m.place[f] >= 0:
+            m.codes[slot, m.place[f]] = codes[1 + CLASSES + f]
+
+
+@kernel
+def submitted(m: Memory, slot: int, numbers: np.ndarray, codes: np.ndarray) -> None:
+    """A job entered the queue: note it, and the fields it is the first to know."""
+    note(m, slot, numbers, codes)
+    met(m, slot, codes)
+
+
+@inner
+def met(m: Memory, slot: int, codes: np.ndarray) -> None:
+    """Take up the fields that a noted job is the first to know."""
+    for f in range(len(m.place)):
+        if m.place[f] < 0 and codes[1 + CLASSES + f] != 0:
+            m.place[f] = m.numbers[KNOWN_FIELDS]
+            m.theta[0, OWN + m.place[f]] = FIELD_START[f]
+            m.numbers[KNOWN_FIELDS] += 1
+            m.codes[slot, m.place[f]] = codes[1 + CLASSES + f]
+
+
+@kernel
+def answer(m: Memory, o: Options, slot: int, itself: int, now: float, levels: np.ndarray, out: np.ndarray) -> int:
+    """Quantiles at `levels` (ascending) for a noted job into `out`, its point before them, what it rests on after.
+
+    How many candidates it has. What it rests on: the weight of the user's own candidates, of those with this limit,
+    with these processors, with both, and 1 / (sum of squares) of all weights. `itself` is the slot of a job that asks
+    while it runs, else NOBODY.
+    """
+    n = weighted(m, o, slot, itself, now)
+    if n == 0:
+        return 0
+    limit = m.unfinished[slot].limit
+    out[0] = middle(m, o, n, limit)
+    quantiles(m, n, levels, out[1:])
+    for k in range(len(levels)):
+        out[1 + k] = within(out[1 + k], limit)
+    rests_on(m, n, out[1 + len(levels) :])
+    return n
+
+
+@inner
+def weighted(m: Memory, o: Options, slot: int, itself: int, now: float) -> int:
+    """The candidates of a noted job with their weights, running jobs heard, in order; how many."""
+    n = gather(m, o, slot)
+    if n > 0:
+        log_sum = weigh(m, m.unfinished[slot].user, n)
+        sort(m, slot, n)
+        if o.running > 0.0:
+            censor(m, o, slot, itself, now, n, log_sum)
+    return n
+
+
+@inner
+def forecast(m: Memory, o: Options, slot: int, now: float, otherwise: float) -> float:
+    """The point alone for a job noted as it is submitted, `otherwise` without a candidate."""
+    n = weighted(m, o, slot, NOBODY, now)
+    return middle(m, o, n, m.unfinished[slot].limit) if n > 0 else otherwise
+
+
+@inner
+def tail(m: Memory, slot: int, levels: Sequence[float], out: np.ndarray) -> None:
+    """Quantiles at ascending levels for the job that was asked about last; without a candidate `out` stays."""
+    n = m.unfinished[slot].sorted
+    if n > 0:
+        quantiles(m, n, levels, out)
+        for k in range(len(levels)):
+            out[k] = within(out[k], m.unfinished[slot].limit)
+
+
+@inlined
+def rests_on(m: Memory, n: int, shares: np.ndarray) -> None:
+    """Weights of the user's own candidates: all, with this limit, of this size, with both; the effective number."""
+    shares[:] = 0.0
+    squares = 0.0
+    w, other_user, limit_differs, procs_differ = (
+        m.candidate[2], m.difference[OTHER_USER], m.difference[LIMIT_DIFFERS], m.difference[PROCS_DIFFER]
+    )  # fmt: skip
+    plain = m.numbers[PLAIN]
+    for k in range(n):
+        j = k if k < plain else m.again[k - plain]
+        own = w[k] * (1.0 - other_user[j])
+        squares += w[k] * w[k]
+        shares[0] += own
+        shares[1] += own * (1.0 - limit_differs[j])
+        shares[2] += own * (1.0 - procs_differ[j])
+        shares[3] += own * (1.0 - limit_differs[j]) * (1.0 - procs_differ[j])
+    shares[4] = 1.0 / squares
+
+
+@kernel
+def revised(m: Memory, o: Options, slot: int, itself: int, now: float, elapsed: float) -> float:
+    """A new plan for a noted job that has run `elapsed` seconds: the median of what is longer, kept inside the limit.
+
+    Where every candidate was outlived: the limit, or twice as long where that is unknown or passed.
+    """
+    n, limit = weighted(m, o, slot, itself, now), m.unfinished[slot].limit
+    median = quantile_left(m, n, elapsed, 0.5) if n > 0 else math.nan
+    if median == median and not median > limit:
+        return median
+    return limit if elapsed < limit < math.inf else 2.0 * max(elapsed, 1.0)
+
+
+@kernel
+def started(m: Memory, slot: int, now: float) -> None:
+    """A job began to run: it leads its user's running jobs."""
+    job = m.unfinished[slot]
+    job.start, job.previous, job.next = now, NOBODY, m.running[job.user]
+    if job.next >= 0:
+        m.unfinished[job.next].previous = slot
+    m.running[job.user] = slot
+
+
+@kernel
+def stopped(m: Memory, slot: int) -> None:
+    """A job runs no longer: take it out of its user's running jobs."""
+    job = m.unfinished[slot]
+    if job.start != job.start:
+        return
+    if job.previous >= 0:
+        m.unfinished[job.previous].next = job.next
+    else:
+        m.running[job.user] = job.next
+    if job.next >= 0:
+        m.unfinished[job.next].previous = job.previous
+    job.start = math.nan
+    job.next = job.previous = NOBODY
+
+
+@kernel
+def ended(m: Memory, o: Options, slot: int, now: float, run: float, teach: bool) -> float:
+    """A job ended: learn from the answer it would be given now (if `teach`), then remember it; the CRPS."""
+    run = max(run, 1.0)
+    crps = learn(m, o, slot, run) if teach and o.step > 0.0 else math.nan
+    stopped(m, slot)
+    job, number = m.unfinished[slot], m.numbers[TOTAL]
+    place = number % len(m.finished)
+    kept = m.finished[place]
+    kept.submit, kept.end, kept.run, kept.log_run = job.asked, now, run, math.log(run)
+    kept.log_limit, kept.log_procs, kept.user, kept.seen = job.log_limit, job.log_procs, job.user, 0
+    m.ends[job.user] += 1
+    kept.rank = m.ends[job.user]
+    for f in range(len(m.place)):
+        m.finished_codes[place, f] = m.codes[slot, f]
+    for kind in range(CLASSES):
+        m.before[place, kind] = m.head[kind, m.classes[slot, kind]]
+        m.head[kind, m.classes[slot, kind]] = number
+    m.numbers[TOTAL] += 1
+    return crps
+
+
+@kernel
+def follow(
+    m: Memory,
+    o: Options,
+    events: tuple[np.ndarray, np.ndarray, np.ndarray],
+    jobs: tuple[np.ndarray, np.ndarray],
+    run: np.ndarray,
+    ask: np.ndarray,
+    levels: np.ndarray,
+    free: np.ndarray,
+    slot_of: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """A whole log: every event of `events` (time, kind, row), answers into the rows of `out` that `ask` marks.
+
+    `jobs` holds numbers and codes as `note` takes them, `free` the free slots as a stack, `slot_of` a place a row.
+    """
+    time, kind, rows = events
+    numbers, codes = jobs
+    left = len(free)
+    for e in range(len(time)):
+        row, what = rows[e], kind[e]
+        if what == SUBMIT:
+            left -= 1
+            slot = slot_of[row] = free[left]
+            note(m, slot, numbers[row], codes[row])
+            if ask[row] and answer(m, o, slot, NOBODY, time[e], levels, out[row]) == 0:
+                out[row, 0] = math.nan
+            met(m, slot, codes[row])
+        elif what == START:
+            started(m, slot_of[row], time[e])
+        elif what in (END, WITHDRAW):
+            slot = slot_of[row]
+            if what == END:
+                ended(m, o, slot, time[e], run[row], True)
+            else:
+                stopped(m, slot)
+            free[left] = slot
+            left += 1

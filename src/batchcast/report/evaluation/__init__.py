@@ -1,0 +1,1 @@
+"""The page of an evaluation: its sections, figures and sentences, and the folder that it is written to."""

@@ -1,0 +1,384 @@
+"""A Gantt excerpt.
+
+Who held which processors where backfilling did most, coloured by users, with the queue and an overview on the same
+time axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...evaluation.calendar import calendar
+from ...evaluation.evaluation import Evaluation
+from ...events.recorded import outcome
+from ...metrics.curves import POINTS, busy_share, steps
+from ...simulation.schedule import place
+from ...table import Nominal
+from ..blocks import Colouring, Figure
+from ..figures import span
+from .policies import policy_words
+
+HATCHINGS = ("/", "\\", "x", ".", "+", "|", "-")
+MOST_USERS = len(HATCHINGS)
+OTHERS = {"slot": 0, "pattern": "", "opacity": 0.5}
+
+
+def owners(users: Nominal, held: np.ndarray) -> tuple[Colouring | None, list[int]]:
+    """How n jobs are coloured by their users, and for each job the place of its series.
+
+    Parameters
+    ----------
+    users : Nominal
+        The user of each job (n,); unknown ones are among the others.
+    held : ndarray
+        Processor seconds of each job (n,) that count.
+
+    Returns
+    -------
+    tuple
+        The colouring, the user with most processor time first (ties: the lower name), None where no user is known;
+        and the places.
+    """
+    known = users.is_known()
+    if not known.any():
+        return None, []
+    time = np.bincount(users.codes[known], held[known], len(users.categories))
+    here = np.bincount(users.codes[known], minlength=len(users.categories)) > 0
+    ranked = sorted(np.flatnonzero(here).tolist(), key=lambda code: -time[code])
+    first = ranked[:MOST_USERS]
+    series: list[Mapping[str, Any]] = [
+        {"name": said(users.categories[code]), "slot": place + 1, "pattern": HATCHINGS[place]}
+        for place, code in enumerate(first)
+    ]
+    rest = len(ranked) - len(first)
+    if rest or not known.all():
+        series.append({"name": f"others ({rest} users)" if rest else "others", **OTHERS})
+    place_of = {code: place for place, code in enumerate(first)}
+    return Colouring("whose it is", "whose", series), [place_of.get(code, len(first)) for code in users.codes.tolist()]
+
+
+def job_words(ids: Sequence[Any], users: Nominal) -> list[str]:
+    """What a read-out calls each job: its number, and whose it is where that is known."""
+    return [f"job {job}" if user is None else f"job {job} of {said(user)}" for job, user in zip(ids, users.decode())]
+
+
+def said(user: int | str) -> str:
+    """A user as the log names them.
+
+    >>> said(7), said("carl")
+    ('user 7', 'user carl')
+    """
+    return f"user {user}"
+
+
+BINS = 160
+QUEUE_SLOT, BUSY_SLOT = 4, 0
+HOW_TO = (
+    "The lower strip is all that is held here: drag across it to choose what is shown above, drag the chosen part or "
+    "its ends to move them. By keys: arrows move it, + and − widen and narrow it, Escape (or a double click or tap) "
+    "shows all."
+)
+Times = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def strips(
+    schedules: Mapping[str, Times], total: int, low: float, high: float, xaxis: Mapping[str, Any]
+) -> tuple[Figure, ...]:
+    """The two strips of schedules by name (submit, start, end, processors) between two instants on the log's clock.
+
+    `xaxis` is that of the figure above them, without its title.
+    """
+    layout = {"xaxis": xaxis, "hovermode": "closest"}
+    return _queue(schedules, low, high, layout), _overview(schedules, total, low, high, layout)
+
+
+def _queue(schedules: Mapping[str, Times], low: float, high: float, layout: Mapping[str, Any]) -> Figure:
+    traces = []
+    for name, (submit, start, _, procs) in schedules.items():
+        at, processors, jobs = waiting(submit, start, procs, low, high)
+        values = {"x": short(at - low), "y": short(processors, 1), "customdata": short(jobs, 1)}
+        words = "%{y} processors, by %{customdata} jobs"
+        traces.append({**_area("waited for", name, QUEUE_SLOT), **values, "hovertemplate": words})
+    most = max(traces[0]["y"])
+    return Figure(
+        "Processors waited for",
+        traces,
+        {**layout, "yaxis": {"title": {"text": "processors waited for"}, "rangemode": "tozero"}},
+        f"Processors waited for over the same time; {most:,.0f} at most under {next(iter(schedules))}.",
+        height=160,
+    )
+
+
+def _overview(schedules: Mapping[str, Times], total: int, low: float, high: float, layout: Mapping[str, Any]) -> Figure:
+    traces, edges = [], np.linspace(low, high, BINS + 1)
+    for name, (_, start, end, procs) in schedules.items():
+        busy = busy_share(start, end, procs.astype(float), edges, total)
+        values = {"x0": 0, "dx": (high - low) / BINS, "y": short(np.append(busy, busy[-1]))}
+        traces.append({**_area("busy", name, BUSY_SLOT), **values, "hovertemplate": "%{y:.0%} of the processors"})
+    title = "all of it: share of the processors busy"
+    most = max(1.0, *(max(trace["y"]) for trace in traces))
+    mean = sum(traces[0]["y"][:-1]) / BINS
+    return Figure(
+        "Overview",
+        traces,
+        {**layout, "yaxis": {"title": {"text": title}, "tickformat": ".0%", "range": [0, most]}},
+        f"Share of the processors busy over all of that time; {mean:.0%} on average under {next(iter(schedules))}.",
+        HOW_TO,
+        150,
+        overview=True,
+    )
+
+
+def _area(name: str, variant: str, slot: int) -> dict[str, Any]:
+    line = {"shape": "hv", "width": 1.5}
+    meta = {"slot": slot, "variant": variant}
+    return {"type": "scatter", "name": name, "mode": "lines", "fill": "tozeroy", "line": line, "meta": meta}
+
+
+def waiting(
+    submit: np.ndarray, start: np.ndarray, procs: np.ndarray, low: float, high: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Instants, processors and jobs that wait from each on, at `high` too; a job waits from submission up to its start.
+
+    Where they change more than `POINTS` times: means of so many parts of the time, each at its beginning.
+    """
+    at, sums = steps(submit, start, np.column_stack([procs, np.ones_like(procs)]), low, high)
+    if len(at) > POINTS:
+        at = np.linspace(low, high, POINTS + 1)
+        weights = (procs.astype(float), np.ones(len(procs)))
+        sums = np.column_stack([busy_share(submit, start, one, at, 1.0) for one in weights])
+        at = at[:-1]
+    held = np.vstack([sums, sums[-1:]])
+    return np.append(at, high), held[:, 0], held[:, 1]
+
+
+def short(values: np.ndarray, digits: int = 3) -> list[int | float]:
+    """Numbers as JSON writes them in few characters: whole ones without a point.
+
+    >>> short(np.array([1.0, 2.34567]))
+    [1, 2.346]
+    """
+    return [int(v) if v == int(v) else v for v in np.round(values, digits).tolist()]
+
+
+MOST_BARS = 1000
+MOST_SCHEDULES = 10
+LENGTHS = tuple(3600.0 * hours for hours in (168, 72, 24, 12, 6, 3, 1))
+RECORDED = "as recorded"
+WAITED, PASSED, AT_ONCE = "waited", "passed a waiting job (backfilled)", "started at once"
+HOW = Colouring(
+    "how it started",
+    "how",
+    [
+        {"name": AT_ONCE, "slot": 1, "pattern": "."},
+        {"name": WAITED, "slot": 2, "pattern": ""},
+        {"name": PASSED, "slot": 3, "pattern": "/"},
+    ],
+)
+INSTANT = 1.0  # seconds: a batch system looks around about so often
+
+
+class Jobs(NamedTuple):
+    """What is drawn of one schedule: arrays (n,), seconds on the log's clock; `row` is the job's in the log."""
+
+    row: np.ndarray
+    submit: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    procs: np.ndarray
+    backfilled: np.ndarray
+
+    def within(self, low: float, high: float) -> Jobs:
+        """The jobs that run at some time between two instants."""
+        inside = (self.start < high) & (self.end > low) & (self.end > self.start) & (self.procs > 0)
+        return Jobs(*(column[inside] for column in self))
+
+
+def gantt(evaluation: Evaluation) -> Figure | None:
+    """The excerpt, with every schedule to choose from (`MOST_SCHEDULES` at most); None where nothing was simulated.
+
+    The window is the week in which the first schedule gives most processor time to jobs that passed a waiting one
+    (where none does: in which most processors are waited for), or the log where it is shorter. Where more than
+    `MOST_BARS` bars would be drawn, it is the part of that week (3 days, a day, ... an hour) of which the same holds
+    and that has fewer. Of a schedule that has more even so, the pieces with the most processor time are drawn.
+    """
+    if not evaluation.outcomes:
+        return None
+    drawn = _schedules(evaluation)
+    first = next(jobs for name, jobs in drawn.items() if name != RECORDED)
+    if not (first.end > first.start).any():
+        return None
+    total = evaluation.outcomes[0].schedule.total
+    low, high = window(first, total)
+    local = calendar(evaluation.trace, low)
+    zero = local.replace(tzinfo=UTC).timestamp()  # a page draws every instant as UTC
+    here = {name: jobs.within(low, high) for name, jobs in drawn.items()}
+    bars = {name: _bars(jobs, total, low, name) for name, jobs in here.items()}
+    traces = [trace for trace, _ in bars.values()]
+    left_out, shown = max(more for _, more in bars.values()), max(len(trace["x"]) for trace in traces)
+    rows, colourings = _shared(evaluation, here, traces, low, high)
+    highest = [y + width / 2 for trace in traces for y, width in zip(trace["y"], trace["width"])]
+    top = max(total, int(max(highest, default=0)))
+    xaxis = {
+        "type": "date", "title": {"text": f"time ({evaluation.trace.info.timezone})"}, "origin": zero * 1000,
+        "range": [zero * 1000, (zero + high - low) * 1000],
+    }  # fmt: skip
+    layout = {
+        "barmode": "overlay",
+        "bargap": 0,
+        "xaxis": xaxis,
+        "yaxis": {"title": {"text": "processor"}, "range": [0, top], **({"dtick": 1} if total <= 12 else {})},
+        "hovermode": "closest",
+    }
+    times = {name: (jobs.submit, jobs.start, jobs.end, jobs.procs) for name, jobs in drawn.items()}
+    return Figure(
+        f"A Gantt excerpt: {_length(high - low)} from {local:%Y-%m-%d %H:%M}",
+        traces,
+        layout,
+        f"Which jobs hold which of {total:,} processors for {_length(high - low)} from {local:%Y-%m-%d %H:%M}, under "
+        f"{', '.join(drawn)}; {shown:,} bars at most.",
+        _caption(high - low, bool(_passing(first).any()), left_out, len(evaluation.outcomes) - MOST_SCHEDULES)
+        + _above(top, total),
+        480,
+        pick=tuple(drawn),
+        rows=rows,
+        colourings=colourings,
+        below=strips(times, total, low, high, {key: xaxis[key] for key in ("type", "origin", "range")}),
+    )
+
+
+def window(jobs: Jobs, total: int) -> tuple[float, float]:
+    """The part worth drawing, as two instants, see `gantt`; no more bars than `MOST_BARS`."""
+    low, high = float(jobs.submit.min()), float(jobs.end.max())
+    for length in LENGTHS:
+        if high - low > length:
+            edges = np.append(np.arange(low, high, length), high)
+            edges = edges[:-1] if len(edges) > 2 and edges[-1] - edges[-2] < length else edges
+            passed = busy_share(jobs.start, jobs.end, jobs.procs * _passing(jobs), edges, 1.0)
+            waiting = busy_share(jobs.submit, jobs.start, jobs.procs, edges, 1.0)
+            running = busy_share(jobs.start, jobs.end, jobs.procs, edges, 1.0)
+            low = float(edges[int(np.lexsort((running, waiting, passed))[-1])])
+            high = low + length
+        inside = jobs.within(low, high)
+        if len(pieces(inside, total)[0]) <= MOST_BARS:
+            break
+    return low, high
+
+
+def _passing(jobs: Jobs) -> np.ndarray:
+    """Which jobs waited and then passed another one."""
+    return np.asarray(jobs.backfilled & (jobs.start - jobs.submit >= INSTANT))
+
+
+def pieces(jobs: Jobs, total: int) -> np.ndarray:
+    """Blocks of neighbouring processors, (3, m) whole numbers: the place of the job, the first processor, how many.
+
+    A recorded log may hold more at once than the machine has; they are drawn above it.
+    """
+    time = np.concatenate([jobs.end, jobs.start])
+    order = np.lexsort((np.repeat([0, 1], len(jobs.start)), time))
+    most = np.cumsum(np.concatenate([-jobs.procs, jobs.procs])[order]).max(initial=0)
+    held = place(jobs.start, jobs.end, jobs.procs, max(total, int(most)))
+    rows = [(k, low, high - low + 1) for k, blocks in enumerate(held) for low, high in blocks]
+    return np.array(rows, dtype=np.int64).reshape(-1, 3).T
+
+
+def _schedules(evaluation: Evaluation) -> dict[str, Jobs]:
+    """Every schedule by the name people read; as recorded comes last."""
+    schedules = {}
+    for each in evaluation.outcomes[:MOST_SCHEDULES]:
+        schedule = each.schedule
+        name = f"{policy_words(each.policy)} planned with {each.predictor}"
+        schedules[name] = Jobs(
+            schedule.rows,
+            schedule.submit_time,
+            schedule.start_time,
+            schedule.end_time,
+            schedule.procs,
+            schedule.backfilled,
+        )
+    submit, wait, run = outcome(evaluation.trace)
+    procs = np.nan_to_num(evaluation.trace.procs(evaluation.procs)).astype(np.int64)
+    begun, known = submit + wait, ~np.isnan(run) & (evaluation.trace.wait_time >= 0)
+    columns = (np.arange(len(submit)), submit, begun, begun + np.nan_to_num(run), procs, np.zeros(len(submit), bool))
+    if known.any():
+        schedules[RECORDED] = Jobs(*(column[known] for column in columns))
+    return schedules
+
+
+def _bars(jobs: Jobs, total: int, low: float, variant: str) -> tuple[dict[str, Any], int]:
+    """The trace of a schedule, a bar a piece, and how many pieces were left out."""
+    held = pieces(jobs, total)
+    wait, length = jobs.start - jobs.submit, jobs.end - jobs.start
+    kept = np.sort(np.argsort(-held[2] * length[held[0]], kind="stable")[:MOST_BARS])
+    job, first, count = held[:, kept]
+    how = np.where(wait < INSTANT, 0, np.where(jobs.backfilled, 2, 1))
+    return {
+        "type": "bar", "orientation": "h", "name": variant, "meta": {"slot": 1, "variant": variant},
+        "row": jobs.row[job], "how": how[job].tolist(), "procs": jobs.procs[job],
+        "base": short((jobs.start - low)[job]), "x": short(length[job]),
+        "y": short(first + count / 2), "width": count.tolist(),
+        "hovertemplate": "%{job}: %{procs} processors, waited %{submit:since}, ran %{x:ms}",
+        "marker": {"line": {"width": 0.6}},
+    }, held.shape[1] - len(kept)  # fmt: skip
+
+
+def _shared(
+    evaluation: Evaluation, schedules: Mapping[str, Jobs], traces: Sequence[dict[str, Any]], low: float, high: float
+) -> tuple[dict[str, Any], tuple[Colouring, ...]]:
+    """What the bars of all schedules say of their jobs, and how they can be coloured; traces then point to it.
+
+    A user's colour is the same under every schedule: ranked by the processor time within the window over all of them.
+    """
+    trace = evaluation.trace
+    time = np.zeros(len(trace))
+    for jobs in schedules.values():
+        inside = np.minimum(jobs.end, high) - np.maximum(jobs.start, low)
+        np.add.at(time, jobs.row, inside * jobs.procs)
+    used = np.unique(np.concatenate([bars["row"] for bars in traces]))
+    procs = np.nan_to_num(trace.procs(evaluation.procs)[used]).astype(np.int64)
+    for bars in traces:
+        row, own = np.searchsorted(used, bars["row"]), bars.pop("procs")
+        bars["row"] = row.tolist()
+        if (own != procs[row]).any():  # a job was cut to the machine
+            bars["procs"] = own.tolist()
+    users = trace.nominal("user_id").take(used)
+    colouring, whose = owners(users, time[used])
+    submit = short(trace.submit_time[used] - low)
+    rows: dict[str, Any] = {
+        "job": job_words(trace.job_id[used].tolist(), users),
+        "procs": procs.tolist(),
+        "submit": submit,
+    }
+    return (rows, (HOW,)) if colouring is None else (rows | {"whose": whose}, (HOW, colouring))
+
+
+def _length(seconds: float) -> str:
+    return {604800.0: "a week", 86400.0: "a day", 3600.0: "an hour"}.get(seconds, span(seconds))
+
+
+def _above(top: int, total: int) -> str:
+    more = f" The record has up to {top:,} processors in use at once, more than the {total:,} of the machine."
+    return more if top > total else ""
+
+
+def _caption(length: float, passing: bool, left_out: int, more: int) -> str:
+    where = (
+        "gives most processor time to jobs that passed a waiting one"
+        if passing
+        else "lets most processors be waited for"
+    )
+    text = "A bar is a job on processors it could have had, since the model only counts them. "
+    if length in LENGTHS:
+        part = "the week" if length == LENGTHS[0] else f"the part of a week, as long as {MOST_BARS:,} bars allow,"
+        text += f"Shown is {part} in which the first schedule {where}."
+    if left_out:
+        text += f" Up to {left_out:,} of the smallest bars of a schedule are not drawn."
+    text += f" Where the queue changes more than {POINTS} times, its strip shows means of 1/{POINTS} of the time."
+    if more > 0:
+        text += f" {more} more schedules are not offered here; --policy and --predictor choose."
+    return text

@@ -1,0 +1,257 @@
+"""Heat maps as plain values, and those of waits.
+
+By weekday and hour, by size and limit, and how a forecast would change them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ...evaluation.calendar import Cells, by_size, by_time
+from ...evaluation.evaluation import Evaluation, Outcome
+from ...evaluation.simulated import ORACLE, YARDSTICK
+from ...metrics.wait_classes import HOURS, LEAST_JOBS, LIMITS, SHADES_S, SIZES, shade_of
+from ..blocks import Figure, Table, TableColumn
+from ..figures import span, tick
+from .policies import mark_choices, policy_words, worth_trying
+
+SEQUENTIAL, DIVERGING = "sequential", "diverging"
+"""Five shades from little to much; seven with nothing in the middle."""
+HIGH = 34
+NARROW = 24
+
+
+def heat(
+    title: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    shade: np.ndarray,
+    *,
+    legend: Sequence[str],
+    words: Callable[[int, int], str],
+    short: Callable[[int, int], str],
+    axes: tuple[str, str],
+    alt: str,
+    caption: str = "",
+    scale: str = SEQUENTIAL,
+    diagonal: bool = False,
+    high: int = HIGH,
+) -> Figure:
+    """A heat map.
+
+    Parameters
+    ----------
+    title, alt, caption
+        As of every figure; `alt` says the main figures.
+    rows, columns
+        What stands beside each row, from the top, and below each column.
+    shade
+        The shade of each cell (rows, columns), whole numbers from 0; -1: the cell stays empty.
+    legend
+        What each shade of the `scale` means, in numbers.
+    words, short
+        What is read off a cell, by its row and column, and what is written into it where there is room.
+    axes
+        What rows and columns are.
+    diagonal
+        Whether the cells of row name = column name are framed.
+    high
+        Pixels that a row takes.
+    """
+    there = [(int(r), int(c)) for r, c in zip(*np.nonzero(shade >= 0))]
+    down, across = axes
+    trace = {
+        "type": "heat",
+        "name": "",
+        "meta": {"slot": 0},
+        "x": [columns[c] for _, c in there],
+        "y": [rows[r] for r, _ in there],
+        "shade": [int(shade[r, c]) for r, c in there],
+        "text": [short(r, c) for r, c in there],
+        "customdata": [words(r, c) for r, c in there],
+        "hovertemplate": f"{down} %{{y}}, {across} %{{x}}: %{{customdata}}",
+    }
+    layout = {
+        "xaxis": {"type": "category", "title": {"text": across}, "categoryarray": list(columns)},
+        "yaxis": {"type": "category", "title": {"text": down}, "categoryarray": list(rows)},
+        "scale": scale,
+        "legend": list(legend),
+        "diagonal": diagonal,
+    }
+    keys = [TableColumn("row", down), *(TableColumn(f"c{c}", name) for c, name in enumerate(columns))]
+    cells = {(r, c): text for (r, c), text in zip(there, trace["customdata"])}
+    table = Table(
+        f"{title}, as a table",
+        keys,
+        [{"row": name, **{f"c{c}": cells.get((r, c)) for c in range(len(columns))}} for r, name in enumerate(rows)],
+        folded=True,
+    )
+    return Figure(title, [trace], layout, alt, caption, 60 + high * len(rows), table=table)
+
+
+DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+TIMES = tuple(f"{hour:02}–{hour + HOURS:02} h" for hour in range(0, 24, HOURS))
+CHANGES_S = (-7200.0, -900.0, -60.0, 60.0, 900.0, 7200.0)
+WAITS = ("up to 1 min", "to 15 min", "to 2 h", "to 8 h", "over 8 h")
+CHANGES = (
+    "over 2 h shorter", "15 min to 2 h shorter", "1 to 15 min shorter", "within 1 min", "1 to 15 min longer",
+    "15 min to 2 h longer", "over 2 h longer",
+)  # fmt: skip
+
+
+def class_words(low: float, high: float) -> str:
+    """A class of processors.
+
+    >>> class_words(1, 1), class_words(5, 16), class_words(65, math.inf)
+    ('1', '5–16', '65 and more')
+    """
+    if low == high:
+        return f"{low:g}"
+    return f"{low:g} and more" if math.isinf(high) else f"{low:g}–{high:g}"
+
+
+def limit_words(low: float, high: float) -> str:
+    """A class of limits.
+
+    >>> limit_words(0, 3600), limit_words(3600, 14400), limit_words(86400, math.inf)
+    ('to 1 h', '1–4 h', 'over 1 d')
+    """
+    if not low:
+        return f"to {tick(high)}"
+    if math.isinf(high):
+        return f"over {tick(low)}"
+    return f"{low / 3600:g}–{high / 3600:g} h"
+
+
+SIZE_NAMES = tuple(class_words(*one) for one in SIZES)
+LIMIT_NAMES = tuple(limit_words(*one) for one in LIMITS)
+
+
+def recorded_heats(evaluation: Evaluation) -> list[Figure]:
+    """Recorded median waits by weekday and hour of submission, and by size and limit; none where no wait is known."""
+    trace = evaluation.trace
+    waits = np.where(trace.wait_time >= 0, trace.wait_time, np.nan)
+    waits = np.where(np.isnan(trace.run_time), np.nan, waits)
+    drawn = []
+    zone = f"Hours of the log's zone, {trace.info.timezone}. "
+    for title, cells, rows, columns, axes, first in (
+        ("Waits by weekday and hour of submission, as recorded", by_time(trace, waits), DAYS, TIMES,
+         ("weekday", "hour of submission"), zone),
+        ("Waits by size and limit, as recorded", by_size(trace, waits, evaluation.procs), SIZE_NAMES, LIMIT_NAMES,
+         ("processors", "limit"), ""),
+    ):  # fmt: skip
+        if np.isfinite(cells.median).any():
+            drawn.append(_recorded(title, cells, rows, columns, axes, first, int(np.isfinite(waits).sum())))
+    return drawn
+
+
+def _recorded(
+    title: str, cells: Cells, rows: Sequence[str], columns: Sequence[str], axes: tuple[str, str], first: str, jobs: int
+) -> Figure:
+    aside = jobs - int(cells.jobs.sum())
+    return heat(
+        title, rows, columns, _shades(cells.median, SHADES_S),
+        legend=WAITS, axes=axes,
+        words=lambda r, c: f"{span(cells.median[r, c])} ({_jobs(cells.jobs[r, c])})",
+        short=lambda r, c: brief(cells.median[r, c]),
+        alt=f"Median wait by {axes[0]} and {axes[1]}: {_extremes(cells, rows, columns)}.",
+        caption=f"{first}Median waits. {_empty(cells)}"
+        + (f" {_jobs(aside)} without a known size and limit are left out." if aside else ""),
+    )  # fmt: skip
+
+
+def change_heat(evaluation: Evaluation) -> list[Figure]:
+    """The change in median wait by size and limit under a forecast, against the limits under the same policy."""
+    pair = _forecast(evaluation)
+    if pair is None:
+        return []
+    limits, forecast = pair
+    ours, theirs = (by_size(evaluation.trace, _waits(evaluation, one), evaluation.procs) for one in (forecast, limits))
+    cells = Cells(ours.jobs, ours.median - theirs.median)
+    if not np.isfinite(cells.median).any():
+        return []
+    policy = policy_words(forecast.policy)
+    figure = heat(
+        f"Change in median wait with {forecast.predictor} under {policy}", SIZE_NAMES, LIMIT_NAMES,
+        _shades(cells.median, CHANGES_S), scale=DIVERGING, legend=CHANGES, axes=("processors", "limit"),
+        words=lambda r, c: f"{signed(cells.median[r, c])} ({span(theirs.median[r, c])} to {span(ours.median[r, c])}; "
+        f"{_jobs(cells.jobs[r, c])})",
+        short=lambda r, c: brief(cells.median[r, c], sign=True),
+        alt=f"Change in median wait by processors and limit: {_extremes(cells, SIZE_NAMES, LIMIT_NAMES, sign=True)}.",
+        caption=f"Planned with {forecast.predictor} instead of the users' limits, simulated under {policy}. Who gains "
+        f"and who pays for it. {_empty(cells)}",
+    )  # fmt: skip
+    return [replace(mark_choices(figure, [forecast.predictor]), policy=forecast.policy)]
+
+
+def _forecast(evaluation: Evaluation) -> tuple[Outcome, Outcome] | None:
+    """The forecast with the shortest mean wait clear of chance, else the shortest, else the first; and its limits."""
+    rows = evaluation.schedule_rows()
+    if not rows:
+        return None
+    ran = {(o.policy, o.predictor): o for o in evaluation.outcomes}
+    today = next(row for row in rows if row["policy"] == rows[0]["policy"] and row["predictor"] == YARDSTICK)
+    sure, shorter = worth_trying(rows, today)
+    row = next((row for row in (*sure, *shorter, *rows) if row["predictor"] not in (YARDSTICK, ORACLE)), None)
+    if row is None:
+        return None
+    return ran[row["policy"], YARDSTICK], ran[row["policy"], row["predictor"]]
+
+
+def _waits(evaluation: Evaluation, outcome: Outcome) -> np.ndarray:
+    """The waits (n,) of scored jobs in a schedule, NaN where a job is not in it."""
+    waits = np.full(len(evaluation.trace), np.nan)
+    waits[outcome.schedule.rows] = outcome.schedule.wait_time
+    return np.where(evaluation.mask, waits, np.nan)
+
+
+def _shades(values: np.ndarray, limits: Sequence[float]) -> np.ndarray:
+    return np.array([[-1 if value != value else shade_of(value, limits) for value in row] for row in values.tolist()])
+
+
+def brief(seconds: float, sign: bool = False) -> str:
+    """A span of time in a cell.
+
+    >>> brief(42.0), brief(2820.0), brief(3580.0), brief(12600.0, sign=True), brief(-2e5, sign=True), brief(0.2, True)
+    ('42 s', '47 min', '1.0 h', '+3.5 h', '-2.3 d', '0 s')
+    """
+    size = abs(seconds)
+    unit, length, digits = next(one for one in _UNITS if size >= 0.992 * one[1] or one[1] == 1)
+    amount = f"{size / length:.{digits if size < 9.95 * length else 0}f}"
+    before = ("-" if seconds < 0 else "+" if sign else "") if float(amount) else ""
+    return f"{before}{amount} {unit}"
+
+
+_UNITS = (("d", 86400, 1), ("h", 3600, 1), ("min", 60, 0), ("s", 1, 0))
+
+
+def signed(seconds: float) -> str:
+    """A change in time, in words.
+
+    >>> signed(90.0), signed(-90.0), signed(0.0)
+    ('+1 min 30 s', '-1 min 30 s', '0 s')
+    """
+    return f"+{span(seconds)}" if seconds >= 0.5 else span(seconds if seconds <= -0.5 else 0.0)
+
+
+def _extremes(cells: Cells, rows: Sequence[str], columns: Sequence[str], sign: bool = False) -> str:
+    """The largest and the smallest cell, for the alternative text."""
+    said = []
+    for word, place in (("most", np.nanargmax(cells.median)), ("least", np.nanargmin(cells.median))):
+        r, c = divmod(int(place), cells.median.shape[1])
+        value = signed(cells.median[r, c]) if sign else span(cells.median[r, c])
+        said.append(f"{word} {value} ({rows[r]}, {columns[c]}; {_jobs(cells.jobs[r, c])})")
+    return ", ".join(said)
+
+
+def _empty(cells: Cells) -> str:
+    few = int((np.isnan(cells.median)).sum())
+    return f"Cells of fewer than {LEAST_JOBS} jobs are left empty." if few else ""
+
+
+def _jobs(count: int) -> str:
+    return f"{count:,} job{'' if count == 1 else 's'}"

@@ -1,0 +1,217 @@
+"""The machine over time under every schedule, and recorded against simulated waits job by job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ...evaluation.calendar import periods
+from ...evaluation.evaluation import Evaluation
+from ...evaluation.simulated import YARDSTICK
+from ...evaluation.validity import MINUTE, MOST_DISTANCE, ComparedWaits
+from ...events.recorded import outcome
+from ...metrics.accuracy import SIZE_CLASSES, size_class
+from ...metrics.curves import busy_share, mean_count
+from .. import figures
+from ..blocks import Block, Figure, shown
+from ..difference_plots import Gap, cdf_minus, or_minus
+from ..figures import between, tick
+from ..validity import RULES
+from .first_screen import LEAST_PERIODS
+from .gantt import gantt
+from .heat_maps import NARROW, heat
+from .policies import FIXED, mark_choices, policy_words
+
+RECORDED = "recorded"
+
+
+def machine_blocks(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Block]:
+    """Per policy, queue length and utilization over time, a line per predictor beside the record; a Gantt excerpt."""
+    if not evaluation.outcomes:
+        return [evaluation.why_not]
+    excerpt = gantt(evaluation)
+    drawn: list[Block] = [excerpt] if excerpt is not None else []
+    edges, starts, unit = periods(evaluation.trace)
+    if len(starts) < LEAST_PERIODS:
+        return drawn or [SHORT]
+    last = max(float(each.schedule.submit_time[-1]) for each in evaluation.outcomes if len(each.schedule))
+    edges = np.clip(edges, float(evaluation.trace.submit_time[0]), max(last, float(evaluation.trace.submit_time[-1])))
+    total = evaluation.outcomes[0].schedule.total
+    submit, wait, run = outcome(evaluation.trace)
+    procs = evaluation.trace.procs(evaluation.procs)
+    waited = np.where(evaluation.trace.wait_time >= 0, submit + wait, np.nan)  # an unknown wait has no length
+    busy = {RECORDED: busy_share(submit + wait, submit + wait + run, procs, edges, total)}
+    queue = {RECORDED: mean_count(submit, waited, edges)} if not np.isnan(waited).all() else {}
+    blocks: list[Block] = []
+    for policy in dict.fromkeys(each.policy for each in evaluation.outcomes):
+        busy_here, queue_here = dict(busy), dict(queue)
+        for each in evaluation.outcomes:
+            if each.policy == policy:
+                schedule = each.schedule
+                busy_here[each.predictor] = busy_share(
+                    schedule.start_time, schedule.end_time, schedule.procs, edges, total
+                )
+                queue_here[each.predictor] = mean_count(schedule.submit_time, schedule.start_time, edges)
+        blocks += [
+            _over_time(f"Queue under {policy_words(policy)}", policy, queue_here, starts, unit, slots, QUEUE),
+            _over_time(f"Utilization under {policy_words(policy)}", policy, busy_here, starts, unit, slots, BUSY),
+        ]
+    return [*blocks, *drawn]
+
+
+SHORT = "The log is too short to show anything over time."
+CAPTION = (
+    "All jobs, also those not scored. Where the recorded line and that of the users' limits part, the real scheduler "
+    "did something the model does not know: other rules, broken nodes, reserved time."
+)
+QUEUE = ("jobs waiting, mean of the {unit}", False)
+BUSY = ("share of the processors busy", True)
+
+
+def _over_time(
+    title: str,
+    policy: str,
+    series: Mapping[str, np.ndarray],
+    starts: list[str],
+    unit: str,
+    slots: Mapping[str, int],
+    axis: tuple[str, bool],
+) -> Figure:
+    words, share = axis
+    figure = figures.lines(
+        title,
+        {name: (starts, values) for name, values in series.items()},
+        x=unit,
+        y=words.format(unit=unit),
+        share=share,
+        slots=slots,
+        caption=CAPTION if not share else "",
+        alt=f"{title}: {words.format(unit=unit)}. "
+        + "; ".join(f"{name}: mean {_mean(values, share)}" for name, values in series.items())
+        + ".",
+    )
+    against = series[YARDSTICK]
+    gaps = {n: Gap(starts, v - against) for n, v in series.items() if n not in (YARDSTICK, RECORDED)}
+    figure = mark_choices(figure, list(series), policy=policy)
+    return or_minus(figure, gaps, YARDSTICK, "without the record.", share=share)
+
+
+def _mean(values: np.ndarray, share: bool) -> str:
+    known = values[np.isfinite(values)]
+    if not len(known):
+        return "unknown"
+    return f"{100 * known.mean():.1f} %" if share else f"{known.mean():.1f}"
+
+
+RECORDED_WAITS, SIMULATED = "recorded", "simulated"
+EDGES_S = (60, 120, 240, 480, 900, 1800, 3600, 7200, 14400, 28800, 57600, 129600, 259200, 518400, 1036800)
+"""Ends of the classes of waits, each about twice the one before; the last class has none."""
+NAMES = (f"< {tick(EDGES_S[0])}", *map(between, EDGES_S, EDGES_S[1:]), f"> {tick(EDGES_S[-1])}")
+SHADES = 5
+MUCH = 0.5
+
+
+def recorded_wait_blocks(evaluation: Evaluation) -> list[Block]:
+    """Words and two pictures; nothing where no wait is recorded or nothing was simulated."""
+    validity = evaluation.validity
+    if validity is None or validity.waits is None or not validity.jobs:
+        return []
+    waits = validity.waits
+    how = f"simulated {RULES[validity.policy]} with the users' limits"
+    return [_words(evaluation, waits, how), _distributions(waits, validity.wait_distance, how), density(waits, how)]
+
+
+def _words(evaluation: Evaluation, waits: ComparedWaits, how: str) -> str:
+    alike, longer, shorter = (shown(share, "share") for share in waits.shares())
+    return (
+        f"The validity line above in pictures: the same {len(waits.rows):,} jobs as recorded and as {how}. {alike} of "
+        "them wait alike in both (less than a factor of two apart, or under a minute); "
+        f"{longer} waited at least twice as long in the record, {shorter} at least twice as long in the simulation."
+        + _by_size(evaluation, waits)
+    )
+
+
+def _by_size(evaluation: Evaluation, waits: ComparedWaits) -> str:
+    """The size class that makes most of the difference, where that is far more than its share of the jobs."""
+    size = size_class(evaluation.trace.procs(evaluation.procs)[waits.rows])
+    apart = np.abs(waits.recorded - waits.simulated)
+    known = size >= 0
+    if not apart[known].sum() > 0:
+        return ""
+    jobs = np.bincount(size[known], minlength=len(SIZE_CLASSES)) / known.sum()
+    share = np.bincount(size[known], weights=apart[known], minlength=len(SIZE_CLASSES)) / apart[known].sum()
+    most = int(share.argmax())
+    if share[most] < MUCH or share[most] < 2 * jobs[most]:
+        return ""
+    return (
+        f" Jobs of {SIZE_CLASSES[most]} processors, {shown(float(jobs[most]), 'share')} of them, make "
+        f"{shown(float(share[most]), 'share')} of all difference in waiting."
+    )
+
+
+def _distributions(waits: ComparedWaits, distance: float, how: str) -> Figure:
+    series = {RECORDED_WAITS: np.maximum(waits.recorded, MINUTE), SIMULATED: np.maximum(waits.simulated, MINUTE)}
+    figure = figures.cdf(
+        "Waits as recorded and as simulated",
+        series,
+        x="wait",
+        slots={RECORDED_WAITS: FIXED[RECORDED_WAITS], SIMULATED: 0},
+        caption=f"The same jobs, {how}; waits below a minute, which count as none, are drawn at a minute. The largest "
+        f"distance of the curves is {distance:.2f}; above {MOST_DISTANCE} the validity line is in doubt.",
+    )
+    return cdf_minus(figure, series, RECORDED_WAITS, "above zero more jobs wait at most so long as simulated.")
+
+
+def density(waits: ComparedWaits, how: str) -> Figure:
+    """How many jobs waited so long as recorded and so long as simulated."""
+    across, down = (np.searchsorted(EDGES_S, one, side="right") for one in (waits.recorded, waits.simulated))
+    top = int(max(across.max(), down.max())) + 1
+    count = np.bincount(down * top + across, minlength=top * top).reshape(top, top)[::-1]
+    names = NAMES[:top]
+    outside = count.copy()
+    outside[-1, 0] = 0  # under a minute in both: often most of the jobs, and no news
+    ends = _ends(int(outside.max()))
+    shade = np.where(count > 0, np.searchsorted(ends, count, side="left"), -1)
+    same = shown(float(np.trace(count[::-1]) / len(waits.rows)), "share")
+    return heat(
+        "Wait of each job, recorded and simulated",
+        names[::-1],
+        names,
+        shade,
+        legend=_legend(ends),
+        words=lambda r, c: f"{count[r, c]:,} job{'' if count[r, c] == 1 else 's'}",
+        short=lambda r, c: f"{count[r, c]:,}",
+        axes=("wait as simulated", "wait as recorded"),
+        alt=f"Jobs by recorded and simulated wait: {same} in the same class in both, "
+        f"{shown(float((across > down).mean()), 'share')} in a longer one as recorded, "
+        f"{shown(float((across < down).mean()), 'share')} in a longer one as simulated.",
+        caption=f"Jobs by both waits, {how}; each class of waits is about twice the one before. Framed: the "
+        "same class in both. Below the frames the record waited longer, above them the simulation. "
+        f"{same} of the jobs are in a framed cell. Empty cells hold no job.",
+        diagonal=True,
+        high=NARROW,
+    )
+
+
+def _ends(most: int) -> list[int]:
+    """The largest count of each shade but the last: round numbers, about four times the one before.
+
+    >>> _ends(20_000), _ends(3)
+    ([100, 500, 2000, 5000], [1, 2])
+    """
+    wanted = [most / 4.0**k for k in range(SHADES - 1, 0, -1)]
+    rounded = [max(1, _round(one)) for one in wanted] if most > SHADES else list(range(1, most))
+    return sorted(set(rounded))
+
+
+def _round(value: float) -> int:
+    """The nearest of 1, 2, 5, 10, ... from above."""
+    size = 10.0 ** np.floor(np.log10(max(value, 1.0)))
+    return int(next(step * size for step in (1, 2, 5, 10) if step * size >= value))
+
+
+def _legend(ends: list[int]) -> list[str]:
+    lows = [1, *(end + 1 for end in ends)]
+    last = f"{lows[-1]:,} job{'' if lows[-1] == 1 else 's'} and more"
+    return [*(f"{low:,}" if low == high else f"{low:,} to {high:,}" for low, high in zip(lows, ends)), last]

@@ -1,0 +1,143 @@
+"""The report of an evaluation as a folder: the page, the numbers, the schedules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...document import document, dumps
+from ...evaluation.differences import burst_groups
+from ...evaluation.evaluation import Evaluation
+from ...trace.result import FORECASTS, Forecasts, write_forecasts
+from ...trace.schedule import GROUPS, write_schedule
+from ...trace.write import write_columns
+from ...trace.zone import describe_log
+from ..blocks import Section
+from ..folder import folder
+from ..html import page
+from .page import sections as sections_of
+
+
+def write_report(evaluation: Evaluation, target: str | Path) -> Path:
+    """Write the report that `batchcast evaluate -o FOLDER` writes: index.html, result.json, schedules/*.csv.
+
+    All of it or none; what else is in the folder stays.
+
+    Parameters
+    ----------
+    evaluation
+        What `batchcast.evaluate` returned.
+    target
+        The folder, made where it is missing.
+
+    Returns
+    -------
+    Path
+        The path of index.html.
+
+    Raises
+    ------
+    BatchcastError
+        Where nothing can be written.
+
+    Examples
+    --------
+    >>> import batchcast, tempfile
+    >>> log = batchcast.read_trace(batchcast.demo_path())
+    >>> evaluation = batchcast.evaluate(log.take(np.arange(300)), predictors=["last_2"], policies=["easy"])
+    >>> batchcast.write_report(evaluation, tempfile.mkdtemp()).name
+    'index.html'
+    """
+    with folder(target) as place:
+        fill(place, evaluation, evaluation.settings, evaluation.trace.info.notes, "batchcast.evaluate(...)")
+    return Path(target) / "index.html"
+
+
+def fill(
+    place: Path,
+    evaluation: Evaluation,
+    settings: Mapping[str, Any],
+    warnings: Sequence[str],
+    command: str,
+    title: str | None = None,
+    preface: str = "",
+) -> tuple[dict[str, Any], list[Section]]:
+    """Write index.html, result.json, forecasts.csv and schedules/*.csv into a folder: the document and the sections.
+
+    `settings` and `warnings` are those of the log's reading; `command` is what makes the same report again; `title`
+    and `preface` head the page.
+    """
+    files = {}
+    for each in evaluation.outcomes:
+        name = re.sub(r"[^\w.=+-]+", "_", f"{each.policy}.{each.predictor}") + ".csv"
+        files[each.policy, each.predictor] = f"schedules/{name}"
+        (place / "schedules").mkdir(exist_ok=True)
+        write_schedule(place / "schedules" / name, each.schedule)
+    _write_forecasts(place / FORECASTS, evaluation)
+    if evaluation.outcomes:
+        _write_groups(place / GROUPS, evaluation)
+    rows = evaluation.results()
+    for row in rows:
+        if row["part"] == "schedule":
+            row["schedule_file"] = files[row["policy"], row["predictor"]]
+    log = evaluation.trace
+    result = document("evaluate", describe_log(log), settings, [*warnings, *evaluation.warnings()], rows)
+    (place / "result.json").write_text(dumps(result) + "\n", encoding="utf-8")
+    sections = sections_of(evaluation, settings, preface)
+    html = page(
+        title or f"How forecasts would serve {Path(log.info.source).name}", sections, _provenance(result, command)
+    )
+    (place / "index.html").write_text(html, encoding="utf-8")
+    return result, sections
+
+
+def _write_forecasts(path: Path, evaluation: Evaluation) -> None:
+    """What every method said of the scored jobs, with the group of each."""
+    scores = evaluation.scores
+    rows, log = np.flatnonzero(scores.scored), evaluation.trace
+    group = burst_groups(log, evaluation.procs)[rows]
+    points = {spec: said[rows] for spec, said in scores.points.items()}
+    write_forecasts(path, Forecasts(log.job_id[rows], group, log.run_time[rows], points))
+
+
+def _write_groups(path: Path, evaluation: Evaluation) -> None:
+    """The group of each simulated job, one user's submissions of one week, as a number that names nobody."""
+    schedule = evaluation.outcomes[0].schedule
+    group = burst_groups(evaluation.trace, evaluation.procs)[schedule.rows]
+    write_columns(path, ("job_id", "group"), (schedule.job_id.tolist(), group.tolist()))
+
+
+def _provenance(result: dict[str, Any], command: str) -> dict[str, Any]:
+    """Everything it takes to make the same page again, and what was done to the log on the way."""
+    from datetime import UTC, datetime
+
+    log, settings = result["log"], result["settings"]
+    dropped = {rule: f"{count:,} records" for rule, count in log["dropped"].items()}
+    chosen = {key: value for key, value in settings.items() if value not in (None, "", [])}
+    return {
+        "Log": f"{log['source']} ({log['format']})",
+        "SHA-256": log["sha256"] or "none: not read from a file",
+        "Machine": f"{log['machine_procs']:,.0f} processors, from {log['machine_procs_source']}"
+        if log["machine_procs"] > 0
+        else "size unknown",
+        "Time zone": f"{log['timezone']} ({log['timezone_source']})",
+        "Command": command,
+        "Seed": str(settings["seed"]),
+        "Made": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        "Versions": versions(),
+        "Settings": {k: ", ".join(map(str, v)) if isinstance(v, list) else v for k, v in chosen.items()},
+        "Records left out": dropped or "none",
+        "Notes": result["warnings"] or "none",
+    }
+
+
+def versions() -> str:
+    """The versions of what computed."""
+    from importlib.metadata import version
+    from platform import python_version
+
+    return ", ".join([f"Python {python_version()}", *(f"{n} {version(n)}" for n in ("batchcast", "numpy", "numba"))])

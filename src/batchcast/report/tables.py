@@ -1,0 +1,162 @@
+"""Small tables of single verbs.
+
+Schedules, synthetic logs, periods, wait forecasts, and what trained methods found.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import BatchcastError
+from ..trace.whole_file import whole_file
+from .accuracy import COLUMNS as FORECASTS
+from .blocks import Table, TableColumn
+
+COLUMNS = (
+    TableColumn("policy", "policy"),
+    TableColumn("predictor", "planned with"),
+    TableColumn("mean_wait_s", "mean wait", "seconds"),
+    TableColumn("median_wait_s", "median", "seconds"),
+    TableColumn("p95_wait_s", "p95", "seconds"),
+    TableColumn("max_wait_s", "max", "seconds"),
+    TableColumn("mean_bounded_slowdown", "mean bsld", "number"),
+    TableColumn("median_bounded_slowdown", "median bsld", "number"),
+    TableColumn("utilization", "util.", "share"),
+    TableColumn("backfilled_share", "backfilled", "share"),
+    TableColumn("corrections", "corrections", "count"),
+)
+
+
+def simulation_table(rows: Sequence[Mapping[str, Any]], jobs: int, total: int) -> Table:
+    """Flat rows, one for a policy and a predictor, under what was simulated."""
+    return Table(f"{jobs:,} jobs simulated on {total:,} processors; bounded slowdown with tau = 10 s", COLUMNS, rows)
+
+
+_QUANTILES = ("p25", "p50", "p75", "p95")
+_SPREADS = (
+    ("procs", "processors", ""),
+    ("run_time", "run time, s", "_s"),
+    ("interarrival", "between arrivals, s", "_s"),
+    ("req_time", "request, s", "_s"),
+)
+_SINGLE = (
+    ("jobs", "jobs", 0),
+    ("load", "load", 3),
+    ("users", "users", 0),
+    ("serial_share", "on one processor", 3),
+    ("power_of_two_share", "on a power of two", 3),
+    ("mean_run_s", "mean run time, s", 0),
+    ("apa", "users' accuracy (apa)", 3),
+    ("at_request_share", "ran to 99 % of the request", 3),
+    ("request_values", "different requests", 0),
+    ("popular_requests_share", "share of the 20 most popular", 3),
+    ("like_last_run", "run time / the user's last one", 3),
+    ("same_user_next_share", "next job is the same user's", 3),
+)
+
+
+def comparison_table(real: Mapping[str, Any], synthetic: Mapping[str, Any]) -> Table:
+    """Quantities down, the log, the synthetic one and the distance of their distributions across."""
+    rows = []
+    for key, label, digits in _SINGLE:
+        distance = {"apa": "distance_accuracy", "like_last_run": "distance_last_run_ratio"}.get(key, "")
+        values = [f"{row[key]:,.{digits}f}" for row in (real, synthetic)]
+        rows.append(_row(label, values, synthetic.get(distance)))
+    for key, label, unit in _SPREADS:
+        for quantile in _QUANTILES:
+            values = [f"{row[f'{key}_{quantile}{unit}']:,.0f}" for row in (real, synthetic)]
+            distance_of = synthetic[f"distance_{key}"] if quantile == _QUANTILES[-1] else None
+            rows.append(_row(f"{label}, {quantile}", values, distance_of))
+    columns = [
+        TableColumn("quantity", "quantity"),
+        *(TableColumn(name, name) for name in ("log", "synthetic", "distance")),
+    ]
+    return Table(str(real["workload"]).rsplit("/", 1)[-1], columns, rows)
+
+
+def _row(quantity: str, values: Sequence[str], distance: float | None) -> dict[str, str]:
+    return {"quantity": quantity, "log": values[0], "synthetic": values[1], "distance": _shown(distance)}
+
+
+def _shown(value: float | None) -> str:
+    return "" if value is None or math.isnan(value) else f"{value:.3f}"
+
+
+NOTE = "Medians, percentiles and intervals need every job at once: each job's answer is in the folder."
+
+
+def totals_table(rows: Sequence[Mapping[str, Any]], jobs: int, periods: int, source: str) -> Table:
+    """Rows of `metrics.totals` as a table with the columns of `runtime` or `simulate` that they have."""
+    columns = [column for column in (COLUMNS if "policy" in rows[0] else FORECASTS) if column.key in rows[0]]
+    return Table(f"{jobs:,} jobs in {periods:,} periods, the state carried on · {source}", columns, rows, NOTE)
+
+
+WAIT_COLUMNS = (
+    TableColumn("predictor", "predictor"),
+    TableColumn("quick_s", "quick", "seconds", "a quick starter waits at most this long"),
+    TableColumn("jobs", "jobs", "count", "jobs scored"),
+    TableColumn("quick_share", "quick starters", "share", "of the jobs scored"),
+    TableColumn("quick_identified", "identified", "share", "quick starters the method marks as such"),
+    TableColumn("quick_bounded", "bounded", "share", "quick starters answered at most so, by whichever branch"),
+    TableColumn("misguided_share", "misguided", "share", "jobs marked quick that waited longer, of all"),
+    TableColumn(
+        "identified_like_pqstar", "identified at pqstar's misguided", "share", "ranked by the chance, or point"
+    ),
+    TableColumn("identified_at_4", "identified at 4 % misguided", "share", "ranked by the chance, else by the point"),
+    TableColumn("misguided_under_4h", "of them < 4 h", "share"),
+    TableColumn("crps_log", "CRPS", "number", "of log(1 + wait); of a point the absolute error"),
+    TableColumn("interval_80", "80 % kept", "share", "waits between the 10 and 90 % quantiles"),
+    TableColumn("interval_80_low", "least of 5,000", "share", "in any window of 5,000 jobs"),
+    TableColumn("interval_80_high", "most", "share"),
+    TableColumn("interval_90", "90 % kept", "share", "waits between the 5 and 95 % quantiles"),
+    TableColumn("interval_90_low", "least of 5,000", "share", "in any window of 5,000 jobs"),
+    TableColumn("interval_90_high", "most", "share"),
+    TableColumn("mean_abs_error_s", "mean error", "seconds", "mean absolute error of the point"),
+    TableColumn("median_abs_error_s", "median error", "seconds"),
+    TableColumn("rms_error_s", "RMS error", "seconds"),
+    TableColumn("normalised_rms", "normalised RMS", "number", "each error over the wait, floor 1 s"),
+    TableColumn("mean_ppert", "PPErt", "number", "mean of |predicted - wait| / (wait + run)"),
+    TableColumn("good_share", "good", "share", "same rounded range, or PPErt at most 0.10"),
+    TableColumn("good_likeliest", "good, likeliest range", "share", "the point in the likeliest range of the paper"),
+    TableColumn("within_x2", "within x2", "share", "forecast and wait at most a factor 2 apart"),
+    TableColumn("within_x3", "within x3", "share"),
+    TableColumn("bound_coverage", "95 % bound held", "share", "waits at most the method's own bound"),
+    TableColumn("near_share", "near", "share", "quick starters marked by the near history"),
+    TableColumn("near_jobs", "near jobs", "number", "mean length of the near history"),
+    TableColumn("seconds", "took, s", "number"),
+)
+CLOCKS = {
+    "honest": "honest clock",
+    "starts_first": "clock of the paper: starts up to an instant come before its submissions",
+    "paper": "paper protocol (each end is told right after its submission: no production sees that)",
+}
+
+
+def wait_table(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
+    """Rows of `evaluate.wait.figures` under a heading; the note says which clock and which readings are in it."""
+    notes = []
+    for clock in dict.fromkeys(row["protocol"] for row in rows):
+        who = dict.fromkeys(row["predictor"] for row in rows if row["protocol"] == clock)
+        notes.append(f"{', '.join(who)}: {CLOCKS[clock]}.")
+    if any("reading=tables" in row["predictor"] for row in rows):
+        notes.append("reading=tables was fitted to the printed tables.")
+    return Table(title, WAIT_COLUMNS, rows, " ".join(notes))
+
+
+def write_parameters(target: str | Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write one line per refit under the union of all columns, in order of appearance; whole or not at all.
+
+    `now` is seconds on the log's clock. Raises BatchcastError where the file cannot be written.
+    """
+    columns = list(dict.fromkeys(key for row in rows for key in row)) or ["predictor", "protocol", "now"]
+    try:
+        with whole_file(target) as beside, beside.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+    except OSError as error:
+        raise BatchcastError(f"{target}: cannot be written: {error.strerror}", hint="another place") from error

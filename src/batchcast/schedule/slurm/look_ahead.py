@@ -1,0 +1,203 @@
+"""When a job would start if running jobs ended as planned, and what is free on a node by then.
+
+Slurm's look ahead, group of ends by group of ends.
+"""
+
+from __future__ import annotations
+
+from ...compiled import inlined, inner
+from ...compiled.arrays import bits, lowest
+from .arrays import COUNT, MASK, NONE, RICH, RUNNING_COUNT, SEEN, STAMP, TOTAL, Jobs, Site, State
+from .place import available_beside, enough, most_nodes, pick, survey, wanted_memory
+
+KILL_WAIT = 5.0
+
+
+@inlined
+def cpus_by(site: Site, s: State, i: int, t: float, until: float) -> int:
+    """Processors free on node i by `until`."""
+    free, entry = site.node[i].cpus - s.node[i].used_cpus, s.node[i].head
+    if until >= t + KILL_WAIT:
+        while entry != NONE and s.pool[entry].end <= until:
+            free += s.pool[entry].cpus
+            entry = s.pool[entry].beside
+    return int(free)
+
+
+@inner
+def first_after(s: State, t: float, at: float) -> int:
+    """The place of the first running job that is planned to end after `at`."""
+    if at < t + KILL_WAIT:
+        return 0
+    low, high = 0, int(s.reg[RUNNING_COUNT])
+    while low < high:
+        middle = (low + high) >> 1
+        if s.active[middle].end <= at:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inner
+def may_start(
+    site: Site, jobs: Jobs, s: State, j: int, t: float, row: int, end: float, rise: int, later: float
+) -> bool:
+    """Whether the job could start by `later` on nodes of the MASK free in the records from `row` to `end`.
+
+    `rise` is the record in which `later` lies. Memory, sharing and what other gres need are left to `will_run`, and
+    no job that starts then is refused here: TOTAL processors free by `later` are never fewer than it counts.
+    """
+    cpus, least = jobs.row[j].cpus, jobs.row[j].min_nodes
+    each, features = max(jobs.row[j].per_node, 1) * jobs.row[j].per_task, jobs.row[j].features
+    total, nodes = 0, 0
+    for w in range(s.bits.shape[1]):
+        word, k = s.bits[MASK, w] & s.slot_ready[rise, w], row
+        while word and k != NONE and s.slot[k].begin <= end:
+            word &= s.slot_free[k, w]
+            k = s.slot[k].next
+        while word:
+            i = (w << 6) + lowest(word)
+            word &= word - 1
+            if features & ~site.node[i].features or (
+                jobs.row[j].any_gres and not gres_by(site, jobs, s, j, i, t, later)
+            ):
+                continue
+            free = cpus_by(site, s, i, t, later)
+            if free >= (site.node[i].cpus if jobs.row[j].exclusive else each):
+                total += free
+                nodes += 1
+                if total >= cpus and nodes >= least:
+                    return True
+    return False
+
+
+@inner
+def gres_by(site: Site, jobs: Jobs, s: State, j: int, i: int, t: float, until: float) -> bool:
+    """Whether node i has each kind of gres that the job asks for by `until`."""
+    for g in range(site.gres.shape[1]):
+        lacks, entry = jobs.gres[j, g] + s.used_gres[i, g] - site.gres[i, g], s.node[i].head
+        if jobs.gres[j, g] > 0:
+            while lacks > 0 and entry != NONE and max(s.pool[entry].end, t + KILL_WAIT) <= until:
+                lacks -= jobs.gres[s.pool[entry].job, g]
+                entry = s.pool[entry].beside
+            if lacks > 0:
+                return False
+    return True
+
+
+MANY = 96  # nodes, from which on marking what touches them costs more than going through the running jobs
+
+
+@inner
+def will_run(site: Site, jobs: Jobs, s: State, j: int, part: int, t: float, latest: float) -> float:
+    """When the job would start on the SEEN if running jobs ended as planned: `t` if now, -1 if never or after `latest`.
+
+    Slurm takes the jobs that end off in groups, each twice as long as the one before, and tries after each group.
+    Only the nodes of a job taken off are looked at again, and no group is tried before there is enough in sum.
+    """
+    survey(site, jobs, s, j, part, SEEN, 0)
+    if pick(site, jobs, s, j, part):
+        return t
+    if not enough(site, jobs, s, j, part):
+        return -1.0
+    s.reg[STAMP] += 1
+    window, base, running = 30.0, -1.0, int(s.reg[RUNNING_COUNT])
+    mark_touching(s, t, latest, running)
+    k, following, last = next_marked(s, 0, running), 0, 0.0
+    while k != NONE:
+        closed = removed = False
+        while k != NONE and not closed:
+            end, other, following = max(s.active[k].end, t + KILL_WAIT), s.active[k].job, k + 1
+            if end > latest:
+                return -1.0
+            k = next_marked(s, following, running)
+            if take_off(site, jobs, s, j, part, other):
+                if base < 0:
+                    base = end + 30 - end % 30
+                removed, last = True, end
+                closed = following < running and max(s.active[following].end, t + KILL_WAIT) > base + window
+        if not closed and following < running:  # the others leave the SEEN alone, but Slurm goes through them
+            if max(s.active[running - 1].end, t + KILL_WAIT) > latest:
+                return -1.0
+            following = running
+        if not removed:
+            return -1.0
+        window *= 2
+        while following < running and max(s.active[following].end, t + KILL_WAIT) > base + window:
+            window *= 2
+        if pick(site, jobs, s, j, part):
+            return float(last)
+    return -1.0
+
+
+@inner
+def mark_touching(s: State, t: float, latest: float, running: int) -> None:
+    """Mark the places of the running jobs that end by `latest` and have something on the SEEN; where these are many
+    nodes, all places: to go through the jobs until there is enough is less work then."""
+    seen = 0
+    for w in range(s.bits.shape[1]):
+        seen += bits(s.bits[SEEN, w])
+    everyone = seen > MANY
+    for w in range((running >> 6) + 1):
+        s.marks[w] = -1 if everyone else 0
+    if everyone or latest < t + KILL_WAIT:
+        return
+    for w in range(s.bits.shape[1]):
+        word = s.bits[SEEN, w]
+        while word:
+            entry = s.node[(w << 6) + lowest(word)].head
+            word &= word - 1
+            while entry != NONE and s.pool[entry].end <= latest:
+                k = s.job[s.pool[entry].job].place
+                s.marks[k >> 6] |= 1 << (k & 63)
+                entry = s.pool[entry].beside
+
+
+@inlined
+def next_marked(s: State, k: int, running: int) -> int:
+    """The first marked place from k on."""
+    if k >= running:
+        return NONE
+    w, word = k >> 6, s.marks[k >> 6] & (-1 << (k & 63))
+    while word == 0:
+        w += 1
+        if w << 6 >= running:
+            return NONE
+        word = s.marks[w]
+    place = (w << 6) + lowest(word)
+    return place if place < running else NONE
+
+
+@inner
+def take_off(site: Site, jobs: Jobs, s: State, j: int, part: int, o: int) -> bool:
+    """Take running job o off the SEEN nodes in the will-run test for j, whose sums follow; whether it had any."""
+    most, per = most_nodes(site, jobs, j), wanted_memory(site, jobs, j, part)
+    stamp, had = int(s.reg[STAMP]), False
+    entry = s.job[o].head
+    while entry != NONE:
+        i = s.pool[entry].node
+        one = 1 << (i & 63)
+        if s.bits[SEEN, i >> 6] & one:
+            had = True
+            before = s.node[i].free if s.bits[RICH, i >> 6] & one else 0
+            if s.node[i].stamp != stamp:
+                s.node[i].stamp = stamp
+                s.node[i].tmp_cpus, s.node[i].tmp_memory = s.node[i].used_cpus, s.node[i].used_memory
+                s.node[i].tmp_exclusive, s.node[i].tmp_jobs = s.node[i].exclusive_jobs, s.node[i].node_jobs
+                for g in range(site.gres.shape[1]):
+                    s.tmp_gres[i, g] = s.used_gres[i, g]
+            s.node[i].tmp_cpus -= s.pool[entry].cpus
+            s.node[i].tmp_memory -= s.pool[entry].memory
+            s.node[i].tmp_jobs -= 1
+            s.node[i].tmp_exclusive -= jobs.row[o].exclusive
+            for g in range(site.gres.shape[1]):
+                s.tmp_gres[i, g] -= jobs.gres[o, g]
+            free = available_beside(site, jobs, s, j, i, most, per, True)
+            if free > 0:
+                s.node[i].free = free
+                s.bits[RICH, i >> 6] |= one
+            s.reg[TOTAL] += free - before
+            s.reg[COUNT] += int(free > 0) - int(before > 0)
+        entry = s.pool[entry].next
+    return had

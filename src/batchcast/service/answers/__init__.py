@@ -1,0 +1,1 @@
+"""Answers to users, from the store: starts, advice, usage, accuracy, under one rule of disclosure."""

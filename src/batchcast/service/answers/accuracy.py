@@ -1,0 +1,317 @@
+"""Our own past forecasts against what happened, beside Slurm's own: errors, calibration, a verdict in words.
+
+Aggregates only.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import nlargest
+from typing import Any
+
+from ...errors import NoAnswer
+from ...store.issued import NOTHING
+from ...store.reader import Reader, Row
+from ...units import format_duration
+from ..settings import Settings
+from . import track_record
+from .answer import staleness
+from .disclosure import DAY_S, Site, Viewer, complete_days, open_site, rounded, rows_of_complete_days, whole_days
+from .track_record import covered, covered_at, median
+
+SCORED = {"waited_10min": 600.0, "waited_1h": 3600.0, "waited_4h": 4 * 3600.0, "waited_1d": 86400.0}
+"""Once a job has waited so long (s), its renewed forecast is kept under that moment, beside that of its submission."""
+BEFORE = ", as at submission"
+"""What is put after a method's name for its forecast of the submission, given the time waited."""
+
+LEVELS = (0.5, 0.9)
+
+
+def accuracy(
+    reader: Reader,
+    cluster: str,
+    since: float,
+    until: float,
+    partition: str | None = None,
+    least_users: int = 1,
+    now: float = math.inf,
+) -> list[dict[str, Any]]:
+    """One flat object per forecast kind, moment and method, for forecasts as of [since, until), epoch seconds.
+
+    `submit`: asked at submission, over all that came out. `waited_1h` and the like: renewed once they had waited so
+    long, beside what was said at their submission, given that they had. `slurm`: the moments at which Slurm's own first
+    estimate of a job appeared, the same jobs for every method. Errors are of the whole wait or run, in seconds;
+    coverage is the share that came out at or below what was said for a level. Forecasts with no history to go by were
+    no answer to anyone: they are counted, not scored. Above one `least_users` figures name nobody, see `disclosure`.
+    """
+    chosen = {"cluster": cluster, "since": since, "until": until, "partition": partition}
+    days: dict[Key, set[float]] | None = None
+    if least_users > 1:
+        days = _days(reader.each("issued", **chosen), least_users, now)
+    groups: dict[Key, _Scored] = {}
+    for row in reader.each("issued", **chosen):
+        key = _key(row)
+        if days is None or row["as_of"] // DAY_S in days[key]:
+            groups.setdefault(key, _Scored()).add(row)
+    order = {moment: place for place, moment in enumerate(("submit", *SCORED, "slurm"))}
+    shown = sorted(groups.items(), key=lambda item: (order[item[0][0]], item[0][1], item[0][2]))
+    if least_users > 1:
+        return [rounded(group.scores(*key)) for key, group in shown if group.users() >= least_users]
+    return [group.scores(*key) for key, group in shown]
+
+
+Key = tuple[str, str, str]
+"""Moment, kind, method."""
+
+
+def _key(row: Row) -> Key:
+    return row["moment"], row["kind"], row["method"]
+
+
+def _days(rows: Iterable[Row], least: int, now: float) -> dict[Key, set[float]]:
+    """For each group the days that are over and of enough users (see `disclosure`)."""
+    users: dict[Key, dict[float, set[Any]]] = {}
+    for row in rows:
+        users.setdefault(_key(row), {}).setdefault(row["as_of"] // DAY_S, set()).add(row["user_id"])
+    return {
+        key: {day for day, names in of.items() if len(names) >= least and day < now // DAY_S}
+        for key, of in users.items()
+    }
+
+
+class _Scored:
+    """What is kept of the forecasts of one group while they pass by: counts, and eight bytes of each that came out."""
+
+    def __init__(self) -> None:
+        self.counted: set[Any] = set()
+        self.scored: set[Any] = set()
+        self.errors = array("d")
+        self.counts: Counter[str] = Counter()
+
+    def add(self, row: Row) -> None:
+        """One more forecast."""
+        self.counted.add(row["user_id"])
+        counts = self.counts
+        counts["forecasts"] += 1
+        counts["no_history"] += row["grounds"] == NOTHING
+        counts["withdrawn"] += row["resolution"] == "withdrawn"
+        counts["still_open"] += row["resolution"] is None
+        counts["issued_after_start"] += row["start_time"] is not None and row["issued_at"] > row["start_time"]
+        if row["outcome_s"] is None or row["grounds"] == NOTHING:
+            return
+        self.scored.add(row["user_id"])
+        self.errors.append(row["point_s"] - row["outcome_s"])
+        for level, hit in zip(LEVELS, covered(row, LEVELS)) if row["levels"] != "[]" else ():
+            if hit is not None:
+                counts[f"judged {level:g}"] += 1
+                counts[f"held {level:g}"] += hit
+
+    def users(self) -> int:
+        """How many users these figures are of: the fewer of those counted and those scored, if any is yet."""
+        return min(len(self.counted), len(self.scored) or len(self.counted))
+
+    def scores(self, moment: str, kind: str, method: str) -> dict[str, Any]:
+        """The group's figures."""
+        errors, counts = self.errors, self.counts
+        n = len(errors) or math.nan
+        figures: dict[str, Any] = {
+            "predictor": method,
+            "kind": kind,
+            "moment": moment,
+            "forecasts": counts["forecasts"],
+            "came_out": len(errors),
+            **{name: counts[name] for name in ("no_history", "withdrawn", "still_open", "issued_after_start")},
+            "median_ae_s": median(map(abs, errors)),
+            "mae_s": sum(map(abs, errors)) / n,
+            "bias_s": sum(errors) / n,
+            "underestimate_rate": sum(e < 0 for e in errors) / n,
+        }
+        for level in LEVELS:
+            figures[f"coverage_{level * 100:g}"] = counts[f"held {level:g}"] / (counts[f"judged {level:g}"] or math.nan)
+        return figures
+
+
+WITHIN_S = 60 * 86400.0
+MOST = 20_000
+GRID = tuple(k / 10 for k in range(1, 10))
+LEAST = 20
+HORIZONS = ((0.0, 600.0), (600.0, 3600.0), (3600.0, 4 * 3600.0), (4 * 3600.0, 86400.0), (86400.0, math.inf))
+
+
+def calibration(settings: Settings, viewer: Viewer, now: float) -> dict[str, Any]:
+    """The track record of the method that answers, over several users where jobs are private."""
+    with open_site(settings, viewer) as site:
+        least = settings["least_users"] if site.private else 1
+        since = now - WITHIN_S
+        since = whole_days(since, math.inf)[0] if site.private else since
+        method = track_record.answering_method(site.memory)
+        days = complete_days(_came_out(site, method, since), "as_of", least, now) if site.private else set()
+        judged = (row for row in _came_out(site, method, since) if not site.private or row["as_of"] // DAY_S in days)
+        rows = nlargest(MOST, judged, key=lambda row: row["as_of"])[::-1]
+        if len(rows) < LEAST or len({row["user_id"] for row in rows}) < least:
+            raise NoAnswer("fewer than 20 forecasts have come out yet", hint="let the collector run a while")
+        parts = _by_partition(site.reader.ask, site.cluster, method, since, least, now, site.memory)
+        beside = [r for r in accuracy(site.reader, site.cluster, since, math.inf, None, least, now)
+                  if r["kind"] == "wait"]  # fmt: skip
+        whole = _figures(rows)
+        return {
+            "method": method, "cluster": site.cluster, "now": now, "least": least,
+            "whole": rounded(whole) if least > 1 else whole,
+            "weeks": _over_time(rows, least), "partitions": parts, "horizons": _by_horizon(rows, least),
+            "reliability": _reliability(rows),
+            "at_submission": [r for r in beside if r["moment"] == "submit"],
+            "beside_slurm": [r for r in beside if r["moment"] == "slurm"],
+            "renewed": [_renewed(r) for r in beside if r["moment"] in SCORED and r["came_out"]],
+            "stale": staleness(site.memory, now),
+        }  # fmt: skip
+
+
+def _came_out(site: Site, method: str, since: float) -> Iterator[Row]:
+    """A method's waits that have come out, one at a time."""
+    return (
+        row for row in site.reader.each("issued", cluster=site.cluster, since=since, until=math.inf)
+        if row["kind"] == "wait" and row["moment"] == "submit" and row["method"] == method
+        and row["outcome_s"] is not None and row["grounds"] != NOTHING
+    )  # fmt: skip
+
+
+def _figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Coverage at 50 and 90 %, median error, share that started later than the likely start."""
+    errors = [abs(row["point_s"] - row["outcome_s"]) for row in rows]
+    figures: dict[str, Any] = {"forecasts": len(rows), "median_ae_s": track_record.median(errors)}
+    for level in (0.5, 0.9):
+        hits = _hits(rows, level)
+        figures[f"coverage_{100 * level:g}"] = sum(hits) / len(hits) if hits else math.nan
+    return figures
+
+
+def _hits(rows: Sequence[Mapping[str, Any]], level: float) -> list[bool]:
+    """Whether each job had started by what was said for a level, where anything was."""
+    return [hit for row in rows if json.loads(row["levels"]) and (hit := covered_at(row, level)) is not None]
+
+
+def _grouped(rows: Sequence[Mapping[str, Any]], key: Any, least: int) -> list[tuple[Any, list[Mapping[str, Any]]]]:
+    """Groups of enough forecasts, and of enough users where that is asked for."""
+    groups: dict[Any, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return [
+        (name, group) for name, group in sorted(groups.items())
+        if len(group) >= LEAST and len({row["user_id"] for row in group}) >= least
+    ]  # fmt: skip
+
+
+def _shown(figures: dict[str, Any], least: int) -> dict[str, Any]:
+    return rounded(figures) if least > 1 else figures
+
+
+def _over_time(rows: Sequence[Mapping[str, Any]], least: int) -> list[dict[str, Any]]:
+    days = 86400.0 if rows[-1]["as_of"] - rows[0]["as_of"] < 21 * 86400 else 7 * 86400.0
+    return [
+        {"at": name * days, "label": time.strftime("%m-%d", time.gmtime(name * days)), **_shown(_figures(group), least)}
+        for name, group in _grouped(rows, lambda row: row["as_of"] // days, least)
+    ]
+
+
+def _by_partition(
+    ask: Any, cluster: str, method: str, since: float, least: int, now: float, memory: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    figures = []
+    for name in memory.get("site", {}).get("partitions", {}):
+        rows = ask("started_forecasts", cluster=cluster, partition=name, method=method, since=since, nothing=NOTHING,
+                   most=MOST)  # fmt: skip
+        if least > 1:
+            rows = rows_of_complete_days(rows, "as_of", least, now)
+        if len(rows) >= LEAST and len({row["user_id"] for row in rows}) >= least:
+            figures.append({"partition": name, **_shown(_figures(rows), least)})
+    return figures
+
+
+def _by_horizon(rows: Sequence[Mapping[str, Any]], least: int) -> list[dict[str, Any]]:
+    def bin_of(row: Mapping[str, Any]) -> int:
+        return next(k for k, (low, high) in enumerate(HORIZONS) if low <= max(row["point_s"], 0.0) < high)
+
+    return [
+        {"low": HORIZONS[k][0], "high": HORIZONS[k][1], **_shown(_figures(group), least)}
+        for k, group in _grouped(rows, bin_of, least)
+    ]
+
+
+def _renewed(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Of one method once jobs had waited so long: renewed by then, or what it had said at their submission."""
+    method = str(figures["predictor"])
+    was = method.endswith(BEFORE)
+    return {**figures, "age_s": SCORED[figures["moment"]], "at_submission": was, "method": method.removesuffix(BEFORE)}
+
+
+def _reliability(rows: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
+    """Said against happened: for each level the share of jobs that had started by what was said for it."""
+    points = []
+    for level in GRID:
+        hits = _hits(rows, level)
+        if len(hits) >= LEAST:
+            points.append((level, round(sum(hits) / len(hits), 2)))
+    return points
+
+
+NOMINAL = 0.9
+
+
+def calibration_verdicts(settings: Settings, viewer: Viewer, partition: str | None, now: float) -> list[dict[str, Any]]:
+    """Flat objects, each with a `sentence`: the answering method on the whole, by partition and by length of wait.
+
+    Of the last 60 days, of groups of 20 forecasts or more; by the rule of `disclosure`. Empty where there are none.
+    """
+
+    try:
+        known = calibration(settings, viewer, now)
+    except NoAnswer:
+        return []
+    parts = [(f"partition {one['partition']}", one) for one in known["partitions"]
+             if partition in (None, one["partition"])]  # fmt: skip
+    groups = [("all", known["whole"]), *parts] if partition is None else parts
+    if partition is None:
+        groups += [(f"waits forecast at {_span(one['low'], one['high'])}", one) for one in known["horizons"]]
+    return [_object(name, known["method"], one) for name, one in groups]
+
+
+def _object(name: str, method: str, figures: Mapping[str, Any]) -> dict[str, Any]:
+    count, kept, error = figures["forecasts"], figures["coverage_90"], figures["median_ae_s"]
+    word = verdict(count, kept)
+    half = f"half started within {format_duration(error)} of the likely time"
+    sentences = {
+        "believe": f"believe it: {kept:.0%} of {count} started by the 90 % time, {half}",
+        "too early": f"do not rely on it: only {kept:.0%} of {count} started by the 90 % time; {half}",
+        "too late": f"it is on the safe side: {kept:.0%} of {count} started by the 90 % time; {half}",
+        "unknown": f"nobody knows: too few of {count} forecasts had a 90 % time; {half}",
+    }
+    shown = {"of": name, "method": method, "forecasts": count, "coverage_90": kept, "median_ae_s": error}
+    return {**shown, "verdict": word, "sentence": f"{name}: {sentences[word].replace('%', ' %').replace('  %', ' %')}"}
+
+
+def verdict(count: int, kept: float) -> str:
+    """Whether a 90 % bound has kept its promise: within two standard errors of so many, at least 2 points.
+
+    >>> verdict(400, 0.91), verdict(400, 0.8), verdict(4000, 0.97), verdict(20, float("nan"))
+    ('believe', 'too early', 'too late', 'unknown')
+    """
+    if kept != kept or not count:
+        return "unknown"
+    margin = max(2.0 * math.sqrt(NOMINAL * (1.0 - NOMINAL) / count), 0.02)
+    return "believe" if abs(kept - NOMINAL) <= margin + 1e-12 else "too early" if kept < NOMINAL else "too late"
+
+
+def _span(low: float, high: float) -> str:
+    """A length of wait as people say it.
+
+    >>> _span(0.0, 600.0), _span(600.0, 3600.0), _span(86400.0, math.inf)
+    ('under 00:10:00', '00:10:00 to 01:00:00', '1-00:00:00 or more')
+    """
+    if not math.isfinite(high):
+        return f"{format_duration(low)} or more"
+    return f"{format_duration(low)} to {format_duration(high)}" if low else f"under {format_duration(high)}"

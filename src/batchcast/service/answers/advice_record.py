@@ -1,0 +1,185 @@
+"""Our own past advice, of limits and of memory, against what jobs needed, beside what their users had asked for."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from ...columns import OUT_OF_MEMORY
+from ...predict.protocol import Grounds
+from ...store.peaks import asked_a_node
+from ...store.reader import Reader, Row
+from .disclosure import DAY_S, rounded
+from .track_record import covered, median
+
+UNSCORED = frozenset({str(Grounds.NO_HISTORY), str(Grounds.LIMIT)})
+"""What was said with nothing to go by but the request itself was no answer to anyone."""
+LEVELS = (0.8, 0.9, 0.95)
+WEEK_S = 7 * DAY_S
+TIMEOUT = "timeout"
+
+
+class Quantity(NamedTuple):
+    """What is judged: where its rows are, which of them forecast and which advise, what a job had and was cut off by.
+
+    `own` is what a job's user asked for, `was_cut` whether that cut it off, `needed` what it needed, or got.
+    """
+
+    statement: str
+    forecast: str
+    advice: str
+    own: Callable[[Row], float]
+    was_cut: Callable[[Row], bool]
+    needed: Callable[[Row], float]
+    error: str | None
+
+
+def _limit_of(row: Row) -> float:
+    return math.nan if row["req_time"] is None else float(row["req_time"])
+
+
+def _ran(row: Row) -> float:
+    """The run time; a batch system takes some seconds to end what is over its limit."""
+    limit, ran = _limit_of(row), float(row["outcome_s"])
+    return limit if ran > limit else ran
+
+
+MEMORY = Quantity(
+    "issued_memory", "memory", "request", asked_a_node, lambda row: row["resolution"] == OUT_OF_MEMORY,
+    lambda row: float(row["outcome_s"]), "median_ae_kib",
+)  # fmt: skip
+LIMIT = Quantity("issued_limits", "limit", "limit", _limit_of, lambda row: row["status"] == TIMEOUT, _ran, None)
+
+
+def advice_record(
+    reader: Reader,
+    cluster: str,
+    of: Quantity,
+    since: float,
+    until: float,
+    partition: str | None,
+    least_users: int,
+    now: float,
+) -> list[dict[str, Any]]:
+    """One flat object a method, of forecasts as of [since, until), epoch seconds; and its `weeks`.
+
+    `exceeded_rate` is the share of jobs that what was advised would have cut off, `asked_over_used` what was advised
+    over what was needed, in all; both beside the users' own requests for the same jobs (`users_...`). A job that its
+    own request cut off needed more than it got: advice of no more cuts it off too, what more would have made of it
+    nobody knows (`undecided_rate`). `coverage_...` is how often the forecast's bounds held, `weeks` the same over time.
+    Above one `least_users` figures are of days that are over and have so many users, and rounded (see `disclosure`).
+    """
+    chosen = {"cluster": cluster, "since": since, "until": until, "partition": partition}
+    days: dict[str, set[float]] = {}
+    if least_users > 1:
+        days = _days(reader.each(of.statement, **chosen), least_users, now)
+    methods: dict[str, tuple[_Scores, dict[float, _Scores]]] = {}
+    for row in reader.each(of.statement, **chosen):
+        if least_users <= 1 or row["as_of"] // DAY_S in days.get(row["method"], ()):
+            whole, weeks = methods.setdefault(row["method"], (_Scores(of), {}))
+            whole.add(row)
+            weeks.setdefault(row["as_of"] // WEEK_S, _Scores(of)).add(row)
+    return [
+        {**_shown(whole, name, least_users), "weeks": _over_time(weeks, least_users)}
+        for name, (whole, weeks) in sorted(methods.items())
+        if len(whole.users) >= least_users
+    ]
+
+
+def _shown(judged: _Scores, method: str, least: int) -> dict[str, Any]:
+    return rounded(judged.scores(method)) if least > 1 else judged.scores(method)
+
+
+def _over_time(weeks: dict[float, _Scores], least: int) -> list[dict[str, Any]]:
+    """The figures of each week that has any."""
+    figures = []
+    for week, judged in sorted(weeks.items()):
+        if len(judged.users) >= least and judged.counts["asked"]:
+            one = {"requests": judged.counts["asked"], **judged.rates()}
+            figures.append({"week_s": week * WEEK_S, **(rounded(one) if least > 1 else one)})
+    return figures
+
+
+def _days(rows: Iterable[Row], least: int, now: float) -> dict[str, set[float]]:
+    users: dict[str, dict[float, set[Any]]] = {}
+    for row in rows:
+        users.setdefault(row["method"], {}).setdefault(row["as_of"] // DAY_S, set()).add(row["user_id"])
+    return {
+        name: {day for day, names in of.items() if len(names) >= least and day < now // DAY_S}
+        for name, of in users.items()
+    }
+
+
+class _Scores:
+    """One method's forecasts and advice while they pass by."""
+
+    def __init__(self, of: Quantity) -> None:
+        self.of = of
+        self.users: set[Any] = set()
+        self.errors = array("d")
+        self.counts: Counter[str] = Counter()
+        self.sums: defaultdict[str, float] = defaultdict(float)
+
+    def add(self, row: Row) -> None:
+        """One more row: a forecast, advice, or both in one."""
+        self.users.add(row["user_id"])
+        known = row["outcome_s"] is not None and row["grounds"] not in UNSCORED
+        if row["kind"] == self.of.forecast:
+            self.counts["forecasts"] += 1
+            if known:
+                self._judge_bounds(row)
+        if row["kind"] == self.of.advice and known:
+            self._judge_request(row)
+
+    def _judge_bounds(self, row: Row) -> None:
+        needed = self.of.needed(row)
+        self.counts["came_out"] += 1
+        if self.of.error and not self.of.was_cut(row):
+            self.errors.append(abs(row["point_s"] - needed))
+        if row["levels"] == "[]":
+            return
+        for level, hit in zip(LEVELS, covered({**row, "outcome_s": needed}, LEVELS)):
+            if hit is not None:
+                self.counts[f"judged {level:g}"] += 1
+                self.counts[f"held {level:g}"] += hit
+
+    def _judge_request(self, row: Row) -> None:
+        needed, own, cut = self.of.needed(row), self.of.own(row), self.of.was_cut(row)
+        for name, amount in (("", row["point_s"]), ("users_", own)):
+            if amount != amount or amount == math.inf:
+                continue
+            exceeded = amount <= needed if cut else amount < needed
+            self.counts[f"{name}asked"] += 1
+            self.counts[f"{name}exceeded"] += exceeded
+            self.counts[f"{name}undecided"] += cut and not exceeded
+            self.sums[f"{name}asked"] += amount
+            self.sums[f"{name}needed"] += needed
+
+    def rates(self) -> dict[str, float]:
+        """What the advice came to, beside the users' own requests, and how the bounds held."""
+        counts, sums, rates = self.counts, self.sums, {}
+        for name in ("", "users_"):
+            rates[f"{name}exceeded_rate"] = counts[f"{name}exceeded"] / (counts[f"{name}asked"] or math.nan)
+            rates[f"{name}asked_over_used"] = sums[f"{name}asked"] / (sums[f"{name}needed"] or math.nan)
+        rates["undecided_rate"] = counts["undecided"] / (counts["asked"] or math.nan)
+        for level in LEVELS:
+            judged = counts[f"judged {level:g}"] or math.nan
+            rates[f"coverage_{100 * level:g}"] = counts[f"held {level:g}"] / judged
+        return rates
+
+    def scores(self, method: str) -> dict[str, Any]:
+        """The method's figures."""
+        counts = self.counts
+        figures: dict[str, Any] = {
+            "predictor": method,
+            "kind": self.of.forecast,
+            "forecasts": counts["forecasts"],
+            "came_out": counts["came_out"],
+            "requests": counts["asked"],
+        }
+        if self.of.error:
+            figures[self.of.error] = median(self.errors)
+        return figures | self.rates()

@@ -1,0 +1,122 @@
+"""What an answer is made of: its document, sentences that can be translated, warnings of stale data, instants."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from ...errors import UsageError
+from ...units import format_duration
+
+
+class Answer(NamedTuple):
+    """An answer before it is printed or sent: the parts of the document, without its schema."""
+
+    log: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    warnings: Sequence[str]
+    results: Sequence[Mapping[str, Any]]
+
+
+class Sentence(str):
+    """English text like any other, with its `template` (a text of the catalogue) and the `values` put into it.
+
+    A value that begins with `-` is an option of a command.
+
+    >>> said = Sentence("raise %(flag)s by 5 %%", flag="--time")
+    >>> said, said.template
+    ('raise --time by 5 %', 'raise %(flag)s by 5 %%')
+    """
+
+    template: str
+    values: Mapping[str, str]
+
+    def __new__(cls, template: str, **values: str) -> Sentence:
+        """The template filled in; without values the text as it is."""
+        made = super().__new__(cls, template % values if values else template)
+        made.template, made.values = template, values
+        return made
+
+
+CLOCKS_APART_S = 2.0
+"""Two clocks further apart than this are said."""
+NO_CYCLE = "the collector has not finished a cycle yet"
+LATE = "the collector last looked %(ago)s ago: is batchcast collect running?"
+AWAY = "%(daemon)s has not answered for %(ago)s (%(error)s)"
+AHEAD = "the collector's clock is %(seconds)s s ahead of the batch system's: run NTP on both"
+BEHIND = "the collector's clock is %(seconds)s s behind the batch system's: run NTP on both"
+READING = "history is still being read; no forecast has been issued yet"
+STANDS_BACK = "forecasts stand %(ago)s back, until accounting tells how jobs of that time ended"
+STALE = (NO_CYCLE, LATE, AWAY, AHEAD, BEHIND, READING, STANDS_BACK)
+
+
+def staleness(memory: Mapping[str, Any], now: float) -> list[str]:
+    """What a user must know of the collector's own state: is it running, is a daemon away, is the clock behind.
+
+    Late is what is later than four of the collector's own intervals, and at least two minutes.
+    """
+    notes: list[str] = []
+    patience = max(120.0, 4 * float(memory.get("interval_s") or 30.0))
+    at = memory.get("cycle_at")
+    if at is None:
+        return [Sentence(NO_CYCLE)]
+    if now - at > patience:
+        notes.append(Sentence(LATE, ago=_ago(now - at)))
+    for daemon, counter in memory.get("health", {}).items():
+        if counter.get("away_since"):
+            ago = _ago(now - counter["away_since"])
+            notes.append(Sentence(AWAY, daemon=str(daemon), ago=ago, error=str(counter["last_error"])))
+    ahead = memory.get("site", {}).get("clock_ahead_s") or 0.0
+    if abs(ahead) > CLOCKS_APART_S:
+        notes.append(Sentence(AHEAD if ahead > 0 else BEHIND, seconds=f"{abs(ahead):.0f}"))
+    told_until = memory.get("told_until")
+    if told_until is None:
+        notes.append(Sentence(READING))
+    elif at - told_until > max(300.0, 2 * patience):
+        notes.append(Sentence(STANDS_BACK, ago=_ago(now - told_until)))
+    return notes
+
+
+def _ago(seconds: float) -> str:
+    return format_duration(max(seconds, 0.0))
+
+
+_DAYS = {"today": 0, "midnight": 0, "yesterday": -1, "tomorrow": 1}
+_HOURS = {"noon": 12, "fika": 15, "teatime": 16}
+
+
+def parse_when(text: str, now: float | None = None) -> float:
+    """Epoch seconds from Slurm's time forms, local time; `now` in epoch seconds, the clock's where not given.
+
+    now, now+1hour, now-7days, today, tomorrow, midnight, noon, HH:MM[:SS], YYYY-MM-DD[THH:MM[:SS]], uts100.
+
+    >>> parse_when("uts100"), parse_when("now+2hours", 50.0)
+    (100.0, 7250.0)
+    """
+    word = text.strip()
+    if re.fullmatch(r"uts\d+", word):
+        return float(word[3:])
+    here = datetime.fromtimestamp(time.time() if now is None else now)
+    if match := re.fullmatch(r"now(?:([+-]\d+)\s*(seconds?|minutes?|hours?|days?|weeks?)?)?", word):
+        unit = (match[2] or "seconds").rstrip("s") + "s"
+        try:
+            return (here + timedelta(**{unit: int(match[1] or 0)})).timestamp()
+        except (OverflowError, ValueError):  # beyond the calendar
+            raise UsageError(f"not a time: {text[:40]!r} (accepted: years 1 to 9999, e.g. now-7days)") from None
+    midnight = here.replace(hour=0, minute=0, second=0, microsecond=0)
+    if word in _DAYS:
+        return (midnight + timedelta(days=_DAYS[word])).timestamp()
+    if word in _HOURS:
+        return midnight.replace(hour=_HOURS[word]).timestamp()
+    try:
+        if re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?", word):
+            hours, minutes, *seconds = (int(part) for part in word.split(":"))
+            return midnight.replace(hour=hours, minute=minutes, second=seconds[0] if seconds else 0).timestamp()
+        return datetime.fromisoformat(word).timestamp()
+    except (ValueError, OverflowError):
+        raise UsageError(
+            f"not a time: {text[:40]!r} (accepted: YYYY-MM-DD[THH:MM[:SS]], HH:MM, today, yesterday, now, now-7days)"
+        ) from None

@@ -1,0 +1,189 @@
+"""Who may see what: the store as one viewer may see it, and figures over several users that disclose nobody.
+
+Where the site hides jobs, a user gets answers about own jobs, and figures only over at least `least_users` users;
+somebody without an identity gets such figures alone; root and whoever runs the service gets everything.
+
+Two answers a second apart, or over spans that differ by a little, must not give one job by subtraction. So, where jobs
+are hidden, a figure is made of whole days (UTC) that are over, each only if jobs of at least `least` users came out on
+it: two such figures of one choice differ by whole days, each of several users, or not at all. What may still be
+subtracted between choices (a partition's against an account's) is below the rounding: two significant digits, so that
+what one job adds is lost wherever it is less than a twentieth of the whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...errors import NoAnswer, Refused, UsageError
+from ...store.packed import Packed
+from ...store.reader import Reader
+from ..settings import Settings, is_private
+
+if TYPE_CHECKING:
+    from ...table import Trace
+
+DAY_S = 86400.0
+
+
+def rows_of_complete_days(
+    rows: Sequence[Mapping[str, Any]], time: str, least: int, now: float
+) -> list[Mapping[str, Any]]:
+    """The rows whose day, by the column `time` (epoch seconds, UTC days), is over and holds at least `least` users.
+
+    >>> rows = [{"t": 5.0, "user_id": "a"}, {"t": 6.0, "user_id": "b"}, {"t": 90000.0, "user_id": "a"}]
+    >>> len(rows_of_complete_days(rows, "t", 2, 200000.0)), len(rows_of_complete_days(rows, "t", 2, 80000.0))
+    (2, 0)
+    """
+    several = complete_days(rows, time, least, now)
+    return [row for row in rows if row[time] // DAY_S in several]
+
+
+def complete_days(rows: Iterable[Mapping[str, Any]], time: str, least: int, now: float) -> set[float]:
+    """Those days themselves, in days since the epoch; the rows are looked at once and none is kept.
+
+    >>> rows = [{"t": 5.0, "user_id": "a"}, {"t": 6.0, "user_id": "b"}, {"t": 90000.0, "user_id": "a"}]
+    >>> complete_days(iter(rows), "t", 2, 200000.0)
+    {0.0}
+    """
+    users: dict[float, set[Any]] = {}
+    for row in rows:
+        users.setdefault(row[time] // DAY_S, set()).add(row["user_id"])
+    return {day for day, names in users.items() if len(names) >= least and day < now // DAY_S}
+
+
+def whole_days(since: float, until: float) -> tuple[float, float]:
+    """The span widened to whole days at its beginning and cut to whole ones at its end.
+
+    >>> whole_days(90000.0, 300000.0), whole_days(90000.0, float("inf"))
+    ((86400.0, 259200.0), (86400.0, inf))
+    """
+    begin, end = (x // DAY_S * DAY_S if math.isfinite(x) else x for x in (since, until))
+    return begin, end
+
+
+def rounded(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Every number to two significant digits.
+
+    >>> rounded({"jobs": 1234, "mean": 0.0567, "name": "main", "none": float("nan")})
+    {'jobs': 1200, 'mean': 0.057, 'name': 'main', 'none': nan}
+    """
+    return {name: _two_digits(value) for name, value in figures.items()}
+
+
+def _two_digits(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value == 0:
+        return value
+    digits = 1 - math.floor(math.log10(abs(value)))
+    return type(value)(round(value, digits))
+
+
+class Viewer(NamedTuple):
+    """Who asks: a user's name (None: nobody knows), and whether the person may see every job anyhow."""
+
+    name: str | None
+    sees_all: bool = False
+
+
+class Whose(NamedTuple):
+    """Whose finished jobs: of a user, an account, a partition, or any of these together."""
+
+    user: str | None = None
+    account: str | None = None
+    partition: str | None = None
+
+
+class Site(NamedTuple):
+    """An open store, the cluster asked about, what the collector remembers of it, and whether jobs are hidden."""
+
+    reader: Reader
+    cluster: str
+    memory: dict[str, Any]
+    private: bool
+
+
+@contextmanager
+def open_site(settings: Settings, viewer: Viewer, site: Site | None = None) -> Iterator[Site]:
+    """The store of the settings as this viewer may see it; closed again, unless it was given."""
+    if site is not None:
+        yield site
+        return
+    reader = Reader(settings["store"])
+    try:
+        cluster = choose_cluster(reader, settings["cluster"] or None)
+        memory = reader.memory(cluster)
+        yield Site(reader, cluster, memory, is_private(settings, memory) and not viewer.sees_all)
+    finally:
+        reader.close()
+
+
+def check_may_see(site: Site, viewer: Viewer, user: str | None) -> None:
+    """Refused, where jobs are hidden, to anybody but their owner."""
+    if site.private and (user is None or viewer.name != user):
+        who = viewer.name or "somebody unknown"
+        raise Refused(f"jobs are private here: {who} may not see those of {user or 'everybody'}",
+                      hint="your own jobs, or accuracy and report -p for figures over several users")  # fmt: skip
+
+
+def start_settings(settings: Settings, now: float) -> dict[str, Any]:
+    """What an answer about starts rests on."""
+    return {
+        "store": settings.shown("store"), "scheduler": settings["scheduler"], "now_s": now, "track_record_days": 30,
+    }  # fmt: skip
+
+
+def used(site: Site, who: Whose, since: float, until: float, least: int, now: float, statement: str = "used") -> Packed:
+    """Finished jobs of a span: where figures must be of several users, of such days that are over alone.
+
+    By `statement`: all of them (`used`), or those whose memory was measured (`used_memory`).
+    """
+    chosen = {"cluster": site.cluster, "since": since, "until": until, **who._asdict()}
+    if least <= 1:
+        return Packed(site.reader.each(statement, **chosen))
+    several = complete_days(site.reader.each(statement, **chosen), "end_time", least, now)
+    return Packed(row for row in site.reader.each(statement, **chosen) if row["end_time"] // DAY_S in several)
+
+
+def choose_cluster(reader: Reader, asked: str | None) -> str:
+    """The cluster asked for, or the store's only one."""
+    clusters = reader.clusters()
+    if asked:
+        if asked not in clusters:
+            raise UsageError(f"no cluster {asked!r} in {reader.shown} (accepted: {', '.join(clusters) or 'none yet'})")
+        return asked
+    if len(clusters) != 1:
+        if not clusters:
+            raise NoAnswer(f"{reader.shown} holds no cluster yet", hint="let batchcast collect run one cycle")
+        raise UsageError(f"{reader.shown} holds several clusters: choose with -M ({', '.join(clusters)})")
+    return clusters[0]
+
+
+class Exported(NamedTuple):
+    """The log, the cluster, and whose jobs it holds alone (None: everybody's)."""
+
+    trace: Trace
+    cluster: str
+    of: str | None
+
+
+def exported(
+    settings: Settings, viewer: Viewer, since: float = -math.inf, until: float = math.inf, *, as_told: bool = False
+) -> Exported:
+    """Jobs submitted in [since, until), epoch seconds; where jobs are hidden, the viewer's own, and everybody's to the
+    user who collects. Refused to somebody unknown."""
+    from ...store.database import Store
+    from ...store.export import to_trace
+
+    with open_site(settings, viewer) as site:
+        collects = viewer.name is not None and viewer.name == site.memory.get("collected_by")
+        hidden = site.private and not collects
+        of = viewer.name if hidden else None
+        if hidden and of is None:
+            raise Refused("jobs are private here, and nobody knows who asks", hint="as the user whose jobs they are")
+        store = Store(settings["store"], read_only=True)
+        with store.begin() as connection:
+            trace = to_trace(connection, site.cluster, since, until, as_told=as_told, user=of)
+        store.close()
+    return Exported(trace, site.cluster, of)

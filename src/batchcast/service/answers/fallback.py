@@ -1,0 +1,170 @@
+"""Answers where the store cannot be read: by one gentle query to the batch system, or by the service's socket."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from ...errors import BatchcastError, NoAnswer, NoStore, Refused, Unreachable, UsageError
+from ...store.place import sqlite_path
+from ..batch_system import open_scheduler
+from ..settings import Settings
+from . import questions, track_record
+from .answer import Answer
+from .disclosure import Site, Viewer, Whose, start_settings
+from .start import start_answer
+
+
+def start_by_scheduler(settings: Settings, ids: Sequence[str], user: str | None, why: str, now: float) -> Answer:
+    """The batch system's own estimates for waiting jobs by id, or of a user; `why` there is no store."""
+    scheduler = open_scheduler(settings)[0]
+    try:
+        seen = scheduler.job(",".join(ids)) if ids else scheduler.jobs_of(user)
+    except Unreachable as error:
+        hint = error.hint or "batchcast doctor checks every part"
+        raise Unreachable(f"{why}, and {error.message}", hint=hint) from None
+    waiting = [j for j in seen.jobs if j.state == "PENDING" and j.expected_start == j.expected_start]
+    if not waiting:
+        raise NoAnswer(
+            f"{why}, and the scheduler itself gives no start for {', '.join(ids) or user}",
+            hint="try again in a minute, or ask for a collector (docs/live.md)",
+        )
+    blank: dict[str, Any] = {"point_s": None, "method": None, "grounds": None}
+    blank["basis"] = "the scheduler's own estimate; no history is kept here"
+    results = [
+        {**start_answer({**j._asdict(), **j.asked, **blank}, now), **track_record.record_fields({})} for j in waiting
+    ]
+    return Answer({}, start_settings(settings, now), [why + ": asked the scheduler once instead"], results)
+
+
+DAYS = 30
+_ONCE = ": asked the scheduler once instead, for the last 30 days"
+
+
+def walltime(
+    settings: Settings, what: str | None, glob: str | None, user: str, viewer: Viewer, risk: float, now: float, why: str
+) -> Answer:
+    """`ask.walltime` from one question to accounting."""
+    with _one_question(settings, user, now, why) as site:
+        reply = questions.walltime(settings, what, glob, user, viewer, risk, now, site)
+    return reply._replace(warnings=[why + _ONCE], settings={**reply.settings, "similar_within_days": DAYS})
+
+
+def report(settings: Settings, who: Whose, since: float, until: float, viewer: Viewer, now: float, why: str) -> Answer:
+    """`ask.report` for one user from one question to accounting; groups need a store."""
+    if who.user is None:
+        raise NoStore(f"{why}, and without one only a user's own jobs are asked for", hint="-u NAME, or a collector")
+    with _one_question(settings, who.user, now, why) as site:
+        reply = questions.report(settings, who, since, until, viewer, now, site)
+    return reply._replace(warnings=[why + _ONCE])
+
+
+@contextmanager
+def _one_question(settings: Settings, user: str, now: float, why: str) -> Iterator[Site]:
+    """A store of what accounting says of one user's last 30 days, thrown away afterwards.
+
+    Accounting itself decides whose jobs it shows, so no rule of ours is laid over it.
+    """
+    from ...store.database import Store
+    from ...store.history import take_in
+    from ...store.reader import Reader
+
+    try:
+        scheduler = open_scheduler(settings)[0]
+        seen = scheduler.history_of(user, now - DAYS * 86400, now)
+    except Unreachable as error:
+        hint = error.hint or "batchcast doctor checks every part"
+        raise Unreachable(f"{why}, and {error.message}", hint=hint) from None
+    with tempfile.TemporaryDirectory(prefix="batchcast-") as place:
+        store = Store(str(Path(place) / "store.db"), create=True)
+        with store.begin() as connection:
+            take_in(connection, "here", seen.jobs, now)
+        reader = Reader(str(Path(place) / "store.db"))
+        gathers = getattr(scheduler, "gathers", None)
+        yield Site(reader, "here", {"site": {"gathers": gathers}} if gathers else {}, private=False)
+        reader.close()
+        store.close()
+
+
+PATIENCE_S = 60.0
+_KINDS: dict[int, type[BatchcastError]] = {1: Refused, 2: UsageError, 3: NoAnswer, 4: Unreachable}
+
+
+def answer_or_ask_service(
+    settings: Settings, verb: str, parameters: Mapping[str, object], here: Callable[[], Answer]
+) -> Answer:
+    """The answer from the store, or, where that is closed to this user, from the service's socket.
+
+    What was not submitted is asked of the service too where only that may read what the collector has learned; if it
+    does not answer, it is learned anew here.
+    """
+    if "/" not in settings["listen"]:
+        return here()
+    if is_closed(settings):
+        return ask_service(settings["listen"], verb, parameters)
+    if verb in ("test", "where") and _is_learned_by_another(settings):
+        with suppress(Unreachable):
+            return ask_service(settings["listen"], verb, parameters)
+    return here()
+
+
+def _is_learned_by_another(settings: Settings) -> bool:
+    """Whether a clock is kept beside the store that this user may not read."""
+    path = sqlite_path(settings["store"])
+    kept = [] if path is None else list(path.parent.glob(f"{path.name}.*.clock"))
+    return bool(kept) and not any(os.access(one, os.R_OK) and one.stat().st_uid in (0, os.geteuid()) for one in kept)
+
+
+def is_closed(settings: Settings) -> bool:
+    """Whether there is a store of which this user may not read anything."""
+    path = sqlite_path(settings["store"])
+    if path is None:
+        return False
+    try:
+        path.stat()
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return not os.access(path, os.R_OK)
+
+
+def ask_service(listen: str, verb: str, parameters: Mapping[str, object]) -> Answer:
+    """The document of `/v1/VERB` on a unix socket. Its errors are raised as what they are; Unreachable without one."""
+    given = {name: str(value) for name, value in parameters.items() if value is not None}
+    connection = http.client.HTTPConnection("localhost", timeout=PATIENCE_S)
+    try:
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.settimeout(PATIENCE_S)
+        connection.sock.connect(listen.removeprefix("unix:"))
+        connection.request("GET", f"/v1/{verb}?{urlencode(given)}")
+        document = json.loads(connection.getresponse().read())
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise Unreachable(
+            f"the store is closed to you, and the service on {listen} does not answer ({error})",
+            hint="ask its operator: batchcast serve gives users their answers where the store is private",
+        ) from None
+    finally:
+        connection.close()
+    if "results" not in document:
+        kind = _KINDS.get(document.get("exit_code", 1), BatchcastError)
+        raise kind(document.get("error", "no answer"), hint=document.get("try", ""))
+    return Answer(
+        document["log"], document["settings"], document["warnings"], [_numbers(r) for r in document["results"]]
+    )
+
+
+def _numbers(result: Mapping[str, object]) -> dict[str, object]:
+    """JSON's null for an unknown number as the verbs print it."""
+    return {
+        name: float("nan") if value is None and name.endswith(("_s", "_rate", "_50", "_90", "_share")) else value
+        for name, value in result.items()
+    }

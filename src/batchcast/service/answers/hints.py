@@ -1,0 +1,143 @@
+"""What a job at its submission can be told in milliseconds: how the last ones like it were advised. From memory alone.
+
+For `job_submit.lua`, which holds up whoever submits: nothing is read and nothing predicted while it waits. What is told
+was advised, and kept to be judged, when the last such job was submitted; the next one's own forecast comes after it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ...errors import NoAnswer
+from ...formats.slurm.reasons import Rule, rule
+from ...predict.conditional import given_waited
+from ...store.issued import NOTHING, as_prediction
+from ...store.reader import Reader, Row
+from .advice import Rules, advised_limit
+from .track_record import RecordKey, TrackRecord, answering_method
+
+_AFTER_OTHERS = (Rule.LIMIT, Rule.RESERVATION)
+MOST = 20_000
+"""So many advices and as many waits are gone through at first; later on what is new."""
+
+
+class Like(NamedTuple):
+    """What a job asks for, as far as the last one like it is found by."""
+
+    user: str
+    partition: str
+    name: str
+    procs: float
+    limit: float
+
+
+@dataclass(slots=True)
+class Hints:
+    """The last advice and the last wait forecast by what jobs asked for; those of a user before those of all."""
+
+    rules: Rules
+    last_id: int = 0
+    limits: dict[tuple[Any, ...], Row] = field(default_factory=dict)
+    waits: dict[tuple[Any, ...], Row] = field(default_factory=dict)
+
+    def learn(self, reader: Reader, cluster: str, memory: Mapping[str, Any]) -> None:
+        """Take in what was issued since the last time."""
+        methods = memory.get("limit_methods") or [""]
+        asked = {"limit_method": methods[0], "wait_method": answering_method(dict(memory)), "most": MOST}
+        rows = reader.ask("issued_since", cluster=cluster, after=self.last_id, **asked)
+        for row in reversed(rows):
+            self.last_id = max(self.last_id, row["id"])
+            keys = _limit_keys(row) if row["kind"] == "limit" else _wait_keys(row)
+            table = self.limits if row["kind"] == "limit" else self.waits
+            for key in keys:
+                table[key] = row
+
+    def about(self, like: Like, now: float, partition: Mapping[str, Any]) -> dict[str, Any]:
+        """The limit that was advised to the last one like it, and when such a job would start. NoAnswer without both.
+
+        A limit is the user's own jobs' alone: same partition and processors, same name if there is one.
+        """
+        asked = {"user_id": like.user, "partition_id": like.partition, "job_name": like.name, "req_procs": like.procs}
+        limit, its = _first(self.limits, _limit_keys(asked), lambda row: _limit(row, like.limit, self.rules, partition))
+        wait, which = _first(self.waits, _wait_keys(asked), _wait)
+        if limit is None and wait is None:
+            raise NoAnswer("nothing like it has been submitted yet", hint="the first ones teach the next")
+        likely, by_90 = wait if wait is not None else (math.nan, math.nan)
+        return {
+            "limit_s": limit,
+            "limit_like": None if its is None else its["job_id"],
+            "likely_start_s": now + likely,
+            "by_90_start_s": now + by_90,
+            "start_like": None if which is None else which["job_id"],
+        }
+
+
+def _limit_keys(row: Row | Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    user, partition, procs = row["user_id"], row["partition_id"], row["req_procs"]
+    yield user, partition, procs, row["job_name"]
+    yield user, partition, procs
+
+
+def _wait_keys(row: Row | Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    yield from _limit_keys(row)
+    yield row["partition_id"], row["req_procs"]
+    yield (row["partition_id"],)
+
+
+def _limit(row: Row, own: float, rules: Rules, partition: Mapping[str, Any]) -> float | None:
+    return advised_limit(as_prediction(row), own if own > 0 else math.inf, rules, partition)
+
+
+def _wait(row: Row) -> tuple[float, float] | None:
+    if row["point_s"] is None or row["grounds"] == NOTHING:
+        return None
+    given = given_waited(as_prediction(row), 0.0, (0.5, 0.9))
+    return given.point, given.quantiles[1] if len(given.quantiles) > 1 else math.nan
+
+
+def _first(
+    table: Mapping[tuple[Any, ...], Row], keys: Iterator[tuple[Any, ...]], value: Callable[[Row], Any]
+) -> tuple[Any, Row | None]:
+    """The value of the first of these keys that has one, and the row it is from."""
+    for key in keys:
+        if key in table and (known := value(table[key])) is not None:
+            return known, table[key]
+    return None, None
+
+
+@dataclass(slots=True)
+class QueueSnapshot:
+    """One cluster's waiting jobs with their forecasts, and the track record of each partition."""
+
+    cluster: str
+    memory: dict[str, Any]
+    rows: list[Row]
+    records: Mapping[RecordKey, TrackRecord]
+    version: object
+    hints: Hints
+    by_id: dict[str, list[Row]] = field(init=False, default_factory=dict)
+    by_user: dict[str, list[Row]] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            job_id = str(row["job_id"])
+            array = job_id.partition("_")[0]
+            for name in {job_id, array}:
+                self.by_id.setdefault(name, []).append(row)
+            self.by_user.setdefault(row["user_id"] or "", []).append(row)
+
+    def waiting(self, ids: Sequence[str], user: str | None) -> list[Row]:
+        """As `Reader.waiting`."""
+        if not ids:
+            return self.rows if user is None else self.by_user.get(user, [])
+        rows = {row["row"]: row for job_id in ids for row in self.by_id.get(job_id, ())}
+        chosen = [row for row in rows.values() if user is None or row["user_id"] == user]
+        return sorted(chosen, key=lambda row: (row["submit_time"], row["row"]))
+
+
+def needs_store(row: Row) -> bool:
+    """Whether what holds this job back must be asked from the store: others hold a limit, or a reservation."""
+    return rule(row["reason"] or "") in _AFTER_OTHERS

@@ -1,0 +1,265 @@
+"""The users' questions, answered from a store: for the command line and the HTTP API alike, under one privacy rule.
+
+Where the site hides jobs, a user gets answers about own jobs, and figures only over at least `least_users` users;
+somebody without an identity gets such figures alone; root and whoever runs the service gets everything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
+
+from ...errors import NoAnswer, Refused
+from ...formats.slurm.reasons import Rule, rule
+from ...store.issued import NOTHING
+from ...store.reader import Row
+from ...units import format_duration
+from ..settings import Settings, is_private
+from . import track_record
+from .accuracy import accuracy as scores
+from .answer import Answer, Sentence, staleness
+from .disclosure import Site, Viewer, Whose, check_may_see, open_site, rounded, start_settings, used, whole_days
+from .hints import Hints, Like, QueueSnapshot, needs_store
+from .start import Release, release, start_answer
+from .track_record import RecordKey, TrackRecord
+
+NOT_YET = Sentence("how such answers have come out here is being worked out: ask again in a minute")
+
+
+def start(
+    settings: Settings,
+    ids: Sequence[str],
+    user: str | None,
+    viewer: Viewer,
+    now: float,
+    known: Mapping[RecordKey, TrackRecord] | None = None,
+) -> Answer:
+    """When waiting jobs start: by id, of a user, or both. NoStore where nobody collects.
+
+    Track records that are `known` are not worked out again: they go over a month.
+    """
+    with open_site(settings, viewer) as site:
+        if user is not None or viewer.name is None:
+            check_may_see(site, viewer, user)
+        method = track_record.answering_method(site.memory)
+        rows = site.reader.waiting(site.cluster, method, ids, user)
+        if site.private:
+            rows = [row for row in rows if row["user_id"] == viewer.name]
+        if not rows:
+            raise _not_waiting(site, ids, user, viewer, now)
+        least = settings["least_users"] if site.private else 1
+        records = {
+            partition: track_record.record_of(site.reader, site.cluster, site.memory, partition, least, now, known)
+            for partition in {row["partition_id"] for row in rows}
+        }
+        releases = {row["row"]: release(site.reader, site.cluster, site.memory, row, now) for row in rows}
+        said = _said(settings, site.cluster, site.memory, rows, records, releases, now)
+        return said if known is None else note_missing_records(said, {(part, least) for part in records}, known)
+
+
+def start_from_snapshot(
+    settings: Settings, queue: QueueSnapshot, ids: Sequence[str], user: str | None, viewer: Viewer, now: float
+) -> Answer | None:
+    """As `start`, from a queue held in memory, or None where it takes the store (to say why not, to look further)."""
+    hidden = is_private(settings, queue.memory) and not viewer.sees_all
+    if hidden and (user is not None or viewer.name is None) and viewer.name != user:
+        return None
+    rows = queue.waiting(ids, user)
+    if hidden:
+        rows = [row for row in rows if row["user_id"] == viewer.name]
+    if not rows or any(needs_store(row) for row in rows):
+        return None
+    least = settings["least_users"] if hidden else 1
+    records = {row["partition_id"]: queue.records.get((row["partition_id"], least), {}) for row in rows}
+    said = _said(settings, queue.cluster, queue.memory, rows, records, {}, now)
+    return note_missing_records(said, {(part, least) for part in records}, queue.records)
+
+
+def note_missing_records(said: Answer, parts: Set[RecordKey], known: Mapping[RecordKey, TrackRecord]) -> Answer:
+    """The answer, with a word where a track record that it quotes is not known yet."""
+    return said._replace(warnings=[*said.warnings, NOT_YET]) if parts - known.keys() else said
+
+
+def _said(
+    settings: Settings,
+    cluster: str,
+    memory: dict[str, Any],
+    rows: Sequence[Row],
+    records: Mapping[str, TrackRecord],
+    releases: Mapping[int, Release | None],
+    now: float,
+) -> Answer:
+    results = [
+        {
+            **start_answer(row, now, releases.get(row["row"])),
+            **track_record.record_fields(records[row["partition_id"]]),
+        }
+        for row in rows
+    ]
+    stale = staleness(memory, now)
+    if all(r["method"] is None for r in results):
+        raise NoAnswer(f"no forecast has been issued for {', '.join(r['job_id'] for r in results[:5])} yet",
+                       hint="the collector issues one within an interval; "
+                       + "; ".join(stale or ["it is up to date"]))  # fmt: skip
+    unknown = (math.isnan(r["likely_wait_s"]) and r["grounds"] == NOTHING for r in results)
+    if all(unknown) and all(rule(r["reason"]) in (Rule.MACHINE, Rule.ELIGIBLE) for r in results):
+        raise NoAnswer(
+            f"too little history on {cluster}: no job like {results[0]['job_id']} has started yet",
+            hint="ask again when some jobs have started; batchcast start --start shows Slurm's own estimate",
+        )
+    return Answer({"cluster": cluster}, start_settings(settings, now), stale, results)
+
+
+def _not_waiting(site: Site, ids: Sequence[str], user: str | None, viewer: Viewer, now: float) -> NoAnswer:
+    """What became of jobs that do not wait, as far as this viewer may know it."""
+    if not ids:
+        return NoAnswer(f"no job of {user} is waiting in {site.cluster}, as far as the collector knows",
+                        hint="a job just submitted appears within a minute")  # fmt: skip
+    for row in track_record.latest_runs(site.reader, site.cluster, ids):
+        if site.private and row["user_id"] != viewer.name:
+            continue
+        if row["open"]:
+            ago = format_duration(max(now - row["start_time"], 0.0))
+            doing = f"it started {ago} ago and is {row['state']} now"
+            if row["state"] == "running":
+                doing = f"it has run for {ago}"
+            return NoAnswer(f"job {row['job_id']} is not waiting: {doing}", hint="squeue shows it")
+        ago = format_duration(max(now - row["end_time"], 0.0))
+        return NoAnswer(f"job {row['job_id']} is not waiting: it is over ({row['status']}) since {ago}",
+                        hint="batchcast report shows what it used")  # fmt: skip
+    return NoAnswer(
+        f"job {', '.join(ids)} is not waiting in {site.cluster}, as far as the collector knows",
+        hint="squeue shows whether it runs or is gone; a job just submitted appears within a minute",
+    )
+
+
+def walltime(
+    settings: Settings,
+    what: str | None,
+    glob: str | None,
+    user: str,
+    viewer: Viewer,
+    risk: float,
+    now: float,
+    site: Site | None = None,
+) -> Answer:
+    """A limit and a memory request for the next job like these; the sentences that say why are among the results."""
+    from .advice import as_request
+    from .walltime import advise
+
+    with open_site(settings, viewer, site) as site:
+        answer = advise(settings, site, what, glob, user, viewer, risk, now)
+        shown = {
+            "risk": risk,
+            "limit_floor": format_duration(settings["limit_floor"]),
+            "limit_step": format_duration(settings["limit_step"]),
+            "limit_most": format_duration(settings["limit_most"]),
+            "memory_floor": as_request(settings["memory_floor"]),
+            "memory_step": as_request(settings["memory_step"]),
+            "similar_within_days": 180,
+        }
+        return Answer({"cluster": site.cluster}, shown, staleness(site.memory, now), [answer])
+
+
+def hint(
+    settings: Settings, cluster: str, memory: dict[str, Any], hints: Hints, like: Like, viewer: Viewer, now: float
+) -> Answer:
+    """What a job that is being submitted can be told at once: one's own, or, asked by `submit_from`, anybody's."""
+    if is_private(settings, memory) and not viewer.sees_all and viewer.name not in (like.user, settings["submit_from"]):
+        raise Refused("jobs are private here", hint="hints about your own jobs")
+    from .advice import of_partition
+
+    partition = like.partition or _default_partition(memory)
+    like = like._replace(partition=partition)
+    return Answer(
+        {"cluster": cluster}, {"like": like._asdict()}, [], [hints.about(like, now, of_partition(memory, partition))]
+    )
+
+
+def _default_partition(memory: Mapping[str, Any]) -> str:
+    partitions = (memory.get("site") or {}).get("partitions") or {}
+    return next((name for name, fields in partitions.items() if fields.get("is_default")), "")
+
+
+def accuracy(
+    settings: Settings, since: float, until: float, partition: str | None, viewer: Viewer, now: float
+) -> Answer:
+    """Our own forecasts as of [since, until), epoch seconds, against what happened, and how far to believe them."""
+    from .accuracy import calibration_verdicts
+    from .advice_record import LIMIT, MEMORY, advice_record
+
+    with open_site(settings, viewer) as site:
+        least = settings["least_users"] if site.private else 1
+        if site.private:
+            since, until = whole_days(since, until)
+        results = scores(site.reader, site.cluster, since, until, partition, least, now)
+        if not results:
+            raise NoAnswer(
+                f"no forecast of {site.cluster} in that time" + (f" by {least} users or more" if least > 1 else ""),
+                hint="an earlier -S, or let the collector run a while",
+            )
+        shown = {
+            "store": settings.shown("store"),
+            "starttime_s": since,
+            "endtime_s": until,
+            "partition": partition,
+            "least_users": least,
+            "belief": calibration_verdicts(settings, viewer, partition, now),
+            "arms": _arms(settings, site, since, until, least) if partition is None else [],
+            **{
+                name: advice_record(site.reader, site.cluster, of, since, until, partition, least, now)
+                for name, of in (("limits", LIMIT), ("memory", MEMORY))
+            },
+        }
+        return Answer({"cluster": site.cluster}, shown, staleness(site.memory, now), results)
+
+
+def _arms(settings: Settings, site: Site, since: float, until: float, least: int) -> list[dict[str, Any]]:
+    """The arms of a trial of planning; numpy is loaded where there is one."""
+    if not 0 < settings["plan_percent"] < 100:
+        return []
+    from .trial import arms
+
+    return arms(site.reader, site.cluster, settings, since, until, least)
+
+
+def report(
+    settings: Settings, who: Whose, since: float, until: float, viewer: Viewer, now: float, site: Site | None = None
+) -> Answer:
+    """What finished jobs asked for and used; the advice is under `advice` of the settings."""
+    from .usage import advise_requests, summary
+
+    with open_site(settings, viewer, site) as site:
+        own = site.private and who.user == viewer.name and viewer.name is not None
+        hidden = site.private and not own
+        if hidden:
+            since, until = whole_days(since, until)
+        if who.user is not None and hidden:
+            check_may_see(site, viewer, who.user)
+        least = settings["least_users"]
+        rows = used(site, who, since, until, least if hidden else 1, now)
+        by = "partition_id" if hidden else "job_name" if who.user else "user_id"
+        if hidden and len({row["user_id"] for row in rows}) < least:
+            raise NoAnswer(
+                f"jobs are private here, and no day of that time that is over has jobs of {least} users",
+                hint="an earlier -S, or your own jobs",
+            )
+        if not rows:
+            raise NoAnswer(
+                f"no finished job of {who.user or who.account or who.partition} in that time",
+                hint="an earlier -S, e.g. -S now-90days",
+            )
+        results = summary(rows, by)
+        if hidden:
+            results = [rounded(r) for r in results if r["users"] >= least]
+        floor, step = settings["limit_floor"], settings["limit_step"]
+        shown = {
+            "store": settings.shown("store"),
+            **who._asdict(),
+            "starttime_s": since,
+            "endtime_s": until,
+            "by": by,
+            "advice": [] if hidden else advise_requests(rows, floor, step),
+        }
+        return Answer({"cluster": site.cluster}, shown, staleness(site.memory, now), results)

@@ -1,0 +1,343 @@
+"""Forecasts for a script that was not submitted: as it is, and on every partition, QOS and at a few sizes.
+
+The second is `start --test --where`. What an answer assumes is said in it: with half the nodes a job runs twice as
+long and asks for twice the limit, with twice the nodes half as long under the limit that was asked for; who may use a
+partition a store does not know, of QOS it knows those that the user's jobs had.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...cluster.machine import Machine
+from ...errors import UsageError
+from ...formats.slurm.sbatch import HEARD, count_of, parse_script, processors
+from ...job import JobRequest
+from ...predict.conditional import chance_to_start, given_waited
+from ...predict.protocol import Prediction
+from ...store.issued import as_values
+from ...units import format_duration, parse_memory
+from ..settings import Settings
+from . import track_record
+from .advice import RISK, as_request, of_partition, rests_on_jobs
+from .answer import Answer, staleness
+from .disclosure import Site, Viewer, open_site, start_settings
+from .forecaster import Forecaster, begin_condition, forecaster, read_script, request_of
+from .start import start_answer
+from .walltime import advise_script
+
+
+def answer_script(settings: Settings, script: str, asked: dict[str, Any], now: float, viewer: Viewer) -> Answer:
+    """The answer of `batchcast start --test`: its #SBATCH lines, overridden by what was asked for beside it."""
+    return answer_options(settings, options_of(script, asked), viewer, now)
+
+
+def options_of(script: str, asked: Mapping[str, Any]) -> dict[str, str]:
+    """What a script and the options beside it ask for, as far as it matters here; the script's name is the job's."""
+    options = {"job-name": Path(script).name} | parse_script(read_script(script))
+    names = {"limit": "time"}
+    options |= {names.get(k, k.replace("_", "-")): str(v) for k, v in asked.items() if v is not None}
+    return {name: value for name, value in options.items() if name in HEARD}
+
+
+def answer_options(
+    settings: Settings, options: Mapping[str, str], viewer: Viewer, now: float, machine: Machine | None = None
+) -> Answer:
+    """When a job that asks for this would start, if this viewer submitted it now; on `machine` also as Slurm plans."""
+    with open_site(settings, viewer) as site:
+        return _answer(settings, site, options, viewer, now, machine)
+
+
+def _answer(
+    settings: Settings, site: Site, options: Mapping[str, str], viewer: Viewer, now: float, machine: Machine | None
+) -> Answer:
+    job = request_of(options, site, viewer.name or "", now)
+    clock = forecaster(settings, site, now)
+    prediction = clock.wait(job)
+    method = track_record.answering_method(site.memory)
+    reason, begin = begin_condition(options, now)
+    row = {
+        "job_id": "(test)",
+        "partition_id": job.partition_id,
+        "job_name": job.job_name,
+        "submit_time": now,
+        "eligible_time": begin,
+        "expected_start": None,
+        "reason": reason,
+        **as_values(prediction),
+        "method": method,
+        "as_of": now,
+    }
+    answer = start_answer(row, now)
+    answer["reason_in_words"] = f"if submitted: {answer['reason_in_words']}" if reason else "not submitted"
+    least = settings["least_users"] if site.private else 1
+    since = now - track_record.TRACK_RECORD_S
+    record = track_record.track_record(site.reader, site.cluster, str(job.partition_id), method, since, least, now)
+    notes = [*staleness(site.memory, now), *clock.notes]
+    notes.append(
+        f"if submitted now to {job.partition_id}: {job.procs:g} processors, limit "
+        f"{options.get('time', 'the partition default')}"
+    )
+    result = {
+        **answer,
+        **track_record.record_fields(record),
+        **script_advice(settings, site, options, clock, job, viewer, now),
+    }
+    result |= {} if machine is None else on_machine(machine, clock, job)
+    return Answer({"cluster": site.cluster}, start_settings(settings, now), notes, [result])
+
+
+def on_machine(machine: Machine, clock: Forecaster, job: JobRequest) -> dict[str, Any]:
+    """When Slurm's two loops would start the job if everybody ran to the limit and nobody else came; NaN: never."""
+    from ...predict.wait.scheduler_replay import start_on
+
+    state = clock.clock.state
+    found = start_on(machine, job, state, lambda each, _: each.req_time if each.req_time > 0 else math.inf)
+    if isinstance(found, str):
+        return {
+            "simulated_start_s": math.nan,
+            "simulated_wait_s": math.nan,
+            "simulated_why": f"no start in sight: {found}",
+        }
+    start, lost = found
+    why = "Slurm's two loops, everybody to the limit, nobody else comes; use before now is not known" + (
+        f"; {lost} jobs are not on this machine" if lost else ""
+    )
+    return {"simulated_start_s": start, "simulated_wait_s": start - state.now, "simulated_why": why}
+
+
+def script_advice(
+    settings: Settings,
+    site: Site,
+    options: Mapping[str, str],
+    clock: Forecaster,
+    job: JobRequest,
+    viewer: Viewer,
+    now: float,
+) -> dict[str, Any]:
+    """The limit and the memory that `walltime` would advise, and what a node is likely to hold; None unknown."""
+    advised = advise_script(settings, site, options, viewer, RISK, now, clock) or {}
+    peak = clock.peak(job)
+    known = peak if peak is not None and peak.levels and rests_on_jobs(peak) else None
+    by_90 = given_waited(known, 0.0, (0.9,)).quantiles[0] if known is not None else None
+    return {
+        "advised_limit": advised.get("limit"),
+        "advised_limit_s": advised.get("limit_s"),
+        "advised_why": advised.get("why"),
+        "advised_memory": advised.get("memory"),
+        "advised_memory_kib": advised.get("memory_kib"),
+        "advised_memory_why": advised.get("memory_why"),
+        "likely_memory_kib": None if known is None else known.point,
+        "by_90_memory_kib": by_90,
+    }
+
+
+QOS_SINCE_S = 90 * 86400.0
+RUN_SHARES = tuple(k / 20 for k in range(1, 20, 2))
+
+
+class Placement(NamedTuple):
+    """One way to submit: in words, sbatch's options, and how much longer than as asked for it is assumed to run."""
+
+    what: str
+    options: dict[str, str]
+    longer: float = 1.0
+
+
+def answer_where(
+    settings: Settings, options: Mapping[str, str], viewer: Viewer, now: float, by: float | None = None
+) -> Answer:
+    """All ways to submit these options, the best first: by the chance to be done at `by` (epoch), else the soonest end.
+
+    Where chances are within 2 points of the best, fewer core-hours come first.
+    """
+    if by is not None and by <= now:
+        raise UsageError("--by: that is over already (accepted: a time to come: 18:00, now+6hours, 2030-01-31T12:00)")
+    with open_site(settings, viewer) as site:
+        ask = forecaster(settings, site, now)
+        results = placements(settings, site, options, viewer, now, ask, by)
+        notes = [*staleness(site.memory, now), *ask.notes]
+        notes.append(
+            "assumed: half the nodes run twice as long and hold twice as much each, twice the nodes half as long and "
+            "half as much; you may use every partition shown, and the QOS that your jobs had there in 90 days"
+        )
+        return Answer({"cluster": site.cluster}, {**start_settings(settings, now), "by_s": by}, notes, results)
+
+
+def placements(
+    settings: Settings,
+    site: Site,
+    options: Mapping[str, str],
+    viewer: Viewer,
+    now: float,
+    clock: Forecaster,
+    by: float | None = None,
+) -> list[dict[str, Any]]:
+    """The same from a clock that is there already: one flat object a way, the best first."""
+    begin = begin_condition(options, now)[1] or now
+    run = clock.run(request_of(options, site, viewer.name or "", now))
+    results = []
+    for choice in _choices(settings, site, options, viewer, now, clock):
+        job = request_of(choice.options, site, viewer.name or "", now)
+        results.append(_result(choice, job, clock.wait(job), run, begin, by))
+    return _ordered(results)
+
+
+def _choices(
+    settings: Settings, site: Site, options: Mapping[str, str], viewer: Viewer, now: float, clock: Forecaster
+) -> list[Placement]:
+    """As asked, as advised, at half and twice the size; each on every partition that takes such a limit and memory,
+    with the QOS as it is and with every other that the user's jobs had there."""
+    asked = request_of(options, site, viewer.name or "", now)
+    sizes = [Placement("as asked", dict(options))]
+    if advised := _advised(settings, site, options, viewer, now, clock):
+        what = "limit and memory as advised" if "mem" in advised else "limit as advised"
+        sizes.append(Placement(what, {**options, **advised}))
+    procs, nodes = processors(options)
+    rest = {k: v for k, v in options.items() if k not in ("nodes", "ntasks")}
+    tasks = int(count_of(options["ntasks"])) if options.get("ntasks") else 0
+    for share, what in ((0.5, "half the size"), (2.0, "twice the size")):
+        if procs * share < 1 or (nodes > 1 and nodes * share % 1) or "-" in options.get("nodes", ""):
+            continue
+        size = {"nodes": f"{nodes * share:g}"} if nodes > 1 or (share > 1 and "nodes" in options) else {}
+        if tasks:
+            size["ntasks"] = str(max(round(tasks * share), 1))
+        limit = {"time": format_duration(asked.req_time * 2)} if share < 1 and math.isfinite(asked.req_time) else {}
+        if size:
+            memory = _memory_of_size(options, nodes, size)
+            sizes.append(Placement(what, {**rest, **size, **limit, **memory}, 1.0 / share))
+    partitions = site.memory.get("site", {}).get("partitions", {}) or {str(asked.partition_id): {}}
+    used = _qos_used(site, viewer.name or "", now)
+    choices = []
+    for one in sizes:
+        for name, qos in ((part, qos) for part in partitions for qos in ("", *used.get(part, ()))):
+            if qos == str(asked.qos or "") and qos:
+                continue
+            limits = partitions[name]
+            place = Placement(one.what, {**one.options, "partition": name, **({"qos": qos} if qos else {})}, one.longer)
+            job = request_of(place.options, site, viewer.name or "", now)
+            total = site.memory.get("total_procs") or math.inf
+            node = of_partition(site.memory, name).get("node_mem_kib") or math.inf
+            holds = not job.req_mem_kib / max(job.req_nodes, 1.0) > node
+            in_time = not (limits.get("max_time_s") and job.req_time > limits["max_time_s"])
+            if in_time and holds and job.procs <= total:
+                choices.append(place)
+    return choices
+
+
+def _qos_used(site: Site, user: str, now: float) -> dict[str, list[str]]:
+    """By partition the QOS that the user's jobs had there in the last 90 days: what a store knows of it."""
+    rows = site.reader.ask("qos_of", cluster=site.cluster, user=user, since=now - QOS_SINCE_S) if user else ()
+    used: dict[str, list[str]] = {}
+    for row in rows:
+        if row["partition_id"] and row["qos"]:
+            used.setdefault(row["partition_id"], []).append(row["qos"])
+    return used
+
+
+def _advised(
+    settings: Settings, site: Site, options: Mapping[str, str], viewer: Viewer, now: float, clock: Forecaster
+) -> dict[str, str]:
+    """The limit and the memory that `walltime` would advise for such a script, as options; none where it has none."""
+    advised = advise_script(settings, site, options, viewer, RISK, now, clock)
+    if advised is None:
+        return {}
+    memory = {"mem": str(advised["memory"])} if advised["memory"] is not None else {}
+    return {"time": str(advised["limit"]), **memory}
+
+
+def _memory_of_size(options: Mapping[str, str], nodes: float, size: Mapping[str, str]) -> dict[str, str]:
+    """`--mem` for another number of nodes: what they hold together stays; nothing where none was asked for.
+
+    >>> _memory_of_size({"mem": "4G"}, 2.0, {"nodes": "1"}), _memory_of_size({"mem": "4G"}, 1.0, {"ntasks": "2"})
+    ({'mem': '8G'}, {'mem': '4G'})
+    """
+    kib = parse_memory(options.get("mem", ""))
+    if not kib > 0:
+        return {}
+    return {"mem": as_request(kib * nodes / float(size.get("nodes", nodes)))}
+
+
+def _result(
+    choice: Placement, job: JobRequest, wait: Prediction, run: Prediction | None, begin: float, by: float | None
+) -> dict[str, Any]:
+    """One way to submit as a flat object; instants are epoch seconds."""
+    given = given_waited(wait, 0.0, (0.5, 0.1, 0.9))
+    early, late = given.quantiles[1:] if given.levels else (math.nan, math.nan)
+    runs = run_times(run, job.req_time, choice.longer)
+    typical = runs[len(runs) // 2] if runs else job.req_time
+    done = chance_done(wait, runs, by - begin) if by is not None else math.nan
+    return {
+        "what": choice.what,
+        "partition": job.partition_id,
+        "qos": job.qos,
+        "flags": _flags(choice.options),
+        "procs": job.procs,
+        "limit_s": job.req_time,
+        "memory_kib": job.req_mem_kib / max(job.req_nodes, 1.0),
+        "by_10_start_s": begin + early,
+        "likely_start_s": begin + given.point,
+        "by_90_start_s": begin + late,
+        "likely_run_s": typical,
+        "likely_end_s": begin + given.point + typical,
+        "chance_done_by": done,
+        "core_hours": job.procs * typical / 3600.0,
+        "basis": wait.basis,
+        "grounds": wait.grounds,
+    }
+
+
+def run_times(run: Prediction | None, limit: float, longer: float = 1.0) -> list[float]:
+    """Ten equally likely run times of a forecast, stretched, none beyond the limit; the limit alone without a forecast.
+
+    >>> run_times(None, 60.0), run_times(Prediction(10.0), 60.0, 2.0)
+    ([60.0], [20.0])
+    """
+    if run is None:
+        return [limit] if limit == limit else []
+    if not run.levels:
+        return [min(run.point * longer, limit) if limit == limit else run.point * longer]
+    spread = given_waited(run, 0.0, RUN_SHARES).quantiles
+    times = [s * longer if math.isfinite(s) else math.inf for s in spread]
+    return [min(s, limit) if limit == limit else s for s in times]
+
+
+def chance_done(wait: Prediction, runs: list[float], span: float) -> float:
+    """The chance that wait and run together take at most `span`, the two being independent; NaN where unknown.
+
+    >>> chance_done(Prediction(100.0, (0.5, 1.0), (100.0, 200.0)), [50.0, 150.0], 200.0)
+    0.5
+    """
+    if not runs or not wait.levels:
+        return math.nan
+    return sum(chance_to_start(wait, 0.0, span - run) if span > run else 0.0 for run in runs) / len(runs)
+
+
+def _flags(options: Mapping[str, str]) -> str:
+    """The partition, the QOS, the size, the limit and the memory, as sbatch takes them."""
+    names = ("partition", "qos", "nodes", "ntasks", "time", "mem")
+    return " ".join(f"--{name}={shlex.quote(options[name])}" for name in names if name in options)
+
+
+def _ordered(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The best first: see `answer_where`."""
+    done = [r["chance_done_by"] for r in results if r["chance_done_by"] == r["chance_done_by"]]
+    if not done:
+        return sorted(results, key=lambda r: (_last_if_unknown(r["likely_end_s"]), r["core_hours"]))
+    best = max(done)
+
+    def place(r: dict[str, Any]) -> tuple[float, ...]:
+        chance = r["chance_done_by"] if r["chance_done_by"] == r["chance_done_by"] else -1.0
+        if chance >= best - 0.02:
+            return (0.0, r["core_hours"], -chance)
+        return (1.0, -chance, r["core_hours"])
+
+    return sorted(results, key=place)
+
+
+def _last_if_unknown(instant: float) -> float:
+    return instant if instant == instant else math.inf

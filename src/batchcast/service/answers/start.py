@@ -1,0 +1,223 @@
+"""When a waiting job starts: by its forecast, or, held back by something else, when that is over.
+
+A job may be held back by a reservation or by a limit. A limit gives so much at once (jobs, processors, nodes, licences)
+to a user, an account, a QOS or an array. Jobs that hold it must end before the next may start, one after another in
+the order of their submission. How much the limit gives is what its holders have now, since it is reached. When holders
+end is forecast by their run time, and is bounded by their limits.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ...formats.slurm.reasons import Rule, limit_of, plain_reason, rule, word
+from ...predict.conditional import chance_to_start, given_waited
+from ...predict.protocol import Prediction
+from ...store.issued import NOTHING, as_prediction, newest
+from ...store.reader import Reader, Row
+
+SPANS_S = {"10_min": 600.0, "1_hour": 3600.0, "4_hours": 14400.0, "1_day": 86400.0}
+"""What an answer gives the chance of: to start within so long from now."""
+
+
+class Release(NamedTuple):
+    """When a job is held back no more, epoch seconds: likely, and at the latest; and what that is, in words."""
+
+    likely: float
+    latest: float
+    until: str
+    basis: str
+
+
+def release(reader: Reader, cluster: str, memory: Mapping[str, Any], row: Row, now: float) -> Release | None:
+    """When this waiting job is released, as far as anybody can know; None where nothing holds it back."""
+    kind = rule(row["reason"] or "")
+    if kind is Rule.RESERVATION:
+        return _reservation(memory, row, now)
+    if kind is Rule.LIMIT:
+        return _limit(reader, cluster, row, now)
+    return None
+
+
+def _reservation(memory: Mapping[str, Any], row: Row, now: float) -> Release:
+    known = [r for r in memory.get("reservations") or [] if r["start"] == r["start"] and r["end"] == r["end"]]
+    own = next((r for r in known if r["name"] == row.get("reservation")), None)
+    if own is not None:
+        begin = max(own["start"], now)
+        return Release(begin, begin, f"the beginning of reservation {own['name']}", f"reservation {own['name']}")
+    ends = [r["end"] for r in known if r["end"] > now and r["maintenance"]]
+    ends = ends or [r["end"] for r in known if r["end"] > now]
+    if not ends and word(row["reason"]) == "ReqNodeNotAvail":  # 24.11 says "May be reserved" of drained nodes as well
+        basis = "no answer until an administrator acts: nothing is reserved, so what it needs is down or drained"
+        return Release(math.nan, math.nan, "an administrator's action", basis)
+    if not ends:
+        return Release(math.nan, math.nan, "the end of a reservation that nobody names", "a reservation")
+    return Release(min(ends), max(ends), "the end of what is reserved", "the reservations that scontrol shows")
+
+
+def _limit(reader: Reader, cluster: str, row: Row, now: float) -> Release:
+    name = word(row["reason"])
+    chosen, whose = _choice(name, row)
+    jobs = reader.ask("open_with", cluster=cluster, **chosen)
+    holders = [job for job in jobs if job["start_time"] is not None]
+    ahead = [job for job in jobs if job["start_time"] is None and word(job["reason"] or "") == name]
+    ahead = ahead[: next((k for k, job in enumerate(ahead) if job["row"] == row["row"]), len(ahead))]
+    until = "the limit's own queue"
+    if not holders:
+        return Release(math.nan, math.nan, until, f"no running job {whose} is known that holds this limit")
+    unit = _unit(name)
+    times = [
+        own_queue(
+            [(_end(job, now, at_most), _amount(job, unit)) for job in holders],
+            [(_length(job, at_most), _amount(job, unit)) for job in ahead],
+            _amount(row, unit),
+            now,
+        )
+        for at_most in (False, True)
+    ]
+    basis = f"{len(holders)} running and {len(ahead)} waiting jobs {whose} come first under this limit"
+    return Release(times[0], max(times), until, basis)
+
+
+def own_queue(
+    holders: Sequence[tuple[float, float]], ahead: Sequence[tuple[float, float]], amount: float, now: float
+) -> float:
+    """When `amount` of what the holders have now is free, after those ahead have had theirs, first come first served.
+
+    `holders` are (end, amount), `ahead` (length, amount); times are seconds. O(n log n).
+
+    >>> own_queue([(100.0, 1.0)], [(50.0, 1.0), (30.0, 1.0)], 1.0, 0.0)
+    180.0
+    """
+    ends = list(holders)
+    heapq.heapify(ends)
+    free, at = 0.0, now
+    for length, wanted in (*ahead, (math.inf, amount)):
+        while free < wanted and ends:
+            end, given_back = heapq.heappop(ends)
+            free, at = free + given_back, max(at, end)
+        free -= min(wanted, free)
+        heapq.heappush(ends, (at + length, wanted))
+    return at
+
+
+def _choice(name: str, row: Row) -> tuple[dict[str, Any], str]:
+    """Which open jobs share the limit, as a question to the store and in words."""
+    if name == "JobArrayTaskLimit":
+        array = str(row["job_id"]).partition("_")[0]
+        return {"tasks": f"{array}!_%"}, f"of array {array}"
+    if name == "Licenses":
+        licence = str(row["licenses"] or "").split(",")[0].partition(":")[0]
+        pattern = licence.replace("!", "!!").replace("_", "!_").replace("%", "!%")
+        return {"license": f"%{pattern}%"}, f"with licence {licence}"
+    group = limit_of(name)
+    column = "user_id" if group == "user" else group
+    choice = {group: row[column]}
+    if name.startswith("QOS") and group == "user":
+        choice["qos"] = row["qos"]
+    return choice, f"of this {'QOS' if group == 'qos' else group}"
+
+
+def _unit(name: str) -> str:
+    for part, unit in (("Cpu", "procs"), ("Node", "nodes"), ("Mem", "memory"), ("GRES", "gpus"), ("Gres", "gpus")):
+        if part in name:
+            return unit
+    return "licenses" if name == "Licenses" else "jobs"
+
+
+def _amount(job: Mapping[str, Any], unit: str) -> float:
+    columns = {"procs": "req_procs", "nodes": "req_nodes", "memory": "req_mem_kib", "gpus": "req_gpus"}
+    if unit == "licenses":
+        count = str(job["licenses"] or "").split(",")[0].partition(":")[2]
+        return float(count) if count.isdigit() else 1.0
+    return 1.0 if unit == "jobs" else float(job[columns[unit]] or 1.0)
+
+
+def _length(job: Mapping[str, Any], at_most: bool) -> float:
+    """How long a job runs: as forecast, or as long as it may."""
+    limit = job["limit_now"] if job["limit_now"] is not None else job["req_time"]
+    longest = math.inf if limit is None else float(limit)
+    return longest if at_most or job["run_point_s"] is None else min(float(job["run_point_s"]), longest)
+
+
+def _end(job: Mapping[str, Any], now: float, at_most: bool) -> float:
+    """When a running job ends; one that has outlived its forecast is taken to last half of what its limit leaves."""
+    begun = float(job["start_time"])
+    latest, likely = max(begun + _length(job, True), now), begun + _length(job, False)
+    if at_most or likely > now:
+        return latest if at_most else likely
+    return (now + latest) / 2 if math.isfinite(latest) else now
+
+
+def start_answer(row: Row, now: float, held: Release | None = None) -> dict[str, Any]:
+    """When one waiting job starts, as far as its newest forecast reaches, given how long it has waited.
+
+    Times are epoch seconds. The reason it waits for decides (formats.reasons.Rule): what waits for the machine has the
+    forecast; what is held back by a reservation or a limit is answered by when that is over (`held`); what waits for
+    its owner, a time or another job from then on: `counts_from` says from when, and without a known instant the waits
+    alone are told; what only an administrator ends, or nothing, has no answer.
+    """
+    row = {**newest(row)}
+    reason = row["reason"] or ""
+    kind, name = rule(reason), word(reason)
+    issued = as_prediction(row) if row["point_s"] is not None and row["grounds"] != NOTHING else None
+    known_begin = name == "BeginTime" and row["eligible_time"] is not None
+    waited = max(now - row["submit_time"], 0.0) if kind is Rule.MACHINE else 0.0
+    given = given_waited(issued, waited, (0.5, 0.1, 0.9)) if issued is not None else None
+    point = given.point if given else math.nan
+    by_10, by_90 = given.quantiles[1:] if given and len(given.quantiles) > 1 else (math.nan, math.nan)
+    at = row["eligible_time"] if known_begin else row["submit_time"] if kind is Rule.MACHINE else math.nan
+    basis = row["basis"] if issued is None and row["basis"] else _basis(issued, given, waited)
+    if kind in (Rule.NEVER, Rule.ADMIN):
+        point = by_10 = by_90 = math.nan
+        basis = "no answer until an administrator acts" if kind is Rule.ADMIN else "it cannot start as it is"
+    elif kind in (Rule.RESERVATION, Rule.LIMIT):
+        at = row["submit_time"]
+        point, by_90 = (held.likely - at, held.latest - at) if held is not None else (math.nan, math.nan)
+        by_10 = math.nan  # nobody said how early it may be over
+        basis = held.basis if held is not None else "nobody knows when that is over"
+    spans = SPANS_S if kind is Rule.MACHINE and issued is not None else {}
+    chances = {name: chance_to_start(issued, waited, span) for name, span in spans.items() if issued is not None}
+    return {
+        "job_id": row["job_id"],
+        "partition": row["partition_id"],
+        "name": row["job_name"],
+        "submit_time_s": row["submit_time"],
+        "waited_s": max(now - row["submit_time"], 0.0),
+        "by_10_start_s": at + by_10,
+        "likely_start_s": at + point,
+        "by_90_start_s": at + by_90,
+        "by_10_wait_s": by_10,
+        "likely_wait_s": point,
+        "by_90_wait_s": by_90,
+        **{f"chance_within_{name}": chances.get(name, math.nan) for name in SPANS_S},
+        "counts_from": _counts_from(kind, name, held),
+        "reason": reason,
+        "reason_in_words": plain_reason(reason),
+        "slurm_start_s": math.nan if row["expected_start"] is None or name == "BeginTime" else row["expected_start"],
+        "basis": basis,
+        "grounds": row["grounds"],
+        "method": row["method"],
+        "forecast_as_of_s": math.nan if issued is None else row.get("as_of", math.nan),
+    }
+
+
+def _counts_from(kind: Rule, name: str, held: Release | None) -> str:
+    if kind is Rule.ELIGIBLE:
+        begins = {"Dependency": "the end of what it depends on", "BeginTime": "its begin time"}
+        return begins.get(name, "its release")
+    if kind in (Rule.RESERVATION, Rule.LIMIT):
+        return held.until if held is not None else "the end of what holds it back"
+    other = {Rule.NEVER: "never: it cannot start as it is", Rule.ADMIN: "an administrator's action"}
+    return other.get(kind, "submission")
+
+
+def _basis(issued: Prediction | None, given: Prediction | None, waited: float) -> str:
+    if issued is None:
+        return "no forecast was issued for this job yet"
+    if given is not None and not math.isfinite(given.point):
+        return f"{issued.basis}; it has waited longer than that forecast reached"
+    return issued.basis + ("; given the time waited so far" if waited > 0 else "")

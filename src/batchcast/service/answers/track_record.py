@@ -1,0 +1,193 @@
+"""Which method answers, and how its wait forecasts have come out (coverage, error). No prediction is made here."""
+
+from __future__ import annotations
+
+import math
+import re
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from ...formats.slurm.reasons import Rule, rule
+from ...predict.conditional import given_waited
+from ...predict.protocol import SHORTEST
+from ...store.issued import NOTHING, as_prediction
+from ...store.reader import Reader, Row
+from .disclosure import DAY_S, complete_days, rounded, whole_days
+
+JOB_ID = re.compile(r"[0-9]{1,19}(?:[_+][0-9]{1,19})?")
+"""A job, an array's task, a part of a heterogeneous job."""
+TRACK_RECORD_S = 30 * 86400.0
+LEAST_RECORD = 20
+MOST_RECORDS, ALL = 2000, 2**62
+LIKE_THIS = 200
+"""Of so many of the latest answers it is told how many came true: started between what was said for 10 and for 90 %."""
+RecordKey = tuple[str | None, int]
+"""A partition (None: all of them), and over how many users its figures must be (1: any)."""
+TrackRecord = Mapping[str, Any]
+
+
+def answering_method(memory: dict[str, Any]) -> str:
+    """The wait predictor whose forecasts answer users: the first the collector was told to run, while its bound holds.
+
+    Where it does not, the one whose bound has held best here, as the collector found (see `best_bound`).
+    """
+    methods = memory.get("wait_methods") or ["recent_wait"]
+    chosen = memory.get("answers_by")
+    return str(chosen if chosen in methods else methods[0])
+
+
+def best_bound(records: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """Of the track records by method, the first being preferred: whose 90 % bound has held best.
+
+    The first while its coverage is as promised, within two binomial standard errors, since jobs submitted together come
+    out together; else, of those that keep theirs, the one with the least mean pinball loss at 90 % (the tightest honest
+    bound); else the highest coverage. Methods with fewer than 20 judged forecasts are not judged; None where the first
+    is one of them.
+
+    >>> of = {"judged": 100, "loss_90_s": 9.0}
+    >>> best_bound({"a": {**of, "coverage_90": 0.13}, "b": {**of, "coverage_90": 0.95}})
+    'b'
+    >>> best_bound({"a": {**of, "coverage_90": 0.88}, "b": {**of, "coverage_90": 0.95}})
+    'a'
+    """
+    judged = {name: record for name, record in records.items() if record.get("judged", 0) >= LEAST_RECORD}
+    first = next(iter(records), None)
+    if first not in judged:
+        return None
+    holding = [name for name, r in judged.items() if r["coverage_90"] >= 0.9 - 2.0 * math.sqrt(0.09 / r["judged"])]
+    if first in holding or not holding:
+        return first if holding else max(judged, key=lambda name: judged[name]["coverage_90"])
+    return min(holding, key=lambda name: judged[name]["loss_90_s"])
+
+
+def track_record(
+    reader: Reader,
+    cluster: str,
+    partition: str | None,
+    method: str,
+    since: float,
+    least_users: int = 1,
+    now: float = math.inf,
+) -> dict[str, Any]:
+    """How issued wait forecasts of a partition came out since an instant: coverage at 90 %, median absolute error.
+
+    A job that waits for the machine longer than its 90 % time has missed it, whenever it starts (`overdue`, until
+    `now`): a growing queue is seen before its jobs have started. `judged` counts the forecasts with a bound that
+    started or are overdue; `came_true` is the share, of the latest `like_this` (at most 200), that started between what
+    was said for 10 and for 90 %. Empty where there is none; above one `least_users`, only days of so many users count,
+    of started jobs alone, at least 20, and figures are rounded (see `disclosure`).
+    """
+    hidden = least_users > 1
+    since = whole_days(since, math.inf)[0] if hidden else since
+    chosen = {"cluster": cluster, "partition": partition, "method": method, "since": since, "nothing": NOTHING}
+    started = partial(reader.each, "started_forecasts", **chosen, most=ALL if hidden else MOST_RECORDS)
+    days = complete_days(started(), "as_of", least_users, now) if hidden else set()
+    users: set[Any] = set()
+    errors, losses, held = array("d"), array("d"), 0
+    came_true, most = array("b"), ALL if hidden else LIKE_THIS  # part of a day would tell of its other part
+    for row in started():
+        if hidden and row["as_of"] // DAY_S not in days:
+            continue
+        users.add(row["user_id"])
+        errors.append(abs(row["point_s"] - row["outcome_s"]))
+        hit = covered_at(row, 0.9)
+        if hit is not None and len(came_true) < most:
+            early = max(row["outcome_s"], SHORTEST) < given_waited(as_prediction(row), 0.0, (0.1,)).point
+            came_true.append(hit and not early)
+        if hit is not None:
+            losses.append(_pinball(row))
+            held += hit
+    if hidden and (len(errors) < LEAST_RECORD or len(users) < least_users):
+        return {}
+    late = [] if hidden or now == math.inf else reader.ask("late_forecasts", **chosen, until=now, most=MOST_RECORDS)
+    late = [row for row in late if rule(row["reason"] or "") is Rule.MACHINE and covered_at(row, 0.9) is False]
+    losses.extend(_pinball(row) for row in late)
+    came_true = array("b", [*(False for _ in late), *came_true][:most])  # what waits on was asked for last
+    if not errors and not late:
+        return {}
+    record = {
+        "forecasts": len(errors),
+        "judged": len(losses),
+        "overdue": len(late),
+        "coverage_90": held / len(losses) if losses else math.nan,
+        "loss_90_s": sum(losses) / len(losses) if losses else math.nan,
+        "median_ae_s": median(errors),
+        "like_this": len(came_true),
+        "came_true": sum(came_true) / len(came_true) if came_true else math.nan,
+    }
+    return rounded(record) if hidden else record
+
+
+def record_of(
+    reader: Reader,
+    cluster: str,
+    memory: dict[str, Any],
+    partition: str | None,
+    least_users: int,
+    now: float,
+    known: Mapping[tuple[str | None, int], Mapping[str, Any]] | None = None,
+) -> Mapping[str, Any]:
+    """The track record of the method that answers here, over 30 days; of those `known`, where any are given."""
+    if known is not None:
+        return known.get((partition, least_users), {})
+    since = now - TRACK_RECORD_S
+    return track_record(reader, cluster, partition, answering_method(memory), since, least_users, now)
+
+
+def best_of(url: str, cluster: str, methods: Sequence[str], now: float) -> str | None:
+    """`best_bound` over the last 30 days of a store."""
+    reader = Reader(url)
+    try:
+        since = now - TRACK_RECORD_S
+        return best_bound({one: track_record(reader, cluster, None, one, since, now=now) for one in methods})
+    finally:
+        reader.close()
+
+
+def _pinball(row: Mapping[str, Any]) -> float:
+    """The pinball loss of what was said for 90 %: a bound too low costs nine times one too high (Koenker 1978)."""
+    over = row["outcome_s"] - given_waited(as_prediction(row), 0.0, (0.9,)).point
+    return float(max(0.9 * over, -0.1 * over))
+
+
+def record_fields(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A track record as part of an answer."""
+    return {
+        "track_record_forecasts": record.get("forecasts", 0),
+        "track_record_overdue": record.get("overdue", 0),
+        "track_record_coverage_90": record.get("coverage_90"),
+        "track_record_median_ae_s": record.get("median_ae_s"),
+        "track_record_like_this": record.get("like_this", 0),
+        "track_record_came_true": record.get("came_true"),
+    }
+
+
+def latest_runs(reader: Reader, cluster: str, ids: Sequence[str]) -> list[Row]:
+    """The last run of each of these jobs that has begun."""
+    return [row for job_id in ids for row in reader.ask("latest_run", cluster=cluster, job_id=job_id)]
+
+
+def covered_at(row: Mapping[str, Any], level: float) -> bool | None:
+    """Whether an outcome lay at or below what was said for a level; None where the forecast did not reach so far."""
+    return covered(row, (level,))[0]
+
+
+def covered(row: Mapping[str, Any], levels: Sequence[float]) -> list[bool | None]:
+    """The same for several levels at once."""
+    said = given_waited(as_prediction(row), 0.0, levels)
+    bounds = said.quantiles if said.levels else [math.inf] * len(levels)
+    return [bool(row["outcome_s"] <= bound) if math.isfinite(bound) else None for bound in bounds]
+
+
+def median(values: Iterable[float]) -> float:
+    """The middle value, the mean of the middle two; NaN of none.
+
+    >>> median([3.0, 1.0, 2.0, 10.0])
+    2.5
+    """
+    ordered = sorted(values)
+    if not ordered:
+        return math.nan
+    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2

@@ -1,0 +1,276 @@
+"""What finished jobs asked for against what they used, and what to ask for instead: limits, processors, memory.
+
+Memory by account and application is the live side of `batchcast limits LOG --memory --by account`
+(`evaluation.memory_limits`): requests as they would have been advised from what had ended by then, every attempt of a
+job that runs out counted in full, against what its user asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from ...columns import OUT_OF_MEMORY, SAME, is_copied
+from ...predict.recommend import recommend_limit, spent
+from ...store.packed import Packed
+from ...store.peaks import asked_a_node, node_peak
+from ...units import format_duration
+from .advice import RISK, SAMPLING_MARGIN, Rules, as_request, of_partition
+from .answer import Sentence
+from .disclosure import DAY_S, rounded
+from .track_record import median
+
+LEAST_JOBS = 5
+LEAST_WASTE = 2.0
+LEAST_WASTED_H = 1.0
+CUT_OFF = "%(cut)s of %(jobs)s were cut off at their limit (usually %(asked)s): raise %(flag)s, or checkpoint"
+SPARED = "asks %(asked)s and needs %(needed)s: %(flag)s would have been enough for 95 %%"
+HELD = "asks for %(asked)s processors and holds %(held)s: without %(flag)s (or with %(more)s) they would be used"
+ADVICE = (CUT_OFF, SPARED, HELD)
+RAN = frozenset({"completed", "timeout", "failed", "out_of_memory"})
+
+
+def summary(rows: Packed, by: str) -> list[dict[str, Any]]:
+    """One flat object per value of a column, the largest user of processor hours first."""
+    figures = [{by: name or "-", **_figures(group)} for (name,), group in rows.grouped(by)]
+    return sorted(figures, key=lambda f: (-f["processor_hours"], f[by]))
+
+
+def _figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    runs, waits, limits = array("d"), array("d"), array("d")
+    users: set[str | None] = set()
+    timeouts, held_s, asked_s, used_s = 0, 0.0, 0.0, 0.0
+    for row in rows:
+        users.add(row["user_id"])
+        start, limit = row["start_time"], row["req_time"]
+        if start is None:
+            continue
+        run, procs = row["end_time"] - start, row["alloc_procs"] or row["req_procs"] or 0.0
+        runs.append(run)
+        waits.append(start - row["submit_time"])
+        timeouts += row["status"] == "timeout"
+        held_s += run * procs
+        if _finite(limit):
+            limits.append(limit)
+            asked_s += limit * procs
+            used_s += run * procs
+    ordered = array("d", sorted(waits))
+    return {
+        "jobs": len(rows),
+        "users": len(users),
+        "never_ran": len(rows) - len(runs),
+        "timeouts": timeouts,
+        "processor_hours": held_s / 3600,
+        "limit_processor_hours": asked_s / 3600,
+        "limit_used_share": used_s / asked_s if asked_s else math.nan,
+        "median_run_s": median(runs),
+        "median_limit_s": median(limits),
+        "median_wait_s": median(ordered),
+        "p90_wait_s": ordered[max(math.ceil(0.9 * len(ordered)) - 1, 0)] if ordered else math.nan,
+    }
+
+
+def advise_requests(rows: Packed, floor: float, step: float) -> list[dict[str, Any]]:
+    """What a user could change, per user and job name, the greatest waste first; silent below a least waste.
+
+    `--time`: limits at least twice what 95 % of such jobs need (and an hour of the machine a job in all), or at least a
+    fifth of them cut off. `-n/-N/--exclusive`: at least twice the processors asked for are held.
+    """
+    advised = [
+        {"user": whose or "-", "job_name": name or "-", **one}
+        for (whose, name), _, one in each_advice(rows, floor, step)
+    ]
+    return sorted(advised, key=lambda a: -a["wasted_processor_hours"])
+
+
+def each_advice(
+    rows: Packed, floor: float, step: float, of: tuple[str, str] = ("user_id", "job_name")
+) -> Iterator[tuple[tuple[str | None, ...], Sequence[Mapping[str, Any]], dict[str, Any]]]:
+    """The same for the rows alike in two columns: their values there, all of these rows, and what is advised."""
+    for key, group in rows.grouped(*of):
+        if len(group) < LEAST_JOBS:
+            continue
+        ran = [row for row in group if row["start_time"] is not None and row["status"] in RAN]
+        if len(ran) >= LEAST_JOBS:
+            for one in (_on_time(ran, floor, step), _on_size(ran)):
+                if one:
+                    yield key, group, {"jobs": len(ran), **one}
+
+
+def _on_time(rows: Sequence[Mapping[str, Any]], floor: float, step: float) -> dict[str, Any] | None:
+    limited = [row for row in rows if _finite(row["req_time"])]
+    if not limited:
+        return None
+    runs = [row["end_time"] - row["start_time"] for row in limited]
+    cut = [row["status"] == "timeout" for row in limited]
+    asked = median(row["req_time"] for row in limited)
+    if sum(cut) >= max(2, 0.2 * len(cut)):
+        lost = sum(run * (row["alloc_procs"] or 0) for run, row, was in zip(runs, limited, cut) if was) / 3600
+        return {
+            "flag": "--time",
+            "wasted_processor_hours": lost,
+            "advice": Sentence(
+                CUT_OFF, cut=str(sum(cut)), jobs=str(len(cut)), asked=format_duration(asked), flag="--time"
+            ),
+        }
+    best = recommend_limit(runs, cut, RISK, floor=floor, step=step)
+    spare = sum(max(row["req_time"] - best.limit_s, 0.0) * (row["alloc_procs"] or 0) for row in limited) / 3600
+    if asked < LEAST_WASTE * best.limit_s or spare < LEAST_WASTED_H:
+        return None
+    limit = f"--time={format_duration(best.limit_s)}"
+    return {
+        "flag": "--time",
+        "wasted_processor_hours": spare,
+        "advice": Sentence(SPARED, asked=format_duration(asked), needed=format_duration(median(runs)), flag=limit),
+    }
+
+
+def _on_size(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    sized = [row for row in rows if row["req_procs"] and row["alloc_procs"]]
+    if not sized or median(row["alloc_procs"] / row["req_procs"] for row in sized) < LEAST_WASTE:
+        return None
+    idle = sum((row["alloc_procs"] - row["req_procs"]) * (row["end_time"] - row["start_time"]) for row in sized) / 3600
+    if idle < LEAST_WASTED_H:
+        return None
+    asked, held = median(row["req_procs"] for row in sized), median(row["alloc_procs"] for row in sized)
+    return {
+        "flag": "--exclusive",
+        "wasted_processor_hours": idle,
+        "advice": Sentence(HELD, asked=f"{asked:g}", held=f"{held:g}", flag="--exclusive", more=f"-n {held:g}"),
+    }
+
+
+def _finite(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
+
+
+GIB = 1024.0**2
+MOST_JOBS = 1000
+LEAST_GIB_H = 10.0
+"""What is spared below this is no advice."""
+MOST_OFTEN = 0.2
+"""Where so many run out of memory they are shown, whatever is spared."""
+
+
+def memory_advice(rows: Packed, memory: Mapping[str, Any], rules: Rules, least: int) -> list[dict[str, Any]]:
+    """One flat object for each account and application, what spares most first.
+
+    Parameters
+    ----------
+    rows
+        Ended jobs whose memory was measured, or that ran out of it (the statement `used_memory`).
+    memory
+        What the collector remembers: the memory of a partition's nodes.
+    rules
+        The site's least request and its step.
+    least
+        The fewest users that a figure may be of; above one every number has two digits (`disclosure`).
+    Returns
+    -------
+    list of dict
+        `account`, `name`, `users`, `jobs`; KiB a node: `asked_kib` and `held_kib` (medians), `ask_kib` the request that
+        95 % of the last 1,000 jobs keep to, as `--mem` takes it in `flag`; `ran_out_rate`; `gib_h` what would have been
+        spared by asking so (below 0: lost), and `by_request_gib_h` what was asked for, each with further attempts;
+        `tells`: so much is spared, or so many ran out, that it is worth a word.
+
+    Notes
+    -----
+    Advice is renewed once a day (UTC), from what had ended before it; the first jobs of a group, and those whose
+    request is unknown, keep theirs. O(n log n), and once a day the last 1,000 jobs of a group.
+    """
+    figures = []
+    for (account, name), group in rows.grouped("account", "job_name"):
+        users = len({row["user_id"] for row in group})
+        one = _of_group(group, memory, rules) if users >= least else None
+        if one is not None:
+            ask = _up(one["ask_kib"]) if least > 1 else one["ask_kib"]
+            shown = {"account": account or "–", "name": name or "–", "users": users, **one}
+            shown = rounded(shown) if least > 1 else shown
+            figures.append({**shown, "ask_kib": ask, "flag": f"--mem={as_request(ask)}"})
+    return sorted(figures, key=lambda one: -one["gib_h"])
+
+
+def _up(kib: float) -> float:
+    """A request in MiB of two digits, not below what is needed.
+
+    >>> _up(4301.0 * 1024) / 1024, _up(4300.0 * 1024) / 1024
+    (4400.0, 4300.0)
+    """
+    digit = 10.0 ** (math.floor(math.log10(kib / 1024)) - 1)
+    return math.ceil(kib / 1024 / digit - 1e-9) * digit * 1024
+
+
+class _Job(NamedTuple):
+    """A measured job: epoch seconds; KiB a node that it held (or got, where that was not enough) and asked for."""
+
+    submit_time: float
+    end_time: float
+    held: float
+    asked: float
+    ran_out: bool
+    node_hours: float
+
+
+def _measured(rows: Sequence[Mapping[str, Any]]) -> list[_Job]:
+    """Those among ended jobs whose request is known too, by their end."""
+    jobs = []
+    for row in rows:
+        held, asked, out = node_peak(row), asked_a_node(row), row["status"] == OUT_OF_MEMORY
+        held = asked if out and not held > asked else held
+        if held > 0 and asked > 0:
+            hours = max(row["alloc_nodes"] or 1.0, 1.0) * (row["end_time"] - row["start_time"]) / 3600.0
+            jobs.append(_Job(row["submit_time"], row["end_time"], held, asked, out, hours))
+    return sorted(jobs, key=lambda job: job.end_time)
+
+
+def _of_group(rows: Sequence[Mapping[str, Any]], memory: Mapping[str, Any], rules: Rules) -> dict[str, Any] | None:
+    """Of jobs that are alike; None where they are too few, or nothing was measured."""
+    jobs = _measured(rows)
+    same = sum(not job.ran_out and abs(job.held - job.asked) <= SAME * job.held for job in jobs)
+    if len(jobs) < LEAST_JOBS or is_copied(same, len(jobs)):
+        return None
+    partitions = {row["partition_id"] for row in rows}
+    node = max(of_partition(memory, name).get("node_mem_kib") or math.inf for name in partitions)
+    by_request = sum(_cost(job, job.asked) for job in jobs)
+    spared = by_request - _as_advised(jobs, rules, node)
+    out = sum(job.ran_out for job in jobs)
+    return {
+        "jobs": len(jobs),
+        "asked_kib": median(job.asked for job in jobs),
+        "held_kib": median(job.held for job in jobs),
+        "ask_kib": _request(jobs[-MOST_JOBS:], rules, node),
+        "ran_out_rate": out / len(jobs),
+        "gib_h": spared,
+        "by_request_gib_h": by_request,
+        "tells": spared >= LEAST_GIB_H or out >= max(2.0, MOST_OFTEN * len(jobs)),
+    }
+
+
+def _as_advised(jobs: Sequence[_Job], rules: Rules, node: float) -> float:
+    """What these jobs, by their end, would have cost as they would have been advised on the day of their submission."""
+    total, ended = 0.0, 0
+    by_submission = sorted(jobs, key=lambda job: job.submit_time)
+    for day, of_day in groupby(by_submission, key=lambda job: job.submit_time // DAY_S):
+        while ended < len(jobs) and jobs[ended].end_time < day * DAY_S:
+            ended += 1
+        known = jobs[max(ended - MOST_JOBS, 0) : ended]
+        advised = _request(known, rules, node) if len(known) >= LEAST_JOBS else None
+        total += sum(_cost(job, job.asked if advised is None else advised) for job in of_day)
+    return total
+
+
+def _request(jobs: Sequence[_Job], rules: Rules, node: float) -> float:
+    """The request a node that keeps the risk for jobs like these, KiB."""
+    held, ran_out = [job.held * SAMPLING_MARGIN for job in jobs], [job.ran_out for job in jobs]
+    floor, step = rules.memory_floor, rules.memory_step
+    return recommend_limit(held, ran_out, RISK, floor=floor, step=step, most=node).limit_s
+
+
+def _cost(job: _Job, request: float) -> float:
+    """GiB-hours of a job's attempts under a request: where it runs out, its user's own next, else twice as much."""
+    short = job.ran_out and request <= job.held
+    again = job.asked if job.asked >= job.held else math.nan
+    return spent(request, math.nextafter(job.held, math.inf) if short else job.held, again) * job.node_hours / GIB

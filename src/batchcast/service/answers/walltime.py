@@ -1,0 +1,297 @@
+"""Advice for a limit and a memory request from a store: which finished jobs are similar, and what they say."""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...errors import NoAnswer, Refused
+from ...formats.slurm.sbatch import parse_script, processors
+from ...job import JobRequest
+from ...predict.protocol import Prediction
+from ...predict.recommend import Advice, recommend_limit, rule_of_thumb
+from ...store.live_rows import live_job
+from ...store.reader import Reader, Row
+from ...units import format_duration
+from ..settings import Settings
+from .advice import advise_memory, advised_limit, of_partition, reaches_risk, rests_on_jobs, rules_of
+from .disclosure import Site, Viewer, check_may_see
+from .track_record import JOB_ID
+
+if TYPE_CHECKING:
+    from .forecaster import Forecaster
+
+WITHIN_S = 180 * 86400.0
+LEAST_JOBS = 5
+MOST_JOBS = 1000
+RECENT = 10
+MOST_FINISHED = 20_000
+
+
+def advise(
+    settings: Settings,
+    site: Site,
+    what: str | None,
+    glob: str | None,
+    user: str,
+    viewer: Viewer,
+    risk: float,
+    now: float,
+) -> dict[str, Any]:
+    """The advised limit and memory request as one flat object, with the sentences that say why."""
+    return _advised(settings, site, _wanted(site, what, glob, user, viewer), viewer, risk, now)
+
+
+def advise_script(
+    settings: Settings,
+    site: Site,
+    options: Mapping[str, str],
+    viewer: Viewer,
+    risk: float,
+    now: float,
+    clock: Forecaster | None = None,
+) -> dict[str, Any] | None:
+    """The same for a job of the viewer's with these options; None where nothing is alike, or nobody knows who asks."""
+    if viewer.name is None or not options.get("job-name"):
+        return None
+    try:
+        return _advised(settings, site, _of_script(options, options["job-name"], viewer.name), viewer, risk, now, clock)
+    except (NoAnswer, Refused):
+        return None
+
+
+def _advised(
+    settings: Settings,
+    site: Site,
+    wanted: dict[str, Any],
+    viewer: Viewer,
+    risk: float,
+    now: float,
+    clock: Forecaster | None = None,
+) -> dict[str, Any]:
+    check_may_see(site, viewer, wanted["user"])
+    similar, alike = _similar(_finished(site.reader, site.cluster, wanted["user"], now), wanted)
+    clock = clock or _clock(settings, site, now)
+    job = _job(site, wanted, similar, now)
+    limit = clock.limit(job, risk) if clock and job else None
+    known = limit if limit is not None and limit.levels and rests_on_jobs(limit) else None
+    least = LEAST_JOBS if known is None or site.private else 1  # no figure of others where they are hidden
+    if len(similar) < least:
+        raise NoAnswer(
+            f"only {len(similar)} similar finished jobs of {wanted['user']} in the last {WITHIN_S / 86400:.0f} "
+            f"days; {least} are needed",
+            hint="a wider --name GLOB, or let some jobs finish first",
+        )
+    partition = wanted.get("partition") or similar[0]["partition_id"]
+    runs = [row["end_time"] - row["start_time"] for row in similar]
+    thumb = rule_of_thumb(runs[:RECENT])
+    answer = {
+        "user": wanted["user"],
+        "similar_by": alike,
+        "jobs": len(similar),
+        "risk": risk,
+        **_of_similar(settings, site, partition, runs, similar, alike, risk, thumb),
+        "asked_limit_s": similar[0]["req_time"],
+        "rule_of_thumb_s": thumb,
+        "rule_of_thumb": format_duration(thumb),
+    }
+    if clock is not None and job is not None and known is not None:
+        answer |= _of_forecast(settings, site, job, known, clock.method("limit"), risk, answer)
+    peak = clock.peak(job) if clock and job else None
+    by = clock.method("memory") if clock and peak is not None else ""
+    return {**answer, **advise_memory(settings, site.memory, similar, partition, alike, risk, peak, by)}
+
+
+def _of_similar(
+    settings: Settings,
+    site: Site,
+    partition: str | None,
+    runs: Sequence[float],
+    similar: Sequence[Row],
+    alike: str,
+    risk: float,
+    thumb: float,
+) -> dict[str, Any]:
+    """What similar finished jobs alone say."""
+    most = min(of_partition(site.memory, partition).get("max_time_s") or math.inf, settings["limit_most"])
+    cut = [row["status"] == "timeout" for row in similar]
+    advice = recommend_limit(runs, cut, risk, floor=settings["limit_floor"], step=settings["limit_step"], most=most)
+    return {
+        "limit": format_duration(advice.limit_s),
+        "limit_s": advice.limit_s,
+        "limit_by": "similar jobs",
+        "quantile_s": advice.quantile_s,
+        "risk_kept": advice.reached,
+        "cut_at_limit": advice.cut,
+        "similar_limit_s": advice.limit_s,
+        "why": f"{_sentence(advice, alike, risk)} ({_rule_words(thumb)}).",
+    }
+
+
+def _of_forecast(
+    settings: Settings,
+    site: Site,
+    job: JobRequest,
+    advice: Prediction,
+    method: str,
+    risk: float,
+    beside: dict[str, Any],
+) -> dict[str, Any]:
+    """What a method advises, as it would be kept if the job were submitted now."""
+    partition = of_partition(site.memory, job.partition_id)
+    limit = advised_limit(advice, job.req_time, rules_of(settings), partition)
+    assert limit is not None  # the caller has looked
+    bound, raised = format_duration(advice.point), advice.point > job.req_time
+    if raised:
+        why = (
+            f"{method}: more than {risk:.0%} of jobs like this come to their limit of {format_duration(job.req_time)} "
+            f"({advice.basis}), so nobody knows how long they need: a quarter above it"
+        )
+    elif reaches_risk(advice, risk):
+        why = f"{method}: {1 - risk:.0%} of jobs like this end within {bound} ({advice.basis})"
+    else:
+        why = f"{method} promises no risk as small as {risk:.1%}: its last bound, {bound}"
+    shaped = "the longest limit there is" if limit < advice.point else ""
+    shaped = "the shortest limit here" if limit == settings["limit_floor"] > advice.point else shaped
+    alone = f"similar jobs alone say {format_duration(beside['similar_limit_s'])}, "
+    return {
+        "limit": format_duration(limit),
+        "limit_s": limit,
+        "limit_by": method,
+        "quantile_s": advice.point,
+        "risk_kept": reaches_risk(advice, risk) and not raised and limit >= advice.point,
+        "why": f"{why}{f'; {shaped}' if shaped else ''}. Beside it {alone}{_rule_words(beside['rule_of_thumb_s'])}.",
+    }
+
+
+def _clock(settings: Settings, site: Site, now: float) -> Forecaster | None:
+    """The methods that advise, as the collector's clock has taught them; None where nobody collects."""
+    if not (site.memory.get("limit_methods") or site.memory.get("memory_methods")):
+        return None
+    from .forecaster import forecaster
+
+    try:
+        return forecaster(settings, site, now, ("limit", "memory"))
+    except NoAnswer:
+        return None
+
+
+def _job(site: Site, wanted: dict[str, Any], similar: Sequence[Row], now: float) -> JobRequest | None:
+    """The job that is asked about, as if it were submitted now: as a script says it, or as the last one like it was."""
+    if "options" in wanted:
+        from .forecaster import request_of
+
+        return request_of(wanted["options"], site, wanted["user"], now)
+    row = wanted.get("row")
+    if row is None and similar:
+        row = next(iter(site.reader.ask("latest", cluster=site.cluster, job_id=similar[0]["job_id"])), None)
+    return None if row is None else live_job({**row, "row": -1, "submit_time": now}).request
+
+
+def _sentence(advice: Advice, alike: str, risk: float) -> str:
+    if advice.reached:
+        ran = format_duration(advice.quantile_s)
+        why = f"{1 - risk:.0%} of your last {advice.jobs} finished jobs of {alike} ran {ran} or less"
+    elif advice.cut:
+        why = (
+            f"{advice.cut} of your last {advice.jobs} finished jobs of {alike} were cut off at their limit, so "
+            f"nobody knows how long "
+            "they need: a quarter above the longest"
+        )
+    else:
+        why = (
+            f"{advice.jobs} finished jobs of {alike} are too few to promise {risk:.0%}: a quarter above the longest, "
+            f"{format_duration(advice.longest_s)}"
+        )
+    return f"{why}; {advice.shaped_by}" if advice.shaped_by else why
+
+
+def _rule_words(thumb: float) -> str:
+    return f"the rule of thumb, 1.25 x the longest of the last {RECENT}, says {format_duration(thumb)}"
+
+
+def service_parameters(what: str | None, glob: str | None) -> dict[str, str]:
+    """What is asked about as the service takes it: a job, or a name; of a script, its job's name."""
+    if what is None or glob is not None:
+        return {"name": glob or ""}
+    if _is_job(what):
+        return {"job": what}
+    from .forecaster import read_script
+
+    name = parse_script(read_script(what)).get("job-name", Path(what).name)
+    return {"name": re.sub(r"([*?[])", r"[\1]", name)}
+
+
+def _is_job(what: str) -> bool:
+    return JOB_ID.fullmatch(what) is not None and not Path(what).exists()
+
+
+def _wanted(site: Site, what: str | None, glob: str | None, user: str, viewer: Viewer) -> dict[str, Any]:
+    """What is asked about: owner, name pattern, processors, partition, as far as known."""
+    if glob is not None:
+        return {"user": user, "name": glob, "procs": None, "exact": False}
+    assert what is not None
+    if _is_job(what):
+        rows = site.reader.ask("latest", cluster=site.cluster, job_id=what)
+        if site.private and not any(row["user_id"] == viewer.name for row in rows):
+            raise Refused(f"jobs are private here, and job {what} is none of {viewer.name or 'a known user'}'s",
+                          hint="your own jobs")  # fmt: skip
+        if not rows:
+            raise NoAnswer(
+                f"job {what} is not in the store of {site.cluster}", hint="a job just submitted appears within a minute"
+            )
+        row = rows[0]
+        return {
+            "user": row["user_id"],
+            "name": row["job_name"],
+            "procs": row["req_procs"],
+            "partition": row["partition_id"],
+            "exact": True,
+            "row": row,
+        }
+    from .forecaster import read_script
+
+    options = parse_script(read_script(what))
+    return _of_script(options, options.get("job-name", Path(what).name), user)
+
+
+def _of_script(options: Mapping[str, str], name: str, user: str) -> dict[str, Any]:
+    return {
+        "user": user,
+        "name": name,
+        "procs": processors(options)[0],
+        "partition": options.get("partition"),
+        "exact": True,
+        "options": options,
+    }
+
+
+def _finished(reader: Reader, cluster: str, user: str, now: float) -> list[Row]:
+    """The user's finished jobs, the latest first."""
+    return reader.ask(
+        "ran_by_itself", cluster=cluster, user=user, since=now - WITHIN_S, until=math.inf, most=MOST_FINISHED
+    )
+
+
+def _similar(rows: list[Row], wanted: dict[str, Any]) -> tuple[list[Row], str]:
+    """The narrowest group with enough jobs: same name and size, same name, same size."""
+    name, procs = wanted["name"], wanted["procs"]
+
+    def named(row: Row) -> bool:
+        own = row["job_name"] or ""
+        return own == name if wanted["exact"] else fnmatch.fnmatchcase(own, name)
+
+    groups = (
+        [([r for r in rows if named(r) and r["req_procs"] == procs], f"the same name and {procs or 0:g} processors")]
+        if procs
+        else []
+    )
+    groups.append(([r for r in rows if named(r)], f"the name {name}" if wanted["exact"] else f"names like {name}"))
+    if procs:
+        groups.append(([r for r in rows if r["req_procs"] == procs], f"{procs:g} processors"))
+    chosen = next((group for group in groups if len(group[0]) >= LEAST_JOBS), groups[0])
+    return chosen[0][:MOST_JOBS], chosen[1]

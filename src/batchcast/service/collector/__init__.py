@@ -1,0 +1,1 @@
+"""Reads the batch system in cycles, keeps what it saw, moves the live clock and issues forecasts."""

@@ -1,0 +1,258 @@
+"""The live clock over a store: restored, moved on in one transaction with the forecasts it issues and renews."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from ...events.event import Submit
+from ...events.live import LiveClock, live_events
+from ...job import JobRequest
+from ...predict.conditional import given_waited
+from ...predict.peak_memory import LateMemory
+from ...predict.protocol import Grounds, Prediction
+from ...store import clock_jobs
+from ...store.database import Connection
+from ...store.issued import as_prediction, newest
+from ...store.peaks import node_peak
+from ..answers import model_store as files
+from ..answers.accuracy import BEFORE, SCORED
+from ..answers.advice import BUILT_IN, RISK, Rules, advised_limit, advised_memory, of_partition
+from ..answers.model_store import SavedClock, resume, same_predictors
+
+SHARE = 0.05
+"""Renewals take at most this share of the time: of a very long queue they are made less often."""
+
+
+class Renewal:
+    """When the queue was renewed last, and what that took."""
+
+    def __init__(self) -> None:
+        self.next = -math.inf
+
+    def renew(self, connection: Connection, cluster: str, clock: LiveClock, until: float, now: float) -> int:
+        """Write anew what each method that can says of whoever waits, as of `until`; how many forecasts.
+
+        Nothing is learned: the clock is afterwards as it was. With none that can, what was written goes.
+        """
+        able = {key: one for key, one in clock.predictors.items() if getattr(one, "renews", False)}
+        if able and now < self.next:
+            return 0
+        before, began = clock.state.now, time.process_time()
+        rows = []
+        clock.state.now = max(before, until)
+        for key, one in able.items():
+            shared = {"method": json.loads(key)[1], "as_of": clock.state.now}
+            rows += [{**shared, "row": row, "prediction": said} for row, said in one.of_waiting(clock.state)]
+        clock.state.now = before
+        clock_jobs.renew(connection, cluster, rows)
+        self._keep_some(connection, cluster, until, now)
+        self.next = now + (time.process_time() - began) / SHARE
+        return len(rows)
+
+    @staticmethod
+    def _keep_some(connection: Connection, cluster: str, until: float, now: float) -> None:
+        """Those to be scored: the first after each of the ages, and what the submission's said by then."""
+        issue: list[dict[str, Any]] = []
+        for moment, age in SCORED.items():
+            for row in clock_jobs.waited_since(connection, cluster, moment, age, until):
+                waited = max(until - row["submit_time"], 0.0)
+                shared = {"row": row["row"], "kind": "wait", "moment": moment, "as_of": until, "issued_at": now}
+                issue.append({**shared, "method": row["method"], "prediction": as_prediction(newest(row))})
+                old = as_at_submission(row, waited)
+                if old is not None:
+                    issue.append({**shared, "method": row["method"] + BEFORE, "prediction": old})
+        clock_jobs.issue(connection, issue)
+
+
+def as_at_submission(row: Mapping[str, Any], waited: float) -> Prediction | None:
+    """The forecast of a submission for a job that has `waited` since; None where it did not reach so far."""
+    issued = as_prediction(row)
+    now = given_waited(issued, waited, issued.levels) if issued.levels else given_waited(issued, waited)
+    middle = given_waited(issued, waited, (0.5,)).point
+    if not math.isfinite(middle):
+        return None
+    known = [(level, q) for level, q in zip(now.levels, now.quantiles) if math.isfinite(q)]
+    return Prediction(
+        middle, tuple(level for level, _ in known), tuple(q for _, q in known), issued.basis, issued.grounds
+    )
+
+
+@dataclass(slots=True)
+class Step:
+    """What one move of the clock did: events told, forecasts issued, events that came late, forecasts renewed."""
+
+    events: int = 0
+    issued: int = 0
+    late: int = 0
+    renewed: int = 0
+
+
+class StoredClock:
+    """The live clock of one cluster: its memory is the store, so that nothing is lost with the process.
+
+    What it has learned is also saved in the file `place`, where there is one, from which a new process goes on.
+    """
+
+    def __init__(
+        self,
+        cluster: str,
+        make_predictors: Callable[[], Mapping[tuple[str, str], Any]],
+        memory_s: float = math.inf,
+        place: Path | None = None,
+        rules: Rules = BUILT_IN,
+    ) -> None:
+        self.cluster, self.memory_s, self.place, self.rules = cluster, memory_s, place, rules
+        self._make = make_predictors
+        self._clock: LiveClock | None = None
+        self._since = -math.inf
+        self._renewal = Renewal()
+
+    def rebuild(self, connection: Connection, since: float = -math.inf) -> None:
+        """Go on from what was saved, else hear again what was told of the jobs not gone before `since` (linear)."""
+        memory = clock_jobs.read_meta(connection, self.cluster)
+        fresh = {json.dumps(k): p for k, p in self._make().items()}
+        saved = files.load(self.place, list(fresh)) if self.place is not None else None
+        if saved is not None and same_predictors(saved.clock.predictors, fresh) and self._follows(saved, memory, since):
+            self._clock = resume(saved, clock_jobs.told_jobs(connection, self.cluster, saved.told_until))
+            self._since = saved.since
+            return
+        self._clock = files.replay(clock_jobs.told_jobs(connection, self.cluster, since), fresh, memory)
+        self._since = since
+        clock_jobs.write_meta(connection, self.cluster, heard_since=since if math.isfinite(since) else None)
+
+    def _follows(self, saved: SavedClock, memory: Mapping[str, Any], since: float) -> bool:
+        """Whether this store is what the saved clock had seen: nothing came late, or was undone, in between."""
+        reached = memory.get("told_until")
+        return (
+            reached is not None
+            and saved.told_until <= reached
+            and saved.late == memory.get("late", 0)
+            and saved.since <= since <= saved.since + self._slack()
+        )
+
+    def to_keep(self, connection: Connection) -> SavedClock | None:
+        """The clock as it is now, to be saved once this transaction is written; None while a model is being fitted."""
+        memory = clock_jobs.read_meta(connection, self.cluster)
+        until = memory.get("told_until")
+        if self._clock is None or until is None:
+            return None
+        fits = (getattr(one, "fitting", None) for one in self._clock.predictors.values())
+        if any(fit is not None and fit.is_at_work for fit in fits):
+            return None
+        heard = {job.request.row: job.told for job in clock_jobs.told_jobs(connection, self.cluster, until)}
+        return SavedClock(self._clock, until, memory.get("late", 0), self._since, heard)
+
+    def save(self, saved: SavedClock) -> str | None:
+        """Write it to its place. What went wrong, in words: it costs no more than time at the next start."""
+        if self.place is None:
+            return None
+        try:
+            files.save(self.place, saved)
+        except OSError as error:
+            return f"{self.place}: {error.strerror}"
+        except Exception as error:  # somebody's own predictor that cannot be pickled
+            return f"{self.place}: {type(error).__name__}: {error}"
+        return None
+
+    def _slack(self) -> float:
+        """How far the oldest that was heard may lie behind what is to be remembered before all is heard anew."""
+        return max(86400.0, self.memory_s / 10)
+
+    def advance(self, connection: Connection, until: float, issued_at: float, live_since: float) -> Step:
+        """Tell everything at or before `until`; issue forecasts for jobs that had not begun at `live_since`.
+
+        Runs inside the caller's transaction. If that fails, `forget` must be called: this clock has heard more than
+        the store remembers.
+        """
+        if self._clock is None or until - self.memory_s > self._since + self._slack():
+            self.rebuild(connection, until - self.memory_s)
+        assert self._clock is not None
+        memory = clock_jobs.read_meta(connection, self.cluster)
+        before = memory.get("told_until", -math.inf) or -math.inf
+        waiting = clock_jobs.untold_jobs(connection, self.cluster, until)
+        begun = {j.request.row: _begun(j.start_time, j.end_time) for j in waiting}
+        step, issue = Step(), []
+        events = live_events(waiting, until)
+        for event in events:
+            step.late += event.time <= before
+            row = event.job.row if isinstance(event, Submit) else -1
+            ask = isinstance(event, Submit) and begun[row] > live_since
+            for key, prediction in self._clock.tell(event, ask).items():
+                kind, method = json.loads(key)
+                shared = {"row": row, "moment": "submit", "method": method, "as_of": event.time, "issued_at": issued_at}
+                assert isinstance(event, Submit)  # nothing else is asked about
+                for kept_as, said in self._kept_as(kind, event.job, prediction, memory):
+                    issue.append({**shared, "kind": kept_as, "prediction": said})
+        self._hear_memory(connection)
+        clock_jobs.issue(connection, issue)
+        step.renewed = self._renewal.renew(connection, self.cluster, self._clock, until, issued_at)
+        clock_jobs.mark_told(connection, events)
+        clock_jobs.write_meta(
+            connection, self.cluster, told_until=max(before, until), late=memory.get("late", 0) + step.late
+        )
+        step.events, step.issued = len(events), len(issue)
+        return step
+
+    def _kept_as(
+        self, kind: str, job: JobRequest, forecast: Prediction, memory: Mapping[str, Any]
+    ) -> Iterator[tuple[str, Prediction]]:
+        """A forecast as it is, with the request that it advises; of a limit what it advises, beside its bounds."""
+        partition = of_partition(memory, job.partition_id)
+        if kind == "limit":
+            limit = advised_limit(forecast, job.req_time, self.rules, partition)
+            if limit is not None:
+                yield kind, replace(forecast, point=limit)
+            return
+        yield kind, forecast
+        if kind == "memory" and (amount := advised_memory(forecast, RISK, self.rules, partition)) is not None:
+            yield "request", Prediction(amount, basis=forecast.basis, grounds=forecast.grounds)
+
+    def _hear_memory(self, connection: Connection) -> None:
+        """What became known since of the memory of jobs whose end was told: accounting is later than the queue."""
+        assert self._clock is not None
+        for one in self._clock.predictors.values():
+            if isinstance(one, LateMemory) and one.pending:
+                for row in clock_jobs.measured(connection, list(one.pending)):
+                    one.measured(row["row"], node_peak(row), row["status"], self._clock.state)
+
+    def forget(self) -> None:
+        """The transaction failed: rebuild at the next step."""
+        self._clock = None
+
+
+def compare_with_slurm(connection: Connection, cluster: str, at: float) -> int:
+    """Where the batch system itself now first estimates a start, keep its estimate and ours of the same moment."""
+    issue = []
+    seen: set[int] = set()
+    for one in clock_jobs.newly_estimated(connection, cluster):
+        waited = max(at - one["submit_time"], 0.0)
+        now = given_waited(as_prediction(one), waited, (0.5, 0.9))
+        shared = {"row": one["row"], "kind": "wait", "moment": "slurm", "as_of": at, "issued_at": at}
+        finite = (
+            now
+            if math.isfinite(now.point)
+            else Prediction(waited * 1.5 + 1, (), (), "longer than the forecast reached")
+        )
+        saved = tuple((level, q) for level, q in zip(finite.levels, finite.quantiles) if math.isfinite(q))
+        finite = replace(finite, levels=tuple(level for level, _ in saved), quantiles=tuple(q for _, q in saved))
+        issue.append({**shared, "method": one["method"], "prediction": finite})
+        if one["row"] not in seen:
+            estimate = max(one["expected_start"] - one["submit_time"], 0.0)
+            theirs = Prediction(estimate, basis="Slurm's own estimate", grounds=Grounds.SCHEDULER)
+            issue.append({**shared, "method": "squeue --start", "prediction": theirs})
+            seen.add(one["row"])
+    clock_jobs.issue(connection, issue)
+    return len(seen)
+
+
+def _begun(start: float, end: float) -> float:
+    """When a job stopped waiting; infinite while it waits."""
+    return start if start == start else end if end == end else math.inf

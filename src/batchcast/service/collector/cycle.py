@@ -1,0 +1,358 @@
+"""The collector: looks at the batch system every interval, keeps history, moves the live clock, issues forecasts.
+
+Every write is one transaction that can be repeated: killed at any instant and started again, it loses nothing and
+doubles nothing. It asks; only with the setting `plan` it changes limits (`service.planning`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ...errors import BatchcastError, Unreachable
+from ...formats.sighting import Site, Snapshot, measures_memory
+from ...formats.slurm.reasons import Rule, rule
+from ...planning.record import CycleOutcome
+from ...predict.registry import split_specs
+from ...store import clock_jobs, history
+from ...store.database import Store
+from ...store.purge import remove_some
+from .. import settings
+from ..answers import track_record
+from ..answers.advice import rules_of
+from ..answers.model_store import clock_path, machine_at, make_predictors
+from ..batch_system import BatchSystem, own_name
+from ..settings import Settings
+from .clock import Step, StoredClock, compare_with_slurm
+
+if TYPE_CHECKING:
+    from ..planning.agent import Planner
+
+
+@dataclass(slots=True)
+class Cycle:
+    """What one cycle did, for the log line and the tests."""
+
+    at: float
+    jobs: int = 0
+    seen: history.Taken = field(default_factory=history.Taken)
+    ended: history.Taken = field(default_factory=history.Taken)
+    step: Step = field(default_factory=Step)
+    gone: int = 0
+    windows: int = 0
+    broken: int = 0
+    behind_s: float = math.nan
+    problems: list[str] = field(default_factory=list)
+    unreachable: bool = False
+    planned: CycleOutcome = field(default_factory=CycleOutcome)
+
+
+SITE_EVERY_S = 3600.0
+JUMP_S = 60.0
+"""This machine's clock went that far from its own monotonic one between two cycles: it was set."""
+STAMPED_S = 1.0
+"""How far a clock may be ahead beyond what is sure: the other one is read off a stamp in whole seconds."""
+MOST_BY_ID = 200
+
+
+class Collector:
+    """One cluster, one store. `health` gives the transport's counters, to be shown beside the store's state."""
+
+    def __init__(
+        self, scheduler: BatchSystem, store: Store, settings: Settings, health: Callable[[], dict[str, Any]] = dict
+    ) -> None:
+        self.scheduler, self.store, self.settings, self.health = scheduler, store, settings, health
+        self.planner: Planner | None = None
+        self.site: Site | None = None
+        self._site_at = -math.inf
+        self._clock: StoredClock | None = None
+        self._memory_by = ""
+        self._history_at = -math.inf
+        self._judged_at = self._kept_at = -math.inf
+        self._ticks: tuple[float, float] | None = None
+        self._saved_at = -math.inf
+        self._shown: frozenset[tuple[str, float]] = frozenset()
+
+    @property
+    def cluster(self) -> str:
+        """The cluster's name in the store."""
+        assert self.site is not None
+        return self.settings["cluster"] or self.site.cluster
+
+    def cycle(self) -> Cycle:
+        """Look once, fetch what is missing, move the clock. Raises nothing a scheduler or database can cause."""
+        done = Cycle(self.scheduler.now())
+        for part in (self._look, self._plan, self._fetch, self._tell, self._let_go):
+            try:
+                part(done)
+            except BatchcastError as error:
+                done.problems.append(error.message)
+                done.unreachable |= isinstance(error, Unreachable)
+                if self.site is None:  # never yet seen: nothing to fetch or tell
+                    return done
+        try:
+            self._note(done)
+        except BatchcastError as error:
+            done.problems.append(error.message)
+        return done
+
+    # -- look: one snapshot -------------------------------------------------------------------------------------
+
+    def _look(self, done: Cycle) -> None:
+        if self.site is None or not 0 <= done.at - self._site_at <= SITE_EVERY_S or self._clock_was_set(done.at):
+            self._learn_site(done.at)
+        else:
+            self._learn_privacy()
+        snapshot = self.scheduler.snapshot()
+        done.jobs, done.broken = len(snapshot.jobs), snapshot.broken
+        assert self.site is not None
+        with self.store.begin() as connection:
+            memory = clock_jobs.read_meta(connection, self.cluster)
+            last = memory.get("snapshot_at")
+            if last is not None and last > snapshot.asked_at:  # the clock was ahead, and is set right
+                last = None
+            seen = history.take_in(connection, self.cluster, snapshot.jobs, snapshot.asked_at)
+            shown = {(s.job_id, s.submit_time) for s in snapshot.jobs if s.certain}
+            gone = [
+                row
+                for row, job_id, submit, _ in history.open_keys(connection, self.cluster)
+                if (job_id, submit) not in shown
+            ]
+            history.mark_vanished(connection, gone, snapshot.asked_at if last is None else last)
+            unbroken = last is not None and snapshot.asked_at - last < 0.8 * self.site.keeps_s
+            since = min(memory["unbroken_since"], snapshot.asked_at) if unbroken else snapshot.asked_at
+            clock_jobs.write_meta(connection, self.cluster, snapshot_at=snapshot.asked_at, unbroken_since=since)
+            if "live_since" not in memory:
+                clock_jobs.write_meta(connection, self.cluster, live_since=snapshot.asked_at)
+        self._learn_reservations(snapshot)
+        done.seen = seen  # now that it is written
+        self._shown = frozenset((s.job_id, s.submit_time) for s in snapshot.jobs)
+
+    def _learn_reservations(self, snapshot: Snapshot) -> None:
+        """When reservations begin and end, where a job waits for one."""
+        if any(rule(s.reason) is Rule.RESERVATION for s in snapshot.jobs if s.state == "PENDING"):
+            reservations = self.scheduler.reservations()
+            with self.store.begin() as connection:
+                clock_jobs.write_meta(connection, self.cluster, reservations=reservations)
+
+    def _clock_was_set(self, now: float) -> bool:
+        """Whether the two clocks of this machine went apart since the last cycle."""
+        ticks = self.scheduler.ticks()
+        before, self._ticks = self._ticks, (now, ticks)
+        return before is not None and abs((now - before[0]) - (ticks - before[1])) > JUMP_S
+
+    def _learn_privacy(self) -> None:
+        """Jobs that are hidden from now on are hidden at the next answer, not at the next hourly look."""
+        assert self.site is not None
+        private = self.scheduler.hides_jobs()
+        if private != self.site.private:
+            self.site = self.site._replace(private=private)
+            with self.store.begin() as connection:
+                memory = clock_jobs.read_meta(connection, self.cluster)
+                clock_jobs.write_meta(connection, self.cluster, site={**memory["site"], "private": private})
+
+    def _learn_site(self, now: float) -> None:
+        """What holds for the machine; after a restart the store's memory does until the batch system answers."""
+        self.site = self.scheduler.site()
+        self._site_at = now
+        memory_by = self.settings["memory"] if measures_memory(self.site) else ""
+        if self._clock is None or memory_by != self._memory_by:
+            specs = self.settings["runtime"], self.settings["wait"], memory_by, self.settings["limits"]
+            machine = machine_at(self.settings["machine"])
+            self._memory_by = memory_by
+            place, rules = clock_path(self.store.url, self.cluster), rules_of(self.settings)
+            memory_s = self.settings["memory_days"] * 86400.0
+            self._clock = StoredClock(self.cluster, lambda: make_predictors(*specs, machine), memory_s, place, rules)
+        with self.store.begin() as connection:
+            memory = clock_jobs.read_meta(connection, self.cluster)
+            total = self.site.total_procs if math.isfinite(self.site.total_procs) else None
+            clock_jobs.write_meta(
+                connection,
+                self.cluster,
+                site={**self.site._asdict(), "total_procs": total},
+                total_procs=memory.get("total_procs", total),  # the clock's machine stays what it was when it began
+                runtime_methods=split_specs(self.settings["runtime"]),
+                wait_methods=split_specs(self.settings["wait"], "wait"),
+                memory_methods=split_specs(memory_by),
+                limit_methods=split_specs(self.settings["limits"]),
+            )
+
+    def _plan(self, done: Cycle) -> None:
+        """Limits: first of all those that must go back. Off by default; the one part that changes anything."""
+        if self.planner is not None and self.site is not None:
+            done.planned = self.planner.cycle(self.cluster)
+            done.problems += done.planned.problems
+
+    # -- fetch: what ended, from accounting ---------------------------------------------------------------------
+
+    def _fetch(self, done: Cycle) -> None:
+        """Windows of history until up to date or the interval is used up; then give up on what nobody knows."""
+        assert self.site is not None
+        if not self.site.accounting:
+            with self.store.begin() as connection:
+                self._give_up(connection, done.at)
+            return
+        end = done.at + self.settings["interval_s"] / 2
+        while True:
+            now = self.scheduler.now()
+            with self.store.begin() as connection:
+                window = self._next_window(connection, now)
+            if window is None or (done.windows and now >= end):
+                return
+            answer = self.scheduler.history(*window)
+            with self.store.begin() as connection:
+                ended = history.take_in(connection, self.cluster, answer.jobs, answer.asked_at)
+                clock_jobs.write_meta(connection, self.cluster, history_until=min(window[1], answer.asked_at))
+            done.ended, done.broken = done.ended + ended, done.broken + answer.broken
+            if window[1] >= now:
+                self._history_at = now
+                self._ask_by_id(done, now)
+            done.windows += 1
+            if window[1] >= now:
+                return
+
+    def _ask_by_id(self, done: Cycle, now: float) -> None:
+        """What accounting has not told of a span it may tell of a job: one cancelled before it was ever eligible."""
+        with self.store.begin() as connection:
+            missing = [(i, v) for _, i, _, v in history.open_keys(connection, self.cluster) if v is not None]
+        if missing:
+            since = min(v for _, v in missing) - self.settings["overlap_s"]
+            answer = self.scheduler.ended([job_id for job_id, _ in missing[:MOST_BY_ID]], since)
+            with self.store.begin() as connection:
+                ended = history.take_in(connection, self.cluster, answer.jobs, answer.asked_at)
+            done.ended += ended
+        with self.store.begin() as connection:
+            self._give_up(connection, now)
+
+    def _next_window(self, connection: Any, now: float) -> tuple[float, float] | None:
+        memory = clock_jobs.read_meta(connection, self.cluster)
+        reached = memory.get("history_until")
+        overlap, length = self.settings["overlap_s"], self.settings["window_s"]
+        if reached is None:
+            since = now - self.settings["history_days"] * 86400
+            clock_jobs.write_meta(connection, self.cluster, history_from=since)
+            return since, min(since + length, now)
+        vanished = [v for *_, v in history.open_keys(connection, self.cluster) if v is not None]
+        behind = reached < memory.get("unbroken_since", now) or now - reached > length
+        reached = min(reached, now)  # the clock was ahead for a while: what is to come was not read
+        due = not 0 <= now - self._history_at < self.settings["history_every_s"]
+        if not (vanished or behind or due):
+            return None
+        since = min([reached, *vanished]) - overlap
+        return since, min(max(since + length, reached + length / 2), now)
+
+    def _give_up(self, connection: Any, now: float) -> None:
+        """Accounting has answered up to now (or there is none), and still nobody knows how these jobs ended."""
+        patience = self.settings["patience_s"]
+        lost = [
+            row
+            for row, job_id, submit, v in history.open_keys(connection, self.cluster)
+            if v is not None and v < now - patience and (job_id, submit) not in self._shown
+        ]
+        history.give_up(connection, lost)
+
+    # -- tell: the clock ----------------------------------------------------------------------------------------
+
+    def _tell(self, done: Cycle) -> None:
+        assert self._clock is not None
+        try:
+            with self.store.begin() as connection:
+                until = self._surely_complete(connection)
+                if until is None:
+                    return
+                memory = clock_jobs.read_meta(connection, self.cluster)
+                done.step = self._clock.advance(connection, until, self.scheduler.now(), memory["live_since"])
+                compare_with_slurm(connection, self.cluster, memory["snapshot_at"])
+                to_keep = self._clock.to_keep(connection) if self._is_due(done.at, self._saved_at) else None
+        except BatchcastError:
+            self._clock.forget()
+            raise
+        except Exception as error:  # a predictor's defect must not cost the history
+            self._clock.forget()
+            raise BatchcastError(f"no forecasts: unexpected {type(error).__name__}: {error}") from error
+        done.behind_s = self.scheduler.now() - until
+        if to_keep is not None:
+            self._saved_at = done.at
+            trouble = self._clock.save(to_keep)
+            with self.store.begin() as connection:
+                clock_jobs.write_meta(connection, self.cluster, not_kept=trouble)
+        self._judge(done.at)
+
+    def _is_due(self, now: float, last: float) -> bool:
+        """Whether what is done as often as accounting is asked is due again."""
+        return not 0 <= now - last < self.settings["history_every_s"]
+
+    def _judge(self, now: float) -> None:
+        """Whose bound has held best here: that method answers. Looked at as often as accounting is."""
+        if self._is_due(now, self._judged_at):
+            methods = split_specs(self.settings["wait"], "wait")
+            best = track_record.best_of(self.store.url, self.cluster, methods, now)
+            with self.store.begin() as connection:
+                clock_jobs.write_meta(connection, self.cluster, answers_by=best)
+            self._judged_at = now
+
+    def _let_go(self, done: Cycle) -> None:
+        """Some of what is older than `retention_days`, until all of it is gone; then again when accounting is asked."""
+        before = settings.keep_since(self.settings, done.at)
+        if before is None or not self._is_due(done.at, self._kept_at):
+            return
+        with self.store.begin() as connection:
+            done.gone = remove_some(connection, self.cluster, before)
+        self._kept_at = done.at if done.gone == 0 else -math.inf
+
+    def _surely_complete(self, connection: Any) -> float | None:
+        """The last whole second before which every event is in the store; None while history is still being fetched."""
+        memory = clock_jobs.read_meta(connection, self.cluster)
+        last, patience = memory.get("snapshot_at"), self.settings["patience_s"]
+        assert self.site is not None
+        if last is None or (
+            self.site.accounting and (memory.get("history_until") or -math.inf) < memory["unbroken_since"]
+        ):
+            return None
+        vanished = [
+            v
+            for _, job_id, submit, v in history.open_keys(connection, self.cluster)
+            if v is not None and ((job_id, submit) not in self._shown or v > self.scheduler.now() - patience)
+        ]
+        ahead = self.site.clock_ahead_s  # our clock runs ahead: what it shows as past may still happen
+        ahead = ahead + STAMPED_S if ahead > 0 else 0.0  # surely so far, and perhaps so much more
+        return float(math.floor(min([last, *vanished]) - ahead) - 1 - self.settings["settle_s"])
+
+    def _note(self, done: Cycle) -> None:
+        """What `doctor` and the answers say about the collector's own state."""
+        if self.site is None:
+            return
+        with self.store.begin() as connection:
+            clock_jobs.write_meta(
+                connection,
+                self.cluster,
+                cycle_at=done.at,
+                interval_s=self.settings["interval_s"],
+                collected_by=own_name(),
+                cycle_s=self.scheduler.now() - done.at,
+                problems=done.problems,
+                health=self.health(),
+                last_cycle={**asdict(done), "behind_s": done.behind_s if math.isfinite(done.behind_s) else None},
+            )
+
+
+def run(
+    collector: Collector, stop: Callable[[float], bool], report: Callable[[Cycle], None], once: bool = False
+) -> Cycle:
+    """Cycle until `stop(seconds)`, which waits so long, says so; a cycle that took long is not made up for.
+
+    `once`: until all history is there, or something went wrong. Returns the last cycle.
+    """
+    while True:
+        began = collector.scheduler.now()
+        cycle = collector.cycle()
+        report(cycle)
+        if once and (cycle.problems or math.isfinite(cycle.behind_s)):
+            return cycle
+        if not math.isfinite(cycle.behind_s) and not cycle.problems and not stop(0.0):
+            continue  # history is being read: no pause beyond the transport's floor
+        left = collector.settings["interval_s"] - (collector.scheduler.now() - began)
+        if stop(max(left, 0.0)):
+            return cycle

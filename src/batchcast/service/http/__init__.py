@@ -1,0 +1,1 @@
+"""The HTTP service: admission, connections, work queues, the API with its description, what is held in memory."""

@@ -1,0 +1,214 @@
+"""Who asks, and how much each may ask at once: the service belongs to all users, not to the loudest.
+
+On a unix socket the kernel says who asks (SO_PEERCRED, unix(7)). On loopback nobody knows. A proxy that the site names
+(`proxy_from`: a unix user, or an address) may say for whom it asks (`proxy_header`); from anybody else that header
+means nothing. Scripts may bring a bearer token instead (RFC 6750). The tokens of a store are few; they are held in
+memory and read again, in a thread, when what is held is older than `HELD_S`. So a request with a token costs a digest,
+and a revoked one counts for at most so long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pwd
+import re
+import socket
+import struct
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from ...errors import BatchcastError, Unreachable
+from ...store.reader import Reader
+from ...store.token_text import user_of
+from ..answers.disclosure import Viewer
+from ..settings import Settings
+
+CONNECTIONS_EACH, CONNECTIONS_OF_A_PROXY = 64, 512
+MOST_CONNECTIONS = 8000
+"""Connections of all users together."""
+RATE, BURST = 20.0, 120.0
+MOST_BUCKETS = 10_000
+NAMES_FOR_S = 60.0
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
+
+
+class Peer(NamedTuple):
+    """The other end of a connection: who it is, and whether it may speak for others."""
+
+    viewer: Viewer
+    is_proxy: bool
+    key: str
+
+
+class Admission:
+    """Connections and requests counted by user. One event loop uses it; no locks."""
+
+    def __init__(
+        self, settings: Settings, now: Callable[[], float] = time.monotonic, room: int = MOST_CONNECTIONS
+    ) -> None:
+        self.settings, self._now, self.room = settings, now, room
+        self._open: Counter[str] = Counter()
+        self._buckets: dict[str, tuple[float, float]] = {}
+        self._inside: dict[int, Peer] = {}
+        self.closing = False
+        self.refused: Counter[str] = Counter()
+
+    def peer(self, connection: socket.socket) -> Peer:
+        """Who is at the other end."""
+        trusted = self.settings["proxy_from"] if self.settings["proxy_header"] else ""
+        if connection.family != socket.AF_UNIX:
+            address = str(connection.getpeername()[0])
+            return Peer(Viewer(None), bool(trusted) and trusted == address, "proxy" if trusted == address else "")
+        uid, name = peer_of(connection)
+        if trusted and trusted == name:
+            return Peer(Viewer(None), True, "proxy")
+        return Peer(Viewer(name, sees_all=uid in (0, os.getuid())), False, name)
+
+    def let_in(self, connection: socket.socket) -> bool:
+        """Whether this connection may stay: counted then, and kept for whoever serves it (`admitted`)."""
+        try:
+            peer = self.peer(connection)
+        except OSError:  # gone already
+            return False
+        if not self.enter(peer):
+            return False
+        if (never_served := self._inside.pop(connection.fileno(), None)) is not None:
+            self.leave(never_served)
+        self._inside[connection.fileno()] = peer
+        return True
+
+    def admitted(self, descriptor: int) -> Peer:
+        """Who was let in on this descriptor; asked once."""
+        return self._inside.pop(descriptor)
+
+    def spoken_for(self, peer: Peer, header: str | None) -> Viewer:
+        """The viewer of one request: a trusted proxy's user, else whoever holds the connection."""
+        if not peer.is_proxy or header is None or not _NAME.fullmatch(header):
+            return peer.viewer
+        return Viewer(header)
+
+    def enter(self, peer: Peer) -> bool:
+        """Count a connection in; false, and not counted, where its user has enough of them, or there is no room."""
+        if self.is_full:
+            self.refused["full"] += 1
+            return False
+        most = CONNECTIONS_OF_A_PROXY if peer.is_proxy or not peer.key else CONNECTIONS_EACH
+        if self._open[peer.key] >= most:
+            self.refused["connections"] += 1
+            return False
+        self._open[peer.key] += 1
+        return True
+
+    def leave(self, peer: Peer) -> None:
+        """Count a connection out."""
+        self._open[peer.key] -= 1
+        if self._open[peer.key] <= 0:
+            del self._open[peer.key]
+
+    def wait_for(self, viewer: Viewer) -> float:
+        """Seconds until this user may ask again; 0: now, and it is counted (a bucket of 120, 20 more each second).
+
+        Nobody known, whoever may see everything and slurmctld are not limited here: the first only by connections.
+        """
+        if viewer.name is None or viewer.sees_all or viewer.name == self.settings["submit_from"]:
+            return 0.0
+        now = self._now()
+        left, at = self._buckets.get(viewer.name, (BURST, now))
+        left = min(BURST, left + (now - at) * RATE)
+        if left < 1.0:
+            self.refused["rate"] += 1
+            return (1.0 - left) / RATE
+        if len(self._buckets) >= MOST_BUCKETS:
+            full_again = [name for name, (_, at) in self._buckets.items() if now - at > BURST / RATE]
+            for name in full_again:
+                del self._buckets[name]
+        self._buckets[viewer.name] = (left - 1.0, now)
+        return 0.0
+
+    def give_back(self, viewer: Viewer) -> None:
+        """Take a question back that `wait_for` has counted."""
+        if viewer.name in self._buckets:
+            left, at = self._buckets[viewer.name]
+            self._buckets[viewer.name] = (left + 1.0, at)
+
+    @property
+    def open(self) -> int:
+        """Connections open now."""
+        return self._open.total()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for one more, whoever it is."""
+        return self.open >= self.room
+
+
+def peer_of(connection: socket.socket) -> tuple[int, str]:
+    """The user id and name the kernel gives for the other end of a unix socket."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    uid = int(struct.unpack("3i", credentials)[1])
+    try:
+        return uid, _name_of(uid, int(time.monotonic() // NAMES_FOR_S))
+    except KeyError:
+        return uid, str(uid)
+
+
+@lru_cache(4096)
+def _name_of(uid: int, minute: int) -> str:
+    """A user's name: asked once a minute, since it may be a directory server that knows it."""
+    return pwd.getpwuid(uid).pw_name
+
+
+HELD_S = 2.0
+SCHEME = "bearer"
+
+
+class InvalidToken(BatchcastError):
+    """A token that is none, or counts no longer: never answered as if it had not been given."""
+
+
+def token_in(header: str | None) -> str | None:
+    """The token of an Authorization header; None where there is none of this kind.
+
+    >>> token_in("Bearer abc"), token_in("Bearer"), token_in("Basic abc"), token_in(None)
+    ('abc', '', None, None)
+    """
+    scheme, _, token = (header or "").partition(" ")
+    return token.strip() if scheme.lower() == SCHEME else None
+
+
+class Tokens:
+    """The tokens of one store, as of at most `HELD_S` ago. One event loop uses it; no locks but its own."""
+
+    def __init__(self, store: Callable[[], str], now: Callable[[], float] = time.monotonic) -> None:
+        self._store, self._now = store, now
+        self._known: Mapping[str, Mapping[str, Any]] = {}
+        self._read_at = -1e300
+        self._reading = asyncio.Lock()
+
+    async def viewer(self, token: str) -> Viewer:
+        """Whose token it is. A token makes nobody an operator. NotValid; Unreachable where the store cannot be read."""
+        import anyio.to_thread  # a part of what only a server has installed
+
+        if self._now() - self._read_at >= HELD_S:
+            async with self._reading:
+                if self._now() - self._read_at >= HELD_S:
+                    self._known = await anyio.to_thread.run_sync(self._read)
+                    self._read_at = self._now()
+        user = user_of(self._known, token, time.time())
+        if user is None:
+            raise InvalidToken("this token is not valid (or no longer)", hint="batchcast token create, by an operator")
+        return Viewer(user)
+
+    def _read(self) -> dict[str, Mapping[str, Any]]:
+        try:
+            reader = Reader(self._store())
+            try:
+                return {row["id"]: row for row in reader.ask("tokens")}
+            finally:
+                reader.close()
+        except BatchcastError as error:
+            raise Unreachable(f"tokens cannot be looked up: {error.message}", hint=error.hint) from None

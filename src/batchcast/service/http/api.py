@@ -1,0 +1,370 @@
+"""The questions as GET requests: path and parameters to a status and a JSON document. No sockets here.
+
+Errors are documents with RFC 9457's members and those of every document of batchcast; the API's own description,
+OpenAPI 3.1, comes from the one table of questions.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from http import HTTPStatus
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+from ... import __version__
+from ...document import document, dumps
+from ...errors import BatchcastError, NoAnswer, Refused, Unreachable, UsageError
+from ...formats.slurm.sbatch import HEARD
+from ...units import parse_duration, parse_share
+from ..answers import questions
+from ..answers.advice import rules_of
+from ..answers.answer import Answer, parse_when
+from ..answers.disclosure import Viewer, Whose, open_site
+from ..answers.hints import Hints, Like, QueueSnapshot
+from ..answers.track_record import JOB_ID, RecordKey, TrackRecord
+from ..settings import Settings
+
+PROBLEM = "application/problem+json"
+_TITLES = {499: "Client Closed Request"}
+"""What is no status of the standard: nobody reads it but the log and the figures, where it must not be a defect."""
+
+
+def problem(status: int, what: str, hint: str, exit_code: int = 1) -> str:
+    """The document of an error: what is wrong, and the next thing to try.
+
+    >>> import json
+    >>> json.loads(problem(404, "no /x", "accepted: /v1/start"))["title"]
+    'Not Found'
+    >>> json.loads(problem(499, "nobody waits for this answer any more", ""))["title"]
+    'Client Closed Request'
+    """
+    members: dict[str, Any] = {
+        "type": "about:blank",
+        "title": _TITLES.get(status) or HTTPStatus(status).phrase,
+        "status": status,
+        "detail": what,
+        "schema": "batchcast/error/1",
+        "error": what,
+        "try": hint,
+        "exit_code": exit_code,
+    }
+    return dumps(members)
+
+
+def problem_bytes(status: int, what: str, hint: str) -> bytes:
+    """A whole response, for where there is no request to answer."""
+    body = problem(status, what, hint).encode()
+    head = (
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Type: {PROBLEM}\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode("ascii") + body
+
+
+STATUS = ((Refused, 403), (NoAnswer, 404), (UsageError, 400), (Unreachable, 503))
+LONGEST = 2000
+MOST_JOBS = 100
+
+
+Given = Mapping[str, Sequence[str]]
+Handler = Callable[[Settings, Given, Viewer, float], Answer]
+
+
+class Reply(NamedTuple):
+    """An HTTP status and a JSON document."""
+
+    status: int
+    body: str
+
+
+def reply(
+    settings: Settings,
+    target: str,
+    viewer: Viewer,
+    now: float | None = None,
+    known: Mapping[RecordKey, TrackRecord] | None = None,
+) -> Reply:
+    """The answer to GET `target` (path and query). Errors are documents too, with the next thing to try.
+
+    Track records that are `known` need not be worked out for it.
+    """
+    try:
+        verb, given, answer = _question(target)
+        now = time.time() if now is None else now
+        if answer is _start:
+            answered = questions.start(settings, *_whose(given, viewer), viewer, now, known)
+        else:
+            answered = answer(settings, given, viewer, now)
+    except BatchcastError as error:
+        return Reply(status_of(error), problem(status_of(error), error.message, error.hint, error.exit_code))
+    return Reply(200, dumps(document(verb, *answered)))
+
+
+def start_from_snapshot(settings: Settings, target: str, viewer: Viewer, queue: QueueSnapshot) -> Reply | None:
+    """The answer to `/v1/start` where a queue in memory holds all of it, else None: no file, no lock, no wait."""
+    try:
+        _, given, _ = _question(target)
+        ids, user = _whose(given, viewer)
+        answered = questions.start_from_snapshot(settings, queue, ids, user, viewer, time.time())
+    except BatchcastError as error:
+        return Reply(status_of(error), problem(status_of(error), error.message, error.hint, error.exit_code))
+    return Reply(200, dumps(document("start", *answered), indent=None)) if answered else None
+
+
+def hint_from_snapshot(settings: Settings, target: str, viewer: Viewer, queue: QueueSnapshot) -> Reply:
+    """The answer to `/v1/hint` by what is in memory."""
+    try:
+        _, given, _ = _question(target)
+        answered = questions.hint(
+            settings, queue.cluster, queue.memory, queue.hints, _like(given, viewer), viewer, time.time()
+        )
+    except BatchcastError as error:
+        return Reply(status_of(error), problem(status_of(error), error.message, error.hint, error.exit_code))
+    return Reply(200, dumps(document("hint", *answered), indent=None))
+
+
+def status_of(error: BatchcastError) -> int:
+    """The HTTP status of an error."""
+    return next((code for kind, code in STATUS if isinstance(error, kind)), 500)
+
+
+def _question(target: str) -> tuple[str, Mapping[str, Sequence[str]], Handler]:
+    """The verb, the parameters and who answers; UsageError for what is no question."""
+    if len(target) > LONGEST:
+        raise UsageError(f"the request is longer than {LONGEST} characters")
+    try:
+        parts = urlsplit(target)
+        given = parse_qs(parts.query, keep_blank_values=True, max_num_fields=MOST_JOBS + 10)
+    except ValueError as error:
+        raise UsageError(f"not an address: {error}", hint="/v1/start?job=42") from None
+    name = parts.path.rstrip("/")
+    if name not in ENDPOINTS:
+        raise NoAnswer(f"no {parts.path} (accepted: {', '.join(ENDPOINTS)})")
+    verb, accepted, answer = ENDPOINTS[name]
+    if strange := sorted(set(given) - set(accepted)):
+        raise UsageError(f"no parameter {strange[0]!r} (accepted: {', '.join(accepted) or 'none'})")
+    if any("\0" in value for values in given.values() for value in values):
+        raise UsageError("a zero byte is part of no name")
+    return verb, given, answer
+
+
+def _whose(given: Given, viewer: Viewer) -> tuple[list[str], str | None]:
+    """The jobs, and the user, that are asked about."""
+    ids = [word for value in given.get("job", ()) for word in value.split(",")]
+    for job_id in ids[: MOST_JOBS + 1]:
+        _check_id(job_id)
+    if len(ids) > MOST_JOBS:
+        raise UsageError(f"{len(ids)} jobs at once (accepted: up to {MOST_JOBS})")
+    user = _one(given, "user") or (None if ids else viewer.name)
+    if not ids and user is None:
+        raise UsageError("whose jobs? (accepted: job=ID, user=NAME)")
+    return ids, user
+
+
+def _start(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:
+    return questions.start(settings, *_whose(given, viewer), viewer, now)
+
+
+def _walltime(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:
+    job, glob = _one(given, "job"), _one(given, "name")
+    if (job is None) == (glob is None):
+        raise UsageError("give one of job=ID, name=GLOB")
+    if job is not None:
+        _check_id(job)
+    user = _one(given, "user") or viewer.name
+    if user is None and glob is not None:
+        raise UsageError("whose jobs? (accepted: user=NAME)")
+    return questions.walltime(settings, job, glob, user or "", viewer, parse_share(_one(given, "risk") or "5%"), now)
+
+
+def _report(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:
+    account, partition = _one(given, "account"), _one(given, "partition")
+    user = _one(given, "user") or (None if account or partition else viewer.name)
+    if not (user or account or partition):
+        raise UsageError("whose jobs? (accepted: user=NAME, account=NAME, partition=NAME)")
+    return questions.report(settings, Whose(user, account, partition), *_span(given, now), viewer, now)
+
+
+def _accuracy(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:
+    return questions.accuracy(settings, *_span(given, now), _one(given, "partition"), viewer, now)
+
+
+def _test(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:
+    from ..answers.script import answer_options
+
+    return answer_options(settings, {name: _one(given, name) or "" for name in given}, viewer, now)
+
+
+def _where(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:
+    from ..answers.script import answer_where
+
+    by = _one(given, "by")
+    options = {name: _one(given, name) or "" for name in given if name != "by"}
+    return answer_where(settings, options, viewer, now, parse_when(by, now) if by else None)
+
+
+def _hint(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:
+    with open_site(settings, viewer) as site:
+        hints = Hints(rules_of(settings))
+        hints.learn(site.reader, site.cluster, site.memory)
+        return questions.hint(settings, site.cluster, site.memory, hints, _like(given, viewer), viewer, now)
+
+
+def _like(given: Given, viewer: Viewer) -> Like:
+    """What a job that is being submitted asks for; its limit in minutes or in any of Slurm's forms."""
+    user = _one(given, "user") or viewer.name
+    if user is None:
+        raise UsageError("whose job? (accepted: user=NAME)")
+    procs, limit = _one(given, "ntasks") or "1", _one(given, "time")
+    if not re.fullmatch(r"\d{1,9}", procs):
+        raise UsageError(f"ntasks={procs[:20]!r} is no number of processors (accepted: ntasks=64)")
+    span = parse_duration(limit) if limit else math.nan
+    if limit and math.isnan(span):
+        raise UsageError(f"time={limit[:20]!r} is no limit (accepted: minutes, or as sbatch takes it)")
+    return Like(user, _one(given, "partition") or "", _one(given, "name") or "", float(procs), span)
+
+
+def _health(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:
+    """The findings of `doctor` that need no daemon; the settings, with their places, are the operator's own."""
+    from ..operations.doctor import store_findings
+
+    return Answer({}, {}, [], list(store_findings(settings)))
+
+
+ENDPOINTS: dict[str, tuple[str, tuple[str, ...], Handler]] = {
+    "/v1/start": ("start", ("job", "user"), _start),
+    "/v1/test": ("start", HEARD, _test),
+    "/v1/where": ("start", (*HEARD, "by"), _where),
+    "/v1/walltime": ("walltime", ("job", "name", "user", "risk"), _walltime),
+    "/v1/report": ("report", ("user", "account", "partition", "starttime", "endtime"), _report),
+    "/v1/accuracy": ("accuracy", ("partition", "starttime", "endtime"), _accuracy),
+    "/v1/hint": ("hint", ("user", "partition", "name", "ntasks", "time"), _hint),
+    "/v1/health": ("doctor", (), _health),
+}
+"""What is served: the verb whose document it is, the parameters, and who answers."""
+
+
+def _one(given: Mapping[str, Sequence[str]], name: str) -> str | None:
+    values: Any = given.get(name, ())
+    if len(values) > 1:
+        raise UsageError(f"{name} was given {len(values)} times (accepted: once)")
+    return values[0] if values and values[0] else None
+
+
+def _span(given: Mapping[str, Sequence[str]], now: float) -> tuple[float, float]:
+    end = _one(given, "endtime")
+    since = parse_when(_one(given, "starttime") or "now-30days", now)
+    return since, parse_when(end, now) if end else math.inf
+
+
+def _check_id(job_id: str) -> None:
+    if not JOB_ID.fullmatch(job_id):
+        raise UsageError(f"not a job id: {job_id[:40]!r} (accepted: 42, 42_7, 42+1)")
+
+
+_MEANING = {
+    "job": ("a job id: 42, 42_7, 42+1; several by commas", "42"),
+    "user": ("a user's name; without one, whoever asks", "alice"),
+    "name": ("a job name, * and ? stand for anything", "relax*"),
+    "ntasks": ("processors, a number", "64"),
+    "time": ("the limit, in minutes or as sbatch takes it", "120"),
+    "risk": ("the accepted share of jobs cut off at the limit", "5%"),
+    "account": ("an account", "physics"),
+    "partition": ("a partition", "main"),
+    "starttime": ("from when: a date, now-30days", "now-30days"),
+    "endtime": ("until when", "now"),
+    "by": ("the chance to be done by then decides: a time to come", "now+6hours"),
+}
+_WHAT = {
+    "start": "When waiting jobs start: likely, by 90 %, why, and the track record of such answers",
+    "test": "When a job that asks for this would start, if the viewer submitted it now",
+    "where": "Every partition and a few sizes for such a job, the soonest done first",
+    "hint": "What the last jobs like this one were advised, at once: for job_submit.lua",
+    "walltime": "A time limit and a memory request for the next job like these, and why",
+    "report": "What finished jobs asked for and used, and which flag to change",
+    "accuracy": "Past forecasts against what happened, beside the scheduler's own",
+    "health": "The state of store and collector",
+}
+_ERRORS = {
+    "400": "no question",
+    "401": "a token that is not valid",
+    "403": "not for this person",
+    "404": "nothing to answer from",
+    "405": "not by this method",
+    "429": "too many questions of one user",
+    "503": "the store does not answer",
+}
+
+
+@cache
+def description() -> str:
+    """The document as JSON text."""
+    return dumps(
+        {
+            "openapi": "3.1.0",
+            "info": {"title": "batchcast", "version": __version__, "license": {"name": "Apache-2.0"}},
+            "paths": {place: {"get": _operation(place, verb, names)} for place, (verb, names, _) in ENDPOINTS.items()},
+            "security": [{}, {"token": []}],
+            "components": {
+                "schemas": {"Answer": _ANSWER, "Problem": _PROBLEM},
+                "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            },
+        }
+    )
+
+
+def _operation(place: str, verb: str, names: tuple[str, ...]) -> dict[str, Any]:
+    def body(kind: str, name: str) -> dict[str, Any]:
+        return {"content": {kind: {"schema": {"$ref": f"#/components/schemas/{name}"}}}}
+
+    wrong = {code: {"description": what, **body("application/problem+json", "Problem")}
+             for code, what in _ERRORS.items()}  # fmt: skip
+    name = place.rpartition("/")[2]
+    right = {"description": f"batchcast/{verb}/1", **body("application/json", "Answer")}
+    return {
+        "operationId": name,
+        "summary": _WHAT[name],
+        "parameters": [
+            {"name": n, "in": "query", "required": False, "description": _meaning(n, name)[0],
+             "schema": {"type": "string", "maxLength": 500, "examples": [_meaning(n, name)[1]]}}
+            for n in names
+        ],
+        "responses": {"200": right, "304": {"description": "as before"}, **wrong},
+    }  # fmt: skip
+
+
+def _meaning(parameter: str, place: str) -> tuple[str, str]:
+    """What a parameter means, with an example; those of a script are sbatch's own."""
+    of_script = place in ("test", "where") and parameter in HEARD
+    return (f"as sbatch's --{parameter}", "") if of_script else _MEANING[parameter]
+
+
+_ANSWER = {
+    "type": "object",
+    "required": ["schema", "log", "settings", "warnings", "results"],
+    "properties": {
+        "schema": {"type": "string"},
+        "log": {"type": "object"},
+        "settings": {"type": "object"},
+        "warnings": {"type": "array", "items": {"type": "string"}},
+        "results": {"type": "array", "items": {"type": "object"}},
+    },
+}
+_PROBLEM = {
+    "type": "object",
+    "required": ["title", "status", "detail", "schema", "error", "try", "exit_code"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "schema": {"const": "batchcast/error/1"},
+        "error": {"type": "string"},
+        "try": {"type": "string"},
+        "exit_code": {"type": "integer"},
+    },
+}

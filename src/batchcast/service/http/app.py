@@ -1,0 +1,344 @@
+"""The application that Starlette runs: the API under /v1, the pages beside it, one log line for each request."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import ipaddress
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ...errors import BatchcastError
+from ..answers.disclosure import Viewer
+from ..log import Log
+from ..operations.metrics import ServiceMetrics, store_readings
+from ..page import routes as page_routes
+from ..settings import Settings
+from . import api
+from .admission import Admission, InvalidToken, Peer, Tokens, token_in
+from .api import PROBLEM, description, problem
+from .snapshot import QueueCache
+from .work_queue import WorkQueues, status_of, while_asked
+
+HEAVY = ("/v1/report", "/v1/accuracy", "/v1/health", "/v1/test", "/v1/where", "/v1/walltime")
+SAME_FOR_S = 60.0
+HEALTH_FOR_S = 60.0
+BODY_BYTES = 400_000
+HEAD_BYTES = 16 * 1024
+
+
+class TooLarge(BatchcastError):
+    """A body longer than any script."""
+
+
+class Service:
+    """What the handlers share: settings, admission, work queues, the queue cache, the measures."""
+
+    while_asked, status_of = staticmethod(while_asked), staticmethod(status_of)
+
+    def __init__(self, settings: Settings, admission: Admission, log: Log, quiet: bool = False) -> None:
+        self.settings, self.admission, self.log, self.quiet = settings, admission, log, quiet
+        self.queues = WorkQueues()
+        self.queue_cache = QueueCache(settings, log)
+        self.measures = ServiceMetrics()
+        self.bearers = Tokens(lambda: settings["store"])
+        self.streams: Counter[str] = Counter()
+        self.page_cache: dict[tuple[str, str], tuple[float, dict[str, Any]]] = {}
+        self._health: tuple[float, api.Reply] | None = None
+        self._examined: asyncio.Task[api.Reply] | None = None
+
+    async def begin(self) -> None:
+        """Read the queue before anybody asks; what is wrong with the store is said to those who do."""
+        with contextlib.suppress(BatchcastError):
+            await self.queue_cache.queue()
+
+    def viewer(self, request: Request) -> Viewer:
+        """Who asks, as `_Frame` has made out."""
+        viewer: Viewer = request.scope["state"]["viewer"]
+        return viewer
+
+    def tag(self, target: str, viewer: Viewer) -> str | None:
+        """A weak mark: the same question by the same person of the same store, within a minute, says the same."""
+        version = self.queue_cache.version()
+        if version is None:
+            return None
+        what = f"{target}|{viewer.name}|{viewer.sees_all}|{version}|{time.time() // SAME_FOR_S}"
+        return f'W/"{hashlib.blake2s(what.encode(errors="replace"), digest_size=12).hexdigest()}"'
+
+    async def reply(self, target: str, viewer: Viewer) -> api.Reply:
+        """A question of the API, in the work queue that it belongs to."""
+        ask = partial(api.reply, self.settings, target, viewer)
+        path = target.partition("?")[0].rstrip("/")
+        user = viewer.name or ""
+        if target == "/v1/health":
+            return await self._healthy(ask)
+        if path in HEAVY:
+            return await self.queues.heavy.run(user, ask)
+        queue = None
+        if path == "/v1/hint" and (at_hand := self.queue_cache.latest()) is not None:
+            return api.hint_from_snapshot(self.settings, target, viewer, at_hand)
+        if path == "/v1/start":
+            with contextlib.suppress(BatchcastError):
+                queue = await self.queue_cache.queue()
+            if queue is not None and (here := api.start_from_snapshot(self.settings, target, viewer, queue)):
+                return here
+        return await self.queues.quick.run(user, partial(ask, known=self.queue_cache.records()))
+
+    async def _healthy(self, ask: Callable[[], api.Reply]) -> api.Reply:
+        """Worked out once a minute, whoever asks, and once for all who ask meanwhile."""
+        if self._health is not None and time.monotonic() - self._health[0] < HEALTH_FOR_S:
+            return self._health[1]
+        if self._examined is None or self._examined.done():
+            self._examined = asyncio.create_task(self._examine(ask))
+        return await asyncio.shield(self._examined)
+
+    async def _examine(self, ask: Callable[[], api.Reply]) -> api.Reply:
+        answer = await self.queues.watch.run("health", ask)
+        self._health = (time.monotonic(), answer)
+        return answer
+
+
+def application(settings: Settings, admission: Admission, log: Log, *, quiet: bool, is_tcp: bool) -> ASGIApp:
+    """The whole application: limits and log around the routes."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[dict[str, Any]]:
+        service = app.state.service = Service(settings, admission, log, quiet)
+        first = asyncio.create_task(service.begin())  # the first who asks need not wait for a month's track record
+        yield {"service": service}
+        first.cancel()
+
+    inner = Starlette(
+        routes=[
+            Route("/v1/openapi.json", _openapi, methods=["GET"]),
+            Route("/metrics", _metrics, methods=["GET"]),
+            Mount("/v1", routes=[Route("/{rest:path}", _answer, methods=["GET"])]),
+            *page_routes(),
+        ],
+        lifespan=lifespan,
+        exception_handlers={
+            404: _unknown,
+            405: _method,
+            HTTPException: _other,
+            ClientDisconnect: _gone,
+            BatchcastError: _known,
+            Exception: _defect,
+        },
+    )
+    return _Frame(inner, admission, log, quiet, is_tcp)
+
+
+async def _answer(request: Request) -> Response:
+    service: Service = request.state.service
+    viewer = service.viewer(request)
+    target = _target(request)
+    tag = service.tag(target, viewer)
+    if tag is not None and tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers={"ETag": tag})
+    answer = await while_asked(request, service.reply(target, viewer))
+    kind = "application/json" if answer.status == 200 else PROBLEM
+    headers = {"ETag": tag} if tag is not None and answer.status == 200 else {}
+    return Response(answer.body, answer.status, headers, kind)
+
+
+def _target(request: Request) -> str:
+    query = request.scope["query_string"]
+    path: str = request.scope["raw_path"].decode("ascii", "replace")
+    return f"{path}?{query.decode('ascii', 'replace')}" if query else path
+
+
+async def _openapi(request: Request) -> Response:
+    return Response(description(), media_type="application/json")
+
+
+async def _metrics(request: Request) -> Response:
+    service: Service = request.state.service
+    service.measures.renew(service.settings, service.log)
+    read = await service.queues.quick.run("metrics", partial(store_readings, service.settings))
+    text = service.measures.text(service.admission.open, service.admission.refused, read)
+    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+async def _unknown(request: Request, _: Exception) -> Response:
+    places = ", ".join([*api.ENDPOINTS, "/v1/openapi.json", "/metrics", "/"])
+    return Response(problem(404, f"no {request.url.path[:80]}", f"accepted: {places}", 3), 404, media_type=PROBLEM)
+
+
+async def _method(request: Request, error: Exception) -> Response:
+    allowed = getattr(error, "headers", None) or {}
+    words = problem(405, f"{request.method} changes nothing here", "GET", 2)
+    return Response(words, 405, allowed, PROBLEM)
+
+
+async def _known(request: Request, error: Exception) -> Response:
+    assert isinstance(error, BatchcastError)
+    return _document(413 if isinstance(error, TooLarge) else status_of(error), error.message, error.hint)
+
+
+async def _defect(request: Request, error: Exception) -> Response:
+    return _document(500, f"unexpected {type(error).__name__}", "the server's own log")
+
+
+async def _other(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return _document(error.status_code, error.detail, "a form as the page sends it")
+
+
+async def _gone(request: Request, _: Exception) -> Response:
+    """Nobody reads this; in the log and the figures it is no defect."""
+    return _document(499, "the client hung up before its request was there", "ask again")
+
+
+def _broken(what: str, hint: str) -> Response:
+    """What follows such a request on its connection cannot be told from it."""
+    response = _document(400, what, hint)
+    response.headers["Connection"] = "close"
+    return response
+
+
+class _Frame:
+    """Host, rate, time and log around every request; a defect costs its own answer and is said."""
+
+    def __init__(self, inner: Starlette, admission: Admission, log: Log, quiet: bool, is_tcp: bool) -> None:
+        self.inner, self.admission, self.log, self.quiet, self.is_tcp = inner, admission, log, quiet, is_tcp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.inner(scope, receive, send)
+            return
+        begun, status = time.perf_counter(), 0
+        request = Request(scope)
+        peer: Peer = scope["state"]["peer"]
+        viewer, wrong = peer.viewer, None
+        try:
+            viewer = await self._viewer(request, peer)
+        except BatchcastError as error:
+            wrong = _not_known(error)
+        scope["state"]["viewer"] = viewer
+
+        async def noted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], *_ALWAYS]
+            await send(message)
+
+        left = BODY_BYTES
+
+        async def bounded() -> Message:
+            nonlocal left
+            message = await receive()
+            left -= len(message.get("body", b""))
+            if left < 0:
+                raise TooLarge(f"more than {BODY_BYTES // 1000} kB", hint="the script's first lines are enough")
+            return message
+
+        try:
+            refusal = self._refusal(request, viewer) or wrong
+            if refusal is not None:
+                await refusal(scope, receive, noted)
+            else:
+                await self.inner(scope, bounded, noted)
+        except asyncio.CancelledError:  # the service ends before this answer is there: said, not a defect
+            if not self.admission.closing or status:
+                raise
+            await _document(503, "the service is being restarted", "ask again")(scope, receive, noted)
+        except Exception as error:  # a defect must not cost the server; its answer is sent already (`_defect`)
+            words = f"{type(error).__name__}: {error}"
+            self.log("defect", words, level="error", user=viewer.name or None, path=scope["path"])
+        finally:
+            took = time.perf_counter() - begun
+            scope["app"].state.service.measures.request(_place(scope["path"]), status, took) if "app" in scope else None
+            if not self.quiet or status >= 500:
+                self.log(
+                    "request",
+                    user=viewer.name or None,
+                    method=scope["method"],
+                    path=scope["path"],
+                    status=status,
+                    ms=round(1000 * took, 1),
+                )
+
+    async def _viewer(self, request: Request, peer: Peer) -> Viewer:
+        """Whom a named proxy names; else whose token came along; else who holds the connection."""
+        header = self.admission.settings["proxy_header"]
+        spoken = self.admission.spoken_for(peer, request.headers.get(header) if header else None)
+        if spoken is not peer.viewer or (token := token_in(request.headers.get("authorization"))) is None:
+            return spoken
+        service: Service = request.scope["state"]["service"]
+        return await service.bearers.viewer(token)
+
+    def _refusal(self, request: Request, viewer: Viewer) -> Response | None:
+        """Why this is not even looked at."""
+        if not request.scope["http_version"].startswith("1."):
+            return _broken(f"HTTP/{request.scope['http_version']} is not spoken here", "HTTP/1.1")
+        if sum(len(name) + len(value) + 4 for name, value in request.scope["headers"]) > HEAD_BYTES:
+            return _document(431, "a head larger than any browser's", f"below {HEAD_BYTES // 1024} kB")
+        if int(request.headers.get("content-length", 0)) > BODY_BYTES:
+            return _document(413, f"more than {BODY_BYTES // 1000} kB", "the script's first lines are enough")
+        if self.is_tcp and not _is_here(request.headers.get("host", "localhost")):
+            return _document(403, "this is asked by the name of another machine", "http://localhost, from this machine")
+        if "transfer-encoding" in request.headers and "content-length" in request.headers:
+            return _broken("a body of two lengths", "Content-Length, or chunks")
+        if request.method == "POST" and request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            return _document(403, "another site sent this form", "the form of this site")
+        if (seconds := self.admission.wait_for(viewer)) > 0:
+            response = _document(429, f"{viewer.name} asks faster than anybody needs", "wait a second")
+            response.headers["Retry-After"] = str(int(seconds) + 1)
+            return response
+        return None
+
+
+_ALWAYS = [
+    (b"cache-control", b"private, no-cache"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"same-origin"),
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        b"form-action 'self'; frame-ancestors 'self'; base-uri 'none'",
+    ),
+]
+
+
+def _not_known(error: BatchcastError) -> Response:
+    """A token that does not count is no reason to answer as if there were none."""
+    if not isinstance(error, InvalidToken):
+        return _document(status_of(error), error.message, error.hint)
+    response = _document(401, error.message, error.hint)
+    response.headers["WWW-Authenticate"] = 'Bearer realm="batchcast", error="invalid_token"'
+    return response
+
+
+def _document(status: int, what: str, hint: str) -> Response:
+    return Response(problem(status, what, hint), status, media_type=PROBLEM)
+
+
+def _place(path: str) -> str:
+    """A path as a label: few values, whatever is asked for."""
+    parts = path.strip("/").split("/")
+    known = {place.strip("/") for place in api.ENDPOINTS}
+    return path.rstrip("/") if "/".join(parts) in known else f"/{parts[0]}" if parts[0] in _PLACES else "other"
+
+
+_PLACES = ("", "script", "accuracy", "cluster", "operators", "metrics", "assets", "jobs")
+
+
+def _is_here(host: str) -> bool:
+    """Whether a Host header names this machine: a web page elsewhere cannot make a browser ask here."""
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    try:
+        return name == "localhost" or ipaddress.ip_address(name.strip("[]")).is_loopback
+    except ValueError:
+        return False

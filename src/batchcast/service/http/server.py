@@ -1,0 +1,218 @@
+"""The HTTP service on a unix socket or on loopback: for this machine only. Starlette answers, uvicorn serves.
+
+On a unix socket the kernel says who asks (see `admission`); on TCP nobody knows, so where jobs are private such a
+caller gets figures over several users and nothing else. Who has enough connections is refused at the listening socket,
+before anything is made for one more: asyncio accepts all that knock before it turns to anything else. Were each one
+given a protocol of its own first, a user who knocks a thousand times a second would keep all the others waiting.
+"""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import logging
+import os
+import resource
+import socket
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ...errors import BatchcastError, InputError, UsageError
+from ..log import Log
+from ..settings import Settings
+from .admission import MOST_CONNECTIONS, Admission
+from .api import problem_bytes
+
+REFUSED_AT_ONCE = 64
+_FULL = problem_bytes(429, "too many connections of one user", "close some, or use one for several questions")
+
+_NO_ROOM = problem_bytes(503, "too many connections of all users together", "ask again in some seconds")
+
+
+class Listener(socket.socket):
+    """A listening socket with a admission; those who are let in are known to it by their descriptor."""
+
+    admission: Admission
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """The next who may come in. BlockingIOError where nobody waits, and after some refusals: others' turn."""
+        for _ in range(REFUSED_AT_ONCE):
+            connection, address = super().accept()
+            if self.admission.let_in(connection):
+                return connection, address
+            _refuse(connection, _NO_ROOM if self.admission.is_full else _FULL)
+        raise BlockingIOError
+
+
+def _refuse(connection: socket.socket, words: bytes) -> None:
+    try:
+        connection.send(words, socket.MSG_DONTWAIT)
+        connection.recv(65536, socket.MSG_DONTWAIT)  # what is left unread would take the refusal back, on TCP
+    except OSError:
+        pass
+    finally:
+        connection.close()
+
+
+CONNECT_S = 10
+LAST_ANSWERS_S = 10
+BACKLOG = 1024
+FILES_BESIDE = 200
+"""Open files that are left for the store, its readers and Python itself, however many connections there are."""
+_ACCEPTED = "a path for a unix socket, 127.0.0.1:PORT, [::1]:PORT"
+
+
+class Server:
+    """Bound and listening once made; `serve` until `stop`, which lets what is being asked be answered."""
+
+    def __init__(self, settings: Settings, listen: str, say: Callable[[str], None], quiet: bool = False) -> None:
+        self.settings, self.quiet = settings, quiet
+        self.log = Log(say, settings["log_format"])
+        self.admission = Admission(settings, room=_room())
+        self.socket, self._owned = _given(), False
+        if self.socket is None:
+            self.socket, self._owned = _listening(listen), True
+        self.is_tcp = self.socket.family != socket.AF_UNIX
+        self.address: Any = self.socket.getsockname()
+        self.socket.admission = self.admission
+        self._uvicorn = self._made()
+
+    def _made(self) -> Any:
+        """uvicorn with our wire; imported here, since the rest of batchcast must not pay for it."""
+        try:
+            import uvicorn
+
+            from .app import application
+            from .connection import HEAD_BYTES, Connection
+        except ImportError as error:
+            raise InputError(f"serving needs {error.name}", hint="pip install 'batchcast[serve]'") from None
+        logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # a broken form has its answer, and no line
+        config = uvicorn.Config(
+            application(self.settings, self.admission, self.log, quiet=self.quiet, is_tcp=self.is_tcp),
+            loop="asyncio",  # another one would not ask the listener
+            http=functools.partial(Connection, self.admission),  # type: ignore[arg-type]
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            log_level="error",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            h11_max_incomplete_event_size=HEAD_BYTES,
+            timeout_graceful_shutdown=LAST_ANSWERS_S,
+        )
+        return uvicorn.Server(config)
+
+    @property
+    def shown(self) -> str:
+        """Where it is reached."""
+        if not self.is_tcp:
+            return str(self.address)
+        host, port = str(self.address[0]), self.address[1]
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    def serve(self) -> None:
+        """Answer until `stop`; gives the place back."""
+        try:
+            self._uvicorn.run(sockets=[self.socket])
+        finally:
+            self.close()
+
+    def stop(self) -> None:
+        """End `serve` once what is being asked has been answered; from any thread."""
+        self.admission.closing = True  # what follows the queue ends by itself
+        self._uvicorn.should_exit = True
+
+    def close(self) -> None:
+        """Give the place back; a socket that was handed in stays for the next server."""
+        assert self.socket is not None
+        self.socket.close()
+        if self._owned and not self.is_tcp:
+            Path(str(self.address)).unlink(missing_ok=True)
+
+
+@contextmanager
+def serving(settings: Settings, listen: str, say: Callable[[str], None], quiet: bool = False) -> Iterator[Server]:
+    """A server that answers, in a thread of its own, within the block."""
+    server = Server(settings, listen, say, quiet)
+    thread = threading.Thread(target=server.serve, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+        thread.join()
+
+
+def _room() -> int:
+    """How many connections there may be: as many open files as this process may have, up to `ROOM`, less some."""
+    soft, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    files = (
+        MOST_CONNECTIONS + FILES_BESIDE
+        if most == resource.RLIM_INFINITY
+        else min(MOST_CONNECTIONS + FILES_BESIDE, most)
+    )
+    if soft != resource.RLIM_INFINITY and soft < files:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
+    return max(files - FILES_BESIDE, 1)
+
+
+def _given() -> Listener | None:
+    """The listening socket that systemd hands over (sd_listen_fds(3)), which outlives a restart of this process."""
+    if os.environ.get("LISTEN_PID") != str(os.getpid()) or os.environ.get("LISTEN_FDS") != "1":
+        return None
+    return Listener(fileno=3)
+
+
+def _listening(listen: str) -> Listener:
+    family, address = _address(listen)
+    if family == socket.AF_UNIX:
+        _clear(Path(address))
+    opened = Listener(family)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind(address)
+        if family == socket.AF_UNIX:
+            os.chmod(address, 0o666)  # everybody may ask: who it is decides what is answered
+        opened.listen(BACKLOG)
+    except OSError as error:
+        opened.close()
+        raise InputError(
+            f"cannot listen on {listen}: {error.strerror}", hint=f"another place: --listen ({_ACCEPTED})"
+        ) from None
+    return opened
+
+
+def _address(listen: str) -> tuple[socket.AddressFamily, Any]:
+    """The family and address of `--listen`; only this machine's own are accepted."""
+    if "/" in listen:
+        return socket.AF_UNIX, os.path.abspath(listen.removeprefix("unix:"))
+    host, colon, port = listen.rpartition(":")
+    host = host.strip("[]") if colon else listen
+    try:
+        address = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
+        number = int(port)
+    except ValueError:
+        raise UsageError(f"not a place to listen: {listen!r} (accepted: {_ACCEPTED})") from None
+    if not address.is_loopback or not 0 <= number < 65536:
+        raise UsageError(f"{listen}: only this machine may ask (accepted: {_ACCEPTED})")
+    return (socket.AF_INET6 if address.version == 6 else socket.AF_INET), (str(address), number)
+
+
+def _clear(path: Path) -> None:
+    """Take away a socket that nobody answers on any more; nothing else."""
+    try:
+        there = path.lstat()
+    except OSError:
+        return
+    if not stat.S_ISSOCK(there.st_mode):
+        raise InputError(f"{path} is there already and no socket", hint="another place: --listen PATH")
+    with socket.socket(socket.AF_UNIX) as other:
+        other.settimeout(CONNECT_S)
+        if other.connect_ex(str(path)) == 0:
+            raise BatchcastError(f"another server answers on {path}", hint="systemctl status batchcast-serve")
+    path.unlink(missing_ok=True)

@@ -1,0 +1,176 @@
+"""What the server holds in memory: the waiting jobs as of the collector's last word, and track records.
+
+An answer from it costs no question to the store. Everything in it comes from the store and is thrown away when that has
+changed; nothing is remembered beyond it. A track record goes over a month of forecasts: it is held for minutes and
+worked out anew in a process of its own; an answer quotes it, and does not wait for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from ...errors import BatchcastError
+from ...store.place import sqlite_path
+from ...store.reader import Reader
+from ..answers import track_record
+from ..answers.advice import rules_of
+from ..answers.disclosure import choose_cluster
+from ..answers.hints import Hints, QueueSnapshot
+from ..answers.track_record import RecordKey, TrackRecord
+from ..child_process import in_child
+from ..log import Log
+from ..settings import Settings, is_private
+
+FOR_S = 300.0
+READ_S = 600.0
+
+
+class TrackRecordCache:
+    """The track records of the method that answers on one cluster of a store. One event loop uses it."""
+
+    def __init__(self, url: str, log: Log) -> None:
+        self.url, self._log = url, log
+        self._whose: tuple[str, str] = ("", "")
+        self._kept: dict[RecordKey, TrackRecord] = {}
+        self._at = -1e300
+        self._renewal: asyncio.Task[None] | None = None
+
+    def of(self, cluster: str, method: str, parts: Iterable[RecordKey]) -> Mapping[RecordKey, TrackRecord]:
+        """What is known of these, at once; what is missing or old is being worked out from now on."""
+        wanted = set(parts)
+        if self._whose != (cluster, method):
+            self._whose, self._kept = (cluster, method), {}
+        missing = wanted - self._kept.keys()
+        if (missing or time.monotonic() - self._at > FOR_S) and (self._renewal is None or self._renewal.done()):
+            self._renewal = asyncio.create_task(self._read(missing or wanted))
+        return self._kept
+
+    async def _read(self, parts: set[RecordKey]) -> None:
+        whose = self._whose
+        known: Mapping[RecordKey, TrackRecord]
+        try:
+            known = await in_child(partial(read_track_records, self.url, *whose, parts, time.time()), READ_S)
+        except (BatchcastError, OSError, RuntimeError) as error:  # an answer without its record is one, too
+            self._log("track_records", f"track records: {str(error).splitlines()[0]}", level="error")
+            known = {part: self._kept.get(part, {}) for part in parts}
+        if whose == self._whose:
+            self._kept = {**self._kept, **known}
+            self._at = time.monotonic()
+
+
+def read_track_records(
+    url: str, cluster: str, method: str, parts: Iterable[RecordKey], now: float
+) -> dict[RecordKey, dict[str, Any]]:
+    """The track records of the last 30 days from a store."""
+    reader = Reader(url)
+    try:
+        since = now - track_record.TRACK_RECORD_S
+        return {
+            (part, least): track_record.track_record(reader, cluster, part, method, since, least, now)
+            for part, least in parts
+        }
+    finally:
+        reader.close()
+
+
+LOOK_EVERY_S = 1.0
+LATEST_EVERY_S = 10.0
+"""Reading it anew takes time from whoever submits; a collector looks every 30 s."""
+LAST_FOR_S = 30.0
+"""As long as a collector leaves between two looks anyhow."""
+ASK_EVERY_S = 5.0
+
+
+class QueueCache:
+    """The newest `Queue` of a store, read anew in a thread when the store has changed. One event loop uses it."""
+
+    def __init__(self, settings: Settings, log: Log | None = None) -> None:
+        self.settings = settings
+        self._queue: QueueSnapshot | None = None
+        self._looked = -1e300
+        self._at_work: asyncio.Task[QueueSnapshot] | None = None
+        self._records = TrackRecordCache(settings["store"], log or Log(lambda _: None))
+        self._hints = Hints(rules_of(settings))
+
+    async def queue(self) -> QueueSnapshot:
+        """What waits. While a newer one is being read, the last one answers; one errors where the store does."""
+        now = time.monotonic()
+        if self._queue is not None and now - self._looked < LOOK_EVERY_S:
+            return self._queue
+        if self._at_work is None:
+            self._at_work = asyncio.create_task(self._newest())
+            self._at_work.add_done_callback(self._done)
+        if self._queue is not None and now - self._looked < LAST_FOR_S:
+            return self._queue
+        return await asyncio.shield(self._at_work)
+
+    def latest(self, however_old: bool = True) -> QueueSnapshot | None:
+        """What is at hand, at once; a newer one is read behind it. None before there is any.
+
+        However old: not for each of a burst's submissions. Otherwise as `queue` has it, None where that would wait.
+        """
+        age = time.monotonic() - self._looked
+        if age >= (LATEST_EVERY_S if however_old else LOOK_EVERY_S) and self._at_work is None:
+            self._at_work = asyncio.create_task(self._newest())
+            self._at_work.add_done_callback(self._done)
+        return self._queue if however_old or age < LAST_FOR_S else None
+
+    def records(self) -> Mapping[RecordKey, TrackRecord]:
+        """The track records at hand."""
+        return {} if self._queue is None else self._queue.records
+
+    def version(self) -> object | None:
+        """What changes with the store; None before it was read."""
+        return None if self._queue is None else self._queue.version
+
+    def _done(self, task: asyncio.Task[QueueSnapshot]) -> None:
+        self._at_work = None
+        if not task.cancelled() and task.exception() is None:
+            self._queue, self._looked = task.result(), time.monotonic()
+        else:
+            self._queue = None
+
+    async def _newest(self) -> QueueSnapshot:
+        """The queue as it stands now, with the track records of its partitions and of all of them together."""
+        queue = await asyncio.to_thread(self._rows)
+        least_users = {1, int(self.settings["least_users"])} if is_private(self.settings, queue.memory) else {1}
+        parts = {None, *(row["partition_id"] for row in queue.rows)}
+        wanted = {(part, least) for part in parts for least in least_users}
+        records = self._records.of(queue.cluster, track_record.answering_method(queue.memory), wanted)
+        return queue if records is queue.records else replace(queue, records=records)
+
+    def _rows(self) -> QueueSnapshot:
+        version = self._version()
+        if self._queue is not None and self._queue.version == version:
+            return self._queue
+        reader = Reader(self.settings["store"])
+        try:
+            return self._read(reader, version)
+        finally:
+            reader.close()
+
+    def _read(self, reader: Reader, version: object) -> QueueSnapshot:
+        cluster = choose_cluster(reader, self.settings["cluster"] or None)
+        memory = reader.memory(cluster)
+        method = track_record.answering_method(memory)
+        self._hints.learn(reader, cluster, memory)
+        return QueueSnapshot(cluster, memory, reader.waiting(cluster, method), {}, version, self._hints)
+
+    def _version(self) -> object:
+        """Something else after each change of the store: an SQLite file's state, or the time in steps."""
+        path = sqlite_path(self.settings["store"])
+        if path is None:
+            return int(time.monotonic() // ASK_EVERY_S)
+        states: list[tuple[int, int, int] | None] = []
+        for name in (path, path.with_name(path.name + "-wal")):
+            try:
+                state = name.stat()
+                states.append((state.st_ino, state.st_size, state.st_mtime_ns))
+            except OSError:
+                states.append(None)
+        return tuple(states)

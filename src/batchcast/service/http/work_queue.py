@@ -1,0 +1,105 @@
+"""Work queues for what takes time: questions of a moment, and figures over much history, one at a time for each user.
+
+So whoever asks for twenty reports waits for twenty reports, and nobody else does. Much history is read by a process of
+its own (`child_process`): in a thread it would hold the interpreter whenever others want it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+import anyio
+import anyio.to_thread
+from starlette.requests import Request
+
+from ...errors import BatchcastError
+from ...store.reader import TooLong, time_to_read
+from ..child_process import in_child
+from . import api
+
+QUICK_AT_ONCE, HEAVY_AT_ONCE = 4, 1
+QUICK_EACH, HEAVY_EACH = 2, 1
+MOST_WAITING = 20
+ANSWER_S = 120.0
+T = TypeVar("T")
+
+
+class TooManyWaiting(BatchcastError):
+    """One user has too many questions open."""
+
+
+def status_of(error: BatchcastError) -> int:
+    """The HTTP status of an error, those of a work queue among them."""
+    return {TooManyWaiting: 429, TooLong: 503, ClientGone: 499}.get(type(error)) or api.status_of(error)
+
+
+class WorkQueue:
+    """So many answers at once for all, so many turns for each user, first come first served."""
+
+    def __init__(self, at_once: int, each: int, work: Callable[[Callable[[], Any], float], Awaitable[Any]]) -> None:
+        self._room = anyio.CapacityLimiter(at_once)
+        self._each, self._work = each, work
+        self._turns: dict[str, asyncio.Semaphore] = {}
+        self._inside: dict[str, int] = {}
+
+    async def run(self, user: str, answer: Callable[[], T]) -> T:
+        """The answer. TooMany or TooLong instead of a queue without an end."""
+        if self._inside.get(user, 0) >= MOST_WAITING:
+            raise TooManyWaiting(
+                f"{MOST_WAITING} questions of {user or 'somebody'} are waiting already", hint="one by one"
+            )
+        until = time.monotonic() + ANSWER_S
+        self._inside[user] = self._inside.get(user, 0) + 1
+        turn = self._turns.setdefault(user, asyncio.Semaphore(self._each))
+        try:
+            async with asyncio.timeout(ANSWER_S), turn, self._room:
+                result: T = await self._work(answer, until - time.monotonic())
+                return result
+        except TimeoutError:
+            raise TooLong(f"no answer within {ANSWER_S:.0f} s", hint="a shorter time span") from None
+        finally:
+            self._inside[user] -= 1
+            if not self._inside[user]:
+                del self._inside[user]
+                self._turns.pop(user, None)
+
+
+class WorkQueues:
+    """The work queues of a server; made inside its event loop. Who watches it does not wait for anybody's report."""
+
+    def __init__(self) -> None:
+        self.quick = WorkQueue(QUICK_AT_ONCE, QUICK_EACH, in_thread)
+        self.heavy = WorkQueue(HEAVY_AT_ONCE, HEAVY_EACH, in_child)
+        self.watch = WorkQueue(HEAVY_AT_ONCE, HEAVY_EACH, in_child)
+
+
+class ClientGone(BatchcastError):
+    """Whoever asked has hung up."""
+
+
+async def while_asked(request: Request, answer: Coroutine[Any, Any, T]) -> T:
+    """An answer as long as somebody waits for it: Gone, and it is worked on no further, once they have hung up."""
+    work, hung_up = asyncio.ensure_future(answer), asyncio.ensure_future(_hung_up(request))
+    try:
+        await asyncio.wait((work, hung_up), return_when=asyncio.FIRST_COMPLETED)
+        if not work.done():
+            raise ClientGone("nobody waits for this answer any more")
+        return work.result()
+    finally:
+        for one in (work, hung_up):
+            one.cancel()
+        await asyncio.gather(work, hung_up, return_exceptions=True)
+
+
+async def _hung_up(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def in_thread(answer: Callable[[], T], seconds: float) -> T:
+    """The result of a call, in a thread, which cannot be stopped from outside: it looks at the time itself."""
+    with time_to_read(seconds):
+        return await anyio.to_thread.run_sync(answer)

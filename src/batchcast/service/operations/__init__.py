@@ -1,0 +1,1 @@
+"""For whoever runs the service: doctor, metrics, systemd units."""

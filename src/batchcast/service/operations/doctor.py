@@ -1,0 +1,381 @@
+"""`doctor`: is everything there and does it answer, is memory measured, and what to do where not."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import os
+import platform
+import pwd
+import re
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ... import __version__
+from ...columns import FEWEST, is_copied
+from ...errors import BatchcastError, NoAnswer, UsageError
+from ...formats.sighting import gathers_memory
+from ...store.reader import Reader
+from ..answers.answer import CLOCKS_APART_S, staleness
+from ..answers.disclosure import choose_cluster
+from ..answers.track_record import LEAST_RECORD, TRACK_RECORD_S, answering_method, track_record
+from ..planning.checkup import finding, ground_findings, standing_findings
+from ..settings import NAMES, Settings, is_private, meaning
+
+CLIENTS = {"slurm": ("squeue", "sacct", "scontrol"), "pbs": ("qstat",)}
+
+
+def settings_in_force(settings: Settings) -> list[dict[str, Any]]:
+    """Every setting, its value, where it came from, and what it means."""
+    return [
+        {"setting": name, "value": settings.shown(name), "from": settings.source[name], "meaning": meaning(name)}
+        for name in NAMES
+    ]
+
+
+def check(settings: Settings, ask: bool = True) -> Iterator[dict[str, Any]]:
+    """One finding at a time: `check`, `state` (ok, warning, failed), `found`, `do`. `ask=False` calls no daemon."""
+    yield finding("versions", "ok", f"batchcast {__version__}, Python {platform.python_version()}", "")
+    for name in CLIENTS.get(settings["scheduler"], ()):
+        path = shutil.which(name)
+        yield finding(
+            f"client {name}",
+            "ok" if path else "failed",
+            path or "not on PATH",
+            "" if path else f"install {settings['scheduler']}'s clients, or run where they are",
+        )
+    yield from _overruled(settings)
+    if ask:
+        yield from _daemons(settings)
+    yield from store_findings(settings, ask)
+
+
+def _overruled(settings: Settings) -> Iterator[dict[str, Any]]:
+    """Settings that two places give differently: the collector and its users may end up with different ones."""
+    for one in settings.overruled:
+        now = f"{settings.shown(one.name)} ({settings.source[one.name]})"
+        was = settings.replaced(**{one.name: one.value}).shown(one.name)
+        yield finding(
+            f"setting {one.name}",
+            "failed" if one.name == "store" and not settings.source[one.name].startswith("--") else "warning",
+            f"{now} overrules {was} ({one.place})",
+            "let one place decide: the collector and everybody who asks must read the same",
+        )
+
+
+def _daemons(settings: Settings) -> Iterator[dict[str, Any]]:
+    from ..batch_system import open_scheduler
+
+    scheduler, health = open_scheduler(settings)
+    site = None
+    try:
+        site = scheduler.site()
+        known = ("22.05", "24.11")
+        tested = settings["scheduler"] != "slurm" or site.version.startswith(known)
+        yield finding(
+            "batch system",
+            "ok" if tested else "warning",
+            f"{site.cluster}, {settings['scheduler']} {site.version}",
+            ""
+            if tested
+            else "run for real on Slurm 22.05 and 24.11; fields are asked for by name: compare one job with scontrol "
+            "show job",
+        )
+        enough = site.keeps_s >= 3 * settings["interval_s"] or site.accounting
+        yield finding("finished jobs stay visible", *(("ok", f"{site.keeps_s:.0f} s", "") if enough
+                       else ("warning", f"{site.keeps_s:.0f} s", "raise MinJobAge or look more often: ends "
+                                                                 "between two looks would be missed")))  # fmt: skip
+        yield _privacy(settings, {"site": {"private": site.private}}, "PrivateData now")
+        yield gathering(site.gathers) | {"check": "memory now"}
+    except BatchcastError as error:
+        yield finding(
+            "batch system", "failed", error.message, error.hint or "is the daemon up? can this machine reach it?"
+        )
+    if site is not None:
+        yield _queue(scheduler)
+        yield from ground_findings(scheduler, settings)
+    if settings["scheduler"] == "slurm" and site is not None:
+        yield _slurm_clock(scheduler)
+        try:
+            now = time.time()
+            history = scheduler.history(now - 3600, now)
+            yield finding(
+                "accounting",
+                "ok",
+                f"{len(history.jobs)} jobs ended in the last hour, {health()['slurmdbd']['seconds']:.2f} s",
+                "",
+            )
+        except BatchcastError as error:
+            yield finding(
+                "accounting",
+                "failed" if site.accounting else "warning",
+                error.message,
+                "slurmdbd gives history and the ends the queue no longer shows; forecasts go on without it",
+            )
+
+
+def _privacy(settings: Settings, memory: dict[str, Any], source: str) -> dict[str, Any]:
+    """What is in force, and by which word."""
+    by = source if settings["private"] == "auto" else f"private = {settings['private']} ({settings.source['private']})"
+    hidden = is_private(settings, memory)
+    words = "yes: users see their own and figures of several" if hidden else "no: everybody sees everything"
+    return finding("jobs are private", "ok", f"{words}, by {by}", "")
+
+
+def _queue(scheduler: Any) -> dict[str, Any]:
+    """One look at the queue."""
+    try:
+        seen = scheduler.snapshot()
+    except BatchcastError as error:
+        return finding("queue", "failed", error.message, error.hint or "does squeue --all answer on this machine?")
+    broken = f", {seen.broken} could not be read" if seen.broken else ""
+    return finding(
+        "queue",
+        "warning" if broken else "ok",
+        f"{len(seen.jobs)} jobs shown{broken}",
+        "compare with squeue --all; batchcast collect --record FILE keeps what was answered" if broken else "",
+    )
+
+
+def _slurm_clock(scheduler: Any) -> dict[str, Any]:
+    """slurmctld's clock against this machine's."""
+    apart = scheduler.clock_ahead()
+    if apart is None:
+        return finding("clock", "warning", "sdiag names no instant", "compare date here and on slurmctld's machine")
+    return finding(
+        "clock",
+        "ok" if abs(apart) <= CLOCKS_APART_S else "warning",
+        f"{apart:+.1f} s from slurmctld's",
+        "run NTP on both; until then forecasts come that much later",
+    )
+
+
+def store_findings(settings: Settings, ask: bool = False) -> Iterator[dict[str, Any]]:
+    """The store, its place and its collector, without a call to any daemon of the batch system."""
+    from ...store.reader import Reader
+
+    path = Path(settings["store"])
+    try:
+        reader = Reader(settings["store"])
+        version = reader.schema_version()
+    except BatchcastError as error:
+        yield finding("store", "failed", error.message, error.hint or "start batchcast collect")
+        return
+    from ...store.place import VERSION as SCHEMA
+
+    yield finding(
+        "store",
+        "ok" if version == SCHEMA else "warning",
+        f"{reader.shown}, schema {version}",
+        "" if version == SCHEMA else "batchcast collect brings it up to date",
+    )
+    if "://" not in settings["store"]:
+        mode = path.stat()
+        yield finding(
+            "store's owner",
+            "ok",
+            f"uid {mode.st_uid}, mode {mode.st_mode & 0o777:o}, {mode.st_size / 1e6:.1f} MB, writable here: "
+            f"{'yes' if os.access(path, os.W_OK) else 'no'}",
+            "",
+        )
+        free = shutil.disk_usage(path.parent).free
+        yield finding(
+            "store's disk",
+            "ok" if free > 200e6 else "warning",
+            f"{free / 1e9:.1f} GB free",
+            "" if free > 200e6 else "make room before it is full",
+        )
+        yield _pages(reader)
+    try:
+        yield from _collector(reader, settings, ask)
+    except BatchcastError as error:
+        yield finding("collector", "failed", error.message, error.hint)
+
+
+def _pages(reader: Any) -> dict[str, Any]:
+    """SQLite's own look at its file."""
+    pages = reader.pages()
+    return finding(
+        "store's pages",
+        "ok" if pages == "ok" else "failed",
+        pages,
+        "restore a backup, or start anew: history comes back from accounting",
+    )
+
+
+def _collector(reader: Any, settings: Settings, ask: bool) -> Iterator[dict[str, Any]]:
+    """Is it running and up to date, and what has it kept."""
+    try:
+        cluster = choose_cluster(reader, settings["cluster"] or None)
+    except (NoAnswer, UsageError) as error:
+        yield finding("collector", "failed", error.message, error.hint)
+        return
+    memory, now = reader.memory(cluster), time.time()
+    notes = staleness(memory, now)
+    yield finding(
+        "collector",
+        ("failed" if is_collector_down(memory, now) else "warning") if notes else "ok",
+        "; ".join(notes) or "up to date",
+        "systemctl status batchcast-collect, journalctl -u batchcast-collect" if notes else "",
+    )
+    yield _privacy(settings, memory, f"PrivateData at the last look, {_when(memory.get('cycle_at'))}")
+    if ask and settings["scheduler"] == "slurm":
+        yield from _sight(reader, cluster, memory, settings)
+    yield from _coverage(reader, cluster, memory, now)
+    yield from _learning(memory)
+    yield from memory_findings(reader, cluster, memory, now)
+    yield from standing_findings(reader, cluster, settings, now)
+    jobs = reader.ask("counts", cluster=cluster)[0]
+    late, changed = reader.memory(cluster).get("late", 0), jobs["corrected"]
+    since = time.strftime("%Y-%m-%d", time.localtime(jobs["first"])) if jobs["first"] else "-"
+    yield finding(
+        "history",
+        "ok" if jobs["jobs"] else "warning",
+        f"{jobs['jobs']} jobs since {since}; {late} events came late, accounting changed {changed} told ones",
+        "" if not late else "raise settle_s",
+    )
+
+
+def is_collector_down(memory: dict[str, Any], now: float) -> bool:
+    """Whether nothing was seen for so long that answers are worth nothing: twenty intervals, ten minutes at least."""
+    long = max(600.0, 20 * float(memory.get("interval_s") or 30.0))
+    seen = memory.get("snapshot_at")
+    return seen is None or now - seen > long or now - (memory.get("told_until") or now) > long + 3600
+
+
+def _sight(reader: Any, cluster: str, memory: dict[str, Any], settings: Settings) -> Iterator[dict[str, Any]]:
+    """Does the collector's user see everybody's jobs? Where it does not, nothing looks wrong but the answers."""
+    from ..batch_system import open_scheduler
+
+    scheduler = open_scheduler(settings)[0]
+    who = memory.get("collected_by") or pwd.getpwuid(os.getuid()).pw_name
+    try:
+        hides, level, busy = scheduler.hides_jobs(), scheduler.admin_level(who), scheduler.busy_nodes()
+    except BatchcastError as error:
+        yield finding("sight", "warning", error.message, error.hint or "can sacctmgr and sinfo be run here?")
+        return
+    if hides and who != "root":
+        may = level.lower() in ("operator", "administrator")
+        yield finding(
+            "sight by right",
+            "ok" if may else "failed",
+            f"Slurm hides jobs, and {who}, who collects, "
+            + (f"is {level}" if may else f"has the level {level}" if level else "is in no association"),
+            f"sacctmgr modify user {who} set adminlevel=operator" if level
+            else f"sacctmgr add user {who} account=ACCOUNT adminlevel=operator (modify adds nobody)",
+        )  # fmt: skip
+    seen = reader.ask("running", cluster=cluster, user=who)[0]
+    blind = busy > 0 and not seen["others"] and busy > (seen["own_nodes"] or 0)
+    yield finding(
+        "sight",
+        "failed" if blind else "ok",
+        f"{seen['others']} running jobs of others seen; sinfo shows {busy} nodes busy",
+        f"what does squeue --all show as {who}? PrivateData may hide it" if blind else "",
+    )
+
+
+def _coverage(reader: Any, cluster: str, memory: dict[str, Any], now: float) -> Iterator[dict[str, Any]]:
+    """Is what was promised for 90 % kept, as far as chance allows?"""
+    method = answering_method(memory)
+    record = track_record(reader, cluster, None, method, now - TRACK_RECORD_S, now=now)
+    if record.get("judged", 0) < LEAST_RECORD:
+        yield finding("track record", "ok", f"fewer than {LEAST_RECORD} forecasts of {method} have come out yet", "")
+        return
+    n, kept = record["judged"], record["coverage_90"]
+    below = kept + 3 * math.sqrt(0.9 * 0.1 / n) < 0.9
+    yield finding(
+        "track record",
+        "failed" if below else "ok",
+        f"{kept:.0%} of {n} jobs of the last 30 days started by the 90 % time of {method}",
+        "another first method in `wait`: batchcast accuracy compares those that run beside it" if below else "",
+    )
+
+
+def _learning(memory: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Can models be fitted, and is what was learned kept for the next start?"""
+    methods = [name.partition(":")[0] for name in memory.get("wait_methods") or ()]
+    if "forecast" in methods:
+        there = importlib.util.find_spec("lightgbm") is not None
+        yield finding(
+            "learning",
+            "ok" if there else "warning",
+            "models can be fitted" if there else "forecast cannot fit its model: it answers from simulation alone",
+            "" if there else "pip install 'batchcast[learn]' where the collector runs, and start it again",
+        )
+    if trouble := memory.get("not_kept"):
+        hint = "make room there, or give the collector's user the folder: a start hears all history again without it"
+        yield finding("what was learned", "warning", f"not kept: {trouble}", hint)
+
+
+def _when(epoch: float | None) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(epoch)) if epoch else "never"
+
+
+WITHIN_S = 30 * 86400.0
+SET = (
+    "in slurm.conf JobAcctGatherType=jobacct_gather/cgroup (or /linux) and JobAcctGatherFrequency=30, then restart "
+    "slurmctld and every slurmd: jobs that start from then on are measured"
+)
+_SAYS = {
+    "linux": "of a task's processes added up, so that pages they share count for each (UsePss, NoShared: not)",
+    "cgroup": "of a task's control group",
+}
+
+
+def gathering(gathers: Mapping[str, str]) -> dict[str, Any]:
+    """The finding on how accounting measures memory, from JobAcctGather's settings by name (Type, Frequency, Params).
+
+    >>> gathering({"Type": "jobacct_gather/none"})["state"]
+    'warning'
+    >>> gathering({"Type": "jobacct_gather/linux", "Frequency": "task=15", "Params": "OverMemoryKill"})["found"]
+    "jobacct_gather/linux: every 15 s the memory of a task's processes added up, so that ..."
+    """
+    kind = gathers.get("Type", "")
+    if kind.startswith("pbs"):
+        return finding("memory", "ok", "PBS keeps the peak of each job over all its nodes (resources_used.mem)")
+    if not gathers_memory(gathers):
+        return finding("memory", "warning", f"accounting measures none (JobAcctGatherType = {kind or 'not set'})", SET)
+    every = sampled_every(gathers.get("Frequency", ""))
+    params = gathers.get("Params", "")
+    says = _SAYS.get(kind.rpartition("/")[2], "of a task")
+    kills = "; OverMemoryKill ends jobs by it" if "overmemorykill" in params.lower() else ""
+    if every == 0:
+        found = f"{kind}: only when a step ends the memory {says}{kills}"
+        return finding("memory", "warning", found, "JobAcctGatherFrequency=30: at its end a step holds little")
+    found = f"{kind}: every {every:g} s the memory {says}; what is held between two samples is not seen{kills}"
+    return finding("memory", "ok", found)
+
+
+def sampled_every(frequency: str) -> float:
+    """Seconds between two samples of a task by JobAcctGatherFrequency; 30, Slurm's own, where it says nothing.
+
+    >>> sampled_every("task=15,energy=60"), sampled_every("10"), sampled_every("0"), sampled_every("energy=60")
+    (15.0, 10.0, 0.0, 30.0)
+    """
+    match = re.search(r"(?:^|task=)(\d+)", frequency.strip().lower())
+    return float(match[1]) if match else 30.0
+
+
+def memory_findings(reader: Reader, cluster: str, memory: Mapping[str, Any], now: float) -> Iterator[dict[str, Any]]:
+    """What the store says of memory: how it is measured, and how many jobs of the last 30 days were."""
+    gathers = (memory.get("site") or {}).get("gathers")
+    if gathers is None:
+        return
+    yield gathering(gathers)
+    if not gathers_memory(gathers):
+        return
+    (jobs,) = reader.ask("measured", cluster=cluster, since=now - WITHIN_S)
+    words = [f"of {jobs['measured']} of {jobs['ended']} jobs that ran in the last 30 days"]
+    words += [f"{jobs['zero']} ended before a sample"] if jobs["zero"] else []
+    words += [f"{jobs['bad']} have an amount that is none, nothing is learned from them"] if jobs["bad"] else []
+    words += [f"{jobs['ran_out']} ran out"] if jobs["ran_out"] else []
+    many = jobs["ended"] >= FEWEST
+    copied = is_copied(jobs["copied"], jobs["measured"])
+    if copied:
+        words.append("nearly all equal what was asked for: no measurement, and nothing is advised from it")
+    silent = many and not jobs["measured"]
+    do = "does sacct -a --format=JobID,MaxRSS show amounts for steps?" if copied or silent else ""
+    yield finding("memory measured", "warning" if do else "ok", "; ".join(words), do)

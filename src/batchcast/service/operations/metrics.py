@@ -1,0 +1,181 @@
+"""What Prometheus reads: the collector's and the service's own state, and how forecasts came out."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from ...errors import BatchcastError
+from ...store.place import sqlite_path
+from ...store.reader import Reader
+from ..answers.accuracy import LEVELS, accuracy
+from ..answers.advice_record import LEVELS as JUDGED
+from ..answers.advice_record import LIMIT, MEMORY, advice_record
+from ..answers.disclosure import choose_cluster
+from ..child_process import in_child
+from ..log import Log
+from ..settings import Settings, is_private
+
+WITHIN_S = 30 * 86400.0
+OUTCOMES_EVERY_S, OUTCOMES_S = 300.0, 600.0
+_PREFIX = "batchcast_"
+
+
+class Reading(NamedTuple):
+    """One gauge's value."""
+
+    name: str
+    meaning: str
+    value: float
+    labels: Mapping[str, str] = {}
+
+
+class ServiceMetrics:
+    """Counters of this server, and gauges read from the store when somebody looks."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._requests = Histogram(
+            _PREFIX + "request_seconds", "time to answer a request", ["place", "status"], registry=self.registry,
+            buckets=(0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 30.0),
+        )  # fmt: skip
+        self._gauges: dict[str, Gauge] = {}
+        self._outcomes_at = -1e300
+        self._renewal: asyncio.Task[None] | None = None
+        self._refused = Counter(_PREFIX + "refused", "connections and requests refused", ["why"],
+                                registry=self.registry)  # fmt: skip
+        self._counted: dict[str, int] = {}
+
+    def request(self, place: str, status: int, seconds: float) -> None:
+        """One request was answered."""
+        self._requests.labels(place, str(status)).observe(seconds)
+
+    def renew(self, settings: Settings, log: Log) -> None:
+        """Have it worked out again how forecasts came out, once in five minutes; whoever looks does not wait for it."""
+        if time.monotonic() - self._outcomes_at > OUTCOMES_EVERY_S and (self._renewal is None or self._renewal.done()):
+            self._outcomes_at = time.monotonic()
+            self._renewal = asyncio.create_task(self._renew(settings, log))
+
+    async def _renew(self, settings: Settings, log: Log) -> None:
+        try:
+            self._take(await in_child(partial(outcomes, settings), OUTCOMES_S))
+        except (BatchcastError, OSError, RuntimeError) as error:
+            log("metrics", f"metrics: {str(error).splitlines()[0]}", level="error")
+
+    def _take(self, gauges: Sequence[Reading]) -> None:
+        for one in gauges:
+            self._set(one.name, one.meaning, one.value, **one.labels)
+
+    def text(self, connections: int, refused: Mapping[str, int], gauges: Sequence[Reading] | None) -> bytes:
+        """The page that Prometheus reads, from what was read of the store (None: it cannot be read)."""
+        self._set("connections", "connections open", connections)
+        for why, count in refused.items():
+            self._refused.labels(why).inc(count - self._counted.get(why, 0))
+            self._counted[why] = count
+        self._set("store_up", "1 where the store can be read", 0 if gauges is None else 1)
+        self._take(gauges or ())
+        return generate_latest(self.registry)
+
+    def _set(self, name: str, meaning: str, value: float, **labels: str) -> None:
+        gauge = self._gauges.get(name)
+        if gauge is None:
+            gauge = self._gauges[name] = Gauge(_PREFIX + name, meaning, list(labels), registry=self.registry)
+        (gauge.labels(**labels) if labels else gauge).set(value)
+
+
+def outcomes(settings: Settings) -> list[Reading]:
+    """How the forecasts of a store came out in 30 days."""
+    reader = Reader(settings["store"])
+    try:
+        cluster = choose_cluster(reader, settings["cluster"] or None)
+        return list(_outcomes(reader, cluster, reader.memory(cluster), settings, time.time()))
+    finally:
+        reader.close()
+
+
+def store_readings(settings: Settings) -> list[Reading] | None:
+    """The gauges of a store that cost little; None where it cannot be read."""
+    try:
+        reader = Reader(settings["store"])
+    except BatchcastError:
+        return None
+    try:
+        cluster = choose_cluster(reader, settings["cluster"] or None)
+        memory, now = reader.memory(cluster), time.time()
+        gauges = list(_collector(memory, cluster, now))
+        path = sqlite_path(settings["store"])
+        if path is not None:
+            gauges.append(Reading("store_bytes", "size of the store's file", path.stat().st_size))
+        jobs = reader.ask("counts", cluster=cluster)[0]
+        gauges.append(Reading("jobs", "jobs in the store", jobs["jobs"], {"cluster": cluster}))
+        return gauges
+    except BatchcastError:
+        return None
+    finally:
+        reader.close()
+
+
+def _collector(memory: dict[str, Any], cluster: str, now: float) -> Iterator[Reading]:
+    here = {"cluster": cluster}
+    for name, key, meaning in (
+        ("collector_last_look_seconds", "cycle_at", "since the collector's last cycle"),
+        ("collector_behind_seconds", "told_until", "how far behind the forecasts' clock is"),
+    ):
+        if memory.get(key) is not None:
+            yield Reading(name, meaning, now - memory[key], here)
+    yield Reading("events_late", "events told late", memory.get("late", 0) or 0, here)
+    for daemon, counter in (memory.get("health") or {}).items():
+        its = {"daemon": daemon, **here}
+        for key in ("calls", "failures", "seconds"):
+            if isinstance(counter.get(key), int | float):
+                yield Reading(f"daemon_{key}", f"{key} of questions to a daemon", counter[key], its)
+        yield Reading("daemon_up", "1 where the daemon answers", 0 if counter.get("away_since") else 1, its)
+
+
+def _outcomes(
+    reader: Reader, cluster: str, memory: dict[str, Any], settings: Settings, now: float
+) -> Iterator[Reading]:
+    """Over several users where jobs are private, as everywhere."""
+    least = int(settings["least_users"]) if is_private(settings, memory) else 1
+    partitions = [None, *memory.get("site", {}).get("partitions", {})]
+    for partition in partitions:
+        for one in accuracy(reader, cluster, now - WITHIN_S, float("inf"), partition, least, now):
+            if one["moment"] != "submit":
+                continue
+            labels = {"cluster": cluster, "partition": partition or "all", "kind": one["kind"],
+                      "predictor": one["predictor"]}  # fmt: skip
+            yield Reading("forecasts_30d", "forecasts of 30 days", one["forecasts"], labels)
+            yield Reading("forecast_median_error_seconds", "median absolute error", one["median_ae_s"], labels)
+            for level in LEVELS:
+                share, at = one[f"coverage_{level * 100:g}"], {**labels, "level": f"{level:g}"}
+                yield Reading("forecast_coverage", _COVERAGE, share, at)
+        for of in (LIMIT, MEMORY):
+            for one in advice_record(reader, cluster, of, now - WITHIN_S, float("inf"), partition, least, now):
+                yield from _advice(one, {"cluster": cluster, "partition": partition or "all"})
+
+
+_COVERAGE = "share at or below what was said for a level"
+_ADVICE = (
+    ("exceeded_rate", "advice_exceeded_ratio", "share of jobs that the request would have cut off"),
+    ("asked_over_used", "advice_asked_over_used", "requests over what was needed, in all"),
+)
+
+
+def _advice(one: Mapping[str, Any], here: Mapping[str, str]) -> Iterator[Reading]:
+    """How advised limits or memory came out, beside what users asked of the same jobs (`by` = users)."""
+    labels = {**here, "kind": one["kind"], "predictor": one["predictor"]}
+    yield Reading("forecasts_30d", "forecasts of 30 days", one["forecasts"], labels)
+    yield Reading("advice_30d", "jobs of 30 days with advice that came out", one["requests"], labels)
+    if "median_ae_kib" in one:
+        yield Reading("forecast_median_error_kib", "median absolute error", one["median_ae_kib"], labels)
+    for level in JUDGED:
+        share, at = one[f"coverage_{level * 100:g}"], {**labels, "level": f"{level:g}"}
+        yield Reading("forecast_coverage", _COVERAGE, share, at)
+    for key, name, meaning in _ADVICE:
+        for by, prefix in (("advice", ""), ("users", "users_")):
+            yield Reading(name, meaning, one[f"{prefix}{key}"], {**labels, "by": by})

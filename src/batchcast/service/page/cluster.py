@@ -1,0 +1,195 @@
+"""*The cluster* and *For operators*: how full it is, who waits and how long; what advice would save, and health."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from ...errors import BatchcastError, NoAnswer
+from ...metrics.wait_classes import HOURS, LEAST_JOBS, LIMITS, SIZES, class_of, shade_of
+from ...store.packed import Packed
+from ..answers import track_record
+from ..answers.advice import rules_of
+from ..answers.advice_record import LIMIT, MEMORY, advice_record
+from ..answers.answer import staleness
+from ..answers.disclosure import Site, Viewer, Whose, open_site, rounded, rows_of_complete_days, used, whole_days
+from ..answers.usage import each_advice, memory_advice
+from ..operations.doctor import settings_in_force, store_findings
+from ..settings import Settings
+
+DAYS = 28
+STEPS = 112
+
+
+def cluster_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str, Any]:
+    """Four weeks of the machine. Where jobs are private every cell is of days that are over and of enough users."""
+    with open_site(settings, viewer) as site:
+        least = int(settings["least_users"]) if site.private else 1
+        since = now - DAYS * 86400
+        since = whole_days(since, math.inf)[0] if site.private else since
+        over = used(site, Whose(), since, math.inf, 1, now)
+        still = site.reader.ask("still_open", cluster=site.cluster)
+        if not over and not still:
+            raise NoAnswer("nothing has been collected yet", hint="let batchcast collect run")
+        ran = [row for row in (*over, *still) if row["start_time"] is not None and row["start_time"] >= since]
+        known = rows_of_complete_days(ran, "start_time", least, now) if site.private else ran
+        procs = float(site.memory.get("total_procs") or 0.0)
+        series = _series(chain(over, still), procs, since, now)
+        waiting = [row for row in still if row["start_time"] is None]
+        running = [row for row in still if row["start_time"] is not None]
+        return {
+            "now": now, "cluster": site.cluster, "private": site.private, "least": least, "days": DAYS, "procs": procs,
+            "waiting": len(waiting), "running": len(running),
+            "busy": sum(_held(row) for row in running) / procs if procs else math.nan,
+            "median_wait": _median(known), "users": len({row["user_id"] for row in waiting}),
+            "series": series, "by_hour": _by_hour(known, least), "by_size": _by_size(known, least),
+            "who": _who(site, waiting, least), "stale": staleness(site.memory, now),
+        }  # fmt: skip
+
+
+def _held(row: Mapping[str, Any]) -> float:
+    return float(row["alloc_procs"] or row["req_procs"] or 0.0)
+
+
+def _wait(row: Mapping[str, Any]) -> float:
+    return max(float(row["start_time"]) - float(row["submit_time"]), 0.0)
+
+
+def _median(rows: Sequence[Mapping[str, Any]]) -> float:
+    return float(track_record.median(_wait(row) for row in rows))
+
+
+def _series(rows: Iterable[Mapping[str, Any]], procs: float, since: float, now: float) -> dict[str, list[float]]:
+    """Processors in use and asked for by what waits, in means over equal steps. One pass over the jobs."""
+    step = (now - since) / STEPS
+    used, queued = [0.0] * STEPS, [0.0] * STEPS
+    for row in rows:
+        start, end = row["start_time"], row["end_time"]
+        if start is not None:
+            _spread(used, (start - since) / step, ((now if end is None else end) - since) / step, _held(row))
+        left = start if start is not None else end if end is not None else now
+        _spread(queued, (row["submit_time"] - since) / step, (left - since) / step, float(row["req_procs"] or 0.0))
+    whole = procs or max([*used, 1.0])
+    return {"at": [since + (k + 0.5) * step for k in range(STEPS)], "used": [round(u / whole, 4) for u in used],
+            "queued": [round(q / whole, 4) for q in queued]}  # fmt: skip
+
+
+def _spread(totals: list[float], begin: float, end: float, amount: float) -> None:
+    """Add an amount that lasts from `begin` to `end`, in steps, to the steps' means."""
+    low, high = max(begin, 0.0), min(end, float(len(totals)))
+    for k in range(int(low), min(math.ceil(high), len(totals))):
+        totals[k] += amount * max(min(high, k + 1) - max(low, k), 0.0)
+
+
+def _cells(
+    rows: Sequence[Mapping[str, Any]], key: Callable[[Mapping[str, Any]], Any], least: int
+) -> dict[Any, dict[str, float]]:
+    """Median waits by key: only cells of enough jobs and users."""
+    groups: dict[Any, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    cells = {
+        name: {"wait": _median(group), "jobs": len(group)} for name, group in groups.items()
+        if len(group) >= LEAST_JOBS and len({row["user_id"] for row in group}) >= least
+    }  # fmt: skip
+    return {name: rounded(cell) for name, cell in cells.items()} if least > 1 else cells
+
+
+def _shade(cells: dict[Any, dict[str, float]]) -> dict[Any, dict[str, float]]:
+    """The shade of each cell, from 1; 0 is that of an empty one."""
+    for cell in cells.values():
+        cell["shade"] = 1 + shade_of(cell["wait"])
+    return cells
+
+
+def _by_hour(rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
+    def when(row: Mapping[str, Any]) -> tuple[int, int]:
+        there = time.localtime(row["submit_time"])
+        return there.tm_wday, there.tm_hour // HOURS
+
+    cells = _shade(_cells(rows, when, least))
+    return {"rows": [[cells.get((day, hour)) for hour in range(24 // HOURS)] for day in range(7)],
+            "hours": [f"{h:02}–{h + HOURS:02}" for h in range(0, 24, HOURS)]}  # fmt: skip
+
+
+def _by_size(rows: Sequence[Mapping[str, Any]], least: int) -> dict[str, Any]:
+    cells = _shade(
+        _cells(rows, lambda row: (class_of(row["req_procs"], SIZES), class_of(row["req_time"], LIMITS)), least)
+    )
+    return {"rows": [[cells.get((s, k)) for k in range(len(LIMITS))] for s in range(len(SIZES))],
+            "sizes": SIZES, "limits": LIMITS}  # fmt: skip
+
+
+def _who(site: Site, waiting: Sequence[Mapping[str, Any]], least: int) -> list[dict[str, Any]]:
+    """By account where jobs are open, else by partition, each of enough users."""
+    column = "partition_id" if site.private else "account"
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for row in waiting:
+        groups.setdefault(row[column] or "–", []).append(row)
+    figures: list[dict[str, Any]] = [
+        {"name": name, "jobs": len(group), "users": len({row["user_id"] for row in group}),
+         "procs": sum(float(row["req_procs"] or 0) for row in group)}
+        for name, group in groups.items()
+    ]  # fmt: skip
+    shown = [rounded(one) for one in figures if one["users"] >= least] if least > 1 else figures
+    return sorted(shown, key=lambda one: -one["procs"])[:15]
+
+
+OPERATOR_DAYS = 28
+MOST_LINES = 40
+
+
+def operator_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str, Any]:
+    """The settings, with their places, are shown to whoever may see everything; the rest as everywhere."""
+    figures: dict[str, Any] = {
+        "findings": list(store_findings(settings)), "settings": settings_in_force(settings) if viewer.sees_all else [],
+        "limits": [], "memory": [], "record": [], "hidden": False, "saved": math.nan, "spared": math.nan,
+        "hours": math.nan, "cluster": "", "stale": [], "now": now, "days": OPERATOR_DAYS,
+        "least": settings["least_users"],
+    }  # fmt: skip
+    try:
+        with open_site(settings, viewer) as site:
+            least = int(settings["least_users"]) if site.private else 1
+            since = now - OPERATOR_DAYS * 86400
+            since = whole_days(since, math.inf)[0] if site.private else since
+            rows = used(site, Whose(), since, math.inf, least, now)
+            figures |= {"limits": _limits(rows, settings, least), "hidden": site.private, "cluster": site.cluster,
+                      "stale": staleness(site.memory, now)}  # fmt: skip
+            measured = used(site, Whose(), since, math.inf, least, now, "used_memory")
+            memory = memory_advice(measured, site.memory, rules_of(settings), least)
+            figures["memory"] = [one for one in memory if one["tells"]][:MOST_LINES]
+            figures["spared"] = sum(one["gib_h"] for one in memory)
+            figures["record"] = _record(site, since, least, now)
+            figures["hours"] = sum((r["end_time"] - r["start_time"]) * (r["alloc_procs"] or 0) for r in rows
+                                 if r["start_time"] is not None) / 3600  # fmt: skip
+            figures["saved"] = sum(one["hours"] for one in figures["limits"])
+            if least > 1:
+                figures |= rounded({name: figures[name] for name in ("hours", "saved", "spared")})
+    except BatchcastError as error:
+        figures["stale"] = [f"{error.message}; {error.hint}"]
+    return figures
+
+
+def _record(site: Site, since: float, least: int, now: float) -> list[dict[str, Any]]:
+    """How advised limits and memory came out at submissions, beside what users asked of the same jobs."""
+    return [
+        one for of in (LIMIT, MEMORY)
+        for one in advice_record(site.reader, site.cluster, of, since, math.inf, None, least, now) if one["requests"]
+    ]  # fmt: skip
+
+
+def _limits(rows: Packed, settings: Settings, least: int) -> list[dict[str, Any]]:
+    """By account and application: what 95 % need against what is asked, in processor hours held for nothing."""
+    figures: list[dict[str, Any]] = []
+    alike = ("account", "job_name")
+    for (account, name), group, one in each_advice(rows, settings["limit_floor"], settings["limit_step"], alike):
+        users = len({row["user_id"] for row in group})
+        if users >= least:
+            shown = {"account": account or "–", "name": name or "–", "users": users, "jobs": one["jobs"]}
+            shown |= {"flag": one["flag"], "advice": one["advice"], "hours": one["wasted_processor_hours"]}
+            figures.append(shown)
+    rough = [rounded(one) for one in figures] if least > 1 else figures
+    return sorted(rough, key=lambda one: -one["hours"])[:MOST_LINES]

@@ -1,0 +1,299 @@
+"""*My jobs* and *Try a script*: when jobs start and end, submitted or not, with chances as bars over coming hours.
+
+A bar shows where 10, 50 and 90 % of what may happen has happened. Every rule of privacy is `answers.disclosure`'s.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ...errors import NoAnswer, UsageError
+from ...formats.slurm.sbatch import count_of, parse_script, processors
+from ...job import JobRequest
+from ...predict.conditional import given_waited
+from ...predict.protocol import Prediction
+from ...store.issued import as_prediction, newest
+from ...store.packed import Packed
+from ...store.reader import Row
+from ...units import format_duration, parse_duration
+from ..answers import track_record
+from ..answers.advice import as_request
+from ..answers.answer import staleness
+from ..answers.disclosure import Site, Viewer, Whose, check_may_see, open_site, used
+from ..answers.forecaster import begin_condition, forecaster, request_of
+from ..answers.questions import NOT_YET
+from ..answers.script import placements, script_advice
+from ..answers.start import release, start_answer
+from ..answers.track_record import RecordKey, TrackRecord
+from ..answers.usage import advise_requests, summary
+from ..settings import Settings
+
+LEVELS = (0.1, 0.5, 0.9)
+SCALES_H = (1, 2, 3, 6, 12, 24, 48, 72, 168)
+
+
+class Chances(NamedTuple):
+    """Instants, epoch seconds, by which it has happened with 10, 50, 90 %; infinite beyond what was forecast."""
+
+    by_10: float
+    by_50: float
+    by_90: float
+
+
+def of_forecast(row: Mapping[str, Any], since: float, now: float) -> Chances:
+    """The chances of what began to count at `since`, as forecast in a row, given that it has not happened by now."""
+    row = newest(row)
+    if row.get("point_s") is None:
+        return Chances(math.nan, math.nan, math.nan)
+    given = given_waited(as_prediction(row), max(now - since, 0.0), LEVELS)
+    times = given.quantiles if given.levels else (math.nan, given.point, math.nan)
+    return Chances(*(since + t for t in times))
+
+
+class Axis(NamedTuple):
+    """The coming hours from `now` on, and where to put marks: (share of the width, instant)."""
+
+    now: float
+    hours: float
+    ticks: list[tuple[float, float]]
+
+    def at(self, instant: float) -> float:
+        """Where an instant lies, in thousandths of the width, within the axis."""
+        return round(1000 * min(max((instant - self.now) / (3600 * self.hours), 0.0), 1.0), 1)
+
+    def bar(self, chances: Chances) -> dict[str, float] | None:
+        """A bar's parts: from 10 to 50 % (`a`, `b`), to 90 % (`c`), the middle (`m`); None where nothing is known.
+
+        What lies beyond the forecast runs to the edge: `open` is 1.
+        """
+        low, middle, high = chances
+        if middle != middle or (math.isinf(middle) and not math.isfinite(low)):
+            return None
+        low = self.now if low != low else low
+        end = self.hours * 3600 + self.now
+        high = end if high != high or math.isinf(high) else high
+        shown = {"a": self.at(low), "b": self.at(min(middle, end)), "c": self.at(high)}
+        return {**shown, "open": float(high >= end or math.isinf(middle))}
+
+
+def axis(now: float, all_chances: Iterable[Chances]) -> Axis:
+    """An axis that holds every middle and three of four upper ends, in steps people count in; a week at most.
+
+    >>> axis(0.0, [Chances(60.0, 3600.0, 9000.0)]).hours
+    3
+    """
+    shown = list(all_chances)
+    middles = [c.by_50 - now for c in shown if math.isfinite(c.by_50)]
+    ends = sorted(c.by_90 - now for c in shown if math.isfinite(c.by_90))
+    longest = max([3600.0, *middles, *ends[: math.ceil(0.75 * len(ends))]]) / 3600
+    hours = next((scale for scale in SCALES_H if scale >= longest), SCALES_H[-1])
+    step = {1: 0.25, 2: 0.5, 3: 0.5, 6: 1, 12: 2, 24: 4, 48: 8, 72: 12, 168: 24}[hours]
+    ticks = [(k * step / hours, now + 3600 * k * step) for k in range(round(hours / step) + 1)]
+    return Axis(now, hours, ticks)
+
+
+DAYS = 7
+MOST = 300
+SHOWN = 25
+
+
+def my_jobs(
+    settings: Settings, user: str, viewer: Viewer, now: float, known: Mapping[RecordKey, TrackRecord] | None = None
+) -> dict[str, Any]:
+    """What the page shows of one user. Refused where this viewer may not see it. `known` track records are quoted."""
+    with open_site(settings, viewer) as site:
+        check_may_see(site, viewer, user)
+        waiting = _waiting(settings, site, user, now)
+        method = (site.memory.get("runtime_methods") or [""])[0]
+        running = site.reader.ask("running_now", cluster=site.cluster, method=method, user=user)[:MOST]
+        ends = [of_forecast(row, row["start_time"], now) for row in running]
+        since = now - DAYS * 86400
+        finished = used(site, Whose(user), since, math.inf, 1, now)
+        shared = axis(now, [*(one["chances"] for one in waiting), *ends])
+        over = _finished(settings, finished)
+        least = settings["least_users"] if site.private else 1
+        record = track_record.record_of(site.reader, site.cluster, site.memory, None, least, now, known)
+        unknown = [NOT_YET] if known is not None and (None, least) not in known else []
+        lines = _together(waiting, shared)
+        finite = [one["chances"] for one in waiting if math.isfinite(one["chances"].by_50)]
+        first = min(finite, key=lambda chances: chances.by_50, default=Chances(math.nan, math.nan, math.nan))
+        return {
+            "user": user,
+            "now": now,
+            "cluster": site.cluster,
+            "axis": shared,
+            "waiting": lines[:SHOWN],
+            "waiting_more": sum(len(line["ids"]) for line in lines[SHOWN:]),
+            "bases": list(dict.fromkeys(one["basis"] for one in waiting))[:8],
+            "waiting_count": len(waiting),
+            "running": [_running(row, end, shared) for row, end in zip(running, ends)][:SHOWN],
+            "running_count": len(running),
+            "finished": over,
+            "finished_count": len(finished),
+            "limit_used": _limit_used(finished),
+            "next": first.by_50,
+            "next_90": first.by_90,
+            "record": record,
+            "stale": [*staleness(site.memory, now), *unknown],
+        }  # fmt: skip
+
+
+def _waiting(settings: Settings, site: Site, user: str, now: float) -> list[dict[str, Any]]:
+    rows = site.reader.waiting(site.cluster, track_record.answering_method(site.memory), (), user)[:MOST]
+    lines = []
+    for row in rows:
+        answer = start_answer(row, now, release(site.reader, site.cluster, site.memory, row, now))
+        lines.append({**answer, "chances": _chances(row, answer, now), "procs": row["req_procs"]})
+    return lines
+
+
+def _chances(row: Row, answer: Mapping[str, Any], now: float) -> Chances:
+    """A forecast's own where the job waits for the machine; else what the answer says, whatever holds it back."""
+    likely, by_90 = answer["likely_start_s"], answer["by_90_start_s"]
+    if answer["counts_from"] == "submission" and newest(row)["point_s"] is not None:
+        exact = of_forecast(row, row["submit_time"], now)
+        return Chances(exact.by_10, likely, by_90)
+    return Chances(math.nan, likely, by_90)
+
+
+def _together(waiting: Sequence[dict[str, Any]], shared: Axis) -> list[dict[str, Any]]:
+    """Tasks of one array with the same answer as one line, what starts first before the rest."""
+    groups: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for one in waiting:
+        array = one["job_id"].partition("_")[0]
+        key = (array, one["reason"], *(round(x, -1) if math.isfinite(x) else str(x) for x in one["chances"]))
+        group = groups.setdefault(key, {**one, "ids": [], "bar": shared.bar(one["chances"])})
+        group["ids"].append(one["job_id"])
+    lines = sorted(groups.values(), key=lambda g: g["chances"].by_50 if math.isfinite(g["chances"].by_50) else math.inf)
+    return lines
+
+
+def _running(row: Row, end: Chances, shared: Axis) -> dict[str, Any]:
+    limit = row["limit_now"] if row["limit_now"] is not None else row["req_time"]
+    last = row["start_time"] + limit if limit is not None and math.isfinite(limit) else math.nan
+    capped = Chances(*(last if t != t else min(t, last) if last == last else t for t in end))
+    return {
+        "job_id": row["job_id"], "name": row["job_name"], "partition": row["partition_id"], "procs": row["req_procs"],
+        "started": row["start_time"], "elapsed": shared.now - row["start_time"], "limit": limit, "last": last,
+        "chances": capped, "bar": shared.bar(capped), "last_at": shared.at(last) if last == last else None,
+    }  # fmt: skip
+
+
+def _finished(settings: Settings, rows: Packed) -> list[dict[str, Any]]:
+    """By job name, the largest first, with the flag to change."""
+    flags: dict[str, dict[str, Any]] = {}
+    for one in advise_requests(rows, settings["limit_floor"], settings["limit_step"]):
+        flags.setdefault(one["job_name"], one)
+    return [{**one, "advice": flags.get(one["job_name"])} for one in summary(rows, "job_name")][:20]
+
+
+def _limit_used(rows: Packed) -> float:
+    limited = [r for r in rows if r["start_time"] is not None and r["req_time"] and math.isfinite(r["req_time"])]
+    asked = sum(r["req_time"] * (r["alloc_procs"] or 1) for r in limited)
+    return sum((r["end_time"] - r["start_time"]) * (r["alloc_procs"] or 1) for r in limited) / asked if asked else (
+        math.nan
+    )  # fmt: skip
+
+
+FIELDS = ("partition", "time", "nodes", "ntasks", "cpus-per-task", "mem")
+MOST_CHARACTERS = 200_000
+MOST_WAYS = 12
+
+
+def options_of_form(form: Mapping[str, str]) -> dict[str, str]:
+    """What the form asks for: the script's #SBATCH lines, overridden by the fields that are filled in."""
+    script = form.get("script", "")
+    if len(script) > MOST_CHARACTERS:
+        raise UsageError(f"a script of {len(script)} characters (accepted: up to {MOST_CHARACTERS})")
+    options = parse_script(script)
+    return options | {name: form[name].strip() for name in FIELDS if form.get(name, "").strip()}
+
+
+def options_of_job(settings: Settings, job_id: str, viewer: Viewer) -> dict[str, str]:
+    """What a job in the store asked for, as a script would. Refused where this viewer may not see it."""
+    with open_site(settings, viewer) as site:
+        rows = site.reader.ask("latest", cluster=site.cluster, job_id=job_id)
+        if not rows or site.private:
+            check_may_see(site, viewer, rows[0]["user_id"] if rows else None)
+        if not rows:
+            raise NoAnswer(f"job {job_id[:40]} is not in the store", hint="a job just submitted appears in a minute")
+        row = rows[0]
+    known = {"partition": row["partition_id"], "ntasks": row["req_procs"] and f"{row['req_procs']:g}",
+             "time": row["req_time"] and math.isfinite(row["req_time"]) and format_duration(row["req_time"]),
+             "job-name": row["job_name"], "account": row["account"], "qos": row["qos"]}  # fmt: skip
+    return {name: str(value) for name, value in known.items() if value}
+
+
+def try_script(settings: Settings, options: Mapping[str, str], viewer: Viewer, now: float) -> dict[str, Any]:
+    """The answer for these options, and for their variants: size, limit, partition. The soonest first."""
+    with open_site(settings, viewer) as site:
+        clock = forecaster(settings, site, now)
+
+        def ask(chosen: Mapping[str, str]) -> tuple[JobRequest, Prediction]:
+            wanted = request_of(chosen, site, viewer.name or "", now)
+            return wanted, clock.wait(wanted)
+
+        job, own = ask(options)
+        reason, begin = begin_condition(options, now)
+        kinds = [(what, changed, *ask(changed)) for what, changed in _variants(site, options, job)]
+        base = _chances_of(own, begin or now)
+        shared = axis(now, [base, *(_chances_of(p, begin or now) for *_, p in kinds)])
+        variants = [
+            {"what": what, "options": changed, "chances": (c := _chances_of(p, begin or now)), "bar": shared.bar(c),
+             "sooner": base.by_50 - c.by_50}
+            for what, changed, _, p in kinds
+        ]  # fmt: skip
+        least = settings["least_users"] if site.private else 1
+        record = track_record.track_record(
+            site.reader, site.cluster, str(job.partition_id), track_record.answering_method(site.memory),
+            now - track_record.TRACK_RECORD_S, least, now,
+        )  # fmt: skip
+        held = {"JobHeldUser": "held by its owner (scontrol release frees it)",
+                "Dependency": "waiting for another job it depends on"}  # fmt: skip
+        advised = script_advice(settings, site, options, clock, job, viewer, now)
+        where = placements(settings, site, options, viewer, now, clock)
+        return {
+            "ways": [{**way, "memory": _asked(way["memory_kib"])} for way in where[:MOST_WAYS]],
+            "advised": {**advised, "likely_memory": as_request(advised["likely_memory_kib"] or 0.0)},
+            "answer": {"chances": base, "bar": shared.bar(base), "basis": own.basis, "partition": job.partition_id,
+                       "procs": job.procs, "limit": job.req_time, "held": held.get(reason, ""), "begin": begin},
+            "variants": sorted(variants, key=lambda v: v["chances"].by_50),
+            "axis": shared, "record": record, "cluster": site.cluster, "now": now,
+            "stale": staleness(site.memory, now),
+        }  # fmt: skip
+
+
+def _asked(kib: float) -> str:
+    return as_request(kib) if kib == kib else ""
+
+
+def _chances_of(prediction: Prediction, begin: float) -> Chances:
+    given = given_waited(prediction, 0.0, LEVELS)
+    times = given.quantiles if given.levels else (math.nan, given.point, math.nan)
+    return Chances(*(begin + t for t in times))
+
+
+def _variants(site: Site, options: Mapping[str, str], job: JobRequest) -> list[tuple[tuple[str, str], dict[str, str]]]:
+    """The same with one thing changed: (what, its new value), and all options."""
+    variants: list[tuple[tuple[str, str], dict[str, str]]] = []
+    limit = job.req_time
+    if limit == limit and math.isfinite(limit):
+        for share in (0.5, 0.25):
+            shorter = format_duration(max(60.0 * round(share * limit / 60), 60.0))
+            if parse_duration(shorter) < limit:
+                variants.append((("--time", shorter), {**options, "time": shorter}))
+    procs, nodes = processors(options)
+    if procs >= 2:
+        smaller = {k: v for k, v in options.items() if k not in ("nodes", "ntasks", "ntasks-per-node")}
+        half = max(int(procs // (2 * count_of(options.get("cpus-per-task", "")))), 1)
+        smaller["ntasks"] = str(half)
+        if nodes >= 2:
+            smaller["nodes"] = f"{nodes // 2:g}"
+        variants.append((("--ntasks", str(half)), smaller))
+    for name, limits in site.memory.get("site", {}).get("partitions", {}).items():
+        fits = not (limit == limit and limits.get("max_time_s") and limit > limits["max_time_s"])
+        if name != job.partition_id and fits:
+            variants.append((("--partition", name), {**options, "partition": name}))
+    return variants[:10]

@@ -1,0 +1,1 @@
+"""Planning acts on Slurm here: looks, changes limits, writes comments, audits; `batchcast.planning` decides."""

@@ -1,0 +1,155 @@
+"""`doctor` on planning: may it be switched on here, what to set, and every job that stands on a planned limit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ...errors import BatchcastError
+from ...planning.eligibility import PLANNED_BY_ANOTHER
+from ...planning.record import State
+from ...slurm import limits
+from ...store.reader import Reader
+from ...units import format_duration
+from ..batch_system import own_name
+from ..settings import Settings
+from .terms import FEWEST, why_site_refused
+
+JUDGED = 400
+"""So many forecasts that came out the watchdog goes by (store/planned.py)."""
+WEEK = 7 * 86400.0
+SECOND = (
+    "users and operators may; so many look like a second program: batchcast plan --audit shows when (what: foreign), "
+    "and one collector a cluster may plan"
+)
+STANDING = (State.INTENDED, State.PLANNED, State.RESTORING)
+COST = (
+    "OverTimeLimit=60 in slurm.conf (or on the partition's line), then scontrol reconfigure: a job is planned with up "
+    "to 60 min less than its limit; any job may then overrun its own limit by as much"
+)
+
+
+def standing(reader: Reader, cluster: str) -> list[dict[str, Any]]:
+    """Jobs whose last written entry leaves them at their planned limit; seconds."""
+    return [row for row in reader.ask("planned", cluster=cluster) if row["state"] in STANDING]
+
+
+def standing_findings(reader: Reader, cluster: str, settings: Settings, now: float) -> Iterator[dict[str, Any]]:
+    """From the store alone: one finding a job that stands on a planned limit."""
+    try:
+        rows = standing(reader, cluster)
+    except BatchcastError:
+        return  # a store of before planning
+    memory = reader.memory(cluster)
+    if settings["plan"] == "off" and not rows and not memory.get("plan_off"):
+        return
+    switched = memory.get("plan_off")
+    words = f"switched off by {switched['by']}" if switched else f"plan = {settings['plan']}"
+    yield finding("planning", "ok", f"{words}; {len(rows)} jobs stand on a planned limit")
+    if settings["plan"] in ("plan", "time-min"):
+        yield finding("watchdog", "ok", bounds(settings))
+        yield from _hands(reader, cluster, memory, now)
+        yield _short(settings)
+    for row in rows:
+        yield standing_finding(row, settings, now)
+
+
+def _hands(reader: Reader, cluster: str, memory: Mapping[str, Any], now: float) -> Iterator[dict[str, Any]]:
+    """Who else changes limits: users and operators may; a second collector that plans should not."""
+    if others := memory.get("plan_others"):
+        fact = f"{len(others)} jobs, {others[0]} say, are left alone: {PLANNED_BY_ANOTHER}"
+        yield finding(
+            "another batchcast", "warning", fact, "one collector a cluster may plan: plan = off in the others"
+        )
+    steps = reader.ask("plan_changes", cluster=cluster, since=now - WEEK)
+    ours, theirs = (
+        {row["job_id"] for row in steps if row["what"] == state} for state in (State.PLANNED, State.FOREIGN)
+    )
+    many = len(theirs) > max(5, len(ours) / 10)
+    fact = f"{len(theirs)} of the {len(ours)} jobs planned in the last 7 days had their limits changed by somebody else"
+    yield finding("limits changed by others", "warning" if many else "ok", fact, SECOND if many else "")
+
+
+def _short(settings: Settings) -> dict[str, Any]:
+    """Whether jobs are planned that may be over before a look."""
+    shortest, look = settings["plan_shortest_s"], settings["interval_s"]
+    fact = f"jobs with a median forecast below {shortest:g} s are left alone; a look comes every {look:g} s"
+    do = f"plan_shortest_s = {look:g}: what is over before a look keeps its planned limit in accounting"
+    return finding("short jobs", "ok" if shortest >= look else "warning", fact, "" if shortest >= look else do)
+
+
+def bounds(settings: Settings) -> str:
+    """What the watchdog stops planning at, in words."""
+    return (
+        f"stops for an hour, limits given back: a look {settings['plan_lag_s']:g} s after the one before, a call to "
+        f"slurmctld of {settings['plan_call_s']:g} s, fewer of the last {JUDGED} jobs within the planned quantile than "
+        f"{settings['plan_level']:.0%} by three standard errors (from {FEWEST} on)"
+    )
+
+
+def standing_finding(row: Mapping[str, Any], settings: Settings, now: float) -> dict[str, Any]:
+    """One job; a warning where giving back its limit has not come to an end for some looks."""
+    late = row["state"] == State.RESTORING and now - row["at"] > 3 * settings["interval_s"]
+    since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(row["at"]))
+    spans = f"{format_duration(row['planned'])} of {format_duration(row['user_limit'])}"
+    return finding(
+        f"job {row['job_id']}",
+        "warning" if late else "ok",
+        f"{spans}, {row['state']} since {since}",
+        "batchcast plan --off gives every limit back; is the collector running, may it change limits?" if late else "",
+    )
+
+
+def ground_findings(scheduler: Any, settings: Settings) -> Iterator[dict[str, Any]]:
+    """What Slurm itself allows: OverTimeLimit where jobs are planned, the right to change limits, counted minutes."""
+    if settings["plan"] == "off" or settings["scheduler"] != "slurm":
+        return
+    try:
+        ground = limits.ground(scheduler.transport, scheduler.now())
+        counted = limits.walls(scheduler.transport)[1]
+        level = scheduler.admin_level(own_name())
+    except BatchcastError as error:
+        yield finding("planning now", "failed", error.message, error.hint or "do scontrol and sacctmgr answer here?")
+        return
+    may = own_name() == "root" or level.lower() in ("operator", "administrator")
+    if settings["plan"] != "advise":
+        yield from _limit_findings(settings, ground, counted)
+    yield finding(
+        "right to write comments" if settings["plan"] == "advise" else "right to change limits",
+        "ok" if may else "failed",
+        f"{own_name()} is {level or 'in no association'}" if own_name() != "root" else "root",
+        "" if may else f"sacctmgr add user {own_name()} account=ACCOUNT adminlevel=operator (modify, if it is there)",
+    )
+
+
+def _limit_findings(settings: Settings, ground: limits.Ground, counted: list[str]) -> Iterator[dict[str, Any]]:
+    """What planning with limits asks of the site."""
+    named = [name.strip() for name in settings["plan_partitions"].split(",") if name.strip()]
+    for name in named or sorted(ground.over_time):
+        over = ground.over_time.get(name)
+        found = "there is no such partition" if over is None else f"OverTimeLimit is {format_duration(over)}"
+        bad = "failed" if named else "warning"
+        yield finding(f"partition {name}", "ok" if over else bad, found, "" if over else COST)
+    if settings["plan_list"]:
+        yield _start(settings["plan_list"], ground.prolog)
+    why = why_site_refused(settings, ground, counted)
+    do = "plan_allow = minutes, where jobs may count by what they are planned with" if why else ""
+    yield finding("what accounting counts", "failed" if why else "ok", why or "no minutes by limits", do)
+
+
+def _start(place: str, prolog: str) -> dict[str, Any]:
+    """Whether slurmctld runs something at a job's start, and finds the list of jobs there."""
+    if not prolog:
+        do = "PrologSlurmctld = the batchcast-start that `batchcast install` wrote, then scontrol reconfigure"
+        return finding("given back at the start", "warning", "slurmctld runs nothing when a job starts", do)
+    if not Path(place).exists():
+        fact = f"there is no {place} yet; the collector writes it when it plans"
+        return finding("given back at the start", "warning", fact, "is the collector running, may it write there?")
+    return finding("given back at the start", "ok", f"slurmctld runs {prolog}, jobs are listed in {place}")
+
+
+def finding(name: str, state: str, fact: str, do: str = "") -> dict[str, Any]:
+    """One line of `doctor`: what was checked, ok or warning or failed, what was found, what to do."""
+    return {"check": name, "state": state, "found": fact, "do": do}

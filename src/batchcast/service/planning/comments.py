@@ -1,0 +1,144 @@
+"""Comments on jobs: the token beside a planned limit, and, with `plan = "advise"`, the forecast of the start alone.
+
+In AdminComment where this user is an administrator; an operator may write the job's Comment, which is its user's: there
+too others' words stay as they are. Nothing rests on comments.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...errors import BatchcastError
+from ...formats.slurm.plannable import Plannable
+from ...planning.eligibility import token_text
+from ...planning.terms import opted_in
+from ...planning.update import TOGETHER, Field, Start, Update, comments
+from ...slurm import limits
+from ...slurm.client import admin_level
+from ...slurm.transport import Transport
+from ...store import clock_jobs, planned
+from ...store.database import Store
+from ...store.reader import Reader
+from ..answers.start import start_answer
+from ..answers.track_record import answering_method
+from ..batch_system import own_name
+from ..settings import Settings
+
+HOUR = 3600.0
+MOST_CLEARED = 20
+"""So many comments that nothing stands behind any more are taken away in one cycle: one call each."""
+
+
+@dataclass(slots=True)
+class CommentWriter:
+    """Sends updates, with their comment as long as slurmctld takes it."""
+
+    transport: Transport
+    _may: bool = False
+    _asked_at: float = -math.inf
+
+    def may_write(self) -> bool:
+        """Whether this user may write AdminComment: root and administrators may. Asked once an hour."""
+        now = self.transport.now()
+        if not 0 <= now - self._asked_at < HOUR:
+            self._asked_at, who = now, own_name()
+            try:
+                self._may = who == "root" or admin_level(self.transport, who).lower() == "administrator"
+            except BatchcastError:  # slurmdbd is away: limits come first, and need no comment
+                self._may = False
+        return self._may
+
+    def send(self, target: str, update: Update) -> str:
+        """Ask slurmctld for it, without the comment where that is refused; what it complained of, in words."""
+        complaint = limits.update(self.transport, target, update.words)
+        bare = update._replace(admin_comment=None)
+        if complaint and update.admin_comment is not None and bare.words:
+            if not (again := limits.update(self.transport, target, bare.words)):
+                self._may, self._asked_at = False, self.transport.now()
+            return again
+        return complaint
+
+    def clear(self, left: Sequence[tuple[Plannable, str]]) -> list[str]:
+        """Take tokens away behind which nothing stands, some at a time; complaints in words."""
+        by_comment: dict[str, list[str]] = {}
+        for job, comment in left:
+            ids = by_comment.setdefault(comment, [])
+            name = job.raw_id if job.waits and job.raw_id == job.base else job.job_id
+            if name not in ids and len(ids) < TOGETHER:
+                ids.append(name)
+        said = (
+            limits.update(self.transport, ",".join(ids), (f"admincomment={comment}",))
+            for comment, ids in list(by_comment.items())[:MOST_CLEARED]
+        )
+        return [f"clearing a comment: {complaint}" for complaint in said if complaint]
+
+
+COMMENT_FIELD = "plan_advised"
+"""The name of what the store remembers of a cluster: in which field comments of ours may stand."""
+MOST_WRITTEN = 10
+"""So many comments are written in one cycle: each is a call to slurmctld."""
+
+
+@dataclass(slots=True)
+class Adviser:
+    """Keeps the comments of one cluster's waiting jobs."""
+
+    transport: Transport
+    store: Store
+    settings: Settings
+
+    def cycle(self, cluster: str) -> tuple[int, list[str]]:
+        """One look and what follows from it: how many comments were changed, and what went wrong, in words.
+
+        Where it is off it takes away what it has written, and asks nothing once that is done.
+        """
+        with self.store.begin() as connection:
+            memory = clock_jobs.read_meta(connection, cluster)
+        stop = "off" if self.settings["plan"] != "advise" or memory.get(planned.SWITCH) else ""
+        told = memory.get(COMMENT_FIELD)
+        if stop and not told:
+            return 0, []
+        mine: Field = "admin_comment" if CommentWriter(self.transport).may_write() else "comment"
+        field: Field = told if stop and told in ("admin_comment", "comment") else mine
+        if not stop and told != field:
+            self._remember(cluster, field)
+        look = limits.look(self.transport)
+        terms = opted_in(self.settings, look.asked_at, stop)
+        wanted = comments(look.jobs, {} if stop else self._starts(cluster, look.asked_at), terms, field)
+        done, problems = self._write(wanted[: 10 * MOST_WRITTEN if stop else MOST_WRITTEN], field)
+        left = limits.look(self.transport) if done else look
+        if stop and not any(token_text(str(getattr(job, field))) for job in left.jobs if not job.finished):
+            self._remember(cluster, None)
+        return done, problems
+
+    def _remember(self, cluster: str, field: Field | None) -> None:
+        with self.store.begin() as connection:
+            clock_jobs.write_meta(connection, cluster, **{COMMENT_FIELD: field})
+
+    def _starts(self, cluster: str, now: float) -> dict[str, Start]:
+        """What `batchcast start` answers of every waiting job."""
+        reader = Reader(self.store.url)
+        try:
+            rows = reader.waiting(cluster, answering_method(reader.memory(cluster)))
+        finally:
+            reader.close()
+        answers = (start_answer(row, now) for row in rows)
+        return {a["job_id"]: Start(a["likely_start_s"], a["by_90_start_s"]) for a in answers}
+
+    def _write(self, wanted: Sequence[tuple[Plannable, str]], field: Field) -> tuple[int, list[str]]:
+        """Write those whose job is as it was at the look; tasks of an array that wait together share a comment."""
+        if not wanted:
+            return 0, []
+        again = {j.job_id: j for j in limits.look(self.transport, [job.raw_id for job, _ in wanted]).jobs}
+        same = [(job, text) for job, text in wanted if _is_same(again.get(job.job_id), job, field)]
+        texts = {job.job_id if "_" not in job.job_id or not job.waits else job.raw_id: text for job, text in same}
+        word = field.replace("_", "")
+        said = {name: limits.update(self.transport, name, (f"{word}={text}",)) for name, text in texts.items()}
+        problems = [f"the comment of {name}: {complaint}" for name, complaint in said.items() if complaint]
+        return len(said) - len(problems), problems
+
+
+def _is_same(now: Plannable | None, then: Plannable, field: Field) -> bool:
+    return now is not None and now.waits == then.waits and getattr(now, field) == getattr(then, field)

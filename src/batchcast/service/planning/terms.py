@@ -1,0 +1,168 @@
+"""What planning goes by, from settings, site and store: terms, the method's forecasts, jobs' submissions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ...formats.slurm.plannable import Plannable
+from ...formats.slurm.submission import Submitted, why_not
+from ...planning.terms import How, Terms, in_minutes, names_in
+from ...predict.conditional import given_waited
+from ...predict.protocol import Grounds
+from ...predict.registry import split_specs
+from ...slurm import limits
+from ...slurm.limits import Ground
+from ...slurm.transport import Transport
+from ...store.issued import as_prediction
+from ...units import format_duration
+from ..settings import Settings
+
+if TYPE_CHECKING:
+    from ...store.database import Connection
+
+FEWEST = 50
+"""So many forecasts must have come out before they are judged."""
+WITHIN_S = 14 * 86400.0
+TOO_SHORT = "it would probably be over before a look gives its limit back"
+UNKNOWN = (Grounds.NO_HISTORY, Grounds.LIMIT, Grounds.FALLBACK)
+
+
+def terms_of(
+    settings: Settings,
+    ground: Ground,
+    walls: Mapping[tuple[str, ...], float],
+    counted: Sequence[str],
+    now: float,
+    stop: str,
+) -> Terms:
+    """The terms of one look."""
+    late = 3 * settings["interval_s"]
+    return Terms(
+        now=now,
+        over_time=ground.over_time,
+        longest=ground.longest,
+        defaults=ground.defaults,
+        stopped=stop or why_site_refused(settings, ground, counted),
+        walls=walls,
+        next_outage=ground.next_outage,
+        margin=late,
+        least=in_minutes(max(late, 60.0)),
+        booted=ground.booted,
+        grace=2 * settings["timeout_s"],
+        partitions=names_in(settings["plan_partitions"]),
+        qos=names_in(settings["plan_qos"]),
+        percent=settings["plan_percent"],
+        seed=settings["plan_seed"],
+        how=How.TIME_MIN if settings["plan"] == How.TIME_MIN else How.LIMIT,
+        at_start=bool(settings["plan_list"]),
+    )
+
+
+def why_site_refused(settings: Settings, ground: Ground, counted: Sequence[str]) -> str:
+    """Why a whole site is not planned: what accounting counts by limits would come out otherwise. Empty: it may be."""
+    if settings["plan_allow"] == "minutes":
+        return ""
+    if "safe" in ground.enforced:
+        return "AccountingStorageEnforce has safe: which jobs may start would depend on planned limits"
+    return f"accounting limits minutes ({counted[0]})" if counted and "limits" in ground.enforced else ""
+
+
+def over_time_cuts(before: Mapping[str, float], now: Mapping[str, float]) -> list[str]:
+    """Where OverTimeLimit (s, by partition) is less than at the look before, in words.
+
+    >>> over_time_cuts({"main": 3600.0, "short": 600.0}, {"main": 1800.0, "short": 600.0})
+    ['OverTimeLimit of partition main was lowered from 01:00:00 to 00:30:00: limits that need more go back']
+    """
+    return [
+        f"OverTimeLimit of partition {name} was lowered from {format_duration(was)} to"
+        f" {format_duration(now.get(name, 0.0))}: limits that need more go back"
+        for name, was in before.items()
+        if now.get(name, 0.0) < was
+    ]
+
+
+def method_of(settings: Settings) -> str:
+    """The run-time method that is planned with."""
+    return str(settings["plan_by"] or split_specs(settings["runtime"])[0])
+
+
+def forecasts_by(
+    issued: Mapping[tuple[str, float], Mapping[str, Any]], level: float, shortest: float
+) -> Callable[[Plannable], float | str]:
+    """The time to plan each waiting job with: the quantile of its forecast at `level`, or why there is none."""
+
+    def forecast(job: Plannable) -> float | str:
+        row = issued.get((job.job_id, job.submit_time))
+        return "it has no forecast yet" if row is None else planned_time(row, level, shortest)
+
+    return forecast
+
+
+def planned_time(row: Mapping[str, Any], level: float, shortest: float = 0.0) -> float | str:
+    """The quantile of an issued forecast, in seconds; words where it rests on nothing or does not reach so far.
+
+    Words as well where half of such jobs run shorter than `shortest`: it would probably be over before a look.
+    """
+    prediction = as_prediction(row)
+    if prediction.grounds in UNKNOWN:
+        return "nothing like it has ended yet"
+    if not prediction.levels:
+        return "its forecast has no quantiles"
+    if shortest > 0 and given_waited(prediction, 0.0, (0.5,)).point < shortest:
+        return TOO_SHORT
+    at = given_waited(prediction, 0.0, (level,)).point
+    return at if math.isfinite(at) else f"its forecast does not reach the level {level:g}"
+
+
+def why_forecasts_fail(connection: Connection, cluster: str, settings: Settings, now: float) -> str:
+    """Why the forecasts should not be planned with: too many jobs of late ran longer than the planned quantile.
+
+    Empty where they hold within three standard errors, or too few have come out to say.
+    """
+    from ...store import planned
+
+    level = settings["plan_level"]
+    rows = planned.run_outcomes(connection, cluster, method_of(settings), now - WITHIN_S)
+    judged = [(row["outcome_s"], at) for row in rows if isinstance(at := planned_time(row, level), float)]
+    if len(judged) < FEWEST:
+        return ""
+    held = sum(actual <= at for actual, at in judged) / len(judged)
+    slack = 3 * math.sqrt(level * (1 - level) / len(judged))
+    short = f"{held:.0%} of the last {len(judged)} jobs ran no longer than planned, {level:.0%} should"
+    return short if held + slack < level else ""
+
+
+MOST_LOOKED_UP = 20
+"""So many submissions are looked up in one cycle: each costs slurmctld a call."""
+
+
+@dataclass(slots=True)
+class Submissions:
+    """Submissions by raw id."""
+
+    transport: Transport
+    known: dict[str, Submitted] = field(default_factory=dict)
+
+    def why_not(self, terms: Terms) -> Callable[[Plannable], str]:
+        """Why a job's submission rules planning out, as far as it was looked up."""
+
+        def why(job: Plannable) -> str:
+            asked = self.known.get(job.raw_id)
+            return "its submission was not looked up yet" if asked is None else why_not(asked, job, terms.defaults)
+
+        return why
+
+    def look_up(self, jobs: Iterable[Plannable], most: int = MOST_LOOKED_UP) -> bool:
+        """Ask for those that are not known; whether anything became known."""
+        raw_ids = [i for i in dict.fromkeys(job.raw_id for job in jobs) if i not in self.known][:most]
+        found = limits.submissions(self.transport, raw_ids) if raw_ids else {}
+        self.known |= found
+        return bool(found)
+
+    def keep(self, jobs: Sequence[Plannable]) -> None:
+        """Forget all but those of these jobs that wait."""
+        shown = {job.raw_id for job in jobs if job.waits}
+        self.known = {raw_id: one for raw_id, one in self.known.items() if raw_id in shown}

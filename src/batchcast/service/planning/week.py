@@ -1,0 +1,171 @@
+"""What planning would have done to the jobs of a past week, and, on a machine, what that would have brought.
+
+By what was known then: each job's own forecast, as it was issued at its submission and kept. What the store does not
+keep (`UNKNOWN`) is assumed not to be there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...cluster.machine import Machine
+from ...errors import NoAnswer
+from ...formats.slurm.plannable import Plannable
+from ...planning.decide import verdict
+from ...planning.terms import Terms
+from ...slurm import limits
+from ...slurm.transport import Transport
+from ...store.database import Store
+from ...store.export import to_trace
+from ...store.reader import Reader, Row
+from ...table import Trace
+from ..settings import Settings
+from .terms import method_of, planned_time, terms_of
+
+UNKNOWN = "--signal, --deadline, --time-min, dependencies, comments, reservations and users' own changes of limits"
+SHORT = "it started before a look could plan it"
+NOW, THEN = "own limits", "planned limits"
+
+
+class Week(NamedTuple):
+    """Finished jobs in log order, the limit each would have been planned with (s; NaN: its own) and why (not).
+
+    `unseen` (n,) is the chance that no look saw a job run: it then keeps a planned limit in accounting.
+    """
+
+    trace: Trace
+    planned: np.ndarray
+    why: tuple[str, ...]
+    unseen: np.ndarray
+
+
+def site_terms(transport: Transport, settings: Settings) -> Terms:
+    """What holds of the site now, as it is taken to have held then; no outage is in anybody's way."""
+    now = transport.now()
+    ground = limits.ground(transport, now)
+    walls, counted = limits.walls(transport) if ground.enforced & {"limits", "safe"} else ({}, [])
+    return terms_of(settings, ground, walls, counted, now, "")._replace(next_outage=math.inf)
+
+
+def week(settings: Settings, reader: Reader, cluster: str, terms: Terms, since: float, until: float) -> Week:
+    """The jobs submitted in [since, until) that are over. NoAnswer where there are none."""
+    store = Store(settings["store"], read_only=True)
+    with store.begin() as connection:
+        trace = to_trace(connection, cluster, since, until)
+    store.close()
+    if not len(trace):
+        raise NoAnswer(f"no job of {cluster} that was submitted then is over", hint="an earlier -S, e.g. -S now-30days")
+    asked = {"cluster": cluster, "since": since, "until": until, "method": method_of(settings)}
+    rows = {(row["job_id"], row["submit_time"]): row for row in reader.each("plan_week", **asked)}
+    judged = [
+        _judged(rows.get((str(name), at)), wait, terms._replace(now=at), settings)
+        for name, at, wait in zip(trace.job_id.tolist(), trace.submit_time.tolist(), trace.wait_time.tolist())
+    ]
+    planned, why = zip(*judged)
+    return Week(trace, np.array(planned), why, never_seen(trace.run_time, settings["interval_s"]))
+
+
+def never_seen(run: np.ndarray, interval: float) -> np.ndarray:
+    """The chance that a job of each run time (n,), started at any moment between two looks, is over before the next.
+
+    >>> never_seen(np.array([0.0, 10.0, 30.0, 99.0]), 30.0).round(2).tolist()
+    [1.0, 0.67, 0.0, 0.0]
+    """
+    return np.clip(1.0 - run / interval, 0.0, 1.0)
+
+
+def _judged(row: Row | None, wait: float, terms: Terms, settings: Settings) -> tuple[float, str]:
+    if row is None:
+        return math.nan, "it is not in the store"
+    limit = math.inf if row["req_time"] is None else float(row["req_time"])
+    job = Plannable(
+        row["job_id"], row["job_id"], row["submit_time"], False, True, limit,
+        tuple(filter(None, (row["partition_id"] or "").split(","))), row["qos"] or "", row["user_id"] or "",
+        row["account"] or "",
+    )  # fmt: skip
+    needs = (
+        "it has no forecast yet"
+        if row["point_s"] is None
+        else planned_time(row, settings["plan_level"], settings["plan_shortest_s"])
+    )
+    planned, why = verdict(job, terms, lambda _: needs, lambda _: "")
+    return (math.nan, SHORT) if planned == planned and wait < settings["interval_s"] else (planned, why)
+
+
+def by_partition(one: Week) -> list[dict[str, Any]]:
+    """A row for each partition: jobs, how many are planned, by how much, the reasons of the others by how often."""
+    names = np.array([name if isinstance(name, str) else "" for name in one.trace.nominal("partition_id").decode()])
+    limit, rows = one.trace.number("req_time"), []
+    for name in sorted(set(names.tolist())):
+        here = names == name
+        planned = here & ~np.isnan(one.planned)
+        cut = limit[planned] - one.planned[planned]
+        reasons = Counter(one.why[k] for k in np.flatnonzero(here & np.isnan(one.planned)))
+        rows.append(
+            {
+                "part": "partition",
+                "partition": name,
+                "jobs": int(here.sum()),
+                "planned": int(planned.sum()),
+                "never_seen": float(one.unseen[planned].sum()),
+                "mean_cut_s": float(cut.mean()) if len(cut) else math.nan,
+                "mean_share_of_limit": float((one.planned[planned] / limit[planned]).mean()) if len(cut) else math.nan,
+                "left_alone": dict(reasons.most_common()),
+            }
+        )
+    return rows
+
+
+def simulated(one: Week, machine: Machine, seed: int = 0) -> tuple[list[dict[str, Any]], Any, list[str]]:
+    """The week under Slurm's loops with own and with planned limits: rows by size class and by group, and notes.
+
+    Waiting jobs are planned with their planned limits, running ones with their own, which they have back; nobody's job
+    ends by a planned limit. Also returns how near the first of the two schedules comes to the record.
+    """
+    from ...evaluation.differences import schedule_differences
+    from ...evaluation.simulated import judged_on
+    from ...evaluation.whatif import by_group
+    from ...metrics.accuracy import SIZE_CLASSES, size_class
+    from ...metrics.bursts import bursts
+    from ...simulation.slurm_trace import simulate_on
+
+    trace, everybody = one.trace, np.ones(len(one.trace), bool)
+    schedules = {
+        NOW: simulate_on(machine, trace, "requested"),
+        THEN: simulate_on(machine, trace, "requested", lengths=one.planned),
+    }
+    sizes = size_class(trace.procs("req"))
+    rows: list[dict[str, Any]] = []
+    for name, mask in (("all", everybody), *((n, sizes == k) for k, n in enumerate(SIZE_CLASSES))):
+        if not mask.any():
+            continue
+        keys = schedule_differences(trace, schedules, mask, NOW, seed=seed)
+        rows += [
+            {"part": "simulated", "size": name, "jobs": int(mask[s.rows].sum()), "policy": limits}
+            | {"planned": int((mask & ~np.isnan(one.planned)).sum()) if limits == THEN else 0}
+            | {**s.measures(mask[s.rows]), **keys[limits]}
+            for limits, s in schedules.items()
+            if mask[s.rows].any()
+        ]
+    burst = bursts(trace.nominal("user_id").codes, trace.submit_time)
+    groups = by_group(trace, schedules[NOW], schedules[THEN], everybody, bursts=burst, seed=seed)
+    rows += [{"part": "group", **group} for group in groups]
+    left = [f"{n} jobs not simulated ({why})" for why, n in schedules[NOW].left_out.items() if n]
+    return rows, judged_on(machine, trace, schedules[NOW], None), [*left, *schedules[NOW].notes]
+
+
+def sentences(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What the partitions' rows say, and why others are left alone, the most frequent reasons first."""
+    said = []
+    for row in rows:
+        share = f", to {row['mean_share_of_limit']:.0%} of their limits on average" if row["planned"] else ""
+        said.append(f"{row['partition'] or '(no partition)'}: {row['planned']} of {row['jobs']} jobs{share}")
+        if (never := round(row["never_seen"])) > 0:
+            said.append(f"  {never} of them over before a look, with the planned limit left in accounting")
+        said += [f"  {count} left alone: {why}" for why, count in row["left_alone"].items()]
+    return said

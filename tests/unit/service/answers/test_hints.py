@@ -1,0 +1,123 @@
+"""What a job is told at its submission: of the last like it, from memory, and of whom."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from sqlalchemy import insert
+
+from batchcast.errors import NoAnswer
+from batchcast.predict.protocol import Grounds, Prediction
+from batchcast.service.answers.advice import Rules
+from batchcast.service.answers.disclosure import Viewer
+from batchcast.service.answers.hints import Hints, Like
+from batchcast.service.http import api
+from batchcast.service.http.admission import Admission
+from batchcast.service.settings import load
+from batchcast.store import clock_jobs
+from batchcast.store.database import Store
+from batchcast.store.reader import Reader
+from batchcast.store.schema import jobs
+
+NOW = 20_000.0
+MEMORY = {"limit_methods": ["calibrated"], "wait_methods": ["recent_wait"]}
+LIKE = Like("ada", "main", "relax", 4.0, 7200.0)
+
+
+def store(tmp_path: Path, *given: tuple[str, str, str, float, float], grounds: Grounds = Grounds.CLASS) -> str:
+    """Jobs of (user, partition, name, advised limit, wait), four processors each, in that order."""
+    place = str(tmp_path / "s.db")
+    opened = Store(place, create=True)
+    with opened.begin() as connection:
+        clock_jobs.write_meta(connection, "c", **MEMORY, site={"private": True, "partitions": {}})
+        for row, (user, partition, name, limit, wait) in enumerate(given, 1):
+            values = {
+                "user_id": user,
+                "partition_id": partition,
+                "job_name": name,
+                "req_procs": 4.0,
+                "state": "pending",
+            }
+            key = {"row": row, "cluster": "c", "job_id": str(row), "submit_time": 100.0 * row, "first_seen": 0.0}
+            connection.execute(insert(jobs).values(**values, **key, open=1))
+            for kind, method, span in (("limit", "calibrated", limit), ("wait", "recent_wait", wait)):
+                said = Prediction(span, (0.5, 0.9), (span, 2 * span), "", grounds)
+                shared = {"kind": kind, "moment": "submit", "method": method, "as_of": 1.0, "issued_at": 1.0}
+                clock_jobs.issue(connection, [{"row": row, **shared, "prediction": said}])
+    opened.close()
+    return place
+
+
+def learned(place: str) -> Hints:
+    hints, reader = Hints(Rules()), Reader(place)
+    hints.learn(reader, "c", MEMORY)
+    reader.close()
+    return hints
+
+
+def test_the_last_job_of_the_same_name_speaks_before_others_of_the_user(tmp_path: Path) -> None:
+    place = store(tmp_path, ("ada", "main", "relax", 900.0, 60.0), ("ada", "main", "bands", 3000.0, 600.0))
+    told = learned(place).about(LIKE, NOW, {})
+    assert (told["limit_s"], told["limit_like"], told["likely_start_s"]) == (900.0, "1", NOW + 60.0)
+    told = learned(place).about(LIKE._replace(name="new"), NOW, {})
+    assert (told["limit_s"], told["limit_like"]) == (3000.0, "2")
+
+
+def test_of_others_jobs_only_when_they_start_is_told(tmp_path: Path) -> None:
+    told = learned(store(tmp_path, ("bob", "main", "relax", 900.0, 60.0))).about(LIKE, NOW, {})
+    assert (told["limit_s"], told["likely_start_s"]) == (None, NOW + 60.0)
+    with pytest.raises(NoAnswer):
+        learned(store(tmp_path / "x", ("bob", "other", "relax", 900.0, 60.0))).about(LIKE, NOW, {})
+
+
+def test_advice_that_rests_on_the_limit_alone_is_none(tmp_path: Path) -> None:
+    place = store(tmp_path, ("ada", "main", "relax", 900.0, math.inf), grounds=Grounds.LIMIT)
+    assert learned(place).about(LIKE, NOW, {})["limit_s"] is None
+
+
+def test_what_came_since_is_taken_in_and_nothing_twice(tmp_path: Path) -> None:
+    place = store(tmp_path, ("ada", "main", "relax", 900.0, 60.0))
+    hints = learned(place)
+    before = hints.last_id
+    opened = Store(place)
+    with opened.begin() as connection:
+        said = Prediction(1800.0, (0.5,), (1800.0,), "", Grounds.CLASS)
+        again = {"kind": "limit", "moment": "submit", "method": "calibrated", "as_of": 2.0, "issued_at": 2.0}
+        connection.execute(insert(jobs).values(
+            row=9, cluster="c", job_id="9", submit_time=900.0, first_seen=0.0, state="pending", open=1, user_id="ada",
+            partition_id="main", job_name="relax", req_procs=4.0,
+        ))  # fmt: skip
+        clock_jobs.issue(connection, [{"row": 9, **again, "prediction": said}])
+    opened.close()
+    reader = Reader(place)
+    hints.learn(reader, "c", MEMORY)
+    assert hints.last_id > before
+    assert hints.about(LIKE, NOW, {})["limit_s"] == 1800.0
+    assert (
+        reader.ask("issued_since", cluster="c", after=hints.last_id, limit_method="calibrated", wait_method="", most=9)
+        == []
+    )
+
+
+def test_where_jobs_are_private_slurmctlds_user_asks_for_anybody_and_others_for_themselves(tmp_path: Path) -> None:
+    settings = load({"store": store(tmp_path, ("ada", "main", "relax", 900.0, 60.0)), "submit_from": "slurm"}, {})
+    target = "/v1/hint?user=ada&partition=main&name=relax&ntasks=4&time=120"
+    assert [api.reply(settings, target, Viewer(name)).status for name in ("ada", "slurm", "bob", None)] == [
+        200,
+        200,
+        403,
+        403,
+    ]
+    (told,) = json.loads(api.reply(settings, target, Viewer("slurm")).body)["results"]
+    assert told["limit_s"] == 900.0
+    for wrong in ("ntasks=many", "time=soon", "ntasks=-1"):
+        assert api.reply(settings, f"/v1/hint?user=ada&{wrong}", Viewer("ada")).status == 400
+
+
+def test_slurmctld_may_ask_as_often_as_jobs_are_submitted(tmp_path: Path) -> None:
+    door = Admission(load({"store": str(tmp_path / "s.db")}, {}), now=lambda: 0.0)
+    assert all(door.wait_for(Viewer("slurm")) == 0.0 for _ in range(2000))
+    assert any(door.wait_for(Viewer("ada")) > 0.0 for _ in range(2000))

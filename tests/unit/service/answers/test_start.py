@@ -1,0 +1,170 @@
+"""Answers know why a job waits: each of Slurm's reasons has its own rule."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from batchcast.formats.sighting import Sighting
+from batchcast.formats.slurm.reasons import Rule, rule
+from batchcast.predict.protocol import Prediction
+from batchcast.service.answers.start import own_queue, release, start_answer
+from batchcast.store import clock_jobs, history
+from batchcast.store.database import Store
+from batchcast.store.reader import Reader
+
+NOW = 10_000.0
+PRINTED = {  # on the lab, Slurm 22.05.8: see tests/slurm/test_why_it_waits.py
+    "Resources": Rule.MACHINE,
+    "Priority": Rule.MACHINE,
+    "None": Rule.MACHINE,
+    "ReqNodeNotAvail, UnavailableNodes:n2": Rule.ADMIN,
+    "ReqNodeNotAvail, Reserved for maintenance": Rule.RESERVATION,
+    "ReqNodeNotAvail, UnavailableNodes:": Rule.RESERVATION,
+    "ReqNodeNotAvail, May be reserved for other job": Rule.RESERVATION,
+    "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions": Rule.MACHINE,
+    "PartitionNodeLimit": Rule.NEVER,
+    "PartitionDown": Rule.ADMIN,
+    "PartitionInactive": Rule.ADMIN,
+    "JobHeldAdmin": Rule.ADMIN,
+    "JobHeldUser": Rule.ELIGIBLE,
+    "Dependency": Rule.ELIGIBLE,
+    "BeginTime": Rule.ELIGIBLE,
+    "DependencyNeverSatisfied": Rule.NEVER,
+    "PartitionConfig": Rule.NEVER,
+    "PartitionTimeLimit": Rule.NEVER,
+    "QOSMaxCpuPerJobLimit": Rule.NEVER,
+    "QOSMaxJobsPerUserLimit": Rule.LIMIT,
+    "AssocMaxJobsLimit": Rule.LIMIT,
+    "AssocGrpCpuLimit": Rule.LIMIT,
+    "QOSGrpNodeLimit": Rule.LIMIT,
+    "Licenses": Rule.LIMIT,
+    "JobArrayTaskLimit": Rule.LIMIT,
+    "AssocGrpCPUMinutesLimit": Rule.ADMIN,
+    "Reservation": Rule.RESERVATION,
+}
+
+
+@pytest.mark.parametrize(("reason", "wanted"), PRINTED.items())
+def test_the_rule_of_every_reason(reason: str, wanted: Rule) -> None:
+    assert rule(reason) is wanted
+
+
+Ask = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def ask(url: str) -> Ask:
+    """The answer for the last of these jobs; every job has a forecast of 100 s to wait and 600 s to run."""
+
+    def answer(*jobs: Sighting, **memory: Any) -> dict[str, Any]:
+        store = Store(url, create=True)
+        with store.begin() as connection:
+            history.take_in(connection, "c", jobs, NOW)
+            for job in clock_jobs.untold_jobs(connection, "c", NOW):
+                for kind, point in (("wait", 100.0), ("runtime", 600.0)):
+                    prediction = Prediction(point, (0.9,), (2 * point,), "like jobs")
+                    one = {"row": job.request.row, "kind": kind, "moment": "submit", "method": "m", "as_of": NOW}
+                    clock_jobs.issue(connection, [{**one, "issued_at": NOW, "prediction": prediction}])
+        reader = Reader(url)
+        (row,) = reader.waiting("c", "m", [jobs[-1].job_id])
+        return start_answer(row, NOW, release(reader, "c", memory, row, NOW))
+
+    return answer
+
+
+def job(job_id: str, reason: str = "", started: float = math.nan, **more: Any) -> Sighting:
+    asked = {"user_id": "ada", "account": "physics", "qos": "normal", "req_procs": 2.0, "req_time": 1000.0}
+    state = "PENDING" if math.isnan(started) else "RUNNING"
+    own = {k: more.pop(k) for k in ("reservation", "licenses") if k in more}
+    return Sighting(job_id, job_id, NOW - 300, state, start_time=started, reason=reason, asked={**asked, **more}, **own)
+
+
+def test_what_only_an_administrator_ends_has_no_answer(ask: Ask) -> None:
+    answer = ask(job("1", "ReqNodeNotAvail, UnavailableNodes:n2"))
+    assert math.isnan(answer["likely_start_s"])
+    assert math.isnan(answer["likely_wait_s"])
+    assert answer["basis"] == "no answer until an administrator acts"
+    assert "drained or down: n2" in answer["reason_in_words"]
+
+
+def test_tasks_of_a_throttled_array_come_one_after_the_other(ask: Ask) -> None:
+    """%1: the third waiting task starts when the running one and the two before it are over."""
+    tasks = [job(f"7_{k}", "JobArrayTaskLimit") for k in (2, 3, 4)]
+    answer = ask(job("7_1", started=NOW - 100), *tasks)
+    assert answer["likely_start_s"] == NOW + 500 + 600 + 600
+    assert answer["by_90_start_s"] == NOW + 900 + 1000 + 1000
+    assert answer["counts_from"] == "the limit's own queue"
+
+
+def test_other_peoples_jobs_do_not_hold_a_users_limit(ask: Ask) -> None:
+    others = [job(str(k), started=NOW - 100, user_id="bob") for k in (1, 2, 3)]
+    answer = ask(*others, job("8", started=NOW - 200), job("9", "AssocMaxJobsLimit"))
+    assert answer["likely_start_s"] == NOW + 400
+
+
+def test_a_limit_on_processors_frees_as_many_as_are_needed(ask: Ask) -> None:
+    running = [job(str(k), started=NOW - 100 * k, req_procs=2.0) for k in (1, 2)]
+    answer = ask(*running, job("9", "AssocGrpCpuLimit", req_procs=4.0))
+    assert answer["likely_start_s"] == NOW + 500
+
+
+def test_a_licence_comes_from_those_who_hold_it(ask: Ask) -> None:
+    answer = ask(job("1", started=NOW - 100, user_id="bob", licenses="vasp:2"), job("2", started=NOW - 500),
+                 job("9", "Licenses", licenses="vasp:1"))  # fmt: skip
+    assert answer["likely_start_s"] == NOW + 500
+
+
+def test_a_holder_that_outlived_its_forecast_ends_at_its_limit_at_the_latest(ask: Ask) -> None:
+    answer = ask(job("7_1", started=NOW - 800), job("7_2", "JobArrayTaskLimit"))
+    assert NOW < answer["likely_start_s"] < answer["by_90_start_s"] == NOW + 200
+
+
+RESERVED = [{"name": "course", "start": NOW + 3600, "end": NOW + 7200, "maintenance": False},
+            {"name": "update", "start": NOW - 60, "end": NOW + 9000, "maintenance": True}]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("reason", "more", "at"),
+    [
+        ("Reservation", {"reservation": "course"}, NOW + 3600),
+        ("ReqNodeNotAvail, Reserved for maintenance", {}, NOW + 9000),
+    ],
+)
+def test_a_reservation_begins_and_a_maintenance_ends(ask: Ask, reason: str, more: dict[str, str], at: float) -> None:
+    assert ask(job("1", reason, **more), reservations=RESERVED)["likely_start_s"] == at
+
+
+def test_a_limit_whose_holders_nobody_knows_has_no_answer(ask: Ask) -> None:
+    answer = ask(job("9", "QOSGrpNodeLimit"))
+    assert math.isnan(answer["likely_start_s"])
+    assert "no running job of this QOS" in answer["basis"]
+
+
+def naive(holders: list[tuple[float, float]], ahead: list[tuple[float, float]], amount: float, now: float) -> float:
+    """Second by second: whoever is first starts as soon as enough is free."""
+    running, queue, t = list(holders), [*ahead, (math.inf, amount)], int(now)
+    capacity = sum(a for _, a in holders)
+    while True:
+        running = [(end, a) for end, a in running if end > t]
+        while queue and capacity - sum(a for _, a in running) >= min(queue[0][1], capacity):
+            length, wanted = queue.pop(0)
+            if not queue:
+                return float(t)
+            running.append((t + length, min(wanted, capacity)))
+        t += 1
+
+
+def test_the_own_queue_against_second_by_second() -> None:
+    import numpy as np
+
+    rng = np.random.default_rng(7)
+    for _ in range(200):
+        holders = [(float(rng.integers(1, 50)), float(rng.integers(1, 4))) for _ in range(rng.integers(1, 5))]
+        most = sum(a for _, a in holders)
+        ahead = [(float(rng.integers(1, 30)), float(rng.integers(1, most + 1))) for _ in range(rng.integers(0, 5))]
+        amount = float(rng.integers(1, most + 1))
+        assert own_queue(holders, ahead, amount, 0.0) == naive(holders, ahead, amount, 0.0), (holders, ahead, amount)

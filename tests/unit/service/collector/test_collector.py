@@ -1,0 +1,435 @@
+"""The collector against a scripted batch system: gaps, daemons away, kills, and a clock that never tells too early."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from msgspec.structs import asdict
+
+from batchcast.errors import BatchcastError, Unreachable
+from batchcast.formats.sighting import Sighting, Site, Snapshot
+from batchcast.service.answers.answer import staleness
+from batchcast.service.collector.cycle import Collector, Cycle, run
+from batchcast.service.settings import Settings, is_private, keep_since, load
+from batchcast.store.database import Connection, Store
+from batchcast.store.reader import Reader
+
+
+@dataclass
+class Job:
+    """The truth about one job."""
+
+    job_id: str
+    submit: float
+    start: float
+    end: float
+
+
+@dataclass
+class Script:
+    """A batch system that answers from the truth, as far as its daemons are up."""
+
+    jobs: list[Job]
+    time: float = 1000.0
+    keeps: float = 300.0
+    ctld: bool = True
+    dbd: bool = True
+    ahead: float = 0.0
+    unsure: float = 0.0
+    private: bool = False
+    by_id: tuple[Sighting, ...] = ()
+    asked: list[tuple[float, float]] = field(default_factory=list)
+
+    def now(self) -> float:
+        return self.time + self.ahead
+
+    def ticks(self) -> float:
+        return self.time
+
+    def reservations(self) -> list[dict]:
+        return []
+
+    def hides_jobs(self) -> bool:
+        return self.private
+
+    def ended(self, ids: Sequence[str], since: float) -> Snapshot:
+        whole = self.history(since, self.now())
+        return whole._replace(jobs=tuple(s for s in whole.jobs if s.job_id in ids) + self.by_id)
+
+    def snapshot(self) -> Snapshot:
+        if not self.ctld:
+            raise Unreachable("slurmctld is away")
+        shown = [self._seen(j) for j in self.jobs if j.submit <= self.time < j.end + self.keeps]
+        return Snapshot(self.now(), tuple(shown))
+
+    def history(self, since: float, until: float) -> Snapshot:
+        if not self.dbd:
+            raise Unreachable("slurmdbd is away")
+        self.asked.append((since, until))
+        return Snapshot(self.now(), tuple(self._seen(j) for j in self.jobs if since <= j.end <= min(until, self.time)))
+
+    def site(self) -> Site:
+        return Site("c", "22.05", self.keeps, self.private, 16.0, True, {}, self.ahead - self.unsure)
+
+    def _seen(self, j: Job) -> Sighting:
+        asked = {"user_id": "ada", "partition_id": "main", "req_procs": 1.0, "req_time": 600.0}
+        common = {"asked": asked, "held": {"alloc_procs": 1.0}}
+        if self.time < j.start:
+            return Sighting(j.job_id, j.job_id, j.submit, "PENDING", **common)  # type: ignore[arg-type]
+        if self.time < j.end:
+            return Sighting(j.job_id, j.job_id, j.submit, "RUNNING", start_time=j.start, **common)  # type: ignore[arg-type]
+        return Sighting(j.job_id, j.job_id, j.submit, "COMPLETED", start_time=j.start, end_time=j.end, **common)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def settings(url: str) -> Settings:
+    given = {
+        "store": url,
+        "history_days": 0.1,
+        "runtime": "recent_mean",
+        "wait": "recent_wait:need=1",
+        "limits": "",
+    }
+    return load(given, {})
+
+
+def step(script: Script, collector: Collector, *times: float) -> Cycle:
+    for time in times:
+        script.time = time
+        cycle = collector.cycle()
+    return cycle
+
+
+def stored(settings: Settings, columns: str = "job_id, start_time, end_time, open, told") -> list[tuple]:
+    return [
+        tuple(r.values())
+        for r in Reader(settings["store"]).rows(f"SELECT {columns} FROM jobs ORDER BY submit_time, row")
+    ]
+
+
+def collect(script: Script, settings: Settings) -> Collector:
+    return Collector(script, Store(settings["store"], create=True), settings)
+
+
+def test_jobs_come_in_once_and_every_forecast_comes_out(settings: Settings) -> None:
+    script = Script([Job("1", 1005, 1050, 1100), Job("2", 1010, 1100, 1150), Job("3", 1011, 1012, 1013)])
+    collector = collect(script, settings)
+    step(script, collector, *range(1000, 1300, 30))
+    assert stored(settings) == [("1", 1050, 1100, 0, 7), ("2", 1100, 1150, 0, 7), ("3", 1012, 1013, 0, 7)]
+    outcomes = Reader(settings["store"]).rows(
+        "SELECT kind, outcome_s FROM forecast_outcomes WHERE moment = 'submit' ORDER BY row, kind"
+    )
+    assert [o["outcome_s"] for o in outcomes] == [50, 45, 50, 90, 1, 1]
+
+
+def test_a_new_collector_goes_on_where_a_killed_one_was(settings: Settings, new_url: Callable[[], str]) -> None:
+    jobs = [Job(str(k), 1000 + 7 * k, 1050 + 9 * k, 1100 + 13 * k) for k in range(20)]
+    whole, pieces = Script(jobs), Script(jobs)
+    step(whole, collect(whole, settings), *range(1000, 1700, 30))
+    wanted = Reader(settings["store"]).rows(
+        "SELECT row, kind, point_s, basis, outcome_s FROM forecast_outcomes WHERE moment = 'submit' ORDER BY id"
+    )
+    other = load({**asdict(settings.values), "store": new_url()}, {})
+    for time in range(1000, 1700, 30):
+        step(pieces, collect(pieces, other), time)
+    again = Reader(other["store"]).rows(
+        "SELECT row, kind, point_s, basis, outcome_s FROM forecast_outcomes WHERE moment = 'submit' ORDER BY id"
+    )
+    assert again == wanted
+    assert len(wanted) == 40
+
+
+def test_the_clock_waits_for_accounting_when_looks_were_too_far_apart(settings: Settings) -> None:
+    script = Script([Job("1", 1005, 1006, 1010), Job("2", 2100, 2600, 2700)])
+    collector = collect(script, settings)
+    step(script, collector, 1000)
+    script.dbd = False
+    cycle = step(script, collector, 2200)  # job 1 came and went unseen
+    assert "slurmdbd is away" in cycle.problems[0]
+    assert cycle.step.events == 0
+    script.dbd = True
+    cycle = step(script, collector, 2230)
+    assert cycle.step.events == 4
+    assert [r[0] for r in stored(settings)] == ["2", "1"] or [r[0] for r in stored(settings)] == ["1", "2"]
+    assert Reader(settings["store"]).memory("c")["late"] == 0
+
+
+def test_forecasts_go_on_without_accounting_while_looks_are_close(settings: Settings) -> None:
+    script = Script([Job("1", 1005, 1050, 1100)])
+    collector = collect(script, settings)
+    step(script, collector, 1000)
+    script.dbd = False
+    step(script, collector, *range(1030, 1200, 30))
+    assert stored(settings) == [("1", 1050, 1100, 0, 7)]
+
+
+def test_while_slurmctld_is_away_the_clock_stands_and_then_closes_the_gap(settings: Settings) -> None:
+    script = Script([Job("1", 1005, 1050, 1100), Job("2", 1060, 1061, 1070)])
+    collector = collect(script, settings)
+    step(script, collector, 1000, 1030)
+    script.ctld = False
+    cycle = step(script, collector, 1100, 1600)
+    assert cycle.problems == ["slurmctld is away"]
+    script.ctld = True
+    step(script, collector, 1630)
+    assert stored(settings) == [("1", 1050, 1100, 0, 7), ("2", 1061, 1070, 0, 7)]
+    assert Reader(settings["store"]).memory("c")["late"] == 0
+
+
+def test_a_job_that_vanished_holds_the_clock_until_accounting_tells_its_end(settings: Settings) -> None:
+    jobs = [Job("1", 1005, 1010, 1500), Job("2", 1100, 1110, 1400)]
+    script = Script(jobs)
+    collector = collect(script, settings)
+    step(script, collector, 1000, 1030)
+    jobs[0].end = 1045  # it was requeued: squeue shows it no more, accounting does not know it yet
+    script.keeps, script.dbd = -1.0, False
+    step(script, collector, 1060, 1090, 1120)
+    assert stored(settings)[0][3:] == (1, 3)
+    assert Reader(settings["store"]).memory("c")["told_until"] < 1045
+    script.dbd = True
+    step(script, collector, 1150)
+    assert stored(settings)[0] == ("1", 1010, 1045, 0, 7)
+    assert Reader(settings["store"]).memory("c")["late"] == 0
+
+
+def test_what_nobody_can_tell_is_given_up_after_a_while_and_marked(settings: Settings) -> None:
+    jobs = [Job("1", 1005, 1010, 9e9)]
+    script = Script(jobs)
+    collector = collect(script, settings)
+    step(script, collector, 1000, 1030)
+    jobs.clear()
+    step(script, collector, 1060, *range(1100, 6000, 200))
+    assert stored(settings, "status, end_time, open") == [("lost", 1030.0, 0)]
+
+
+def test_history_is_read_in_overlapping_windows_and_resumed(settings: Settings) -> None:
+    long = load({**asdict(settings.values), "history_days": 3, "window_s": 86400, "overlap_s": 3600}, {})
+    old = [Job(str(k), 1_000_000 - 3600 * k, 1_000_001 - 3600 * k, 1_000_060 - 3600 * k) for k in range(1, 60)]
+    script = Script(old, time=1_000_000.0)
+    collector = collect(script, long)
+    while collector.cycle().behind_s != collector.cycle().behind_s:
+        collector = collect(script, long)  # killed and started again
+    starts, ends = zip(*script.asked)
+    assert all(later < earlier_end for later, earlier_end in zip(starts[1:], ends))
+    assert len(stored(long)) == 59
+    assert Reader(long["store"]).rows("SELECT count(*) AS n FROM forecasts") == [{"n": 0}], "the past is no forecast"
+
+
+def test_a_predictor_that_fails_costs_no_history(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    from batchcast.predict.runtime.recent_mean import RecentMean
+
+    script = Script([Job("1", 1005, 1050, 1100)])
+    collector = collect(script, settings)
+    step(script, collector, 1000)
+    with monkeypatch.context() as patch:
+        patch.setattr(RecentMean, "predict", lambda *_: 1 / 0)
+        cycle = step(script, collector, 1030, 1060)
+        assert "ZeroDivisionError" in cycle.problems[0]
+        assert len(stored(settings)) == 1
+    step(script, collector, 1090, 1120)
+    assert stored(settings) == [("1", 1050, 1100, 0, 7)]
+    came = Reader(settings["store"]).rows(
+        "SELECT resolution FROM forecast_outcomes WHERE resolution IS NOT NULL AND moment = 'submit'"
+    )
+    assert len(came) == 2
+
+
+@pytest.mark.parametrize("ahead", [-40.0, 40.0])
+def test_a_clock_that_goes_wrong_makes_nothing_late_and_is_said(settings: Settings, ahead: float) -> None:
+    script = Script([Job(str(k), 1000 + 7 * k, 1004 + 9 * k, 1005 + 11 * k) for k in range(20)], ahead=ahead)
+    collector = collect(script, settings)
+    step(script, collector, *range(1000, 1400, 30))
+    memory = Reader(settings["store"]).memory("c")
+    assert memory["late"] == 0
+    assert [r[4] for r in stored(settings)] == [7] * 20
+    assert any("NTP" in said for said in staleness(memory, script.now()))
+
+
+def test_a_batch_system_that_was_never_seen_is_a_problem_not_an_end(settings: Settings) -> None:
+    script = Script([])
+    collector = collect(script, settings)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Script, "site", lambda _: (_ for _ in ()).throw(Unreachable("there is no scontrol")))
+        cycle = step(script, collector, 1000)
+    assert (cycle.problems, cycle.unreachable) == (["there is no scontrol"], True)
+    assert step(script, collector, 1030).problems == []
+
+
+def test_privacy_switched_on_is_in_force_at_the_next_look(settings: Settings) -> None:
+    script = Script([])
+    collector = collect(script, settings)
+    step(script, collector, 1000, 1030)
+    assert not is_private(settings, Reader(settings["store"]).memory("c"))
+    script.private = True
+    step(script, collector, 1060)
+    assert is_private(settings, Reader(settings["store"]).memory("c"))
+
+
+def test_a_job_given_up_and_seen_again_is_open_again_and_ends_as_it_did(settings: Settings) -> None:
+    jobs = [Job("1", 1005, 1010, 5000)]
+    script = Script(jobs)
+    collector = collect(script, settings)
+    step(script, collector, 1000, 1030)
+    (hidden,) = jobs
+    jobs.clear()
+    step(script, collector, *range(1060, 2000, 60))
+    assert stored(settings, "status, open") == [("lost", 0)]
+    jobs.append(hidden)
+    step(script, collector, 2030)
+    assert stored(settings, "status, open, start_time, end_time, vanished") == [(None, 1, 1010, None, None)]
+    step(script, collector, 5030, 5060)
+    assert stored(settings, "status, open, end_time") == [("completed", 0, 5000)]
+
+
+def test_what_is_shown_is_never_lost_however_long_it_passes_from_state_to_state(settings: Settings) -> None:
+    script = Script([Job("1", 1005, 1010, 9e9)])
+    collector = collect(script, settings)
+    step(script, collector, 1000, 1030)
+    seen = Script._seen
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Script, "_seen", lambda s, j: seen(s, j)._replace(state="COMPLETING", certain=False))
+        cycle = step(script, collector, *range(1060, 5000, 100))
+    assert stored(settings, "status, open") == [(None, 1)]
+    assert cycle.behind_s < 400, "and it does not hold up the others for ever"
+
+
+def test_a_job_that_only_a_question_by_id_explains_holds_nobody_up(settings: Settings) -> None:
+    """Cancelled before it was ever eligible: sacct does not show it among the jobs of a span."""
+    jobs = [Job("1", 1005, 9e9, 9e9), Job("2", 1006, 1100, 1200)]
+    script = Script(jobs)
+    collector = collect(script, settings)
+    step(script, collector, 1000, 1030)
+    script.by_id = (Sighting("1", "1", 1005, "CANCELLED", end_time=1045.0, never_ran=True),)
+    del jobs[0]
+    cycle = step(script, collector, 1060, 1090)
+    assert stored(settings, "job_id, status, end_time")[0] == ("1", "cancelled", 1045.0)
+    assert cycle.behind_s < 60
+
+
+def test_a_job_that_nothing_explains_holds_the_others_five_minutes_at_most(settings: Settings) -> None:
+    jobs = [Job("1", 1005, 9e9, 9e9), Job("2", 1006, 1100, 1200)]
+    script = Script(jobs)
+    collector = collect(script, settings)
+    step(script, collector, 1000, 1030)
+    del jobs[0]
+    cycle = step(script, collector, *range(1060, 1500, 30))
+    assert cycle.behind_s < 60
+
+
+@pytest.mark.parametrize("ahead", [86400.0, 600.0])
+def test_a_clock_ahead_for_one_reading_leaves_nothing_ahead(settings: Settings, ahead: float) -> None:
+    script = Script([Job(str(k), 1000 + 30 * k, 1010 + 30 * k, 1040 + 30 * k) for k in range(20)])
+    collector = collect(script, settings)
+    step(script, collector, 1000, 1030, 1060)
+    script.ahead = ahead
+    step(script, collector, 1090)
+    script.ahead = 0.0
+    cycle = step(script, collector, 1120, 1150)
+    memory = Reader(settings["store"]).memory("c")
+    assert memory["history_until"] <= 1150
+    assert memory["told_until"] <= 1150
+    assert cycle.behind_s < 60
+    step(script, collector, *range(1180, 1800, 30))
+    assert [r[4] for r in stored(settings)] == [7] * 20
+    assert Reader(settings["store"]).memory("c")["late"] == 0
+
+
+@pytest.mark.parametrize("unsure", [0.0, 0.5, 0.99])
+def test_a_second_that_may_not_be_over_is_not_told_though_the_clock_is_ahead(settings: Settings, unsure: float) -> None:
+    """How far it is ahead is read off whole seconds: surely so much, and up to one more."""
+    script = Script([Job("1", 1005, 1010, 1034)], ahead=600.0, unsure=unsure)
+    given = {"store": settings["store"], "runtime": "recent_mean", "wait": "recent_wait", "limits": "", "settle_s": 0.0}
+    step(script, collect(script, load(given, {})), 1034.02)
+    assert Reader(settings["store"]).memory("c")["told_until"] < 1034
+
+
+def test_once_ends_though_the_clock_was_ahead_when_it_began(settings: Settings) -> None:
+    script = Script([Job("1", 1005, 1010, 1020)], ahead=600.0)
+    step(script, collect(script, settings), 1000)
+    script.ahead, script.time = 0.0, 1030.0
+    cycles: list[Cycle] = []
+
+    def stop(_: float) -> bool:
+        return len(cycles) > 5
+
+    run(collect(script, settings), stop, cycles.append, once=True)
+    assert len(cycles) <= 3
+
+
+def test_a_requeued_run_asks_for_what_was_asked_for_at_first(settings: Settings) -> None:
+    """An administrator's later limit is no request of the user's; Slurm shows it for every run that follows."""
+    first = Job("1", 1005, 1010, 1100)
+    script = Script([first])
+    collector = collect(script, settings)
+    step(script, collector, 1000, 1030)
+    seen = Script._seen
+    with pytest.MonkeyPatch.context() as patch:
+        changed = {"user_id": "ada", "partition_id": "main", "req_procs": 1.0, "req_time": 9999.0}
+        patch.setattr(Script, "_seen", lambda s, j: seen(s, j)._replace(asked=changed))
+        script.jobs = [Job("1", 1101, 1230, 1300)]
+        step(script, collector, 1130, 1160)
+    assert stored(settings, "submit_time, req_time, limit_now") == [(1005, 600.0, 600.0), (1101, 600.0, 9999.0)]
+
+
+def test_what_was_not_written_is_not_counted(settings: Settings) -> None:
+    script = Script([Job("1", 1005, 1050, 1100)])
+    collector = collect(script, settings)
+    step(script, collector, 1000)
+    begin = Store.begin
+
+    @contextmanager
+    def full(store: Store) -> Iterator[Connection]:
+        with begin(store) as connection:
+            yield connection
+            raise BatchcastError("the disk is full")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Store, "begin", full)
+        cycle = step(script, collector, 1030)
+    assert cycle.problems
+    assert cycle.seen.new + cycle.ended.new == 0
+    assert stored(settings) == []
+
+
+def test_what_is_older_than_a_site_keeps_goes_by_itself(settings: Settings) -> None:
+    day = 86400.0
+    script = Script([Job(str(k), k * day + 5, k * day + 50, k * day + 100) for k in range(8)])
+    keeping = settings.replaced(retention_days=3.0, memory_days=2.0)
+    collector = collect(script, keeping)
+    for k in range(8):
+        step(script, collector, *(k * day + s for s in (0, 30, 60, 90, 120, 150, 180)))
+    assert [job_id for job_id, *_ in stored(settings)] == ["4", "5", "6", "7"]
+    for k in (9, 10):
+        done = step(script, collector, *(k * day + s for s in (0, 30, 60)))
+    assert (done.problems, [job_id for job_id, *_ in stored(settings)]) == ([], ["7"])
+    memory = Reader(settings["store"]).memory("c")
+    assert (memory["purged_jobs"], sum(one["forecasts"] for one in memory["purged"].values())) == (7, 14)
+
+
+def test_less_than_predictors_are_taught_with_is_refused() -> None:
+    with pytest.raises(BatchcastError, match="fewer than predictors are taught with"):
+        keep_since(load({"retention_days": 10}, {}), 0.0)
+
+
+def test_the_clock_remembers_a_window_and_what_if_hears_the_same(settings: Settings) -> None:
+    """Jobs that were gone before the window are not heard again: memory follows the window, not the whole history."""
+    day = 86400.0
+    short = load({**asdict(settings.values), "memory_days": 2, "history_days": 30}, {})
+    old = [Job(str(k), 40 * day - k * day, 40 * day - k * day + 10, 40 * day - k * day + 60) for k in range(1, 30)]
+    script = Script(old, time=40 * day)
+    collector = collect(script, short)
+    while collector.cycle().behind_s != collector.cycle().behind_s:
+        pass
+    again = collect(script, short)
+    step(script, again, 40 * day + 30)
+    memory = Reader(short["store"]).memory("c")
+    assert memory["heard_since"] == pytest.approx(38 * day, abs=100)
+    clock = again._clock
+    assert clock is not None
+    recent = clock._clock.predictors['["runtime", "recent_mean"]']  # type: ignore[union-attr]
+    assert sum(len(v) for v in recent.__dict__.values() if isinstance(v, dict)) <= 3
+    step(script, again, *(40 * day + 3600 * h for h in range(1, 24 * 4, 6)))
+    assert Reader(short["store"]).memory("c")["heard_since"] > 40 * day, "and the window moves on"

@@ -1,0 +1,184 @@
+"""What the clock has learned, kept beside the store: a collector and `start --test` go on from it."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from msgspec.structs import asdict
+
+from batchcast.events.live import LiveClock
+from batchcast.events.recorded import events
+from batchcast.predict.registry import available, make
+from batchcast.predict.wait.forecast import Forecast
+from batchcast.service.answers import model_store as files
+from batchcast.service.answers.disclosure import Viewer
+from batchcast.service.answers.model_store import SavedClock, clock_path, load
+from batchcast.service.answers.script import answer_options
+from batchcast.service.settings import Settings
+from batchcast.service.settings import load as load_settings
+from batchcast.store.place import sqlite_path
+from batchcast.store.reader import Reader
+from batchcast.testing.logs import small_log
+
+from .test_collector import Job, Script, collect, step
+
+WAIT = "forecast:window=80,first=20,every=20,step=10,recent_wait:need=1"
+DAY = 86400.0
+
+
+@pytest.fixture
+def learning(tmp_path: Path) -> Settings:
+    """An SQLite store and methods that fit models within a hundred jobs."""
+    given = {"store": str(tmp_path / "store.db"), "history_days": 0.1, "runtime": "recent_mean", "wait": WAIT}
+    return load_settings({**given, "history_every_s": 100}, {})
+
+
+def jobs(count: int) -> list[Job]:
+    """One after the other with growing waits, so that answers differ from job to job."""
+    return [
+        Job(str(k), 1000.0 + 40 * k, 1000.0 + 40 * k + 7 * (k % 13), 1000.0 + 40 * k + 7 * (k % 13) + 20 + 30 * (k % 5))
+        for k in range(1, count)
+    ]
+
+
+def issued(settings: Settings) -> list[tuple[object, ...]]:
+    rows = Reader(settings["store"]).rows(
+        "SELECT j.job_id, f.kind, f.method, f.moment, f.as_of, f.point_s, f.quantiles_s, f.basis FROM forecasts f"
+        " JOIN jobs j ON j.row = f.row ORDER BY f.row, f.kind, f.method, f.moment"
+    )
+    return [tuple(row.values()) for row in rows]
+
+
+def path_of(settings: Settings) -> Path:
+    return clock_path(settings["store"], "c")
+
+
+def test_a_collector_started_anew_goes_on_from_the_file_and_says_the_same(
+    learning: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = load_settings({**asdict(learning.values), "store": str(tmp_path / "other.db")}, {})
+    whole, parts = Script(jobs(120)), Script(jobs(120))
+    one, several = collect(whole, other), collect(parts, learning)
+    times = [1000.0 + 60 * k for k in range(1, 90)]
+    step(whole, one, *times)
+    for k, time in enumerate(times):
+        if k % 20 == 15:
+            several.store.close()
+            several = collect(parts, learning)
+        step(parts, several, time)
+    assert issued(learning) == issued(other)
+    assert any("model" in str(row[-1]) for row in issued(learning)), "and a model was among those who answered"
+    heard: list[float] = []
+    monkeypatch.setattr("batchcast.service.answers.model_store.replay", lambda *a, **k: heard.append(1.0))
+    several.store.close()
+    step(parts, collect(parts, learning), times[-1] + 60)
+    assert not heard, "history was heard again although it was kept"
+
+
+@pytest.mark.parametrize("wrong", ["cut", "flipped", "older", "another's code", "not ours", "open to all"])
+def test_a_file_that_is_wrong_in_any_way_is_as_if_not_there(
+    learning: Settings, wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = Script(jobs(60))
+    collector = collect(script, learning)
+    step(script, collector, *(1000.0 + 60 * k for k in range(1, 30)))
+    place = path_of(learning)
+    assert load(place, ['["wait", "recent_wait:need=1"]']) is not None
+    whole = place.read_bytes()
+    head, _, body = whole.partition(b"\n")
+    if wrong == "cut":
+        place.write_bytes(whole[:-10])
+    elif wrong == "flipped":
+        place.write_bytes(whole[:-10] + bytes([whole[-10] ^ 1]) + whole[-9:])
+    elif wrong == "older":
+        place.write_bytes(json.dumps({**json.loads(head), "format": 0}).encode() + b"\n" + body)
+    elif wrong == "another's code":
+        monkeypatch.setattr(files, "fingerprint", lambda _: 1)
+    elif wrong == "not ours":
+        monkeypatch.setattr(files.os, "geteuid", lambda: 12345)
+        monkeypatch.setattr(files, "_is_safe", lambda stat, real=files._is_safe: real(_owned(stat, 54321)))
+    else:
+        place.chmod(0o666)
+    assert load(place, []) is None
+    before = issued(learning)
+    collector.store.close()
+    cycle = step(script, collect(script, learning), 1000.0 + 60 * 31)
+    assert not cycle.problems
+    assert len(issued(learning)) > len(before)
+
+
+def _owned(stat: object, user: int) -> object:
+    class Other:
+        st_uid, st_mode = user, stat.st_mode  # type: ignore[attr-defined]
+
+    return Other()
+
+
+def test_nothing_but_predictors_and_arrays_is_unpickled(tmp_path: Path) -> None:
+    class Evil:
+        def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
+            import os
+
+            return os.system, (f"touch {tmp_path}/done",)
+
+    with pytest.raises(pickle.UnpicklingError, match="no part of a clock"):
+        files._Reader(pickle.dumps(Evil())).load()
+    assert not (tmp_path / "done").exists()
+
+
+@pytest.mark.parametrize("spec", [*available("wait"), "kernel", "recent_mean", "last_2"])
+def test_every_method_is_kept_as_it_is(spec: str, tmp_path: Path) -> None:
+    """Those of the papers too, and the settings' run times: one that could not be read back would cost every start."""
+    kind = "wait" if spec in available("wait") else "runtime"
+    log = small_log(40)
+    clock = LiveClock({spec: make(kind, spec)}, 64.0)
+    for event in events(log):
+        clock.tell(event)
+    files.save(tmp_path / "clock", SavedClock(clock, 0.0, 0, 0.0, {}))
+    again = load(tmp_path / "clock", [spec])
+    assert again is not None
+    job = next(iter(log.requests()))._replace(row=1000)
+    assert again.clock.predictors[spec].predict(job, again.clock.state) == clock.predictors[spec].predict(
+        job, clock.state
+    )
+
+
+def test_it_is_its_owners_alone(learning: Settings) -> None:
+    script = Script(jobs(30))
+    step(script, collect(script, learning), *(1000.0 + 60 * k for k in range(1, 15)))
+    assert path_of(learning).stat().st_mode & 0o777 == 0o600
+
+
+def test_what_if_goes_on_from_the_file_and_says_what_hearing_everything_says(
+    learning: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = Script(jobs(120))
+    step(script, collect(script, learning), *(1000.0 + 60 * k for k in range(1, 60)))
+    now = script.time
+
+    def ask() -> dict[str, object]:
+        options = {"ntasks": "2", "time": "0:20:00"}
+        return dict(answer_options(learning, options, Viewer("ada", True), now).results[0])
+
+    kept = ask()
+    monkeypatch.setattr(Forecast, "refit", lambda self, now: (_ for _ in ()).throw(AssertionError("refitted")))
+    assert ask() == kept, "no model is fitted while somebody waits for an answer"
+    monkeypatch.undo()
+    path_of(learning).unlink()
+    assert ask() == kept
+    assert sqlite_path(learning["store"]) is not None
+
+
+def test_a_full_disk_costs_nothing_but_the_file(learning: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(place: Path, kept: SavedClock) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("batchcast.service.answers.model_store.save", full)
+    script = Script(jobs(30))
+    cycle = step(script, collect(script, learning), *(1000.0 + 60 * k for k in range(1, 15)))
+    assert not cycle.problems
+    assert "No space left" in Reader(learning["store"]).memory("c")["not_kept"]

@@ -1,0 +1,134 @@
+"""Doctor fails where something is wrong, though every part answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from batchcast.formats.sighting import Sighting
+from batchcast.service.answers import track_record
+from batchcast.service.operations import doctor
+from batchcast.service.settings import load
+from batchcast.store import clock_jobs, history
+from batchcast.store.database import Store
+from batchcast.store.reader import Reader
+
+NOW = 1_000_000.0
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(doctor.time, "time", lambda: NOW)
+    store = str(tmp_path / "s.db")
+    remember(store, snapshot_at=NOW - 10, cycle_at=NOW - 10, told_until=NOW - 20, site={"private": False})
+    return store
+
+
+def remember(path: str, **values: Any) -> None:
+    with Store(path, create=True).begin() as connection:
+        clock_jobs.write_meta(connection, "c", **values)
+
+
+def state(path: str, check: str, **settings: Any) -> str:
+    findings = doctor.store_findings(load({"store": path, **settings}, {}))
+    return next(f["state"] for f in findings if f["check"] == check)
+
+
+@pytest.mark.parametrize(("ago", "wanted"), [(10, "ok"), (300, "warning"), (700, "failed"), (86400, "failed")])
+def test_nothing_seen_for_long(path: str, ago: float, wanted: str) -> None:
+    remember(path, snapshot_at=NOW - ago, cycle_at=NOW - ago, told_until=NOW - ago)
+    assert state(path, "collector") == wanted
+
+
+@pytest.mark.parametrize(("kept", "wanted"), [(0.95, "ok"), (0.88, "ok"), (0.13, "failed"), (0.6, "failed")])
+def test_a_track_record_below_its_level(path: str, kept: float, wanted: str) -> None:
+    from batchcast.predict.protocol import Prediction
+
+    wait, jobs = 100.0, range(100)
+    with Store(path).begin() as connection:
+        seen = [Sighting(str(k), str(k), NOW - 5000 + k, "RUNNING", start_time=NOW - 5000 + k + wait) for k in jobs]
+        history.take_in(connection, "c", seen, NOW)
+        rows = [job.request.row for job in clock_jobs.untold_jobs(connection, "c", NOW)]
+        for k, row in enumerate(rows):
+            bound = 150.0 if k < kept * len(rows) else 50.0
+            one = {"row": row, "kind": "wait", "moment": "submit", "method": "recent_wait", "as_of": NOW - 5000}
+            prediction = Prediction(40.0, (0.9,), (bound,), "like jobs")
+            clock_jobs.issue(connection, [{**one, "issued_at": NOW, "prediction": prediction}])
+    assert state(path, "track record") == wanted
+
+
+def growing(path: str, jobs: int) -> None:
+    """A queue that grows: every job waits; `short` promised 50 s, `long` 10,000, and said so to each."""
+    from batchcast.predict.protocol import Prediction
+
+    with Store(path).begin() as connection:
+        seen = [Sighting(str(k), str(k), NOW - 3000 + k, "PENDING", reason="Priority", asked={"partition_id": "main"})
+                for k in range(jobs)]  # fmt: skip
+        history.take_in(connection, "c", seen, NOW)
+        rows = [job.request.row for job in clock_jobs.untold_jobs(connection, "c", NOW)]
+        for method, bound in (("short", 50.0), ("long", 10_000.0)):
+            shared = {
+                "kind": "wait",
+                "moment": "submit",
+                "method": method,
+                "as_of": NOW - 3000,
+                "issued_at": NOW - 3000,
+            }
+            prediction = Prediction(40.0, (0.9,), (bound,), "like jobs")
+            clock_jobs.issue(connection, [{**shared, "row": row, "prediction": prediction} for row in rows])
+
+
+def test_a_bound_that_does_not_hold_is_said_before_the_first_job_has_started(path: str) -> None:
+    growing(path, 3)
+    record = track_record.track_record(Reader(path), "c", "main", "short", 0.0, now=NOW)
+    assert (record["forecasts"], record["overdue"], record["coverage_90"]) == (0, 3, 0.0)
+    held = track_record.track_record(Reader(path), "c", "main", "short", 0.0, 5, NOW)
+    assert held == {}, "where jobs are hidden a few jobs are nobody's figure"
+
+
+def test_on_a_growing_queue_the_method_answers_whose_bound_holds(path: str) -> None:
+    from batchcast.predict.protocol import Prediction
+
+    growing(path, 40)
+    methods = ["short", "long"]
+    assert track_record.best_of(path, "c", methods, NOW) == "short", "the other's promise cannot be judged yet"
+    with Store(path).begin() as connection:  # some start, late by the one and in time by the other
+        seen = [Sighting(str(k), str(k), NOW - 9000 + k, "RUNNING", start_time=NOW - 5000 + k) for k in range(100, 130)]
+        history.take_in(connection, "c", seen, NOW)
+        rows = [
+            job.request.row for job in clock_jobs.untold_jobs(connection, "c", NOW) if int(job.request.job_id) >= 100
+        ]
+        for method, bound in (("short", 50.0), ("long", 10_000.0)):
+            shared = {
+                "kind": "wait",
+                "moment": "submit",
+                "method": method,
+                "as_of": NOW - 9000,
+                "issued_at": NOW - 9000,
+            }
+            prediction = Prediction(40.0, (0.9,), (bound,), "like jobs")
+            clock_jobs.issue(connection, [{**shared, "row": row, "prediction": prediction} for row in rows])
+    best = track_record.best_of(path, "c", methods, NOW)
+    assert best == "long"
+    assert track_record.answering_method({"wait_methods": methods, "answers_by": best}) == "long"
+    assert track_record.answering_method({"wait_methods": ["short"], "answers_by": best}) == "short", "no longer run"
+
+
+def test_what_is_in_force_is_said_not_what_a_file_says(path: str) -> None:
+    remember(path, site={"private": True})
+    findings = {f["check"]: f for f in doctor.store_findings(load({"store": path}, {}))}
+    assert "yes: users see their own" in findings["jobs are private"]["found"]
+    findings = {f["check"]: f for f in doctor.store_findings(load({"store": path, "private": "off"}, {}))}
+    assert "no: everybody sees everything, by private = no" in findings["jobs are private"]["found"]
+
+
+def test_two_places_that_name_different_stores_are_a_failure(tmp_path: Path) -> None:
+    config = tmp_path / "b.toml"
+    config.write_text('store = "postgresql://ada:secret@db/jobs"\n')
+    settings = load({}, {"BATCHCAST_CONFIG": str(config), "BATCHCAST_STORE": "/var/lib/batchcast/store.db"})
+    (one,) = (f for f in doctor.check(settings, ask=False) if f["check"] == "setting store")
+    assert one["state"] == "failed"
+    assert "secret" not in str(one)
+    assert "postgresql://db/jobs" in one["found"]

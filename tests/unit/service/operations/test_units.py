@@ -1,0 +1,94 @@
+"""The units that `batchcast install` writes: for this site, closed where they must be, and none names a store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from batchcast.cli.main import cli
+from batchcast.service.operations.units import SERVICES, unit_files
+
+
+def installed(folder: Path, *words: str, **env: str) -> dict[str, str]:
+    place = folder / "units"
+    clean = {"BATCHCAST_CONFIG": "/dev/null", "SLURM_CONF": "", **env}
+    done = CliRunner().invoke(cli, ["install", "--units", str(place), *words], env=clean)
+    assert done.exit_code == 0, done.output
+    return {path.name: path.read_text() for path in place.iterdir()} | {"": done.output}
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_units_write_for_nobody_else_and_name_no_store(name: str, tmp_path: Path) -> None:
+    lines = installed(tmp_path, "--private", "yes")[name].splitlines()
+    assert "UMask=0077" in lines
+    assert not [line for line in lines if "BATCHCAST_STORE" in line or "BATCHCAST_LISTEN" in line]
+
+
+def test_the_end_of_the_service_is_not_the_end_of_what_it_works_out(tmp_path: Path) -> None:
+    """systemd tells the end to every process of a unit otherwise: who was being answered got a 503 (make try-deb)."""
+    assert "KillMode=mixed" in installed(tmp_path, "--private", "yes")["batchcast-serve.service"].splitlines()
+
+
+def test_where_nobody_is_hidden_everybody_may_read_the_store(tmp_path: Path) -> None:
+    texts = installed(tmp_path, "--private", "no")
+    assert all("UMask=0022" in texts[name].splitlines() for name in SERVICES)
+    assert not any("0077" in line for name in SERVICES for line in texts[name].splitlines() if line.startswith("UMask"))
+    notes = [line for name in SERVICES for line in texts[name].splitlines() if line.startswith("# Everybody may read")]
+    assert len(notes) == len(SERVICES)
+    assert all("Where they are to be: UMask=0077" in note for note in notes), "what to write to close it again"
+
+
+def test_where_nobody_can_be_asked_they_are_closed(tmp_path: Path) -> None:
+    texts = installed(tmp_path, PATH=str(tmp_path))
+    assert all("UMask=0077" in texts[name].splitlines() for name in SERVICES)
+    assert "there is no scontrol on this machine" in texts[""]
+
+
+def test_a_site_whose_slurm_and_store_are_elsewhere(tmp_path: Path) -> None:
+    (slurm := tmp_path / "slurm").mkdir()
+    (slurm / "squeue").write_text("#!/bin/sh\n")
+    (slurm / "squeue").chmod(0o755)
+    store = "postgresql://batchcast@db.example/batchcast"
+    words = {"PATH": str(slurm), "SLURM_CONF": "/opt/slurm/etc/slurm.conf", "BATCHCAST_STORE": store}
+    texts = installed(tmp_path, "--private", "yes", **words)
+    collect = texts["batchcast-collect.service"].splitlines()
+    assert f"Environment=PATH={slurm}:/usr/local/bin:/usr/bin:/bin" in collect
+    assert "Environment=SLURM_CONF=/opt/slurm/etc/slurm.conf" in collect
+    assert "PrivateNetwork=no" in texts["batchcast-serve.service"].splitlines()
+    assert not [line for line in texts["batchcast-serve.service"].splitlines() if line == "PrivateNetwork=yes"]
+
+
+def test_they_start_the_program_that_wrote_them(tmp_path: Path) -> None:
+    import sys
+
+    texts = installed(tmp_path, "--private", "yes")
+    for name, verb in zip(SERVICES, ("collect", "export", "serve")):
+        assert f"ExecStart={sys.prefix}/bin/batchcast {verb} " in texts[name]
+    assert "systemctl daemon-reload" in texts[""]
+
+
+def test_a_python_that_the_collectors_user_cannot_start_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A venv in /opt made with root's own Python starts for root alone."""
+    import sys
+
+    monkeypatch.setattr(sys, "base_prefix", "/usr")
+    assert "its Python lies in a home" not in installed(tmp_path, "--private", "yes")[""]
+    monkeypatch.setattr(sys, "base_prefix", "/root/.pyenv/versions/3.11.7")
+    assert "its Python lies in a home (/root/.pyenv/versions/3.11.7)" in installed(tmp_path, "--private", "yes")[""]
+
+
+def test_every_line_of_the_settings_file_is_accepted(tmp_path: Path) -> None:
+    from batchcast.service.settings import load
+
+    text = unit_files("b", is_open=False, is_remote=False)["batchcast.toml"].splitlines()
+    path = tmp_path / "b.toml"
+    path.write_text("\n".join(line.removeprefix("# ") for line in text if line.startswith("# ") and " = " in line))
+    given = load({}, {"BATCHCAST_CONFIG": str(path)})
+    built_in = load({}, {"BATCHCAST_CONFIG": "/dev/null", "HOME": str(tmp_path)})
+    named = [name for name, place in given.source.items() if place == str(path)]
+    assert len(named) > 10
+    assert all(given[name] == built_in[name] for name in named if name != "store"), "every line is a default"

@@ -1,0 +1,45 @@
+"""What the service says in sentences, the pages say in the reader's language."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+
+import pytest
+
+from batchcast.service.answers.answer import STALE, Sentence, staleness
+from batchcast.service.answers.usage import ADVICE
+from batchcast.service.page.texts import language_of
+
+PLACES = re.compile(r"%\((\w+)\)s")
+
+
+@pytest.mark.parametrize("template", [*STALE, *ADVICE])
+def test_every_sentence_has_a_german_text_with_the_same_places(template: str) -> None:
+    german = language_of("de").say(template)
+    assert german != template
+    assert sorted(PLACES.findall(german)) == sorted(PLACES.findall(template))
+
+
+def test_a_late_collector_is_told_of_in_the_readers_language() -> None:
+    memory = {"cycle_at": 1000.0, "interval_s": 30.0, "told_until": 990.0}
+    (said,) = staleness(memory, 4600.0)
+    assert said == "the collector last looked 01:00:00 ago: is batchcast collect running?"
+    assert language_of("en").sentence(said) == "The collector last looked 01:00:00 ago: is batchcast collect running?"
+    assert "vor 01:00:00" in language_of("de").sentence(said)
+
+
+def test_options_are_code_and_what_a_daemon_said_is_no_markup() -> None:
+    advice = Sentence(ADVICE[1], asked="02:00:00", needed="00:00:02", flag="--time=00:05:00")
+    assert str(advice).endswith("--time=00:05:00 would have been enough for 95 %")
+    assert '<code class="flag">--time=00:05:00</code> hätte für 95 % gereicht' in language_of("de").sentence(advice)
+    away = Sentence(STALE[2], daemon="slurmctld", ago="00:01:00", error="<b>90 %(no)s</b>")
+    assert "(&lt;b&gt;90 %(no)s&lt;/b&gt;)" in language_of("de").sentence(away)
+    assert language_of("en").sentence("plain <text>") == "Plain &lt;text&gt;"
+
+
+def test_a_sentence_is_copied_with_its_parts() -> None:
+    said = Sentence(ADVICE[1], asked="02:00:00", needed="00:00:02", flag="--time=00:05:00")
+    for again in (pickle.loads(pickle.dumps(said)), copy.deepcopy(said)):
+        assert (again, again.template, again.values) == (said, said.template, said.values)

@@ -1,0 +1,118 @@
+"""A past week under planning: who would have been planned, who not and why, and what it would have brought."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from sqlalchemy import insert
+
+from batchcast.cluster.machine import Machine, NodeGroup, Partition
+from batchcast.errors import NoAnswer
+from batchcast.planning.terms import Terms
+from batchcast.predict.protocol import Grounds, Prediction
+from batchcast.service.planning.terms import TOO_SHORT
+from batchcast.service.planning.week import SHORT, by_partition, sentences, simulated, week
+from batchcast.service.settings import load
+from batchcast.store import clock_jobs
+from batchcast.store.database import Store
+from batchcast.store.reader import Reader
+from batchcast.store.schema import jobs
+
+HOUR = 3600.0
+TERMS = Terms(
+    0.0, {"main": 2 * HOUR, "exact": 0.0}, {"main": 1e6, "exact": 1e6}, partitions=frozenset({"main", "exact"})
+)  # fmt: skip
+
+
+def store(tmp_path: Path, count: int = 40, step: float = 600.0, run: float = HOUR) -> str:
+    """Every `step` a job of an hour that asks for four, in turn wide and narrow; all waited, but the first."""
+    place = str(tmp_path / "s.db")
+    opened = Store(place, create=True)
+    with opened.begin() as connection:
+        clock_jobs.write_meta(connection, "c", total_procs=8.0)
+        for k in range(count):
+            submit = 1000.0 + step * k
+            start = submit + (0.0 if k == 0 else 900.0)
+            key = {"row": k + 1, "cluster": "c", "job_id": str(k + 1), "submit_time": submit, "first_seen": submit}
+            asked = {"req_time": 4 * HOUR, "req_procs": 8.0 if k % 2 else 2.0, "user_id": f"u{k % 5}", "qos": "normal"}
+            place_of = {"partition_id": "exact" if k % 10 == 9 else "main", "account": "a"}
+            ended = {
+                "open": 0,
+                "state": "completed",
+                "status": "completed",
+                "start_time": start,
+                "end_time": start + run,
+            }
+            connection.execute(insert(jobs).values(**key, **asked, **place_of, **ended))
+            said = Prediction(run, (0.5, 0.9), (run, 1.1 * run), "", Grounds.NO_HISTORY if k == 3 else Grounds.CLASS)
+            shared = {"kind": "runtime", "moment": "submit", "method": "kernel", "as_of": submit, "issued_at": submit}
+            clock_jobs.issue(connection, [{"row": k + 1, **shared, "prediction": said}])
+    opened.close()
+    return place
+
+
+def test_each_job_is_judged_by_its_own_forecast_and_left_alone_for_a_reason(tmp_path: Path) -> None:
+    place = store(tmp_path)
+    settings = load({"store": place, "runtime": "kernel"}, {})
+    one = week(settings, Reader(place), "c", TERMS, 0.0, 1e9)
+    assert one.planned[1] == 2 * HOUR  # the forecast is 1.1 h, OverTimeLimit covers no more than two
+    assert math.isnan(one.planned[0])
+    assert one.why[0] == SHORT
+    assert one.why[3] == "nothing like it has ended yet"
+    exact, main = by_partition(one)
+    assert (exact["jobs"], exact["planned"], exact["left_alone"]) == (
+        4,
+        0,
+        {"OverTimeLimit is 0 in partition exact": 4},
+    )
+    assert (main["jobs"], main["planned"], main["mean_cut_s"], main["mean_share_of_limit"]) == (36, 34, 2 * HOUR, 0.5)
+    assert sentences([main])[0] == "main: 34 of 36 jobs, to 50% of their limits on average"
+    with pytest.raises(NoAnswer, match="no job of c"):
+        week(settings, Reader(place), "c", TERMS, 2e9, 3e9)
+
+
+def test_jobs_that_are_over_before_a_look_are_counted_or_left_alone(tmp_path: Path) -> None:
+    place = store(tmp_path, run=10.0)
+    rows = {}
+    for shortest in (0.0, 30.0):
+        settings = load({"store": place, "runtime": "kernel", "plan_shortest_s": shortest}, {})
+        rows[shortest] = by_partition(week(settings, Reader(place), "c", TERMS, 0.0, 1e9))[1]
+    assert (rows[0.0]["planned"], rows[0.0]["never_seen"]) == (34, pytest.approx(34 * 2 / 3))
+    assert "  23 of them over before a look, with the planned limit left in accounting" in sentences([rows[0.0]])
+    assert (rows[30.0]["planned"], rows[30.0]["never_seen"]) == (0, 0)
+    assert rows[30.0]["left_alone"][TOO_SHORT] == 35  # with the first, that started at once
+
+
+def test_on_a_machine_the_same_week_is_planned_with_either_and_no_job_is_cut(tmp_path: Path) -> None:
+    place = store(tmp_path)
+    one = week(load({"store": place, "runtime": "kernel"}, {}), Reader(place), "c", TERMS, 0.0, 1e9)
+    nodes = ("n1",)
+    machine = Machine((NodeGroup(nodes, 8),), (Partition("main", nodes, default=True), Partition("exact", nodes)))
+    rows, validity, _ = simulated(one, machine)
+    own, planned = (row for row in rows if row["part"] == "simulated" and row["size"] == "all")
+    assert (own["policy"], planned["policy"], planned["planned"]) == ("own limits", "planned limits", 34)
+    assert planned["mean_wait_s"] < own["mean_wait_s"]
+    assert planned["mean_wait_s_difference"] == pytest.approx(planned["mean_wait_s"] - own["mean_wait_s"])
+    assert {row["size"] for row in rows if row["part"] == "simulated"} == {"all", "2-4", "5-16"}
+    assert validity.verdict
+    users = [row for row in rows if row["part"] == "group" and row["by"] == "user_id"]
+    assert users == []  # eight jobs each: one job's luck would speak for them
+    sizes = {row["group"]: row for row in rows if row["part"] == "group" and row["by"] == "size class"}
+    assert sizes["2-4"]["bursts"] == 5  # five users, each every 50 minutes, so no interval
+    assert math.isnan(sizes["2-4"]["wait_s_difference_low"])
+
+
+def test_who_gains_and_who_pays_is_said_with_an_interval_over_bursts(tmp_path: Path) -> None:
+    place = store(tmp_path, 240, 1800.0)  # each user every two and a half hours
+    one = week(load({"store": place, "runtime": "kernel"}, {}), Reader(place), "c", TERMS, 0.0, 1e9)
+    nodes = ("n1",)
+    machine = Machine((NodeGroup(nodes, 8),), (Partition("main", nodes, default=True), Partition("exact", nodes)))
+    rows, *_ = simulated(one, machine)
+    users = [row for row in rows if row["part"] == "group" and row["by"] == "user_id"]
+    assert {(row["jobs"], row["bursts"]) for row in users} == {(48, 48)}
+    for row in users:
+        assert row["wait_s_difference"] == pytest.approx(row["then_s"] - row["now_s"])
+        assert row["wait_s_difference_low"] <= row["wait_s_difference"] <= row["wait_s_difference_high"]
+    assert {row["wait_s_verdict"] for row in users} & {"ahead", "behind"}

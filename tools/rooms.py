@@ -1,0 +1,211 @@
+"""The structure of the package: a table of its rooms, circles of imports, arrows uphill, what is too large.
+
+python -m tools.rooms [FOLDER]: of this checkout, or of another one. tests/unit/house/test_rooms.py holds the rules.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import sys
+import tokenize
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+MOST_THINGS, MOST_LINES, MOST_ARGUMENTS, MOST_FUNCTION_LINES = 20, 400, 8, 60
+KERNELS = {"kernel", "inner", "inlined", "allocating"}
+ROOT = Path(__file__).parent.parent
+Graph = dict[str, dict[str, list[str]]]
+"""Module -> module that it imports from -> the names it takes."""
+
+
+class Module(NamedTuple):
+    """A file of the package by its dotted name."""
+
+    name: str
+    path: Path
+
+    @property
+    def package(self) -> str:
+        """The package against which its relative imports are read."""
+        return self.name if self.path.name == "__init__.py" else self.name.rpartition(".")[0]
+
+
+def modules(package: Path) -> dict[str, Module]:
+    """Every Python file below the folder of a package, by name."""
+    found = {}
+    for path in sorted(package.rglob("*.py")):
+        parts = [package.name, *path.relative_to(package).with_suffix("").parts]
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        found[name] = Module(name, path)
+    return found
+
+
+def graph(package: Path, *, for_types: bool = False) -> Graph:
+    """Who imports whom inside the package, lazy imports included; those under `if TYPE_CHECKING:` if `for_types`."""
+    files = modules(package)
+    return {name: _imports(module, files, for_types) for name, module in files.items()}
+
+
+def _imports(module: Module, files: Mapping[str, Module], for_types: bool) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for node in _nodes(ast.parse(module.path.read_text(encoding="utf-8")), for_types):
+        if isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parts = module.package.split(".")
+                base = ".".join([*parts[: len(parts) - node.level + 1], *([node.module] if node.module else [])])
+            targets = {f"{base}.{a.name}" if f"{base}.{a.name}" in files else base: a.name for a in node.names}
+        elif isinstance(node, ast.Import):
+            targets = {alias.name: alias.name for alias in node.names}
+        else:
+            continue
+        for target, name in targets.items():
+            if target in files and target != module.name:
+                found.setdefault(target, []).append(name)
+    return found
+
+
+def _nodes(node: ast.AST, for_types: bool) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING" and not for_types:
+            continue
+        yield child
+        yield from _nodes(child, for_types)
+
+
+def circles(arrows: Graph) -> list[list[str]]:
+    """The groups of modules that reach each other, each sorted (Tarjan, SIAM Journal on Computing, 1972)."""
+    number: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(name: str) -> None:
+        number[name] = low[name] = len(number)
+        stack.append(name)
+        for other in arrows[name]:
+            if other not in number:
+                visit(other)
+                low[name] = min(low[name], low[other])
+            elif other in stack:
+                low[name] = min(low[name], number[other])
+        if low[name] == number[name]:
+            group = stack[stack.index(name) :]
+            del stack[stack.index(name) :]
+            if len(group) > 1:
+                found.append(sorted(group))
+
+    for name in arrows:
+        if name not in number:
+            visit(name)
+    return found
+
+
+def in_words(circle: list[str], arrows: Graph) -> str:
+    """A circle with the names that tie it, an arrow a line."""
+    ties = [(a, b, arrows[a][b]) for a in circle for b in circle if b in arrows[a]]
+    return "\n".join(f"  {a} takes {', '.join(names)} from {b}" for a, b, names in ties)
+
+
+def uphill(arrows: Graph, layers: list[str]) -> list[str]:
+    """The arrows from a lower room to a higher one or to a neighbour, as sentences; `layers` from the top down."""
+    floor = {room.strip(): k for k, line in enumerate(layers) for room in line.split("|")}
+
+    def room_of(name: str) -> str:
+        while name and name not in floor:
+            name = name.rpartition(".")[0]
+        return name
+
+    found = []
+    for a, targets in arrows.items():
+        for b, names in targets.items():
+            one, other = room_of(a), room_of(b)
+            if one and other and one != other and floor[other] <= floor[one]:
+                found.append(f"{a} takes {', '.join(names)} from {b}, which is not below it")
+    return found
+
+
+def layers_of(checkout: Path) -> list[str]:
+    """The rooms from the top down, as the contract in pyproject.toml names them."""
+    project = tomllib.loads((checkout / "pyproject.toml").read_text(encoding="utf-8"))
+    return list(project["tool"]["importlinter"]["contracts"][0]["layers"])
+
+
+def crowded(package: Path) -> dict[str, int]:
+    """Folders with more than `MOST_THINGS` Python files and folders of them; of the top, whose folders are the rooms,
+    files alone count."""
+    found = {}
+    for folder in sorted({path.parent for path in package.rglob("*.py")}):
+        files = len(list(folder.glob("*.py")))
+        folders = len({path.parent for path in folder.glob("*/*.py")}) if folder != package else 0
+        if files + folders > MOST_THINGS:
+            found[folder.relative_to(package.parent).as_posix()] = files + folders
+    return found
+
+
+def code_lines(path: Path) -> int:
+    """Lines that hold code: no blanks, comments or docstrings."""
+    text = path.read_text(encoding="utf-8")
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT):
+            lines |= set(range(token.start[0], token.end[0] + 1)) if token.string else set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            lines -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return len(lines)
+
+
+def too_large(package: Path) -> list[str]:
+    """Functions with more than `MOST_ARGUMENTS` or `MOST_FUNCTION_LINES`; kernels and verbs are left out."""
+    found = []
+    for module in modules(package).values():
+        for node in ast.walk(ast.parse(module.path.read_text(encoding="utf-8"))):
+            if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                continue
+            by = {ast.unparse(d).partition("(")[0].rpartition(".")[2] for d in node.decorator_list}
+            if by & (KERNELS | {"command", "group"}):
+                continue
+            given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            count = len([arg for arg in given if arg.arg not in ("self", "cls")])
+            doc = node.body[0] if ast.get_docstring(node) else None
+            lines = (node.end_lineno or 0) - node.lineno + 1
+            lines -= (doc.end_lineno or 0) - doc.lineno + 1 if doc else 0
+            if count > MOST_ARGUMENTS or lines > MOST_FUNCTION_LINES:
+                found.append(f"{module.name}.{node.name}: {count} arguments, {lines} lines")
+    return found
+
+
+def main(checkout: Path) -> None:
+    """Print the table and what breaks the rules."""
+    package = checkout / "src" / "batchcast"
+    files, arrows, typed = modules(package), graph(package), graph(package, for_types=True)
+    rooms: dict[str, list[Path]] = {}
+    for name, module in files.items():
+        rooms.setdefault(name.split(".")[1] if module.path.parent != package else "(top)", []).append(module.path)
+    print(f"{'room':<14}{'files':>7}{'code':>8}{'lines':>8}")
+    rows = [(room, len(paths), sum(map(code_lines, paths)), sum(map(_length, paths))) for room, paths in rooms.items()]
+    for row in [*sorted(rows), ("all", *(sum(row[k] for row in rows) for k in (1, 2, 3)))]:
+        print("{:<14}{:>7,}{:>8,}{:>8,}".format(*row))
+    small = sum(code_lines(module.path) < MOST_FUNCTION_LINES for module in files.values())
+    print(f"below {MOST_FUNCTION_LINES} lines of code: {small} files")
+    print(f"circles: {len(circles(arrows))}, with imports for types {len(circles(typed))}")
+    for circle in circles(typed):
+        print(f"  {', '.join(circle)}")
+    print(f"arrows uphill: {len(uphill(arrows, layers_of(checkout)))}")
+    print(f"crowded folders: {', '.join(f'{name} {count}' for name, count in crowded(package).items()) or 'none'}")
+    large = too_large(package)
+    print(f"functions of more than {MOST_ARGUMENTS} arguments or {MOST_FUNCTION_LINES} lines: {len(large)}")
+    for line in large:
+        print(f"  {line}")
+
+
+def _length(path: Path) -> int:
+    return path.read_text(encoding="utf-8").count("\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT)
