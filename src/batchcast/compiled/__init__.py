@@ -12,10 +12,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-import numba
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
+from .lean import numba_alone
+
+with numba_alone():
+    import numba
+    from numba import types
+    from numba.core import cgutils
+    from numba.extending import intrinsic
 
 from .once import compile_once, watch_compiler
 from .part import BranchingPipeline, Pipeline

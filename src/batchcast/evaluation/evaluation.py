@@ -26,8 +26,8 @@ from .advice import Advice, advise
 from .differences import against_limits, schedule_differences
 from .limits import LATEST, Limits, latest_limits, limit_rows
 from .replay import check_log, jobs_mask
-from .simulated import ORACLE, SLURM, YARDSTICK, OnNodes, Pool, described_or_own
-from .validity import Validity, Verdict, validity
+from .simulated import DOUBTS, ORACLE, SLURM, YARDSTICK, OnNodes, Pool, described_or_own
+from .validity import Validity, validity
 from .waste import waste_rows
 
 PREDICTORS = ("kernel", "last_2", "recent_mean")
@@ -319,13 +319,6 @@ NO_MACHINE = (
     "Nothing was simulated: the log does not say how many processors the machine has. "
     "Give it with --procs-total N (or --procs-total peak for the most the log ever shows in use)."
 )
-
-
-DOUBTS = {
-    Verdict.ROUGH: "the simulation agrees with the recorded mean waits, not with all else: its gains are a hint",
-    Verdict.FAR: "recorded and simulated mean waits differ by more than 2x: the simulated gains are not to be trusted",
-    Verdict.UNCHECKED: "the log records no waits to check the simulation by: the simulated gains are not to be trusted",
-}
 
 
 def _outcome(policy: str, spec: str, schedule: Schedule, inside: np.ndarray) -> Outcome:

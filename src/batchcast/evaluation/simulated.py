@@ -10,14 +10,19 @@ import numpy as np
 
 from ..cluster.machine import Machine
 from ..simulation import Policy, Schedule, simulate, simulate_split
-from ..simulation.slurm_trace import simulate_on
 from ..table import Trace
 from ..trace.machine import SOURCE, machine_of_log
 from .accuracy import Maker, predictor
-from .validity import MODELLED_ON_NODES, Validity, judge_validity
+from .validity import MODELLED_ON_NODES, Validity, Verdict, judge_validity
 
 YARDSTICK, ORACLE = "requested", "actual"
 SLURM = "slurm"
+DOUBTS = {
+    Verdict.ROUGH: "the simulation agrees with the recorded mean waits, not with all else: its gains are a hint",
+    Verdict.FAR: "recorded and simulated mean waits differ by more than 2x: the simulated gains are not to be trusted",
+    Verdict.UNCHECKED: "the log records no waits to check the simulation by: the simulated gains are not to be trusted",
+}
+
 Tick = Callable[[int], None] | None
 
 
@@ -55,6 +60,8 @@ class OnNodes:
 
     def run(self, policy: object, spec: str, tick: Tick) -> Schedule:
         """The schedule planned with a fresh predictor that learned on the recorded clock; there is no other policy."""
+        from ..simulation.slurm_trace import simulate_on  # sixty kernels more, where a machine is described
+
         size = float(self.machine.cpus)
         own = spec if spec in (YARDSTICK, ORACLE) else predictor(spec, self.trace, size, self.seed, self.makers)
         return simulate_on(self.machine, self.trace, own, tick=tick, **self.options)

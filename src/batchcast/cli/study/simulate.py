@@ -68,7 +68,7 @@ def command(**given: Any) -> None:
 
     from ...errors import UsageError
     from ...evaluation.differences import schedule_differences
-    from ...evaluation.evaluation import DOUBTS
+    from ...evaluation.simulated import DOUBTS
 
     changed, (scheduler, described) = given.pop("settings"), take_nodes(given)
     slurm = scheduler == "slurm"
