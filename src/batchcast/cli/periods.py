@@ -18,6 +18,7 @@ from .output import console, document, emit, progress, say
 if TYPE_CHECKING:
     from ..table import Trace
     from ..trace.folder import LogFolder
+    from .schedule_options import Plan
 
 ONE_BY_ONE = "without it, or a log that fits into memory"
 
@@ -138,8 +139,7 @@ def forecasts(kind: str, specs: Sequence[str], given: Mapping[str, Any], protoco
     _print(kind, periods, folder, rows, {"predictor": list(specs), "protocol": protocol or "own"})
 
 
-def schedules(policies: Mapping[str, Any], specs: Sequence[str], options: Mapping[str, Any],
-              given: Mapping[str, Any]) -> None:  # fmt: skip
+def schedules(plan: Plan, options: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """`simulate` over a folder; `options` are those of `simulate_periods`."""
     from collections import Counter
 
@@ -153,8 +153,8 @@ def schedules(policies: Mapping[str, Any], specs: Sequence[str], options: Mappin
     options = {**options, "default_request": default if default == default else None}
     rows, left_out, notes = [], Counter[str](), list[str]()
     with Answers(given["in_periods"], ("policy", "predictor")) as out:
-        for name, policy in policies.items():
-            for spec in specs:
+        for name, policy in plan.policies.items():
+            for spec in plan.planners(policy):
                 totals, corrections = None, 0
                 left_out, notes = Counter(), []
                 with progress(f"{name} {spec}", len(folder)) as tick:
@@ -176,7 +176,7 @@ def schedules(policies: Mapping[str, Any], specs: Sequence[str], options: Mappin
         periods,
         folder,
         rows,
-        {"policy": list(policies), "predictor": list(specs), **options},
+        {"policy": list(plan.policies), "predictor": list(dict.fromkeys(row["predictor"] for row in rows)), **options},
         [*said, *notes],
     )
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Plan(NamedTuple):
-    """What was chosen: predictors by spec, policies by name, and the options of the two clocks."""
+    """What was chosen: predictors by spec (none: what each policy carries), policies by name, the two clocks' options."""
 
     predictors: list[str]
     policies: dict[str, Policy]
@@ -31,6 +31,10 @@ class Plan(NamedTuple):
     default_request: float | None
     plan_level: float | None
     partitions: str
+
+    def planners(self, policy: Policy | None) -> list[str]:
+        """What plans a policy's schedules: the predictors named, else the one that the policy carries."""
+        return self.predictors or [policy.predictor if policy is not None else "requested"]
 
     @property
     def clocks(self) -> dict[str, Any]:
@@ -73,7 +77,7 @@ def level(_: click.Context, param: click.Parameter, text: str | None) -> float |
         raise click.BadParameter(error.message) from None
 
 
-def plan_options(predictors: str, policies: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def plan_options(predictors: str | None, policies: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Adds the options; hand what they gave to `take_plan`. The defaults are the verb's own."""
     options = (
         click.option(
@@ -83,9 +87,10 @@ def plan_options(predictors: str, policies: str) -> Callable[[Callable[..., Any]
             cls=_WithHidden,
             shell_complete=specs("runtime"),
             default=predictors,
-            show_default=True,
+            show_default=predictors is not None,
             metavar="NAMES",
-            help="Forecasts that plan, NAME:key=value,... (see docs/runtime.md).",
+            help="Forecasts that plan, NAME:key=value,... (see docs/runtime.md)."
+            + ("" if predictors else " Default: what the policy carries, kernel under forecast, else the users' limits."),
         ),
         click.option(
             "--policy",
@@ -146,8 +151,9 @@ def take_plan(given: dict[str, Any]) -> tuple[Plan, dict[str, Any]]:
     words = {word: value for word, value in words.items() if value is not None}
     if given.pop("no_kill"):
         words["kill"] = "no"
-    specs = split_specs(given.pop("predictors"))
-    if not specs:
+    asked = given.pop("predictors")
+    specs = [] if asked is None else split_specs(asked)
+    if asked is not None and not specs:
         raise UsageError("--predictor: no name", hint="--predictor last_2,recent_mean")
     policies: dict[str, Policy] = {}
     for text in split_policies(given.pop("policies")):
@@ -171,7 +177,8 @@ def _settings(plan: Plan) -> dict[str, Any]:
     options = {name: getattr(plan, name) for name in Plan._fields[2:]}
     if plan.default_request is not None:
         options["default_request"] = format_duration(plan.default_request)
-    return {"predictor": plan.predictors, "policy": list(plan.policies), **options, **words, "tau_s": 10.0}
+    predictors = plan.predictors or list(dict.fromkeys(policy.predictor for policy in plan.policies.values()))
+    return {"predictor": predictors, "policy": list(plan.policies), **options, **words, "tau_s": 10.0}
 
 
 OF_A_POOL = {

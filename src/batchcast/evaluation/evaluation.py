@@ -24,14 +24,26 @@ from ..trace.machine import partition_sizes
 from .accuracy import Maker, Scores, figures, score
 from .advice import Advice, advise
 from .differences import against_limits, schedule_differences
+from .findings import LEAST_GAIN_S, Findings, find
 from .limits import LATEST, Limits, latest_limits, limit_rows
 from .replay import check_log, jobs_mask
-from .simulated import DOUBTS, ORACLE, SLURM, YARDSTICK, OnNodes, Pool, described_or_own
-from .validity import Validity, validity
+from .simulated import (
+    DOUBTS,
+    ORACLE,
+    SLURM,
+    YARDSTICK,
+    Chosen,
+    OnNodes,
+    Pool,
+    choose_model,
+    described_or_own,
+    not_simulated,
+)
+from .validity import Validity, Verdict
 from .waste import waste_rows
 
 PREDICTORS = ("kernel", "last_2", "recent_mean")
-POLICIES = ("easy", "easy-sjbf")
+POLICIES = ("easy", "easy-sjbf", "forecast")
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
 
 
@@ -47,7 +59,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Evaluation:
-    """Everything an evaluation found. `outcomes` is empty and `validity` None when `why_not` says why."""
+    """Everything an evaluation found. `outcomes` is empty and `validity` None when `why_not` says why.
+
+    `other` is how near the model came to the record that was tried and not taken.
+    """
 
     trace: Trace
     mask: np.ndarray
@@ -61,6 +76,7 @@ class Evaluation:
     settings: Mapping[str, Any] = field(default_factory=dict)
     differences: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
     limits: Limits | None = None
+    other: Validity | None = None
 
     def __repr__(self) -> str:
         schedules = ", ".join(dict.fromkeys(o.policy for o in self.outcomes)) or "nothing simulated"
@@ -91,6 +107,21 @@ class Evaluation:
         """One flat row for each way to choose limits: the calibrated advice, the rule of thumb, the users' own."""
         return limit_rows(self.limits) if self.limits else []
 
+    def findings(self) -> Findings | None:
+        """What may be said of the schedules: what to try first, and how much of it is the order; None without any."""
+        verdict = Verdict.UNCHECKED if self.validity is None else self.validity.verdict
+        return find(self.schedule_rows(), verdict, self._difference)
+
+    def _difference(self, row: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What a row of `schedule_rows` gains from the comparison with another; nothing without both schedules."""
+        named = {f"{o.policy}, {o.predictor}": o.schedule for o in self.outcomes}
+        one, against = (f"{each['policy']}, {each['predictor']}" for each in (row, other))
+        pair = {one: named[one], against: named[against]}
+        if any(schedule is None for schedule in pair.values()):
+            return {}
+        seed = int(self.settings.get("seed", 0))
+        return schedule_differences(self.trace, pair, self.mask, against, procs=self.procs, seed=seed)[one]
+
     def waste_rows(self) -> list[dict[str, Any]]:
         """Flat rows of core-hours used, asked and unused: the whole, then by user, account, queue and application."""
         return waste_rows(self.trace, self.mask, procs=self.procs)
@@ -99,6 +130,8 @@ class Evaluation:
         """Every row for JSON: forecasts, schedules, validity; `part` tells them apart."""
         rows = [{"part": "forecast", **row} for row in self.accuracy_rows()]
         rows += [{"part": "schedule", **row} for row in self.schedule_rows()]
+        found = self.findings()
+        rows += [step.row() for step in found.steps] if found else []
         rows += [{"part": "limits", **row} for row in self.limit_rows()]
         rows += [{"part": "waste", **row} for row in self.waste_rows()]
         rows += [self.validity.row()] if self.validity else []
@@ -139,8 +172,6 @@ def _by_column(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return {key: [row.get(key) for row in rows] for key in dict.fromkeys(key for row in rows for key in row)}
 
 
-LEAST_GAIN_S = 10.0
-"""A gain in mean wait below this (tau of the bounded slowdown) is none that anybody notices."""
 LEAST_GAIN = 0.05
 
 
@@ -172,7 +203,7 @@ def evaluate(
     default_request: float | None = None,
     plan_level: float | None = None,
     partitions: str = "together",
-    scheduler: str = "policy",
+    scheduler: str = "auto",
     machine: Machine | None = None,
     known_at_submit: Sequence[str] = (),
     against: str | None = None,
@@ -206,8 +237,9 @@ def evaluate(
     partitions
         `together`: one machine; `split`: each partition one of its own.
     scheduler, machine
-        `slurm`: its two loops instead of policies on `machine`, without one on the most that the log's jobs ever held
-        by partition; predictors learn on the recorded clock then. A machine alone means `slurm`.
+        `policy`: a pool of processors under `policies`. `slurm`: its two loops on `machine`, without one on the most
+        that the log's jobs ever held by partition; predictors learn on the recorded clock then. `auto`: the pool where
+        it comes near the record, else the loops where they do (`choose_model`). A machine alone means `slurm`.
     known_at_submit
         Columns of the log beyond batchcast's own that a predictor may use (`Trace.knowing`).
     against
@@ -239,13 +271,13 @@ def evaluate(
     """
     settings: dict[str, Any] = {
         "procs": procs, "protocol": protocol, "loop": loop, "wide": wide, "default_request": default_request,
-        "plan_level": plan_level, "partitions": partitions, "scheduler": SLURM if machine is not None else scheduler,
+        "plan_level": plan_level, "partitions": partitions, "scheduler": scheduler,
         "known_at_submit": list(known_at_submit),
         "against": against, "seed": seed,
     }  # fmt: skip
     for word, value, accepted in (
         ("protocol", protocol, PROTOCOLS), ("loop", loop, LOOPS), ("partitions", partitions, ("together", "split")),
-        ("scheduler", scheduler, ("policy", SLURM)),
+        ("scheduler", scheduler, ("auto", "policy", SLURM)),
     ):  # fmt: skip
         check_word(word, value, accepted)
     check_log(trace)
@@ -266,35 +298,48 @@ def evaluate(
     with bar("recorded clock: advising limits", min(len(trace), LATEST)) as tick:
         limits = latest_limits(trace, inside, procs=procs, tick=tick) if protocol == "honest" else None
     forecasts = Evaluation(trace, inside, procs, scores, (), None, "", (), advice, settings, limits=limits)
-    on_nodes, clock = machine is not None or scheduler == SLURM, {"procs": procs, "clock": perf_counter}
+    clock = {"procs": procs, "clock": perf_counter}
+    options = {"wide": wide, "default_request": default_request, "loop": loop, "protocol": protocol,
+               "plan_level": plan_level, **clock}  # fmt: skip
     sizes = partition_sizes(trace, procs) if partitions == "split" else None
-    if not on_nodes and sizes is None and not total > 0:
-        return replace(forecasts, why_not=NO_MACHINE)
-    simulated: Pool | OnNodes
-    if on_nodes:
-        simulated = OnNodes(
-            trace, described_or_own(trace, machine, procs), seed, makers, {**clock, "protocol": protocol}
-        )
-        plans = {SLURM: Policy()}
+    pool = Pool(trace, sizes, seed, makers, options) if sizes is not None or total > 0 else None
+
+    def nodes() -> OnNodes:
+        own = described_or_own(trace, machine, procs)
+        return OnNodes(trace, own, seed, makers, {**clock, "protocol": protocol})
+
+    if scheduler == SLURM or machine is not None:
+        model = Chosen(nodes(), None, None)
     else:
-        options = {"wide": wide, "default_request": default_request, "loop": loop, "protocol": protocol,
-                   "plan_level": plan_level, **clock}  # fmt: skip
-        simulated = Pool(trace, sizes, seed, makers, options)
+        with bar("simulated clock: which model comes near the record", len(trace)) as tick:
+            kill = any(policy.kill for policy in plans.values())
+            auto = scheduler == "auto" and sizes is None
+            model = choose_model(pool, nodes if auto else None, inside, kill, tick)
+    return _with_schedules(forecasts, plans, chosen, model, bar)
+
+
+def _with_schedules(
+    forecasts: Evaluation, plans: Mapping[str, Policy], specs: Sequence[str], model: Chosen, bar: Progress
+) -> Evaluation:
+    """The evaluation of forecasts with every policy's schedules beside it, or why there are none."""
+    if model.model is None:
+        return replace(forecasts, why_not=model.why_not or NO_MACHINE, other=model.other)
+    trace, inside, loops = forecasts.trace, forecasts.mask, isinstance(model.model, OnNodes)
     outcomes = []
     try:
-        for name, policy in plans.items():
-            for spec in (*chosen, ORACLE):
+        for name, policy in ({SLURM: Policy()} if loops else plans).items():
+            for spec in (*specs, ORACLE):
                 with bar(f"simulated clock: {name}, {spec}", len(trace)) as tick:
-                    outcomes.append(_outcome(name, spec, simulated.run(policy, spec, tick), inside))
+                    outcomes.append(_outcome(name, spec, model.model.run(policy, spec, tick), inside))
     except InputError as error:  # no job has a request: what is known of forecasts is still worth a report
-        return replace(forecasts, why_not=f"Nothing was simulated: {error.message} ({error.hint}).")
-    notes = _notes(outcomes[0].schedule)
-    checked = simulated.judge(inside, outcomes[0].schedule) if isinstance(simulated, OnNodes) else validity(
-        trace, mask=inside, procs=procs, wide=wide, default_request=default_request, partitions=partitions,
-        kill=any(policy.kill for policy in plans.values()),
-    )  # fmt: skip
-    differences = outcome_differences(trace, outcomes, inside, procs=procs, seed=seed)
-    return replace(forecasts, outcomes=outcomes, validity=checked, notes=notes, differences=differences)
+        return replace(forecasts, why_not=not_simulated(error))
+    checked = model.checked
+    if checked is None and isinstance(model.model, OnNodes):
+        checked = model.model.judge(inside, outcomes[0].schedule)
+    settings = {**forecasts.settings, "scheduler": SLURM if loops else "policy"}
+    differences = outcome_differences(trace, outcomes, inside, procs=forecasts.procs, seed=settings["seed"])
+    return replace(forecasts, outcomes=outcomes, validity=checked, notes=_notes(outcomes[0].schedule),
+                   differences=differences, other=model.other, settings=settings)  # fmt: skip
 
 
 def outcome_differences(

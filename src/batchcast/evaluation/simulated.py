@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..cluster.machine import Machine
+from ..errors import InputError
 from ..simulation import Policy, Schedule, simulate, simulate_split
 from ..table import Trace
 from ..trace.machine import SOURCE, machine_of_log
 from .accuracy import Maker, predictor
-from .validity import MODELLED_ON_NODES, Validity, Verdict, judge_validity
+from .validity import MODELLED_ON_NODES, Validity, Verdict, judge_validity, validity
 
 YARDSTICK, ORACLE = "requested", "actual"
 SLURM = "slurm"
@@ -46,6 +47,14 @@ class Pool:
             return simulate_split(self.trace, self.sizes, policy, make, tick=tick, **self.options)
         planner = make(self.trace, self.trace.info.max_procs)
         return simulate(self.trace, policy, planner, tick=tick, **self.options)
+
+    def judge(self, mask: np.ndarray | None, kill: bool) -> Validity:
+        """How near EASY with the users' limits comes to the record, on the recorded machine."""
+        return validity(
+            self.trace, mask=mask, procs=self.options["procs"], wide=self.options["wide"],
+            default_request=self.options["default_request"], kill=kill,
+            partitions="together" if self.sizes is None else "split",
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +95,46 @@ def judged_on(
 def described_or_own(trace: Trace, machine: Machine | None, procs: str = "req") -> Machine:
     """The machine to simulate on: as described, else the most that the log's own jobs ever held."""
     return machine if machine is not None else machine_of_log(trace, procs)
+
+
+class Chosen(NamedTuple):
+    """The model that is simulated on, how near it comes to the record, and how near the one came that is not."""
+
+    model: Pool | OnNodes | None
+    checked: Validity | None
+    other: Validity | None
+    why_not: str = ""
+
+
+def choose_model(
+    pool: Pool | None, nodes: Callable[[], OnNodes] | None, inside: np.ndarray, kill: bool, tick: Tick
+) -> Chosen:
+    """The model that holds: the pool of processors where it does, else Slurm's loops where they do.
+
+    The loops (None: never), on the machine that the log itself implies, are tried where the pool is not close to the
+    record and the log has what they model beyond it (nodes, partitions, memory, GPUs, classes of service), or where the
+    size of a pool is not known. Where neither is close the pool stays, the simpler one; no model where there is none.
+    """
+    try:
+        checked = None if pool is None else pool.judge(inside, kill)
+    except InputError as error:
+        return Chosen(None, None, None, not_simulated(error))
+    enough = checked is not None and (checked.verdict in (Verdict.CLOSE, Verdict.UNCHECKED) or not _has_more(checked))
+    if nodes is None or enough:
+        return Chosen(pool, checked, None)
+    try:
+        loops = nodes()
+        other = loops.judge(inside, loops.run(None, YARDSTICK, tick))
+    except InputError:
+        return Chosen(pool, checked, None)
+    return Chosen(loops, other, checked) if other.verdict is Verdict.CLOSE else Chosen(pool, checked, other)
+
+
+def _has_more(checked: Validity) -> bool:
+    """Whether the log says something of its jobs that a pool of processors leaves out and nodes do not."""
+    return any(checked.uncovered.get(name, 0) for name in MODELLED_ON_NODES if name != "holds")
+
+
+def not_simulated(error: InputError) -> str:
+    """Why nothing was simulated, in a sentence."""
+    return f"Nothing was simulated: {error.message} ({error.hint})."

@@ -93,12 +93,12 @@ WITHIN = "with its 90 % interval over groups of {}, within the rows' jobs"
 
 
 def named(predictor: str) -> str:
-    """A predictor's name, the oracle marked as one.
+    """What plans, as people read it: the users' limits, perfect knowledge, or the forecast's own name.
 
-    >>> named("last_2"), named("actual")
-    ('last_2', 'actual (oracle)')
+    >>> named("last_2"), named("requested"), named("actual")
+    ('last_2', "users' limits", 'perfect knowledge')
     """
-    return f"{predictor} (oracle)" if parse_spec(predictor)[0] == "actual" else predictor
+    return {"requested": "users' limits", "actual": "perfect knowledge"}.get(parse_spec(predictor)[0], predictor)
 
 
 def _marked(rows: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], str]:
@@ -225,21 +225,18 @@ ROUNDING = 1e-9
 
 
 def bound_figures(limits: Limits) -> list[Figure]:
-    """Coverage and sharpness in windows of 5,000 jobs (a fifth of a shorter log); nothing where jobs are too few."""
+    """Coverage in windows of 5,000 jobs (a fifth of a shorter log); nothing where jobs are too few."""
     rows = np.flatnonzero(limits.scored)
     window = min(WINDOW, len(rows) // 5)
     if window < LEAST or not limits.bounds:
         return []
     run = run_time_target(limits.trace).within[rows]
     ends = np.unique(np.linspace(window, len(rows), PLACES).astype(int))
-    held, length = {}, {}
+    held = {}
     bounds = {level: limits.bounds[level] for level in DRAWN}
     for level, bound in bounds.items():
         kept = np.concatenate([[0], np.cumsum(run <= bound[rows] * (1.0 + ROUNDING))])
         held[name(level)] = (ends, (kept[ends] - kept[ends - window]) / window)
-        length[name(level)] = (ends, _medians(bound[rows], ends, window))
-    length["users' limits"] = (ends, _medians(limits.limits["own"][rows], ends, window))
-    length["run times"] = (ends, _medians(run, ends, window))
     levels = list(bounds)
     words = "; ".join(f"{name(level)}: {np.mean(np.abs(held[name(level)][1] - level) <= 0.02):.1%}" for level in levels)
     coverage = figures.lines(
@@ -256,20 +253,7 @@ def bound_figures(limits: Limits) -> list[Figure]:
     layout["yaxis"] = {**layout["yaxis"], "range": [max(min(lowest - 0.02, min(levels) - 0.1), 0.0), 1.0]}
     dotted = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "line": {"dash": "dot", "width": 1, "color": "#888"}}
     layout["shapes"] = [{**dotted, "y0": level, "y1": level} for level in levels]
-    totals = "; ".join(f"{name(level)}: {span(float(np.mean(bounds[level][rows])))}" for level in levels)
-    sharpness = figures.lines(
-        f"How long the bounds were, in windows of {window:,} jobs",
-        length,
-        x="jobs so far",
-        y="median",
-        seconds=True,
-        caption=f"Shorter is better while they hold. Mean over all jobs: {totals}; run times "
-        f"{span(float(run.mean()))}, users' limits {span(float(np.mean(limits.limits['own'][rows])))}.",
-    )
-    return [
-        Figure(coverage.title, coverage.data, layout, coverage.alt, coverage.caption),
-        sharpness,
-    ]
+    return [Figure(coverage.title, coverage.data, layout, coverage.alt, coverage.caption)]
 
 
 def name(level: float) -> str:
@@ -279,8 +263,3 @@ def name(level: float) -> str:
     '80 %'
     """
     return f"{100.0 * level:g} %"
-
-
-def _medians(values: np.ndarray, ends: np.ndarray, window: int) -> np.ndarray:
-    """The median of each window that ends at one of `ends`."""
-    return np.array([np.median(values[end - window : end]) for end in ends.tolist()])

@@ -133,7 +133,21 @@ class Cards:
     cards: Sequence[Card]
 
 
-Block = str | Callout | Table | Figure | Choices | Cards
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """Tables, figures and paragraphs that open when their title is pressed; not on the terminal, nor on paper."""
+
+    title: str
+    blocks: Sequence[str | Callout | Table | Figure]
+
+
+Block = str | Callout | Table | Figure | Choices | Cards | Folded
+
+
+def folded(title: str, blocks: Sequence[Block]) -> list[Block]:
+    """The blocks behind a title, where there are any."""
+    inside = [block for block in blocks if isinstance(block, str | Callout | Table | Figure)]
+    return [Folded(title, inside)] if inside else []
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Pictures of differences.
 
-Curves drawn once more as differences to one of them, intervals sorted, and what the largest groups own.
+Curves drawn once more as differences to one of them, and intervals sorted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..metrics.curves import cdf_gap
-from . import figures
 from .blocks import Figure, Kind, shown
 from .difference import Measures, difference_words, groups_in
 from .figures import SHORTEST_DRAWN, lines, log_time_axis, plain_numbers
@@ -118,23 +117,13 @@ _LOOKS = {"ahead": ("circle", 3), "level": ("circle-open", 0), "behind": ("diamo
 
 
 def interval_figures(rows: Sequence[Mapping[str, Any]], measures: Measures, naming: Sequence[str]) -> list[Figure]:
-    """For the first measure: dots and bars of the differences, and what the ten largest groups own of each figure."""
+    """For the first measure: dots and bars of the differences; nothing where nothing is compared."""
     metric, title, kind = measures[0]
     compared = [
         row for row in rows if row.get("against") and row[f"{metric}_difference"] == row[f"{metric}_difference"]
     ]
-    if not compared:
-        return []
     names = {id(row): ", ".join(str(row[key]) for key in naming) for row in rows}
-    shares = figures.bars(
-        f"How much of the {title} ten groups own",
-        [names[id(row)] for row in rows],
-        {"ten largest groups": [row[f"{metric}_top_ten_share"] for row in rows]},
-        value="share of the sum over all jobs",
-        share=True,
-        caption=f"A group is {groups_in(rows)}. Where a few groups own much, a mean says little of the others.",
-    )
-    return [interval_figure(compared, metric, title, kind, names), shares]
+    return [interval_figure(compared, metric, title, kind, names)] if compared else []
 
 
 def interval_figure(

@@ -76,6 +76,15 @@ def span(seconds: float) -> str:
     return sign + " ".join(f"{amount} {unit}" for amount, unit in parts if amount)
 
 
+def signed(seconds: float) -> str:
+    """A change in time, in words.
+
+    >>> signed(90.0), signed(-90.0), signed(0.0)
+    ('+1 min 30 s', '-1 min 30 s', '0 s')
+    """
+    return f"+{span(seconds)}" if seconds >= 0.5 else span(seconds if seconds <= -0.5 else 0.0)
+
+
 def log_time_axis(title: str, low: float = 1.0, high: float = 365 * 86400.0) -> dict[str, Any]:
     """A logarithmic axis of seconds with round ticks from 1 s to a year; closer ones where it spans little.
 

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from importlib.resources import files
 from typing import Any
 
-from .blocks import Callout, Cards, Choices, Figure, Section, Table, shown
+from .blocks import Block, Callout, Cards, Choices, Figure, Folded, Section, Table, shown
 
 _AMOUNT = re.compile(r"\d+(?: (?:%|d|h|min|s)(?!\w)(?: (?=\d+ (?:h|min|s)\b))?(?:\d+)?)+")
 
@@ -30,7 +30,7 @@ def page(title: str, sections: Sequence[Section], provenance: Mapping[str, Any])
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    figures = [block for section in sections for block in section.blocks if isinstance(block, Figure)]
+    figures = [figure for section in sections for figure in _figures(section.blocks)]
     env = Environment(
         loader=PackageLoader("batchcast.report", "assets"),
         autoescape=True,
@@ -39,7 +39,8 @@ def page(title: str, sections: Sequence[Section], provenance: Mapping[str, Any])
         lstrip_blocks=True,
     )
     env.filters["unbroken"] = unbroken
-    env.tests.update(callout=_is(Callout), cards=_is(Cards), choices=_is(Choices), figure=_is(Figure), table=_is(Table))
+    kinds = {"callout": Callout, "cards": Cards, "choices": Choices, "figure": Figure, "folded": Folded, "table": Table}
+    env.tests.update({name: _is(kind) for name, kind in kinds.items()})
     return env.get_template("page.html.j2").render(
         title=title,
         sections=sections,
@@ -52,6 +53,14 @@ def page(title: str, sections: Sequence[Section], provenance: Mapping[str, Any])
         plot_style=_vendored("uPlot.min.css") if figures else "",
         figures=script_json([_described(figure) for figure in figures]),
     )
+
+
+def _figures(blocks: Sequence[Block]) -> list[Figure]:
+    """The figures in order, those that are folded away too."""
+    found = []
+    for block in blocks:
+        found += [block] if isinstance(block, Figure) else _figures(block.blocks) if isinstance(block, Folded) else []
+    return found
 
 
 def _described(figure: Figure) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .blocks import Block, Callout, Cards, Choices, Figure, Table, TableColumn, shown
+from .blocks import Block, Callout, Cards, Choices, Figure, Folded, Table, TableColumn, shown
 
 _TONES = {"good": "green", "note": "cyan", "warning": "bold yellow"}
 WORDS = ("text", "difference")
@@ -110,7 +110,7 @@ def _records(table: Table) -> Any:
 
 
 def show(console: Any, blocks: Iterable[Block]) -> None:
-    """Print blocks in order; figures, choices, cards and folded tables are for the page and left out."""
+    """Print blocks in order; figures, choices, cards and what is folded are for the page and left out."""
     from rich.text import Text
 
     for block in blocks:
@@ -120,5 +120,5 @@ def show(console: Any, blocks: Iterable[Block]) -> None:
         elif isinstance(block, Callout):
             label = f"{block.label} " if block.label else ""
             console.print(Text(label + block.text, style=_TONES[block.tone]), soft_wrap=False)
-        elif not isinstance(block, (Figure, Choices, Cards)):
+        elif not isinstance(block, (Figure, Choices, Cards, Folded)):
             console.print(Text(block), soft_wrap=False)

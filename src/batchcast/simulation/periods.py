@@ -248,7 +248,7 @@ LOG_SIZE = 1 << 14
 def simulate_periods(
     periods: Iterable[Trace],
     policy: Policy | str | None = None,
-    runtime: Any = "requested",
+    runtime: Any = None,
     *,
     total: float | None = None,
     procs: str = "req",
@@ -293,6 +293,7 @@ def simulate_periods(
     [[], [0.0, 9.0, 1.0]]
     """
     policy = policy_of(policy) if isinstance(policy, str) else policy or Policy()
+    runtime = policy.predictor if runtime is None else runtime
     _check(policy, wide)
     run: _Run | None = None
     first, left_out, notes = 0, Counter[str](), list[str]()

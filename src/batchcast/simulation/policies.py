@@ -15,7 +15,9 @@ NAMED = {
     "easy": Policy(),
     "easy-sjbf": Policy(backfill_order="sjf"),
     "conservative": Policy(backfill="conservative"),
-    "forecast": Policy(order="sjf", backfill_order="sjf", running_ends="requested", first_after=172_800.0),
+    "forecast": Policy(
+        order="sjf", backfill_order="sjf", running_ends="requested", first_after=172_800.0, predictor="kernel"
+    ),
 }
 AGES = ("head_after", "first_after", "due_after")
 WORDS = tuple(field.name for field in fields(Policy))
@@ -30,8 +32,8 @@ def policy_of(text: str) -> Policy:
     Parameters
     ----------
     text : str
-        `fcfs`, `easy`, `easy-sjbf`, `conservative` or `forecast` (the shortest forecast first, who waited two days
-        before all), alone or as `NAME:word=value,word=value`; `head_after`, `first_after` and `due_after` take a time,
+        `fcfs`, `easy`, `easy-sjbf`, `conservative` or `forecast` (the shortest forecast by `kernel` first, who waited
+        two days before all), alone or as `NAME:word=value,word=value`; `head_after`, `first_after` and `due_after` take a time,
         `risk_budget` a number, `kill` and `refresh` yes or no, an order its own parameters
         (`easy:order=sjf:on=requested,ageing=0.5`).
 

@@ -30,7 +30,7 @@ LOOPS = ("closed", "open")
 def simulate(
     trace: Trace,
     policy: Policy | str | None = None,
-    runtime: Any = "requested",
+    runtime: Any = None,
     *,
     total: float | None = None,
     procs: str = "req",
@@ -53,7 +53,8 @@ def simulate(
     policy
         A `Policy`, or a name with words (`easy-sjbf:correct=incremental`); by default EASY.
     runtime
-        What plans: a spec (`last_2:need=2`), or any object with `predict` and `observe`.
+        What plans: a spec (`last_2:need=2`), or any object with `predict` and `observe`. By default what the policy
+        plans with: the users' limits, and `kernel` under `forecast`.
     total
         The machine's processors, by default the log's.
     procs
@@ -103,6 +104,7 @@ def simulate(
     if plan_level is not None and not 0 < plan_level < 1:
         raise UsageError(f"--plan-level: {plan_level!r} (accepted: a quantile above 0 and below 1)")
     policy = policy_of(policy) if isinstance(policy, str) else policy or Policy()
+    runtime = policy.predictor if runtime is None else runtime
     trace = trace.knowing(known_at_submit)
     work = make_workload(trace, total, procs=procs, wide=wide, kill=policy.kill, default_request=default_request)
     jobs = make_jobs(work.submit, work.procs, work.run, work.request, np.maximum(work.request, 1.0))

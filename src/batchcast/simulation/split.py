@@ -22,7 +22,7 @@ def simulate_split(
     trace: Trace,
     sizes: Mapping[Any, tuple[float, str]],
     policy: Policy | None = None,
-    runtime: str | Maker = "requested",
+    runtime: str | Maker | None = None,
     *,
     default_request: float | None = None,
     **options: Any,
@@ -40,6 +40,7 @@ def simulate_split(
     >>> simulate_split(log, {"a": (2.0, "header"), "b": (2.0, "header")}).start_time.tolist()
     [0.0, 0.0, 9.0]
     """
+    runtime = (policy or Policy()).predictor if runtime is None else runtime
     if not (isinstance(runtime, str) or callable(runtime)):
         raise UsageError("separate machines need a predictor each", hint="name it: NAME:key=value")
     partition = trace.nominal("partition_id")

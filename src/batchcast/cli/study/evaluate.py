@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     metavar="FOLDER",
     help="Where the report goes.",
 )
-@plan_options("kernel,last_2,recent_mean", "easy,easy-sjbf")
+@plan_options("kernel,last_2,recent_mean", "easy,easy-sjbf,forecast")
 @node_options
 @click.option("--against", metavar="NAME", help="Compare forecasts with this method. Default recent_mean.")
 @click.option("--seed", type=int, default=0, show_default=True, help="For methods that draw at random.")
@@ -50,7 +50,10 @@ def command(**given: Any) -> None:
     batchcast evaluate log.swf.gz -o report/
     batchcast evaluate jobs.psv --machine machine.toml -o report/
     """
-    nodes = take_nodes(given)
+    named = click.get_current_context().get_parameter_source("policies") is click.core.ParameterSource.COMMANDLINE
+    free = given["scheduler"] is None and given["machine"] is None and not named
+    scheduler, machine = take_nodes(given)
+    nodes = "auto" if free else scheduler, machine
     plan, chosen = take_plan(given)
     log = take_log(given, tell=not given["as_json"])
     mask = take_score(given, log)

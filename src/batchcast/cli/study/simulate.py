@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @log_options
 @predictor_options
 @score_options
-@plan_options("requested", "easy")
+@plan_options(None, "easy")
 @node_options
 @click.option(
     "--set",
@@ -78,7 +78,7 @@ def command(**given: Any) -> None:
     if given["in_periods"] is not None:
         return _in_periods(plan, given)
     del given["in_periods"]
-    if given["schedule_file"] and len(plan.policies) * len(plan.predictors) > 1:
+    if given["schedule_file"] and sum(len(plan.planners(policy)) for policy in plan.policies.values()) > 1:
         raise UsageError("--schedule writes one schedule", hint="one --policy and one --predictor at a time")
     log = take_log(given, tell=not given["as_json"])
     scored = any(given[key] for key in ("score_from", "score_to", "score_status"))
@@ -93,7 +93,7 @@ def command(**given: Any) -> None:
     run = machine_of(log.trace)
     results, schedules = [], {}
     for name, policy in policies.items():
-        for spec in plan.predictors:
+        for spec in plan.planners(policy):
             with progress(f"{name} {spec}", len(log.trace)) as tick:
                 schedule = run(policy, spec, procs=log.procs, **plan.clocks, clock=time.perf_counter, tick=tick)
             _check_any(schedule)
@@ -109,7 +109,7 @@ def command(**given: Any) -> None:
     keys = schedule_differences(log.trace, schedules, inside, against, procs=log.procs, seed=given["seed"])
     results = [{**row, **keys[f"{row['policy']}, {row['predictor']}"]} for row in results]
     if given["replicates"]:
-        named = {f"{n}, {s}": (policy, s) for n, policy in policies.items() for s in plan.predictors}
+        named = {f"{n}, {s}": (policy, s) for n, policy in policies.items() for s in plan.planners(policy)}
         more = _replicated(log, plan, against, named, machine_of, given["replicates"], given["seed"])
         results = [{**row, **more[f"{row['policy']}, {row['predictor']}"]} for row in results]
     if given["schedule_file"]:
@@ -151,7 +151,7 @@ def _in_periods(plan: Plan, given: dict[str, Any]) -> None:
 
     refuse_others({"policies", "no_kill", "wide", "default_request", "plan_level", *OF_A_POLICY})
     options = {name: getattr(plan, name) for name in ("wide", "default_request", "plan_level")}
-    schedules(plan.policies, plan.predictors, options, given)
+    schedules(plan, options, given)
 
 
 def _validity(plan: Plan, log: Log, mask: np.ndarray | None) -> Validity:

@@ -40,6 +40,7 @@ let printing = false;
 
 function drawOne(figure, k) {
   const place = document.getElementById("figure-" + k);
+  if (place.closest("details:not([open])")) return;  // what is folded has no width yet
   const data = wanted(figure, k);
   place.closest("figure").hidden = !data.length;
   if (!data.length) return;
@@ -103,6 +104,14 @@ document.addEventListener("change", (event) => {
   if (from.matches(".choices input")) { choose(); window.drawn = draw(); }
   if (from.matches("select[data-figure]")) window.drawn = drawOne(figures[+from.dataset.figure], +from.dataset.figure);
 });
+
+/* What opens is drawn then. */
+document.addEventListener("toggle", (event) => {
+  for (const place of event.target.open ? event.target.querySelectorAll("figure > .plot") : []) {
+    const k = +place.id.slice("figure-".length);
+    drawOne(figures[k], k);
+  }
+}, true);
 
 let across = innerWidth;
 addEventListener("resize", () => requestAnimationFrame(() => {

@@ -13,11 +13,11 @@ import numpy as np
 
 from ...evaluation.calendar import Cells, by_size, by_time
 from ...evaluation.evaluation import Evaluation, Outcome
-from ...evaluation.simulated import ORACLE, YARDSTICK
+from ...evaluation.simulated import YARDSTICK
 from ...metrics.wait_classes import HOURS, LEAST_JOBS, LIMITS, SHADES_S, SIZES, shade_of
 from ..blocks import Figure, Table, TableColumn
-from ..figures import span, tick
-from .policies import mark_choices, policy_words, worth_trying
+from ..figures import signed, span, tick
+from .policies import mark_choices, policy_words
 
 SEQUENTIAL, DIVERGING = "sequential", "diverging"
 """Five shades from little to much; seven with nothing in the middle."""
@@ -189,17 +189,15 @@ def change_heat(evaluation: Evaluation) -> list[Figure]:
 
 
 def _forecast(evaluation: Evaluation) -> tuple[Outcome, Outcome] | None:
-    """The forecast with the shortest mean wait clear of chance, else the shortest, else the first; and its limits."""
-    rows = evaluation.schedule_rows()
-    if not rows:
+    """The limits and the best forecast under one policy: what to try first, else that of the steps."""
+    found = evaluation.findings()
+    step = next((step for step in found.steps if step.name == "forecasts"), None) if found else None
+    if found is None or step is None:
         return None
     ran = {(o.policy, o.predictor): o for o in evaluation.outcomes}
-    today = next(row for row in rows if row["policy"] == rows[0]["policy"] and row["predictor"] == YARDSTICK)
-    sure, shorter = worth_trying(rows, today)
-    row = next((row for row in (*sure, *shorter, *rows) if row["predictor"] not in (YARDSTICK, ORACLE)), None)
-    if row is None:
-        return None
-    return ran[row["policy"], YARDSTICK], ran[row["policy"], row["predictor"]]
+    row = found.forecast
+    policy, predictor = (row["policy"], row["predictor"]) if row else (step.policy, step.predictor)
+    return ran[policy, YARDSTICK], ran[policy, predictor]
 
 
 def _waits(evaluation: Evaluation, outcome: Outcome) -> np.ndarray:
@@ -227,15 +225,6 @@ def brief(seconds: float, sign: bool = False) -> str:
 
 
 _UNITS = (("d", 86400, 1), ("h", 3600, 1), ("min", 60, 0), ("s", 1, 0))
-
-
-def signed(seconds: float) -> str:
-    """A change in time, in words.
-
-    >>> signed(90.0), signed(-90.0), signed(0.0)
-    ('+1 min 30 s', '-1 min 30 s', '0 s')
-    """
-    return f"+{span(seconds)}" if seconds >= 0.5 else span(seconds if seconds <= -0.5 else 0.0)
 
 
 def _extremes(cells: Cells, rows: Sequence[str], columns: Sequence[str], sign: bool = False) -> str:

@@ -11,39 +11,41 @@ from ...evaluation.calendar import periods
 from ...evaluation.evaluation import Evaluation
 from ...evaluation.simulated import ORACLE, YARDSTICK
 from ...events.recorded import outcome
-from ...metrics.curves import busy_share, running_mean
+from ...metrics.curves import busy_share
 from .. import figures
-from ..accuracy import accuracy_table, bound_figures, planned_figure, planned_table
-from ..blocks import Block, Callout, Figure, Section, Table, TableColumn
-from ..difference import FORECAST, SCHEDULE, difference_blocks
+from ..accuracy import accuracy_table, bound_figures, named, planned_figure
+from ..blocks import Block, Callout, Figure, Section, Table, TableColumn, folded
+from ..difference import FORECAST, SCHEDULE, difference_blocks, difference_words
 from ..difference_plots import cdf_minus, interval_figures
 from ..figures import span
 from ..limits import limit_blocks
 from ..validity import validity_line
 from .first_screen import LEAST_PERIODS, cards, glance_table
+from .gains import step_figure
 from .heat_maps import change_heat, recorded_heats
 from .machine import machine_blocks, recorded_wait_blocks
 from .policies import choices, mark_choices, policy_notes, policy_words, row_marks, slots_of
 from .waste import waste_blocks
 from .words import opening
 
-SCHEDULE_COLUMNS = (
+NAMING = (
     TableColumn("policy", "policy", "text", "who goes first and what may pass it, see below"),
     TableColumn("predictor", "planned with", "text", "what the schedule takes a job's run time to be"),
+)
+SCHEDULE_COLUMNS = (
+    *NAMING,
     TableColumn("mean_wait_s", "mean wait", "seconds", "start - submission"),
-    TableColumn(
-        "share_of_perfect",
-        "of perfect knowledge",
-        "share",
-        "(requests - it) / (requests - actual) on mean wait; below 0 it is worse than the users' limits, above 100 % "
-        "better than knowing the truth",
-    ),
+    TableColumn("_change", "against today", "difference", "the change in mean wait, with its 90 % interval"),
     TableColumn("median_wait_s", "median wait", "seconds", "half of the jobs wait no longer"),
     TableColumn("p95_wait_s", "95 % wait", "seconds", "95th percentile of the wait"),
     TableColumn(
         "mean_bounded_slowdown", "mean slowdown", "number", "bounded: max(1, (wait + run) / max(run, 10 s)), tau = 10 s"
     ),
-    TableColumn("median_bounded_slowdown", "median slowdown", "number", "the same, median"),
+    TableColumn("users_worse", "users worse off", "share", "users whose mean wait is longer than today"),
+)
+MORE_COLUMNS = (
+    *NAMING,
+    TableColumn("median_bounded_slowdown", "median slowdown", "number", "bounded, median"),
     TableColumn("utilization", "utilization", "share", "processor time used / (machine x first submit to last end)"),
     TableColumn("backfilled_share", "backfilled", "share", "jobs started past a waiting head job"),
     TableColumn("corrections", "corrections", "count", "plans replaced because a job outlived them"),
@@ -51,44 +53,74 @@ SCHEDULE_COLUMNS = (
 
 
 def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str = "") -> list[Section]:
-    """The page's sections: in short (after a `preface`), the log at a glance, limits and what they leave unused,
-    forecasts, how the simulation meets the record, schedules, machine."""
+    """The page's sections: in short (after a `preface`), schedules, limits and what they leave unused, forecasts, how
+    the simulation meets the record, the machine, and the log at a glance; most figures are folded.
+
+    Where the simulation is not believed, schedules stand after the forecasts, folded.
+    """
     head: list[Block] = [Callout(preface)] if preface else []
     slots = slots_of(evaluation)
-    parts = [
-        Section(
-            "In short", [cards(evaluation), *head, *opening(evaluation), validity_line(evaluation), choices(evaluation)]
-        ),
-        Section(
-            "The log at a glance",
-            [glance_table(evaluation), *_glance_figures(evaluation), *recorded_heats(evaluation)],
-        ),
-        Section(
-            "How wrong are the limits",
-            [
-                _limits_sentence(evaluation),
-                _limits_figure(evaluation, slots),
-                *limit_blocks(evaluation),
-                *_bounds(evaluation),
-            ],
-        ),
-        *_section("Whose core-hours go unused", waste_blocks(evaluation)),
-        Section(
-            "How good are the forecasts",
-            [
-                _accuracy(evaluation, settings),
-                *_forecast_differences(evaluation),
-                *_error_figures(evaluation, slots),
-                *planned_table(evaluation.scores.planned),
-                *planned_figure(evaluation.scores.planned, evaluation.accuracy_rows(), slots),
-            ],
-        ),
-        *_section("How near the simulation comes to the record", recorded_wait_blocks(evaluation)),
-        Section("How much sooner would jobs start", _schedule_blocks(evaluation, slots)),
-    ]
-    return (
-        [*parts, Section("The machine over time", machine_blocks(evaluation, slots))] if evaluation.outcomes else parts
+    found = evaluation.findings()
+    believed = found is not None and found.believed
+    short = Section(
+        "In short", [cards(evaluation), *head, *opening(evaluation), validity_line(evaluation), choices(evaluation)]
     )
+    schedules = Section("How much sooner would jobs start", _schedule_blocks(evaluation, slots, believed))
+    wrong = Section(
+        "How wrong are the limits",
+        [
+            _limits_sentence(evaluation),
+            *_limit_blocks(evaluation),
+            *folded("Limits and run times, and how the advised limits held", [
+                _limits_figure(evaluation, slots), *_bounds(evaluation),
+            ]),
+        ],
+    )  # fmt: skip
+    unused = _section("Whose core-hours go unused", waste_blocks(evaluation))
+    good = Section(
+        "How good are the forecasts",
+        [
+            _accuracy(evaluation, settings),
+            *_error_figures(evaluation, slots),
+            *folded("Which differences are real, and planning with another quantile", [
+                *_forecast_differences(evaluation),
+                *planned_figure(evaluation.scores.planned, evaluation.accuracy_rows(), slots),
+            ]),
+        ],
+    )  # fmt: skip
+    record = _section("How near the simulation comes to the record", _record_blocks(evaluation))
+    machine = _section("The machine over time", _machine_blocks(evaluation, slots))
+    log = Section(
+        "The log at a glance",
+        [
+            glance_table(evaluation),
+            *folded("Arrivals, utilization and waits as recorded", [
+                *_glance_figures(evaluation), *recorded_heats(evaluation),
+            ]),
+        ],
+    )  # fmt: skip
+    if believed:
+        return [short, schedules, wrong, *unused, good, *record, *machine, log]
+    return [short, wrong, *unused, good, *record, schedules, *machine, log]
+
+
+def _limit_blocks(evaluation: Evaluation) -> list[Block]:
+    """The table of limits; what tells their differences apart is folded."""
+    words, *rest = limit_blocks(evaluation) or [""]
+    if not words:
+        return []
+    return [words, rest[0], *folded("Which differences between limits are real", rest[1:])]
+
+
+def _record_blocks(evaluation: Evaluation) -> list[Block]:
+    blocks = recorded_wait_blocks(evaluation)
+    return [*blocks[:2], *folded("Job by job", blocks[2:])]
+
+
+def _machine_blocks(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Block]:
+    """The queue under the first policy, and the rest folded."""
+    blocks = machine_blocks(evaluation, slots) if evaluation.outcomes else []
+    return [*blocks[:1], *folded("Utilization, the other policies, and which job ran where", blocks[1:])]
 
 
 def _section(title: str, blocks: list[Block]) -> list[Section]:
@@ -201,86 +233,66 @@ def _error_figures(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Fig
     scores = evaluation.scores
     run = evaluation.trace.run_time[scores.scored]
     errors = {name: np.abs(points[scores.scored] - run) for name, points in scores.points.items()}
-    drawn = [
-        figures.cdf(
-            "Absolute error of the forecasts",
-            errors,
-            x="absolute error",
-            slots=slots,
-            caption="Share of jobs whose forecast is off by at most so much; higher is better. Errors below a second "
-            "are drawn at 1 s.",
-        ),
-        figures.lines(
-            "Mean absolute error as jobs go by",
-            {name: _settled(*running_mean(error)) for name, error in errors.items()},
-            x="jobs predicted so far",
-            y="mean absolute error so far",
-            seconds=True,
-            slots=slots,
-            caption="Over all jobs up to this one, in order of submission: a method that learns comes down, a change "
-            "in what users do shows as a bend. Drawn from the first hundredth of the jobs on: means of few jobs jump.",
-        ),
-    ]
-    distribution, going = (mark_choices(figure, list(errors)) for figure in drawn)
-    if YARDSTICK in errors:
-        distribution = cdf_minus(
-            distribution, errors, YARDSTICK, "above zero more forecasts come so near than limits do."
-        )
-    return [distribution, going]
+    drawn = figures.cdf(
+        "Absolute error of the forecasts",
+        errors,
+        x="absolute error",
+        slots=slots,
+        caption="Share of jobs whose forecast is off by at most so much; higher is better. Errors below a second "
+        "are drawn at 1 s.",
+    )
+    figure = mark_choices(drawn, list(errors))
+    if YARDSTICK not in errors:
+        return [figure]
+    return [cdf_minus(figure, errors, YARDSTICK, "above zero more forecasts come so near than limits do.")]
 
 
-def _settled(count: np.ndarray, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A running mean without its first hundredth."""
-    kept = count >= count[-1] / 100 if len(count) else np.zeros(0, bool)
-    return count[kept], mean[kept]
-
-
-def _schedule_blocks(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Block]:
+def _schedule_blocks(evaluation: Evaluation, slots: Mapping[str, int], believed: bool) -> list[Block]:
+    """The steps from today to perfect knowledge, the table, one curve of waits; the rest folded."""
     if not evaluation.outcomes:
         return [evaluation.why_not]
     rows = evaluation.schedule_rows()
-    policies = list(dict.fromkeys(row["policy"] for row in rows))
-    specs = list(dict.fromkeys(row["predictor"] for row in rows))
-    by = {(row["policy"], row["predictor"]): row for row in rows}
+    marked = [_shown_row(row) for row in rows]
+    jobs, total = rows[0]["jobs"], evaluation.outcomes[0].schedule.total
+    heading = f"Simulated schedules of {jobs:,} jobs on {total:,} processors"
     table = Table(
-        f"Simulated schedules of {rows[0]['jobs']:,} jobs on {evaluation.outcomes[0].schedule.total:,} processors",
-        SCHEDULE_COLUMNS,
-        [{**row_marks(row), "policy": policy_words(row["policy"])} for row in rows],
-        "; ".join(evaluation.notes) + "." if evaluation.notes else "",
-    )
-    drawn = [
-        mark_choices(
-            figures.bars(
-                title,
-                [policy_words(p) for p in policies],
-                {spec: [by[policy, spec][key] for policy in policies] for spec in specs},
-                value=value,
-                seconds=seconds,
-                slots=slots,
-            ),
-            specs,
-            points=policies,
-        )
-        for title, key, value, seconds in (
-            ("Mean wait", "mean_wait_s", "mean wait", True),
-            ("Mean bounded slowdown (tau = 10 s)", "mean_bounded_slowdown", "mean bounded slowdown", False),
-        )
-    ]
+        heading, SCHEDULE_COLUMNS, marked, "; ".join(evaluation.notes) + "." if evaluation.notes else "",
+    )  # fmt: skip
+    policies = list(dict.fromkeys(row["policy"] for row in rows))
     curves = _wait_curves(evaluation, slots)
-    return [
-        table,
-        *_schedule_differences(evaluation),
-        *policy_notes(policies),
-        *drawn,
-        *change_heat(evaluation),
-        *curves,
-    ]
+    steps = step_figure(evaluation)
+    more = folded(
+        "Which differences are real, who gains and who pays, the other policies",
+        [
+            Table("More of each schedule", MORE_COLUMNS, marked),
+            *_schedule_differences(evaluation), *change_heat(evaluation), *curves[1:],
+        ],
+    )  # fmt: skip
+    if believed:
+        return [*steps, table, *policy_notes(policies), *curves[:1], *more]
+    return [NOT_BELIEVED, *folded("The simulated schedules all the same", [table, *policy_notes(policies), *curves])]
+
+
+NOT_BELIEVED = (
+    "Nothing is concluded from the simulation of this log (see Validity). The schedules are kept for whoever wants to "
+    "find out why."
+)
+
+
+def _shown_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A schedule's row with its names in words and its change against today."""
+    words = difference_words(row, "mean_wait_s", "seconds")
+    return {
+        **row_marks(row), "policy": policy_words(row["policy"]), "predictor": named(row["predictor"]), "_change": words,
+    }  # fmt: skip
 
 
 def _wait_curves(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Figure]:
-    """The distribution of waits under each policy, every predictor against the oracle."""
+    """The distribution of waits under each policy, that of the steps first."""
     drawn = []
-    for policy in dict.fromkeys(o.policy for o in evaluation.outcomes):
+    found = evaluation.findings()
+    first = found.steps[-1].policy if found else evaluation.outcomes[0].policy
+    for policy in dict.fromkeys([first, *(o.policy for o in evaluation.outcomes)]):
         waits = {
             o.predictor: o.schedule.wait_time[evaluation.mask[o.schedule.rows]]
             for o in evaluation.outcomes

@@ -22,7 +22,11 @@ def policy_words(policy: str) -> str:
     return _POLICIES.get(name, name.upper()) + (f" ({rest})" if rest else "")
 
 
-_POLICIES = {"conservative": "conservative backfilling", "slurm": "Slurm's two loops"}
+_POLICIES = {
+    "conservative": "conservative backfilling",
+    "forecast": "shortest first",
+    "slurm": "Slurm's two loops",
+}
 _NOTES = {
     "fcfs": "FCFS: first come first served, nobody passes.",
     "easy": "EASY: first come first served; the first waiting job has a reservation and later ones may start early "
@@ -32,7 +36,8 @@ _NOTES = {
     "description.",
     "conservative": "Conservative backfilling: every waiting job has a reservation, and a later one may start early "
     "only when it delays none of them.",
-    "forecast": "FORECAST: the shortest planned run time first; who has waited two days goes before all, by arrival, "
+    "forecast": "Shortest first (`--policy forecast`): the shortest planned run time first; who has waited two days "
+    "goes before all, by arrival, "
     "with a reservation by limits.",
 }
 
@@ -41,43 +46,10 @@ def policy_notes(policies: Sequence[str]) -> list[str]:
     """What the policies of a table do and what plans them, in one paragraph."""
     notes = dict.fromkeys(_NOTES[name] for name in (p.partition(":")[0] for p in policies) if name in _NOTES)
     plans = (
-        "Planned with: requested = the users' limits; actual = the true run times, which nobody can have (the oracle); "
-        "the others are forecasts made at submission from what had ended by then."
+        "Planned with: the users' limits; perfect knowledge, which is the true run times and nobody can have; or forecasts "
+        "made at submission from what had ended by then."
     )
     return [" ".join([*notes, plans])]
-
-
-SAME = 0.02
-Row = Mapping[str, Any]
-
-
-def worth_trying(rows: Sequence[Row], today: Row) -> tuple[list[Row], list[Row]]:
-    """Schedules with a mean wait clearly below today's, and all with a smaller one; the shortest wait first."""
-    shorter = sorted(
-        (row for row in rows if row["predictor"] != ORACLE and row["mean_wait_s"] <= (1 - SAME) * today["mean_wait_s"]),
-        key=lambda row: row["mean_wait_s"],
-    )
-    sure = [
-        row
-        for row in shorter
-        if row.get("mean_wait_s_verdict", "ahead") == "ahead" and (row["predictor"] == YARDSTICK or helps(row))
-    ]
-    return sure, shorter
-
-
-def stands(row: Row) -> bool:
-    """Whether a schedule's mean wait stands clear of today's (a row made by hand has no interval, and is taken so)."""
-    return row.get("mean_wait_s_verdict", "ahead") in ("ahead", "behind")
-
-
-def helps(row: Row) -> bool:
-    """Whether its mean wait is clearly below that of the limits under the same policy."""
-    return bool(row.get("mean_wait_s_limits_verdict", row.get("mean_wait_s_verdict", "ahead")) == "ahead")
-
-
-def harms(row: Row) -> bool:
-    """Whether it is clearly above it."""
-    return bool(row.get("mean_wait_s_limits_verdict", row.get("mean_wait_s_verdict", "behind")) == "behind")
 
 
 RECORDED_SLOT = 8

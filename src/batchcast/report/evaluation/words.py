@@ -10,29 +10,32 @@ import numpy as np
 
 from ...evaluation.calendar import calendar
 from ...evaluation.differences import more_history
-from ...evaluation.evaluation import LEAST_GAIN_S, Evaluation
-from ...evaluation.simulated import ORACLE, YARDSTICK
-from ...evaluation.validity import Verdict
+from ...evaluation.evaluation import Evaluation
+from ...evaluation.findings import SAME
+from ...evaluation.simulated import YARDSTICK
 from ...metrics.accuracy import relative_accuracy
 from ...metrics.paired import LEAST_GROUPS
 from ..blocks import shown
 from ..difference import difference_words, groups_in
 from ..figures import span
-from .policies import SAME, harms, helps, policy_words, stands, worth_trying
+from .gains import gain_sentences
 
-LEAST = 0.005
 FEW = 100
-NO_HELP = "No forecast tried here shortens the waits; the least harmful is"
-LEVEL_WITH_LIMITS = "No forecast tried here shortens the waits by more than chance could; the shortest come with"
+LEAST = 0.005
 MOST_HISTORY = 50.0
 """Beyond so many times the log's length there is no use in waiting."""
 
 
 def opening(evaluation: Evaluation) -> list[str]:
-    """A few sentences: limits, forecasts, what planning with them would do against the oracle, what to do."""
+    """A few sentences: what would shorten waits and what to do, then limits and forecasts.
+
+    Where the simulation is not believed the log's own figures come first, and no gain is told.
+    """
+    found, said = evaluation.findings(), gain_sentences(evaluation)
+    gains, last = (said, []) if found is not None and found.believed else ([], said)
     return [
         text
-        for text in (_few(evaluation), _limits(evaluation), _forecasts(evaluation), *_schedules(evaluation))
+        for text in (_few(evaluation), *gains, _limits(evaluation), _unused(evaluation), _forecasts(evaluation), *last)
         if text
     ]
 
@@ -62,6 +65,16 @@ def _limits(evaluation: Evaluation) -> str:
     )
     past = f", and {100 * over:.1f} % ran past it" if over >= 0.0005 else ""
     return f"{text}{past} (users' accuracy {accurate:.2f}, where 1 is perfect)."
+
+
+def _unused(evaluation: Evaluation) -> str:
+    """What limits reserved and jobs did not use."""
+    whole = evaluation.waste_rows()[0]
+    asked, unused = whole["asked_core_h"], whole["unused_core_h"]
+    if not asked > 0:
+        return ""
+    share = shown(unused / asked, "share")
+    return f"Of the {shown(asked, 'count')} core-hours that limits asked for, {share} went unused."
 
 
 def _forecasts(evaluation: Evaluation) -> str:
@@ -182,132 +195,3 @@ def _closer(error: float, limits: float) -> str:
     if ratio >= 1 + SAME:
         return f"{100 * (1 - 1 / ratio):.0f} % closer than {theirs}"
     return f"no better than {theirs}" if ratio > 1 / (1 + SAME) else f"worse than {theirs}"
-
-
-Rows = Mapping[tuple[str, str], Mapping[str, Any]]
-
-
-def _schedules(evaluation: Evaluation) -> list[str]:
-    rows = evaluation.schedule_rows()
-    if not rows or not rows[0]["jobs"]:
-        return [evaluation.why_not]
-    by = {(row["policy"], row["predictor"]): row for row in rows}
-    tried = [row for row in rows if row["predictor"] not in (YARDSTICK, ORACLE)]
-    today = by[rows[0]["policy"], YARDSTICK]
-    verdict = Verdict.UNCHECKED if evaluation.validity is None else evaluation.validity.verdict
-    trusted = verdict is Verdict.CLOSE
-    doubt = [] if trusted else [HINT if verdict is Verdict.ROUGH else DOUBTED]
-    if today["mean_wait_s"] < LEAST_GAIN_S:
-        return [
-            *doubt,
-            f"Simulated under {policy_words(today['policy'])} with the users' limits, jobs hardly wait "
-            f"({span(today['mean_wait_s'])} on average): there is nothing for a forecast to gain.",
-        ]
-    advice = [*doubt, _order(by, today)]
-    if tried and all(abs(_change(by, row)) < LEAST for row in tried):
-        oracle = by[today["policy"], ORACLE]["mean_wait_s"]
-        advice.append(
-            f"Planned with any of the forecasts tried, they wait as long; knowing every run time beforehand would give "
-            f"{_against(oracle, today['mean_wait_s'])} under {policy_words(today['policy'])}."
-        )
-    elif tried:
-        helpful = [row for row in tried if _change(by, row) < -LEAST and helps(row)]
-        best = min(helpful or tried, key=lambda row: row["mean_wait_s"])
-        advice += [_best(by, tried, best, bool(helpful))]
-    return [*advice, _advice(by, today)] if trusted else advice
-
-
-HINT = (
-    "Take the simulated waits that follow as a hint: on average they are what this log records, in other respects the "
-    "simulation is not (see Validity)."
-)
-DOUBTED = (
-    "Do not decide on the simulated waits that follow: the simulation does not come near what this log records (see "
-    "Validity). What is said above of limits and forecasts holds, for it comes from the log itself."
-)
-
-
-def _order(by: Rows, today: Mapping[str, Any]) -> str:
-    """What another policy does with the limits people give today."""
-    text = (
-        f"Simulated with the users' limits, jobs wait {span(today['mean_wait_s'])} on average under "
-        f"{policy_words(today['policy'])}"
-    )
-    rest = [row for (_, spec), row in by.items() if spec == YARDSTICK and row is not today]
-    others = [
-        f"{_against(row['mean_wait_s'], today['mean_wait_s'], sure=stands(row))} under {policy_words(row['policy'])}"
-        for row in rest
-    ]
-    return ", and ".join([text, *others]) + "."
-
-
-def _best(by: Rows, tried: Sequence[Mapping[str, Any]], best: Mapping[str, Any], helped: bool) -> str:
-    """What the best forecast does under its policy, against the limits there and against the oracle."""
-    limits, oracle = by[best["policy"], YARDSTICK], by[best["policy"], ORACLE]
-    head = "Planned with forecasts, the shortest waits come with" if helped else NO_HELP
-    if not helped and _change(by, best) < -LEAST:
-        head = LEVEL_WITH_LIMITS
-    text = (
-        f"{head} {best['predictor']} under {policy_words(best['policy'])}: "
-        f"{_against(best['mean_wait_s'], limits['mean_wait_s'], ' than with the limits there', sure=helps(best))}. "
-        f"{_perfect(best['share_of_perfect'], oracle['mean_wait_s'], limits['mean_wait_s'])}"
-    )
-    plain = min((row for (_, spec), row in by.items() if spec == YARDSTICK), key=lambda row: row["mean_wait_s"])
-    if helped and plain["mean_wait_s"] < best["mean_wait_s"]:
-        text += f" The limits alone give {span(plain['mean_wait_s'])} under {policy_words(plain['policy'])}."
-    worse = [row for row in tried if _change(by, row) > SAME and harms(row)]
-    if worse and helped:
-        named = " and ".join(f"{row['predictor']} under {policy_words(row['policy'])}" for row in worse)
-        text += f" Forecasts can also do harm: {named} would make the mean wait longer than the limits do."
-    return text
-
-
-def _change(by: Rows, row: Mapping[str, Any]) -> float:
-    """Mean wait against the limits' under the same policy: -0.1 is a tenth shorter."""
-    limits = by[row["policy"], YARDSTICK]["mean_wait_s"]
-    return row["mean_wait_s"] / limits - 1 if limits > 0 else 0.0
-
-
-def _perfect(share: float, oracle: float, limits: float) -> str:
-    """What the oracle gives and the forecast's share of it; no share of next to nothing."""
-    known = f"Knowing every run time beforehand would give {span(oracle)}"
-    if math.isnan(share):
-        return f"{known}, {'hardly' if oracle < limits else 'not'} below the limits' mean."
-    if share > 1:
-        return f"{known}; the forecast's mean is below it, for plans that are too short let more jobs slip ahead."
-    return f"{known}; the forecast has {100 * share:.0f} % of what perfect knowledge would give."
-
-
-def _advice(by: Rows, today: Mapping[str, Any]) -> str:
-    """The step a manager could take, where the simulation may be trusted and an interval stands clear of zero."""
-    sure, shorter = worth_trying(list(by.values()), today)
-    if not sure:
-        under = f"{policy_words(today['policy'])} with limits"
-        if not shorter:
-            return f"Nothing tried here makes jobs wait noticeably less than {under}."
-        least = shorter[0]
-        return (
-            f"Nothing tried here makes jobs wait less than {under} by more than this log could tell from chance. The "
-            f"shortest mean wait is that of {policy_words(least['policy'])} planned with {least['predictor']}: "
-            f"{difference_words(least, 'mean_wait_s', 'seconds')}{_needed(least, 'mean_wait_s')}."
-        )
-    best = sure[0]
-    how = f"{policy_words(best['policy'])} planned with {best['predictor']}, the users' limits still ending jobs"
-    if best["predictor"] == YARDSTICK:
-        how = f"{policy_words(best['policy'])} with the limits users give today, which needs no forecasts"
-    longest, now = best["p95_wait_s"], today["p95_wait_s"]
-    if longest <= (1 + SAME) * now:
-        return f"Worth a trial first: {how}."
-    return (
-        f"Worth a trial first: {how}. The price: one job in twenty would wait {span(longest)} or more, against "
-        f"{span(now)} under {policy_words(today['policy'])} with limits."
-    )
-
-
-def _against(wait: float, base: float, than: str = "", *, sure: bool = True) -> str:
-    """A wait beside another; a change that the log cannot tell from none is called that."""
-    change = wait / base - 1 if base > 0 else 0.0
-    if abs(change) < LEAST:
-        return f"{span(wait)} (no change)"
-    unsure = "" if sure else ", which this log cannot tell from no change"
-    return f"{span(wait)} ({100 * abs(change):.0f} % {'longer' if change > 0 else 'shorter'}{than}{unsure})"

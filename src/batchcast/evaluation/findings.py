@@ -1,0 +1,173 @@
+"""What an evaluation's schedules say: may they be believed, what shortens waits, how much of it is the order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from .simulated import ORACLE, YARDSTICK
+from .validity import Verdict
+
+Row = Mapping[str, Any]
+Difference = Callable[[Row, Row], Mapping[str, Any]]
+"""The keys that the first row gains from the paired comparison with the second; none where there is no interval."""
+SAME = 0.02
+"""A mean wait that differs by less is the same to whoever waits."""
+LEAST_GAIN_S = 10.0
+"""A mean wait below this (tau of the bounded slowdown) leaves nothing that anybody would notice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step from today's schedule to perfect knowledge: mean wait, and the change since the step before, seconds.
+
+    `low_s` to `high_s` is the 90 % interval of the change, NaN where there are too few groups; `verdict` is `ahead`,
+    `behind`, `level` or `unknown`, and empty for the first step.
+    """
+
+    name: str
+    policy: str
+    predictor: str
+    mean_wait_s: float
+    change_s: float = float("nan")
+    low_s: float = float("nan")
+    high_s: float = float("nan")
+    verdict: str = ""
+
+    def row(self) -> dict[str, Any]:
+        """One flat object for JSON."""
+        return {
+            "part": "step", "step": self.name, "policy": self.policy, "predictor": self.predictor,
+            "mean_wait_s": self.mean_wait_s, "change_s": self.change_s, "change_low_s": self.low_s,
+            "change_high_s": self.high_s, "verdict": self.verdict,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What may be said of an evaluation's schedules; every tile, sentence and picture reads this and nothing else.
+
+    Attributes
+    ----------
+    verdict
+        How far the simulation may be believed. Where it is not `close` there is no `best`, whatever the rows say.
+    today
+        The row of the first policy planned with the users' limits.
+    shortest
+        The row with the shortest mean wait of all that a site can have (perfect knowledge is not among them).
+    best
+        What to try first: the shortest mean wait among rows clearly ahead of today (its 90 % interval holds no zero);
+        None where there is none. Where limits do as well as the forecast that would be best, the row with limits.
+    forecast
+        The row with a forecast that would be best; None where none is clearly ahead of today.
+    limits_do
+        Whether `best` is planned with limits because `forecast` is not clearly ahead of it.
+    steps
+        Today, then the policy of `best` (else of `shortest`) by limits, by forecasts and by perfect knowledge.
+    """
+
+    verdict: Verdict
+    today: Row
+    shortest: Row
+    best: Row | None
+    forecast: Row | None
+    limits_do: bool
+    steps: Sequence[Step]
+
+    @property
+    def believed(self) -> bool:
+        """Whether gains may be told as measured."""
+        return self.verdict is Verdict.CLOSE
+
+    @property
+    def idle(self) -> bool:
+        """Whether jobs hardly wait as simulated today, so that nothing can be gained."""
+        return bool(self.today["mean_wait_s"] < LEAST_GAIN_S)
+
+
+def find(rows: Sequence[Row], verdict: Verdict, difference: Difference) -> Findings | None:
+    """The findings of schedules' rows (`Evaluation.schedule_rows`); None where no simulated job is scored.
+
+    Parameters
+    ----------
+    rows
+        A row for each policy and predictor; the first one's policy with the users' limits is today's.
+    verdict
+        How far the simulation may be believed.
+    difference
+        Compares two rows of these, paired over groups of one user's submissions of one week. Where it has no keys (rows
+        made by hand), means decide.
+
+    Ties of mean waits go to the row that stands first.
+
+    Examples
+    --------
+    >>> rows = [{"policy": "easy", "predictor": name, "jobs": 9, "mean_wait_s": wait}
+    ...         for name, wait in (("requested", 600.0), ("last_2", 450.0), ("actual", 300.0))]
+    >>> found = find(rows, Verdict.CLOSE, lambda one, other: {})
+    >>> found.best["predictor"], [(step.name, step.change_s) for step in found.steps[1:]]
+    ('last_2', [('forecasts', -150.0), ('perfect knowledge', -150.0)])
+    """
+    if not rows or not rows[0]["jobs"]:
+        return None
+    today = next(row for row in rows if row["policy"] == rows[0]["policy"] and row["predictor"] == YARDSTICK)
+    possible = [row for row in rows if row["predictor"] != ORACLE]
+    shortest = _least(possible)
+    ahead = [row for row in possible if row is not today and _is_ahead(row, today)]
+    best, forecast, limits_do = _best(ahead, difference)
+    steps = _steps(rows, today, (best or shortest)["policy"], difference)
+    if verdict is not Verdict.CLOSE:
+        best, forecast, limits_do = None, None, False
+    return Findings(verdict, today, shortest, best, forecast, limits_do, steps)
+
+
+def _least(rows: Sequence[Row]) -> Row:
+    return min(rows, key=lambda row: float(row["mean_wait_s"]))
+
+
+def _is_ahead(row: Row, today: Row) -> bool:
+    shorter = row["mean_wait_s"] <= (1 - SAME) * today["mean_wait_s"]
+    return bool(shorter and row.get("mean_wait_s_verdict", "ahead") == "ahead")
+
+
+def _best(ahead: Sequence[Row], difference: Difference) -> tuple[Row | None, Row | None, bool]:
+    """What to try first, the best with a forecast, and whether limits do as well as that."""
+    plain = [row for row in ahead if row["predictor"] == YARDSTICK]
+    planned = [row for row in ahead if row["predictor"] != YARDSTICK]
+    forecast = _least(planned) if planned else None
+    if forecast is None or not plain:
+        return forecast or (_least(plain) if plain else None), forecast, False
+    limits = _least(plain)
+    if step_between("", limits, forecast, difference).verdict == "ahead":
+        return forecast, forecast, False
+    return limits, forecast, True
+
+
+NAMES = ("today", "order", "forecasts", "perfect knowledge")
+
+
+def _steps(rows: Sequence[Row], today: Row, policy: str, difference: Difference) -> list[Step]:
+    mine = [row for row in rows if row["policy"] == policy]
+    forecasts = [row for row in mine if row["predictor"] not in (YARDSTICK, ORACLE)]
+    ladder = [(NAMES[0], today)]
+    ladder += [(NAMES[1], row) for row in mine if row["predictor"] == YARDSTICK and row is not today]
+    ladder += [(NAMES[2], _least(forecasts))] if forecasts else []
+    ladder += [(NAMES[3], row) for row in mine if row["predictor"] == ORACLE]
+    first = Step(NAMES[0], today["policy"], today["predictor"], float(today["mean_wait_s"]))
+    pairs = pairwise(ladder)
+    return [first, *(step_between(name, before, row, difference) for (_, before), (name, row) in pairs)]
+
+
+def step_between(name: str, before: Row, row: Row, difference: Difference) -> Step:
+    """The step from one row to another, with the 90 % interval of the paired difference of their waits."""
+    wait = float(row["mean_wait_s"])
+    change = wait - float(before["mean_wait_s"])
+    keys = difference(row, before)
+    if keys:
+        low, high = (float(keys[f"mean_wait_s_difference_{end}"]) for end in ("low", "high"))
+        return Step(name, row["policy"], row["predictor"], wait, change, low, high, str(keys["mean_wait_s_verdict"]))
+    small = abs(change) < SAME * float(before["mean_wait_s"])
+    verdict = "level" if small else "ahead" if change < 0 else "behind"
+    return Step(name, row["policy"], row["predictor"], wait, change, verdict=verdict)
