@@ -90,7 +90,7 @@ def plan_options(predictors: str | None, policies: str) -> Callable[[Callable[..
             show_default=predictors is not None,
             metavar="NAMES",
             help="Forecasts that plan, NAME:key=value,... (see docs/runtime.md)."
-            + ("" if predictors else " Default: what the policy carries, kernel under forecast, else the users' limits."),
+            + ("" if predictors else " Default: the policy's own, kernel under forecast, else users' limits."),
         ),
         click.option(
             "--policy",

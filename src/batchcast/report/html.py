@@ -13,6 +13,7 @@ from .blocks import Block, Callout, Cards, Choices, Figure, Folded, Section, Tab
 
 _AMOUNT = re.compile(r"\d+(?: (?:%|d|h|min|s)(?!\w)(?: (?=\d+ (?:h|min|s)\b))?(?:\d+)?)+")
 
+_CODE = re.compile(r"`([^`]*)`")
 _SCRIPTS = (
     *("scales.js", "marks.js", "columns.js", "legend.js", "readout.js", "touch.js", "heat.js"),
     *("brush.js", "together.js", "draw.js", "page.js"),
@@ -38,7 +39,7 @@ def page(title: str, sections: Sequence[Section], provenance: Mapping[str, Any])
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    env.filters["unbroken"] = unbroken
+    env.filters.update(unbroken=unbroken, prose=prose)
     kinds = {"callout": Callout, "cards": Cards, "choices": Choices, "figure": Figure, "folded": Folded, "table": Table}
     env.tests.update({name: _is(kind) for name, kind in kinds.items()})
     return env.get_template("page.html.j2").render(
@@ -78,6 +79,17 @@ def unbroken(text: str) -> str:
     '9\\xa0% of 1\\xa0h\\xa05\\xa0min'
     """
     return _AMOUNT.sub(lambda match: match[0].replace(" ", "\u00a0"), text)
+
+
+def prose(text: str) -> Any:
+    """A sentence as markup: escaped, numbers held to their units, what stands between backticks as code.
+
+    >>> str(prose("run `batchcast info <log>`"))
+    'run <code>batchcast info &lt;log&gt;</code>'
+    """
+    from markupsafe import Markup, escape
+
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(unbroken(text)))))
 
 
 def script_json(value: Any) -> str:

@@ -55,6 +55,25 @@ def validity_line(evaluation: Evaluation) -> Callout:
     return judgement(evaluation.validity, asked=evaluation.trace.info.max_procs)
 
 
+def short_validity(evaluation: Evaluation) -> Callout:
+    """The validity line in a sentence, for the first screen."""
+    checked = evaluation.validity
+    if checked is None or not checked.jobs:
+        return validity_line(evaluation)
+    tone, closing = VERDICTS[checked.verdict]
+    other = ""
+    if evaluation.other is not None:
+        model = "Slurm's two loops" if evaluation.other.policy != "easy" else "A pool of processors under EASY"
+        other = f" {model} was tried as well: {span(evaluation.other.simulated_mean_wait_s)} simulated."
+        other = other.replace("loops was", "loops were")
+    return Callout(
+        f"Recorded, jobs waited {span(checked.recorded_mean_wait_s)} on average; simulated {RULES[checked.policy]}, "
+        f"{span(checked.simulated_mean_wait_s)}. {closing}{other}",
+        tone,
+        LABEL,
+    )
+
+
 def judgement(validity: Validity, asked: float = float("nan")) -> Callout:
     """What a simulation may be believed, in words; `asked` is the machine that the tables are of, in processors."""
     tone, closing = VERDICTS[validity.verdict]

@@ -33,8 +33,8 @@ def policy_of(text: str) -> Policy:
     ----------
     text : str
         `fcfs`, `easy`, `easy-sjbf`, `conservative` or `forecast` (the shortest forecast by `kernel` first, who waited
-        two days before all), alone or as `NAME:word=value,word=value`; `head_after`, `first_after` and `due_after` take a time,
-        `risk_budget` a number, `kill` and `refresh` yes or no, an order its own parameters
+        two days before all), alone or as `NAME:word=value,word=value`; `head_after`, `first_after` and `due_after` take
+        a time, `risk_budget` a number, `kill` and `refresh` yes or no, an order its own parameters
         (`easy:order=sjf:on=requested,ageing=0.5`).
 
     Returns

@@ -7,6 +7,7 @@ says leads, and the one next step that would help.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -116,24 +117,25 @@ def _parts(found: Findings) -> list[str]:
     order, forecast, perfect = (steps.get(name) for name in ("order", "forecasts", "perfect knowledge"))
     said = []
     if order is not None:
-        said.append(f"the order alone ({policy_words(order.policy)}, by users' limits) {_change(order)}")
+        said.append(f"the order alone ({policy_words(order.policy)} by users' limits) by {_change(order)}")
     if forecast is not None:
-        said.append(f"forecasts in place of limits ({forecast.predictor}) {_change(forecast)}")
+        said.append(f"forecasts in place of limits ({forecast.predictor}) by {_change(forecast)}")
     if perfect is not None:
-        said.append(f"perfect knowledge of run times {_change(perfect)} more")
+        said.append(f"perfect knowledge of run times by {_change(perfect)}")
     if not said:
         return []
-    text = f"Step by step: {'; '.join(said)}."
-    if forecast is not None and forecast.verdict in ("level", "behind", "unknown") and order is not None:
-        text += " There, users' limits do as well as the forecasts tried." if forecast.verdict != "unknown" else ""
+    text = f"Each step changes the mean wait: {'; '.join(said)}."
+    if forecast is not None and forecast.verdict in ("level", "behind"):
+        text += " Users' limits do as well there as the forecasts tried."
     return [text]
 
 
 def _change(step: Step) -> str:
     """A change with its sign, its interval and a word where it is none to rely on."""
-    interval = f", 90 % interval {signed(step.low_s)} to {signed(step.high_s)}" if step.low_s == step.low_s else ""
-    word = {"level": ", no change to rely on", "unknown": ", too few groups to tell"}.get(step.verdict, "")
-    return f"{signed(step.change_s)}{interval}{word}"
+    interval = f"{signed(step.low_s)} to {signed(step.high_s)}" if step.low_s == step.low_s else ""
+    word = {"level": "no change to rely on", "unknown": "too few groups to tell"}.get(step.verdict, "")
+    beside = ", ".join(filter(None, (interval, word)))
+    return f"{signed(step.change_s)}{f' ({beside})' if beside else ''}"
 
 
 def _harm(evaluation: Evaluation, found: Findings) -> list[str]:
@@ -229,7 +231,7 @@ def step_figure(evaluation: Evaluation) -> list[Figure]:
     found = evaluation.findings()
     if found is None or not found.believed or found.idle or len(found.steps) < 2:
         return []
-    names = [_step_name(step) for step in found.steps]
+    names = [f"{_step_name(step)}: {span(step.mean_wait_s)}" for step in found.steps]
     waits = [step.mean_wait_s for step in found.steps]
     figure = figures.bars(
         "From today's order to perfect knowledge",
@@ -238,8 +240,8 @@ def step_figure(evaluation: Evaluation) -> list[Figure]:
         value="mean wait",
         seconds=True,
         caption="The mean wait after each step: another order by the same limits, then forecasts in place of limits, "
-        "then run times known beforehand, which nobody has. The bracket on a bar is the 90 % interval of its change "
-        "since the bar above.",
+        "then run times known beforehand, which nobody has. The bracket is the 90 % interval of the change since the "
+        "bar above.",
     )
     halves = [0.0 if step.low_s != step.low_s else (step.high_s - step.low_s) / 2 for step in found.steps]
     interval = {
@@ -248,12 +250,12 @@ def step_figure(evaluation: Evaluation) -> list[Figure]:
         "error_x": {"type": "data", "array": halves[1:]},
         "customdata": [_change(step) for step in found.steps[1:]], "hovertemplate": "%{y}: %{customdata}",
     }  # fmt: skip
-    data = [{**trace, "text": [f"     {text}" for text in trace["text"]]} for trace in figure.data]
-    return [Figure(figure.title, [*data, interval], figure.layout, figure.alt, figure.caption, figure.height)]
+    data = [{key: value for key, value in trace.items() if key != "text"} for trace in figure.data]
+    return [replace(figure, data=[*data, interval])]
 
 
 def _step_name(step: Step) -> str:
     if step.name == "today":
-        return f"today: {policy_words(step.policy)} by users' limits"
+        return f"today, {policy_words(step.policy)} by users' limits"
     by = {"order": "users' limits", "forecasts": f"forecasts ({step.predictor})"}.get(step.name, "perfect knowledge")
     return f"{policy_words(step.policy)} by {by}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from ..difference import FORECAST, SCHEDULE, difference_blocks, difference_words
 from ..difference_plots import cdf_minus, interval_figures
 from ..figures import span
 from ..limits import limit_blocks
-from ..validity import validity_line
+from ..validity import short_validity, validity_line
 from .first_screen import LEAST_PERIODS, cards, glance_table
 from .gains import step_figure
 from .heat_maps import change_heat, recorded_heats
@@ -63,7 +63,7 @@ def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str =
     found = evaluation.findings()
     believed = found is not None and found.believed
     short = Section(
-        "In short", [cards(evaluation), *head, *opening(evaluation), validity_line(evaluation), choices(evaluation)]
+        "In short", [cards(evaluation), *opening(evaluation), short_validity(evaluation), *head, choices(evaluation)]
     )
     schedules = Section("How much sooner would jobs start", _schedule_blocks(evaluation, slots, believed))
     wrong = Section(
@@ -113,14 +113,14 @@ def _limit_blocks(evaluation: Evaluation) -> list[Block]:
 
 
 def _record_blocks(evaluation: Evaluation) -> list[Block]:
-    blocks = recorded_wait_blocks(evaluation)
-    return [*blocks[:2], *folded("Job by job", blocks[2:])]
+    words, *drawn = recorded_wait_blocks(evaluation) or [""]
+    return [validity_line(evaluation), *([words] if words else []), *folded("In pictures", drawn)]
 
 
 def _machine_blocks(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Block]:
-    """The queue under the first policy, and the rest folded."""
+    """The queue, utilization, and which job ran where, all of it folded."""
     blocks = machine_blocks(evaluation, slots) if evaluation.outcomes else []
-    return [*blocks[:1], *folded("Utilization, the other policies, and which job ran where", blocks[1:])]
+    return folded("The queue and utilization under each policy, and which job ran where", blocks)
 
 
 def _section(title: str, blocks: list[Block]) -> list[Section]:
@@ -255,15 +255,15 @@ def _schedule_blocks(evaluation: Evaluation, slots: Mapping[str, int], believed:
     marked = [_shown_row(row) for row in rows]
     jobs, total = rows[0]["jobs"], evaluation.outcomes[0].schedule.total
     heading = f"Simulated schedules of {jobs:,} jobs on {total:,} processors"
-    table = Table(
-        heading, SCHEDULE_COLUMNS, marked, "; ".join(evaluation.notes) + "." if evaluation.notes else "",
-    )  # fmt: skip
+    left_out = "; ".join(evaluation.notes) + "." if evaluation.notes else ""
+    table = Table(heading, SCHEDULE_COLUMNS, [marked[place] for place in _main_rows(rows)], left_out)
     policies = list(dict.fromkeys(row["policy"] for row in rows))
     curves = _wait_curves(evaluation, slots)
     steps = step_figure(evaluation)
     more = folded(
         "Which differences are real, who gains and who pays, the other policies",
         [
+            Table("Every schedule", SCHEDULE_COLUMNS, marked),
             Table("More of each schedule", MORE_COLUMNS, marked),
             *_schedule_differences(evaluation), *change_heat(evaluation), *curves[1:],
         ],
@@ -271,6 +271,17 @@ def _schedule_blocks(evaluation: Evaluation, slots: Mapping[str, int], believed:
     if believed:
         return [*steps, table, *policy_notes(policies), *curves[:1], *more]
     return [NOT_BELIEVED, *folded("The simulated schedules all the same", [table, *policy_notes(policies), *curves])]
+
+
+def _main_rows(rows: Sequence[Mapping[str, Any]]) -> list[int]:
+    """The places of the rows that lead: of each policy the users' limits, the best forecast and perfect knowledge."""
+    kept = []
+    for policy in dict.fromkeys(row["policy"] for row in rows):
+        mine = [place for place, row in enumerate(rows) if row["policy"] == policy]
+        forecasts = [place for place in mine if rows[place]["predictor"] not in (YARDSTICK, ORACLE)]
+        best = min(forecasts, key=lambda place: rows[place]["mean_wait_s"], default=None)
+        kept += [place for place in mine if place not in forecasts or place == best]
+    return kept
 
 
 NOT_BELIEVED = (

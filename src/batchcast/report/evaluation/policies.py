@@ -46,8 +46,8 @@ def policy_notes(policies: Sequence[str]) -> list[str]:
     """What the policies of a table do and what plans them, in one paragraph."""
     notes = dict.fromkeys(_NOTES[name] for name in (p.partition(":")[0] for p in policies) if name in _NOTES)
     plans = (
-        "Planned with: the users' limits; perfect knowledge, which is the true run times and nobody can have; or forecasts "
-        "made at submission from what had ended by then."
+        "Planned with: the users' limits; perfect knowledge, the true run times, which nobody can have; or forecasts made "
+        "at submission from what had ended by then."
     )
     return [" ".join([*notes, plans])]
 

@@ -13,7 +13,6 @@ from ...evaluation.differences import more_history
 from ...evaluation.evaluation import Evaluation
 from ...evaluation.findings import SAME
 from ...evaluation.simulated import YARDSTICK
-from ...metrics.accuracy import relative_accuracy
 from ...metrics.paired import LEAST_GROUPS
 from ..blocks import shown
 from ..difference import difference_words, groups_in
@@ -33,11 +32,7 @@ def opening(evaluation: Evaluation) -> list[str]:
     """
     found, said = evaluation.findings(), gain_sentences(evaluation)
     gains, last = (said, []) if found is not None and found.believed else ([], said)
-    return [
-        text
-        for text in (_few(evaluation), *gains, _limits(evaluation), _unused(evaluation), _forecasts(evaluation), *last)
-        if text
-    ]
+    return [text for text in (_few(evaluation), *gains, _limits(evaluation), _forecasts(evaluation), *last) if text]
 
 
 def _few(evaluation: Evaluation) -> str:
@@ -55,26 +50,18 @@ def _limits(evaluation: Evaluation) -> str:
         return "The log does not say what users asked for, so the accuracy of their limits is unknown."
     run, limit = run[known], limit[known]
     used = np.divide(run, limit, out=np.ones(len(run)), where=limit > 0)
-    accurate = float(relative_accuracy(limit, run).mean())
     over = float((run > limit).mean())
     half = max(100 * float(np.median(used)), 1.0)
     text = (
-        f"Users ask for far more time than they need: half of the jobs use less than {half:.0f} % of their limit"
+        f"Users ask for far more time than jobs take: half of the jobs use less than {half:.0f} % of their limit"
         if np.median(used) < 0.5
         else f"Users' limits are fairly close: half of the jobs use at least {half:.0f} % of theirs"
     )
     past = f", and {100 * over:.1f} % ran past it" if over >= 0.0005 else ""
-    return f"{text}{past} (users' accuracy {accurate:.2f}, where 1 is perfect)."
-
-
-def _unused(evaluation: Evaluation) -> str:
-    """What limits reserved and jobs did not use."""
     whole = evaluation.waste_rows()[0]
     asked, unused = whole["asked_core_h"], whole["unused_core_h"]
-    if not asked > 0:
-        return ""
-    share = shown(unused / asked, "share")
-    return f"Of the {shown(asked, 'count')} core-hours that limits asked for, {share} went unused."
+    share = f"; {shown(unused / asked, 'share')} of the core-hours asked for went unused" if asked > 0 else ""
+    return f"{text}{past}{share}."
 
 
 def _forecasts(evaluation: Evaluation) -> str:
