@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Plan(NamedTuple):
-    """What was chosen: predictors by spec (none: what each policy carries), policies by name, the two clocks' options."""
+    """What was chosen: predictors by spec (none: each policy's own), policies by name, the two clocks' options."""
 
     predictors: list[str]
     policies: dict[str, Policy]

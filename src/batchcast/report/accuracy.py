@@ -189,9 +189,9 @@ def planned_figure(
     highest, beyond = 2.0 * max(p.mae_s for p in curve), []
     for row in rows:
         if row["mae_s"] > highest:
-            beyond.append(f"{row['predictor']} ({span(row['mae_s'])}, {100 * row['underestimate_rate']:.0f} %)")
+            beyond.append(f"{named(row['predictor'])} ({span(row['mae_s'])}, {100 * row['underestimate_rate']:.0f} %)")
         elif row["mae_s"] == row["mae_s"]:
-            series[row["predictor"]] = ([row["underestimate_rate"]], [row["mae_s"]])
+            series[named(row["predictor"])] = ([row["underestimate_rate"]], [row["mae_s"]])
     levels = ", ".join(f"{100 * p.level:g}" for p in curve)
     left_out = f" Beyond the picture: {', '.join(beyond)}." if beyond else ""
     figure = figures.lines(

@@ -170,9 +170,7 @@ def _advice(found: Findings) -> str:
     return f"{text} {_price(best, today)} {SWITCH}".replace("  ", " ")
 
 
-SWITCH = (
-    "How to switch it on: `batchcast plan --dry-run` on the cluster's Slurm changes nothing and shows what it would do."
-)
+SWITCH = "On the cluster's Slurm, `batchcast plan --dry-run` shows what would change, and changes nothing."
 
 
 def _price(best: Row, today: Row) -> str:

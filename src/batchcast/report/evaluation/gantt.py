@@ -18,6 +18,7 @@ from ...events.recorded import outcome
 from ...metrics.curves import POINTS, busy_share, steps
 from ...simulation.schedule import place
 from ...table import Nominal
+from ..accuracy import named
 from ..blocks import Colouring, Figure
 from ..figures import span
 from .policies import policy_words
@@ -292,7 +293,7 @@ def _schedules(evaluation: Evaluation) -> dict[str, Jobs]:
     schedules = {}
     for each in evaluation.outcomes[:MOST_SCHEDULES]:
         schedule = each.schedule
-        name = f"{policy_words(each.policy)} planned with {each.predictor}"
+        name = f"{policy_words(each.policy)} planned with {named(each.predictor)}"
         schedules[name] = Jobs(
             schedule.rows,
             schedule.submit_time,

@@ -14,6 +14,7 @@ from ...events.recorded import outcome
 from ...metrics.accuracy import SIZE_CLASSES, size_class
 from ...metrics.curves import busy_share, mean_count
 from .. import figures
+from ..accuracy import named
 from ..blocks import Block, Figure, shown
 from ..difference_plots import Gap, cdf_minus, or_minus
 from ..figures import between, tick
@@ -49,10 +50,10 @@ def machine_blocks(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Blo
         for each in evaluation.outcomes:
             if each.policy == policy:
                 schedule = each.schedule
-                busy_here[each.predictor] = busy_share(
+                busy_here[named(each.predictor)] = busy_share(
                     schedule.start_time, schedule.end_time, schedule.procs, edges, total
                 )
-                queue_here[each.predictor] = mean_count(schedule.submit_time, schedule.start_time, edges)
+                queue_here[named(each.predictor)] = mean_count(schedule.submit_time, schedule.start_time, edges)
         blocks += [
             _over_time(f"Queue under {policy_words(policy)}", policy, queue_here, starts, unit, slots, QUEUE),
             _over_time(f"Utilization under {policy_words(policy)}", policy, busy_here, starts, unit, slots, BUSY),
@@ -91,10 +92,10 @@ def _over_time(
         + "; ".join(f"{name}: mean {_mean(values, share)}" for name, values in series.items())
         + ".",
     )
-    against = series[YARDSTICK]
-    gaps = {n: Gap(starts, v - against) for n, v in series.items() if n not in (YARDSTICK, RECORDED)}
+    limits = named(YARDSTICK)
+    gaps = {n: Gap(starts, v - series[limits]) for n, v in series.items() if n not in (limits, RECORDED)}
     figure = mark_choices(figure, list(series), policy=policy)
-    return or_minus(figure, gaps, YARDSTICK, "without the record.", share=share)
+    return or_minus(figure, gaps, limits, "without the record.", share=share)
 
 
 def _mean(values: np.ndarray, share: bool) -> str:

@@ -28,6 +28,7 @@ from .policies import choices, mark_choices, policy_notes, policy_words, row_mar
 from .waste import waste_blocks
 from .words import opening
 
+LIMITS = named(YARDSTICK)
 NAMING = (
     TableColumn("policy", "policy", "text", "who goes first and what may pass it, see below"),
     TableColumn("predictor", "planned with", "text", "what the schedule takes a job's run time to be"),
@@ -88,10 +89,10 @@ def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str =
             ]),
         ],
     )  # fmt: skip
-    record = _section("How near the simulation comes to the record", _record_blocks(evaluation))
+    record = _section("How near is the simulation", _record_blocks(evaluation))
     machine = _section("The machine over time", _machine_blocks(evaluation, slots))
     log = Section(
-        "The log at a glance",
+        "The log",
         [
             glance_table(evaluation),
             *folded("Arrivals, utilization and waits as recorded", [
@@ -139,15 +140,24 @@ def _accuracy(evaluation: Evaluation, settings: Mapping[str, Any]) -> Table:
 
 def _forecast_differences(evaluation: Evaluation) -> list[Block]:
     rows = [row_marks(row) for row in evaluation.accuracy_rows()]
+    rows = [{**row, "predictor": named(row["predictor"]), **_against(row)} for row in rows]
     blocks = difference_blocks(rows, FORECAST, [TableColumn("predictor", "predictor")])
     return [*blocks, *interval_figures(rows, FORECAST, ["predictor"])]
 
 
 def _schedule_differences(evaluation: Evaluation) -> list[Block]:
-    rows = [{**row_marks(row), "policy": policy_words(row["policy"])} for row in evaluation.schedule_rows()]
+    rows = [{**_shown_row(row), **_against(row)} for row in evaluation.schedule_rows()]
     naming = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with")]
     blocks = difference_blocks(rows, SCHEDULE, naming)
     return [*blocks, OF_ONE_RUN, *interval_figures(rows, SCHEDULE, ["policy", "predictor"])] if blocks else []
+
+
+def _against(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a row is compared with, as people read it: `easy, requested` is EASY with users' limits."""
+    if not row.get("against"):
+        return {}
+    policy, _, planner = str(row["against"]).rpartition(", ")
+    return {"against": f"{policy_words(policy)}, {named(planner)}" if policy else named(planner)}
 
 
 OF_ONE_RUN = (
@@ -218,13 +228,14 @@ def _limits_sentence(evaluation: Evaluation) -> str:
 
 def _limits_figure(evaluation: Evaluation, slots: Mapping[str, int]) -> Figure:
     scored = evaluation.scores.scored
-    times = {YARDSTICK: evaluation.trace.req_time[scored], ORACLE: evaluation.trace.run_time[scored]}
+    times = {"limit": evaluation.trace.req_time[scored], "run time": evaluation.trace.run_time[scored]}
+    slots = {"limit": slots[YARDSTICK], "run time": slots[ORACLE]}
     return figures.cdf(
-        "Requested and actual run time",
+        "Limits and run times",
         times,
         x="time",
         slots=slots,
-        caption="Share of jobs whose limit (requested) or run time (actual) is at most so long. The farther apart the "
+        caption="Share of jobs whose limit or run time is at most so long. The farther apart the "
         "curves, the more the limits exaggerate. Times below a second are drawn at 1 s.",
     )
 
@@ -232,7 +243,7 @@ def _limits_figure(evaluation: Evaluation, slots: Mapping[str, int]) -> Figure:
 def _error_figures(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Figure]:
     scores = evaluation.scores
     run = evaluation.trace.run_time[scores.scored]
-    errors = {name: np.abs(points[scores.scored] - run) for name, points in scores.points.items()}
+    errors = {named(name): np.abs(points[scores.scored] - run) for name, points in scores.points.items()}
     drawn = figures.cdf(
         "Absolute error of the forecasts",
         errors,
@@ -241,10 +252,10 @@ def _error_figures(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Fig
         caption="Share of jobs whose forecast is off by at most so much; higher is better. Errors below a second "
         "are drawn at 1 s.",
     )
-    figure = mark_choices(drawn, list(errors))
-    if YARDSTICK not in errors:
+    figure = mark_choices(drawn, list(scores.points))
+    if LIMITS not in errors:
         return [figure]
-    return [cdf_minus(figure, errors, YARDSTICK, "above zero more forecasts come so near than limits do.")]
+    return [cdf_minus(figure, errors, LIMITS, "above zero more forecasts come so near than limits do.")]
 
 
 def _schedule_blocks(evaluation: Evaluation, slots: Mapping[str, int], believed: bool) -> list[Block]:
@@ -305,7 +316,7 @@ def _wait_curves(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Figur
     first = found.steps[-1].policy if found else evaluation.outcomes[0].policy
     for policy in dict.fromkeys([first, *(o.policy for o in evaluation.outcomes)]):
         waits = {
-            o.predictor: o.schedule.wait_time[evaluation.mask[o.schedule.rows]]
+            named(o.predictor): o.schedule.wait_time[evaluation.mask[o.schedule.rows]]
             for o in evaluation.outcomes
             if o.policy == policy
         }
@@ -317,5 +328,6 @@ def _wait_curves(evaluation: Evaluation, slots: Mapping[str, int]) -> list[Figur
             caption="Share of jobs that wait at most so long; higher is better. Less than 1 s is drawn at 1 s.",
         )
         reads = "above zero more jobs wait at most so long than under users' limits."
-        drawn.append(cdf_minus(mark_choices(figure, list(waits), policy=policy), waits, YARDSTICK, reads))
+        specs = [o.predictor for o in evaluation.outcomes if o.policy == policy]
+        drawn.append(cdf_minus(mark_choices(figure, specs, policy=policy), waits, LIMITS, reads))
     return drawn

@@ -46,8 +46,8 @@ def policy_notes(policies: Sequence[str]) -> list[str]:
     """What the policies of a table do and what plans them, in one paragraph."""
     notes = dict.fromkeys(_NOTES[name] for name in (p.partition(":")[0] for p in policies) if name in _NOTES)
     plans = (
-        "Planned with: the users' limits; perfect knowledge, the true run times, which nobody can have; or forecasts made "
-        "at submission from what had ended by then."
+        "Planned with: users' limits; perfect knowledge, the true run times, which nobody has; or forecasts made at "
+        "submission from what had ended by then."
     )
     return [" ".join([*notes, plans])]
 
@@ -60,10 +60,11 @@ FREE = (1, 2, 4, 5, 6, 7)
 def slots_of(evaluation: Evaluation) -> dict[str, int]:
     """A place in the page's palette for every predictor: the yardstick, the oracle and the record keep theirs.
 
-    More than six forecasts share colours (and differ in nothing else but their names): the boxes help.
+    By spec and by the name that people read. More than six forecasts share colours: the boxes help.
     """
     others = [name for name in evaluation.scores.points if name not in FIXED]
-    return {**FIXED, **{name: FREE[place % len(FREE)] for place, name in enumerate(others)}}
+    slots = {**FIXED, **{name: FREE[place % len(FREE)] for place, name in enumerate(others)}}
+    return slots | {named(name): slot for name, slot in slots.items()}
 
 
 def choices(evaluation: Evaluation) -> Choices:

@@ -53,7 +53,7 @@ def _limits(evaluation: Evaluation) -> str:
     over = float((run > limit).mean())
     half = max(100 * float(np.median(used)), 1.0)
     text = (
-        f"Users ask for far more time than jobs take: half of the jobs use less than {half:.0f} % of their limit"
+        f"Half of the jobs use less than {half:.0f} % of their limit"
         if np.median(used) < 0.5
         else f"Users' limits are fairly close: half of the jobs use at least {half:.0f} % of theirs"
     )
@@ -79,14 +79,12 @@ def _forecasts(evaluation: Evaluation) -> str:
         return " ".join(filter(None, (only, _advised(evaluation))))
     limit = rows.get(YARDSTICK)
     against = f", {_beside_limits(best, limit)}" if limit else ""
-    least = f"(half of its forecasts by at most {span(best['median_ae_s'])}){against}"
     who = f"The best forecast by mean error{laxer}, {best['predictor']},"
     if doubt := _undecided(best, others):
         who = f"No forecast stands out{laxer}: {doubt}. {best['predictor']}"
     return (
-        f"{who} is off by {span(best['mae_s'])} on average {least}; but {_longer(best['underestimate_rate'])} longer "
-        "than it says, so it can plan a schedule but must not replace the limit that ends a job."
-        + (f" {advised}" if (advised := _advised(evaluation)) else "")
+        f"{who} is off by {span(best['mae_s'])} on average{against}; {_longer(best['underestimate_rate'])} longer than "
+        "it says, so it may plan but never end a job." + (f" {advised}" if (advised := _advised(evaluation)) else "")
     )
 
 
