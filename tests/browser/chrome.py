@@ -60,8 +60,13 @@ class Tab:
                 return message["result"]
             self._note(message)
 
-    def open(self, path: Path | str, *, width: int, height: int = 900, dark: bool = False) -> Visit:
-        """Load a file, or an address, at a window size and colour scheme; returns when it has drawn a frame."""
+    def open(
+        self, path: Path | str, *, width: int, height: int = 900, dark: bool = False, unfold: bool = True
+    ) -> Visit:
+        """Load a file, or an address, at a window size and colour scheme; returns when it has drawn a frame.
+
+        `unfold` opens what is folded, which draws the figures in it.
+        """
         self.visit = Visit()
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
@@ -74,6 +79,9 @@ class Tab:
         while not self.visit.loaded:
             self._note(json.loads(self.socket.recv()))
         self.run("window.drawn || 1")
+        if unfold:
+            self.run("document.querySelectorAll('details.fold').forEach(d => { d.open = true; })")
+            self.run("new Promise(done => setTimeout(done))")
         self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
         return self.visit
 

@@ -51,10 +51,10 @@ def test_a_list_switches_between_curves_and_their_differences(tab: Any, pages: P
         return seen; })()"""
     seen = tab.run(state)
     names, low, title = seen["the curves"]
-    assert names == ["requested", "last_2", "actual"]
+    assert names == ["users' limits", "last_2", "perfect knowledge"]
     assert low == 0
     assert title == "share of jobs"
-    names, low, title = seen["minus requested"]
-    assert names == ["last_2", "actual"]
+    names, low, title = seen["minus users' limits"]
+    assert names == ["last_2", "perfect knowledge"]
     assert low < 0
-    assert title == "share of jobs, minus requested"
+    assert title == "share of jobs, minus users' limits"

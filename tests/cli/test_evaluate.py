@@ -17,11 +17,11 @@ def log(tmp_path: Path) -> Path:
     return write_log(tmp_path / "small <i>log.swf", "; MaxProcs: 8")
 
 
-def write_log(path: Path, *header: str) -> Path:
+def write_log(path: Path, *header: str, waits: int = 1) -> Path:
     lines = [*header, "; UnixStartTime: 0"]
     for k in range(120):
         run, procs = (-1 if k == 7 else 10 + 37 * k % 400), 1 + k % 8
-        lines.append(f"{k + 1} {k * 60} {k % 9} {run} {procs} -1 -1 {procs} 600 -1 1 {k % 3} 1 -1 1 -1 -1 -1")
+        lines.append(f"{k + 1} {k * 60} {waits * (k % 9)} {run} {procs} -1 -1 {procs} 600 -1 1 {k % 3} 1 -1 1 -1 -1 -1")
     path.write_text("\n".join(lines) + "\n")
     return path
 
@@ -38,7 +38,7 @@ def test_it_leaves_page_numbers_and_schedules(log: Path, tmp_path: Path) -> None
     document = json.loads((out / "result.json").read_text())
     assert document["schema"] == "batchcast/evaluate/1"
     parts = [row["part"] for row in document["results"]]
-    assert parts == ["forecast"] * 4 + ["schedule"] * 10 + ["waste"] * 4 + ["validity"]
+    assert parts == ["forecast"] * 4 + ["schedule"] * 15 + ["step"] * parts.count("step") + ["waste"] * 4 + ["validity"]
     whole, *users = (row for row in document["results"] if row["part"] == "waste")
     assert sum(row["used_core_h"] for row in users) == pytest.approx(whole["used_core_h"])
     for row in document["results"]:
@@ -67,7 +67,7 @@ def test_json_is_the_file(log: Path, tmp_path: Path) -> None:
 
 
 def test_without_a_machine_size_it_says_why_nothing_is_simulated(tmp_path: Path) -> None:
-    log = write_log(tmp_path / "unsized.swf")
+    log = write_log(tmp_path / "unsized.swf", waits=600)
     result = run(log, tmp_path / "r")
     html = (tmp_path / "r" / "index.html").read_text()
     for text in (" ".join(result.stdout.split()), html):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..evaluation.differences import more_history
+from ..metrics.paired import LEAST_GROUPS
 from ..units import format_duration
 from .blocks import Block, Kind, Table, TableColumn, shown
 
@@ -123,3 +126,20 @@ def deciding(rows: Sequence[Mapping[str, Any]], measures: Measures, naming: Sequ
         for measure, title, _ in measures
         if row.get(f"{measure}_decided_by")
     ]
+
+
+MOST_HISTORY = 50.0
+"""Beyond so many times the log's length there is no use in waiting."""
+
+
+def history_needed(row: Mapping[str, Any], metric: str) -> str:
+    """How much more history would tell a difference of this size from none."""
+    times = more_history(row, metric)
+    if math.isnan(times) or times <= 1:
+        return ""
+    much = f"{max(times, 1.1):.1f} times as much history would be needed"
+    if row.get(f"{metric}_verdict") == "unknown":
+        return f"; at least {much} for an interval ({LEAST_GROUPS} groups)"
+    if times > MOST_HISTORY:
+        return f"; more than {MOST_HISTORY:.0f} times as much history would be needed, should it stay so small"
+    return f"; about {much}, should the difference stay as large"

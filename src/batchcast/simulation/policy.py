@@ -166,11 +166,11 @@ class Policy:
         What may pass a job that is reserved for by requests though its own request does not fit: the chances that such
         jobs run on past the reserved start, read off the quantiles of their forecasts, add up to so much at most; 0:
         nothing may.
-    predictor
-        What plans unless a schedule is asked for with another: the users' limits (`requested`), or a forecast by name.
     refresh
         Whether queued jobs are planned anew when one like them (of the same user and request) ends: by the geometric
         mean of their plan and of such results since they were submitted, at most eight.
+    predictor
+        What plans unless a schedule is asked for with another: the users' limits (`requested`), or a forecast by name.
 
     Raises
     ------

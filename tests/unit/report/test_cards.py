@@ -26,20 +26,22 @@ def by_title(found: Evaluation) -> dict[str, Card]:
 
 def test_the_figures_are_those_of_the_tables() -> None:
     found = evaluated(3600.0)
+    exact = found.trace.with_columns({"wait_time": found.outcomes[0].schedule.wait_time})
+    found = evaluate(exact, predictors=["last_2"])
     shown = by_title(found)
     today = next(row for row in found.schedule_rows() if row["predictor"] == "requested")
     last = next(row for row in found.accuracy_rows() if row["predictor"] == "last_2")
     assert shown["Mean wait"].value == span(today["mean_wait_s"])
-    assert shown["Mean wait"].note == "recorded 1 h; here EASY with limits, simulated"
+    assert shown["Mean wait"].note == f"EASY with users' limits, simulated; recorded {span(today['mean_wait_s'])}"
     assert shown["Smallest mean error"].value == span(last["mae_s"])
     assert shown["Used of the limit"].value == "25 %"
 
 
 def test_a_simulation_far_from_the_record_promises_nothing() -> None:
-    shown = by_title(evaluated(0.0))
-    assert shown["Verdict"].value == "Do not decide on it"
-    assert shown["Verdict"].tone == "warning"
-    assert "Worth a trial first" not in shown
+    tiles = cards(evaluated(0.0)).cards
+    assert tiles[0].title == "Used of the limit", "what the log itself says leads"
+    assert (tiles[-1].title, tiles[-1].value, tiles[-1].tone) == ("Shorter waits", "Not known", "warning")
+    assert not {"Worth a trial first", "Change in mean wait", "Mean wait", "Verdict"} & {tile.title for tile in tiles}
 
 
 def test_a_log_without_a_machine_has_no_schedules_in_its_cards() -> None:

@@ -46,11 +46,11 @@ def figures(found: Evaluation) -> list[Figure]:
 
 def test_queue_and_utilization_are_shown_per_policy_with_the_record(found: Evaluation) -> None:
     drawn = figures(found)
-    assert [figure.policy for figure in drawn] == ["easy", "easy", "easy-sjbf", "easy-sjbf", ""]
+    assert [figure.policy for figure in drawn] == [*["easy"] * 2, *["easy-sjbf"] * 2, *["forecast"] * 2, ""]
     for figure in drawn[:-1]:
         own = [t["name"] for t in figure.data if t["meta"]["variant"] == CURVES]
-        assert own == ["recorded", "requested", "last_2", "actual"]
-    queue = next(t for t in drawn[0].data if t["name"] == "requested")["y"]
+        assert own == ["recorded", "users' limits", "last_2", "perfect knowledge"]
+    queue = next(t for t in drawn[0].data if t["name"] == "users' limits")["y"]
     schedule = found.outcomes[0].schedule
     seconds = np.arange(0, 7 * 86400, 60.0)
     waiting = [((schedule.submit_time <= t) & (schedule.start_time > t)).sum() for t in seconds]
@@ -61,7 +61,7 @@ def test_queue_and_utilization_are_shown_per_policy_with_the_record(found: Evalu
 def test_the_excerpt_is_where_jobs_pass_others_and_bounded(found: Evaluation) -> None:
     figure = gantt(found)
     assert figure is not None
-    assert figure.pick[0] == "EASY planned with requested"
+    assert figure.pick[0] == "EASY planned with users' limits"
     assert figure.pick[-1] == "as recorded"
     for name in figure.pick:
         bars = sum(len(t["x"]) for t in figure.data if t["meta"]["variant"] == name)
@@ -234,5 +234,6 @@ def test_a_log_of_an_hour_has_no_empty_pictures_over_time() -> None:
 def test_every_predictor_has_a_colour_of_its_own() -> None:
     found = evaluate(trace(60, 3), predictors=["recent_mean", "last_2", "last_2:need=2"])
     slots = slots_of(found)
-    assert len(set(slots.values())) == len(slots) == 6
-    assert json.loads(json.dumps(choices(found).predictors))["actual"] == "actual (oracle)"
+    assert len(set(slots.values())) == len(found.scores.points) + 2  # and perfect knowledge, and the record
+    assert slots["users' limits"] == slots["requested"]
+    assert json.loads(json.dumps(choices(found).predictors))["actual"] == "perfect knowledge"

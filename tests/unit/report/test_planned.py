@@ -47,12 +47,10 @@ def test_methods_without_quantiles_have_nothing_to_choose():
 
 
 def test_the_picture_of_bounds_stands_at_what_they_promise():
-    held, length = bound_figures(find_limits(log()))
+    [held] = bound_figures(find_limits(log()))
     assert [line["name"] for line in held.data] == ["80 %", "90 %", "95 %"]
     for line, promised in zip(held.data, (0.8, 0.9, 0.95)):
         assert np.abs(np.array(line["y"]) - promised).max() < 0.06
-    lengths = {line["name"]: np.mean(line["y"]) for line in length.data}
-    assert lengths["run times"] < lengths["80 %"] < lengths["90 %"] < lengths["95 %"] < lengths["users' limits"]
 
 
 def test_too_few_jobs_draw_no_windows():

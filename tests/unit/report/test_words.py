@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from batchcast.evaluation.accuracy import Scores
 from batchcast.evaluation.evaluation import Evaluation, Outcome, evaluate
 from batchcast.evaluation.validity import Validity
+from batchcast.report.evaluation.first_screen import cards
+from batchcast.report.evaluation.gains import gain_sentences, plan_words
 from batchcast.report.evaluation.words import opening
+from batchcast.report.figures import span
 from batchcast.report.validity import validity_line
 from batchcast.table import LogInfo, Trace
 
@@ -56,19 +64,21 @@ GOOD = {("easy", "requested"): 600.0, ("easy", "last_2"): 450.0, ("easy", "actua
 BAD = {("easy", "requested"): 600.0, ("easy", "last_2"): 900.0, ("easy", "actual"): 300.0}
 
 
-def test_a_gain_is_told_with_its_share_and_a_step() -> None:
+def test_a_gain_is_told_in_steps_with_what_to_try() -> None:
     words = text(found(GOOD))
-    assert "half of the jobs use less than 10 % of their limit" in words
-    assert "7 min 30 s (25 % shorter than with the limits there)" in words
-    assert "50 % of what perfect knowledge would give" in words
-    assert "Worth a trial first: EASY planned with last_2" in words
+    assert "Half of the jobs use less than 10 % of their limit" in words
+    assert "EASY with last_2 has the shortest: 7 min 30 s (25 % shorter)" in words
+    assert (
+        "forecasts in place of limits (last_2) by -2 min 30 s; perfect knowledge of run times by -2 min 30 s" in words
+    )
+    assert "Worth a trial first: EASY with last_2, the users' limits still ending jobs" in words
 
 
 def test_harm_is_told_as_harm() -> None:
     words = text(found(BAD))
-    assert "No forecast tried here shortens the waits" in words
-    assert "50 % longer than with the limits there" in words
-    assert "-100 % of what perfect knowledge would give" in words
+    assert "Nothing that was tried has a shorter mean wait" in words
+    assert "Forecasts can also do harm: EASY with last_2 would make jobs wait longer than today" in words
+    assert "Stay with EASY with users' limits" in words
     assert "Worth a trial" not in words
 
 
@@ -76,56 +86,35 @@ def test_a_forecast_worse_than_the_limit_is_said_to_be() -> None:
     assert "worse than the limits' 15 min" in text(found(GOOD, points=5000.0))
 
 
-def test_what_truth_does_not_gain_has_no_share() -> None:
-    waits = {**GOOD, ("easy", "actual"): 700.0}
-    words = text(found(waits))
-    assert "not below the limits' mean" in words
-    assert "% of what perfect knowledge" not in words
+def test_what_is_the_order_and_what_is_the_forecast_are_told_apart() -> None:
+    waits = {("forecast", spec): wait for spec, wait in (("requested", 400.0), ("last_2", 300.0), ("actual", 200.0))}
+    words = text(found({**GOOD, **waits}))
+    assert "the order alone (shortest first by users' limits) by -3 min 20 s" in words
+    assert "forecasts in place of limits (last_2) by -1 min 40 s" in words
+    assert "Worth a trial first: shortest first with last_2" in words
 
 
-def test_next_to_nothing_to_gain_has_no_share() -> None:
-    waits = {("easy", "requested"): 900.0, ("easy", "last_2"): 870.0, ("easy", "actual"): 890.0}
-    evaluation = found(waits)
-    assert "% of what perfect knowledge" not in text(evaluation)
-    assert "hardly below the limits' mean" in text(evaluation)
-    assert all(row["share_of_perfect"] != row["share_of_perfect"] for row in evaluation.schedule_rows())
-    few = found({("easy", "requested"): 8.0, ("easy", "last_2"): 3.0, ("easy", "actual"): 6.5})
-    assert "nothing for a forecast to gain" in text(few)
-    assert all(row["share_of_perfect"] != row["share_of_perfect"] for row in few.schedule_rows())
-
-
-def test_better_than_the_truth_is_explained_and_no_share() -> None:
-    words = text(found({**GOOD, ("easy", "last_2"): 200.0}))
-    assert "the forecast's mean is below it" in words
-    assert "% of what perfect knowledge" not in words
-
-
-def test_forecasts_that_change_nothing_are_said_to_change_nothing() -> None:
-    words = text(found({("easy", "requested"): 600.0, ("easy", "last_2"): 601.0, ("easy", "actual"): 540.0}))
-    assert "they wait as long; knowing every run time beforehand would give 9 min (10 % shorter) under EASY" in words
-    assert "harm" not in words
-
-
-def test_a_policy_that_needs_no_forecasts_is_preferred_where_it_is_better() -> None:
+def test_where_limits_do_as_well_it_says_so() -> None:
     waits = {("easy-sjbf", spec): wait for spec, wait in (("requested", 400.0), ("last_2", 420.0), ("actual", 380.0))}
     words = text(found({**GOOD, **waits}))
-    assert "Worth a trial first: EASY-SJBF with the limits users give today, which needs no forecasts" in words
-    assert "The limits alone give 6 min 40 s under EASY-SJBF" in words
+    assert "Worth a trial first: EASY-SJBF with users' limits, which needs no forecasts" in words
+    assert "Users' limits do as well there as the forecasts tried" in words
 
 
 def test_longer_tails_are_named_as_the_price() -> None:
-    assert "one job in twenty would wait 30 min or more, against 15 min" in text(found(GOOD, tail=1800.0))
+    assert "one job in twenty would wait 30 min or more, against 15 min today" in text(found(GOOD, tail=1800.0))
     assert "The price" not in text(found(GOOD))
 
 
-def test_gains_in_doubt_are_no_advice() -> None:
-    evaluation = found(GOOD, ratio=4.8)
-    assert "Worth a trial" not in text(evaluation)
-    assert text(evaluation).index("Do not decide on the simulated waits that follow") < text(evaluation).index("EASY")
-    line = validity_line(evaluation)
-    assert line.tone == "warning"
-    assert "the recorded mean is 4.8 times the simulated one" in line.text
-    assert "not to be trusted" in line.text
+@pytest.mark.parametrize("ratio", [4.8, 0.2, float("nan")])
+def test_of_a_simulation_that_is_not_believed_no_gain_is_told(ratio: float) -> None:
+    evaluation = found(GOOD, ratio=ratio) if ratio == ratio else found(GOOD, more={"wait_distance": 0.5})
+    words = text(evaluation)
+    assert "How much sooner jobs could start is not said" in words
+    assert "machine capture" in words
+    for claim in CLAIMS:
+        assert claim not in words
+    assert "not to be trusted" in validity_line(evaluation).text or ratio != ratio
 
 
 def test_the_other_way_round_is_said_the_other_way_round() -> None:
@@ -153,10 +142,54 @@ def test_without_a_machine_nothing_is_claimed() -> None:
     assert "not to be trusted" in validity_line(evaluation).text
 
 
-def test_where_nobody_waits_there_is_nothing_to_gain() -> None:
-    words = text(found(dict.fromkeys(GOOD, 0.2), ratio=1000.0))
-    assert "nothing for a forecast to gain" in words
-    assert "Worth a trial" not in words
+def test_where_nobody_waits_there_is_nothing_to_gain_if_the_record_says_so_too() -> None:
+    waits = dict.fromkeys(GOOD, 0.2)
+    assert "nothing for a forecast to gain" in text(found(waits))
+    far = text(found(waits, ratio=1000.0))
+    assert "nothing for a forecast to gain" not in far
+    assert "Worth a trial" not in far
+
+
+CLAIMS = ("Worth a trial", "shortest", "nothing for a forecast to gain", "Each step", "Stay with", "shorter", "harm")
+"""Words that conclude something from a simulation."""
+SPECS = ("requested", "last_2", "kernel", "actual")
+TABLES = st.dictionaries(
+    st.sampled_from([(p, s) for p in ("easy", "easy-sjbf", "forecast") for s in SPECS]),
+    st.floats(0.0, 1e6).map(round).map(float),
+)
+
+
+@given(TABLES, st.floats(0.0, 100.0), st.floats(0.0, 0.6))
+def test_every_sentence_and_tile_holds_for_every_table(
+    waits: dict[tuple[str, str], float], ratio: float, distance: float
+) -> None:
+    whole = {(p, s): waits.get((p, s), 900.0) for p in ("easy", "easy-sjbf", "forecast") for s in SPECS}
+    evaluation = found(whole, ratio=ratio, more={"wait_distance": distance})
+    words, tiles = " ".join(gain_sentences(evaluation)), cards(evaluation).cards
+    rows = [row for row in evaluation.schedule_rows() if row["predictor"] != "actual"]
+    today, least = rows[0]["mean_wait_s"], min(row["mean_wait_s"] for row in rows)
+    believed = evaluation.validity is not None and evaluation.validity.trusted
+    if not believed:
+        assert not [claim for claim in CLAIMS if claim in words]
+        assert {tile.tone for tile in tiles} <= {None, "warning"}
+        return
+    if today < 10.0:
+        assert "nothing for a forecast to gain" in words
+        return
+    named = re.search(r"Of all that was tried, (.*?) has the shortest: (.*?) \(", words)
+    assert (named is None) == (least == today)
+    if named:
+        assert named[2] == span(least)
+        assert any(plan_words(row) == named[1] and row["mean_wait_s"] == least for row in rows)
+    trial = re.search(r"Worth a trial first: (.*?), ", words)
+    assert (trial is None) == (least > 0.98 * today)
+    tile = next((tile for tile in tiles if tile.title == "Worth a trial first"), None)
+    assert (tile is None) == (trial is None)
+    if trial and tile:
+        assert trial[1] == tile.value
+        best = next(row for row in rows if plan_words(row) == trial[1])
+        others = [row["mean_wait_s"] for row in rows if row["predictor"] == best["predictor"] == "requested"]
+        assert best["mean_wait_s"] == (min(others) if others else least)
 
 
 def test_forecasts_without_their_fields_are_not_called_the_best() -> None:

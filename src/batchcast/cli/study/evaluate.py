@@ -146,6 +146,5 @@ def demo(output: str, as_json: bool) -> None:
 
 
 SYNTHETIC = (
-    "This is a synthetic workload. Its recorded waits were made by the same simulator under EASY, so that recorded and "
-    "simulated waits agree by construction; with a real log they show how far the simulation may be trusted."
+    "A synthetic workload: its recorded waits were made by this simulator under EASY, so the two agree by construction."
 )

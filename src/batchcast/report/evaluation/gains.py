@@ -19,7 +19,7 @@ from ...evaluation.validity import Doubt, Verdict
 from .. import figures
 from ..accuracy import named
 from ..blocks import Card, Figure, shown
-from ..difference import difference_words
+from ..difference import difference_words, history_needed
 from ..figures import signed, span
 from .policies import policy_words
 
@@ -160,7 +160,8 @@ def _advice(found: Findings) -> str:
         if found.shortest is today:
             return f"Stay with {plan_words(today)}."
         words = difference_words(found.shortest, "mean_wait_s", "seconds")
-        return f"Nothing tried is shorter than today by more than chance could bring{f' ({words})' if words else ''}."
+        interval = f" ({words}){history_needed(found.shortest, 'mean_wait_s')}" if words else ""
+        return f"Nothing tried is shorter than today by more than chance could bring{interval}."
     how = plan_words(best) + (
         ", which needs no forecasts" if best["predictor"] == YARDSTICK else ", the users' limits still ending jobs"
     )

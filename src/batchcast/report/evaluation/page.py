@@ -77,7 +77,7 @@ def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str =
             ]),
         ],
     )  # fmt: skip
-    unused = _section("Whose core-hours go unused", waste_blocks(evaluation))
+    unused = _section("Core-hours unused", waste_blocks(evaluation))
     good = Section(
         "How good are the forecasts",
         [
@@ -89,8 +89,8 @@ def sections(evaluation: Evaluation, settings: Mapping[str, Any], preface: str =
             ]),
         ],
     )  # fmt: skip
-    record = _section("How near is the simulation", _record_blocks(evaluation))
-    machine = _section("The machine over time", _machine_blocks(evaluation, slots))
+    record = _section("Is the simulation right", _record_blocks(evaluation))
+    machine = _section("The machine", _machine_blocks(evaluation, slots))
     log = Section(
         "The log",
         [
@@ -114,6 +114,8 @@ def _limit_blocks(evaluation: Evaluation) -> list[Block]:
 
 
 def _record_blocks(evaluation: Evaluation) -> list[Block]:
+    if not evaluation.outcomes:
+        return []
     words, *drawn = recorded_wait_blocks(evaluation) or [""]
     return [validity_line(evaluation), *([words] if words else []), *folded("In pictures", drawn)]
 
@@ -281,7 +283,8 @@ def _schedule_blocks(evaluation: Evaluation, slots: Mapping[str, int], believed:
     )  # fmt: skip
     if believed:
         return [*steps, table, *policy_notes(policies), *curves[:1], *more]
-    return [NOT_BELIEVED, *folded("The simulated schedules all the same", [table, *policy_notes(policies), *curves])]
+    kept = [table, *policy_notes(policies), *change_heat(evaluation), *curves]
+    return [NOT_BELIEVED, *folded("The simulated schedules all the same", kept)]
 
 
 def _main_rows(rows: Sequence[Mapping[str, Any]]) -> list[int]:

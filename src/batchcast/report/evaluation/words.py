@@ -9,20 +9,16 @@ from typing import Any
 import numpy as np
 
 from ...evaluation.calendar import calendar
-from ...evaluation.differences import more_history
 from ...evaluation.evaluation import Evaluation
 from ...evaluation.findings import SAME
 from ...evaluation.simulated import YARDSTICK
-from ...metrics.paired import LEAST_GROUPS
 from ..blocks import shown
-from ..difference import difference_words, groups_in
+from ..difference import difference_words, groups_in, history_needed
 from ..figures import span
 from .gains import gain_sentences
 
 FEW = 100
 LEAST = 0.005
-MOST_HISTORY = 50.0
-"""Beyond so many times the log's length there is no use in waiting."""
 
 
 def opening(evaluation: Evaluation) -> list[str]:
@@ -130,29 +126,16 @@ def _undecided(best: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> 
         rival = row["predictor"]
     if row["mae_s_verdict"] == "unknown":
         few = f"too few groups of {groups_in([row])} to tell methods apart ({row['mae_s_groups']})"
-        return few + _needed(row, "mae_s")
+        return few + history_needed(row, "mae_s")
     return (
         f"the smallest mean error is {best['predictor']}'s, but this log cannot tell it from {rival} "
-        f"(the difference is {_plain_difference(row)}){_needed(row, 'mae_s')}"
+        f"(the difference is {_plain_difference(row)}){history_needed(row, 'mae_s')}"
     )
 
 
 def _plain_difference(row: Mapping[str, Any]) -> str:
     """The difference in mean error with its interval, without the word that the sentence says in its own way."""
     return str(difference_words(row, "mae_s", "seconds")).split(" ", 1)[1]
-
-
-def _needed(row: Mapping[str, Any], metric: str) -> str:
-    """How much more history would tell a difference of this size from none."""
-    times = more_history(row, metric)
-    if math.isnan(times) or times <= 1:
-        return ""
-    much = f"{max(times, 1.1):.1f} times as much history would be needed"
-    if row.get(f"{metric}_verdict") == "unknown":
-        return f"; at least {much} for an interval ({LEAST_GROUPS} groups)"
-    if times > MOST_HISTORY:
-        return f"; more than {MOST_HISTORY:.0f} times as much history would be needed, should it stay so small"
-    return f"; about {much}, should the difference stay as large"
 
 
 def _beside_limits(best: Mapping[str, Any], limit: Mapping[str, Any]) -> str:
