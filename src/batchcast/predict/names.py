@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 FOR_PEOPLE = {"requested": "users' limits", "actual": "perfect knowledge"}
 """Methods that are no forecasts: what users ask for, and the run times themselves, which nobody has beforehand."""
 
@@ -31,15 +29,10 @@ def method_name(spec: str) -> str:
     return FOR_PEOPLE.get(name, name)
 
 
-def method_names(specs: Iterable[str]) -> dict[str, str]:
-    """The names of methods that stand side by side: with their settings only where two have the same name.
+def named(spec: str) -> str:
+    """The same with its settings, for tables where two may differ in nothing else.
 
-    >>> method_names(["actual", "last_2", "kernel:k=5", "kernel"])
-    {'actual': 'perfect knowledge', 'last_2': 'last_2', 'kernel:k=5': 'kernel, k=5', 'kernel': 'kernel'}
+    >>> named("actual"), named("kernel:k=5")
+    ('perfect knowledge', 'kernel:k=5')
     """
-    known = dict.fromkeys(specs)
-    short = [method_name(spec) for spec in known]
-    return {
-        spec: f"{name}, {settings}" if short.count(name) > 1 and (settings := name_and_settings(spec)[1]) else name
-        for spec, name in zip(known, short)
-    }
+    return FOR_PEOPLE.get(name_and_settings(spec)[0], spec)

@@ -235,4 +235,4 @@ def test_every_predictor_has_a_colour_of_its_own() -> None:
     found = evaluate(trace(60, 3), predictors=["recent_mean", "last_2", "last_2:need=2"])
     slots = slots_of(found)
     assert len(set(slots.values())) == len(slots) == 6
-    assert json.loads(json.dumps(choices(found).predictors))["actual"] == "actual (oracle)"
+    assert json.loads(json.dumps(choices(found).predictors))["actual"] == "perfect knowledge"

@@ -246,12 +246,11 @@ def _by_partition(
     site: Site, method: str, since: float, least: int, now: float, long_only: bool
 ) -> list[dict[str, Any]]:
     figures = []
+    asked = {"cluster": site.cluster, "method": method, "since": since, "nothing": NOTHING, "most": MOST}
     for name in site.memory.get("site", {}).get("partitions", {}):
-        rows = site.reader.ask("started_forecasts", cluster=site.cluster, partition=name, method=method, since=since,
-                               nothing=NOTHING, most=MOST)  # fmt: skip
-        if least > 1:
-            rows = rows_of_complete_days(rows, "as_of", least, now)
-        rows = [row for row in rows if _is_long(row)] if long_only else rows
+        started = site.reader.ask("started_forecasts", partition=name, **asked)
+        over = rows_of_complete_days(started, "as_of", least, now) if least > 1 else started
+        rows = [row for row in over if not long_only or _is_long(row)]
         if len(rows) >= LEAST and len({row["user_id"] for row in rows}) >= least:
             figures.append({"partition": name, **_shown(_figures(rows), least)})
     return figures
