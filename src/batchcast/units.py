@@ -119,6 +119,35 @@ def format_duration(seconds: float) -> str:
     return f"{sign}{days}-{clock}" if days else f"{sign}{clock}"
 
 
+def span(seconds: float | None, unknown: str = "unknown") -> str:
+    """A span of time as people say it: two units at most, the second rounded; `unknown` for NaN and None.
+
+    Slurm's own form (`format_duration`) is for what is pasted, as in `--time=`.
+
+    >>> [span(s) for s in (0.4, 42, 125, 3599.8, 8733, 200000, -90)]
+    ['0 s', '42 s', '2 min 5 s', '1 h', '2 h 26 min', '2 d 8 h', '-1 min 30 s']
+    >>> span(float("nan")), span(float("inf"))
+    ('unknown', 'unlimited')
+    """
+    if seconds is None or math.isnan(seconds):
+        return unknown
+    if math.isinf(seconds):
+        return "unlimited"
+    size = abs(seconds)
+    if size < 59.5:
+        parts = [(round(size), "s")]
+    elif size < 600:
+        parts = [(round(size) // 60, "min"), (round(size) % 60, "s")]
+    elif size < 86400 - 30:
+        minutes = round(size / 60)
+        parts = [(minutes // 60, "h"), (minutes % 60, "min")]
+    else:
+        hours = round(size / 3600)
+        parts = [(hours // 24, "d"), (hours % 24, "h")]
+    words = " ".join(f"{amount} {unit}" for amount, unit in parts if amount) or "0 s"
+    return f"-{words}" if seconds < 0 and words != "0 s" else words
+
+
 def parse_memory(text: str, *, nodes: float = 1.0, procs: float = 1.0) -> float:
     """KiB of a whole job from Slurm's ReqMem; a trailing `n` is per node, `c` per processor; NaN when unknown or 0.
 

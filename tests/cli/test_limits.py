@@ -55,8 +55,11 @@ def test_what_is_saved_and_killed_stands_with_its_interval_against_the_users_own
     assert advice["mean_unused_core_h_verdict"] == "ahead"
     saved = advice["mean_unused_core_h"] - rows["rule_of_thumb"]["mean_unused_core_h"]
     assert advice["mean_unused_core_h_rule_difference"] == pytest.approx(saved)
-    text = " ".join(CliRunner().invoke(cli, arguments).stdout.split())
-    assert "against users' own" in text
+    short = CliRunner().invoke(cli, arguments).stdout
+    assert f"{advice['mean_unused_core_h_difference']:.1f} (" in short, "beside the figures themselves"
+    assert "What is real" not in short
+    text = " ".join(CliRunner().invoke(cli, [*arguments, "--explain"]).stdout.split())
+    assert "against users' limits" in text
     assert "Advice against 1.25 x longest of 10: unused core-hours a job" in text
 
 
@@ -84,7 +87,7 @@ def test_the_sentence_says_what_is_saved(log: Path) -> None:
     result = CliRunner().invoke(cli, ["limits", str(log), "--risk", "10%", "--step", "1:00"])
     assert result.exit_code == 0, result.output
     assert "core-hours less than the users did" in result.stdout
-    assert "users' own" in result.stdout
+    assert "users' limits" in result.stdout
 
 
 def test_a_job_cut_by_its_own_limit_is_no_proof_against_a_longer_one() -> None:

@@ -69,7 +69,7 @@ def test_run_resume_and_report(study: Path, tmp_path: Path) -> None:
     said("sweep", "report", out, "--frontier", tmp_path / "frontier.svg")
     drawn = ElementTree.parse(tmp_path / "frontier.svg").getroot()
     assert len(drawn.findall("{*}circle")) == 3
-    assert "fcfs, requested" in "".join(drawn.itertext())
+    assert "fcfs, users' limits" in "".join(drawn.itertext())
     measured = json.loads(said("sweep", study, "-o", out, "--dry-run", "--json"))
     assert measured["results"][0]["to_do"] == 0
     assert "measured" in measured["settings"]["seconds"]

@@ -6,7 +6,7 @@ import codecs
 import io
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,9 +16,11 @@ import click
 from ..document import document, dumps, plain
 
 if TYPE_CHECKING:
+    from ..report.blocks import Block
     from ..service.answers.answer import Answer
 
-__all__ = ["console", "document", "dumps", "emit", "plain", "print_columns", "print_parsable", "progress", "say"]
+__all__ = ["console", "document", "dumps", "emit", "plain", "print_columns", "print_parsable", "progress", "say",
+           "show_tables", "table_options"]  # fmt: skip
 
 IN_A_PIPE = 2000  # no row of a table is folded for a program that reads it
 
@@ -84,6 +86,34 @@ def printed(verb: str, reply: Answer, as_json: bool, parsable2: bool) -> bool:
     if parsable2:
         print_parsable(reply.results)
     return parsable2
+
+
+def table_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds what tables on a terminal leave out: hand what the options gave to `show_tables`."""
+    for option in (
+        click.option("--explain", is_flag=True, help="Also print what decides each difference."),
+        click.option(
+            "--all-columns", "every_column", is_flag=True, help="Tables with all their columns, as wide as they are."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def show_tables(blocks: Iterable[Block], every_column: bool, explain: bool, explained: Sequence[Block] = ()) -> None:
+    """Print tables and sentences; `explained` only where that was asked for, else a line says how to get more."""
+    from ..report.blocks import Table
+    from ..report.terminal import show
+
+    shown = [*blocks, *(explained if explain else ())]
+    options = ["--all-columns"] if not every_column and any(
+        column.more for block in shown if isinstance(block, Table) for column in block.columns
+    ) else []  # fmt: skip
+    options += ["--explain"] if explained and not explain else []
+    out = console()
+    show(out, shown, every_column)
+    if options:
+        out.print(f"more: {' '.join(options)}, or all of it in --json", markup=False, soft_wrap=True)
 
 
 def print_columns(lines: Sequence[Sequence[str]], left: int, indent: str = "") -> None:

@@ -120,7 +120,7 @@ def forecasts(kind: str, specs: Sequence[str], given: Mapping[str, Any], protoco
     periods, folder = opened(given)
     totals = {spec: ForecastTotals() for spec in specs}
     with (
-        progress(f"predicting, {kind}", len(folder)) as tick,
+        progress(f"Forecasting {'run times' if kind == 'runtime' else 'waits'}", len(folder)) as tick,
         Answers(given["in_periods"], ("predictor",)) as out,
     ):
         options = {"cancelled": given["cancelled"]} if kind == "wait" else {"seed": given["seed"]}
@@ -144,6 +144,7 @@ def schedules(plan: Plan, options: Mapping[str, Any], given: Mapping[str, Any]) 
     from collections import Counter
 
     from ..metrics.schedule import ScheduleTotals
+    from ..predict.names import named
     from ..simulation.periods import simulate_periods
     from ..trace.folder import summed_notes
     from ..trace.parquet import Answers
@@ -157,7 +158,7 @@ def schedules(plan: Plan, options: Mapping[str, Any], given: Mapping[str, Any]) 
             for spec in plan.planners(policy):
                 totals, corrections = None, 0
                 left_out, notes = Counter(), []
-                with progress(f"{name} {spec}", len(folder)) as tick:
+                with progress(f"Simulating {name}, planned with {named(spec)}", len(folder)) as tick:
                     done = 0
                     for part in simulate_periods(periods, policy, spec, procs=periods.procs, **options):
                         totals = totals or ScheduleTotals(part.total)

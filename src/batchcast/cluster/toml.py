@@ -10,7 +10,7 @@ from dataclasses import fields
 from typing import Any
 
 from ..errors import InputError, input_error
-from ..units import format_duration
+from ..units import span
 from .machine import Association, Limits, Machine, NodeGroup, Partition, Qos, Reservation
 
 TABLES = {
@@ -146,8 +146,8 @@ def describe(machine: Machine, fold: Callable[[Sequence[str]], str]) -> list[str
         state = "" if part.up else ", not up"
         default = ", default" if part.default else ""
         lines.append(
-            f"  {part.name}: {fold(part.nodes)}, at most {format_duration(part.max_time)}, unless asked"
-            f" {format_duration(part.default_time)}, tier {part.priority_tier}{default}{state}"
+            f"  {part.name}: {fold(part.nodes)}, at most {span(part.max_time)}, unless asked"
+            f" {span(part.default_time)}, tier {part.priority_tier}{default}{state}"
         )
     settings = {key: machine.settings[key] for key in SCHEDULER if key in machine.settings}
     tuned = {key: value for key, value in machine.settings.items() if key.startswith(("bf_", "sched_"))}
@@ -163,9 +163,7 @@ def describe(machine: Machine, fold: Callable[[Sequence[str]], str]) -> list[str
     if machine.reservations:
         lines += ["", "reservations"]
         for r in machine.reservations:
-            lines.append(
-                f"  {r.name}: {fold(r.nodes)}, {format_duration(r.end - r.start)} {','.join(r.flags)}".rstrip()
-            )
+            lines.append(f"  {r.name}: {fold(r.nodes)}, {span(r.end - r.start)} {','.join(r.flags)}".rstrip())
     if machine.left_out:
         lines += ["", "not modelled: " + ", ".join(machine.left_out)]
     return lines

@@ -14,7 +14,7 @@ from ..metrics.bursts import user_weeks
 from ..metrics.paired import LEAST_GROUPS, LEVEL, PairedDifference, paired_differences
 from ..metrics.schedule import bounded_slowdown
 from ..trace.result import Forecasts
-from ..units import format_duration
+from ..units import span
 
 FORECAST = ("mae_s", "median_ae_s", "apa", "underestimate_rate")
 FORECAST_MEANS = ("mae_s", "apa", "underestimate_rate")
@@ -201,7 +201,7 @@ def signed_time(value: float) -> str:
     >>> signed_time(-90.0), signed_time(0.0)
     ('-00:01:30', '0')
     """
-    return f"{'-' if value < 0 else '+'}{format_duration(abs(value))}" if value else "0"
+    return f"{'-' if value < 0 else '+'}{span(abs(value))}" if value else "0"
 
 
 def _measures(points: np.ndarray, run_time: np.ndarray) -> dict[str, np.ndarray]:

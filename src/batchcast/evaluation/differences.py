@@ -20,7 +20,7 @@ from ..predict.registry import parse_spec
 from ..simulation import Schedule
 from ..table import Trace
 from ..trace.zone import format_date, zone
-from ..units import format_duration, format_memory
+from ..units import format_memory, span
 
 
 def shown_names(trace: Trace, column: str) -> list[str]:
@@ -244,7 +244,7 @@ def _decided_by(trace: Trace, scored: np.ndarray, group: np.ndarray, metric: str
     who = _who(trace, int(rows[0]))
     since = format_date(float(submit.min()), zone(trace.info.timezone))
     jobs = f"{one.largest_jobs:,} job{'' if one.largest_jobs == 1 else 's'}"
-    length = format_duration(float(submit.max() - submit.min()))
+    length = span(float(submit.max() - submit.min()))
     return (
         f"{100 * one.largest_share:.0f} % of the sum of absolute differences is {jobs} of {who}, submitted within "
         f"{length} from {since} on; without them the difference is {_amount(metric, one.without)} instead of "
@@ -267,7 +267,7 @@ def _amount(metric: str, value: float) -> str:
     sign = "-" if value < 0 else "+"
     if metric.endswith("_mib"):
         return f"{sign}{format_memory(1024.0 * abs(value))}"
-    return f"{sign}{format_duration(abs(value))}" if metric.endswith("_s") else f"{sign}{abs(value):.3g}"
+    return f"{sign}{span(abs(value))}" if metric.endswith("_s") else f"{sign}{abs(value):.3g}"
 
 
 def more_history(one: Mapping[str, Any], metric: str) -> float:

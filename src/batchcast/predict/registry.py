@@ -13,6 +13,7 @@ from typing import Any
 
 from ..errors import UsageError
 from .gate import check_predictor
+from .names import name_and_settings
 
 GROUPS = {
     "runtime": "batchcast.runtime_predictors",
@@ -34,7 +35,7 @@ def parse_spec(spec: str) -> tuple[str, dict[str, str]]:
     >>> parse_spec("last_2:need=2,round=down"), parse_spec("my.methods:Mine:k=3")
     (('last_2', {'need': '2', 'round': 'down'}), ('my.methods:Mine', {'k': '3'}))
     """
-    name, rest = _name_and_rest(spec.strip())
+    name, rest = name_and_settings(spec.strip())
     parameters: dict[str, str] = {}
     for item in filter(None, rest.split(",")):
         key, equals, value = item.partition("=")
@@ -44,15 +45,6 @@ def parse_spec(spec: str) -> tuple[str, dict[str, str]]:
             )
         parameters[key.strip()] = value.strip()
     return name, parameters
-
-
-def _name_and_rest(spec: str) -> tuple[str, str]:
-    """The name, with its class where it is a module's, and what follows."""
-    name, _, rest = spec.partition(":")
-    attribute, _, parameters = rest.partition(":")
-    if attribute.isidentifier() and all(part.isidentifier() for part in name.split(".")):
-        return f"{name}:{attribute}", parameters
-    return name, rest
 
 
 def split_specs(text: str, kind: str = "runtime") -> list[str]:
@@ -66,7 +58,7 @@ def split_specs(text: str, kind: str = "runtime") -> list[str]:
     specs: list[str] = []
     for piece in filter(None, (p.strip() for p in text.split(","))):
         if specs and "=" in piece and ":" not in piece.split("=")[0]:
-            specs[-1] += ("," if _name_and_rest(specs[-1])[1] else ":") + piece
+            specs[-1] += ("," if name_and_settings(specs[-1])[1] else ":") + piece
         else:
             specs.append(piece)
     return [name for spec in specs for name in (available(kind) if spec == "all" else (spec,))]

@@ -14,10 +14,10 @@ import numpy as np
 from ..evaluation.accuracy import Planned
 from ..evaluation.limits import Limits
 from ..evaluation.target import run_time_target
-from ..predict.registry import parse_spec
+from ..predict.names import named as named
 from . import figures
 from .blocks import Block, Figure, Table, TableColumn
-from .difference import difference_words, groups_in
+from .difference import groups_in, interval_words
 from .figures import span
 
 COLUMNS = (
@@ -25,14 +25,14 @@ COLUMNS = (
     TableColumn("jobs", "jobs", "count", "jobs scored: they ran, and the selection scores them"),
     TableColumn("mae_s", "mean error", "seconds", "mean absolute error, |predicted - actual|"),
     TableColumn("median_ae_s", "median error", "seconds", "half of the forecasts are off by no more"),
-    TableColumn("p95_ae_s", "95 % within", "seconds", "95th percentile of the absolute error"),
+    TableColumn("p95_ae_s", "95 % within", "seconds", "95th percentile of the absolute error", more=True),
     TableColumn(
         "apa", "accuracy (apa)", "ratio", "mean of min(predicted, actual) / max(predicted, actual); 1 is perfect"
     ),
-    TableColumn("underestimate_rate", "underestimates", "share", "jobs that ran longer than predicted"),
-    TableColumn("mean_shortfall_s", "mean shortfall", "seconds", "by how much those ran longer, on average"),
+    TableColumn("underestimate_rate", "too low", "share", "jobs that ran longer than predicted"),
+    TableColumn("mean_shortfall_s", "mean shortfall", "seconds", "by how much those ran longer, on average", more=True),
     TableColumn("coverage_90", "90 % bound held", "share", "jobs that ended within the forecast's own 90 % bound"),
-    TableColumn("seconds", "took, s", "number", "time spent inside the predictor, without the replay's own"),
+    TableColumn("seconds", "took, s", "number", "time spent inside the predictor, without the replay's own", more=True),
 )
 GROUPS_SHOWN = 20
 PROTOCOLS = {
@@ -51,14 +51,15 @@ def accuracy_table(
     rows, lacking = _marked(rows)
     if by is not None:
         rows, note = _largest(rows)
+        columns = [replace(column, more=column.more or column.key == "coverage_90") for column in columns]
         columns[1:1] = [TableColumn("group", {"size": "processors"}.get(by, by))]
         columns.pop()
         against = next((row["against"] for row in rows if row.get("against")), None)
         if against is not None:
             key = "mae_mib" if per else "mae_s"
             within = WITHIN.format(groups_in(rows))
-            columns.append(TableColumn(f"{key}_words", f"mean error against {against}", "difference", within))
-            rows = [{**row, f"{key}_words": difference_words(row, key, "memory" if per else "seconds")} for row in rows]
+            columns.append(TableColumn(f"{key}_words", f"mean error against {named(against)}", "difference", within))
+            rows = [{**row, f"{key}_words": interval_words(row, key, "memory" if per else "seconds")} for row in rows]
     note = " ".join(filter(None, (note, lacking, stand_ins(rows))))
     what = f"Forecasts of peak memory a {per}" if per else "Run-time forecasts"
     heading = f"{what}{f' by {by}' if by else ''} · {PROTOCOLS[protocol]} · {selection_words(settings)}"
@@ -92,19 +93,10 @@ MEANINGS = {
 WITHIN = "with its 90 % interval over groups of {}, within the rows' jobs"
 
 
-def named(predictor: str) -> str:
-    """What plans, as people read it: the users' limits, perfect knowledge, or the forecast's own name.
-
-    >>> named("last_2"), named("requested"), named("actual")
-    ('last_2', "users' limits", 'perfect knowledge')
-    """
-    return {"requested": "users' limits", "actual": "perfect knowledge"}.get(parse_spec(predictor)[0], predictor)
-
-
 def _marked(rows: Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], str]:
     """Methods that had to do without a field they use, marked, and the note that says which."""
-    lacking = {row["predictor"]: row["lacking"] for row in rows if row.get("lacking")}
-    marked = [{**row, "predictor": f"{row['predictor']} *"} if row.get("lacking") else row for row in rows]
+    lacking = {named(row["predictor"]): row["lacking"] for row in rows if row.get("lacking")}
+    marked = [{**row, "predictor": f"{named(row['predictor'])} *"} if row.get("lacking") else row for row in rows]
     by_fields: dict[str, list[str]] = {}
     for predictor, fields in lacking.items():
         by_fields.setdefault(fields.replace(" ", ", "), []).append(predictor)
@@ -121,8 +113,8 @@ def stand_ins(rows: Sequence[Mapping[str, Any]]) -> str:
     for row in rows:
         if row.get("answered_by"):
             share = f"{100 * row['answered_by_share']:.{0 if row['answered_by_share'] == 1.0 else 1}f} %"
-            answered.setdefault((share, row["answered_by"]), []).append(str(row["predictor"]).removesuffix(" *"))
-    return " ".join(f"{', '.join(who)}: {share} answered by {name}." for (share, name), who in answered.items())
+            answered.setdefault((share, row["answered_by"]), []).append(named(str(row["predictor"]).removesuffix(" *")))
+    return " ".join(f"{', '.join(who)}: {share} answered by {named(name)}." for (share, name), who in answered.items())
 
 
 def _largest(rows: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mapping[str, Any]], str]:
@@ -156,7 +148,7 @@ DEFAULT = "kernel"
 PLANNED_COLUMNS = (
     TableColumn("level", "planned with", "text", "the quantile of the forecast that the schedule would take"),
     TableColumn("mae_s", "mean error", "seconds", "mean absolute error, |predicted - actual|"),
-    TableColumn("underestimate_rate", "underestimates", "share", "jobs that ran longer than planned"),
+    TableColumn("underestimate_rate", "too low", "share", "jobs that ran longer than planned"),
 )
 
 
@@ -171,7 +163,7 @@ def planned_table(planned: Mapping[str, Sequence[Planned]]) -> list[Block]:
     if not name:
         return []
     rows = [{**found._asdict(), "level": f"{100 * found.level:g} %"} for found in planned[name]]
-    title = f"Fewer underestimates: what planning with a quantile of {name} comes to (--plan-level)"
+    title = f"Fewer underestimates: what planning with a quantile of {named(name)} comes to (--plan-level)"
     return [Table(title, PLANNED_COLUMNS, rows)]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ..units import format_duration, format_memory
+from ..units import format_memory, span
 
 Kind = Literal["text", "difference", "count", "seconds", "memory", "share", "number", "ratio"]
 Tone = Literal["good", "note", "warning"]
@@ -27,13 +27,14 @@ class TableColumn:
     """One column of a table: the key in its rows, the heading, how values print, and what the heading means.
 
     `text` names what a row is about or says what was seen there; a `difference` is words with figures in them;
-    `memory` is MiB.
+    `memory` is MiB. One with `more` stays off a terminal unless all columns are asked for.
     """
 
     key: str
     title: str
     kind: Kind = "text"
     meaning: str = ""
+    more: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +164,7 @@ def shown(value: Any, kind: Kind) -> str:
     """A value as people read it; an en dash where there is none.
 
     >>> shown(0.4774, "share"), shown(8733.2, "seconds"), shown(81934, "count"), shown(float("nan"), "number")
-    ('47.7 %', '02:25:33', '81,934', '–')
+    ('47.7 %', '2 h 26 min', '81,934', '–')
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
@@ -181,7 +182,7 @@ _SHOWN: Mapping[str, Callable[[Any], str]] = {
     "text": str,
     "difference": str,
     "count": lambda value: f"{int(value):,}",
-    "seconds": lambda value: format_duration(float(value)),
+    "seconds": lambda value: span(float(value)),
     "memory": lambda value: format_memory(1024.0 * float(value)),
     "share": lambda value: f"{100 * value:.1f} %",
     "number": _number,

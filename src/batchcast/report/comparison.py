@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 
 from ..evaluation.comparison import Comparison
-from ..units import format_duration
+from ..units import span
 from .accuracy import named
 from .blocks import Block, Callout, Card, Cards, Figure, Kind, Section, Table, TableColumn, shown
 from .difference import VERDICTS
 from .difference_plots import cdf_change, interval_figure
 from .evaluation.policies import policy_words
-from .figures import span
 
 FORECAST: tuple[tuple[str, str, Kind], ...] = (
     ("mae_s", "mean error", "seconds"),
@@ -165,7 +164,7 @@ def _change(row: Mapping[str, Any], key: str, kind: Kind) -> str:
 def _signed(value: float, kind: Kind) -> str:
     sign = "-" if value < 0 else "+"
     if kind == "seconds":
-        return f"{sign}{format_duration(abs(value))}" if abs(value) >= 1 else f"{sign}{abs(value):.2g} s"
+        return f"{sign}{span(abs(value))}" if abs(value) >= 1 else f"{sign}{abs(value):.2g} s"
     return (
         f"{sign}{shown(abs(value), kind)}".replace(" %", " points")
         if kind == "share"

@@ -5,13 +5,13 @@ Distributions, lines, bars, scatters, on axes of time that people can read.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..metrics.curves import cdf as distribution
+from ..units import span as span
 from .blocks import Figure, shown
 
 _UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
@@ -50,30 +50,6 @@ def between(low: float, high: float) -> str:
     """
     one, other = tick(low).split(" "), tick(high)
     return f"{one[0]}–{other}" if other.endswith(f" {one[1]}") else f"{' '.join(one)}–{other}"
-
-
-def span(seconds: float) -> str:
-    """A span of time in a sentence, two units at most.
-
-    >>> [span(s) for s in (0.4, 42, 3599.8, 8733, 200000)]
-    ['0 s', '42 s', '1 h', '2 h 26 min', '2 d 8 h']
-    """
-    if math.isnan(seconds):
-        return "unknown"
-    sign = "-" if seconds < 0 else ""
-    seconds = abs(seconds)
-    if seconds < 59.5:
-        return f"{sign}{seconds:.0f} s"
-    if seconds < 600:
-        whole = round(seconds)
-        parts = [(whole // 60, "min"), (whole % 60, "s")]
-    elif seconds < 86400 - 30:
-        minutes = round(seconds / 60)
-        parts = [(minutes // 60, "h"), (minutes % 60, "min")]
-    else:
-        hours = round(seconds / 3600)
-        parts = [(hours // 24, "d"), (hours % 24, "h")]
-    return sign + " ".join(f"{amount} {unit}" for amount, unit in parts if amount)
 
 
 def signed(seconds: float) -> str:

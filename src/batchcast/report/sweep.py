@@ -11,6 +11,7 @@ from html import escape
 from typing import Any
 
 from .blocks import Block, Table, TableColumn
+from .difference import named_row, plan_named
 
 Row = Mapping[str, Any]
 _NAMING = (
@@ -61,7 +62,7 @@ def study_tables(rows: Sequence[Row], tau: float = 10.0) -> list[Block]:
         Table(
             f"Means over the replicates (of the log itself where there are none); bounded slowdown, tau = {tau:g} s",
             plain,
-            [{**row, "on": "yes" if row["frontier"] else ""} for row in rows],
+            [{**named_row(row), "on": "yes" if row["frontier"] else ""} for row in rows],
             "Frontier: no other plan of the log that can be had (perfect knowledge cannot) has a smaller mean bounded"
             " slowdown and a smaller longest wait.",
         )
@@ -88,7 +89,7 @@ def _differences(rows: Sequence[Row], naming: Sequence[TableColumn], against: st
     ]
     cells = [
         {
-            **{column.key: row[column.key] for column in naming},
+            **{column.key: named_row(row)[column.key] for column in naming},
             "slowdown": interval(row, "mean_bounded_slowdown_difference", "{:+.1f}"),
             "jobs": _paired(row),
             **{column.key: interval(row, f"{column.key}_ratio", "{:.2f}") for column in _RATIOS},
@@ -101,7 +102,7 @@ def _differences(rows: Sequence[Row], naming: Sequence[TableColumn], against: st
         " over groups of one user's submissions of one week. Users: of those with 50 jobs or more the share that waits"
         " longer by more than a tenth."
     )
-    return Table(f"Against {against}", columns, cells, note)
+    return Table(f"Against {plan_named(against)}", columns, cells, note)
 
 
 def ablation_table(rows: Sequence[Row]) -> Table:
@@ -115,7 +116,7 @@ def ablation_table(rows: Sequence[Row]) -> Table:
     ]
     cells = [
         {
-            **{column.key: row[column.key] for column in naming},
+            **{column.key: named_row(row)[column.key] for column in naming},
             "without": row["without"],
             "slowdown": interval(row, "mean_bounded_slowdown_difference", "{:+.1f}"),
             **{column.key: interval(row, f"{column.key}_ratio", "{:.2f}") for column in _RATIOS},
@@ -154,8 +155,8 @@ def _of_one_burst(row: Row) -> str:
     key = "mean_bounded_slowdown_paired"
     share = 100 * row[f"{key}_largest_share"]
     return (
-        f"{row['log']}, {row['policy']} with {row['predictor']}: {share:.0f} % of the sum of absolute differences on "
-        f"the log itself belongs to one user's submissions of one week; without them the difference is "
+        f"{row['log']}, {row['policy']} with {named_row(row)['predictor']}: {share:.0f} % of the sum of absolute "
+        f"differences on the log itself belongs to one user's submissions of one week; without them the difference is "
         f"{row[f'{key}_without_largest']:+.1f} instead of {row[key]:+.1f}; judge by the geometric mean"
     )
 
@@ -185,7 +186,7 @@ def frontier_svg(rows: Sequence[PlanRow]) -> str:
     --------
     >>> row = {"log": "ours", "period": "", "settings": "", "policy": "easy", "predictor": "requested",
     ...        "mean_bounded_slowdown": 9.0, "max_wait_s": 3600.0, "frontier": True}
-    >>> "easy, requested" in frontier_svg([row])
+    >>> "easy, users' limits" in frontier_svg([row])
     True
     """
     plans = list(dict.fromkeys(f"{row['policy']}, {row['predictor']}" for row in rows))
@@ -197,7 +198,7 @@ def frontier_svg(rows: Sequence[PlanRow]) -> str:
     down = math.ceil(len(cells) / PANEL) * (HIGH + 1.6 * EDGE)
     parts = [_panel(name, mine, letters, k) for k, (name, mine) in enumerate(cells.items())]
     legend = [
-        _text(EDGE / 2, down + LINE * (k + 1.5), f"{letter}  {plan}", "start", size=11)
+        _text(EDGE / 2, down + LINE * (k + 1.5), f"{letter}  {plan_named(plan)}", "start", size=11)
         for k, (plan, letter) in enumerate(letters.items())
     ]
     height = down + LINE * (len(plans) + 2)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +16,30 @@ from ..errors import BatchcastError
 from ..trace.whole_file import whole_file
 from .accuracy import COLUMNS as FORECASTS
 from .blocks import Table, TableColumn
+from .difference import named_row
 
 COLUMNS = (
     TableColumn("policy", "policy"),
     TableColumn("predictor", "planned with"),
     TableColumn("mean_wait_s", "mean wait", "seconds"),
     TableColumn("median_wait_s", "median", "seconds"),
-    TableColumn("p95_wait_s", "p95", "seconds"),
+    TableColumn("p95_wait_s", "p95", "seconds", more=True),
     TableColumn("max_wait_s", "max", "seconds"),
     TableColumn("mean_bounded_slowdown", "mean bsld", "number"),
-    TableColumn("median_bounded_slowdown", "median bsld", "number"),
-    TableColumn("utilization", "util.", "share"),
-    TableColumn("backfilled_share", "backfilled", "share"),
-    TableColumn("corrections", "corrections", "count"),
+    TableColumn("median_bounded_slowdown", "median bsld", "number", more=True),
+    TableColumn("utilization", "util.", "share", more=True),
+    TableColumn("backfilled_share", "backfilled", "share", more=True),
+    TableColumn("corrections", "corrections", "count", more=True),
 )
 
 
 def simulation_table(rows: Sequence[Mapping[str, Any]], jobs: int, total: int) -> Table:
     """Flat rows, one for a policy and a predictor, under what was simulated."""
-    return Table(f"{jobs:,} jobs simulated on {total:,} processors; bounded slowdown with tau = 10 s", COLUMNS, rows)
+    return Table(
+        f"{jobs:,} jobs simulated on {total:,} processors; bounded slowdown with tau = 10 s",
+        COLUMNS,
+        [named_row(row) for row in rows],
+    )
 
 
 _QUANTILES = ("p25", "p50", "p75", "p95")
@@ -92,42 +98,50 @@ NOTE = "Medians, percentiles and intervals need every job at once: each job's an
 def totals_table(rows: Sequence[Mapping[str, Any]], jobs: int, periods: int, source: str) -> Table:
     """Rows of `metrics.totals` as a table with the columns of `runtime` or `simulate` that they have."""
     columns = [column for column in (COLUMNS if "policy" in rows[0] else FORECASTS) if column.key in rows[0]]
-    return Table(f"{jobs:,} jobs in {periods:,} periods, the state carried on · {source}", columns, rows, NOTE)
+    return Table(
+        f"{jobs:,} jobs in {periods:,} periods, the state carried on · {source}",
+        columns,
+        [named_row(row) for row in rows],
+        NOTE,
+    )
 
 
 WAIT_COLUMNS = (
     TableColumn("predictor", "predictor"),
-    TableColumn("quick_s", "quick", "seconds", "a quick starter waits at most this long"),
     TableColumn("jobs", "jobs", "count", "jobs scored"),
-    TableColumn("quick_share", "quick starters", "share", "of the jobs scored"),
-    TableColumn("quick_identified", "identified", "share", "quick starters the method marks as such"),
-    TableColumn("quick_bounded", "bounded", "share", "quick starters answered at most so, by whichever branch"),
-    TableColumn("misguided_share", "misguided", "share", "jobs marked quick that waited longer, of all"),
-    TableColumn(
-        "identified_like_pqstar", "identified at pqstar's misguided", "share", "ranked by the chance, or point"
-    ),
-    TableColumn("identified_at_4", "identified at 4 % misguided", "share", "ranked by the chance, else by the point"),
-    TableColumn("misguided_under_4h", "of them < 4 h", "share"),
-    TableColumn("crps_log", "CRPS", "number", "of log(1 + wait); of a point the absolute error"),
-    TableColumn("interval_80", "80 % kept", "share", "waits between the 10 and 90 % quantiles"),
-    TableColumn("interval_80_low", "least of 5,000", "share", "in any window of 5,000 jobs"),
-    TableColumn("interval_80_high", "most", "share"),
-    TableColumn("interval_90", "90 % kept", "share", "waits between the 5 and 95 % quantiles"),
-    TableColumn("interval_90_low", "least of 5,000", "share", "in any window of 5,000 jobs"),
-    TableColumn("interval_90_high", "most", "share"),
-    TableColumn("mean_abs_error_s", "mean error", "seconds", "mean absolute error of the point"),
     TableColumn("median_abs_error_s", "median error", "seconds"),
-    TableColumn("rms_error_s", "RMS error", "seconds"),
-    TableColumn("normalised_rms", "normalised RMS", "number", "each error over the wait, floor 1 s"),
-    TableColumn("mean_ppert", "PPErt", "number", "mean of |predicted - wait| / (wait + run)"),
-    TableColumn("good_share", "good", "share", "same rounded range, or PPErt at most 0.10"),
-    TableColumn("good_likeliest", "good, likeliest range", "share", "the point in the likeliest range of the paper"),
-    TableColumn("within_x2", "within x2", "share", "forecast and wait at most a factor 2 apart"),
-    TableColumn("within_x3", "within x3", "share"),
-    TableColumn("bound_coverage", "95 % bound held", "share", "waits at most the method's own bound"),
-    TableColumn("near_share", "near", "share", "quick starters marked by the near history"),
-    TableColumn("near_jobs", "near jobs", "number", "mean length of the near history"),
-    TableColumn("seconds", "took, s", "number"),
+    TableColumn("mean_abs_error_s", "mean error", "seconds", "mean absolute error of the point"),
+    TableColumn("interval_80", "80 % kept", "share", "waits between the 10 and 90 % quantiles"),
+    TableColumn("interval_90", "90 % kept", "share", "waits between the 5 and 95 % quantiles"),
+    TableColumn("crps_log", "CRPS", "number", "of log(1 + wait); of a point the absolute error"),
+    *(
+        replace(column, more=True)
+        for column in (
+            TableColumn("quick_s", "quick", "seconds", "a quick starter waits at most this long"),
+            TableColumn("quick_share", "quick starters", "share", "of the jobs scored"),
+            TableColumn("quick_identified", "identified", "share", "quick starters the method marks as such"),
+            TableColumn("quick_bounded", "bounded", "share", "quick starters answered at most so, by any branch"),
+            TableColumn("misguided_share", "misguided", "share", "jobs marked quick that waited longer, of all"),
+            TableColumn("identified_like_pqstar", "identified at pqstar's misguided", "share", "ranked by the chance"),
+            TableColumn("identified_at_4", "identified at 4 % misguided", "share", "else ranked by the point"),
+            TableColumn("misguided_under_4h", "of them < 4 h", "share"),
+            TableColumn("interval_80_low", "least of 5,000", "share", "in any window of 5,000 jobs"),
+            TableColumn("interval_80_high", "most", "share"),
+            TableColumn("interval_90_low", "least of 5,000", "share", "in any window of 5,000 jobs"),
+            TableColumn("interval_90_high", "most", "share"),
+            TableColumn("rms_error_s", "RMS error", "seconds"),
+            TableColumn("normalised_rms", "normalised RMS", "number", "each error over the wait, floor 1 s"),
+            TableColumn("mean_ppert", "PPErt", "number", "mean of |predicted - wait| / (wait + run)"),
+            TableColumn("good_share", "good", "share", "same rounded range, or PPErt at most 0.10"),
+            TableColumn("good_likeliest", "good, likeliest range", "share", "the point in the likeliest range"),
+            TableColumn("within_x2", "within x2", "share", "forecast and wait at most a factor 2 apart"),
+            TableColumn("within_x3", "within x3", "share"),
+            TableColumn("bound_coverage", "95 % bound held", "share", "waits at most the method's own bound"),
+            TableColumn("near_share", "near", "share", "quick starters marked by the near history"),
+            TableColumn("near_jobs", "near jobs", "number", "mean length of the near history"),
+            TableColumn("seconds", "took, s", "number"),
+        )
+    ),
 )
 CLOCKS = {
     "honest": "honest clock",
@@ -144,7 +158,7 @@ def wait_table(rows: Sequence[Mapping[str, Any]], title: str) -> Table:
         notes.append(f"{', '.join(who)}: {CLOCKS[clock]}.")
     if any("reading=tables" in row["predictor"] for row in rows):
         notes.append("reading=tables was fitted to the printed tables.")
-    return Table(title, WAIT_COLUMNS, rows, " ".join(notes))
+    return Table(title, WAIT_COLUMNS, [named_row(row) for row in rows], " ".join(notes))
 
 
 def write_parameters(target: str | Path, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from textwrap import wrap
 from typing import Any
 
 from .blocks import Block, Callout, Cards, Choices, Figure, Folded, Table, TableColumn, shown
@@ -20,8 +23,8 @@ def rich_table(
 ) -> Any:  # fmt: skip
     """A rich table of some of the columns (default: all); text from logs is never read as markup.
 
-    `broken` titles stand on a line a word; `first` and `last` say whether the caption and the note are printed; text
-    wider than `folded` may fold.
+    `broken` titles stand on several lines, no wider than the cells where their words allow; `first` and `last` say
+    whether the caption and the note are printed; text wider than `folded` may fold.
     """
     from rich import box
     from rich.table import Table as RichTable
@@ -41,7 +44,7 @@ def rich_table(
         cells = [shown(row.get(column.key), column.kind) for row in table.rows]
         widest = max(map(len, cells), default=0)
         whole = column.kind not in WORDS or widest <= folded
-        title = re.sub(r" (?!%)", "\n", column.title) if broken else column.title
+        title = _broken(column.title, widest if whole else folded) if broken else column.title
         justify: Any = "left" if column.kind in WORDS else "right"
         # rich measures the longest word, also where nothing may fold: it would cut what has blanks
         least = max(widest, *map(len, title.split("\n"))) if whole else folded
@@ -52,12 +55,27 @@ def rich_table(
     return grid
 
 
-def fitted(console: Any, table: Table) -> list[Any]:
-    """The table as it fits: whole, with broken titles, or in blocks of columns that repeat the first ones."""
-    for broken in (False, True):
-        grid = rich_table(table, broken=broken)
-        if _fits(console, grid):
-            return [grid]
+def _broken(title: str, width: int) -> str:
+    """A title on as many lines as the column's cells, so wide, call for; a number stays with its percent sign.
+
+    >>> _broken("mean error against recent_mean", 15).split("\\n")
+    ['mean error', 'against', 'recent_mean']
+    """
+    words = re.sub(r" (?=%)", "\u00a0", title).split(" ")
+    lines = wrap(" ".join(words), max(width, *map(len, words)), break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines).replace("\u00a0", " ")
+
+
+def fitted(console: Any, table: Table, widest: float = math.inf) -> list[Any]:
+    """The table as it fits: whole, with broken titles, or in blocks of columns that repeat the first ones.
+
+    Titles are broken, too, where that keeps the lines within `widest` characters.
+    """
+    whole, broken = rich_table(table), rich_table(table, broken=True)
+    if _fits(console, whole):
+        return [whole if _width(console, whole) <= widest else broken]
+    if _fits(console, broken):
+        return [broken]
     names = console.width // 2  # names stay whole where half the width holds them
     blocks = _blocks(console, table, names)
     if blocks is None:
@@ -72,11 +90,21 @@ def fitted(console: Any, table: Table) -> list[Any]:
 
 
 def _fits(console: Any, grid: Any) -> bool:
-    """Whether no cell has to be cut. The caption and the note may fold, so they do not count."""
+    """Whether no cell has to be cut."""
+    return bool(_measured(console, grid).minimum <= console.width)
+
+
+def _width(console: Any, grid: Any) -> int:
+    """How wide the grid is where nothing folds."""
+    return int(_measured(console, grid).maximum)
+
+
+def _measured(console: Any, grid: Any) -> Any:
+    """The caption and the note may fold, so they do not count."""
     caption, title, grid.caption, grid.title = grid.caption, grid.title, None, None
-    least = console.measure(grid, options=console.options.update(width=9999)).minimum
+    measured = console.measure(grid, options=console.options.update(width=9999))
     grid.caption, grid.title = caption, title
-    return bool(least <= console.width)
+    return measured
 
 
 def _blocks(console: Any, table: Table, folded: int) -> list[list[TableColumn]] | None:
@@ -109,13 +137,22 @@ def _records(table: Table) -> Any:
     return Text("\n".join([*lines, "", table.note] if table.note else lines), overflow="fold")
 
 
-def show(console: Any, blocks: Iterable[Block]) -> None:
-    """Print blocks in order; figures, choices, cards and what is folded are for the page and left out."""
+WIDEST = 110
+"""Characters of a line that eyes still follow; a table is wider only where all its columns are asked for."""
+
+
+def show(console: Any, blocks: Iterable[Block], every_column: bool = False) -> None:
+    """Print blocks in order; figures, choices, cards and what is folded are for the page and left out.
+
+    Columns marked `more` are left out unless `every_column`; titles stand on several lines where that keeps a table
+    within 110 characters.
+    """
     from rich.text import Text
 
     for block in blocks:
         if isinstance(block, Table):
-            for grid in () if block.folded else fitted(console, block):
+            table = block if every_column else replace(block, columns=[c for c in block.columns if not c.more])
+            for grid in () if block.folded else fitted(console, table, math.inf if every_column else WIDEST):
                 console.print(grid)
         elif isinstance(block, Callout):
             label = f"{block.label} " if block.label else ""

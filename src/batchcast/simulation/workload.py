@@ -19,7 +19,7 @@ from ..predict.runtime.recent_mean import RecentMean
 from ..schedule.native import recent_memory
 from ..schedule.state import RECENT
 from ..table import Nominal, Trace, Values
-from ..units import format_duration
+from ..units import span
 
 WIDE = ("drop", "widen", "cut")
 
@@ -102,7 +102,7 @@ def _requests(
             raise InputError(f"{source}: no job has a requested time", hint="--default-request, e.g. 1-00:00:00")
         default = float(finite.max()) if default is None else default
         request[~known] = default
-        notes.append(f"{int((~known).sum())} jobs without a request planned with {format_duration(default)}")
+        notes.append(f"{int((~known).sum())} jobs without a request planned with {span(default)}")
     over = known & (run > request)
     if kill:
         run = np.where(over, request, run)

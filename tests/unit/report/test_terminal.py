@@ -19,13 +19,13 @@ def test_names_are_not_markup() -> None:
     show(Console(file=out, width=100), [table, Callout("Beware [of] this.", "warning", "Validity."), "Plain."])
     text = out.getvalue()
     assert "[red]bob[/red]" in text
-    assert "02:25:33" in text
+    assert "2 h 26 min" in text
     assert "Validity. Beware [of] this." in text
 
 
 ROW = {"predictor": "recent_mean", "jobs": 202871, "mae_s": 8e4, "median_ae_s": 5e4, "p95_ae_s": 2e5, "apa": 0.5,
        "underestimate_rate": 0.489, "mean_shortfall_s": 81234.0, "coverage_90": 0.91, "seconds": 2.53}  # fmt: skip
-VALUES = ("202,871", "22:13:20", "13:53:20", "2-07:33:20", "0.500", "48.9 %", "22:33:54", "91.0 %", "2.53")
+VALUES = ("202,871", "22 h 13 min", "13 h 53 min", "2 d 8 h", "0.500", "48.9 %", "22 h 34 min", "91.0 %", "2.53")
 SCHEDULED = {"mean_wait_s": 8e4, "share_of_perfect": 0.443, "median_wait_s": 7.0, "p95_wait_s": 9e6,
              "mean_bounded_slowdown": 12345.0, "median_bounded_slowdown": 1.25, "utilization": 0.613,
              "backfilled_share": 0.377, "corrections": 13322}  # fmt: skip
@@ -35,7 +35,7 @@ def printed(tables: list[Table], width: int) -> str:
     from rich.console import Console
 
     out = io.StringIO()
-    show(Console(file=out, width=width), tables)
+    show(Console(file=out, width=width), tables, every_column=True)
     assert max(map(len, out.getvalue().splitlines())) <= width
     return out.getvalue()
 
@@ -49,7 +49,7 @@ def test_no_width_loses_a_figure(width: int) -> None:
     tables = [Table("Schedules", SCHEDULE_COLUMNS, [schedule]), Table("More", MORE_COLUMNS, [schedule])]
     text = printed([accuracy_table([ROW], "honest", {}), *tables], width)
     assert "…" not in text
-    for value in (*VALUES, "00:00:07", "104-04:00:00", "12,345", "1.25", "61.3 %", "37.7 %", "13,322"):
+    for value in (*VALUES, "7 s", "104 d 4 h", "12,345", "1.25", "61.3 %", "37.7 %", "13,322"):
         assert value in text, value
     for name in ("EASY-SJBF", "recent_mean"):
         assert name in text
@@ -69,8 +69,25 @@ def test_long_names_fold_and_figures_do_not() -> None:
     name = "recent_mean:fields=account+req_time+procs,k=10"
     text = printed([Table("", [TableColumn("p", "predictor"), TableColumn("s", "error", "seconds")],
                           [{"p": name, "s": 8733.2}])], 40)  # fmt: skip
-    assert "02:25:33" in text
+    assert "2 h 26 min" in text
     assert name in "".join(line.split("  ")[0].strip() for line in text.splitlines())
+
+
+def test_a_table_of_few_columns_is_no_wider_than_eyes_follow() -> None:
+    from rich.console import Console
+
+    long = "a title of many words"
+    columns = [TableColumn("p", "predictor"), *(TableColumn(f"s{k}", long, "seconds") for k in "123"),
+               TableColumn("d", "against the usual rule", "difference"),
+               TableColumn("m", "only when asked for", "number", more=True)]  # fmt: skip
+    row = {"p": "recent_mean", **{f"s{k}": 8733.2 for k in "123"}, "d": "-13.2 min (-16.8 to -9.8)", "m": 0.125}
+    for every, there in ((False, False), (True, True)):
+        out = io.StringIO()
+        show(Console(file=out, width=2000), [Table("Times", columns, [row])], every)
+        lines = [line.rstrip() for line in out.getvalue().splitlines()]
+        assert ("0.12" in out.getvalue()) is there
+        assert (max(map(len, lines)) <= 110) is not every
+        assert sum("-13.2 min (-16.8 to -9.8)" in line for line in lines) == 1, "on one line"
 
 
 DIFFERENCE = "ahead -03:00:56 (-03:59:44 to -02:02:08)"

@@ -264,7 +264,7 @@ def _stored(settings: Any, audit: bool) -> tuple[list[str], list[dict[str, Any]]
 
 def table(results: list[dict[str, Any]]) -> list[list[str]]:
     """Titles and cells: spans as Slurm prints them, instants as clock times."""
-    from ...units import format_duration
+    from ...units import span
 
     now = time.time()
 
@@ -272,7 +272,7 @@ def table(results: list[dict[str, Any]]) -> list[list[str]]:
         if name == "at":
             return clock(value, now)
         if name.endswith("_s"):
-            return "-" if math.isnan(value) else "UNLIMITED" if math.isinf(value) else format_duration(value)
+            return "-" if math.isnan(value) else "UNLIMITED" if math.isinf(value) else span(value)
         return str(value)
 
     order = sorted(results[0], key=lambda name: name == "why")

@@ -143,14 +143,14 @@ def sums(purged: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
 
 
 def _print(results: list[dict[str, Any]]) -> None:
-    from ...units import format_duration, format_memory
+    from ...units import format_memory, span
 
     def share(value: float) -> str:
         return "-" if value != value else f"{value:.0%}"
 
     lines = [["MONTH", "FORECAST OF", "WHEN", "BY", "FORECASTS", "CAME OUT", "MEAN ERROR", "WITHIN 50%", "WITHIN 90%"]]
     for r in results:
-        error = format_memory(r["mae_kib"]) if r["mae_s"] != r["mae_s"] else format_duration(r["mae_s"])
+        error = format_memory(r["mae_kib"]) if r["mae_s"] != r["mae_s"] else span(r["mae_s"])
         counts = [str(r["forecasts"]), str(r["came_out"]), error]
         who = [r["month"], r["kind"], r["moment"], r["predictor"]]
         lines.append([*who, *counts, share(r["coverage_50"]), share(r["coverage_90"])])

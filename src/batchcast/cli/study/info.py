@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ...units import format_duration, format_memory
+from ...units import format_memory, span
 from ..options import describe_log, log_options, take_log
 from ..output import console, document, emit
 
@@ -139,7 +139,7 @@ def _machine(about: Mapping[str, Any], whole: Mapping[str, Any]) -> str:
 def _requests(whole: Mapping[str, Any]) -> dict[str, str]:
     if not whole["jobs_with_run_and_request"]:
         return {"known of": "no job that ran has a request"}
-    usual = ", ".join(format_duration(seconds) for seconds in whole["usual_requests_s"])
+    usual = ", ".join(span(seconds) for seconds in whole["usual_requests_s"])
     return {
         "known of": f"{whole['jobs_with_run_and_request']:,} jobs",
         "used, median": _percent(whole["request_used_median"], "of the request"),
@@ -176,7 +176,7 @@ def _percent(value: float, of: str) -> str:
 
 
 def _time(value: float) -> str:
-    return format_duration(value) if value == value else "unknown"
+    return span(value)
 
 
 def _plain(value: float) -> str:

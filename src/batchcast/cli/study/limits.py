@@ -9,7 +9,7 @@ import click
 
 from ...errors import UsageError
 from ..options import Log, describe_log, log_options, take_log
-from ..output import console, document, emit, progress
+from ..output import document, emit, progress, show_tables, table_options
 
 
 def _risk(_: click.Context, __: click.Parameter, text: str) -> float:
@@ -34,6 +34,7 @@ def _risk(_: click.Context, __: click.Parameter, text: str) -> float:
     metavar="FILE",
     help="With --memory: no more than its largest node has.",
 )
+@table_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def command(
     memory: bool,
@@ -42,6 +43,8 @@ def command(
     floor: str | None,
     step: str | None,
     described: str | None,
+    every_column: bool,
+    explain: bool,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -65,46 +68,43 @@ def command(
             "step_mib": multiple,
             "node_mib": most if most < math.inf else None,
         }
-        blocks, rows = _of_memory(log, by, risk, least, multiple, most)
+        blocks, explained, rows = _of_memory(log, by, risk, least, multiple, most)
     else:
         settings |= {"floor_s": least, "step_s": multiple}
-        blocks, rows = _of_time(log, by, risk, least, multiple)
+        blocks, explained, rows = _of_time(log, by, risk, least, multiple)
     if as_json:
         emit(document("limits", describe_log(log.trace), settings, log.warnings, rows))
         return
-    from ...report.terminal import show
-
-    show(console(), blocks)
+    show_tables(blocks, every_column, explain, explained)
 
 
 def _of_time(
     log: Log, by: str | None, risk: float, floor: float, step: float
-) -> tuple[list[Any], list[dict[str, Any]]]:
+) -> tuple[list[Any], list[Any], list[dict[str, Any]]]:
     from ...evaluation.limits import advice_words, find_limits, limit_rows
     from ...report.limits import limit_differences, limits_table
 
-    with progress("advising limits", len(log.trace)) as tick:
+    with progress("Working out limits", len(log.trace)) as tick:
         advice = find_limits(log.trace, risk=risk, floor=floor, step=step, procs=log.procs, tick=tick)
     rows, groups = limit_rows(advice), limit_rows(advice, by) if by else []
-    tables = [limits_table(rows, risk), *limit_differences(rows), *([limits_table(groups, risk, by)] if groups else [])]
-    return [*tables, advice_words(rows, risk)], [*rows, *groups]
+    tables = [limits_table(rows, risk), *([limits_table(groups, risk, by)] if groups else [])]
+    return [*tables, advice_words(rows, risk)], limit_differences(rows), [*rows, *groups]
 
 
 def _of_memory(
     log: Log, by: str | None, risk: float, floor: float, step: float, most: float
-) -> tuple[list[Any], list[dict[str, Any]]]:
+) -> tuple[list[Any], list[Any], list[dict[str, Any]]]:
     from ...evaluation.memory_limits import find_memory_limits, memory_limit_rows, memory_words
     from ...report.limits import memory_differences, memory_table
 
-    with progress("advising memory", len(log.trace)) as tick:
+    with progress("Working out memory requests", len(log.trace)) as tick:
         advice = find_memory_limits(log.trace, risk=risk, floor=floor, step=step, most=most, procs=log.procs, tick=tick)
     rows, groups = memory_limit_rows(advice), memory_limit_rows(advice, by) if by else []
-    blocks = [
+    tables = [
         memory_table(rows, risk),
-        *memory_differences(rows),
         *([memory_table(groups, risk, by)] if groups else []),
     ]
-    return [*blocks, memory_words(rows, risk, most)], [*rows, *groups]
+    return [*tables, memory_words(rows, risk, most)], memory_differences(rows), [*rows, *groups]
 
 
 def _time(name: str, text: str | None) -> float:

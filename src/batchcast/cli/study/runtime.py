@@ -8,7 +8,7 @@ import click
 
 from ..completion import specs
 from ..options import describe_log, log_options, predictor_options, score_options, take_log, take_score
-from ..output import console, document, emit, progress, say
+from ..output import document, emit, progress, say, show_tables, table_options
 from ..periods import forecasts as forecasts_in_periods
 from ..periods import in_periods_option, refuse_others
 
@@ -49,6 +49,7 @@ from ..periods import in_periods_option, refuse_others
     help="Write what each refit of a trained method found, as CSV.",
 )
 @in_periods_option
+@table_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def command(
     predictors: str | None,
@@ -58,6 +59,8 @@ def command(
     against: str | None,
     seed: int,
     trace_parameters: str | None,
+    every_column: bool,
+    explain: bool,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -72,7 +75,7 @@ def command(
     from ...predict.registry import split_specs
     from ...report.accuracy import accuracy_table, planned_table
     from ...report.blocks import Block, TableColumn
-    from ...report.difference import FORECAST, FORECAST_MEMORY, difference_blocks
+    from ...report.difference import FORECAST, FORECAST_MEMORY, beside, difference_blocks
 
     of_memory = target == "memory"
     usual = "requested,kernel,last_2,recent_mean"
@@ -89,10 +92,11 @@ def command(
     settings |= {"target": target} if of_memory else {}
     results: list[dict[str, Any]] = []
     tables: list[Block] = []
+    explained: list[Block] = []
     never_ran = 0
     refits: list[dict[str, Any]] = []
     for each in ("honest", "paper") if protocol == "both" else (protocol,):
-        with progress(f"predicting, {each} protocol", len(log.trace)) as tick:
+        with progress(f"Forecasting run times ({each} protocol)", len(log.trace)) as tick:
             scores = score(
                 log.trace,
                 specs,
@@ -115,10 +119,9 @@ def command(
             why = f"no job to score: {never_ran} of the selection {_unscored(of_memory)}"
             raise NoAnswer(why, hint="`batchcast info LOG` shows how jobs ended")
         results += [{**row, **named} for row in overall + grouped]
-        tables.append(accuracy_table(overall, each, settings, per=scores.per))
-        tables += difference_blocks(
-            overall, FORECAST_MEMORY if of_memory else FORECAST, [TableColumn("predictor", "predictor")]
-        )
+        measures = FORECAST_MEMORY if of_memory else FORECAST
+        tables.append(beside(accuracy_table(overall, each, settings, per=scores.per), overall, measures))
+        explained += difference_blocks(overall, measures, [TableColumn("predictor", "predictor")])
         tables += planned_table(scores.planned)
         if grouped:
             tables.append(accuracy_table(grouped, each, settings, by=by, per=scores.per))
@@ -133,11 +136,8 @@ def command(
     if as_json:
         emit(document("runtime", describe_log(log.trace) | {"never_ran": never_ran}, settings, warnings, results))
         return
-    from ...report.terminal import show
-
-    show(
-        console(), [*tables, *([f"{never_ran:,} jobs {_unscored(of_memory)} and are not scored."] if never_ran else [])]
-    )
+    said = [f"{never_ran:,} jobs {_unscored(of_memory)} and are not scored."] if never_ran else []
+    show_tables([*tables, *said], every_column, explain, explained)
 
 
 def _unscored(of_memory: bool) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..options import Log, describe_log, log_options, predictor_options, score_options, take_log, take_score
-from ..output import console, document, emit, progress, say
+from ..output import document, emit, progress, say, show_tables, table_options
 from ..periods import in_periods_option
 from ..schedule_options import Plan, node_options, plan_options, take_nodes, take_plan
 
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="For the intervals' and the replicates' draws.")
 @in_periods_option
+@table_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(**given: Any) -> None:
     """Simulate LOG (SWF, sacct, PBS, CSV, Parquet; - is stdin) under a policy and print waits and slowdowns.
@@ -69,6 +70,7 @@ def command(**given: Any) -> None:
     from ...errors import UsageError
     from ...evaluation.differences import schedule_differences
     from ...evaluation.simulated import DOUBTS
+    from ...predict.names import named
 
     changed, (scheduler, described) = given.pop("settings"), take_nodes(given)
     slurm = scheduler == "slurm"
@@ -94,7 +96,7 @@ def command(**given: Any) -> None:
     results, schedules = [], {}
     for name, policy in policies.items():
         for spec in plan.planners(policy):
-            with progress(f"{name} {spec}", len(log.trace)) as tick:
+            with progress(f"Simulating {name}, planned with {named(spec)}", len(log.trace)) as tick:
                 schedule = run(policy, spec, procs=log.procs, **plan.clocks, clock=time.perf_counter, tick=tick)
             _check_any(schedule)
             schedules[f"{name}, {spec}"] = schedule
@@ -109,8 +111,8 @@ def command(**given: Any) -> None:
     keys = schedule_differences(log.trace, schedules, inside, against, procs=log.procs, seed=given["seed"])
     results = [{**row, **keys[f"{row['policy']}, {row['predictor']}"]} for row in results]
     if given["replicates"]:
-        named = {f"{n}, {s}": (policy, s) for n, policy in policies.items() for s in plan.planners(policy)}
-        more = _replicated(log, plan, against, named, machine_of, given["replicates"], given["seed"])
+        plans = {f"{n}, {s}": (policy, s) for n, policy in policies.items() for s in plan.planners(policy)}
+        more = _replicated(log, plan, against, plans, machine_of, given["replicates"], given["seed"])
         results = [{**row, **more[f"{row['policy']}, {row['predictor']}"]} for row in results]
     if given["schedule_file"]:
         _write(given["schedule_file"], first, log, given["schedule_format"])
@@ -132,16 +134,16 @@ def command(**given: Any) -> None:
         emit(document("simulate", about, settings, [*log.warnings, *notes, *doubts], results))
         return
     from ...report.blocks import TableColumn
-    from ...report.difference import SCHEDULE, difference_blocks
+    from ...report.difference import SCHEDULE, beside, difference_blocks
     from ...report.tables import simulation_table
-    from ...report.terminal import show
     from ...report.validity import judgement
 
     for line in notes:
         say(f"note: {line}")
     naming = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with")]
-    real = difference_blocks(results, SCHEDULE, naming)
-    show(console(), [simulation_table(results, len(first), first.total), *real, judgement(checked, first.total)])
+    table = beside(simulation_table(results, len(first), first.total), results, SCHEDULE)
+    explained = difference_blocks(results, SCHEDULE, naming)
+    show_tables([table, judgement(checked, first.total)], given["every_column"], given["explain"], explained)
 
 
 def _in_periods(plan: Plan, given: dict[str, Any]) -> None:
@@ -207,7 +209,7 @@ def _replicated(
         policy, spec = names[name]
         return machine_of(trace)(policy, spec, procs=log.procs, **plan.clocks, clock=None, tick=None)
 
-    with progress(f"{count} replicates", count) as tick:
+    with progress(f"Simulating {count} replicates", count) as tick:
         return replicated(log.trace, list(names), again, against, count, seed, tick)
 
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...errors import UsageError
-from ...units import parse_duration
+from ...units import parse_duration, span
 from ..completion import specs
 from ..options import Log, describe_log, log_options, predictor_options, take_log
-from ..output import console, document, emit, progress, say, write_text
+from ..output import document, emit, progress, say, show_tables, table_options, write_text
 from ..periods import forecasts as forecasts_in_periods
 from ..periods import in_periods_option, refuse_others
 
@@ -181,6 +181,7 @@ def _instant(trace: Trace, text: str | None) -> float:
 @click.option("--seed", type=int, default=0, show_default=True, help="For the intervals' draws.")
 @click.option("--page", type=click.Path(path_type=Path), metavar="FILE", help="Also write a page with pictures here.")
 @in_periods_option
+@table_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def command(
     predictors: str,
@@ -193,6 +194,8 @@ def command(
     against: str | None,
     seed: int,
     page: Path | None,
+    every_column: bool,
+    explain: bool,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -219,9 +222,8 @@ def command(
     from ...predict.registry import load, parse_spec, split_specs
     from ...report.blocks import TableColumn
     from ...report.difference import WAIT as WAITS
-    from ...report.difference import difference_blocks
+    from ...report.difference import beside, difference_blocks
     from ...report.tables import wait_table
-    from ...report.terminal import show
 
     thresholds, places = parse_thresholds(quick), parse_jobs(jobs) if jobs else None
     specs = split_specs(predictors, "wait")
@@ -246,7 +248,7 @@ def command(
     scores: dict[str, Any] = {}
     done: list[Any] = []
     head = trace.take(_head(rows))
-    with progress("predicting waits", len(specs) * last_needed(rows)) as tick:
+    with progress("Forecasting waits", len(specs) * last_needed(rows)) as tick:
         for k, spec in enumerate(specs):
             runs = compare(
                 trace,
@@ -303,8 +305,11 @@ def command(
     costs = [f"{spec}: {cost:.1f} s of searching settings beforehand, on the first jobs." for spec, cost in
              settings["search_s"].items()]  # fmt: skip
     once = list({row["predictor"]: row for row in results}.values())
-    real = difference_blocks(once, WAITS, [TableColumn("predictor", "predictor")])
-    show(console(), [wait_table(results, title), *real, *costs, *(f"note: {w}" for w in warnings[len(log.warnings) :])])
+    shown = results if every_column else once  # a line a method: only the other columns depend on who is quick
+    table = beside(wait_table(shown, title), shown, WAITS)
+    explained = difference_blocks(once, WAITS, [TableColumn("predictor", "predictor")])
+    notes = [f"note: {w}" for w in warnings[len(log.warnings) :]]
+    show_tables([table, *costs, *notes], every_column, explain, explained)
 
 
 def _write_page(
@@ -355,8 +360,8 @@ def _answer_new(
     new: str, specs: list[str], cancelled: str, as_json: bool, given: dict[str, Any], described: Machine | None
 ) -> None:
     """One new job's wait by every method, history the whole log up to its submission."""
+    from ...predict.names import named
     from ...report.blocks import Table, TableColumn
-    from ...report.terminal import show
 
     job = parse_new(new)
     log = take_log(given)
@@ -370,8 +375,9 @@ def _answer_new(
         TableColumn("bound_s", "bound", "seconds"), TableColumn("level", "level", "share"),
         TableColumn("basis", "from"),
     ]  # fmt: skip
-    title = f"A new job of {job.procs:g} processors for at most {job.request:g} s · {log.trace.info.source}"
-    show(console(), [Table(title, columns, rows), *(f"note: {w}" for w in log.warnings)])
+    title = f"A new job of {job.procs:g} processors for at most {span(job.request)} · {log.trace.info.source}"
+    shown = [{**row, "predictor": named(row["predictor"])} for row in rows]
+    show_tables([Table(title, columns, shown), *(f"note: {w}" for w in log.warnings)], True, False)
 
 
 def _head(rows: Any) -> Any:

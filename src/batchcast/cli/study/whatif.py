@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..options import describe_log, log_options, score_options, take_log, take_score
-from ..output import console, document, emit, progress, say
+from ..output import document, emit, progress, say, show_tables, table_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...cluster.machine import Machine
+    from ...report.blocks import Block
     from ...simulation import Schedule
     from ...simulation.slurm_trace import MemoryPlan
     from ...table import Trace
@@ -44,6 +46,7 @@ NOW = "now"
     help="Simulate N logs made of this one's weeks, 1 % of the jobs dropped, as well.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="For the intervals' and the replicates' draws.")
+@table_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(**given: Any) -> None:
     """Simulate LOG under Slurm's loops on a machine as it is and as it could be.
@@ -74,7 +77,7 @@ def command(**given: Any) -> None:
 
     schedules = {}
     for name in plans:
-        with progress(name, len(log.trace)) as tick:
+        with progress(f"Simulating {name}", len(log.trace)) as tick:
             schedules[name] = run(log.trace, name, tick)
     runs_out = {name: plan.out_of_memory(schedules[name].rows) for name, plan in placed.items() if plan is not None}
     memory_notes = [memory_note(name, plan, schedules[name].rows) for name, plan in placed.items() if plan is not None]
@@ -82,7 +85,7 @@ def command(**given: Any) -> None:
     if given["replicates"]:
         from ...evaluation.resampling import replicated
 
-        with progress(f"{given['replicates']} replicates", given["replicates"]) as tick:
+        with progress(f"Simulating {given['replicates']} replicates", given["replicates"]) as tick:
             more = replicated(log.trace, list(plans), run, NOW, given["replicates"], given["seed"], tick)
         keys = {name: {**keys[name], **more[name]} for name in keys}
     results = [
@@ -107,7 +110,8 @@ def command(**given: Any) -> None:
         return
     for line in notes:
         say(f"note: {line}")
-    _show(results, groups, schedules[NOW], checked)
+    blocks, explained = _tables(results, groups, schedules[NOW], checked)
+    show_tables(blocks, given["every_column"], given["explain"], explained)
 
 
 def _plans(
@@ -141,11 +145,13 @@ def _memory(value: str) -> tuple[str, float]:
     return ("advice" if rule == "forecast" else rule), parse_share(risk) if risk else 0.05
 
 
-def _show(results: list[dict[str, Any]], groups: list[dict[str, Any]], now: Schedule, checked: Any) -> None:
+def _tables(
+    results: list[dict[str, Any]], groups: list[dict[str, Any]], now: Schedule, checked: Any
+) -> tuple[list[Block], list[Block]]:
+    """What is printed, and what explains it."""
     from ...report.blocks import Table, TableColumn
-    from ...report.difference import SCHEDULE, difference_blocks
+    from ...report.difference import SCHEDULE, beside, difference_blocks
     from ...report.tables import simulation_table
-    from ...report.terminal import show
     from ...report.validity import judgement
 
     naming = [TableColumn("policy", "variant"), TableColumn("predictor", "planned with")]
@@ -158,5 +164,7 @@ def _show(results: list[dict[str, Any]], groups: list[dict[str, Any]], now: Sche
         TableColumn("then_s", "then", "seconds"),
     ]
     tables = [Table("Who gains most, and who pays most", columns, groups)] if groups else []
-    blocks = [simulation_table(results, len(now), now.total), *difference_blocks(results, SCHEDULE, naming)]
-    show(console(), [*blocks, *tables, judgement(checked, now.total)])
+    table = simulation_table(results, len(now), now.total)
+    named = [TableColumn("policy", "variant"), *table.columns[1:]]
+    table = beside(replace(table, columns=named), results, SCHEDULE)
+    return [table, *tables, judgement(checked, now.total)], difference_blocks(results, SCHEDULE, naming)

@@ -42,26 +42,35 @@ def command(
     )
     if printed("accuracy", reply, as_json, parsable2):
         return
+    _print_belief(reply.settings.get("belief") or [])
     _print(reply.results)
     for of in ADVICE:
         _print_advice(of, reply.settings.get(of) or [])
     _print_arms(reply.settings.get("arms") or [])
-    belief = reply.settings.get("belief") or []
-    if belief:
-        click.echo(f"should you believe {belief[0]['method']}? (last 60 days)")
+
+
+def _print_belief(belief: Sequence[Mapping[str, Any]]) -> None:
+    """The answer in short, first for those who wait: a sentence and a bar for each group of jobs."""
+    from ...predict.names import method_name
+
+    if not belief:
+        return
+    click.echo(f"should you believe {method_name(belief[0]['method'])}? (last 60 days)")
     for one in belief:
         click.echo(f"  {one['sentence']}")
         click.echo(f"    {picture(_number(one['coverage_90']))}")
-    if belief:
-        click.echo("  #: started by the time promised for 90 %; |: where 90 % is.")
+    click.echo("  #: started by the time promised for 90 %; |: where 90 % is.")
 
 
 def _print(results: Sequence[Mapping[str, Any]]) -> None:
-    from ...service.answers.accuracy import SCORED
-    from ...units import format_duration
+    from ...service.answers.accuracy import BEFORE, SCORED
+    from ...units import span
 
-    titles = {"submit": "asked at submission", "slurm": "when Slurm's own first estimate appeared, the same jobs"}
-    titles |= {name: f"renewed when jobs had waited {format_duration(s)}" for name, s in SCORED.items()}
+    titles = {
+        "submit": "asked at submission, all jobs, also those that started at once",
+        "slurm": "when Slurm's own first estimate appeared, the same jobs",
+    }
+    titles |= {name: f"renewed when jobs had waited {span(s)}" for name, s in SCORED.items()}
     for moment in dict.fromkeys(r["moment"] for r in results):
         click.echo(f"{titles[moment]}:")
         lines = [
@@ -81,11 +90,11 @@ def _print(results: Sequence[Mapping[str, Any]]) -> None:
             lines.append(
                 [
                     r["kind"],
-                    r["predictor"],
+                    _by(r["predictor"]) + (BEFORE if r["predictor"].endswith(BEFORE) else ""),
                     str(r["forecasts"]),
                     str(r["came_out"]),
-                    format_duration(r["median_ae_s"]),
-                    format_duration(r["mae_s"]),
+                    span(r["median_ae_s"], "-"),
+                    span(r["mae_s"], "-"),
                     *(_share(r[k]) for k in ("underestimate_rate", "coverage_50", "coverage_90")),
                 ]
             )
@@ -104,7 +113,7 @@ def _print(results: Sequence[Mapping[str, Any]]) -> None:
 
 def _print_arms(rows: Sequence[Mapping[str, Any]]) -> None:
     """The trial of planning: the jobs drawn to be planned, beside those that were not."""
-    from ...units import format_duration
+    from ...units import span
 
     if not rows:
         return
@@ -113,7 +122,7 @@ def _print_arms(rows: Sequence[Mapping[str, Any]]) -> None:
         ["SIZE", "DRAWN", "PLANNED", "OTHERS", "MEAN WAIT", "OTHERS", "DIFFERENCE", "SLOWDOWN", "OTHERS", "DIFFERENCE"]
     ]
     for r in rows:
-        waits = [format_duration(_number(r[f"{who}_mean_wait_s"])) for who in ("drawn", "others")]
+        waits = [span(_number(r[f"{who}_mean_wait_s"]), "-") for who in ("drawn", "others")]
         slow = [f"{_number(r[f'{who}_mean_bsld']):.1f}" for who in ("drawn", "others")]
         counts = [str(r[name]) for name in ("drawn_jobs", "drawn_planned", "others_jobs")]
         lines.append([r["size"], *counts, *waits, _interval(r, "mean_wait_s"), *slow, _interval(r, "mean_bsld")])
@@ -153,7 +162,7 @@ def _print_advice(of: str, results: Sequence[Mapping[str, Any]]) -> None:
         counts += [_share(_number(r["coverage_90"])), str(r["requests"])]
         ours, users = ([_share(_number(r[f"{who}exceeded_rate"])), _ratio(r[f"{who}asked_over_used"])]
                        for who in ("", "users_"))  # fmt: skip
-        lines.append([r["predictor"], *counts, *ours, _share(_number(r["undecided_rate"])), *users])
+        lines.append([_by(r["predictor"]), *counts, *ours, _share(_number(r["undecided_rate"])), *users])
     print_columns(lines, left=1, indent="  ")
     click.echo(
         f"TOO {short}: share of jobs that {meaning}; ASKED/USED: in all; UNDECIDED: their own request cut them off and "
@@ -170,7 +179,7 @@ def _print_weeks(results: Sequence[Mapping[str, Any]]) -> None:
             if week["coverage_90"] is not None and week["coverage_90"] == week["coverage_90"]:
                 begins = time.strftime("%Y-%m-%d", time.gmtime(week["week_s"]))
                 held = [_share(_number(week[f"coverage_{level}"])) for level in (80, 90, 95)]
-                lines.append([r["predictor"], begins, str(week["requests"]), *held])
+                lines.append([_by(r["predictor"]), begins, str(week["requests"]), *held])
     if len(lines) > 1:
         click.echo("  bounds over time:")
         print_columns(lines, left=2, indent="  ")
@@ -186,6 +195,13 @@ def picture(kept: float, promised: float = 0.9, width: int = 40) -> str:
     cells = ["#" if k < filled else "." for k in range(width)]
     cells[min(round(promised * width), width - 1)] = "|"
     return f"[{''.join(cells)}]"
+
+
+def _by(method: str) -> str:
+    """Who forecast, without settings."""
+    from ...predict.names import method_name
+
+    return method_name(method)
 
 
 def _ratio(value: float | None) -> str:

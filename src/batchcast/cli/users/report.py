@@ -61,10 +61,10 @@ def command(
 
 
 def _print(results: Sequence[Mapping[str, Any]], advised: Sequence[Mapping[str, Any]], by: str) -> None:
-    from ...units import format_duration
+    from ...units import span
 
     title = {"job_name": "JOBNAME", "user_id": "USER", "partition_id": "PARTITION"}[by]
-    lines = [[title, "JOBS", "CPU HOURS", "ASKED", "USED", "LIMIT USED", "TIMEOUTS", "WAITED", "9 OF 10"]]
+    lines = [[title, "JOBS", "CPU HOURS", "ASKED", "RAN", "LIMIT USED", "CUT OFF", "WAITED", "9 OF 10"]]
     for r in results[:40]:
         used = r["limit_used_share"]
         lines.append(
@@ -72,18 +72,18 @@ def _print(results: Sequence[Mapping[str, Any]], advised: Sequence[Mapping[str, 
                 _short(r[by]),
                 str(r["jobs"]),
                 f"{r['processor_hours']:.1f}",
-                format_duration(r["median_limit_s"]),
-                format_duration(r["median_run_s"]),
+                span(r["median_limit_s"], "-"),
+                span(r["median_run_s"], "-"),
                 "-" if used != used else f"{used:.0%}",
                 str(r["timeouts"]),
-                format_duration(r["median_wait_s"]),
-                format_duration(r["p90_wait_s"]),
+                span(r["median_wait_s"], "-"),
+                span(r["p90_wait_s"], "-"),
             ]
         )
     print_columns(lines, left=1)
     if len(results) > 40:
         click.echo(f"and {len(results) - 40} more (-P or --json shows all)")
-    click.echo("ASKED, USED, WAITED are medians; LIMIT USED is processor time used of processor time asked for.")
+    click.echo("ASKED, RAN, WAITED are medians; LIMIT USED is processor time used of processor time asked for.")
     for one in advised[:10]:
         click.echo(f"advice: {_short(one['job_name'])} ({one['user']}, {one['jobs']} jobs): {one['advice']}")
 

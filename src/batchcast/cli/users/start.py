@@ -211,16 +211,16 @@ def chance_within(result: Mapping[str, Any], span: float) -> float:
     return math.nan
 
 
-def _judge(results: Sequence[Mapping[str, Any]], span: float, share: float) -> None:
+def _judge(results: Sequence[Mapping[str, Any]], within: float, share: float) -> None:
     """Say, on stderr, each job's chance to start in time, and end with 1 unless all are as high as asked."""
-    from ...units import format_duration
+    from ...units import span
 
     enough = True
     for r in results:
-        chance = chance_within(r, span)
+        chance = chance_within(r, within)
         enough &= chance >= share
         words = "unknown" if chance != chance else f"{chance:.0%}"
-        say(f"{r['job_id']}: chance to start within {format_duration(span)}: {words} (asked: {share:.0%})")
+        say(f"{r['job_id']}: chance to start within {span(within)}: {words} (asked: {share:.0%})")
     if not enough:
         click.get_current_context().exit(1)
 
@@ -252,33 +252,35 @@ def _print(results: Sequence[Mapping[str, Any]], now: float, slurm: bool) -> Non
 
 def _record(r: Mapping[str, Any]) -> str:
     """How the answering method's forecasts have come out so far, from the first on."""
-    from ...units import format_duration
+    from ...predict.names import method_name
+    from ...units import span
 
+    who = method_name(r["method"])
     came, late, cover = r["track_record_forecasts"], r["track_record_overdue"], r["track_record_coverage_90"]
     if not came and not late:
-        return f": none of {r['method']} has come out yet, so nobody knows how its 90 % time holds here"
-    words = [f"{came} forecasts of {r['method']}"]
+        return f": none of {who} has come out yet, so nobody knows how its 90 % time holds here"
+    words = [f"{came:,} forecasts by {who}"]
     if late:
         words.append(f"{late} more jobs wait longer than their 90 % time")
     if cover is not None and cover == cover:
         words.append(f"{cover:.0%} started by the 90 % time")
     if came:
-        words.append(f"half were within {format_duration(r['track_record_median_ae_s'])}")
+        words.append(f"half were within {span(r['track_record_median_ae_s'], '-')}")
     return f", last 30 days: {', '.join(words)}"
 
 
 def _columns(r: Mapping[str, Any], now: float, slurm: bool) -> tuple[str, ...]:
     """What a line says of a job, after its id. A wait that counts from something unknown is shown as +wait."""
-    from ...units import format_duration
+    from ...units import span
 
     lines = []
     for name in ("likely", "by_90"):
         wait, at = r[f"{name}_wait_s"], r[f"{name}_start_s"]
         floating = at != at and wait == wait and wait != float("inf")
-        lines.append(f"+{format_duration(wait)}" if floating else clock(at, now))
+        lines.append(f"+{span(wait)}" if floating else clock(at, now))
     why = r["reason_in_words"] + (f" (+ counts from {r['counts_from']})" if lines[0].startswith("+") else "")
     estimate = [clock(r["slurm_start_s"], now)] if slurm else []
-    return (r["partition"] or "-", *lines, format_duration(r["waited_s"]), *estimate, why)
+    return (r["partition"] or "-", *lines, span(r["waited_s"], "-"), *estimate, why)
 
 
 def _together(ids: list[str]) -> str:

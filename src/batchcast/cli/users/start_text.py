@@ -15,7 +15,7 @@ from ..site_options import clock
 
 def print_where(results: Sequence[Mapping[str, Any]], now: float, deadline: bool, script: str) -> None:
     """One line a way, then the best one, to be copied."""
-    from ...units import format_duration, format_memory
+    from ...units import format_memory, span
 
     asks = any(_known(r["memory_kib"]) for r in results)
     several = len({r["qos"] for r in results}) > 1
@@ -40,7 +40,7 @@ def print_where(results: Sequence[Mapping[str, Any]], now: float, deadline: bool
                 *([str(r["qos"] or "-")] if several else []),
                 r["what"],
                 f"{r['procs']:g}",
-                "-" if r["limit_s"] is None or r["limit_s"] != r["limit_s"] else format_duration(r["limit_s"]),
+                "-" if r["limit_s"] is None or r["limit_s"] != r["limit_s"] else span(r["limit_s"]),
                 *([format_memory(r["memory_kib"]) if _known(r["memory_kib"]) else "-"] if asks else []),
                 *(clock(r[name], now) for name in ("likely_start_s", "by_90_start_s", "likely_end_s")),
                 *in_time,

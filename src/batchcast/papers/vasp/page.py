@@ -12,7 +12,7 @@ from ...metrics.paired import DECIDES, LEAST_GROUPS
 from ...report.blocks import Block, Callout, Figure, Section, Table, TableColumn
 from ...report.difference import difference_words
 from ...report.figures import bars
-from ...units import format_duration
+from ...units import span
 from .study import CUTS, PRINTED_SHARES, range_tables, shares_table
 
 Rows = Sequence[Mapping[str, Any]]
@@ -39,7 +39,7 @@ def cannot(facts: Mapping[str, Any]) -> str:
     return (
         "These are not the paper's jobs: its 16,700 runs of one centre are not public, so no figure here confirms or "
         f"refutes the paper's. Of the features these never vary here: {constant}; BRBF's key (ISPIN, ISYM, LREAL, "
-        f"PREC) has {facts['keys']} values. The shortest run takes {format_duration(facts['shortest_s'])}; "
+        f"PREC) has {facts['keys']} values. The shortest run takes {span(facts['shortest_s'])}; "
         f"{100 * facts['share_under_30_min']:.0f} % are under 30 minutes (the paper: 56 %). The table of runs holds "
         "no input files: ISYM, ISTART, ICHARG, NELMIN and EDIFFG are VASP's defaults, and NBANDS is what VASP used, "
         "rounded up to its processors. It names no users either, so a method that lives on users has one for all."

@@ -16,8 +16,8 @@ from ...evaluation.evaluation import Evaluation
 from ...evaluation.findings import SAME, Findings, Step
 from ...evaluation.simulated import ORACLE, YARDSTICK
 from ...evaluation.validity import Doubt, Verdict
+from ...predict.names import named
 from .. import figures
-from ..accuracy import named
 from ..blocks import Card, Figure, shown
 from ..difference import difference_words, history_needed
 from ..figures import signed, span

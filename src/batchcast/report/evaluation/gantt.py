@@ -16,9 +16,9 @@ from ...evaluation.calendar import calendar
 from ...evaluation.evaluation import Evaluation
 from ...events.recorded import outcome
 from ...metrics.curves import POINTS, busy_share, steps
+from ...predict.names import named
 from ...simulation.schedule import place
 from ...table import Nominal
-from ..accuracy import named
 from ..blocks import Colouring, Figure
 from ..figures import span
 from .policies import policy_words

@@ -13,8 +13,8 @@ from ...evaluation.validity import MINUTE, MOST_DISTANCE, ComparedWaits
 from ...events.recorded import outcome
 from ...metrics.accuracy import SIZE_CLASSES, size_class
 from ...metrics.curves import busy_share, mean_count
+from ...predict.names import named
 from .. import figures
-from ..accuracy import named
 from ..blocks import Block, Figure, shown
 from ..difference_plots import Gap, cdf_minus, or_minus
 from ..figures import between, tick

@@ -12,10 +12,11 @@ from ...evaluation.evaluation import Evaluation
 from ...evaluation.simulated import ORACLE, YARDSTICK
 from ...events.recorded import outcome
 from ...metrics.curves import busy_share
+from ...predict.names import named
 from .. import figures
-from ..accuracy import accuracy_table, bound_figures, named, planned_figure
+from ..accuracy import accuracy_table, bound_figures, planned_figure
 from ..blocks import Block, Callout, Figure, Section, Table, TableColumn, folded
-from ..difference import FORECAST, SCHEDULE, difference_blocks, difference_words
+from ..difference import FORECAST, SCHEDULE, difference_blocks, interval_words
 from ..difference_plots import cdf_minus, interval_figures
 from ..figures import span
 from ..limits import limit_blocks
@@ -283,7 +284,7 @@ def _schedule_blocks(evaluation: Evaluation, slots: Mapping[str, int], believed:
     )  # fmt: skip
     if believed:
         return [*steps, table, *policy_notes(policies), *curves[:1], *more]
-    kept = [table, *policy_notes(policies), *change_heat(evaluation), *curves]
+    kept: list[Block] = [table, *policy_notes(policies), *change_heat(evaluation), *curves]
     return [NOT_BELIEVED, *folded("The simulated schedules all the same", kept)]
 
 
@@ -306,7 +307,7 @@ NOT_BELIEVED = (
 
 def _shown_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """A schedule's row with its names in words and its change against today."""
-    words = difference_words(row, "mean_wait_s", "seconds")
+    words = interval_words(row, "mean_wait_s", "seconds")
     return {
         **row_marks(row), "policy": policy_words(row["policy"]), "predictor": named(row["predictor"]), "_change": words,
     }  # fmt: skip

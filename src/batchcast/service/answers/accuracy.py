@@ -17,7 +17,7 @@ from typing import Any
 from ...errors import NoAnswer
 from ...store.issued import NOTHING
 from ...store.reader import Reader, Row
-from ...units import format_duration
+from ...units import span
 from ..settings import Settings
 from . import track_record
 from .answer import staleness
@@ -140,11 +140,17 @@ WITHIN_S = 60 * 86400.0
 MOST = 20_000
 GRID = tuple(k / 10 for k in range(1, 10))
 LEAST = 20
-HORIZONS = ((0.0, 600.0), (600.0, 3600.0), (3600.0, 4 * 3600.0), (4 * 3600.0, 86400.0), (86400.0, math.inf))
+SHORT_S = 600.0
+"""Who is told a shorter wait hardly waits: such forecasts are judged apart: on most machines they are the mass."""
+HORIZONS = ((0.0, SHORT_S), (SHORT_S, 3600.0), (3600.0, 4 * 3600.0), (4 * 3600.0, 86400.0), (86400.0, math.inf))
 
 
 def calibration(settings: Settings, viewer: Viewer, now: float) -> dict[str, Any]:
-    """The track record of the method that answers, over several users where jobs are private."""
+    """The track record of the method that answers, over several users where jobs are private.
+
+    `headline`, weeks, partitions and reliability are of the jobs that were told to wait 10 min or more (`of` is
+    "long"). Where those are too few they are of all (`of` is "all"), and the page says so. `short` is of the others.
+    """
     with open_site(settings, viewer) as site:
         least = settings["least_users"] if site.private else 1
         since = now - WITHIN_S
@@ -155,20 +161,38 @@ def calibration(settings: Settings, viewer: Viewer, now: float) -> dict[str, Any
         rows = nlargest(MOST, judged, key=lambda row: row["as_of"])[::-1]
         if len(rows) < LEAST or len({row["user_id"] for row in rows}) < least:
             raise NoAnswer("fewer than 20 forecasts have come out yet", hint="let the collector run a while")
-        parts = _by_partition(site.reader.ask, site.cluster, method, since, least, now, site.memory)
+        of, waited, short = _headline(rows, least)
+        parts = _by_partition(site, method, since, least, now, long_only=of == "long")
         beside = [r for r in accuracy(site.reader, site.cluster, since, math.inf, None, least, now)
                   if r["kind"] == "wait"]  # fmt: skip
-        whole = _figures(rows)
         return {
             "method": method, "cluster": site.cluster, "now": now, "least": least,
-            "whole": rounded(whole) if least > 1 else whole,
-            "weeks": _over_time(rows, least), "partitions": parts, "horizons": _by_horizon(rows, least),
-            "reliability": _reliability(rows),
+            "of": of, "headline": _shown(_figures(waited), least), "short": short,
+            "forecasts": _about(len(rows), least),
+            "weeks": _over_time(waited, least), "partitions": parts, "horizons": _by_horizon(rows, least),
+            "reliability": _reliability(waited),
             "at_submission": [r for r in beside if r["moment"] == "submit"],
             "beside_slurm": [r for r in beside if r["moment"] == "slurm"],
             "renewed": [_renewed(r) for r in beside if r["moment"] in SCORED and r["came_out"]],
             "stale": staleness(site.memory, now),
         }  # fmt: skip
+
+
+def _headline(rows: Sequence[Row], least: int) -> tuple[str, Sequence[Row], dict[str, Any] | None]:
+    """What the headline is of and its rows; the figures of the short waits beside it, where they are enough."""
+    parts = dict(_grouped(rows, _is_long, least))
+    if True not in parts:
+        return "all", rows, None
+    return "long", parts[True], _shown(_figures(parts[False]), least) if False in parts else None
+
+
+def _is_long(row: Mapping[str, Any]) -> bool:
+    """Whether a job was told to wait so long that its user has to plan for it."""
+    return bool(row["point_s"] >= SHORT_S)
+
+
+def _about(count: int, least: int) -> int:
+    return int(rounded({"n": count})["n"]) if least > 1 else count
 
 
 def _came_out(site: Site, method: str, since: float) -> Iterator[Row]:
@@ -219,14 +243,14 @@ def _over_time(rows: Sequence[Mapping[str, Any]], least: int) -> list[dict[str, 
 
 
 def _by_partition(
-    ask: Any, cluster: str, method: str, since: float, least: int, now: float, memory: Mapping[str, Any]
+    site: Site, method: str, since: float, least: int, now: float, long_only: bool
 ) -> list[dict[str, Any]]:
     figures = []
-    for name in memory.get("site", {}).get("partitions", {}):
-        rows = ask("started_forecasts", cluster=cluster, partition=name, method=method, since=since, nothing=NOTHING,
-                   most=MOST)  # fmt: skip
-        if least > 1:
-            rows = rows_of_complete_days(rows, "as_of", least, now)
+    asked = {"cluster": site.cluster, "method": method, "since": since, "nothing": NOTHING, "most": MOST}
+    for name in site.memory.get("site", {}).get("partitions", {}):
+        started = site.reader.ask("started_forecasts", partition=name, **asked)
+        over = rows_of_complete_days(started, "as_of", least, now) if least > 1 else started
+        rows = [row for row in over if not long_only or _is_long(row)]
         if len(rows) >= LEAST and len({row["user_id"] for row in rows}) >= least:
             figures.append({"partition": name, **_shown(_figures(rows), least)})
     return figures
@@ -263,9 +287,10 @@ NOMINAL = 0.9
 
 
 def calibration_verdicts(settings: Settings, viewer: Viewer, partition: str | None, now: float) -> list[dict[str, Any]]:
-    """Flat objects, each with a `sentence`: the answering method on the whole, by partition and by length of wait.
+    """Flat objects, each with a `sentence`: jobs told to wait 10 min or more, short waits, partitions, lengths of wait.
 
     Of the last 60 days, of groups of 20 forecasts or more; by the rule of `disclosure`. Empty where there are none.
+    Partitions are of the same jobs as the first.
     """
 
     try:
@@ -274,16 +299,20 @@ def calibration_verdicts(settings: Settings, viewer: Viewer, partition: str | No
         return []
     parts = [(f"partition {one['partition']}", one) for one in known["partitions"]
              if partition in (None, one["partition"])]  # fmt: skip
-    groups = [("all", known["whole"]), *parts] if partition is None else parts
-    if partition is None:
-        groups += [(f"waits forecast at {_span(one['low'], one['high'])}", one) for one in known["horizons"]]
+    if partition is not None:
+        return [_object(name, known["method"], one) for name, one in parts]
+    long = f"told to wait {span(SHORT_S)} or more"
+    groups = [(long if known["of"] == "long" else f"all (too few were {long})", known["headline"])]
+    groups += [("short waits, told less", known["short"])] if known["short"] else []
+    groups += parts
+    groups += [(f"told {_span(one['low'], one['high'])}", one) for one in known["horizons"] if one["low"] >= SHORT_S]
     return [_object(name, known["method"], one) for name, one in groups]
 
 
 def _object(name: str, method: str, figures: Mapping[str, Any]) -> dict[str, Any]:
     count, kept, error = figures["forecasts"], figures["coverage_90"], figures["median_ae_s"]
     word = verdict(count, kept)
-    half = f"half started within {format_duration(error)} of the likely time"
+    half = f"half started within {span(error)} of the likely time"
     sentences = {
         "believe": f"believe it: {kept:.0%} of {count} started by the 90 % time, {half}",
         "too early": f"do not rely on it: only {kept:.0%} of {count} started by the 90 % time; {half}",
@@ -310,8 +339,8 @@ def _span(low: float, high: float) -> str:
     """A length of wait as people say it.
 
     >>> _span(0.0, 600.0), _span(600.0, 3600.0), _span(86400.0, math.inf)
-    ('under 00:10:00', '00:10:00 to 01:00:00', '1-00:00:00 or more')
+    ('less than 10 min', '10 min to 1 h', '1 d or more')
     """
     if not math.isfinite(high):
-        return f"{format_duration(low)} or more"
-    return f"{format_duration(low)} to {format_duration(high)}" if low else f"under {format_duration(high)}"
+        return f"{span(low)} or more"
+    return f"{span(low)} to {span(high)}" if low else f"less than {span(high)}"

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from ...errors import UsageError
-from ...units import format_duration
+from ...units import span
 
 
 class Answer(NamedTuple):
@@ -81,7 +81,7 @@ def staleness(memory: Mapping[str, Any], now: float) -> list[str]:
 
 
 def _ago(seconds: float) -> str:
-    return format_duration(max(seconds, 0.0))
+    return span(max(seconds, 0.0))
 
 
 _DAYS = {"today": 0, "midnight": 0, "yesterday": -1, "tomorrow": 1}

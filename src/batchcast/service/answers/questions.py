@@ -14,7 +14,7 @@ from ...errors import NoAnswer, Refused
 from ...formats.slurm.reasons import Rule, rule
 from ...store.issued import NOTHING
 from ...store.reader import Row
-from ...units import format_duration
+from ...units import format_duration, span
 from ..settings import Settings, is_private
 from . import track_record
 from .accuracy import accuracy as scores
@@ -120,12 +120,12 @@ def _not_waiting(site: Site, ids: Sequence[str], user: str | None, viewer: Viewe
         if site.private and row["user_id"] != viewer.name:
             continue
         if row["open"]:
-            ago = format_duration(max(now - row["start_time"], 0.0))
+            ago = span(max(now - row["start_time"], 0.0))
             doing = f"it started {ago} ago and is {row['state']} now"
             if row["state"] == "running":
                 doing = f"it has run for {ago}"
             return NoAnswer(f"job {row['job_id']} is not waiting: {doing}", hint="squeue shows it")
-        ago = format_duration(max(now - row["end_time"], 0.0))
+        ago = span(max(now - row["end_time"], 0.0))
         return NoAnswer(f"job {row['job_id']} is not waiting: it is over ({row['status']}) since {ago}",
                         hint="batchcast report shows what it used")  # fmt: skip
     return NoAnswer(

@@ -17,7 +17,7 @@ from ...columns import OUT_OF_MEMORY, SAME, is_copied
 from ...predict.recommend import recommend_limit, spent
 from ...store.packed import Packed
 from ...store.peaks import asked_a_node, node_peak
-from ...units import format_duration
+from ...units import format_duration, span
 from .advice import RISK, SAMPLING_MARGIN, Rules, as_request, of_partition
 from .answer import Sentence
 from .disclosure import DAY_S, rounded
@@ -27,7 +27,7 @@ LEAST_JOBS = 5
 LEAST_WASTE = 2.0
 LEAST_WASTED_H = 1.0
 CUT_OFF = "%(cut)s of %(jobs)s were cut off at their limit (usually %(asked)s): raise %(flag)s, or checkpoint"
-SPARED = "asks %(asked)s and needs %(needed)s: %(flag)s would have been enough for 95 %%"
+SPARED = "asks %(asked)s and usually runs %(ran)s: %(flag)s would have been enough for 95 %%"
 HELD = "asks for %(asked)s processors and holds %(held)s: without %(flag)s (or with %(more)s) they would be used"
 ADVICE = (CUT_OFF, SPARED, HELD)
 RAN = frozenset({"completed", "timeout", "failed", "out_of_memory"})
@@ -112,9 +112,7 @@ def _on_time(rows: Sequence[Mapping[str, Any]], floor: float, step: float) -> di
         return {
             "flag": "--time",
             "wasted_processor_hours": lost,
-            "advice": Sentence(
-                CUT_OFF, cut=str(sum(cut)), jobs=str(len(cut)), asked=format_duration(asked), flag="--time"
-            ),
+            "advice": Sentence(CUT_OFF, cut=str(sum(cut)), jobs=str(len(cut)), asked=span(asked), flag="--time"),
         }
     best = recommend_limit(runs, cut, RISK, floor=floor, step=step)
     spare = sum(max(row["req_time"] - best.limit_s, 0.0) * (row["alloc_procs"] or 0) for row in limited) / 3600
@@ -124,7 +122,7 @@ def _on_time(rows: Sequence[Mapping[str, Any]], floor: float, step: float) -> di
     return {
         "flag": "--time",
         "wasted_processor_hours": spare,
-        "advice": Sentence(SPARED, asked=format_duration(asked), needed=format_duration(median(runs)), flag=limit),
+        "advice": Sentence(SPARED, asked=span(asked), ran=span(median(runs)), flag=limit),
     }
 
 

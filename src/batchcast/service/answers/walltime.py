@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 from ...errors import NoAnswer, Refused
 from ...formats.slurm.sbatch import parse_script, processors
 from ...job import JobRequest
+from ...predict.names import method_name
 from ...predict.protocol import Prediction
 from ...predict.recommend import Advice, recommend_limit, rule_of_thumb
 from ...store.live_rows import live_job
 from ...store.reader import Reader, Row
-from ...units import format_duration
+from ...units import format_duration, span
 from ..settings import Settings
 from .advice import advise_memory, advised_limit, of_partition, reaches_risk, rests_on_jobs, rules_of
 from .disclosure import Site, Viewer, check_may_see
@@ -145,19 +146,20 @@ def _of_forecast(
     partition = of_partition(site.memory, job.partition_id)
     limit = advised_limit(advice, job.req_time, rules_of(settings), partition)
     assert limit is not None  # the caller has looked
-    bound, raised = format_duration(advice.point), advice.point > job.req_time
+    who = method_name(method)
+    bound, raised = span(advice.point), advice.point > job.req_time
     if raised:
         why = (
-            f"{method}: more than {risk:.0%} of jobs like this come to their limit of {format_duration(job.req_time)} "
+            f"{who}: more than {risk:.0%} of jobs like this come to their limit of {span(job.req_time)} "
             f"({advice.basis}), so nobody knows how long they need: a quarter above it"
         )
     elif reaches_risk(advice, risk):
-        why = f"{method}: {1 - risk:.0%} of jobs like this end within {bound} ({advice.basis})"
+        why = f"{who}: {1 - risk:.0%} of jobs like this end within {bound} ({advice.basis})"
     else:
-        why = f"{method} promises no risk as small as {risk:.1%}: its last bound, {bound}"
+        why = f"{who} promises no risk as small as {risk:.1%}: its last bound, {bound}"
     shaped = "the longest limit there is" if limit < advice.point else ""
     shaped = "the shortest limit here" if limit == settings["limit_floor"] > advice.point else shaped
-    alone = f"similar jobs alone say {format_duration(beside['similar_limit_s'])}, "
+    alone = f"similar jobs alone say {span(beside['similar_limit_s'])}, "
     return {
         "limit": format_duration(limit),
         "limit_s": limit,
@@ -194,7 +196,7 @@ def _job(site: Site, wanted: dict[str, Any], similar: Sequence[Row], now: float)
 
 def _sentence(advice: Advice, alike: str, risk: float) -> str:
     if advice.reached:
-        ran = format_duration(advice.quantile_s)
+        ran = span(advice.quantile_s)
         why = f"{1 - risk:.0%} of your last {advice.jobs} finished jobs of {alike} ran {ran} or less"
     elif advice.cut:
         why = (
@@ -205,13 +207,13 @@ def _sentence(advice: Advice, alike: str, risk: float) -> str:
     else:
         why = (
             f"{advice.jobs} finished jobs of {alike} are too few to promise {risk:.0%}: a quarter above the longest, "
-            f"{format_duration(advice.longest_s)}"
+            f"{span(advice.longest_s)}"
         )
     return f"{why}; {advice.shaped_by}" if advice.shaped_by else why
 
 
 def _rule_words(thumb: float) -> str:
-    return f"the rule of thumb, 1.25 x the longest of the last {RECENT}, says {format_duration(thumb)}"
+    return f"the rule of thumb, 1.25 x the longest of the last {RECENT}, says {span(thumb)}"
 
 
 def service_parameters(what: str | None, glob: str | None) -> dict[str, str]:

@@ -16,6 +16,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from ...errors import BatchcastError, NoAnswer, UsageError
+from ...predict.names import method_name
 from ..answers.disclosure import Viewer
 from ..settings import Settings
 from .jobs import FIELDS, MOST_CHARACTERS, options_of_form, options_of_job, try_script
@@ -85,7 +86,7 @@ def text_of(spoken: Language, name: str, request: Request, **values: Any) -> str
     service = request.state.service
     viewer: Viewer = service.viewer(request)
     shown = {
-        "w": spoken, "span": span, "begun": capitalized, "clock": spoken.clock, "views": VIEWS,
+        "w": spoken, "span": span, "named": method_name, "begun": capitalized, "clock": spoken.clock, "views": VIEWS,
         "languages": LANGUAGES, "viewer": viewer.name,
         "here": request.url.path.strip("/"), "query": dict(request.query_params), "now": time.time(),
         "stale": [], "cluster": "", "user": viewer.name or "",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gettext
 import math
+import re
 import time
 from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
+from ... import units
 from ..answers.answer import Sentence
 
 if TYPE_CHECKING:
@@ -88,20 +90,14 @@ class Language(NamedTuple):
 
 
 def span(seconds: float | None) -> str:
-    """A span in its two largest units, the second rounded.
+    """A span as in every answer (`units.span`), no number parted from its unit; none below zero.
 
     >>> span(59), span(3700), span(200000), span(float("nan"))
     ('59\\xa0s', '1\\xa0h 2\\xa0min', '2\\xa0d 8\\xa0h', '–')
     """
     if seconds is None or not math.isfinite(seconds):
         return "–"
-    left = max(round(seconds), 0)
-    if left < 60:
-        return f"{left}\u00a0s"
-    left = 60 * round(left / 3600) if left >= 86400 else round(left / 60)
-    days, hours, minutes = left // 1440, left // 60 % 24, left % 60
-    parts = [(days, "d"), (hours, "h"), (minutes, "min")]
-    return " ".join(f"{count}\u00a0{unit}" for count, unit in parts if count)
+    return re.sub(r"(?<=\d) ", "\u00a0", units.span(max(seconds, 0.0)))
 
 
 def capitalized(text: str) -> str:

@@ -12,7 +12,7 @@ from ...planning.eligibility import PLANNED_BY_ANOTHER
 from ...planning.record import State
 from ...slurm import limits
 from ...store.reader import Reader
-from ...units import format_duration
+from ...units import span
 from ..batch_system import own_name
 from ..settings import Settings
 from .terms import FEWEST, why_site_refused
@@ -93,7 +93,7 @@ def standing_finding(row: Mapping[str, Any], settings: Settings, now: float) -> 
     """One job; a warning where giving back its limit has not come to an end for some looks."""
     late = row["state"] == State.RESTORING and now - row["at"] > 3 * settings["interval_s"]
     since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(row["at"]))
-    spans = f"{format_duration(row['planned'])} of {format_duration(row['user_limit'])}"
+    spans = f"{span(row['planned'])} of {span(row['user_limit'])}"
     return finding(
         f"job {row['job_id']}",
         "warning" if late else "ok",
@@ -129,7 +129,7 @@ def _limit_findings(settings: Settings, ground: limits.Ground, counted: list[str
     named = [name.strip() for name in settings["plan_partitions"].split(",") if name.strip()]
     for name in named or sorted(ground.over_time):
         over = ground.over_time.get(name)
-        found = "there is no such partition" if over is None else f"OverTimeLimit is {format_duration(over)}"
+        found = "there is no such partition" if over is None else f"OverTimeLimit is {span(over)}"
         bad = "failed" if named else "warning"
         yield finding(f"partition {name}", "ok" if over else bad, found, "" if over else COST)
     if settings["plan_list"]:

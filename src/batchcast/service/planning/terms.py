@@ -17,7 +17,7 @@ from ...slurm import limits
 from ...slurm.limits import Ground
 from ...slurm.transport import Transport
 from ...store.issued import as_prediction
-from ...units import format_duration
+from ...units import span
 from ..settings import Settings
 
 if TYPE_CHECKING:
@@ -77,8 +77,8 @@ def over_time_cuts(before: Mapping[str, float], now: Mapping[str, float]) -> lis
     ['OverTimeLimit of partition main was lowered from 01:00:00 to 00:30:00: limits that need more go back']
     """
     return [
-        f"OverTimeLimit of partition {name} was lowered from {format_duration(was)} to"
-        f" {format_duration(now.get(name, 0.0))}: limits that need more go back"
+        f"OverTimeLimit of partition {name} was lowered from {span(was)} to"
+        f" {span(now.get(name, 0.0))}: limits that need more go back"
         for name, was in before.items()
         if now.get(name, 0.0) < was
     ]

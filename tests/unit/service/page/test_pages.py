@@ -156,7 +156,7 @@ def test_operators_and_prometheus_see_what_advice_came_to(site: tuple[Settings, 
     text = connection.getresponse().read().decode()
     assert "What advice came to" in text
     for method in ("calibrated", "kernel", "largest_recent"):
-        assert f"<code>{method}</code>" in text
+        assert f">{method}</td>" in text
     read = outcomes(settings.replaced(private="no"))
     rates = {
         (one.labels["kind"], one.labels["predictor"], one.labels["by"]): one.value
