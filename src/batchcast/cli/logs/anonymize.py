@@ -8,11 +8,12 @@ import click
 
 from ..options import describe_log, log_options, split_words, take_log
 from ..output import console, document, emit, say
+from ..verb import Verb
 
 KEY = "batchcast-anonymize.key"
 
 
-@click.command()
+@click.command(cls=Verb)
 @log_options
 @click.option(
     "-o",

@@ -11,9 +11,10 @@ import click
 
 from ..output import print_columns, printed
 from ..site_options import myself, parse_when, site_options, whoami
+from ..verb import Verb
 
 
-@click.command()
+@click.command(cls=Verb)
 @site_options
 @click.option("-u", "--user", metavar="NAME", help="This user's jobs.  [default: yours]")
 @click.option("-A", "--account", metavar="NAME", help="An account's jobs, by user.")
