@@ -55,7 +55,7 @@ def tables(text: str) -> list[list[str]]:
     """The lines of each table, from the rule below its titles on."""
     lines = [line.rstrip() for line in text.splitlines()]
     rules = [k for k, line in enumerate(lines) if line.strip().startswith("──")]
-    return [[line for line in lines[k + 1 :][: (lines[k + 1 :] + [""]).index("")]] for k in rules]
+    return [list(lines[k + 1 :][: (lines[k + 1 :] + [""]).index("")]) for k in rules]
 
 
 @pytest.mark.parametrize("verb", VERBS)

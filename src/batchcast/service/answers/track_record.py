@@ -18,6 +18,8 @@ from .disclosure import DAY_S, complete_days, rounded, whole_days
 
 JOB_ID = re.compile(r"[0-9]{1,19}(?:[_+][0-9]{1,19})?")
 """A job, an array's task, a part of a heterogeneous job."""
+SHORT_S = 600.0
+"""Who is told a shorter wait hardly waits: such forecasts are judged apart: on most machines they are the mass."""
 TRACK_RECORD_S = 30 * 86400.0
 LEAST_RECORD = 20
 MOST_RECORDS, ALL = 2000, 2**62
@@ -75,9 +77,10 @@ def track_record(
 
     A job that waits for the machine longer than its 90 % time has missed it, whenever it starts (`overdue`, until
     `now`): a growing queue is seen before its jobs have started. `judged` counts the forecasts with a bound that
-    started or are overdue; `came_true` is the share, of the latest `like_this` (at most 200), that started between what
-    was said for 10 and for 90 %. Empty where there is none; above one `least_users`, only days of so many users count,
-    of started jobs alone, at least 20, and figures are rounded (see `disclosure`).
+    started or are overdue, `long_judged` those of them told 10 min or more. `came_true` is the share, of the latest
+    `like_this` (at most 200), that started between what was said for 10 and for 90 %. Empty where there is none; above
+    one `least_users`, only days of so many users count, of started jobs alone, at least 20, and figures are rounded
+    (see `disclosure`).
     """
     hidden = least_users > 1
     since = whole_days(since, math.inf)[0] if hidden else since
@@ -86,6 +89,7 @@ def track_record(
     days = complete_days(started(), "as_of", least_users, now) if hidden else set()
     users: set[Any] = set()
     errors, losses, held = array("d"), array("d"), 0
+    long, long_users = array("b"), set[Any]()
     came_true, most = array("b"), ALL if hidden else LIKE_THIS  # part of a day would tell of its other part
     for row in started():
         if hidden and row["as_of"] // DAY_S not in days:
@@ -99,11 +103,16 @@ def track_record(
         if hit is not None:
             losses.append(_pinball(row))
             held += hit
+            if row["point_s"] >= SHORT_S:
+                long.append(hit)
+                long_users.add(row["user_id"])
     if hidden and (len(errors) < LEAST_RECORD or len(users) < least_users):
         return {}
     late = [] if hidden or now == math.inf else reader.ask("late_forecasts", **chosen, until=now, most=MOST_RECORDS)
     late = [row for row in late if rule(row["reason"] or "") is Rule.MACHINE and covered_at(row, 0.9) is False]
     losses.extend(_pinball(row) for row in late)
+    long.extend(False for row in late if row["point_s"] >= SHORT_S)
+    long = long if len(long_users) >= least_users or not hidden else array("b")
     came_true = array("b", [*(False for _ in late), *came_true][:most])  # what waits on was asked for last
     if not errors and not late:
         return {}
@@ -112,6 +121,8 @@ def track_record(
         "judged": len(losses),
         "overdue": len(late),
         "coverage_90": held / len(losses) if losses else math.nan,
+        "long_judged": len(long),
+        "long_coverage_90": sum(long) / len(long) if len(long) >= LEAST_RECORD else math.nan,
         "loss_90_s": sum(losses) / len(losses) if losses else math.nan,
         "median_ae_s": median(errors),
         "like_this": len(came_true),
