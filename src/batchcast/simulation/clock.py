@@ -137,7 +137,7 @@ def possible(seconds: float, job_id: Any) -> float:
     60.0
     >>> possible(-1.0, "7")
     Traceback (most recent call last):
-    batchcast.errors.BatchcastError: job 7: the predictor answered -1 s (accepted: a run time of 0 s or more)
+    batchcast.errors.BatchcastError: job 7: the predictor answered -1 s (accepted: a run time of 0 s or more)...
     """
     if not seconds >= 0.0:
         said = "NaN" if seconds != seconds else f"{seconds:g} s"

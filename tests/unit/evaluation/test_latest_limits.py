@@ -28,7 +28,7 @@ def test_the_page_says_which_limits_to_advise_and_what_they_save():
     words, table, real, *rest = limit_blocks(found)
     assert "20 min or less; today half ask for 10 h" in words
     assert "core-hours less" in words
-    assert [row["limits"] for row in table.rows] == ["advice", "1.25 x longest of 10", "users' own"]
+    assert [row["limits"] for row in table.rows] == ["advice", "1.25 x longest of 10", "users' limits"]
     assert real.rows[0]["mean_unused_core_h_words"].startswith(("ahead", "-"))
     assert "Advice against 1.25 x longest of 10" in rest[-1]
     assert {row["limits"] for row in found.results() if row["part"] == "limits"} == {"advice", "rule_of_thumb", "own"}

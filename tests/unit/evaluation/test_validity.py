@@ -141,7 +141,7 @@ def test_a_few_absurd_requests_plan_nobody_else(tmp_path) -> None:
     document = json.loads(CliRunner().invoke(cli, ["simulate", str(path), "--json"]).stdout)
     told = " ".join(document["warnings"])
     assert "2 values of req_time: more than 3 years, read as unknown (first: job 41: 2.14748e+09)" in told
-    assert "22 jobs without a request planned with 01:00:00" in told
+    assert "22 jobs without a request planned with 1 h" in told
     assert document["log"]["validity"]["verdict"] == "close"
 
 
