@@ -143,7 +143,8 @@ def command(**given: Any) -> None:
     naming = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with")]
     table = beside(simulation_table(results, len(first), first.total), results, SCHEDULE)
     explained = difference_blocks(results, SCHEDULE, naming)
-    show_tables([table, judgement(checked, first.total)], given["every_column"], given["explain"] or given["replicates"] > 0, explained)
+    explain = given["explain"] or given["replicates"] > 0
+    show_tables([table, judgement(checked, first.total)], given["every_column"], explain, explained)
 
 
 def _in_periods(plan: Plan, given: dict[str, Any]) -> None:
