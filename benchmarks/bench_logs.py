@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from batchcast.metrics.paired import paired_differences
+from batchcast.predict.names import named
 from batchcast.simulation.policy import Policy
 from batchcast.simulation.simulate import simulate
 from batchcast.table import Trace
@@ -69,12 +70,12 @@ def sites(count: int = 60) -> None:
     values = np.array(list(rows.values()))  # (policies, seeds, measures)
     rng = np.random.default_rng(0)
     paired = [paired_differences(values[1:, :, m], values[0, :, m], np.arange(count), rng) for m in range(2)]
-    head = f"{'policy':10} {'planned with':12} {'mean wait, s':>12} {'90 %':>20} {'slowdown':>9} {'90 %':>16}"
+    head = f"{'policy':10} {'planned with':17} {'mean wait, s':>12} {'90 %':>20} {'slowdown':>9} {'90 %':>16}"
     print(f"\n{head}   ({count} seeds)")
     for k, ((policy, plan), (wait, slowdown)) in enumerate(zip(rows, values.mean(axis=1))):
         first = f"{paired[0][k - 1].low:+,.0f} to {paired[0][k - 1].high:+,.0f}" if k else ""
         second = f"{paired[1][k - 1].low:+.1f} to {paired[1][k - 1].high:+.1f}" if k else ""
-        print(f"{policy:10} {plan:12} {wait:12,.0f} {first:>20} {slowdown:9.1f} {second:>16}")
+        print(f"{policy:10} {named(plan):17} {wait:12,.0f} {first:>20} {slowdown:9.1f} {second:>16}")
 
 
 def as_sacct(trace: Trace) -> str:

@@ -71,6 +71,29 @@ def test_a_page_is_clean(
 
 
 @pytest.mark.browser
+def test_what_to_change_is_seen_on_a_telephone(tab: Any, site: Server) -> None:
+    tab.open(f"{site.shown}/?user=carl", width=390)
+    inside = "[...document.querySelectorAll('.fold td.says:not(.none)')].map(td => td.getBoundingClientRect())"
+    seen = tab.run(f"{inside}.map(box => [box.left, box.right, box.height])")
+    assert seen, "carl asks for far more time than his jobs use"
+    assert all(0 <= left < right <= 390 and height > 0 for left, right, height in seen)
+    tall = tab.run("[...document.querySelectorAll('.fold tbody tr')].map(tr => tr.getBoundingClientRect().height)")
+    assert max(tall) < 200, "no row stands empty"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 1280])
+def test_bars_of_running_jobs_can_be_read(tab: Any, site: Server, width: int) -> None:
+    tab.open(f"{site.shown}/?user=carl", width=width)
+    bars = "[...document.querySelectorAll('.bar.end')]"
+    assert tab.run(f"{bars}.length") > 0
+    parts = f"{bars}.flatMap(bar => [...bar.querySelectorAll('.near, .far')].map(r => r.getBoundingClientRect().width))"
+    assert tab.run(f"Math.min(...{parts})") >= 3
+    whole = f"{bars}.map(bar => bar.querySelector('.last').getBoundingClientRect().right / bar.clientWidth)"
+    assert tab.run(f"Math.max(...{whole})") > 0.4, "the axis is no longer than these jobs need"
+
+
+@pytest.mark.browser
 def test_my_jobs_follow_the_store(tab: Any, demo: str, site: Server) -> None:
     tab.open(f"{site.shown}/?user=carl", width=1280)
     assert "in the dark" not in tab.run("document.body.innerText")

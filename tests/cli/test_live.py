@@ -248,7 +248,7 @@ def test_walltime_is_one_line_and_one_sentence(stores: dict[bool, str]) -> None:
     line, why = run("walltime", "--name", "rel*", "--risk", "5%", store=stores[False]).stdout.splitlines()
     assert line == "#SBATCH --time=00:10:00"
     assert why.startswith("# calibrated: 95% of jobs like this end within ")
-    assert "similar jobs alone say 10 min, the rule of thumb" in why
+    assert "similar jobs alone say --time=00:10:00, the rule of thumb" in why
     (answer,) = results("walltime", "101", store=stores[False])
     assert answer["similar_by"] == "the same name and 4 processors"
     assert run("walltime", "--name", "none*", store=stores[False], code=3).stderr

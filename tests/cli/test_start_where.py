@@ -195,6 +195,20 @@ def test_the_page_answers_for_those_who_wait(mostly_short: str) -> None:
     assert dict(shown["reliability"])[0.9] == 0.5
 
 
+def test_who_is_told_to_wait_hears_how_such_answers_came_out(mostly_short: str) -> None:
+    from batchcast.service.answers.track_record import record_fields, track_record
+    from batchcast.store.reader import Reader
+
+    reader = Reader(mostly_short)
+    record = track_record(reader, "c", "main", "recent_wait", 0.0)
+    reader.close()
+    assert record["coverage_90"] == 0.8
+    told = {seconds: record_fields(record, seconds) for seconds in (30.0, 3600.0)}
+    assert (told[30.0]["track_record_coverage_90"], told[30.0]["track_record_of"]) == (0.8, "all")
+    assert (told[3600.0]["track_record_coverage_90"], told[3600.0]["track_record_of"]) == (0.5, "10 min or more")
+    assert told[3600.0]["track_record_forecasts"] == 24
+
+
 def test_accuracy_says_whether_to_believe_it(store: str, private: str) -> None:
     text = run("accuracy", store=store).stdout
     assert "should you believe recent_wait?" in text

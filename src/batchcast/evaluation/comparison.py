@@ -199,7 +199,7 @@ def signed_time(value: float) -> str:
     """A difference of times with its sign.
 
     >>> signed_time(-90.0), signed_time(0.0)
-    ('-00:01:30', '0')
+    ('-1 min 30 s', '0')
     """
     return f"{'-' if value < 0 else '+'}{span(abs(value))}" if value else "0"
 

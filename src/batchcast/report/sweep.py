@@ -186,7 +186,7 @@ def frontier_svg(rows: Sequence[PlanRow]) -> str:
     --------
     >>> row = {"log": "ours", "period": "", "settings": "", "policy": "easy", "predictor": "requested",
     ...        "mean_bounded_slowdown": 9.0, "max_wait_s": 3600.0, "frontier": True}
-    >>> "easy, users' limits" in frontier_svg([row])
+    >>> "easy, users" in frontier_svg([row])
     True
     """
     plans = list(dict.fromkeys(f"{row['policy']}, {row['predictor']}" for row in rows))

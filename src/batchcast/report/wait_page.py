@@ -47,10 +47,20 @@ def wait_sections(table: Table, methods: Sequence[Scored], outcome: Outcome, thr
     pictures += [errors(methods, wait), finders(methods, wait, threshold)]
     tables = [by_group(methods, wait, name, of) for name, of in groups.items()]
     return [
-        Section("Scores", [table]),
+        Section("Scores", short_and_whole(table)),
         Section("Can they be believed?", pictures),
         Section("By group", [one for one in tables if one.rows]),
     ]
+
+
+def short_and_whole(table: Table) -> list[Block]:
+    """The columns that are read first, a row a method, and behind it the table with all of them."""
+    columns = [column for column in table.columns if not column.more]
+    if len(columns) == len(table.columns):
+        return [table]
+    first = list({row["predictor"]: row for row in reversed(table.rows)}.values())[::-1]
+    whole = replace(table, caption=f"{table.caption}: all columns", note="", folded=True)
+    return [replace(table, columns=columns, rows=first), whole]
 
 
 def promised(methods: Sequence[Scored], wait: np.ndarray) -> Figure | None:

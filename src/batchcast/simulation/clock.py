@@ -103,7 +103,8 @@ class DrivenPredictor:
                 elapsed = float(now_field[0]) - start
                 revised = self.predictor.revise(requests[job], elapsed, at)
                 if revised is not None:
-                    planned[job] = max(min(float(revised), request[job]), elapsed + 1.0)
+                    again = possible(float(revised), requests[job].job_id)
+                    planned[job] = max(min(again, request[job]), elapsed + 1.0)
                 at.plan(requests[job].row, start + float(planned[job]))
             else:
                 return reason
@@ -129,10 +130,26 @@ def tails_at(levels: Sequence[float], quantiles: np.ndarray, request: np.ndarray
     return np.ascontiguousarray(tails)  # the kernel goes by rows
 
 
+def possible(seconds: float, job_id: Any) -> float:
+    """The run time that a predictor answered, s; BatchcastError where it is negative or NaN: nothing can be planned so.
+
+    >>> possible(60.0, "7")
+    60.0
+    >>> possible(-1.0, "7")
+    Traceback (most recent call last):
+    batchcast.errors.BatchcastError: job 7: the predictor answered -1 s (accepted: a run time of 0 s or more)...
+    """
+    if not seconds >= 0.0:
+        said = "NaN" if seconds != seconds else f"{seconds:g} s"
+        raise BatchcastError(
+            f"job {job_id}: the predictor answered {said} (accepted: a run time of 0 s or more)",
+            hint="batchcast.testing.check_predictor finds what else it does wrong",
+        )
+    return seconds
+
+
 def _within(seconds: float, request: float, job: JobRequest) -> float:
-    if not seconds == seconds:
-        raise BatchcastError(f"job {job.job_id}: the predictor answered NaN", hint="batchcast.testing.check_predictor")
-    return max(min(seconds, float(request)), 1.0)
+    return max(min(possible(seconds, job.job_id), float(request)), 1.0)
 
 
 def _deliver(

@@ -17,7 +17,7 @@ from ..predict.similarity.coding import Coded, coded
 from ..schedule.advance import advance
 from ..schedule.state import ASKED, GIVEN, KernelState, make_jobs, make_state
 from ..table import Trace
-from .clock import drive, tails_at
+from .clock import drive, possible, tails_at
 from .kernel_clock import drive_kernel
 from .policies import policy_of
 from .policy import Policy
@@ -87,6 +87,8 @@ def simulate(
     ------
     UsageError, InputError
         As `make_workload` does: an unknown word, a machine of unknown size, no job left.
+    BatchcastError
+        A predictor that answers NaN or less than 0 s: the job and the answer are named.
 
     Notes
     -----
@@ -150,7 +152,10 @@ def _given(
         points = np.array([np.interp(level, forecasts.levels, row) for row in forecasts.quantiles])
     if forecasts.levels:
         tails = tails_at(forecasts.levels, forecasts.quantiles[work.rows], work.request)
-    return np.asarray(np.maximum(np.minimum(points[work.rows], work.request), 1.0)), tails
+    said = points[work.rows]
+    for row in np.flatnonzero(~(said >= 0.0))[:1].tolist():
+        possible(float(said[row]), trace.job_id[work.rows[row]])
+    return np.asarray(np.maximum(np.minimum(said, work.request), 1.0)), tails
 
 
 def _like(user: np.ndarray, request: np.ndarray) -> np.ndarray:

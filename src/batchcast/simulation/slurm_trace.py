@@ -21,6 +21,7 @@ from ..predict.registry import make, parse_spec
 from ..schedule.slurm.simulate import simulate_slurm
 from ..table import Trace
 from ..table.memory import per_processor
+from .clock import possible
 from .request_columns import RequestDetails
 from .schedule import Schedule
 
@@ -237,4 +238,4 @@ def _plan(
     check_predictor(predictor, vouched)
     forecasts = replay(trace, {"it": predictor}, protocol=protocol, procs=procs, total=float(machine.cpus))
     points = forecasts["it"].points
-    return lambda r: float(points[row_of(r)])
+    return lambda r: possible(float(points[row_of(r)]), trace.job_id[row_of(r)])

@@ -14,6 +14,7 @@ from batchcast.report.wait_page import (
     finders,
     promised,
     sharpness,
+    short_and_whole,
     wait_sections,
 )
 
@@ -93,3 +94,16 @@ def test_a_page_leaves_out_jobs_without_a_wait() -> None:
     assert [section.title for section in sections] == ["Scores", "Can they be believed?", "By group"]
     assert len(sections[1].blocks) == 5
     assert sections[2].blocks[0].rows[0]["jobs"] == N / 2
+
+
+def test_a_page_shows_the_first_columns_and_folds_the_others() -> None:
+    from batchcast.report.tables import WAIT_COLUMNS
+
+    keys = [column.key for column in WAIT_COLUMNS]
+    rows = [{**dict.fromkeys(keys, 0.5), "predictor": name, "quick_s": quick} for name in "ab" for quick in (60, 600)]
+    short, whole = short_and_whole(Table("Scores", WAIT_COLUMNS, rows, "honest clock"))
+    assert isinstance(short, Table)
+    assert isinstance(whole, Table)
+    assert len(short.columns) <= 8
+    assert [row["predictor"] for row in short.rows] == ["a", "b"], "a row a method"
+    assert (whole.folded, len(whole.columns), len(whole.rows)) == (True, len(WAIT_COLUMNS), 4)

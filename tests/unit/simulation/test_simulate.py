@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batchcast.errors import InputError, UsageError
+from batchcast.errors import BatchcastError, InputError, UsageError
 from batchcast.events.event import END, OVERDUE, RANK, START, SUBMIT
 from batchcast.predict.protocol import Prediction
 from batchcast.predict.registry import make
@@ -115,13 +115,24 @@ def test_a_predictor_may_revise_the_plan_of_an_overdue_job():
     assert [t for kind, t, *_ in it.told if kind == OVERDUE] == [30.0, 37.0, 44.0]
 
 
-def test_a_predictor_that_answers_nan_is_named_and_not_believed():
-    class Nan(Recorder):
+@pytest.mark.parametrize(("seconds", "said"), [(NAN, "NaN"), (-1.0, "-1 s"), (-0.5, "-0.5 s")])
+@pytest.mark.parametrize("loop", ["closed", "open"])
+def test_an_impossible_forecast_is_refused_in_a_sentence(seconds, said, loop):
+    class Wrong(Recorder):
         def predict(self, job, at):
-            return Prediction(NAN)
+            return Prediction(seconds)
 
-    with pytest.raises(Exception, match="NaN"):
-        simulate(log([(0, 1, 5, 50.0, 1)]), Policy(), Nan(), total=8)
+    with pytest.raises(BatchcastError, match=f"^job 1: the predictor answered {said} .accepted: a run time of 0 s"):
+        simulate(log([(0, 1, 5, 50.0, 1)]), Policy(), Wrong(), total=8, loop=loop)
+
+
+def test_an_impossible_revision_is_refused_too():
+    class Wrong(Reviser):
+        def revise(self, job, elapsed, at):
+            return -7.0
+
+    with pytest.raises(BatchcastError, match="answered -7 s"):
+        simulate(log([(0, 8, 50, 120.0, 1)]), Policy(), Wrong(), total=8)
 
 
 def test_open_loop_plans_with_what_was_said_on_the_recorded_clock():

@@ -17,7 +17,7 @@ from ..verb import Verb
 @click.option("-o", "--output", metavar="OUT", type=click.Path(), help="Where the log goes; its ending is its format.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(old: str | None, output: str | None, as_json: bool, **given: Any) -> None:
-    """Write the jobs of LOG to -o OUT, in the format of its ending: .swf (.gz, .xz), .csv, .parquet, or OUT/ for a folder.
+    """Write LOG to -o OUT, in the format of its ending: .swf (.gz, .xz), .csv, .parquet, or OUT/ for a folder.
 
     SWF keeps its 18 fields only: names become numbers. CSV keeps every column, and is read back; Parquet keeps
     everything. What the format has no place for is said. A folder is Parquet by month, made in a stream of an SWF log

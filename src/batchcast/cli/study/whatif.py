@@ -112,7 +112,7 @@ def command(**given: Any) -> None:
     for line in notes:
         say(f"note: {line}")
     blocks, explained = _tables(results, groups, schedules[NOW], checked)
-    show_tables(blocks, given["every_column"], given["explain"], explained)
+    show_tables(blocks, given["every_column"], given["explain"] or given["replicates"] > 0, explained)
 
 
 def _plans(

@@ -260,7 +260,8 @@ def _record(r: Mapping[str, Any]) -> str:
     came, late, cover = r["track_record_forecasts"], r["track_record_overdue"], r["track_record_coverage_90"]
     if not came and not late:
         return f": none of {who} has come out yet, so nobody knows how its 90 % time holds here"
-    words = [f"{came:,} forecasts by {who}"]
+    long = f" of {r['track_record_of']}" if r.get("track_record_of", "all") != "all" else ""
+    words = [f"{came:,} forecasts{long} by {who}"]
     if late:
         words.append(f"{late} more jobs wait longer than their 90 % time")
     if cover is not None and cover == cover:

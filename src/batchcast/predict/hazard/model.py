@@ -32,13 +32,41 @@ class Waits(NamedTuple):
     weight: np.ndarray
 
 
+class Trees:
+    """LightGBM's trees. Kept as text, and read from it when they are first asked: who needs a limit loads no LightGBM.
+
+    Parameters
+    ----------
+    booster
+        What `lightgbm.train` fitted.
+    """
+
+    def __init__(self, booster: Any) -> None:
+        self._booster: Any = booster
+        self._text = ""
+
+    def predict(self, rows: np.ndarray) -> np.ndarray:
+        """The raw score (n,) of rows (n, f)."""
+        if self._booster is None:
+            import lightgbm
+
+            self._booster = lightgbm.Booster(model_str=self._text)
+        return np.asarray(self._booster.predict(rows, raw_score=True, num_threads=1))
+
+    def __getstate__(self) -> str:
+        return self._text or self._booster.model_to_string(num_iteration=-1)
+
+    def __setstate__(self, text: str) -> None:
+        self._text, self._booster = text, None
+
+
 class Hazard(NamedTuple):
     """A fitted model: the trees, and the log odds (33,) of each bin's base rate that they start from.
 
     NaN where they start from a forecast that every row brings itself.
     """
 
-    trees: Any
+    trees: Trees
     start: np.ndarray
 
     def curves(self, features: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
@@ -50,7 +78,7 @@ class Hazard(NamedTuple):
         for low in range(0, len(features), BLOCK):
             part = features[low : low + BLOCK]
             rows = np.column_stack([np.repeat(part, BINS - 1, axis=0), np.tile(np.arange(BINS - 1), len(part))])
-            raw = self.trees.predict(rows, raw_score=True, num_threads=1).reshape(len(part), BINS - 1)
+            raw = self.trees.predict(rows).reshape(len(part), BINS - 1)
             start = self.start[None, :] if known is None else log_odds(known[low : low + BLOCK])
             stays = 1.0 / (1.0 + np.exp(raw + start[:, : BINS - 1]))
             out[low : low + BLOCK, : BINS - 1] = 1.0 - np.cumprod(stays, axis=1)
@@ -111,7 +139,7 @@ def fit(features: np.ndarray, waits: Waits, seed: int = 0, known: np.ndarray | N
         **{"feature_fraction": FEATURE_SHARE, "bagging_fraction": ROW_SHARE, "bagging_freq": 1},
         **{"deterministic": True, "force_row_wise": True, "max_bin": 127},
     }
-    return Hazard(lightgbm.train(settings, data, num_boost_round=trees), base)
+    return Hazard(Trees(lightgbm.train(settings, data, num_boost_round=trees)), base)
 
 
 class Taught(NamedTuple):

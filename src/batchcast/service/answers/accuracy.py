@@ -22,7 +22,7 @@ from ..settings import Settings
 from . import track_record
 from .answer import staleness
 from .disclosure import DAY_S, Site, Viewer, complete_days, open_site, rounded, rows_of_complete_days, whole_days
-from .track_record import covered, covered_at, median
+from .track_record import SHORT_S, covered, covered_at, median
 
 SCORED = {"waited_10min": 600.0, "waited_1h": 3600.0, "waited_4h": 4 * 3600.0, "waited_1d": 86400.0}
 """Once a job has waited so long (s), its renewed forecast is kept under that moment, beside that of its submission."""
@@ -140,8 +140,6 @@ WITHIN_S = 60 * 86400.0
 MOST = 20_000
 GRID = tuple(k / 10 for k in range(1, 10))
 LEAST = 20
-SHORT_S = 600.0
-"""Who is told a shorter wait hardly waits: such forecasts are judged apart: on most machines they are the mass."""
 HORIZONS = ((0.0, SHORT_S), (SHORT_S, 3600.0), (3600.0, 4 * 3600.0), (4 * 3600.0, 86400.0), (86400.0, math.inf))
 
 

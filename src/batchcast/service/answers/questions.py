@@ -90,12 +90,10 @@ def _said(
     releases: Mapping[int, Release | None],
     now: float,
 ) -> Answer:
+    answers = [(row, start_answer(row, now, releases.get(row["row"]))) for row in rows]
     results = [
-        {
-            **start_answer(row, now, releases.get(row["row"])),
-            **track_record.record_fields(records[row["partition_id"]]),
-        }
-        for row in rows
+        {**answer, **track_record.record_fields(records[row["partition_id"]], answer["likely_wait_s"])}
+        for row, answer in answers
     ]
     stale = staleness(memory, now)
     if all(r["method"] is None for r in results):

@@ -84,7 +84,7 @@ def _answer(
     )
     result = {
         **answer,
-        **track_record.record_fields(record),
+        **track_record.record_fields(record, answer["likely_wait_s"]),
         **script_advice(settings, site, options, clock, job, viewer, now),
     }
     result |= {} if machine is None else on_machine(machine, clock, job)

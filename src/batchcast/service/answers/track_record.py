@@ -18,6 +18,8 @@ from .disclosure import DAY_S, complete_days, rounded, whole_days
 
 JOB_ID = re.compile(r"[0-9]{1,19}(?:[_+][0-9]{1,19})?")
 """A job, an array's task, a part of a heterogeneous job."""
+SHORT_S = 600.0
+"""Who is told a shorter wait hardly waits: such forecasts are judged apart: on most machines they are the mass."""
 TRACK_RECORD_S = 30 * 86400.0
 LEAST_RECORD = 20
 MOST_RECORDS, ALL = 2000, 2**62
@@ -75,49 +77,73 @@ def track_record(
 
     A job that waits for the machine longer than its 90 % time has missed it, whenever it starts (`overdue`, until
     `now`): a growing queue is seen before its jobs have started. `judged` counts the forecasts with a bound that
-    started or are overdue; `came_true` is the share, of the latest `like_this` (at most 200), that started between what
-    was said for 10 and for 90 %. Empty where there is none; above one `least_users`, only days of so many users count,
-    of started jobs alone, at least 20, and figures are rounded (see `disclosure`).
+    started or are overdue. `came_true` is the share, of the latest `like_this` (at most 200), that started between what
+    was said for 10 and for 90 %. `long` has the same figures of the jobs told 10 min or more, where there are 20. Empty
+    where there is none; above one `least_users`, only days of so many users count, of started jobs alone, at least 20,
+    and figures are rounded (see `disclosure`).
     """
     hidden = least_users > 1
     since = whole_days(since, math.inf)[0] if hidden else since
     chosen = {"cluster": cluster, "partition": partition, "method": method, "since": since, "nothing": NOTHING}
     started = partial(reader.each, "started_forecasts", **chosen, most=ALL if hidden else MOST_RECORDS)
     days = complete_days(started(), "as_of", least_users, now) if hidden else set()
-    users: set[Any] = set()
-    errors, losses, held = array("d"), array("d"), 0
-    came_true, most = array("b"), ALL if hidden else LIKE_THIS  # part of a day would tell of its other part
+    most = ALL if hidden else LIKE_THIS  # part of a day would tell of its other part
+    whole, long = _Kept(most), _Kept(most)
     for row in started():
         if hidden and row["as_of"] // DAY_S not in days:
             continue
-        users.add(row["user_id"])
-        errors.append(abs(row["point_s"] - row["outcome_s"]))
-        hit = covered_at(row, 0.9)
-        if hit is not None and len(came_true) < most:
-            early = max(row["outcome_s"], SHORTEST) < given_waited(as_prediction(row), 0.0, (0.1,)).point
-            came_true.append(hit and not early)
-        if hit is not None:
-            losses.append(_pinball(row))
-            held += hit
-    if hidden and (len(errors) < LEAST_RECORD or len(users) < least_users):
-        return {}
+        for kept in (whole, long) if row["point_s"] >= SHORT_S else (whole,):
+            kept.add(row)
     late = [] if hidden or now == math.inf else reader.ask("late_forecasts", **chosen, until=now, most=MOST_RECORDS)
     late = [row for row in late if rule(row["reason"] or "") is Rule.MACHINE and covered_at(row, 0.9) is False]
-    losses.extend(_pinball(row) for row in late)
-    came_true = array("b", [*(False for _ in late), *came_true][:most])  # what waits on was asked for last
-    if not errors and not late:
+    if (hidden and not whole.is_of(least_users)) or not (whole.errors or late):
         return {}
-    record = {
-        "forecasts": len(errors),
-        "judged": len(losses),
-        "overdue": len(late),
-        "coverage_90": held / len(losses) if losses else math.nan,
-        "loss_90_s": sum(losses) / len(losses) if losses else math.nan,
-        "median_ae_s": median(errors),
-        "like_this": len(came_true),
-        "came_true": sum(came_true) / len(came_true) if came_true else math.nan,
-    }
-    return rounded(record) if hidden else record
+    figures = whole.figures(late)
+    late = [row for row in late if row["point_s"] >= SHORT_S]
+    rest = long.figures(late) if len(long.losses) + len(late) >= LEAST_RECORD else {}
+    rest = rest if not hidden or long.is_of(least_users) else {}
+    return {**rounded(figures), "long": rounded(rest)} if hidden else {**figures, "long": rest}
+
+
+class _Kept:
+    """What is kept of forecasts that came out, the latest first, while they pass by."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.users: set[Any] = set()
+        self.errors, self.losses, self.came_true, self.held = array("d"), array("d"), array("b"), 0
+
+    def add(self, row: Row) -> None:
+        """One more forecast."""
+        self.users.add(row["user_id"])
+        self.errors.append(abs(row["point_s"] - row["outcome_s"]))
+        hit = covered_at(row, 0.9)
+        if hit is None:
+            return
+        if len(self.came_true) < self.most:
+            early = max(row["outcome_s"], SHORTEST) < given_waited(as_prediction(row), 0.0, (0.1,)).point
+            self.came_true.append(hit and not early)
+        self.losses.append(_pinball(row))
+        self.held += hit
+
+    def is_of(self, least_users: int) -> bool:
+        """Whether there are enough, of so many users."""
+        return len(self.errors) >= LEAST_RECORD and len(self.users) >= least_users
+
+    def figures(self, late: Sequence[Row]) -> dict[str, Any]:
+        """The figures, with the forecasts that are late already."""
+        losses = array("d", [*self.losses, *map(_pinball, late)])
+        came_true = array("b", [*(False for _ in late), *self.came_true][: self.most])  # who waits on asked last
+        return {
+            "forecasts": len(self.errors),
+            "judged": len(losses),
+            "overdue": len(late),
+            "coverage_90": self.held / len(losses) if losses else math.nan,
+            "loss_90_s": sum(losses) / len(losses) if losses else math.nan,
+            "median_ae_s": median(self.errors),
+            "like_this": len(came_true),
+            "came_true": sum(came_true) / len(came_true) if came_true else math.nan,
+        }
 
 
 def record_of(
@@ -152,8 +178,10 @@ def _pinball(row: Mapping[str, Any]) -> float:
     return float(max(0.9 * over, -0.1 * over))
 
 
-def record_fields(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A track record as part of an answer."""
+def record_fields(record: Mapping[str, Any], told_s: float = 0.0) -> dict[str, Any]:
+    """A track record as part of an answer; of those told 10 min or more where this one was, and they are enough."""
+    long = record.get("long") if told_s >= SHORT_S else None
+    record = long or record
     return {
         "track_record_forecasts": record.get("forecasts", 0),
         "track_record_overdue": record.get("overdue", 0),
@@ -161,6 +189,7 @@ def record_fields(record: Mapping[str, Any]) -> dict[str, Any]:
         "track_record_median_ae_s": record.get("median_ae_s"),
         "track_record_like_this": record.get("like_this", 0),
         "track_record_came_true": record.get("came_true"),
+        "track_record_of": "10 min or more" if long else "all",
     }
 
 

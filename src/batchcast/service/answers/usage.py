@@ -111,6 +111,7 @@ def _on_time(rows: Sequence[Mapping[str, Any]], floor: float, step: float) -> di
         lost = sum(run * (row["alloc_procs"] or 0) for run, row, was in zip(runs, limited, cut) if was) / 3600
         return {
             "flag": "--time",
+            "cut_off": sum(cut),
             "wasted_processor_hours": lost,
             "advice": Sentence(CUT_OFF, cut=str(sum(cut)), jobs=str(len(cut)), asked=span(asked), flag="--time"),
         }
@@ -121,6 +122,7 @@ def _on_time(rows: Sequence[Mapping[str, Any]], floor: float, step: float) -> di
     limit = f"--time={format_duration(best.limit_s)}"
     return {
         "flag": "--time",
+        "cut_off": 0,
         "wasted_processor_hours": spare,
         "advice": Sentence(SPARED, asked=span(asked), ran=span(median(runs)), flag=limit),
     }
@@ -136,6 +138,7 @@ def _on_size(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     asked, held = median(row["req_procs"] for row in sized), median(row["alloc_procs"] for row in sized)
     return {
         "flag": "--exclusive",
+        "cut_off": 0,
         "wasted_processor_hours": idle,
         "advice": Sentence(HELD, asked=f"{asked:g}", held=f"{held:g}", flag="--exclusive", more=f"-n {held:g}"),
     }

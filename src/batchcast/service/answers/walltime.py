@@ -159,7 +159,7 @@ def _of_forecast(
         why = f"{who} promises no risk as small as {risk:.1%}: its last bound, {bound}"
     shaped = "the longest limit there is" if limit < advice.point else ""
     shaped = "the shortest limit here" if limit == settings["limit_floor"] > advice.point else shaped
-    alone = f"similar jobs alone say {span(beside['similar_limit_s'])}, "
+    alone = f"similar jobs alone say --time={format_duration(beside['similar_limit_s'])}, "
     return {
         "limit": format_duration(limit),
         "limit_s": limit,

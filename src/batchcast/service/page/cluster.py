@@ -146,7 +146,7 @@ def operator_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str
     """The settings, with their places, are shown to whoever may see everything; the rest as everywhere."""
     figures: dict[str, Any] = {
         "findings": list(store_findings(settings)), "settings": settings_in_force(settings) if viewer.sees_all else [],
-        "limits": [], "memory": [], "record": [], "hidden": False, "saved": math.nan, "spared": math.nan,
+        "limits": [], "short": [], "memory": [], "record": [], "hidden": False, "saved": math.nan, "spared": math.nan,
         "hours": math.nan, "cluster": "", "stale": [], "now": now, "days": OPERATOR_DAYS,
         "least": settings["least_users"],
     }  # fmt: skip
@@ -156,7 +156,9 @@ def operator_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str
             since = now - OPERATOR_DAYS * 86400
             since = whole_days(since, math.inf)[0] if site.private else since
             rows = used(site, Whose(), since, math.inf, least, now)
-            figures |= {"limits": _limits(rows, settings, least), "hidden": site.private, "cluster": site.cluster,
+            long, short = _limits(rows, settings, least)
+            figures |= {"limits": long[:MOST_LINES], "short": short[:MOST_LINES]}
+            figures |= {"hidden": site.private, "cluster": site.cluster,
                       "stale": staleness(site.memory, now)}  # fmt: skip
             measured = used(site, Whose(), since, math.inf, least, now, "used_memory")
             memory = memory_advice(measured, site.memory, rules_of(settings), least)
@@ -165,7 +167,7 @@ def operator_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str
             figures["record"] = _record(site, since, least, now)
             figures["hours"] = sum((r["end_time"] - r["start_time"]) * (r["alloc_procs"] or 0) for r in rows
                                  if r["start_time"] is not None) / 3600  # fmt: skip
-            figures["saved"] = sum(one["hours"] for one in figures["limits"])
+            figures["saved"] = sum(one["hours"] for one in long[:MOST_LINES])
             if least > 1:
                 figures |= rounded({name: figures[name] for name in ("hours", "saved", "spared")})
     except BatchcastError as error:
@@ -181,8 +183,8 @@ def _record(site: Site, since: float, least: int, now: float) -> list[dict[str, 
     ]  # fmt: skip
 
 
-def _limits(rows: Packed, settings: Settings, least: int) -> list[dict[str, Any]]:
-    """By account and application: what 95 % need against what is asked, in processor hours held for nothing."""
+def _limits(rows: Packed, settings: Settings, least: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """By account and application: what is held for nothing, most hours first; limits too short, most jobs cut first."""
     figures: list[dict[str, Any]] = []
     alike = ("account", "job_name")
     for (account, name), group, one in each_advice(rows, settings["limit_floor"], settings["limit_step"], alike):
@@ -190,6 +192,8 @@ def _limits(rows: Packed, settings: Settings, least: int) -> list[dict[str, Any]
         if users >= least:
             shown = {"account": account or "–", "name": name or "–", "users": users, "jobs": one["jobs"]}
             shown |= {"flag": one["flag"], "advice": one["advice"], "hours": one["wasted_processor_hours"]}
+            shown |= {"cut": one["cut_off"]}
             figures.append(shown)
     rough = [rounded(one) for one in figures] if least > 1 else figures
-    return sorted(rough, key=lambda one: -one["hours"])[:MOST_LINES]
+    long = sorted((one for one in rough if not one["cut"]), key=lambda one: -one["hours"])
+    return long, sorted((one for one in rough if one["cut"]), key=lambda one: (-one["cut"], -one["hours"]))

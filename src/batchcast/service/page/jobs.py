@@ -111,7 +111,9 @@ def my_jobs(
         ends = [of_forecast(row, row["start_time"], now) for row in running]
         since = now - DAYS * 86400
         finished = used(site, Whose(user), since, math.inf, 1, now)
-        shared = axis(now, [*(one["chances"] for one in waiting), *ends])
+        shared = axis(now, [one["chances"] for one in waiting])
+        capped = [_capped(row, end) for row, end in zip(running, ends)]
+        until = axis(now, capped)  # of its own: jobs end within hours where others wait for days
         over = _finished(settings, finished)
         least = settings["least_users"] if site.private else 1
         record = track_record.record_of(site.reader, site.cluster, site.memory, None, least, now, known)
@@ -124,11 +126,12 @@ def my_jobs(
             "now": now,
             "cluster": site.cluster,
             "axis": shared,
+            "running_axis": until,
             "waiting": lines[:SHOWN],
             "waiting_more": sum(len(line["ids"]) for line in lines[SHOWN:]),
             "bases": list(dict.fromkeys(one["basis"] for one in waiting))[:8],
             "waiting_count": len(waiting),
-            "running": [_running(row, end, shared) for row, end in zip(running, ends)][:SHOWN],
+            "running": [_running(row, end, until) for row, end in zip(running, capped)][:SHOWN],
             "running_count": len(running),
             "finished": over,
             "finished_count": len(finished),
@@ -170,23 +173,34 @@ def _together(waiting: Sequence[dict[str, Any]], shared: Axis) -> list[dict[str,
     return lines
 
 
-def _running(row: Row, end: Chances, shared: Axis) -> dict[str, Any]:
+def _limit(row: Row) -> tuple[float | None, float]:
+    """A running job's limit, and when it ends the job; NaN where there is none."""
     limit = row["limit_now"] if row["limit_now"] is not None else row["req_time"]
-    last = row["start_time"] + limit if limit is not None and math.isfinite(limit) else math.nan
-    capped = Chances(*(last if t != t else min(t, last) if last == last else t for t in end))
+    return limit, row["start_time"] + limit if limit is not None and math.isfinite(limit) else math.nan
+
+
+def _capped(row: Row, end: Chances) -> Chances:
+    """When a job ends, at its limit at the latest."""
+    last = _limit(row)[1]
+    return Chances(*(last if t != t else min(t, last) if last == last else t for t in end))
+
+
+def _running(row: Row, end: Chances, until: Axis) -> dict[str, Any]:
+    limit, last = _limit(row)
     return {
         "job_id": row["job_id"], "name": row["job_name"], "partition": row["partition_id"], "procs": row["req_procs"],
-        "started": row["start_time"], "elapsed": shared.now - row["start_time"], "limit": limit, "last": last,
-        "chances": capped, "bar": shared.bar(capped), "last_at": shared.at(last) if last == last else None,
+        "started": row["start_time"], "elapsed": until.now - row["start_time"], "limit": limit, "last": last,
+        "chances": end, "bar": until.bar(end), "last_at": until.at(last) if last == last else None,
     }  # fmt: skip
 
 
 def _finished(settings: Settings, rows: Packed) -> list[dict[str, Any]]:
-    """By job name, the largest first, with the flag to change."""
+    """By job name, those with a flag to change first, then the largest."""
     flags: dict[str, dict[str, Any]] = {}
     for one in advise_requests(rows, settings["limit_floor"], settings["limit_step"]):
         flags.setdefault(one["job_name"], one)
-    return [{**one, "advice": flags.get(one["job_name"])} for one in summary(rows, "job_name")][:20]
+    lines = [{**one, "advice": flags.get(one["job_name"])} for one in summary(rows, "job_name")]
+    return sorted(lines, key=lambda one: one["advice"] is None)[:20]
 
 
 def _limit_used(rows: Packed) -> float:

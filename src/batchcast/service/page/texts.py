@@ -76,7 +76,7 @@ class Language(NamedTuple):
         if not isinstance(text, Sentence):
             return escape(capitalized(text))
         values = {
-            name: Markup('<code class="flag">{}</code>').format(value) if value[:1] == "-" else value
+            name: Markup('<code class="flag">{}</code>').format(value) if value[:1] == "-" else unparted(value)
             for name, value in text.values.items()
         }
         said = escape(capitalized(self.say(text.template)))
@@ -97,7 +97,16 @@ def span(seconds: float | None) -> str:
     """
     if seconds is None or not math.isfinite(seconds):
         return "–"
-    return re.sub(r"(?<=\d) ", "\u00a0", units.span(max(seconds, 0.0)))
+    return unparted(units.span(max(seconds, 0.0)))
+
+
+def unparted(text: str) -> str:
+    """The text with no number parted from its unit at the end of a line.
+
+    >>> unparted("1 h 2 min")
+    '1\\xa0h 2\\xa0min'
+    """
+    return re.sub(r"(?<=\d) (?=[a-z])", "\u00a0", text)
 
 
 def capitalized(text: str) -> str:

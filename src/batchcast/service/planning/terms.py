@@ -74,7 +74,7 @@ def over_time_cuts(before: Mapping[str, float], now: Mapping[str, float]) -> lis
     """Where OverTimeLimit (s, by partition) is less than at the look before, in words.
 
     >>> over_time_cuts({"main": 3600.0, "short": 600.0}, {"main": 1800.0, "short": 600.0})
-    ['OverTimeLimit of partition main was lowered from 01:00:00 to 00:30:00: limits that need more go back']
+    ['OverTimeLimit of partition main was lowered from 1 h to 30 min: limits that need more go back']
     """
     return [
         f"OverTimeLimit of partition {name} was lowered from {span(was)} to"

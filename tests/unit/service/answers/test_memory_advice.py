@@ -260,7 +260,7 @@ def test_jobs_that_come_to_their_limit_raise_it_and_the_record_cannot_judge_that
     follow(cluster, fine)
     (answer,) = questions.walltime(fine, "0", None, "", Viewer("root", True), 0.05, 3000.0).results
     assert (answer["limit_s"], answer["risk_kept"], answer["cut_at_limit"]) == (750.0, False, 12)
-    assert "come to their limit of 00:10:00" in answer["why"]
+    assert "come to their limit of 10 min" in answer["why"]
     advice = questions.accuracy(fine, 0.0, math.inf, None, Viewer("root", True), 1e9).settings["limits"][0]
     assert (advice["exceeded_rate"], advice["undecided_rate"], advice["users_exceeded_rate"]) == (0.0, 1.0, 1.0)
 

@@ -165,3 +165,22 @@ def test_operators_and_prometheus_see_what_advice_came_to(site: tuple[Settings, 
     assert rates["limit", "calibrated", "advice"] <= 0.15
     assert rates["memory", "kernel", "advice"] <= 0.15
     assert ("limit", "calibrated", "users") in rates
+
+
+@as_root
+def test_a_limit_loads_nothing_that_only_waits_need(site: tuple[Settings, Server]) -> None:
+    """The clock that is kept holds fitted models of waits; a limit's answer reads them and asks none."""
+    store = site[0]["store"]
+    assert any(b"tree_sizes" in clock.read_bytes() for clock in Path(store).parent.glob("*.clock"))
+    code = (
+        "import sys; sys.argv = ['batchcast', 'walltime', '--user', 'carl', '--name', '*']\n"
+        "from batchcast.cli.main import entry\n"
+        "try:\n    entry()\nexcept SystemExit as ended:\n    assert not ended.code\n"
+        "heavy = ('lightgbm', 'sklearn', 'scipy.stats', 'pandas', 'sqlalchemy')\n"
+        "sys.exit(','.join(m for m in heavy if m in sys.modules) or 0)"
+    )
+    env = {**os.environ, "BATCHCAST_STORE": store, "BATCHCAST_CONFIG": os.devnull}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == 0, done.stderr
+    assert "learned anew" not in done.stderr, "what the collector keeps was read"
+    assert "#SBATCH --time=" in done.stdout

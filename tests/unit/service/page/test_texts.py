@@ -25,13 +25,14 @@ def test_every_sentence_has_a_german_text_with_the_same_places(template: str) ->
 def test_a_late_collector_is_told_of_in_the_readers_language() -> None:
     memory = {"cycle_at": 1000.0, "interval_s": 30.0, "told_until": 990.0}
     (said,) = staleness(memory, 4600.0)
-    assert said == "the collector last looked 01:00:00 ago: is batchcast collect running?"
-    assert language_of("en").sentence(said) == "The collector last looked 01:00:00 ago: is batchcast collect running?"
-    assert "vor 01:00:00" in language_of("de").sentence(said)
+    assert said == "the collector last looked 1 h ago: is batchcast collect running?"
+    there = language_of("en").sentence(said)
+    assert there == "The collector last looked 1\u00a0h ago: is batchcast collect running?"
+    assert "vor 1\u00a0h" in language_of("de").sentence(said)
 
 
 def test_options_are_code_and_what_a_daemon_said_is_no_markup() -> None:
-    advice = Sentence(ADVICE[1], asked="02:00:00", needed="00:00:02", flag="--time=00:05:00")
+    advice = Sentence(ADVICE[1], asked="2 h", ran="2 s", flag="--time=00:05:00")
     assert str(advice).endswith("--time=00:05:00 would have been enough for 95 %")
     assert '<code class="flag">--time=00:05:00</code> hätte für 95 % gereicht' in language_of("de").sentence(advice)
     away = Sentence(STALE[2], daemon="slurmctld", ago="00:01:00", error="<b>90 %(no)s</b>")
@@ -40,6 +41,6 @@ def test_options_are_code_and_what_a_daemon_said_is_no_markup() -> None:
 
 
 def test_a_sentence_is_copied_with_its_parts() -> None:
-    said = Sentence(ADVICE[1], asked="02:00:00", needed="00:00:02", flag="--time=00:05:00")
+    said = Sentence(ADVICE[1], asked="2 h", ran="2 s", flag="--time=00:05:00")
     for again in (pickle.loads(pickle.dumps(said)), copy.deepcopy(said)):
         assert (again, again.template, again.values) == (said, said.template, said.values)
