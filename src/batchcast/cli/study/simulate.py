@@ -247,7 +247,9 @@ def _on_nodes(
 
 
 def _left_out(schedule: Schedule) -> list[str]:
-    return [f"{count} jobs not simulated ({reason})" for reason, count in schedule.left_out.items() if count]
+    from ...units import counted
+
+    return [f"{counted(count, 'job')} not simulated ({reason})" for reason, count in schedule.left_out.items() if count]
 
 
 def _write(path: str, schedule: Schedule, log: Log, form: str) -> None:
