@@ -36,7 +36,13 @@ class Crowd:
     unix_start: float = 1767571200.0  # Monday 2026-01-05 00:00 UTC
 
     def __post_init__(self) -> None:
-        if self.jobs < 1 or self.users < 1 or not 0 < self.load or not 0 <= self.cancelled < 1 or not 0 <= self.rush < 1:
+        if (
+            self.jobs < 1
+            or self.users < 1
+            or not 0 < self.load
+            or not 0 <= self.cancelled < 1
+            or not 0 <= self.rush < 1
+        ):
             raise UsageError("a crowd needs jobs and users of at least 1, a load above 0, rush and cancelled below 1")
 
 
@@ -77,7 +83,9 @@ def synthesize_on(rng: np.random.Generator, machine: Machine, crowd: Crowd = Cro
     partitions = [part for part in machine.partitions if part.up]
     if not partitions:
         raise UsageError("the machine has no partition that is up")
-    habits = [draw_habit(rng, k, machine, partitions) for u in range(crowd.users) for k in [u] * (1 + int(2 * rng.random()))]
+    habits = [
+        draw_habit(rng, k, machine, partitions) for u in range(crowd.users) for k in [u] * (1 + int(2 * rng.random()))
+    ]
     batches = draw_batches(rng, habits, crowd.jobs)
     area = sum(habit.procs * run for batch in batches for habit, run, _ in batch)
     starts = draw_starts(rng, len(batches), area / (machine.cpus * crowd.load), crowd)
@@ -101,7 +109,9 @@ def draw_habit(rng: np.random.Generator, user: int, machine: Machine, partitions
     median, sigma = 60.0 * 400.0 ** rng.random(), 0.2 + 0.8 * rng.random() ** 2
     popular = LIMITS[POPULAR[int(rng.random() * len(POPULAR))]]
     needed = median * math.exp(1.5 * sigma)
-    limit = popular if popular >= needed and rng.random() < 0.8 else next((x for x in LIMITS if x >= needed), LIMITS[-1])
+    limit = (
+        popular if popular >= needed and rng.random() < 0.8 else next((x for x in LIMITS if x >= needed), LIMITS[-1])
+    )
     return Habit(
         f"u{user + 1:02d}", f"group{user % 7 + 1}", NAMES[int(rng.random() * len(NAMES))], part.name, procs, gpus,
         1024.0 * math.floor(memory * procs / group.cpus * (0.3 + 0.6 * rng.random())), median, sigma,
@@ -154,7 +164,9 @@ def with_slurm_waits(rng: np.random.Generator, machine: Machine, trace: Trace, c
     status[leaves] = "cancelled"
     alloc = np.where(leaves, np.nan, trace.number("alloc_procs"))
     columns = {name: stays.column(name) for name in stays.names}
-    return Trace.from_arrays({**columns, "wait_time": left_at, "alloc_procs": alloc, "status": status.tolist()}, trace.info)
+    return Trace.from_arrays(
+        {**columns, "wait_time": left_at, "alloc_procs": alloc, "status": status.tolist()}, trace.info
+    )
 
 
 def _trace(jobs: Sequence[Job], machine: Machine, crowd: Crowd) -> Trace:
@@ -166,7 +178,13 @@ def _trace(jobs: Sequence[Job], machine: Machine, crowd: Crowd) -> Trace:
     }
     habits = [habit for _, habit, _, _ in jobs]
     words = {"user_id": "user", "account": "account", "job_name": "name", "partition_id": "partition"}
-    numbers = {"req_procs": "procs", "alloc_procs": "procs", "req_gpus": "gpus", "req_mem_kib": "mem_kib", "req_time": "limit_s"}
+    numbers = {
+        "req_procs": "procs",
+        "alloc_procs": "procs",
+        "req_gpus": "gpus",
+        "req_mem_kib": "mem_kib",
+        "req_time": "limit_s",
+    }
     columns |= {name: [getattr(habit, kept) for habit in habits] for name, kept in {**words, **numbers}.items()}
     if machine.qos:
         columns["qos"] = [machine.qos[0].name] * len(jobs)
