@@ -47,10 +47,10 @@ def cluster_path() -> Path:
 
 
 def cluster_machine() -> Machine:
-    """The machine of that log: 16 nodes with memory, 4 of them with GPUs, two partitions, caps by user.
+    """The machine of that log: 10 nodes with memory, 2 of them with GPUs, two partitions, caps by user.
 
     >>> cluster_machine().cpus, [part.name for part in cluster_machine().partitions]
-    (1024, ['batch', 'gpu'])
+    (640, ['batch', 'gpu'])
     """
     return open_machine(str(demo_path().with_name("cluster.toml")))
 

@@ -119,7 +119,7 @@ def run(
 def demo(output: str, as_json: bool) -> None:
     """Evaluate a synthetic log that comes with batchcast, to see what a report looks like.
 
-    The machine: 16 nodes of 64 processors, 4 with 4 GPUs each, two partitions, caps by user, under Slurm. The users are
+    The machine: 10 nodes of 64 processors, 2 with 4 GPUs each, two partitions, caps by user, under Slurm. The users are
     invented: they repeat programs, submit arrays and pad their limits.
     """
     import numpy as np

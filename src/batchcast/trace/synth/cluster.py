@@ -19,6 +19,7 @@ from .site import HOUR, draw_arrivals, draw_normal
 
 DAY = 24 * HOUR
 LIMITS = tuple(HOUR * hours for hours in (0.5, 1, 4, 12, 24, 48, 72))
+BATCH_S = 2 * HOUR  # of the whole machine, at most
 POPULAR = (2, 2, 4, 4, 5)  # places in LIMITS that users take from the site's examples
 NAMES = ("align", "sweep", "train", "relax", "mesh", "fold", "sample", "render", "assemble", "fit", "screen", "post")
 
@@ -27,22 +28,17 @@ NAMES = ("align", "sweep", "train", "relax", "mesh", "fold", "sample", "render",
 class Crowd:
     """Who uses the machine: how many jobs and users in how many days, how many of them overloaded, who gives up."""
 
-    jobs: int = 3000
+    jobs: int = 4000
     users: int = 45
-    load: float = 0.7
+    load: float = 0.65
     rush: float = 0.3
     rush_days: int = 4
     cancelled: float = 0.03
     unix_start: float = 1767571200.0  # Monday 2026-01-05 00:00 UTC
 
     def __post_init__(self) -> None:
-        if (
-            self.jobs < 1
-            or self.users < 1
-            or not 0 < self.load
-            or not 0 <= self.cancelled < 1
-            or not 0 <= self.rush < 1
-        ):
+        shares = 0 <= self.cancelled < 1 and 0 <= self.rush < 1
+        if self.jobs < 1 or self.users < 1 or not self.load > 0 or not shares:
             raise UsageError("a crowd needs jobs and users of at least 1, a load above 0, rush and cancelled below 1")
 
 
@@ -86,7 +82,7 @@ def synthesize_on(rng: np.random.Generator, machine: Machine, crowd: Crowd = Cro
     habits = [
         draw_habit(rng, k, machine, partitions) for u in range(crowd.users) for k in [u] * (1 + int(2 * rng.random()))
     ]
-    batches = draw_batches(rng, habits, crowd.jobs)
+    batches = draw_batches(rng, habits, crowd.jobs, BATCH_S * machine.cpus)
     area = sum(habit.procs * run for batch in batches for habit, run, _ in batch)
     starts = draw_starts(rng, len(batches), area / (machine.cpus * crowd.load), crowd)
     jobs: list[Job] = []
@@ -102,11 +98,11 @@ def draw_habit(rng: np.random.Generator, user: int, machine: Machine, partitions
     group = next(group for group in machine.nodes if set(group.names) & set(part.nodes))
     has = int(sum(count for name, count in group.gres.items() if name.startswith("gpu")))
     gpus = min(2 ** int(3 * rng.random() ** 2), has)
-    share = gpus / has if gpus else 2.0 ** -int(6 * rng.random())
+    share = gpus / has if gpus else 2.0 ** -int(4 * rng.random())
     nodes = min(1 + int(4 * rng.random() ** 4), len(part.nodes)) if not gpus and share == 1 else 1
     procs = max(int(group.cpus * share), 1) * nodes
     memory = group.memory_mib if math.isfinite(group.memory_mib) else 1024.0 * group.cpus
-    median, sigma = 60.0 * 400.0 ** rng.random(), 0.2 + 0.8 * rng.random() ** 2
+    median, sigma = 60.0 * 600.0 ** rng.random(), 0.2 + 0.8 * rng.random() ** 2
     popular = LIMITS[POPULAR[int(rng.random() * len(POPULAR))]]
     needed = median * math.exp(1.5 * sigma)
     limit = (
@@ -120,14 +116,20 @@ def draw_habit(rng: np.random.Generator, user: int, machine: Machine, partitions
     )  # fmt: skip
 
 
-def draw_batches(rng: np.random.Generator, habits: Sequence[Habit], jobs: int) -> list[list[tuple[Habit, float, str]]]:
-    """Arrays and sessions of one habit each, until there are as many jobs as asked for; a few people submit most."""
+def draw_batches(
+    rng: np.random.Generator, habits: Sequence[Habit], jobs: int, most: float
+) -> list[list[tuple[Habit, float, str]]]:
+    """Arrays and sessions of one habit each, until there are as many jobs as asked for; a few people submit most.
+
+    A batch asks for about `most` processor-seconds at the most: people submit fewer of their big jobs.
+    """
     weights = np.cumsum([(1 + k) ** -0.5 for k in range(len(habits))])
     batches: list[list[tuple[Habit, float, str]]] = []
     left = jobs
     while left > 0:
         habit = habits[int(np.searchsorted(weights, rng.random() * weights[-1], side="right"))]
         count = min(1 + int(-math.log(1.0 - rng.random()) * habit.tasks), left)
+        count = min(count, max(int(most / (habit.procs * habit.median_s)), 1))
         batches.append([(habit, *draw_end(rng, habit)) for _ in range(count)])
         left -= count
     return batches
