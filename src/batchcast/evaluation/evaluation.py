@@ -30,6 +30,7 @@ from .replay import check_log, jobs_mask
 from .simulated import (
     DOUBTS,
     ORACLE,
+    SHORTEST,
     SLURM,
     YARDSTICK,
     Chosen,
@@ -327,7 +328,8 @@ def _with_schedules(
     trace, inside, loops = forecasts.trace, forecasts.mask, isinstance(model.model, OnNodes)
     outcomes = []
     try:
-        for name, policy in ({SLURM: Policy()} if loops else plans).items():
+        policies: Mapping[str, Any] = {SLURM: SLURM, SHORTEST: SHORTEST} if loops else plans
+        for name, policy in policies.items():
             for spec in (*specs, ORACLE):
                 with bar(f"simulated clock: {name}, {spec}", len(trace)) as tick:
                     outcomes.append(_outcome(name, spec, model.model.run(policy, spec, tick), inside))

@@ -17,7 +17,8 @@ from .accuracy import Maker, predictor
 from .validity import MODELLED_ON_NODES, Validity, Verdict, judge_validity, validity
 
 YARDSTICK, ORACLE = "requested", "actual"
-SLURM = "slurm"
+SLURM, SHORTEST = "slurm", "slurm-shortest"
+"""Slurm's loops by the machine's own priorities; with the shortest first, by levels set at submission."""
 DOUBTS = {
     Verdict.ROUGH: "the simulation agrees with the recorded mean waits, not with all else: its gains are a hint",
     Verdict.FAR: "recorded and simulated mean waits differ by more than 2x: the simulated gains are not to be trusted",
@@ -68,12 +69,14 @@ class OnNodes:
     options: Mapping[str, Any]
 
     def run(self, policy: object, spec: str, tick: Tick) -> Schedule:
-        """The schedule planned with a fresh predictor that learned on the recorded clock; there is no other policy."""
+        """The schedule planned with a fresh predictor that learned on the recorded clock; by the machine's own
+        priorities, or `SHORTEST` first."""
         from ..simulation.slurm_trace import simulate_on  # sixty kernels more, where a machine is described
 
         size = float(self.machine.cpus)
         own = spec if spec in (YARDSTICK, ORACLE) else predictor(spec, self.trace, size, self.seed, self.makers)
-        return simulate_on(self.machine, self.trace, own, tick=tick, **self.options)
+        first = policy == SHORTEST
+        return simulate_on(self.machine, self.trace, own, shortest_first=first, tick=tick, **self.options)
 
     def judge(self, mask: np.ndarray | None, limits: Schedule) -> Validity:
         """How near the schedule planned with the users' limits comes to the record."""

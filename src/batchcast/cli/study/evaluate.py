@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,16 +118,20 @@ def run(
 )
 @click.option("--json", "as_json", is_flag=True, help="Print result.json as well, instead of tables.")
 def demo(output: str, as_json: bool) -> None:
-    """Evaluate a small synthetic workload that comes with batchcast, to see what a report looks like.
+    """Evaluate a synthetic log that comes with batchcast, to see what a report looks like.
 
-    The users are invented: they come in sessions, repeat applications and pad their limits.
+    The machine: 10 nodes of 64 processors, 2 with 4 GPUs each, two partitions, caps by user, under Slurm. The users are
+    invented: they repeat programs, submit arrays and pad their limits.
     """
     import numpy as np
 
-    from ...trace import demo_path, read_trace
+    from ...trace import read_trace
+    from ...trace.demo import cluster_machine, cluster_path
     from ..schedule_options import take_plan
 
-    trace = read_trace(str(demo_path()))
+    machine = cluster_machine()
+    trace = read_trace(str(cluster_path()))
+    trace = trace.with_info(replace(trace.info, max_procs=float(machine.cpus), max_procs_source="given"))
     say(f"note: a synthetic workload of {len(trace):,} jobs; your own: batchcast evaluate LOG -o report/")
     info = trace.info
     settings = {
@@ -134,15 +139,16 @@ def demo(output: str, as_json: bool) -> None:
         "procs": "req",
         "machine_procs": info.max_procs,
         "machine_procs_source": info.max_procs_source,
+        "scheduler": "slurm",
     }
     given: dict[str, Any] = {"output": output, "as_json": as_json, "seed": 0}
-    usual = command.make_context("evaluate", [str(demo_path())]).params
+    usual = command.make_context("evaluate", [str(cluster_path())]).params
     plan, chosen = take_plan({name: value for name, value in usual.items() if name not in given})
     log = Log(trace, {**settings, **chosen}, [*info.notes, SYNTHETIC])
     title = "Demo: how forecasts would serve a synthetic cluster"
-    run(log, np.ones(len(trace), bool), plan, given, title, SYNTHETIC)
+    run(log, np.ones(len(trace), bool), plan, given, title, SYNTHETIC, ("slurm", machine))
 
 
 SYNTHETIC = (
-    "A synthetic workload: its recorded waits were made by this simulator under EASY, so the two agree by construction."
+    "A synthetic workload: its recorded waits were made by this model of Slurm, so the two agree by construction."
 )

@@ -25,7 +25,8 @@ def policy_words(policy: str) -> str:
 _POLICIES = {
     "conservative": "conservative backfilling",
     "forecast": "shortest first",
-    "slurm": "Slurm's two loops",
+    "slurm": "Slurm's order",
+    "slurm-shortest": "shortest first under Slurm",
 }
 _NOTES = {
     "fcfs": "FCFS: first come first served, nobody passes.",
@@ -34,6 +35,8 @@ _NOTES = {
     "easy-sjbf": "EASY-SJBF: as EASY, but the candidates with the shortest planned run time are tried first.",
     "slurm": "Slurm's two loops: by priority and with backfill, under the limits and settings of the machine's "
     "description.",
+    "slurm-shortest": "Shortest first under Slurm: the same with a level added to each job's priority at submission, "
+    "the higher the shorter it is planned, as SiteFactor does (`scontrol update`, or a job_submit script).",
     "conservative": "Conservative backfilling: every waiting job has a reservation, and a later one may start early "
     "only when it delays none of them.",
     "forecast": "Shortest first (`--policy forecast`): the shortest planned run time first; who has waited two days "
