@@ -92,8 +92,9 @@ def drawn(tab: Any, folder: Path) -> None:
             target = target.replace("USER", user).replace("JOB", job)
             for _ in range(TRIES):  # until the track record that it quotes is worked out
                 tab.open(f"{server.shown}/{target}", width=width, dark=dark)
-                if not tab.run("document.querySelector('.note')"):
+                if not tab.run("document.querySelector('.note') !== null"):
                     break
+                known(server.shown, user)  # who asks for a start has it worked out
                 time.sleep(1)
             tab.picture(folder / "one.png", MOST)
             keep(folder / "one.png", PLACE / f"{name}.png")

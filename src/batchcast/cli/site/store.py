@@ -146,6 +146,7 @@ def sums(purged: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
 
 
 def _print(results: list[dict[str, Any]]) -> None:
+    from ...predict.names import method_name
     from ...units import format_memory, span
 
     def share(value: float) -> str:
@@ -155,7 +156,7 @@ def _print(results: list[dict[str, Any]]) -> None:
     for r in results:
         error = format_memory(r["mae_kib"]) if r["mae_s"] != r["mae_s"] else span(r["mae_s"])
         counts = [str(r["forecasts"]), str(r["came_out"]), error]
-        who = [r["month"], r["kind"], r["moment"], r["predictor"]]
+        who = [r["month"], r["kind"], r["moment"], method_name(r["predictor"])]
         lines.append([*who, *counts, share(r["coverage_50"]), share(r["coverage_90"])])
     print_columns(lines, left=4)
 

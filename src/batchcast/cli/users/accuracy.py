@@ -78,7 +78,6 @@ def _print(results: Sequence[Mapping[str, Any]]) -> None:
             [
                 "FORECAST OF",
                 "BY",
-                "FORECASTS",
                 "CAME OUT",
                 "MEDIAN ERROR",
                 "MEAN ERROR",
@@ -92,7 +91,6 @@ def _print(results: Sequence[Mapping[str, Any]]) -> None:
                 [
                     r["kind"],
                     _by(r["predictor"]) + (BEFORE if r["predictor"].endswith(BEFORE) else ""),
-                    str(r["forecasts"]),
                     str(r["came_out"]),
                     span(r["median_ae_s"], "-"),
                     span(r["mae_s"], "-"),
@@ -148,19 +146,24 @@ ADVICE = {
 
 def _print_advice(of: str, results: Sequence[Mapping[str, Any]]) -> None:
     """What was said and advised, beside the users' own requests for the same jobs, and how bounds held over time."""
-    from ...units import format_memory
-
     if not results:
         return
     title, short, meaning = ADVICE[of]
     click.echo(title)
-    errors = "median_ae_kib" in results[0]
-    counted = ["FORECASTS", "CAME OUT", *(["MEDIAN ERROR"] if errors else []), "WITHIN 90%", "ADVISED"]
-    lines = [["BY", *counted, f"TOO {short}", "ASKED/USED", "UNDECIDED", f"USERS TOO {short}", "USERS ASKED/USED"]]
+    lines = [
+        [
+            "BY",
+            "CAME OUT",
+            "WITHIN 90%",
+            f"TOO {short}",
+            "ASKED/USED",
+            "UNDECIDED",
+            f"USERS TOO {short}",
+            "USERS ASKED/USED",
+        ]
+    ]
     for r in results:
-        counts = [str(r["forecasts"]), str(r["came_out"])]
-        counts += [format_memory(_number(r["median_ae_kib"]))] if errors else []
-        counts += [_share(_number(r["coverage_90"])), str(r["requests"])]
+        counts = [str(r["came_out"]), _share(_number(r["coverage_90"]))]
         ours, users = ([_share(_number(r[f"{who}exceeded_rate"])), _ratio(r[f"{who}asked_over_used"])]
                        for who in ("", "users_"))  # fmt: skip
         lines.append([_by(r["predictor"]), *counts, *ours, _share(_number(r["undecided_rate"])), *users])

@@ -18,6 +18,7 @@ from ... import __version__
 from ...columns import FEWEST, is_copied
 from ...errors import BatchcastError, NoAnswer, UsageError, how_to_add
 from ...formats.sighting import gathers_memory
+from ...predict.names import method_name
 from ...store.reader import Reader
 from ..answers.answer import CLOCKS_APART_S, staleness
 from ..answers.disclosure import choose_cluster
@@ -282,14 +283,15 @@ def _coverage(reader: Any, cluster: str, memory: dict[str, Any], now: float) -> 
     method = answering_method(memory)
     record = track_record(reader, cluster, None, method, now - TRACK_RECORD_S, now=now)
     if record.get("judged", 0) < LEAST_RECORD:
-        yield finding("track record", "ok", f"fewer than {LEAST_RECORD} forecasts of {method} have come out yet", "")
+        found = f"fewer than {LEAST_RECORD} forecasts by {method_name(method)} have come out yet"
+        yield finding("track record", "ok", found, "")
         return
     n, kept = record["judged"], record["coverage_90"]
     below = kept + 3 * math.sqrt(0.9 * 0.1 / n) < 0.9
     yield finding(
         "track record",
         "failed" if below else "ok",
-        f"{kept:.0%} of {n} jobs of the last 30 days started by the 90 % time of {method}",
+        f"{kept:.0%} of {n} jobs of the last 30 days started by the 90 % time of {method_name(method)}",
         "another first method in `wait`: batchcast accuracy compares those that run beside it" if below else "",
     )
 
