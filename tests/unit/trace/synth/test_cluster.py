@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from batchcast.simulation.slurm_trace import simulate_on
-from batchcast.trace import read_trace, write_csv
+from batchcast.trace import read_trace
 from batchcast.trace.demo import cluster_machine, cluster_path, cluster_workload
+from batchcast.trace.write import write_csv
 
 
 def test_the_generator_makes_the_bundled_file_again(tmp_path: Path) -> None:
