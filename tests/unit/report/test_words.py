@@ -13,7 +13,7 @@ from batchcast.evaluation.accuracy import Scores
 from batchcast.evaluation.evaluation import Evaluation, Outcome, evaluate
 from batchcast.evaluation.validity import Validity
 from batchcast.report.evaluation.first_screen import cards
-from batchcast.report.evaluation.gains import gain_sentences, plan_words
+from batchcast.report.evaluation.gains import gain_sentences, harm_words, plan_words
 from batchcast.report.evaluation.words import opening
 from batchcast.report.figures import span
 from batchcast.report.validity import validity_line
@@ -77,7 +77,8 @@ def test_a_gain_is_told_in_steps_with_what_to_try() -> None:
 def test_harm_is_told_as_harm() -> None:
     words = text(found(BAD))
     assert "Nothing that was tried has a shorter mean wait" in words
-    assert "Forecasts can also do harm: EASY with last_2 would make jobs wait longer than today" in words
+    harm = " ".join(harm_words(found(BAD)))
+    assert "Forecasts can also do harm: EASY with last_2 would make jobs wait longer than today" in harm
     assert "Stay with EASY with users' limits" in words
     assert "Worth a trial" not in words
 

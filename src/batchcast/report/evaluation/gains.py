@@ -36,7 +36,7 @@ def gain_sentences(evaluation: Evaluation) -> list[str]:
             f"Simulated under {plan_words(found.today)}, jobs hardly wait ({span(found.today['mean_wait_s'])} on "
             "average): there is nothing for a forecast to gain."
         ]
-    return [_shortest(found), *_parts(found), *_harm(evaluation, found), _advice(found)]
+    return [_shortest(found), *_parts(found), _advice(found)]
 
 
 def plan_words(row: Row) -> str:
@@ -138,8 +138,11 @@ def _change(step: Step) -> str:
     return f"{signed(step.change_s)}{f' ({beside})' if beside else ''}"
 
 
-def _harm(evaluation: Evaluation, found: Findings) -> list[str]:
-    """Forecasts that lengthen waits, clearly."""
+def harm_words(evaluation: Evaluation) -> list[str]:
+    """Forecasts that lengthen waits, clearly; nothing where the simulation is not believed."""
+    found = evaluation.findings()
+    if found is None or not found.believed or found.idle:
+        return []
     worse = [
         row
         for row in evaluation.schedule_rows()

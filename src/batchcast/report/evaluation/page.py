@@ -22,7 +22,7 @@ from ..figures import span
 from ..limits import limit_blocks
 from ..validity import short_validity, validity_line
 from .first_screen import LEAST_PERIODS, cards, glance_table
-from .gains import step_figure
+from .gains import harm_words, step_figure
 from .heat_maps import change_heat, recorded_heats
 from .machine import machine_blocks, recorded_wait_blocks
 from .policies import choices, mark_choices, policy_notes, policy_words, row_marks, slots_of
@@ -283,7 +283,7 @@ def _schedule_blocks(evaluation: Evaluation, slots: Mapping[str, int], believed:
         ],
     )  # fmt: skip
     if believed:
-        return [*steps, table, *policy_notes(policies), *curves[:1], *more]
+        return [*steps, table, *harm_words(evaluation), *policy_notes(policies), *curves[:1], *more]
     kept: list[Block] = [table, *policy_notes(policies), *change_heat(evaluation), *curves]
     return [NOT_BELIEVED, *folded("The simulated schedules all the same", kept)]
 
