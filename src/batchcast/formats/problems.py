@@ -53,8 +53,7 @@ class Problems:
         if not self._dropped:
             return ""
         what = max(self._dropped, key=lambda kind: self._dropped[kind])
-        broken = counted(self.dropped, "line is", "lines are")
-        return f"; {broken} broken, most often: {what} (first: {self._examples[what]})"
+        return f"; {counted(self.dropped, 'line is', 'lines are')} broken, most often: {what} (first: {self._examples[what]})"
 
     def _note(self, into: dict[str, int], line: int, what: str, value: object, where: str) -> None:
         if self._strict:

@@ -242,8 +242,7 @@ class _Log:
         notes = self._problems.notes()
         if gone := len(self._gone - self._ended):
             notes.append(
-                f"{counted(gone, 'job was', 'jobs were')} deleted or aborted without an E record: "
-                "the log does not describe them"
+                f"{counted(gone, 'job was', 'jobs were')} deleted or aborted without an E record: the log does not describe them"
             )
         if self._late:
             notes.append(
