@@ -126,23 +126,16 @@ def check_word(option: str, word: object, accepted: Iterable[str]) -> None:
 def how_to_add(part: str) -> str:
     """The command that adds an optional part of the installation, where the program stands.
 
-    The package is on no index: a checkout is installed anew with the part, elsewhere what the part needs is named.
+    The package is on no index: in a checkout the checkout is installed anew with the part, elsewhere the wheel is.
 
-    >>> how_to_add("parquet").endswith("[parquet]'") or "pyarrow" in how_to_add("parquet")
+    >>> how_to_add("parquet").endswith("[parquet]'")
     True
     """
-    import json
     import sys
-    from importlib.metadata import PackageNotFoundError, distribution
+    from pathlib import Path
 
+    root = Path(__file__).resolve().parents[2]
     pip = f"{sys.executable} -m pip install"
-    try:
-        own = distribution("batchcast")
-    except PackageNotFoundError:
-        return f"{pip} with the part {part!r}"
-    where = json.loads(own.read_text("direct_url.json") or "{}")
-    if where.get("dir_info", {}).get("editable"):
-        root = str(where["url"]).removeprefix("file://")
-        return f"{pip} -c {root}/constraints.txt -e '{root}[{part}]'"
-    marked = [text.partition(";") for text in own.requires or () if re.search(rf"extra == .{part}\b", text)]
-    return " ".join([pip, *(f"'{name.strip()}'" for name, _, _ in marked)])
+    if (root / "pyproject.toml").is_file() and (root / "src" / "batchcast").is_dir():
+        return f"{pip} -c {root / 'constraints.txt'} -e '{root}[{part}]'"
+    return f"{pip} 'PATH/TO/batchcast.whl[{part}]'"

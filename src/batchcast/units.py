@@ -119,15 +119,6 @@ def format_duration(seconds: float) -> str:
     return f"{sign}{days}-{clock}" if days else f"{sign}{clock}"
 
 
-def counted(count: int, one: str, many: str = "") -> str:
-    """A count with its noun, in the singular where it is one.
-
-    >>> counted(1, "line"), counted(2400, "job"), counted(0, "entry", "entries")
-    ('1 line', '2,400 jobs', '0 entries')
-    """
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
-
-
 def span(seconds: float | None, unknown: str = "unknown") -> str:
     """A span of time as people say it: two units at most, the second rounded; `unknown` for NaN and None.
 

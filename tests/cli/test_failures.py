@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 import subprocess
 import sys
@@ -30,8 +29,7 @@ def _bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def failure(*words: str, store: str) -> tuple[int, str]:
     """Exit code and message."""
-    verb = words[:2] if words[0] == "site" else words[:1]
-    error = CliRunner().invoke(cli, [*verb, "--store", store, *words[len(verb) :]]).exception
+    error = CliRunner().invoke(cli, [words[0], "--store", store, *words[1:]]).exception
     assert isinstance(error, BatchcastError), error
     assert error.hint or "accepted" in error.message
     return error.exit_code, str(error)
@@ -117,5 +115,4 @@ def test_a_missing_part_of_the_installation_is_named(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 1
     assert "sqlalchemy is not installed" in done.stderr
-    assert "pip install" in done.stderr
-    assert re.search(r"\[store\]'|sqlalchemy\S*'", done.stderr, re.IGNORECASE), "a command that works where this stands"
+    assert "batchcast[store]" in done.stderr

@@ -35,7 +35,8 @@ def family(option: click.Option) -> str:
     """What kind of value an option takes."""
     if option.is_flag:
         return "none"
-    return "a path" if isinstance(option.type, click.Path) else "a value"
+    number = isinstance(option.type, click.types.IntParamType | click.types.FloatParamType)
+    return "a number" if number else "a path" if isinstance(option.type, click.Path) else "words"
 
 
 def test_an_option_means_one_thing_wherever_it_stands() -> None:

@@ -260,8 +260,4 @@ def _are_users_private() -> tuple[bool, list[str]]:
 
 
 def dropped_lines(dropped: Mapping[str, int]) -> list[str]:
-    """What cleaning and selecting left out, a line a rule; a broken line is said where it was read, with an example."""
-    from ..units import counted
-
-    own = {rule: count for rule, count in dropped.items() if count and not rule.startswith("broken line")}
-    return [f"{counted(count, 'record')} left out ({rule})" for rule, count in own.items()]
+    return [f"{count} records left out ({rule})" for rule, count in dropped.items() if count]

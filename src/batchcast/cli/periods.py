@@ -148,7 +148,6 @@ def schedules(plan: Plan, options: Mapping[str, Any], given: Mapping[str, Any]) 
     from ..simulation.periods import simulate_periods
     from ..trace.folder import summed_notes
     from ..trace.parquet import Answers
-    from ..units import counted
 
     periods, folder = opened(given)
     default = options["default_request"] or folder.largest_request
@@ -172,7 +171,7 @@ def schedules(plan: Plan, options: Mapping[str, Any], given: Mapping[str, Any]) 
                 if totals is None:
                     raise NoAnswer("no job to simulate", hint="`batchcast info LOG` shows which fields the log knows")
                 rows.append({"policy": name, "predictor": spec, **totals.figures(), "corrections": corrections})
-    said = [f"{counted(count, 'job')} not simulated ({reason})" for reason, count in left_out.items() if count]
+    said = [f"{count} jobs not simulated ({reason})" for reason, count in left_out.items() if count]
     _print(
         "simulate",
         periods,

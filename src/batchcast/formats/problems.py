@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ..errors import input_error
-from ..units import counted
 
 
 class Problems:
@@ -40,20 +39,15 @@ class Problems:
 
     def notes(self) -> list[str]:
         """A sentence for each kind, with its first example."""
-        lines = [
-            f"{counted(n, 'line')} left out: {what} (first: {self._examples[what]})"
-            for what, n in self._dropped.items()
-        ]
-        return lines + [
-            f"{counted(n, 'value')} of {what} (first: {self._examples[what]})" for what, n in self._unknown.items()
-        ]
+        lines = [f"{n} lines left out: {what} (first: {self._examples[what]})" for what, n in self._dropped.items()]
+        return lines + [f"{n} values of {what} (first: {self._examples[what]})" for what, n in self._unknown.items()]
 
     def because(self) -> str:
         """The most frequent reason for dropped lines, to end a message with; empty when nothing was dropped."""
         if not self._dropped:
             return ""
         what = max(self._dropped, key=lambda kind: self._dropped[kind])
-        return f"; {counted(self.dropped, 'line is', 'lines are')} broken, most often: {what} (first: {self._examples[what]})"
+        return f"; {self.dropped} lines are broken, most often: {what} (first: {self._examples[what]})"
 
     def _note(self, into: dict[str, int], line: int, what: str, value: object, where: str) -> None:
         if self._strict:

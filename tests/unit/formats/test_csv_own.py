@@ -91,7 +91,7 @@ def test_broken_rows_are_dropped_and_counted_other_values_unknown(tmp_path: Path
 def test_a_file_without_a_job_says_why_and_what_next(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("job_id,submit_time\n1,2024-01-01 00:00:00\n")
-    with pytest.raises(InputError, match=r"no job record in it; 1 line is broken(?s:.)*map=FILE\.toml"):
+    with pytest.raises(InputError, match=r"no job record in it; 1 lines are broken(?s:.)*map=FILE\.toml"):
         read_trace(path)
     path.write_text("")
     with pytest.raises(InputError, match="is empty"):

@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from ...units import counted
 from ..options import describe_log, log_options, take_log
 from ..output import document, emit, say
 from ..verb import Verb
@@ -51,7 +50,7 @@ def command(old: str | None, output: str | None, as_json: bool, **given: Any) ->
         return
     for line in lost:
         say(f"note: {line}")
-    say(f"{counted(len(log.trace), 'job')} to {out} ({kind})")
+    say(f"{len(log.trace)} jobs to {out} ({kind})")
 
 
 def _to_folder(out: str, as_json: bool, given: dict[str, Any]) -> None:

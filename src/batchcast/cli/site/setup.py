@@ -62,8 +62,7 @@ USUAL = ("/usr/bin", "/bin", "/usr/local/bin")
 @click.command(cls=Verb)
 @click.option("--units", required=True, type=click.Path(file_okay=False), help="The folder to write them into.")
 @click.option(
-    "--private-store",
-    "private",
+    "--private",
     type=click.Choice(["yes", "no", "auto"]),
     help="May nobody but the collector read the store?  [default: as set, else as Slurm's PrivateData says]",
 )

@@ -9,7 +9,7 @@ import click
 
 from ...units import format_memory, span
 from ..options import describe_log, log_options, take_log
-from ..output import console, document, emit, say
+from ..output import console, document, emit
 from ..verb import Verb
 
 
@@ -44,9 +44,7 @@ def command(as_json: bool, described: str | None, **given: Any) -> None:
         rows += [{"part": part, **row} for part in parts for row in parts[part]]
         emit(document("info", about, log.settings, log.warnings, rows))
         return
-    for note in log.warnings:
-        say(f"note: {note}")
-    _show(about, whole, memory, parts)
+    _show(about, whole, memory, parts, log)
 
 
 def _on_machine(described: str, log: Any) -> list[dict[str, Any]]:
@@ -59,10 +57,10 @@ def _on_machine(described: str, log: Any) -> list[dict[str, Any]]:
 
 
 def _show(
-    about: Mapping[str, Any], whole: Mapping[str, Any], memory: Mapping[str, Any], parts: Mapping[str, Any]
+    about: Mapping[str, Any], whole: Mapping[str, Any], memory: Mapping[str, Any], parts: Mapping[str, Any], log: Any
 ) -> None:
     """Everything as tables on stdout."""
-    from ...report.blocks import Table, TableColumn
+    from ...report.blocks import Callout, Table, TableColumn
     from ...report.terminal import show
 
     pairs = [{"what": what, "value": value} for what, value in _glance(about, whole).items()]
@@ -108,6 +106,7 @@ def _show(
     if odd:
         columns = [TableColumn("irregularity", "rule"), TableColumn("jobs", "jobs", "count")]
         blocks.append(Table("What replaying the log settles by rule", columns, odd))
+    blocks += [Callout(note, "note", "note:") for note in log.warnings]
     show(console(), blocks)
 
 

@@ -247,9 +247,7 @@ def _on_nodes(
 
 
 def _left_out(schedule: Schedule) -> list[str]:
-    from ...units import counted
-
-    return [f"{counted(count, 'job')} not simulated ({reason})" for reason, count in schedule.left_out.items() if count]
+    return [f"{count} jobs not simulated ({reason})" for reason, count in schedule.left_out.items() if count]
 
 
 def _write(path: str, schedule: Schedule, log: Log, form: str) -> None:

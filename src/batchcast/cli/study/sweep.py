@@ -47,7 +47,7 @@ def command() -> None:
 @click.argument("study", type=click.Path(path_type=Path), metavar="FILE")
 @click.option(
     "-o",
-    "--output",
+    "output",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
     help="Where results are kept. Default: the study's name with -results, here.",

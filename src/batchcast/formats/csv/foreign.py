@@ -9,7 +9,7 @@ from datetime import UTC, tzinfo
 import numpy as np
 
 from ...table import LogInfo, Nominal, Trace, Values
-from ...units import counted, parse_memory
+from ...units import parse_memory
 from ..batch import BAD, UNLIMITED, Codes, Memo, either, name_or_null
 from ..chunks import GrowingColumn, as_ids, count_duplicates, in_house_order, join_ids, sorted_nominal
 from ..problems import Problems
@@ -193,7 +193,7 @@ class _Table:
         notes = [f"the columns are read through the map {mapped.name}", *mapped.notes, *self._problems.notes()]
         if unread:
             shown = ", ".join(unread[:6]) + (", ..." if len(unread) > 6 else "")
-            notes.append(f"{counted(len(unread), 'column is', 'columns are')} not in the map and not read: {shown}")
+            notes.append(f"{len(unread)} columns are not in the map and not read: {shown}")
         if self.unfinished:
             notes.append(f"{self.unfinished} jobs had not finished when this was written: no run time is known")
         if self.unlimited:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import BatchcastError, UsageError, input_error
 from ...table import LogInfo, Trace, Values
-from ...units import counted, parse_duration
+from ...units import parse_duration
 from ..batch import Codes
 from ..chunks import GrowingColumn, as_ids, count_duplicates, in_house_order, join_ids, sorted_nominal, whole_texts
 from ..problems import Problems
@@ -241,9 +241,7 @@ class _Log:
         parents = {"parent of an array (its subjobs count)": self._parents} if self._parents else {}
         notes = self._problems.notes()
         if gone := len(self._gone - self._ended):
-            notes.append(
-                f"{counted(gone, 'job was', 'jobs were')} deleted or aborted without an E record: the log does not describe them"
-            )
+            notes.append(f"{gone} jobs were deleted or aborted without an E record: the log does not describe them")
         if self._late:
             notes.append(
                 f"{self._late} jobs held their processors over a minute longer than the walltime PBS counted (suspended"
