@@ -121,21 +121,3 @@ def check_word(option: str, word: object, accepted: Iterable[str]) -> None:
     """
     if word not in (known := tuple(accepted)):
         raise UsageError(f"--{option}: no {word!r} (accepted: {', '.join(known)})")
-
-
-def how_to_add(part: str) -> str:
-    """The command that adds an optional part of the installation, where the program stands.
-
-    The package is on no index: in a checkout the checkout is installed anew with the part, elsewhere the wheel is.
-
-    >>> how_to_add("parquet").endswith("[parquet]'")
-    True
-    """
-    import sys
-    from pathlib import Path
-
-    root = Path(__file__).resolve().parents[2]
-    pip = f"{sys.executable} -m pip install"
-    if (root / "pyproject.toml").is_file() and (root / "src" / "batchcast").is_dir():
-        return f"{pip} -c {root / 'constraints.txt'} -e '{root}[{part}]'"
-    return f"{pip} 'PATH/TO/batchcast.whl[{part}]'"

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from batchcast.cli.main import cli
 from batchcast.errors import BatchcastError
 
-VERBS = [("start", "1"), ("walltime", "--name", "x"), ("report",), ("accuracy",), ("site", "export", "-o", os.devnull)]
+VERBS = [("start", "1"), ("walltime", "--name", "x"), ("report",), ("accuracy",), ("export", "-o", os.devnull)]
 
 
 @pytest.fixture(autouse=True)

@@ -19,9 +19,9 @@ from typing import Any
 import click
 
 from .. import __version__
-from ..errors import BatchcastError, flags_in_messages, how_to_add
+from ..errors import BatchcastError, flags_in_messages
 from .interrupt import end, end_on_interrupt
-from .output import say, speak_any_encoding
+from .output import speak_any_encoding
 
 GROUP = "batchcast.commands"
 
@@ -85,21 +85,21 @@ VERBS: dict[str, str] = {
     "serve": "The answers to users as JSON over HTTP, on this machine only, read-only.",
     "plan": "Let Slurm plan with forecasts, no job ended early: what it would do, does and did; off in one command.",
     "doctor": "Settings and where each came from; is everything there and does it answer; what to do.",
+    "token": "Bearer tokens, by which scripts ask over HTTP in a user's name: create, list, revoke.",
+    "migrate": "The store brought up to this version, or taken back to what an older batchcast reads.",
+    "purge": "Let go of history older than a site keeps; what goes is said first and summed up.",
     "install": "The systemd units of collector and service, as this site needs them.",
-    "site": "The site's store: export its history, migrate or purge it; tokens for scripts.",
+    "export": "The cluster's own history as a log for evaluate and simulate.",
     "completion": "What makes bash, zsh or fish complete verbs, methods, policies and files.",
 }
 ROOMS: dict[str, str] = {
     "study": "evaluate evaluate:demo compare info runtime wait simulate limits whatif machine sweep",
     "users": "start walltime report accuracy",
-    "site": "collect serve plan setup:doctor setup:install keeping:site",
+    "site": "collect serve plan setup:doctor setup:install token store:migrate store:purge store:export",
     "logs": "convert anonymize synth",
     "papers": "reproduce",
 }
 """Which folder beside this file holds a verb: its module, or MODULE:VERB. What is not named here lies in this one."""
-TITLES = {"study": "Study a log", "users": "For users", "site": "Run a site", "logs": "Logs", "papers": "Papers"}
-MOVED = {"migrate": "site", "purge": "site", "token": "site", "export": "site"}
-"""Verbs that stand below another since this version; alone they work for one version more."""
 
 
 def _place(verb: str) -> tuple[str, str]:
@@ -148,26 +148,15 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """One line a verb, without importing any."""
-        for room, title in TITLES.items():
-            verbs = [verb for verb in VERBS if _place(verb)[0].startswith(f"{__package__}.{room}.")]
-            lines = [(verb, VERBS[verb]) for verb in verbs]
-            more = [(name, summary(point)) for name, point in commands().items()] if room == "papers" else []
-            with formatter.section(title):
-                formatter.write_dl([*lines, *more])
-        rest = [(verb, words) for verb, words in VERBS.items() if _place(verb)[0] == f"{__package__}.{verb}"]
-        with formatter.section("Shell"):
-            formatter.write_dl(rest)
+        with formatter.section("Commands"):
+            formatter.write_dl([*VERBS.items(), *((name, summary(point)) for name, point in commands().items())])
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """As click does, with the nearest verbs named when there is none of that name, and moved verbs found."""
-        if args and args[0] in MOVED:
-            now = f"{MOVED[args[0]]} {args[0]}"
-            say(f"note: it is `batchcast {now}` now; `batchcast {args[0]}` goes with the next version")
-            args = [MOVED[args[0]], *args]
+        """As click does, with the nearest verbs named when there is none of that name."""
         if args and not args[0].startswith("-") and args[0] not in (verbs := self.list_commands(ctx)):
             from difflib import get_close_matches
 
-            near = get_close_matches(args[0], verbs, n=2, cutoff=0.7)
+            near = get_close_matches(args[0], verbs, n=2)
             hint = f" Did you mean {' or '.join(near)}?" if near else f" Accepted: {', '.join(verbs)}."
             raise click.UsageError(f"No command {args[0]!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)
@@ -193,14 +182,6 @@ PARTS = {"sqlalchemy": "store", "psycopg": "store", "pyarrow": "parquet", "sklea
 """Which optional part of the installation brings a package."""
 
 
-def _usage(error: click.ClickException) -> str:
-    """What is wrong with the command line, and where its words are explained."""
-    message = error.format_message().rstrip()
-    context = getattr(error, "ctx", None)
-    place = context.command_path if context is not None else "batchcast"
-    return message if "\n  try: " in message else f"{message}\n  try: {place} --help"
-
-
 def _outside(error: OSError | ModuleNotFoundError) -> str:
     """What the machine did not allow, or what is not installed, and the next step."""
     if isinstance(error, OSError):
@@ -208,7 +189,7 @@ def _outside(error: OSError | ModuleNotFoundError) -> str:
         return f"{place}{error.strerror or error}\n  try: another place, or the rights to this one"
     package = (error.name or "").partition(".")[0]
     if package in PARTS:
-        return f"{package} is not installed\n  try: {how_to_add(PARTS[package])}"
+        return f"{package} is not installed\n  try: pip install 'batchcast[{PARTS[package]}]'"
     return f"unexpected {type(error).__name__}: {error}\n  try: the same with --debug, and report it"
 
 
@@ -229,7 +210,7 @@ def entry() -> None:
     except click.exceptions.Exit as stop:
         code = stop.exit_code
     except click.ClickException as error:
-        click.echo(f"batchcast: {_usage(error)}", err=True)
+        error.show()
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         end()

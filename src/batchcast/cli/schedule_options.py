@@ -82,7 +82,9 @@ def plan_options(predictors: str | None, policies: str) -> Callable[[Callable[..
     options = (
         click.option(
             "--predictor",
+            "--runtime",
             "predictors",
+            cls=_WithHidden,
             shell_complete=specs("runtime"),
             default=predictors,
             show_default=predictors is not None,
@@ -122,6 +124,18 @@ def plan_options(predictors: str | None, policies: str) -> Callable[[Callable[..
         return command
 
     return add
+
+
+class _WithHidden(click.Option):
+    """An option of which the help names only the first form; the others are older names that still work."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """As click writes it, without the older names."""
+        every, self.opts = self.opts, self.opts[:1]
+        try:
+            return super().get_help_record(ctx)
+        finally:
+            self.opts = every
 
 
 def take_plan(given: dict[str, Any]) -> tuple[Plan, dict[str, Any]]:
@@ -181,13 +195,12 @@ def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--machine",
             type=click.Path(),
             metavar="FILE",
-            help="The machine (TOML or a folder of dumps); implies --model slurm.",
+            help="The machine (TOML or a folder of dumps); implies --scheduler slurm.",
         ),
         click.option(
-            "--model",
-            type=Accepted(["auto", "pool", "slurm"]),
-            help="pool: processors under --policy. slurm: its two loops on --machine, else on the machine of LOG's "
-            "header or its peak by partition. auto (evaluate): what comes near the record.",
+            "--scheduler",
+            type=click.Choice(["policy", "slurm"]),
+            help="slurm: its two loops on --machine, else on the machine of LOG's header or its peak by partition.",
         ),
     ):
         command = option(command)
@@ -195,25 +208,21 @@ def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def take_nodes(given: dict[str, Any]) -> tuple[str, Machine | None]:
-    """`auto`, `policy` or `slurm`, and the machine as described, if one is; takes its keys out of `given`.
+    """`policy` or `slurm`, and the machine as described, if one is; takes its keys out of `given`.
 
     UsageError where an option of the pool of processors is given with nodes.
     """
-    described, model = given.pop("machine"), given.pop("model")
-    chosen = "slurm" if described and model != "pool" else {"pool": "policy"}.get(model, model or "auto")
-    context = click.get_current_context()
-    named = [
-        option
-        for name, option in OF_A_POOL.items()
-        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-    ]
+    described, scheduler = given.pop("machine"), given.pop("scheduler")
+    chosen = scheduler or ("slurm" if described else "policy")
     if chosen != "slurm":
-        return "policy" if "--policy" in named else chosen, None
-    for option in named:
-        raise UsageError(
-            f"{option} is for a pool of processors; Slurm's two loops follow the machine's own settings",
-            hint="--model pool, or `batchcast whatif --vary` (simulate: --set) for other settings",
-        )
+        return "policy", None
+    context = click.get_current_context()
+    for name, option in OF_A_POOL.items():
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise UsageError(
+                f"{option} is for a pool of processors; Slurm's two loops follow the machine's own settings",
+                hint="--scheduler policy, or `batchcast whatif --vary` (simulate: --set) for other settings",
+            )
     if described is None:
         return "slurm", None
     from ..trace.slurm_record import open_machine

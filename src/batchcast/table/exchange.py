@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UsageError, how_to_add
+from ..errors import UsageError
 from .columns import LogInfo, Nominal
 
 
@@ -63,6 +63,7 @@ def _cell(value: Any) -> str:
 METADATA = b"batchcast"
 VERSION = 1
 NEEDED = "pyarrow is needed for Arrow and Parquet"
+HINT = "pip install 'batchcast[parquet]'"
 
 
 def to_arrow(trace: Any) -> Any:
@@ -121,7 +122,7 @@ def arrow() -> tuple[Any, Any]:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise UsageError(NEEDED, hint=how_to_add("parquet")) from None
+        raise UsageError(NEEDED, hint=HINT) from None
     return pyarrow, pyarrow.parquet
 
 

@@ -8,12 +8,11 @@ import click
 
 from ..options import describe_log, log_options, split_words, take_log
 from ..output import console, document, emit, say
-from ..verb import Verb
 
 KEY = "batchcast-anonymize.key"
 
 
-@click.command(cls=Verb)
+@click.command()
 @log_options
 @click.option(
     "-o",

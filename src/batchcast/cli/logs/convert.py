@@ -8,35 +8,25 @@ import click
 
 from ..options import describe_log, log_options, take_log
 from ..output import document, emit, say
-from ..verb import Verb
 
 
-@click.command(cls=Verb)
+@click.command()
 @log_options
-@click.argument("old", metavar="", required=False, type=click.Path())
-@click.option("-o", "--output", metavar="OUT", type=click.Path(), help="Where the log goes; its ending is its format.")
+@click.argument("out", metavar="OUT", type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-def command(old: str | None, output: str | None, as_json: bool, **given: Any) -> None:
-    """Write LOG to -o OUT, in the format of its ending: .swf (.gz, .xz), .csv, .parquet, or OUT/ for a folder.
+def command(out: str, as_json: bool, **given: Any) -> None:
+    """Write the jobs of LOG to OUT, in the format of its ending: .swf (.gz, .xz), .csv, .parquet, or OUT/ for a folder.
 
     SWF keeps its 18 fields only: names become numbers. CSV keeps every column, and is read back; Parquet keeps
     everything. What the format has no place for is said. A folder is Parquet by month, made in a stream of an SWF log
     or another folder: memory does not grow with the log. Other formats are read at once first.
 
     \b
-    batchcast convert accounting/20240401 -o april.swf.gz --status completed
-    zcat years.swf.gz | batchcast convert - -o years/
+    batchcast convert accounting/20240401 april.swf.gz --status completed
+    zcat years.swf.gz | batchcast convert - years/
     """
-    from ...errors import UsageError
     from ...trace.write import FOLDER, kind_of, not_carried, write_by_ending
 
-    if old is not None and output is not None:
-        raise UsageError(f"convert: {old!r} is too much: one LOG, and -o OUT", hint="batchcast convert LOG -o OUT")
-    if old is not None:
-        say("note: convert writes to -o OUT now; OUT behind LOG goes with the next version")
-    out = output or old
-    if out is None:
-        raise UsageError("convert: no -o OUT (its ending is its format)", hint="batchcast convert LOG -o log.parquet")
     kind = kind_of(out)
     if kind == FOLDER:
         return _to_folder(out, as_json, given)

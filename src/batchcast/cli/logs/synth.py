@@ -10,13 +10,12 @@ import click
 
 from ...errors import UsageError
 from ..output import console, document, emit, say
-from ..verb import Verb
 
 if TYPE_CHECKING:
     from ...trace.synth import Recipe
 
 
-@click.command(cls=Verb)
+@click.command()
 @click.option(
     "-o",
     "--output",
@@ -25,9 +24,7 @@ if TYPE_CHECKING:
     help="Where the log goes: .swf (.gz, .xz), .csv, .parquet, or OUT/ for a folder, made a million jobs at a time.",
 )
 @click.option("--jobs", type=int, default=10_000, show_default=True, metavar="N", help="How many jobs.")
-@click.option(
-    "--procs-total", "procs", type=int, default=128, show_default=True, metavar="P", help="The machine's processors."
-)
+@click.option("--procs", type=int, default=128, show_default=True, metavar="P", help="The machine's processors.")
 @click.option("--load", type=float, default=0.8, show_default=True, metavar="L", help="Work / (machine * span).")
 @click.option("--users", type=int, metavar="N", help="How many users there may be. Default: 2 * sqrt(jobs).")
 @click.option(
@@ -74,7 +71,7 @@ def command(
     jobs, see --clean of other verbs), and nothing is written.
 
     \b
-    batchcast synth -o year.swf.gz --jobs 100000 --procs-total 512 --load 0.75 --seed 7
+    batchcast synth -o year.swf.gz --jobs 100000 --procs 512 --load 0.75 --seed 7
     batchcast synth --compare CTC-SP2-1996-3.1-cln.swf.gz
     """
     from ...units import parse_duration

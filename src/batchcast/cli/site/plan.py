@@ -14,7 +14,6 @@ import click
 
 from ..output import console, document, emit, print_columns, progress, say
 from ..site_options import clock, parse_when, site_options
-from ..verb import Verb
 
 if TYPE_CHECKING:
     from ...service.settings import Settings
@@ -113,7 +112,7 @@ def _show(simulated: list[dict[str, Any]], groups: list[dict[str, Any]], judged:
 ROUNDS = 5
 
 
-@click.command(cls=Verb)
+@click.command()
 @site_options
 @click.option(
     "--dry-run", is_flag=True, help="What planning would do now, and would have done since -S. Changes nothing."
@@ -124,7 +123,7 @@ ROUNDS = 5
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="For the intervals' draws.")
 @click.option("--off", is_flag=True, help="Give every limit back, and plan nothing until --on.")
-@click.option("--resume", "on", is_flag=True, help="Undo --off.")
+@click.option("--on", is_flag=True, help="Undo --off.")
 @click.option("--audit", is_flag=True, help="Every change of the last seven days: when, from what, to what, why.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def command(
@@ -233,7 +232,7 @@ def _switch(settings: Any, off: bool) -> tuple[list[str], list[dict[str, Any]]]:
         )
     comments = f", {cleared} comments were taken away" if cleared else ""
     return [
-        f"{restored} limits were given back, no job stands on a planned one{comments}; next: batchcast plan --resume"
+        f"{restored} limits were given back, no job stands on a planned one{comments}; on again: batchcast plan --on"
     ], []
 
 

@@ -9,10 +9,9 @@ import click
 from ..interrupt import stop_on_signals
 from ..output import document, emit, say
 from ..site_options import log_option, site_options
-from ..verb import Verb
 
 
-@click.command(cls=Verb)
+@click.command()
 @site_options
 @click.option("--listen", metavar="PATH|HOST:PORT", help="A unix socket, or a port on loopback.  [default: as set]")
 @click.option("-q", "--quiet", is_flag=True, help="No line for each request.")

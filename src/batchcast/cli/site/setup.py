@@ -15,13 +15,12 @@ import click
 
 from ..output import document, emit, say
 from ..site_options import site_options
-from ..verb import Verb
 
 if TYPE_CHECKING:
     from ...service.settings import Settings
 
 
-@click.command(cls=Verb)
+@click.command()
 @site_options
 @click.option("--no-ask", is_flag=True, help="Call no daemon: settings, clients and store only.")
 @click.option("--settings", "show_settings", is_flag=True, help="Every setting, its value and where it came from.")
@@ -59,7 +58,7 @@ def doctor(no_ask: bool, show_settings: bool, as_json: bool, **flags: Any) -> No
 USUAL = ("/usr/bin", "/bin", "/usr/local/bin")
 
 
-@click.command(cls=Verb)
+@click.command()
 @click.option("--units", required=True, type=click.Path(file_okay=False), help="The folder to write them into.")
 @click.option(
     "--private",

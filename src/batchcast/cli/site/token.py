@@ -1,4 +1,4 @@
-"""`batchcast site token`: bearer tokens, by which scripts ask over HTTP in a user's name."""
+"""`batchcast token`: bearer tokens, by which scripts ask over HTTP in a user's name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import click
 
 from ..output import document, emit, print_columns, print_parsable, say
 from ..site_options import clock, site_options
-from ..verb import Verb
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
 
@@ -24,7 +23,7 @@ def command() -> None:
     """
 
 
-@command.command(cls=Verb)
+@command.command()
 @click.argument("user")
 @site_options
 @click.option("--days", type=click.FloatRange(0, 3660, min_open=True), default=90.0, show_default=True,
@@ -35,7 +34,7 @@ def create(user: str, days: float, label: str, as_json: bool, **flags: Any) -> N
     """Issue a token of USER and print it, this once.
 
     \b
-    TOKEN=$(batchcast site token create ada --label nightly)
+    TOKEN=$(batchcast token create ada --label nightly)
     curl -H "Authorization: Bearer $TOKEN" http://localhost:8642/v1/start
     """
     import secrets
@@ -88,7 +87,7 @@ def show(parsable2: bool, as_json: bool, **flags: Any) -> None:
     if as_json:
         emit(document("token list", {}, {"store": settings.shown("store")}, [], results))
     elif not results:
-        say("no tokens: batchcast site token create USER")
+        say("no tokens: batchcast token create USER")
     elif parsable2:
         print_parsable(results)
     else:
@@ -99,7 +98,7 @@ def show(parsable2: bool, as_json: bool, **flags: Any) -> None:
         print_columns(lines, left=6)
 
 
-@command.command(cls=Verb)
+@command.command()
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @site_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")

@@ -16,7 +16,6 @@ import click
 from ..options import Log, log_options, predictor_options, score_options, take_log, take_score
 from ..output import console, emit, progress, say
 from ..schedule_options import Plan, node_options, plan_options, take_nodes, take_plan
-from ..verb import Verb
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from ...cluster.machine import Machine
 
 
-@click.command("evaluate", cls=Verb)
+@click.command("evaluate")
 @log_options
 @predictor_options
 @score_options
@@ -52,7 +51,10 @@ def command(**given: Any) -> None:
     batchcast evaluate log.swf.gz -o report/
     batchcast evaluate jobs.psv --machine machine.toml -o report/
     """
-    nodes = take_nodes(given)
+    named = click.get_current_context().get_parameter_source("policies") is click.core.ParameterSource.COMMANDLINE
+    free = given["scheduler"] is None and given["machine"] is None and not named
+    scheduler, machine = take_nodes(given)
+    nodes = "auto" if free else scheduler, machine
     plan, chosen = take_plan(given)
     log = take_log(given, tell=not given["as_json"])
     mask = take_score(given, log)
@@ -106,7 +108,7 @@ def run(
     out.print(f"\nThe report: {Path(given['output']) / 'index.html'}", markup=False, soft_wrap=True)
 
 
-@click.command("demo", cls=Verb)
+@click.command("demo")
 @click.option(
     "-o",
     "--output",

@@ -10,10 +10,9 @@ import click
 from ...units import format_memory, span
 from ..options import describe_log, log_options, take_log
 from ..output import console, document, emit
-from ..verb import Verb
 
 
-@click.command("info", cls=Verb)
+@click.command("info")
 @log_options
 @click.option(
     "--machine", "described", type=click.Path(), metavar="FILE", help="Which of the jobs a described machine can run."

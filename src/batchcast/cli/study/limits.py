@@ -10,7 +10,6 @@ import click
 from ...errors import UsageError
 from ..options import Log, describe_log, log_options, take_log
 from ..output import document, emit, progress, show_tables, table_options
-from ..verb import Verb
 
 
 def _risk(_: click.Context, __: click.Parameter, text: str) -> float:
@@ -19,7 +18,7 @@ def _risk(_: click.Context, __: click.Parameter, text: str) -> float:
     return parse_share(text)
 
 
-@click.command("limits", cls=Verb)
+@click.command("limits")
 @log_options
 @click.option("--memory", is_flag=True, help="Memory requests instead of time limits.")
 @click.option(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..output import document, emit, print_columns, progress, say, write_text
-from ..verb import Verb
 
 if TYPE_CHECKING:
     from ...cluster.machine import Machine
@@ -24,7 +23,7 @@ def command() -> None:
     """A machine with nodes, partitions, priorities and limits, and Slurm's scheduler simulated on it."""
 
 
-@command.command(cls=Verb)
+@command.command()
 @click.argument("dumps", required=False, type=click.Path(path_type=Path))
 @click.option("-o", "output", type=click.Path(path_type=Path), help="Write here instead of to stdout.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document: the machine, and what is not modelled.")
@@ -57,7 +56,7 @@ def capture(dumps: Path | None, output: Path | None, as_json: bool) -> None:
         say(f"not modelled: {', '.join(machine.left_out)}")
 
 
-@command.command(cls=Verb)
+@command.command()
 @click.argument("machine", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="One JSON document: the machine, and what is not modelled.")
 def show(machine: Path, as_json: bool) -> None:
@@ -86,7 +85,7 @@ def _as_document(verb: str, place: Path | None, machine: Machine, text: str) -> 
     return document(verb, {"source": str(place or "this computer's Slurm")}, {}, warnings, [tomllib.loads(text)])
 
 
-@command.command(cls=Verb)
+@command.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--sets", default="", metavar="NAMES", help="Only these sets, e.g. fifo,short-backfill-12.")
 @click.option("--states", default=50, show_default=True, help="Recorded states of each run to decide from; 0: none.")

@@ -11,10 +11,9 @@ from ..options import describe_log, log_options, predictor_options, score_option
 from ..output import document, emit, progress, say, show_tables, table_options
 from ..periods import forecasts as forecasts_in_periods
 from ..periods import in_periods_option, refuse_others
-from ..verb import Verb
 
 
-@click.command("runtime", cls=Verb)
+@click.command("runtime")
 @log_options
 @predictor_options
 @score_options

@@ -11,7 +11,6 @@ from ..options import Log, describe_log, log_options, predictor_options, score_o
 from ..output import document, emit, progress, say, show_tables, table_options
 from ..periods import in_periods_option
 from ..schedule_options import Plan, node_options, plan_options, take_nodes, take_plan
-from ..verb import Verb
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from ...table import Trace
 
 
-@click.command(cls=Verb, short_help="Let a scheduler decide the starts, with predictors in the loop.")
+@click.command(short_help="Let a scheduler decide the starts, with predictors in the loop.")
 @log_options
 @predictor_options
 @score_options
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="With --machine or --model slurm: another setting of slurm.conf, e.g. bf_interval=60, or nodes=+10%.",
+    help="With --machine or --scheduler slurm: another setting of slurm.conf, e.g. bf_interval=60, or nodes=+10%.",
 )
 @click.option("--schedule", "schedule_file", type=click.Path(), metavar="FILE", help="Write the schedule as CSV.")
 @click.option(

@@ -69,7 +69,7 @@ def command() -> None:
 @click.option("--partition", metavar="NAME", help="On Slurm: where the workers run.")
 @click.option("--account", metavar="NAME", help="On Slurm: who pays.")
 @click.option("--walltime", metavar="TIME", help="On Slurm: a worker's limit; one that ends is replaced.")
-@click.option("--worker-memory", "memory", metavar="SIZE", help="On Slurm: a worker's memory, e.g. 2GB.")
+@click.option("--memory", metavar="SIZE", help="On Slurm: a worker's memory, e.g. 2GB.")
 @click.option("--interface", metavar="NAME", help="On Slurm: the network by which nodes reach this host, e.g. ib0.")
 @click.option("--dry-run", is_flag=True, help="Count tasks and core-hours; run nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")

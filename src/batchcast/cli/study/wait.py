@@ -20,7 +20,6 @@ from ..options import Log, describe_log, log_options, predictor_options, take_lo
 from ..output import document, emit, progress, say, show_tables, table_options, write_text
 from ..periods import forecasts as forecasts_in_periods
 from ..periods import in_periods_option, refuse_others
-from ..verb import Verb
 
 if TYPE_CHECKING:
     from ...cluster.machine import Machine
@@ -133,7 +132,7 @@ def _instant(trace: Trace, text: str | None) -> float:
         return parse_date(text, zone(trace.info.timezone)) - trace.info.unix_start
 
 
-@click.command("wait", cls=Verb)
+@click.command("wait")
 @log_options
 @predictor_options
 @click.option(
@@ -150,9 +149,7 @@ def _instant(trace: Trace, text: str | None) -> float:
     metavar="JOB",
     help="The wait of one job not in LOG, by every method: procs=64,request=2h[,at=DATE,user=NAME,queue=NAME].",
 )
-@click.option(
-    "--score-jobs", "jobs", metavar="FIRST:LAST", help="Score these places of the log, from 1; history is all before."
-)
+@click.option("--jobs", metavar="FIRST:LAST", help="Score these places of the log, from 1; history is all before.")
 @click.option(
     "--quick",
     default="1h",
@@ -284,8 +281,7 @@ def command(
         ),
     ]
     if places and jobs and not jobs.endswith(":") and places[1] > len(trace):
-        last = len(trace)
-        warnings.append(f"--score-jobs {jobs}: the log ends at its job {last}, so {places[0]}:{last} are scored")
+        warnings.append(f"--jobs {jobs}: the log ends at its job {len(trace)}, so {places[0]}:{len(trace)} are scored")
     settings = {
         **log.settings,
         "predictor": specs,

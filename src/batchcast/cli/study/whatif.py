@@ -9,7 +9,6 @@ import click
 
 from ..options import describe_log, log_options, score_options, take_log, take_score
 from ..output import document, emit, progress, say, show_tables, table_options
-from ..verb import Verb
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 NOW = "now"
 
 
-@click.command(cls=Verb, short_help="What if the machine, its scheduler or the limits changed: who gains, who pays.")
+@click.command(short_help="What if the machine, its scheduler or the limits changed: who gains, who pays.")
 @log_options
 @score_options
 @click.option(

@@ -11,10 +11,9 @@ import click
 
 from ..output import print_columns, printed
 from ..site_options import myself, parse_when, site_options
-from ..verb import Verb
 
 
-@click.command(cls=Verb)
+@click.command()
 @site_options
 @click.option(
     "-S", "--starttime", default="now-30days", show_default=True, metavar="TIME", help="Forecasts from here on."

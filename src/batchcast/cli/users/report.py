@@ -11,10 +11,9 @@ import click
 
 from ..output import print_columns, printed
 from ..site_options import myself, parse_when, site_options, whoami
-from ..verb import Verb
 
 
-@click.command(cls=Verb)
+@click.command()
 @site_options
 @click.option("-u", "--user", metavar="NAME", help="This user's jobs.  [default: yours]")
 @click.option("-A", "--account", metavar="NAME", help="An account's jobs, by user.")

@@ -8,7 +8,6 @@ import click
 
 from ..output import printed, say
 from ..site_options import myself, site_options, whoami
-from ..verb import Verb
 
 LEAST_JOBS = 5
 RECENT = 10
@@ -20,7 +19,7 @@ def _risk(_: click.Context, __: click.Parameter, text: str) -> float:
     return parse_share(text)
 
 
-@click.command(cls=Verb)
+@click.command()
 @click.argument("what", required=False, metavar="[JOBID|SCRIPT]")
 @site_options
 @click.option("--name", "glob", metavar="GLOB", help="Jobs of mine with such a name, e.g. 'relax*'.")

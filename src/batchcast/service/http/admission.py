@@ -200,8 +200,7 @@ class Tokens:
                     self._read_at = self._now()
         user = user_of(self._known, token, time.time())
         if user is None:
-            hint = "batchcast site token create, by an operator"
-            raise InvalidToken("this token is not valid (or no longer)", hint=hint)
+            raise InvalidToken("this token is not valid (or no longer)", hint="batchcast token create, by an operator")
         return Viewer(user)
 
     def _read(self) -> dict[str, Mapping[str, Any]]:

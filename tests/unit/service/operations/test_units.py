@@ -64,7 +64,7 @@ def test_they_start_the_program_that_wrote_them(tmp_path: Path) -> None:
     import sys
 
     texts = installed(tmp_path, "--private", "yes")
-    for name, verb in zip(SERVICES, ("collect", "site export", "serve")):
+    for name, verb in zip(SERVICES, ("collect", "export", "serve")):
         assert f"ExecStart={sys.prefix}/bin/batchcast {verb} " in texts[name]
     assert "systemctl daemon-reload" in texts[""]
 
