@@ -152,7 +152,7 @@ def test_a_broken_platform_names_the_resource(tmp_path, line):
 def test_drawn_runs_have_intervals_and_a_page(tmp_path):
     doc = json.loads(
         run("simulate", "--jobs", 80, "--rate", "20,30", "--heuristic", "min_min,emin_min", "--runs", 2,
-            "--workers", 1, "--page", tmp_path / "page.html", "--json")
+            "--workers", 1, "-o", tmp_path / "page.html", "--json")
     )  # fmt: skip
     assert len(doc["results"]) == 4
     assert doc["settings"]["seed"] == 1

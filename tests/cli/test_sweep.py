@@ -66,7 +66,7 @@ def test_run_resume_and_report(study: Path, tmp_path: Path) -> None:
     assert [row["policy"] for row in rows] == ["easy", "easy-sjbf", "fcfs"]
     assert rows[2]["mean_wait_s"] > rows[0]["mean_wait_s"]
     assert "on the log itself" in said("sweep", "report", out)
-    said("sweep", "report", out, "--frontier", tmp_path / "frontier.svg")
+    said("sweep", "report", out, "-o", tmp_path / "frontier.svg")
     drawn = ElementTree.parse(tmp_path / "frontier.svg").getroot()
     assert len(drawn.findall("{*}circle")) == 3
     assert "fcfs, requested" in "".join(drawn.itertext())

@@ -119,7 +119,7 @@ def test_reproduce_lists_the_paper_and_refuses_unknown_methods(tmp_path):
 @pytest.mark.long
 def test_reproduce_on_the_shared_runs(shared, tmp_path):
     data, page = shared / "traces" / "vasp-klimes.csv.gz", tmp_path / "page.html"
-    words = ("--data", data, "--resamples", 1, "--predictor", "bayesian_ridge,brbf", "--page", page, "--json")
+    words = ("--data", data, "--resamples", 1, "--predictor", "bayesian_ridge,brbf", "-o", page, "--json")
     document = json.loads(run("reproduce", "vasp", *words).stdout)
     assert document["log"]["jobs"] == 3436
     real = [row for row in document["results"] if "data" not in row]

@@ -128,7 +128,7 @@ def test_what_is_no_wait_is_said_and_not_learned_from(tmp_path, spoil, waits, wo
 
 def test_a_page_shows_whether_forecasts_can_be_believed(log, tmp_path):
     page = tmp_path / "waits.html"
-    done = run(log, "--predictor", "recent_wait,qbets", "--jobs", "51:", "--page", page)
+    done = run(log, "--predictor", "recent_wait,qbets", "--jobs", "51:", "-o", page)
     assert done.returncode == 0, done.stderr
     html = page.read_text()
     for words in ("Promised and kept", "identified against misguided", "Mean error by range", "By processors"):

@@ -99,6 +99,14 @@ def say(text: str) -> None:
     click.echo(text, err=True)
 
 
+def refuse_two_on_stdout(out: str, as_json: bool) -> None:
+    """UsageError where `-o -` and `--json` both want stdout."""
+    if out == "-" and as_json:
+        from ..errors import UsageError
+
+        raise UsageError("-o - and --json both write on stdout", hint="-o FILE beside --json, or -o - alone")
+
+
 def write_text(path: Path, text: str) -> None:
     """The whole text or none of it: a reader never meets half a file."""
     from ..trace.whole_file import whole_file

@@ -9,19 +9,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...errors import UsageError
-from ..output import console, document, emit, say
+from ..grammar import output_option, verb
+from ..output import console, document, emit, refuse_two_on_stdout, say
 
 if TYPE_CHECKING:
     from ...trace.synth import Recipe
 
 
-@click.command()
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(),
-    metavar="OUT",
-    help="Where the log goes: .swf (.gz, .xz), .csv, .parquet, or OUT/ for a folder, made a million jobs at a time.",
+@verb()
+@output_option(
+    "By its ending: .swf (.gz, .xz), .csv, .parquet; - for CSV on stdout; OUT/ for a folder, a million jobs at a time."
 )
 @click.option("--jobs", type=int, default=10_000, show_default=True, metavar="N", help="How many jobs.")
 @click.option("--procs", type=int, default=128, show_default=True, metavar="P", help="The machine's processors.")
@@ -77,6 +74,7 @@ def command(
     from ...units import parse_duration
 
     limit = parse_duration(longest) if longest else None
+    refuse_two_on_stdout(output or "", as_json)
     if memory and (logs or vasp):
         raise UsageError("--memory goes with neither --compare nor --vasp")
     if logs and output:

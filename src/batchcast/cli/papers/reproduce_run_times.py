@@ -13,6 +13,7 @@ import click
 
 from ...errors import UsageError
 from ...papers.shared import provenance, shared_folder
+from ..grammar import verb
 from ..output import console, document, dumps, emit, progress, say
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ PARTS = ("accuracy", "minh", "local", "operator", "baselines", "schedules", "sen
 NAMES = ("HPC2N04", "HPC2N05", "SDSC02", "SDSC04")
 
 
-@click.command("online-knn-ga")
+@verb("online-knn-ga")
 @click.option("--set", "names", multiple=True, type=click.Choice(NAMES), help="Only this data set (repeatable).")
 @click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="Only this part (repeatable).")
 @click.option("--first", type=click.IntRange(min=6000), metavar="N", help="Only the first N jobs of each set.")
@@ -120,7 +121,7 @@ def online_knn_ga(
 SU_NAMES = ("CTC", "SDSC-DS", "NREL")
 
 
-@click.command("su")
+@verb("su")
 @click.option("--log", "names", multiple=True, type=click.Choice(SU_NAMES), help="Only this log (repeatable).")
 @click.option("--first", type=click.IntRange(min=1), metavar="N", help="Only the first N jobs of each log.")
 @click.option(

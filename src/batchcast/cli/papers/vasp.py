@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
+from ..grammar import Verbs
 from ..output import console, document, emit, progress, say
 
 
-@click.group()
+@click.group(cls=Verbs)
 def command() -> None:
     """Features of VASP jobs from INCAR, POSCAR, KPOINTS and POTCAR, for run-time predictors such as irpa and brbf."""
 

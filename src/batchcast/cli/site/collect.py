@@ -8,12 +8,13 @@ from typing import Any
 import click
 
 from ..completion import specs
+from ..grammar import verb
 from ..interrupt import stop_on_signals
 from ..output import document, emit, say
 from ..site_options import log_option, site_options
 
 
-@click.command()
+@verb()
 @site_options
 @click.option("--once", is_flag=True, help="One cycle (and all history that is missing), then stop.")
 @click.option("--interval", "interval_s", metavar="TIME", help="Between two looks at the queue.  [default: 30 s]")

@@ -6,12 +6,13 @@ from typing import Any
 
 import click
 
+from ..grammar import verb
 from ..interrupt import stop_on_signals
 from ..output import document, emit, say
 from ..site_options import log_option, site_options
 
 
-@click.command()
+@verb()
 @site_options
 @click.option("--listen", metavar="PATH|HOST:PORT", help="A unix socket, or a port on loopback.  [default: as set]")
 @click.option("-q", "--quiet", is_flag=True, help="No line for each request.")

@@ -8,13 +8,16 @@ from typing import Any
 
 import click
 
+from ..grammar import Verbs
 from ..output import document, emit, print_columns, print_parsable, say
 from ..site_options import clock, site_options
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
 
 
-@click.group(short_help="Bearer tokens, by which scripts ask over HTTP in a user's name: create, list, revoke.")
+@click.group(
+    cls=Verbs, short_help="Bearer tokens, by which scripts ask over HTTP in a user's name: create, list, revoke."
+)
 def command() -> None:
     """Tokens for scripts that ask `batchcast serve` where nothing else says who asks: on loopback, through a proxy.
 

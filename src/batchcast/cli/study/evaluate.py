@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..grammar import verb
 from ..options import Log, log_options, predictor_options, score_options, take_log, take_score
 from ..output import console, emit, progress, say
 from ..schedule_options import Plan, node_options, plan_options, take_nodes, take_plan
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from ...cluster.machine import Machine
 
 
-@click.command("evaluate")
+@verb("evaluate")
 @log_options
 @predictor_options
 @score_options
@@ -104,7 +105,7 @@ def run(
     out.print(f"\nThe report: {Path(given['output']) / 'index.html'}", markup=False, soft_wrap=True)
 
 
-@click.command("demo")
+@verb("demo")
 @click.option(
     "-o",
     "--output",

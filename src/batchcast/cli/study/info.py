@@ -8,11 +8,12 @@ from typing import Any
 import click
 
 from ...units import format_duration, format_memory
+from ..grammar import verb
 from ..options import describe_log, log_options, take_log
 from ..output import console, document, emit
 
 
-@click.command("info")
+@verb("info")
 @log_options
 @click.option(
     "--machine", "described", type=click.Path(), metavar="FILE", help="Which of the jobs a described machine can run."

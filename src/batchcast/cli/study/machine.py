@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..grammar import Verbs
 from ..output import document, emit, print_columns, progress, say, write_text
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ TITLES = ("set", "against", "jobs", "30 s", "300 s", "mean wait", "wait ratio", 
 JUDGED = ("set", "states", "starts", "right", "seen", "within 30 s")
 
 
-@click.group(short_help="The cluster as Slurm describes it: capture, show; prove a simulation against a record.")
+@click.group(
+    cls=Verbs, short_help="The cluster as Slurm describes it: capture, show; prove a simulation against a record."
+)
 def command() -> None:
     """A machine with nodes, partitions, priorities and limits, and Slurm's scheduler simulated on it."""
 

@@ -7,13 +7,14 @@ from typing import Any
 import click
 
 from ..completion import specs
+from ..grammar import verb
 from ..options import describe_log, log_options, predictor_options, score_options, take_log, take_score
 from ..output import console, document, emit, progress, say
 from ..periods import forecasts as forecasts_in_periods
 from ..periods import in_periods_option, refuse_others
 
 
-@click.command("runtime")
+@verb("runtime")
 @log_options
 @predictor_options
 @score_options

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..grammar import Verbs
 from ..options import find_modules_here
 from ..output import console, document, emit, progress, say
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 RUN = "run"
 
 
-class _StudyOrVerb(click.Group):
+class _StudyOrVerb(Verbs):
     """`sweep STUDY.toml` is `sweep run STUDY.toml`."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
@@ -135,7 +136,7 @@ def _run(todo: list[Task], dataset: Dataset, place: str, many: int, wish: Any, c
     return ran.failed
 
 
-@command.command(short_help="Tables of a study's results, with paired intervals.")
+@command.command(old={"--frontier": "-o"}, short_help="Tables of a study's results, with paired intervals.")
 @click.argument("folder", type=click.Path(path_type=Path), metavar="FOLDER")
 @click.option(
     "--against",
@@ -145,7 +146,8 @@ def _run(todo: list[Task], dataset: Dataset, place: str, many: int, wish: Any, c
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="For the draws of intervals over groups of jobs.")
 @click.option(
-    "--frontier",
+    "-o",
+    "--output",
     "picture",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE.svg",
@@ -157,7 +159,7 @@ def report(folder: Path, against: tuple[str, ...], seed: int, picture: Path | No
 
     \b
     batchcast sweep report out/ --against "easy, requested"
-    batchcast sweep report out/ --frontier frontier.svg
+    batchcast sweep report out/ -o frontier.svg
     """
     from ...report.sweep import ablation_table, study_tables
     from ...report.terminal import show

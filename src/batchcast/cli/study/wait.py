@@ -16,6 +16,7 @@ import click
 from ...errors import UsageError
 from ...units import parse_duration
 from ..completion import specs
+from ..grammar import verb
 from ..options import Log, describe_log, log_options, predictor_options, take_log
 from ..output import console, document, emit, progress, say, write_text
 from ..periods import forecasts as forecasts_in_periods
@@ -132,7 +133,7 @@ def _instant(trace: Trace, text: str | None) -> float:
         return parse_date(text, zone(trace.info.timezone)) - trace.info.unix_start
 
 
-@click.command("wait")
+@verb("wait", old={"--page": "-o"})
 @log_options
 @predictor_options
 @click.option(
@@ -179,7 +180,14 @@ def _instant(trace: Trace, text: str | None) -> float:
 )
 @click.option("--against", metavar="NAME", help="Compare with this method. Default recent_wait, else the first.")
 @click.option("--seed", type=int, default=0, show_default=True, help="For the intervals' draws.")
-@click.option("--page", type=click.Path(path_type=Path), metavar="FILE", help="Also write a page with pictures here.")
+@click.option(
+    "-o",
+    "--output",
+    "page",
+    type=click.Path(path_type=Path),
+    metavar="FILE.html",
+    help="Also write a page with pictures.",
+)
 @in_periods_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def command(

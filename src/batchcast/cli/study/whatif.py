@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..grammar import verb
 from ..options import describe_log, log_options, score_options, take_log, take_score
 from ..output import console, document, emit, progress, say
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 NOW = "now"
 
 
-@click.command(short_help="What if the machine, its scheduler or the limits changed: who gains, who pays.")
+@verb(short_help="What if the machine, its scheduler or the limits changed: who gains, who pays.")
 @log_options
 @score_options
 @click.option(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..grammar import verb
 from ..output import print_columns, printed, say
 from ..site_options import clock, myself, parse_when, site_options, whoami
 from .start_text import advice_lines, sentences
@@ -24,7 +25,7 @@ LONGEST = 32
 """Characters of the name that tasks of one array share: more would push the table off the screen."""
 
 
-@click.command()
+@verb()
 @click.argument("job_ids", nargs=-1, metavar="[JOBID]...")
 @site_options
 @click.option("--me", is_flag=True, help="My waiting jobs (the default without JOBID).")

@@ -14,7 +14,7 @@ from batchcast.service.operations.units import SERVICES, unit_files
 def installed(folder: Path, *words: str, **env: str) -> dict[str, str]:
     place = folder / "units"
     clean = {"BATCHCAST_CONFIG": "/dev/null", "SLURM_CONF": "", **env}
-    done = CliRunner().invoke(cli, ["install", "--units", str(place), *words], env=clean)
+    done = CliRunner().invoke(cli, ["install", "-o", str(place), *words], env=clean)
     assert done.exit_code == 0, done.output
     return {path.name: path.read_text() for path in place.iterdir()} | {"": done.output}
 

@@ -1,0 +1,65 @@
+"""One grammar: input by place, output by `-o`, its format by its ending; old spellings work, and are told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from batchcast.cli.main import cli
+from batchcast.trace import demo_path, read_trace
+
+DEMO = str(demo_path())
+
+
+def run(*words: str, code: int = 0) -> Result:
+    done = CliRunner().invoke(cli, list(words))
+    assert done.exit_code == code, (done.output, done.exception)
+    return done
+
+
+def test_a_second_argument_of_convert_works_with_a_warning(tmp_path: Path) -> None:
+    out = tmp_path / "a.csv"
+    done = run("convert", DEMO, str(out), "--first", "5")
+    assert f"write convert {DEMO} -o {out}" in done.stderr
+    assert len(read_trace(out)) == 5
+
+
+def test_convert_without_a_place_says_how_to_name_one() -> None:
+    error = CliRunner().invoke(cli, ["convert", DEMO]).exception
+    assert "-o is missing" in str(error)
+    assert f"batchcast convert {DEMO} -o" in str(error)
+
+
+@pytest.mark.parametrize("words", [("convert", DEMO, "--first", "5"), ("synth", "--jobs", "5")])
+def test_a_dash_is_stdout_as_csv(words: tuple[str, ...]) -> None:
+    lines = run(*words, "-o", "-").stdout.splitlines()
+    assert len(lines) == 6
+    assert "submit_time" in lines[0].split(",")
+
+
+def test_a_dash_is_stdin(tmp_path: Path) -> None:
+    out = tmp_path / "a.parquet"
+    done = CliRunner().invoke(
+        cli, ["convert", "-", "-o", str(out)], input=run("synth", "--jobs", "5", "-o", "-").stdout
+    )
+    assert done.exit_code == 0, done.exception
+    assert len(read_trace(out)) == 5
+
+
+def test_stdout_holds_one_thing() -> None:
+    error = CliRunner().invoke(cli, ["convert", DEMO, "-o", "-", "--json"]).exception
+    assert "both write on stdout" in str(error)
+
+
+def test_an_old_option_works_with_a_warning(tmp_path: Path) -> None:
+    new, old = tmp_path / "new.csv", tmp_path / "old.csv"
+    words = ("simulate", DEMO, "--first", "50", "--json")
+    run(*words, "-o", str(new))
+    done = run(*words, f"--schedule={old}")
+    assert "warning: --schedule is an old spelling" in done.stderr
+    assert "write -o" in done.stderr
+    assert old.read_text() == new.read_text()
+    assert json.loads(done.stdout)["results"]
