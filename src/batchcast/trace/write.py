@@ -36,7 +36,7 @@ def write_csv(trace: Trace, path: str | Path) -> None:
 
 
 def write_columns(path: str | Path, names: Sequence[str], columns: Iterable[Iterable[object]]) -> None:
-    """Columns of equal length as CSV under a header, written beside and renamed; `-` is stdout. OSError as the system gives it."""
+    """Columns of equal length as CSV under a header, beside and renamed; `-` is stdout. OSError as the system gives it."""
     if str(path) == STDOUT:
         return _write_rows(sys.stdout, names, columns)
     with whole_file(path) as beside, beside.open("w", newline="", encoding="utf-8") as out:
@@ -123,9 +123,7 @@ def kind_of(path: str | Path) -> str:
     for ending in ENDINGS.split(", "):
         if name.endswith(ending):
             return ending.split(".")[1]
-    raise UsageError(
-        f"{path}: its ending names no format (accepted: {ENDINGS}, none for a folder, - for CSV on stdout)"
-    )
+    raise UsageError(f"{path}: its ending names no format (accepted: {ENDINGS}, none: a folder, -: CSV on stdout)")
 
 
 def _write_whole(trace: Trace, path: str | Path) -> None:
