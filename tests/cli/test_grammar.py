@@ -63,3 +63,35 @@ def test_an_old_option_works_with_a_warning(tmp_path: Path) -> None:
     assert "write -o" in done.stderr
     assert old.read_text() == new.read_text()
     assert json.loads(done.stdout)["results"]
+
+
+@pytest.mark.parametrize("verb", ["info", "runtime", "simulate"])
+def test_notes_are_told_once_on_stderr_in_the_singular_for_one(verb: str, tmp_path: Path) -> None:
+    log = tmp_path / "log.swf"
+    run("synth", "--jobs", "50", "-o", str(log))
+    log.write_text(log.read_text() + "1 2 3\n")
+    done = run(verb, str(log))
+    assert done.stderr.count("left out") == 1
+    assert "1 line left out" in done.stderr
+    assert "left out: " not in done.stdout
+    with_json = run(verb, str(log), "--json")
+    assert with_json.stderr == ""
+    assert [note for note in json.loads(with_json.stdout)["warnings"] if "1 line left out" in note]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("runtime", DEMO, "--status", "failed", "--user", "nobody"),
+        ("convert", DEMO, "--from", "2099-01-01", "-o", "x.csv"),
+        ("info", "there-is-no-such.swf"),
+        ("start", "--store", "there-is-none.db"),
+    ],
+)
+def test_json_is_one_document_where_there_is_no_answer(words: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(cli, [*words, "--json"], env={"BATCHCAST_CONFIG": "/dev/null", "PATH": ""})
+    said = json.loads(done.stdout)
+    assert said["schema"] == f"batchcast/{words[0]}/1"
+    assert said["results"] == []
+    assert said["warnings"]
+    assert done.exit_code != 0

@@ -10,7 +10,8 @@ from typing import Any
 
 import click
 
-from .output import say
+from ..errors import BatchcastError
+from .output import document, emit, is_emitted, say
 
 
 class Verb(click.Command):
@@ -42,14 +43,25 @@ class Verb(click.Command):
                     rest.pop(0)
                 new = self.old[pair]
                 today += [new] if new else []
-                quiet or warn_of_old(pair, new)
+                if not quiet:
+                    warn_of_old(pair, new)
             elif option in self.old:
                 new = self.old[option]
                 today += [new, value] if equals else [new]
-                quiet or warn_of_old(option, new)
+                if not quiet:
+                    warn_of_old(option, new)
             else:
                 today.append(word)
         return today
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click does; with `--json` an error leaves its document too, empty, with the message as a warning."""
+        try:
+            return super().invoke(ctx)
+        except BatchcastError as error:
+            if ctx.params.get("as_json") and not is_emitted(ctx):
+                emit(document(_verb_of(ctx), {}, {}, [str(error)], []))
+            raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The verb's own options first, then the shared ones, each under its heading."""
@@ -95,6 +107,11 @@ def output_option(help: str, **named: Any) -> Callable[..., Any]:
     """`-o`: what a verb writes, its format by its ending; `-` is stdout where the verb writes text."""
     named = {"type": click.Path(), "metavar": "OUT", **named}
     return click.option("-o", "--output", "output", help=help, **named)
+
+
+def _verb_of(ctx: click.Context) -> str:
+    """The verb's words as its documents say them: `token create`, not `batchcast site token create`."""
+    return " ".join(word for word in ctx.command_path.split()[1:] if word != "site") or str(ctx.command.name)
 
 
 def _long(parameter: click.Parameter) -> str:

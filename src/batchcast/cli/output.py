@@ -13,22 +13,30 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..document import document, dumps, plain
+from ..document import document, dumps, in_number, plain
 
 if TYPE_CHECKING:
     from ..service.answers.answer import Answer
 
 __all__ = ["console", "document", "dumps", "emit", "plain", "print_columns", "print_parsable", "progress", "say"]
 
+EMITTED = "batchcast.emitted"
 IN_A_PIPE = 2000  # no row of a table is folded for a program that reads it
 
 
 def emit(doc: Mapping[str, Any]) -> None:
     """Print the document on stdout."""
+    if context := click.get_current_context(silent=True):
+        context.meta[EMITTED] = True
     text = dumps(doc)
     if not _is_unicode(sys.stdout):
         text = "".join(each if each.isascii() else json.dumps(each)[1:-1] for each in text)
     click.echo(text)
+
+
+def is_emitted(context: click.Context) -> bool:
+    """Whether this command has printed its document."""
+    return EMITTED in context.meta
 
 
 PLAIN = {"\u2500": "-", "\u2501": "-", "\u2502": "|", "\u2503": "|", "\u2026": "...", "\u2013": "-", "\u2192": "->"}
@@ -96,7 +104,7 @@ def print_columns(lines: Sequence[Sequence[str]], left: int, indent: str = "") -
 
 def say(text: str) -> None:
     """A note for people, on stderr."""
-    click.echo(text, err=True)
+    click.echo(in_number(text), err=True)
 
 
 def refuse_two_on_stdout(out: str, as_json: bool) -> None:
@@ -105,6 +113,12 @@ def refuse_two_on_stdout(out: str, as_json: bool) -> None:
         from ..errors import UsageError
 
         raise UsageError("-o - and --json both write on stdout", hint="-o FILE beside --json, or -o - alone")
+
+
+def wants_json() -> bool:
+    """Whether the verb at work was asked for a document: notes stand in it, and not on stderr."""
+    context = click.get_current_context(silent=True)
+    return bool(context and context.params.get("as_json"))
 
 
 def write_text(path: Path, text: str) -> None:

@@ -36,7 +36,7 @@ def write_csv(trace: Trace, path: str | Path) -> None:
 
 
 def write_columns(path: str | Path, names: Sequence[str], columns: Iterable[Iterable[object]]) -> None:
-    """Columns of equal length as CSV under a header, beside and renamed; `-` is stdout. OSError as the system gives it."""
+    """Columns of equal length as CSV under a header, whole or not there; `-` is stdout. OSErrors pass."""
     if str(path) == STDOUT:
         return _write_rows(sys.stdout, names, columns)
     with whole_file(path) as beside, beside.open("w", newline="", encoding="utf-8") as out:

@@ -50,7 +50,7 @@ def command(
     _refuse_same(given["log"], out)
     key, notes = _key(key_file, key_env)
     shift = _shift(shift_times, key)
-    log = take_log(given, tell=not as_json)
+    log = take_log(given)
     shared, treated = anonymize(log.trace, key, shift=shift, ids=ids, keep=split_words(keep), whole=kind == "swf")
     write_by_ending(shared, out)
     rows = [{"column": t.column, "treatment": t.treatment, "distinct": t.distinct, "why": t.why} for t in treated]

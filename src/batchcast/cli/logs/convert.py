@@ -35,7 +35,7 @@ def command(out: str | None, output: str | None, as_json: bool, **given: Any) ->
     refuse_two_on_stdout(out, as_json)
     if kind == FOLDER:
         return _to_folder(out, as_json, given)
-    log = take_log(given, tell=not as_json)
+    log = take_log(given)
     write_by_ending(log.trace, out)
     lost = not_carried(log.trace, kind)
     if as_json:

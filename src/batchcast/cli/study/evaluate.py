@@ -53,7 +53,7 @@ def command(**given: Any) -> None:
     """
     nodes = take_nodes(given)
     plan, chosen = take_plan(given)
-    log = take_log(given, tell=not given["as_json"])
+    log = take_log(given)
     mask = take_score(given, log)
     log.settings.update(chosen, scheduler=nodes[0])
     run(log, mask, plan, given, nodes=nodes)

@@ -83,7 +83,7 @@ def command(**given: Any) -> None:
     del given["in_periods"]
     if given["schedule_file"] and len(plan.policies) * len(plan.predictors) > 1:
         raise UsageError("-o writes one schedule", hint="one --policy and one --predictor at a time")
-    log = take_log(given, tell=not given["as_json"])
+    log = take_log(given)
     scored = any(given[key] for key in ("score_from", "score_to", "score_status"))
     mask = take_score(given, log) if scored else None
     policies: dict[str, Any] = {"slurm": None} if slurm else dict(plan.policies)

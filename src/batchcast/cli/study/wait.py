@@ -310,9 +310,11 @@ def command(
         return
     costs = [f"{spec}: {cost:.1f} s of searching settings beforehand, on the first jobs." for spec, cost in
              settings["search_s"].items()]  # fmt: skip
+    for warning in warnings[len(log.warnings) :]:
+        say(f"note: {warning}")
     once = list({row["predictor"]: row for row in results}.values())
     real = difference_blocks(once, WAITS, [TableColumn("predictor", "predictor")])
-    show(console(), [wait_table(results, title), *real, *costs, *(f"note: {w}" for w in warnings[len(log.warnings) :])])
+    show(console(), [wait_table(results, title), *real, *costs])
 
 
 def _write_page(
@@ -379,7 +381,7 @@ def _answer_new(
         TableColumn("basis", "from"),
     ]  # fmt: skip
     title = f"A new job of {job.procs:g} processors for at most {job.request:g} s · {log.trace.info.source}"
-    show(console(), [Table(title, columns, rows), *(f"note: {w}" for w in log.warnings)])
+    show(console(), [Table(title, columns, rows)])
 
 
 def _head(rows: Any) -> Any:

@@ -62,7 +62,7 @@ def command(**given: Any) -> None:
     from ...trace.slurm_record import open_machine
 
     plans, memory = _plans(open_machine(given["described"]), given["variants"])
-    log = take_log(given, tell=not given["as_json"])
+    log = take_log(given)
     scored = any(given[key] for key in ("score_from", "score_to", "score_status"))
     mask = take_score(given, log) if scored else np.ones(len(log.trace), bool)
 
