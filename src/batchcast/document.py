@@ -27,7 +27,7 @@ def document(
 
 
 _ONE = re.compile(
-    r"(?<![\d,.])\b1 (job|line|record|column|value|row|task|refit|file|step)s\b(?: (are|were|have|do|keep|repeat|hold)\b)?"
+    r"(?<![\d,.])\b1 (job|line|record|column|value|row|task|refit|file|step)s\b(?: (are|were|have|do|keep|repeat)\b)?"
 )
 _SINGULAR = {
     "are": "is",
@@ -36,7 +36,6 @@ _SINGULAR = {
     "do": "does",
     "keep": "keeps",
     "repeat": "repeats",
-    "hold": "holds",
 }
 
 

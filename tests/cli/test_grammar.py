@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from batchcast.cli.main import cli
+from batchcast.store.database import Store
 from batchcast.trace import demo_path, read_trace
 
 DEMO = str(demo_path())
@@ -95,3 +96,33 @@ def test_json_is_one_document_where_there_is_no_answer(words: tuple[str, ...]) -
     assert said["results"] == []
     assert said["warnings"]
     assert done.exit_code != 0
+
+
+def test_the_help_groups_the_verbs_by_who_asks() -> None:
+    said = run("--help").stdout
+    titles = [line[:-1] for line in said.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert titles == ["Options", "Study a log", "For users", "Run a site", "Logs", "Papers", "More"]
+    assert "Over a log: wait" in " ".join(said.split())
+
+
+@pytest.mark.parametrize("verb", ["migrate", "purge", "export", "token"])
+def test_verbs_of_the_store_stand_below_site(verb: str) -> None:
+    assert verb in run("site", "--help").stdout
+    assert run("site", verb, "--help").stderr == ""
+    old = run(verb, "--help")
+    assert f"write batchcast site {verb}" in old.stderr
+    assert f"  {verb} " not in run("--help").stdout
+
+
+def test_export_goes_by_its_ending(tmp_path: Path) -> None:
+    store = str(tmp_path / "s.db")
+    Store(store, create=True).close()
+    error = CliRunner().invoke(cli, ["site", "export", "--store", store, "-o", "history.xls"]).exception
+    assert "its ending names no format" in str(error)
+
+
+def test_options_of_a_log_stand_under_headings() -> None:
+    said = run("simulate", "--help").stdout
+    places = [said.index(f"\n{word}:") for word in ("Options", "Read", "Select", "Plan", "Details")]
+    assert places == sorted(places)
+    assert said.index("\nRead:") < said.index("--timezone") < said.index("\nSelect:") < said.index("--from")

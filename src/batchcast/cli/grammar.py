@@ -5,7 +5,7 @@ A verb is declared with `verb` in place of `click.command`. The headings stand i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -22,8 +22,9 @@ class Verb(click.Command):
     """
 
     def __init__(self, *given: Any, old: Mapping[str, str] | None = None, **named: Any) -> None:
-        self.old = dict(old or {})
         super().__init__(*given, **named)
+        renamed = {was: _long(each) for each in self.params if isinstance(each, Renamed) for was in each.formerly}
+        self.old = {**renamed, **(old or {})}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does, after words of the version before were put into those of today."""
@@ -68,7 +69,8 @@ class Verb(click.Command):
         from .options import HEADINGS
 
         under: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ("Options", *HEADINGS)}
-        place = {name: heading for heading, names in HEADINGS.items() for name in names}
+        reads = any(each.name == "log" for each in self.params)
+        place = {name: heading for heading, names in HEADINGS.items() for name in names} if reads else {}
         for parameter in self.get_params(ctx):
             if record := parameter.get_help_record(ctx):
                 under[place.get(_long(parameter), "Options")].append(record)
@@ -93,6 +95,14 @@ def warn_of_old(old: str, new: str) -> None:
     """Say what an old spelling is called today."""
     today = f"write {new}" if new else "leave it out, it is the default"
     say(f"warning: {old} is an old spelling and goes with the next version: {today}")
+
+
+class Renamed(click.Option):
+    """An option that the version before called otherwise: `formerly=("--memory",)`."""
+
+    def __init__(self, *given: Any, formerly: Sequence[str], **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.formerly = tuple(formerly)
 
 
 class OldArgument(click.Argument):

@@ -26,7 +26,7 @@ HEADINGS: dict[str, tuple[str, ...]] = {
     "Details": ("--procs", "--protocol", "--loop", "--wide", "--no-kill", "--default-request", "--seed", "--resamples",
                 "--trace-parameters", "--schedule-format", "--in-periods", "--log-format"),
 }  # fmt: skip
-"""Under which heading of a verb's help an option stands; all others stand first, under *Options*."""
+"""Under which heading of a verb's help an option stands, where the verb reads a LOG; all others stand first."""
 
 
 class Log(NamedTuple):
@@ -127,8 +127,7 @@ def take_log(given: dict[str, Any]) -> Log:
     """The log the options mean, in the order parse, sort, clean, select, first; takes its keys out of `given`.
 
     What was dropped and noted goes to stderr, unless the verb prints a document: there it stands inside. A machine
-    size inferred from the peak is that of the whole
-    log as read, before cleaning and selection.
+    size inferred from the peak is that of the whole log as read, before cleaning and selection.
     """
     from dataclasses import replace
 

@@ -117,7 +117,7 @@ def path(tmp_path: Path) -> str:
 
 
 def asked(path: str, *words: str) -> Result:
-    return CliRunner().invoke(cli, ["purge", "--store", path, *words], env={"BATCHCAST_CONFIG": "/dev/null"})
+    return CliRunner().invoke(cli, ["site", "purge", "--store", path, *words], env={"BATCHCAST_CONFIG": "/dev/null"})
 
 
 def test_the_verb_says_first_and_deletes_when_told(path: str) -> None:

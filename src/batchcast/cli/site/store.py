@@ -1,4 +1,4 @@
-"""`batchcast migrate`, `purge` and `export`.
+"""`batchcast site migrate`, `site purge` and `site export`.
 
 The store brought up to this version or back, history let go of, and history as a log.
 """
@@ -24,8 +24,8 @@ from ..site_options import myself, parse_when, site_options
 def migrate(to: int | None, as_json: bool, **flags: Any) -> None:
     """Bring the store's tables up to this version, or take them back before an older batchcast is installed.
 
-    A collector brings an older store up to date by itself. To go back: stop collector and service, `migrate --to` the
-    version that the older batchcast knows (it names it when it refuses a store), then install that one. Jobs and
+    A collector brings an older store up to date by itself. To go back: stop collector and service, `site migrate --to`
+    the version that the older batchcast knows (it names it when it refuses a store), then install that one. Jobs and
     forecasts stay as they are; what the older tables have no room for is said.
     """
     from ...service.settings import load
@@ -122,7 +122,7 @@ def _words(found: Any, days: float, really: bool, gone: int) -> list[str]:
     what = f"{found.jobs} jobs that ended {span}, with {found.forecasts} forecasts"
     if really:
         return [f"gone: {gone} of {what}"]
-    return [f"would go: {what}", "next: the same with --delete (batchcast export -o FILE keeps the jobs as a log)"]
+    return [f"would go: {what}", "next: the same with --delete (batchcast site export -o FILE keeps the jobs as a log)"]
 
 
 def sums(purged: dict[str, dict[str, float]]) -> list[dict[str, Any]]:

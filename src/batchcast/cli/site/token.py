@@ -1,4 +1,4 @@
-"""`batchcast token`: bearer tokens, by which scripts ask over HTTP in a user's name."""
+"""`batchcast site token`: bearer tokens, by which scripts ask over HTTP in a user's name."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def create(user: str, days: float, label: str, as_json: bool, **flags: Any) -> N
     """Issue a token of USER and print it, this once.
 
     \b
-    TOKEN=$(batchcast token create ada --label nightly)
+    TOKEN=$(batchcast site token create ada --label nightly)
     curl -H "Authorization: Bearer $TOKEN" http://localhost:8642/v1/start
     """
     import secrets
@@ -90,7 +90,7 @@ def show(parsable2: bool, as_json: bool, **flags: Any) -> None:
     if as_json:
         emit(document("token list", {}, {"store": settings.shown("store")}, [], results))
     elif not results:
-        say("no tokens: batchcast token create USER")
+        say("no tokens: batchcast site token create USER")
     elif parsable2:
         print_parsable(results)
     else:
