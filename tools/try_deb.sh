@@ -78,7 +78,7 @@ check "the operator's settings are kept" grep -q 'least_users = 4' /etc/batchcas
 
 # back, as docs/install.md says, and forth again
 systemctl stop batchcast-collect batchcast-serve.socket batchcast-serve
-check "the store as the older version had it" batchcast site migrate --to 9
+check "the store as the older version had it" batchcast site migrate --to-version 9
 check "dpkg -i of the older one" dpkg -i "$deb"
 check "its units again" systemctl start batchcast-collect batchcast-serve.socket
 check "the collector brings the store up to date" until_there ask '/v1/start?user=carl'

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
+from tests.cli.test_every_verb import VERBS
 
 from batchcast.cli.main import cli
 from batchcast.store.database import Store
@@ -126,3 +128,72 @@ def test_options_of_a_log_stand_under_headings() -> None:
     places = [said.index(f"\n{word}:") for word in ("Options", "Read", "Select", "Plan", "Details")]
     assert places == sorted(places)
     assert said.index("\nRead:") < said.index("--timezone") < said.index("\nSelect:") < said.index("--from")
+
+
+def options() -> list[tuple[str, click.Command, click.Option]]:
+    """Every option that help shows, with its verb."""
+    return [
+        (name, command, each)
+        for name, command in VERBS.items()
+        for each in command.params
+        if isinstance(each, click.Option) and not each.hidden
+    ]
+
+
+def kind(option: click.Option) -> str:
+    """What sort of value an option takes; names, dates and places are all text to the command line."""
+    if option.is_flag:
+        return "flag"
+    if isinstance(option.type, click.Choice):
+        return "words"
+    return "number" if option.type.name.startswith(("integer", "float")) else "text"
+
+
+NUMBER_OR_FILE = {"--jobs", "--procs-total"}
+"""How many, or the file or the word that says it: the one meaning has two forms."""
+
+
+def test_one_spelling_has_one_meaning() -> None:
+    kinds: dict[str, dict[str, list[str]]] = {}
+    for verb, _, option in options():
+        for spelling in option.opts:
+            kinds.setdefault(spelling, {}).setdefault(kind(option), []).append(verb)
+    twice = {spelling: found for spelling, found in kinds.items() if len(found) > 1 and spelling not in NUMBER_OR_FILE}
+    assert not twice
+
+
+def test_words_of_one_option_are_of_one_family() -> None:
+    """`--scheduler policy|slurm` of one verb and `slurm|pbs` of another were two questions under one name."""
+    words: dict[str, list[set[str]]] = {}
+    for _, _, option in options():
+        if isinstance(option.type, click.Choice) and "--data-set" not in option.opts:
+            words.setdefault(option.opts[-1], []).append({str(word) for word in option.type.choices})
+    apart = {name: sets for name, sets in words.items() if not set.intersection(*sets)}
+    assert not apart
+
+
+def test_one_meaning_has_one_spelling() -> None:
+    """What is described in the same words is called by the same name."""
+    names: dict[str, set[str]] = {}
+    for _, _, option in options():
+        if option.help != "With --test.":  # what sbatch takes, each by its own name
+            names.setdefault(str(option.help), set()).add(max(option.opts, key=len))
+    assert {said: found for said, found in names.items() if len(found) > 1} == {}
+
+
+def test_every_old_spelling_leads_to_an_option_of_today() -> None:
+    for name, command in VERBS.items():
+        today = {spelling for each in command.params for spelling in each.opts}
+        for old, new in getattr(command, "old", {}).items():
+            assert old not in today, (name, old)
+            assert not new or new in today, (name, new)
+
+
+def test_memory_has_one_spelling() -> None:
+    log = run("synth", "--jobs", "60", "--memory", "-o", "-").stdout
+    new = CliRunner().invoke(cli, ["runtime", "-", "--memory", "--json"], input=log)
+    old = CliRunner().invoke(cli, ["runtime", "-", "--target", "memory", "--json"], input=log)
+    assert new.exit_code == 0, new.exception
+    first, second = (json.loads(done.stdout)["results"] for done in (new, old))
+    assert [row["mae_mib"] for row in first] == [row["mae_mib"] for row in second]
+    assert "--target memory is an old spelling" in old.stderr

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...errors import UsageError
-from ..grammar import verb
+from ..grammar import Renamed, verb
 from ..output import console, document, emit, progress, say, write_text
 
 if TYPE_CHECKING:
@@ -66,7 +66,16 @@ SPECS = "NAME:key=value,... or all"
 @click.option(
     "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Run k of every setting shares it."
 )
-@click.option("--every", default="0.25", show_default=True, metavar="T|events", help="Map every T, or at events.")
+@click.option(
+    "--map-every",
+    "every",
+    cls=Renamed,
+    formerly=("--every",),
+    default="0.25",
+    show_default=True,
+    metavar="T|events",
+    help="Map every T, or at events.",
+)
 @click.option("--remap", is_flag=True, help="Jobs that have not started are mapped afresh at each event.")
 @click.option("--late", type=click.Choice(["run", "stop", "drop"]), default="run", show_default=True, help="Late jobs.")
 @click.option("--compute-unit", type=float, help="Time of 1 MI at speed 1. Default: the platform's, 1, or 0.006 drawn.")
@@ -96,11 +105,11 @@ def command(**given: Any) -> None:
 
     \b
     batchcast grid simulate --jobs 2000 --rate 20:30:2 --heuristic min_min,emin_min --runs 3
-    batchcast grid simulate --jobs log.swf.gz --platform grid.toml --heuristic emin_min --every events
+    batchcast grid simulate --jobs log.swf.gz --platform grid.toml --heuristic emin_min --map-every events
     """
     from ...grid.clock import MappingRule as Shape
 
-    every = None if given["every"] == "events" else _number("--every", given["every"])
+    every = None if given["every"] == "events" else _number("--map-every", given["every"])
     shape = Shape(every, given["remap"], given["late"])
     specs = heuristics_named(given["heuristics"], ("exact", "search"))
     settings: dict[str, Any] = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ..grammar import Verbs
+from ..grammar import Renamed, Verbs
 from ..output import console, document, emit, progress, say
 
 
@@ -52,7 +52,10 @@ def features(directory: Path, wavecar: bool, as_json: bool) -> None:
 
 @command.command()
 @click.option(
-    "--jobs",
+    "--log",
+    "jobs",
+    cls=Renamed,
+    formerly=("--jobs",),
     required=True,
     type=click.Path(),
     metavar="LOG",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..grammar import verb
+from ..grammar import Renamed, verb
 from ..output import document, emit, say
 from ..site_options import site_options
 
@@ -71,7 +71,10 @@ USUAL = ("/usr/bin", "/bin", "/usr/local/bin")
     help="The folder to write them into.",
 )
 @click.option(
-    "--private",
+    "--private-jobs",
+    "private",
+    cls=Renamed,
+    formerly=("--private",),
     type=click.Choice(["yes", "no", "auto"]),
     help="May nobody but the collector read the store?  [default: as set, else as Slurm's PrivateData says]",
 )

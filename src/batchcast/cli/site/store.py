@@ -12,20 +12,28 @@ from typing import Any
 
 import click
 
-from ..grammar import output_option, verb
+from ..grammar import Renamed, output_option, verb
 from ..output import document, emit, print_columns, print_parsable, refuse_two_on_stdout, say
 from ..site_options import myself, parse_when, site_options
 
 
 @verb()
 @site_options
-@click.option("--to", type=int, metavar="VERSION", help="Take it back to this schema version.")
+@click.option(
+    "--to-version",
+    "to",
+    cls=Renamed,
+    formerly=("--to",),
+    type=int,
+    metavar="VERSION",
+    help="Take it back to this schema version.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def migrate(to: int | None, as_json: bool, **flags: Any) -> None:
     """Bring the store's tables up to this version, or take them back before an older batchcast is installed.
 
-    A collector brings an older store up to date by itself. To go back: stop collector and service, `site migrate --to`
-    the version that the older batchcast knows (it names it when it refuses a store), then install that one. Jobs and
+    A collector brings an older store up to date by itself. To go back: stop collector and service, `--to-version`
+    the one that the older batchcast knows (it names it when it refuses a store), then install that one. Jobs and
     forecasts stay as they are; what the older tables have no room for is said.
     """
     from ...service.settings import load
@@ -56,7 +64,14 @@ def migrate(to: int | None, as_json: bool, **flags: Any) -> None:
 
 @verb()
 @site_options
-@click.option("--keep", metavar="DAYS", help="Keep jobs that ended within so many days.  [default: `retention_days`]")
+@click.option(
+    "--keep-days",
+    "keep",
+    cls=Renamed,
+    formerly=("--keep",),
+    metavar="DAYS",
+    help="Keep jobs that ended within so many days.  [default: `retention_days`]",
+)
 @click.option("--delete", "really", is_flag=True, help="Do it. Without this it is only said what would go.")
 @click.option("-P", "--parsable2", is_flag=True, help="The sums, columns parted by |.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
@@ -115,7 +130,7 @@ def purge(keep: str | None, really: bool, parsable2: bool, as_json: bool, **flag
 
 def _words(found: Any, days: float, really: bool, gone: int) -> list[str]:
     if not days:
-        return ["everything is kept (retention_days = 0): --keep DAYS says what would go"]
+        return ["everything is kept (retention_days = 0): --keep-days DAYS says what would go"]
     if not found.jobs:
         return [f"nothing is older than {days:g} days"]
     span = " to ".join(time.strftime("%Y-%m-%d", time.gmtime(at)) for at in (found.first, found.last))

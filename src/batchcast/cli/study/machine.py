@@ -28,7 +28,7 @@ def command() -> None:
 
 @command.command()
 @click.argument("dumps", required=False, type=click.Path(path_type=Path))
-@click.option("-o", "output", type=click.Path(path_type=Path), help="Write here instead of to stdout.")
+@click.option("-o", "--output", "output", type=click.Path(path_type=Path), help="Write here instead of to stdout.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document: the machine, and what is not modelled.")
 def capture(dumps: Path | None, output: Path | None, as_json: bool) -> None:
     """Write a machine as TOML: from the folder DUMPS, or from the Slurm of this computer (scontrol, sacctmgr).

@@ -16,7 +16,7 @@ import click
 from ...errors import UsageError
 from ...units import parse_duration
 from ..completion import specs
-from ..grammar import verb
+from ..grammar import Renamed, verb
 from ..options import Log, describe_log, log_options, predictor_options, take_log
 from ..output import console, document, emit, progress, say, write_text
 from ..periods import forecasts as forecasts_in_periods
@@ -150,9 +150,19 @@ def _instant(trace: Trace, text: str | None) -> float:
     metavar="JOB",
     help="The wait of one job not in LOG, by every method: procs=64,request=2h[,at=DATE,user=NAME,queue=NAME].",
 )
-@click.option("--jobs", metavar="FIRST:LAST", help="Score these places of the log, from 1; history is all before.")
 @click.option(
-    "--quick",
+    "--places",
+    "jobs",
+    cls=Renamed,
+    formerly=("--jobs",),
+    metavar="FIRST:LAST",
+    help="Score these places of the log, from 1; history is all before.",
+)
+@click.option(
+    "--quick-wait",
+    "quick",
+    cls=Renamed,
+    formerly=("--quick",),
     default="1h",
     show_default=True,
     metavar="SPAN",
@@ -287,7 +297,9 @@ def command(
         ),
     ]
     if places and jobs and not jobs.endswith(":") and places[1] > len(trace):
-        warnings.append(f"--jobs {jobs}: the log ends at its job {len(trace)}, so {places[0]}:{len(trace)} are scored")
+        warnings.append(
+            f"--places {jobs}: the log ends at job {len(trace)}, so {places[0]}:{len(trace)} are scored"
+        )
     settings = {
         **log.settings,
         "predictor": specs,

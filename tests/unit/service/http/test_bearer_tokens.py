@@ -131,7 +131,7 @@ def test_the_list_shows_what_is_there_and_never_the_token(settings: Settings) ->
 
 def test_an_older_batchcast_can_have_the_store_back(settings: Settings) -> None:
     token(settings, "create", "ada")
-    back = CliRunner().invoke(cli, ["site", "migrate", "--to", "9", "--store", settings["store"], "--json"])
+    back = CliRunner().invoke(cli, ["site", "migrate", "--to-version", "9", "--store", settings["store"], "--json"])
     assert json.loads(back.stdout)["warnings"] == ["1 tokens: issue them anew once this version is back"]
     forth = CliRunner().invoke(cli, ["site", "migrate", "--store", settings["store"]])
     assert f"was of schema version 9, is now of {VERSION}" in forth.stderr
