@@ -30,9 +30,9 @@ def smoke(environment: Path) -> None:
         log = run(python, "-c", "import batchcast; print(batchcast.demo_path())", folder=folder).strip()
         rows = json.loads(run(command, "runtime", log, "--predictor", "last_2,boosted", "--json", folder=folder))
         assert {row["predictor"] for row in rows["results"]} == {"last_2", "boosted"}, rows["results"]
-        run(command, "install", "--units", "units", "--private", "yes", folder=folder)
+        run(command, "install", "-o", "units", "--private-jobs", "yes", folder=folder)
         assert f"ExecStart={command} collect" in (folder / "units" / "batchcast-collect.service").read_text()
-        run(command, "convert", log, "log.parquet", folder=folder)
+        run(command, "convert", log, "-o", "log.parquet", folder=folder)
         assert json.loads(run(command, "info", "log.parquet", "--json", folder=folder))["log"]["jobs"] > 1000
 
 

@@ -30,7 +30,7 @@ check "the page" bash -c "curl -sS --unix-socket $here/run/api.sock 'http://loca
 check "it runs as the user who started it" pgrep -u site -f '^/opt/batchcast/bin/python.* serve'
 check "its log is JSON" bash -c "$(declare -f pod mine); here=$here; pod logs batchcast 2>&1 | tail -n 1 | python3 -c 'import json, sys; print(json.loads(sys.stdin.read())[\"status\"])'"
 check "nothing is written but the volumes" bash -c "$(declare -f pod mine); here=$here; ! pod exec batchcast touch /opt/batchcast/x"
-check "an operator issues a token in it" bash -c "$(declare -f pod mine); here=$here; pod exec batchcast batchcast token create carl"
+check "an operator issues a token in it" bash -c "$(declare -f pod mine); here=$here; pod exec batchcast batchcast site token create carl"
 check "podman stop" pod stop --time 20 batchcast
 check "and ended by itself" bash -c "$(declare -f pod mine); here=$here; [ \"\$(pod inspect --format '{{.State.ExitCode}}' batchcast)\" = 0 ]"
 echo "the container: built, run and stopped without root in $SECONDS s"

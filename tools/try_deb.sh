@@ -33,7 +33,7 @@ check "the page" bash -c 'curl -sS --unix-socket /run/batchcast/api.sock http://
 check "the collector runs, whether Slurm answers or not" until_there active batchcast-collect
 check "nobody but its user reads the store" bash -c '! setpriv --reuid=nobody --regid=nogroup --clear-groups cat /var/lib/batchcast/store.db'
 check "a user's command asks the service" as nobody batchcast accuracy
-check "an operator issues a token" batchcast token create carl
+check "an operator issues a token" batchcast site token create carl
 check "the daily export" bash -c 'systemctl start batchcast-export && test -s /var/lib/batchcast/history.parquet'
 check "doctor says what is missing here" bash -c 'batchcast doctor | grep -i squeue'
 
@@ -78,7 +78,7 @@ check "the operator's settings are kept" grep -q 'least_users = 4' /etc/batchcas
 
 # back, as docs/install.md says, and forth again
 systemctl stop batchcast-collect batchcast-serve.socket batchcast-serve
-check "the store as the older version had it" batchcast migrate --to 9
+check "the store as the older version had it" batchcast site migrate --to-version 9
 check "dpkg -i of the older one" dpkg -i "$deb"
 check "its units again" systemctl start batchcast-collect batchcast-serve.socket
 check "the collector brings the store up to date" until_there ask '/v1/start?user=carl'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -20,9 +21,31 @@ def document(
         "schema": f"batchcast/{verb}/1",
         "log": dict(log),
         "settings": dict(settings),
-        "warnings": list(warnings),
+        "warnings": [in_number(warning) for warning in warnings],
         "results": [dict(r) for r in results],
     }
+
+
+_ONE = re.compile(
+    r"(?<![\d,.])\b1 (job|line|record|column|value|row|task|refit|file|step)s\b(?: (are|were|have|do|keep|repeat)\b)?"
+)
+_SINGULAR = {
+    "are": "is",
+    "were": "was",
+    "have": "has",
+    "do": "does",
+    "keep": "keeps",
+    "repeat": "repeats",
+}
+
+
+def in_number(text: str) -> str:
+    """A sentence that counts, with the singular where it counts one.
+
+    >>> in_number("1 jobs have no limit: 1 lines torn, 21 jobs are kept")
+    '1 job has no limit: 1 line torn, 21 jobs are kept'
+    """
+    return _ONE.sub(lambda one: f"1 {one[1]}" + (f" {_SINGULAR[one[2]]}" if one[2] else ""), text)
 
 
 def dumps(value: Any, indent: int | None = 2) -> str:

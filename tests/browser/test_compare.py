@@ -24,7 +24,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
         done = CliRunner().invoke(cli, ["evaluate", log, "-o", str(place / name), *options])
         assert done.exit_code == 0, done.output
     page = place / "changes.html"
-    done = CliRunner().invoke(cli, ["compare", str(place / "a"), str(place / "b"), "--page", str(page)])
+    done = CliRunner().invoke(cli, ["compare", str(place / "a"), str(place / "b"), "-o", str(page)])
     assert done.exit_code == 0, done.output
     return place
 

@@ -31,7 +31,7 @@ def log(tmp_path: Path) -> Path:
 def test_forecasts_are_the_same_before_and_after(log: Path, tmp_path: Path, ending: str, ids: str) -> None:
     out = tmp_path / f"out{ending}"
     if ending == ".swf":  # which has no job names: compared with what it can hold
-        assert run("convert", str(log), str(tmp_path / "log.swf")).exit_code == 0
+        assert run("convert", str(log), "-o", str(tmp_path / "log.swf")).exit_code == 0
         log = tmp_path / "log.swf"
     done = run("anonymize", str(log), "-o", str(out), "--key", str(tmp_path / "key"), "--ids", ids)
     assert done.exit_code == 0, done.output

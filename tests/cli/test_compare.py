@@ -164,7 +164,7 @@ def test_the_page_says_the_verdict_first_and_draws_what_changed(tmp_path: Path) 
         done = CliRunner().invoke(cli, ["evaluate", str(log), "-o", str(tmp_path / name), *options])
         assert done.exit_code == 0, done.output
     page = tmp_path / "changes.html"
-    result = compare(tmp_path, "a", "b", "--page", str(page))
+    result = compare(tmp_path, "a", "b", "-o", str(page))
     assert result.exit_code == 0, result.output
     text = page.read_text()
     short, *parts = text.split("<h2>")[1:]
@@ -183,7 +183,7 @@ def test_the_page_says_the_verdict_first_and_draws_what_changed(tmp_path: Path) 
 
 
 def test_a_page_of_the_same_draws_nothing(reports: Path, tmp_path: Path) -> None:
-    assert compare(reports, "a", "again", "--page", str(tmp_path / "same.html")).exit_code == 0
+    assert compare(reports, "a", "again", "-o", str(tmp_path / "same.html")).exit_code == 0
     text = (tmp_path / "same.html").read_text()
     assert "The same log, settings and results." in text
     assert "<figure>" not in text

@@ -15,7 +15,7 @@ from batchcast.trace import demo_path, read_trace
 
 
 def convert(*words: str) -> None:
-    CliRunner().invoke(command, words, catch_exceptions=False, standalone_mode=False)
+    CliRunner().invoke(command, [words[0], "-o", *words[1:]], catch_exceptions=False, standalone_mode=False)
 
 
 @pytest.mark.parametrize("ending", [".swf", ".swf.gz", ".parquet"])

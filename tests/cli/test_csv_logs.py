@@ -59,14 +59,14 @@ def test_without_a_map_the_next_step_is_named(site) -> None:
 
 def test_convert_to_csv_says_what_is_lost_and_is_read_back(tmp_path: Path) -> None:
     out = tmp_path / "demo.csv"
-    done = run("convert", str(demo_path()), str(out))
+    done = run("convert", str(demo_path()), "-o", str(out))
     assert "CSV has no place for: the machine's size" in done.stderr
     demo, back = read_trace(demo_path()), read_trace(out)
     assert np.array_equal(back.run_time, demo.run_time, equal_nan=True)
     assert back.nominal("user_id").decode() == demo.nominal("user_id").decode()
     assert np.array_equal(back.submit_time, demo.submit_time + demo.info.unix_start)
     write_parquet(small_log(20), tmp_path / "small.parquet")
-    done = run("convert", str(tmp_path / "small.parquet"), str(tmp_path / "small.swf"), "--json")
+    done = run("convert", str(tmp_path / "small.parquet"), "-o", str(tmp_path / "small.swf"), "--json")
     assert json.loads(done.stdout)["warnings"][-2:] == [
         "SWF has no field for: job_name, account, req_gpus, work_dir, elapsed, outcome",
         "SWF has numbers for names: user_id",
@@ -75,7 +75,7 @@ def test_convert_to_csv_says_what_is_lost_and_is_read_back(tmp_path: Path) -> No
 
 def test_a_schedule_in_batsims_columns(tmp_path: Path) -> None:
     out = tmp_path / "jobs.csv"
-    words = ["simulate", str(demo_path()), "--first", "200", "--schedule", str(out)]
+    words = ["simulate", str(demo_path()), "--first", "200", "-o", str(out)]
     assert run(*words, "--schedule-format", "batsim").exit_code == 0
     with out.open() as file:
         rows = list(csv.DictReader(file))

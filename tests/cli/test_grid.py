@@ -120,7 +120,7 @@ def test_jobs_from_csv_are_all_accounted_for(tmp_path):
     place = files(tmp_path)
     doc = json.loads(
         run("simulate", "--jobs", place / "j.csv", "--platform", place / "p.toml", "--heuristic", "emin_min,mct",
-            "--every", "events", "--json")
+            "--map-every", "events", "--json")
     )  # fmt: skip
     for row in doc["results"]:
         assert (row["submitted"], row["assigned"], row["unfinished"]) == (5, 1, 4)
@@ -133,7 +133,8 @@ def test_jobs_from_csv_are_all_accounted_for(tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [(["--rate", "30:20:2"], "FROM:TO:STEP"), (["--data-share", "1.5"], "out of range"), (["--jobs", "0"], "empty"),
-     (["--every", "soon"], "not a number"), (["--every", "0"], "above 0"), (["--heuristic", "emin_mim"], "emin_min"),
+     (["--map-every", "soon"], "not a number"), (["--map-every", "0"], "above 0"),
+     (["--heuristic", "emin_mim"], "emin_min"),
      (["--rate", "0"], "out of range"), (["--compute-unit", "0"], "above 0")],
 )  # fmt: skip
 def test_wrong_options_name_what_is_accepted(words, said):
@@ -152,7 +153,7 @@ def test_a_broken_platform_names_the_resource(tmp_path, line):
 def test_drawn_runs_have_intervals_and_a_page(tmp_path):
     doc = json.loads(
         run("simulate", "--jobs", 80, "--rate", "20,30", "--heuristic", "min_min,emin_min", "--runs", 2,
-            "--workers", 1, "--page", tmp_path / "page.html", "--json")
+            "--workers", 1, "-o", tmp_path / "page.html", "--json")
     )  # fmt: skip
     assert len(doc["results"]) == 4
     assert doc["settings"]["seed"] == 1
@@ -165,7 +166,7 @@ def test_drawn_runs_have_intervals_and_a_page(tmp_path):
 def test_outcomes_give_every_job_a_reason_and_an_instant(tmp_path):
     place = files(tmp_path)
     run("simulate", "--jobs", place / "j.csv", "--platform", place / "p.toml", "--heuristic", "emin_min,mct",
-        "--every", "events", "--outcomes", place / "o.csv")  # fmt: skip
+        "--map-every", "events", "--outcomes", place / "o.csv")  # fmt: skip
     rows = list(csv.DictReader((place / "o.csv").open()))
     assert [(row["heuristic"], row["id"]) for row in rows] == [(h, i) for h in ("emin_min", "mct") for i in "abcad"]
     ours = rows[:5]

@@ -36,7 +36,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def log(file: Path) -> Path:
     place = file.with_name("months")
-    [made] = run("convert", file, f"{place}/", "--json")["results"]
+    [made] = run("convert", file, "-o", f"{place}/", "--json")["results"]
     assert made["jobs"] == 3000
     assert made["periods"] > 3
     return place

@@ -132,7 +132,7 @@ def test_the_table_tells_zone_machine_accuracy_and_notes(tmp_path: Path) -> None
     result = CliRunner().invoke(cli, ["info", str(path)])
     assert result.exit_code == 0
     for words in ("Europe/Stockholm", "more than it has", "33.3 % of the jobs", "3 fields instead of 18", "line 10"):
-        assert words in result.stdout
+        assert words in result.output
 
 
 @pytest.mark.parametrize(

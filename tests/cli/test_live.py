@@ -341,7 +341,7 @@ def test_accuracy_prints_coverage_and_error(stores: dict[bool, str]) -> None:
 
 
 def test_export_is_a_log_that_the_other_verbs_read(stores: dict[bool, str], tmp_path: Path) -> None:
-    run("export", "-o", str(tmp_path / "log.parquet"), store=stores[False])
+    run("site", "export", "-o", str(tmp_path / "log.parquet"), store=stores[False])
     from batchcast.trace.parquet import read_parquet
 
     trace = read_parquet(tmp_path / "log.parquet")
@@ -533,7 +533,7 @@ def test_a_suspended_job_is_not_said_to_have_run(tmp_path: Path) -> None:
         ("report",),
         ("accuracy",),
         ("doctor", "--no-ask"),
-        ("export", "-o", "x.parquet"),
+        ("site", "export", "-o", "x.parquet"),
         ("collect", "--once"),
     ],
 )

@@ -47,14 +47,14 @@ def results(*arguments: str) -> dict:
 
 
 def test_memory_is_forecast_by_the_usual_methods_in_mebibytes(log: Path) -> None:
-    document = results("runtime", str(log), "--target", "memory", "--by", "user")
+    document = results("runtime", str(log), "--memory", "--by", "user")
     rows = {row["predictor"]: row for row in document["results"] if "group" not in row}
     assert list(rows) == ["requested", "kernel", "last_2", "recent_mean", "largest_recent"]
     assert document["settings"]["target"] == "memory"
     assert {row["per"] for row in rows.values()} == {"node"}
     assert rows["kernel"]["mae_mib"] < rows["recent_mean"]["mae_mib"] < rows["requested"]["mae_mib"]
     assert 0.8 < rows["kernel"]["coverage_90"] < 1.0
-    text = " ".join(CliRunner().invoke(cli, ["runtime", str(log), "--target", "memory"]).stdout.split())
+    text = " ".join(CliRunner().invoke(cli, ["runtime", str(log), "--memory"]).stdout.split())
     assert "Forecasts of peak memory a node" in text
     assert "ran out of memory and are not scored" in text
 
@@ -98,8 +98,8 @@ def test_without_a_machine_the_node_is_said_to_be_unknown(log: Path) -> None:
         (["limits", "LOG", "--memory", "--step", "5:00"], "not a memory size"),
         (["limits", "LOG", "--step", "64G"], "not a time"),
         (["limits", "PLAIN", "--memory"], "knows no memory that its jobs used"),
-        (["runtime", "PLAIN", "--target", "memory"], "knows no memory that its jobs used"),
-        (["runtime", "COPY", "--target", "memory"], "a copy, no measurement"),
+        (["runtime", "PLAIN", "--memory"], "knows no memory that its jobs used"),
+        (["runtime", "COPY", "--memory"], "a copy, no measurement"),
     ],
 )
 def test_what_cannot_be_answered_is_one_message(log: Path, tmp_path: Path, arguments: list[str], words: str) -> None:

@@ -14,7 +14,19 @@ def test_a_second_run_computes_nothing_and_prints_the_same(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BATCHCAST_SHARED", str(shared))
-    words = ["reproduce", "su", "--log", "NREL", "--first", "80", "--every", "40", "-o", str(tmp_path / "su"), "--json"]
+    words = [
+        "reproduce",
+        "su",
+        "--data-set",
+        "NREL",
+        "--first",
+        "80",
+        "--every",
+        "40",
+        "-o",
+        str(tmp_path / "su"),
+        "--json",
+    ]
     once, again = (CliRunner().invoke(cli, words) for _ in range(2))
     assert (once.exit_code, again.exit_code) == (0, 0), once.output
     assert "2 parts computed, 0 found" in once.stderr

@@ -84,7 +84,7 @@ def test_evaluate_takes_what_simulate_takes(demo, tmp_path):
 
 def test_the_schedule_file_holds_every_simulated_job(demo, tmp_path):
     out = tmp_path / "s.csv"
-    done = batchcast("simulate", demo, "--backfill-order", "sjf", "--first", "500", "--schedule", out, "--json")
+    done = batchcast("simulate", demo, "--backfill-order", "sjf", "--first", "500", "-o", out, "--json")
     jobs = json.loads(done.stdout)["results"][0]["jobs"]
     with out.open() as lines:
         rows = list(csv.DictReader(lines))

@@ -90,19 +90,21 @@ def test_memory_is_asked_for_printed_and_kept_whole_at_another_size(measured: st
 def test_a_deadline_decides_by_the_chance_to_be_done(store: str, script: str) -> None:
     """Waits are about a minute, runs about seven: in half an hour all is done, in one minute nothing."""
     for span, low, high in (("now+30minutes", 0.9, 1.0), ("now+1minute", 0.0, 0.1)):
-        chances = [r["chance_done_by"] for r in where(store, script, "--by", span)]
+        chances = [r["chance_done_by"] for r in where(store, script, "--done-by", span)]
         assert low <= max(chances) <= high
         assert chances[0] >= max(chances) - 0.02
-    assert "IN TIME" in run("start", "--test", script, "--where", "--by", "now+30minutes", store=store).stdout
+    assert "IN TIME" in run("start", "--test", script, "--where", "--done-by", "now+30minutes", store=store).stdout
 
 
 def test_a_time_of_day_that_is_over_is_tomorrows_and_a_date_that_is_over_is_refused(store: str, script: str) -> None:
-    assert run("start", "--test", script, "--where", "--by", "00:00", store=store)
-    refused = run("start", "--test", script, "--where", "--by", "2020-01-01", store=store, code=2)
+    assert run("start", "--test", script, "--where", "--done-by", "00:00", store=store)
+    refused = run("start", "--test", script, "--where", "--done-by", "2020-01-01", store=store, code=2)
     assert "is over already" in str(refused.exception)
 
 
-@pytest.mark.parametrize("words", [("--where",), ("--test", "x.sh", "--by", "18:00"), ("--watch", "--within", "2h")])
+@pytest.mark.parametrize(
+    "words", [("--where",), ("--test", "x.sh", "--done-by", "18:00"), ("--watch", "--within", "2h")]
+)
 def test_options_that_do_not_go_together_say_with_what_they_go(store: str, words: tuple[str, ...]) -> None:
     assert "go" in str(run("start", *words, store=store, code=2).exception)
 

@@ -66,7 +66,7 @@ def test_run_resume_and_report(study: Path, tmp_path: Path) -> None:
     assert [row["policy"] for row in rows] == ["easy", "easy-sjbf", "fcfs"]
     assert rows[2]["mean_wait_s"] > rows[0]["mean_wait_s"]
     assert "on the log itself" in said("sweep", "report", out)
-    said("sweep", "report", out, "--frontier", tmp_path / "frontier.svg")
+    said("sweep", "report", out, "-o", tmp_path / "frontier.svg")
     drawn = ElementTree.parse(tmp_path / "frontier.svg").getroot()
     assert len(drawn.findall("{*}circle")) == 3
     assert "fcfs, users' limits" in "".join(drawn.itertext())
@@ -86,8 +86,8 @@ def test_a_failing_task_ends_with_exit_code_one_and_the_others_are_kept(study: P
 
 def test_what_cannot_be_is_refused(study: Path, tmp_path: Path) -> None:
     for words, message in (
-        (["--on", "mars"], "accepted: local, slurm, tcp://"),
-        (["--on", "slurm"], "by which network"),
+        (["--pool", "mars"], "accepted: local, slurm, tcp://"),
+        (["--pool", "slurm"], "by which network"),
     ):
         with pytest.raises(UsageError, match=message):
             said("sweep", study, "-o", tmp_path / "out", *words)

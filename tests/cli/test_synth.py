@@ -20,7 +20,7 @@ def synth(*words: str) -> str:
 @pytest.mark.parametrize("ending", [".swf", ".swf.gz", ".parquet", ".csv"])
 def test_a_log_is_written_that_says_how_it_was_made(tmp_path: Path, ending: str) -> None:
     out = tmp_path / f"made{ending}"
-    synth("-o", str(out), "--jobs", "400", "--procs", "48", "--seed", "9", "--longest", "12:00:00")
+    synth("-o", str(out), "--jobs", "400", "--procs-total", "48", "--seed", "9", "--longest", "12:00:00")
     if ending == ".csv":
         assert len(out.read_text().splitlines()) == 401
         return

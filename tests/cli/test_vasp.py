@@ -77,7 +77,7 @@ def test_features_of_a_broken_directory_name_file_line_and_tag(tmp_path):
 
 def test_collect_makes_a_log_that_irpa_uses_like_any_other_predictor(tree):
     output = tree / "jobs.parquet"
-    result = run("vasp", "collect", "--jobs", tree / "jobs.log", "--root", tree / "root", "-o", output, "--json")
+    result = run("vasp", "collect", "--log", tree / "jobs.log", "--root", tree / "root", "-o", output, "--json")
     document = json.loads(result.stdout)
     assert document["results"] == [
         {"inputs": "read", "jobs": 58, "directories": 58},
@@ -94,7 +94,7 @@ def test_collect_makes_a_log_that_irpa_uses_like_any_other_predictor(tree):
 def test_collect_twice_keeps_what_has_gone(tree):
     import shutil
 
-    output, given = tree / "jobs.parquet", ("--jobs", tree / "jobs.log", "--root", tree / "root")
+    output, given = tree / "jobs.parquet", ("--log", tree / "jobs.log", "--root", tree / "root")
     run("vasp", "collect", *given, "-o", output)
     shutil.rmtree(tree / "root" / "scratch" / "u1")
     document = json.loads(run("vasp", "collect", *given, "-o", output, "--json").stdout)
@@ -104,9 +104,9 @@ def test_collect_twice_keeps_what_has_gone(tree):
 
 def test_collect_says_what_is_wrong_with_its_options(tree):
     with pytest.raises(UsageError, match=r"--root .*nowhere: is not a directory"):
-        run("vasp", "collect", "--jobs", tree / "jobs.log", "--root", tree / "nowhere", "-o", tree / "x")
+        run("vasp", "collect", "--log", tree / "jobs.log", "--root", tree / "nowhere", "-o", tree / "x")
     with pytest.raises(UsageError, match=r"--output .*/x: there is no directory .*nowhere"):
-        run("vasp", "collect", "--jobs", tree / "jobs.log", "--root", tree, "-o", tree / "nowhere" / "x")
+        run("vasp", "collect", "--log", tree / "jobs.log", "--root", tree, "-o", tree / "nowhere" / "x")
 
 
 def test_reproduce_lists_the_paper_and_refuses_unknown_methods(tmp_path):
@@ -119,7 +119,7 @@ def test_reproduce_lists_the_paper_and_refuses_unknown_methods(tmp_path):
 @pytest.mark.long
 def test_reproduce_on_the_shared_runs(shared, tmp_path):
     data, page = shared / "traces" / "vasp-klimes.csv.gz", tmp_path / "page.html"
-    words = ("--data", data, "--resamples", 1, "--predictor", "bayesian_ridge,brbf", "--page", page, "--json")
+    words = ("--data", data, "--resamples", 1, "--predictor", "bayesian_ridge,brbf", "-o", page, "--json")
     document = json.loads(run("reproduce", "vasp", *words).stdout)
     assert document["log"]["jobs"] == 3436
     real = [row for row in document["results"] if "data" not in row]

@@ -37,7 +37,7 @@ def log(tmp_path_factory):
 
 def test_one_document_with_a_row_a_method_and_threshold(log):
     done = run(
-        log, "--predictor", "recent_wait,pqstar:fallback=none", "--jobs", "101:", "--quick", "10m..20m", "--json"
+        log, "--predictor", "recent_wait,pqstar:fallback=none", "--places", "101:", "--quick-wait", "10m..20m", "--json"
     )
     assert done.returncode == 0, done.stderr
     doc = json.loads(done.stdout)
@@ -64,9 +64,9 @@ def test_the_table_names_clocks(log):
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["--jobs", "5"], 2, "FIRST:LAST"),
-        (["--jobs", "900:999"], 3, "wider --jobs"),
-        (["--quick", "soon"], 2, "not a span of time"),
+        (["--places", "5"], 2, "FIRST:LAST"),
+        (["--places", "900:999"], 3, "wider --places"),
+        (["--quick-wait", "soon"], 2, "not a span of time"),
         (["--predictor", "pqstars"], 2, "did you mean pqstar"),
     ],
 )
@@ -116,7 +116,7 @@ def test_what_is_no_wait_is_said_and_not_learned_from(tmp_path, spoil, waits, wo
     told = []
     for k, wait in enumerate(waits):
         path = crafted(tmp_path / f"{k}.swf", spoil, wait)
-        done = run(path, "--predictor", "recent_wait,log_uniform,qbets,pqstar", "--jobs", "320:9000", "--json")
+        done = run(path, "--predictor", "recent_wait,log_uniform,qbets,pqstar", "--places", "320:9000", "--json")
         assert done.returncode == 0, done.stderr
         doc = json.loads(done.stdout)
         assert any(w.startswith(words) for w in doc["warnings"]), doc["warnings"]
@@ -128,7 +128,7 @@ def test_what_is_no_wait_is_said_and_not_learned_from(tmp_path, spoil, waits, wo
 
 def test_a_page_shows_whether_forecasts_can_be_believed(log, tmp_path):
     page = tmp_path / "waits.html"
-    done = run(log, "--predictor", "recent_wait,qbets", "--jobs", "51:", "--page", page)
+    done = run(log, "--predictor", "recent_wait,qbets", "--places", "51:", "-o", page)
     assert done.returncode == 0, done.stderr
     html = page.read_text()
     for words in ("Promised and kept", "identified against misguided", "Mean error by range", "By processors"):

@@ -39,7 +39,7 @@ def test_workers_on_slurm_give_what_this_machine_gives_though_one_is_killed(tmp_
     shutil.copy(demo_path(), tmp_path / "log.swf.gz")
     (tmp_path / "study.toml").write_text(STUDY)
     with Lab(nodes=4, cpus=1) as lab:
-        far = sweep(tmp_path, "far", "--on", "slurm", "--workers", "4", env=lab.outside)
+        far = sweep(tmp_path, "far", "--pool", "slurm", "--workers", "4", env=lab.outside)
         kept = tmp_path / "far" / "results" / "log=log"
         running = lambda: lab.run("squeue", "-h", "-t", "R", "-o", "%i").split()  # noqa: E731
         lab.wait(lambda: len(running()) == 4, "four workers", 90)

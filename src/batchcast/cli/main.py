@@ -20,6 +20,7 @@ import click
 
 from .. import __version__
 from ..errors import BatchcastError, flags_in_messages
+from .grammar import Verbs, warn_of_old
 from .interrupt import end, end_on_interrupt
 from .output import speak_any_encoding
 
@@ -66,32 +67,36 @@ VERBS: dict[str, str] = {
     "demo": "The main job on a bundled synthetic workload.",
     "compare": "Two reports of evaluate side by side: what changed, and how far it could be chance.",
     "info": "What a log holds: counts, dates, machine, known fields, users' accuracy, what cleaning would drop.",
-    "runtime": "Predict run times on the recorded clock and score them.",
+    "runtime": "How long did jobs of a log run, and how well is that forecast? A live job's limit: walltime.",
+    "wait": "How long did jobs of a log wait, and how well is that forecast? For a live job: start.",
     "simulate": "Let a scheduler decide the starts, with predictors in the loop.",
     "sweep": "A whole study, declared once, on this machine, on Dask or on Slurm; and its tables.",
-    "limits": "Which limits to ask for: what calibrated advice, the usual rule and the users' own cost.",
+    "limits": "Which limits would have wasted least over a log? For one live job: walltime.",
     "whatif": "What if the machine, its scheduler or the limits changed: who gains, who pays.",
     "machine": "The cluster as Slurm describes it: capture, show; prove a simulated Slurm against a recorded one.",
     "convert": "A log in one format as a log in another: SWF, CSV, Parquet.",
     "anonymize": "A log that can be shared: names replaced by a keyed hash, times kept or moved.",
     "synth": "A synthetic log from published models of jobs, requests and users; or how like a real one it is.",
-    "wait": "Predict queue waits on the recorded clock and score them.",
     "reproduce": "The papers' tables on the shared logs.",
-    "start": "When will my waiting job start: likely, by 90 %, and how right such answers were.",
-    "walltime": "One #SBATCH --time line from similar finished jobs, and why.",
+    "start": "When will my waiting job start: likely, by 90 %, and how right were such answers? Over a log: wait.",
+    "walltime": "Which limit should my next job ask for, and why? Over a log: limits, runtime.",
     "report": "What jobs asked for and used, how long they waited, and which flag to change.",
     "accuracy": "How right our own past forecasts were, beside squeue --start.",
     "collect": "Beside a running cluster: keep its history and issue forecasts, read-only.",
     "serve": "The answers to users as JSON over HTTP, on this machine only, read-only.",
     "plan": "Let Slurm plan with forecasts, no job ended early: what it would do, does and did; off in one command.",
     "doctor": "Settings and where each came from; is everything there and does it answer; what to do.",
-    "token": "Bearer tokens, by which scripts ask over HTTP in a user's name: create, list, revoke.",
-    "migrate": "The store brought up to this version, or taken back to what an older batchcast reads.",
-    "purge": "Let go of history older than a site keeps; what goes is said first and summed up.",
     "install": "The systemd units of collector and service, as this site needs them.",
-    "export": "The cluster's own history as a log for evaluate and simulate.",
+    "site": "The store and who may ask it: migrate, purge, token, export.",
     "completion": "What makes bash, zsh or fish complete verbs, methods, policies and files.",
 }
+OF_THE_SITE: dict[str, str] = {
+    "migrate": "The store brought up to this version, or taken back to what an older batchcast reads.",
+    "purge": "Let go of history older than a site keeps; what goes is said first and summed up.",
+    "token": "Bearer tokens, by which scripts ask over HTTP in a user's name: create, list, revoke.",
+    "export": "The cluster's own history as a log for evaluate and simulate.",
+}
+"""The verbs of `batchcast site`; for one version they work without that word too, with a warning."""
 ROOMS: dict[str, str] = {
     "study": "evaluate evaluate:demo compare info runtime wait simulate limits whatif machine sweep",
     "users": "start walltime report accuracy",
@@ -100,6 +105,15 @@ ROOMS: dict[str, str] = {
     "papers": "reproduce",
 }
 """Which folder beside this file holds a verb: its module, or MODULE:VERB. What is not named here lies in this one."""
+TITLES = {
+    "study": "Study a log",
+    "users": "For users",
+    "site": "Run a site",
+    "logs": "Logs",
+    "papers": "Papers",
+    "": "More",
+}
+"""What the help says above the verbs of each room."""
 
 
 def _place(verb: str) -> tuple[str, str]:
@@ -110,6 +124,38 @@ def _place(verb: str) -> tuple[str, str]:
             if verb == (name or module):
                 return f"{__package__}.{room}.{module}", name or "command"
     return f"{__package__}.{verb}", "command"
+
+
+def _room(verb: str) -> str:
+    """The room of a verb; that of a plug-in by where its module lies."""
+    module = commands()[verb].module if verb not in VERBS and verb in commands() else _place(verb)[0]
+    words = module.removeprefix(f"{__package__}.").split(".")
+    return "site" if verb == "site" else words[0] if len(words) > 1 and words[0] in TITLES else ""
+
+
+class Site(Verbs):
+    """The verbs of a site's own store, imported only when one is asked for by name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Their names."""
+        return list(OF_THE_SITE)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the verb's module and return its command."""
+        return _load(cmd_name) if cmd_name in OF_THE_SITE else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """One line a verb, without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(OF_THE_SITE.items()))
+
+
+def _load(verb: str) -> click.Command:
+    from importlib import import_module
+
+    module, name = _place(verb)
+    command: click.Command = getattr(import_module(module), name)
+    return command
 
 
 class LazyGroup(click.Group):
@@ -126,15 +172,13 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the verb's module and return its command."""
-        if cmd_name not in VERBS and cmd_name not in commands():
+        if cmd_name == "site":
+            return site
+        if cmd_name in VERBS or cmd_name in OF_THE_SITE:
+            return _load(cmd_name)
+        if cmd_name not in commands():
             return None
-        from importlib import import_module
-
-        if cmd_name not in VERBS:
-            command: click.Command = commands()[cmd_name].load()
-        else:
-            module, name = _place(cmd_name)
-            command = getattr(import_module(module), name)
+        command: click.Command = commands()[cmd_name].load()
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
@@ -147,13 +191,17 @@ class LazyGroup(click.Group):
         )
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """One line a verb, without importing any."""
-        with formatter.section("Commands"):
-            formatter.write_dl([*VERBS.items(), *((name, summary(point)) for name, point in commands().items())])
+        """One line a verb under the title of its room, without importing any."""
+        said = {**VERBS, **{name: summary(point) for name, point in commands().items()}}
+        for room, title in TITLES.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, words) for name, words in said.items() if _room(name) == room])
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """As click does, with the nearest verbs named when there is none of that name."""
-        if args and not args[0].startswith("-") and args[0] not in (verbs := self.list_commands(ctx)):
+        if args and args[0] in OF_THE_SITE:
+            warn_of_old(f"batchcast {args[0]}", f"batchcast site {args[0]}")
+        elif args and not args[0].startswith("-") and args[0] not in (verbs := self.list_commands(ctx)):
             from difflib import get_close_matches
 
             near = get_close_matches(args[0], verbs, n=2)
@@ -174,6 +222,8 @@ def cli(ctx: click.Context, debug: bool, color: str) -> None:
     """
     ctx.obj = {"debug": debug, "color": color}
 
+
+site = Site("site", help="The store of this site: its version, its age, who may ask it, and its jobs as a log.")
 
 COMPLETING = "_BATCHCAST_COMPLETE"
 PARTS = {"sqlalchemy": "store", "psycopg": "store", "pyarrow": "parquet", "sklearn": "learn", "lightgbm": "learn",

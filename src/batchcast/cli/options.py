@@ -7,14 +7,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from ..document import in_number
 from ..errors import NoAnswer, UsageError
 from .completion import STATUS, clean_rules, words, words_or_file
-from .output import say
+from .output import say, wants_json
 
 if TYPE_CHECKING:
     import numpy as np
 
     from ..table import Trace
+
+
+HEADINGS: dict[str, tuple[str, ...]] = {
+    "Read": ("--format", "--map", "--timezone", "--strict", "--procs-total", "--known-at-submit", "--private"),
+    "Select": ("--from", "--to", "--status", "--partition", "--queue", "--user", "--first", "--clean", "--score-from",
+               "--score-to", "--score-status"),
+    "Plan": ("--predictor", "--policy", "--machine", "--scheduler", "--set", "--vary", "--plan-level", "--partitions"),
+    "Details": ("--procs", "--protocol", "--loop", "--wide", "--no-kill", "--default-request", "--seed", "--resamples",
+                "--trace-parameters", "--schedule-format", "--in-periods", "--log-format"),
+}  # fmt: skip
+"""Under which heading of a verb's help an option stands, where the verb reads a LOG; all others stand first."""
 
 
 class Log(NamedTuple):
@@ -111,11 +123,11 @@ def score_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return _with(_SCORE, command)
 
 
-def take_log(given: dict[str, Any], *, tell: bool = True) -> Log:
+def take_log(given: dict[str, Any]) -> Log:
     """The log the options mean, in the order parse, sort, clean, select, first; takes its keys out of `given`.
 
-    With `tell`, what was dropped and noted goes to stderr. A machine size inferred from the peak is that of the whole
-    log as read, before cleaning and selection.
+    What was dropped and noted goes to stderr, unless the verb prints a document: there it stands inside. A machine
+    size inferred from the peak is that of the whole log as read, before cleaning and selection.
     """
     from dataclasses import replace
 
@@ -149,8 +161,8 @@ def take_log(given: dict[str, Any], *, tell: bool = True) -> Log:
     trace = select(trace, selection, options["first"])
     private, why = _are_users_private() if options["private"] is None else (bool(options["private"]), [])
     trace = trace.with_info(replace(trace.info, private=private))
-    warnings = [*trace.info.notes, *dropped_lines(trace.info.dropped), *why]
-    if tell:
+    warnings = [in_number(note) for note in (*trace.info.notes, *dropped_lines(trace.info.dropped), *why)]
+    if not wants_json():
         for warning in warnings:
             say(f"note: {warning}")
     settings = _settings(options, trace, procs, rules)
@@ -260,4 +272,6 @@ def _are_users_private() -> tuple[bool, list[str]]:
 
 
 def dropped_lines(dropped: Mapping[str, int]) -> list[str]:
-    return [f"{count} records left out ({rule})" for rule, count in dropped.items() if count]
+    """What rules left out; broken lines are told by the reader's notes, with an example each."""
+    counts = ((rule, count) for rule, count in dropped.items() if count and not rule.startswith("broken line:"))
+    return [f"{count} records left out ({rule})" for rule, count in counts]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..document import document, dumps, plain
+from ..document import document, dumps, in_number, plain
 
 if TYPE_CHECKING:
     from ..report.blocks import Block
@@ -22,15 +22,23 @@ if TYPE_CHECKING:
 __all__ = ["console", "document", "dumps", "emit", "plain", "print_columns", "print_parsable", "progress", "say",
            "show_tables", "table_options"]  # fmt: skip
 
+EMITTED = "batchcast.emitted"
 IN_A_PIPE = 2000  # no row of a table is folded for a program that reads it
 
 
 def emit(doc: Mapping[str, Any]) -> None:
     """Print the document on stdout."""
+    if context := click.get_current_context(silent=True):
+        context.meta[EMITTED] = True
     text = dumps(doc)
     if not _is_unicode(sys.stdout):
         text = "".join(each if each.isascii() else json.dumps(each)[1:-1] for each in text)
     click.echo(text)
+
+
+def is_emitted(context: click.Context) -> bool:
+    """Whether this command has printed its document."""
+    return EMITTED in context.meta
 
 
 PLAIN = {"\u2500": "-", "\u2501": "-", "\u2502": "|", "\u2503": "|", "\u2026": "...", "\u2013": "-", "\u2192": "->"}
@@ -126,7 +134,21 @@ def print_columns(lines: Sequence[Sequence[str]], left: int, indent: str = "") -
 
 def say(text: str) -> None:
     """A note for people, on stderr."""
-    click.echo(text, err=True)
+    click.echo(in_number(text), err=True)
+
+
+def refuse_two_on_stdout(out: str, as_json: bool) -> None:
+    """UsageError where `-o -` and `--json` both want stdout."""
+    if out == "-" and as_json:
+        from ..errors import UsageError
+
+        raise UsageError("-o - and --json both write on stdout", hint="-o FILE beside --json, or -o - alone")
+
+
+def wants_json() -> bool:
+    """Whether the verb at work was asked for a document: notes stand in it, and not on stderr."""
+    context = click.get_current_context(silent=True)
+    return bool(context and context.params.get("as_json"))
 
 
 def write_text(path: Path, text: str) -> None:

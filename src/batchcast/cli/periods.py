@@ -92,7 +92,7 @@ def opened(given: Mapping[str, Any]) -> tuple[Pieces, LogFolder]:
 
     if not is_folder(given["log"]):
         raise UsageError(f"--in-periods: {given['log']} is no folder of a log",
-                         hint=f"batchcast convert {given['log']} FOLDER/")  # fmt: skip
+                         hint=f"batchcast convert {given['log']} -o FOLDER/")  # fmt: skip
     return Pieces(given), open_folder(given["log"])
 
 

@@ -10,15 +10,23 @@ from typing import Any
 import click
 
 from ..service.answers.answer import parse_when
+from .grammar import Renamed
 
 __all__ = ["clock", "myself", "parse_when", "site_options", "whoami"]
 
 
 def site_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--store`, `--scheduler` and `-M`, as every verb of the live side has them."""
+    """`--store`, `--batch-system` and `-M`, as every verb of the live side has them."""
     for option in (
         click.option("-M", "--cluster", metavar="NAME", help="The cluster.  [default: the store's only one]"),
-        click.option("--scheduler", type=click.Choice(["slurm", "pbs"]), help="The batch system.  [default: slurm]"),
+        click.option(
+            "--batch-system",
+            "scheduler",
+            cls=Renamed,
+            formerly=("--scheduler",),
+            type=click.Choice(["slurm", "pbs"]),
+            help="Slurm or PBS.  [default: slurm]",
+        ),
         click.option(
             "--store", type=click.Path(), metavar="PATH|URL", help="The store.  [default: as batchcast doctor shows]"
         ),

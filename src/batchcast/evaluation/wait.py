@@ -245,7 +245,7 @@ def scored_rows(trace: Trace, jobs: tuple[int, int] | None = None, cancelled: st
         place = np.arange(1, len(trace) + 1)
         rows = rows & (place >= jobs[0]) & (place <= jobs[1])
     if not rows.any():
-        raise NoAnswer(f"no job of the log's {len(trace)} is left to score", hint="a wider --jobs")
+        raise NoAnswer(f"no job of the log's {len(trace)} is left to score", hint="a wider --places")
     return np.asarray(rows)
 
 
@@ -287,10 +287,10 @@ def parse_jobs(text: str) -> tuple[int, int]:
     """
     first, colon, last = text.partition(":")
     if not colon or not all(part.strip().isdigit() or not part.strip() for part in (first, last)):
-        raise UsageError(f"--jobs: {text!r} (accepted: FIRST:LAST, places in the log from 1, e.g. 10001:50000)")
+        raise UsageError(f"--places: {text!r} (accepted: FIRST:LAST, places in the log from 1, e.g. 10001:50000)")
     jobs = (int(first) if first.strip() else 1, int(last) if last.strip() else 2**62)
     if not 1 <= jobs[0] <= jobs[1]:
-        raise UsageError(f"--jobs: {text!r} is empty (accepted: FIRST:LAST with 1 <= FIRST <= LAST)")
+        raise UsageError(f"--places: {text!r} is empty (accepted: FIRST:LAST with 1 <= FIRST <= LAST)")
     return jobs
 
 
@@ -311,7 +311,7 @@ def parse_thresholds(text: str) -> list[float]:
         else:
             thresholds.append(parse_span(low))
     if not thresholds or not all(1.0 <= value < float("inf") for value in thresholds):
-        raise UsageError(f"--quick: {text!r} (accepted: 30m, 10m,30m,1h or 10m..60m; at least 1 s)")
+        raise UsageError(f"--quick-wait: {text!r} (accepted: 30m, 10m,30m,1h or 10m..60m; at least 1 s)")
     return thresholds
 
 

@@ -77,7 +77,7 @@ def refuse_newer(shown: str, version: int) -> None:
         raise BatchcastError(
             f"{shown} has schema version {version}, this batchcast knows up to {VERSION}",
             hint="use the batchcast that wrote it, or a newer one; "
-            f"that one's `batchcast migrate --to {VERSION}` takes the store back",
+            f"that one's `batchcast site migrate --to-version {VERSION}` takes the store back",
         )
 
 

@@ -23,7 +23,7 @@ def revoke(connection: Connection, ids: Sequence[str], now: float) -> list[str]:
     """Let tokens count no longer; the ids of those that still did. UsageError for an unknown id: nothing changes."""
     known = set(connection.scalars(select(tokens.c.id).where(tokens.c.id.in_(ids))))
     if strange := [one for one in ids if one not in known]:
-        raise UsageError(f"no token {strange[0]!r}", hint="batchcast token list shows their ids")
+        raise UsageError(f"no token {strange[0]!r}", hint="batchcast site token list shows their ids")
     counted = set(connection.scalars(select(tokens.c.id).where(tokens.c.id.in_(ids), tokens.c.revoked.is_(None))))
     connection.execute(update(tokens).where(tokens.c.id.in_(sorted(counted))).values(revoked=now))
     return [one for one in ids if one in counted]

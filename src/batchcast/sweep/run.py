@@ -94,7 +94,7 @@ def on_slurm(wish: Slurm, say: Callable[[str], None], folder: Path) -> Iterator[
     """
     if not wish.interface:
         raise UsageError(
-            "--on slurm: by which network do nodes reach this host? ([slurm] interface in the study, or --interface)",
+            "--pool slurm: by which network do nodes reach this host? ([slurm] interface in the study, or --interface)",
             hint="`ip -brief address` lists them, e.g. ib0 or eth0",
         )
     from dask_jobqueue.slurm import SLURMCluster
@@ -139,14 +139,14 @@ def _used(client: Any, say: Callable[[str], None]) -> Iterator[Pool]:
 
 
 def pool_on(place: str, workers: int, wish: Slurm, say: Callable[[str], None], folder: Path) -> Any:
-    """The pool that `--on` names: `local`, `slurm`, or the address of a Dask scheduler."""
+    """The pool that `--pool` names: `local`, `slurm`, or the address of a Dask scheduler."""
     if place == "local":
         return local(workers)
     if place == "slurm":
         return on_slurm(wish, say, folder)
     if place.startswith(("tcp://", "tls://", "ucx://")):
         return on_dask(place, say)
-    raise UsageError(f"--on: no {place!r} (accepted: local, slurm, tcp://HOST:PORT of a Dask scheduler)")
+    raise UsageError(f"--pool: no {place!r} (accepted: local, slurm, tcp://HOST:PORT of a Dask scheduler)")
 
 
 Row = Mapping[str, Any]

@@ -62,7 +62,7 @@ class Cost(_Part, frozen=True):
 
 
 class Slurm(_Part, frozen=True):
-    """What a worker of `--on slurm` asks the batch system for, and the network by which nodes reach this host."""
+    """What a worker of `--pool slurm` asks the batch system for, and the network by which nodes reach this host."""
 
     partition: str | None = None
     account: str | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import gzip
 import lzma
+import sys
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -35,11 +36,17 @@ def write_csv(trace: Trace, path: str | Path) -> None:
 
 
 def write_columns(path: str | Path, names: Sequence[str], columns: Iterable[Iterable[object]]) -> None:
-    """Columns of equal length as CSV under a header, written beside and renamed. OSError as the system gives it."""
+    """Columns of equal length as CSV under a header, whole or not there; `-` is stdout. OSErrors pass."""
+    if str(path) == STDOUT:
+        return _write_rows(sys.stdout, names, columns)
     with whole_file(path) as beside, beside.open("w", newline="", encoding="utf-8") as out:
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(names)
-        writer.writerows(zip(*columns))
+        _write_rows(out, names, columns)
+
+
+def _write_rows(out: IO[str], names: Sequence[str], columns: Iterable[Iterable[object]]) -> None:
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows(zip(*columns))
 
 
 def not_carried(trace: Trace, kind: str) -> list[str]:
@@ -81,16 +88,19 @@ def _has_text(trace: Trace, name: str) -> bool:
     return any(isinstance(value, str) for value in values.categories)
 
 
+STDOUT = "-"
 ENDINGS = ".swf, .swf.gz, .swf.xz, .csv, .parquet"
 FOLDER = "folder"
 
 
-def write_by_ending(trace: Trace, path: str | Path) -> str:
+def write_by_ending(trace: Trace, path: str | Path, kind: str | None = None) -> str:
     """Write at `path` in the format of its ending, and say which; UsageError when it names none, InputError when the
     file cannot be written."""
-    kind = kind_of(path)
+    kind = kind or kind_of(path)
     try:
         {"swf": write_trace, "csv": write_csv, "parquet": write_parquet, FOLDER: _write_whole}[kind](trace, path)
+    except BrokenPipeError:
+        raise  # who reads stdout has enough
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
     return kind
@@ -99,18 +109,21 @@ def write_by_ending(trace: Trace, path: str | Path) -> str:
 def kind_of(path: str | Path) -> str:
     """The format an ending names; UsageError when it names none: asked before the work, not after it.
 
-    A name without any ending, or with a `/` behind it, is a folder of Parquet by month (`trace.folder`).
+    A name without any ending, or with a `/` behind it, is a folder of Parquet by month (`trace.folder`); `-` is CSV on
+    stdout.
 
-    >>> kind_of("a/log.swf.gz"), kind_of("LOG.CSV"), kind_of("years/")
-    ('swf', 'csv', 'folder')
+    >>> kind_of("a/log.swf.gz"), kind_of("LOG.CSV"), kind_of("years/"), kind_of("-")
+    ('swf', 'csv', 'folder', 'csv')
     """
     name = str(path).lower()
+    if name == STDOUT:
+        return "csv"
     if name.endswith("/") or not Path(name).suffix:
         return FOLDER
     for ending in ENDINGS.split(", "):
         if name.endswith(ending):
             return ending.split(".")[1]
-    raise UsageError(f"{path}: its ending names no format (accepted: {ENDINGS}, or none for a folder)")
+    raise UsageError(f"{path}: its ending names no format (accepted: {ENDINGS}, none: a folder, -: CSV on stdout)")
 
 
 def _write_whole(trace: Trace, path: str | Path) -> None:

@@ -6,23 +6,16 @@ from typing import Any
 
 import click
 
+from ..grammar import output_option, verb
 from ..options import describe_log, log_options, split_words, take_log
-from ..output import console, document, emit, say
+from ..output import console, document, emit, refuse_two_on_stdout, say
 
 KEY = "batchcast-anonymize.key"
 
 
-@click.command()
+@verb()
 @log_options
-@click.option(
-    "-o",
-    "--output",
-    "out",
-    required=True,
-    type=click.Path(),
-    metavar="OUT",
-    help="By its ending: .swf (.gz, .xz), .csv, .parquet.",
-)
+@output_option("By its ending: .swf (.gz, .xz), .csv, .parquet; - for CSV on stdout.", required=True)
 @click.option(
     "--key", "key_file", type=click.Path(), metavar="FILE", help=f"Made when it is not there. Default: {KEY}."
 )
@@ -32,7 +25,7 @@ KEY = "batchcast-anonymize.key"
 @click.option("--keep", multiple=True, metavar="COLUMNS", help="Columns to leave as they are.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(
-    out: str,
+    output: str,
     key_file: str | None,
     key_env: str | None,
     shift_times: str | None,
@@ -52,11 +45,12 @@ def command(
     from ...trace.anonymize import anonymize
     from ...trace.write import kind_of, not_carried, write_by_ending
 
-    kind = kind_of(out)
+    kind, out = kind_of(output), output
+    refuse_two_on_stdout(out, as_json)
     _refuse_same(given["log"], out)
     key, notes = _key(key_file, key_env)
     shift = _shift(shift_times, key)
-    log = take_log(given, tell=not as_json)
+    log = take_log(given)
     shared, treated = anonymize(log.trace, key, shift=shift, ids=ids, keep=split_words(keep), whole=kind == "swf")
     write_by_ending(shared, out)
     rows = [{"column": t.column, "treatment": t.treatment, "distinct": t.distinct, "why": t.why} for t in treated]
@@ -84,7 +78,7 @@ def command(
         return
     from ...report.terminal import show
 
-    show(console(), [_table(rows, f"{len(shared)} jobs to {out} ({kind})")])
+    show(console(stderr=out == "-"), [_table(rows, f"{len(shared)} jobs to {out} ({kind})")])
     for line in notes:
         say(f"note: {line}")
 

@@ -9,22 +9,29 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...errors import UsageError
-from ..output import console, document, emit, say
+from ..grammar import Renamed, output_option, verb
+from ..output import console, document, emit, refuse_two_on_stdout, say
 
 if TYPE_CHECKING:
     from ...trace.synth import Recipe
 
 
-@click.command()
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(),
-    metavar="OUT",
-    help="Where the log goes: .swf (.gz, .xz), .csv, .parquet, or OUT/ for a folder, made a million jobs at a time.",
+@verb()
+@output_option(
+    "By its ending: .swf (.gz, .xz), .csv, .parquet; - for CSV on stdout; OUT/ for a folder, a million jobs at a time."
 )
 @click.option("--jobs", type=int, default=10_000, show_default=True, metavar="N", help="How many jobs.")
-@click.option("--procs", type=int, default=128, show_default=True, metavar="P", help="The machine's processors.")
+@click.option(
+    "--procs-total",
+    "procs",
+    cls=Renamed,
+    formerly=("--procs",),
+    type=int,
+    default=128,
+    show_default=True,
+    metavar="P",
+    help="The machine's processors.",
+)
 @click.option("--load", type=float, default=0.8, show_default=True, metavar="L", help="Work / (machine * span).")
 @click.option("--users", type=int, metavar="N", help="How many users there may be. Default: 2 * sqrt(jobs).")
 @click.option(
@@ -71,12 +78,13 @@ def command(
     jobs, see --clean of other verbs), and nothing is written.
 
     \b
-    batchcast synth -o year.swf.gz --jobs 100000 --procs 512 --load 0.75 --seed 7
+    batchcast synth -o year.swf.gz --jobs 100000 --procs-total 512 --load 0.75 --seed 7
     batchcast synth --compare CTC-SP2-1996-3.1-cln.swf.gz
     """
     from ...units import parse_duration
 
     limit = parse_duration(longest) if longest else None
+    refuse_two_on_stdout(output or "", as_json)
     if memory and (logs or vasp):
         raise UsageError("--memory goes with neither --compare nor --vasp")
     if logs and output:

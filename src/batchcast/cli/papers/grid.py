@@ -11,6 +11,7 @@ import click
 
 from ...errors import UsageError
 from ..completion import specs as complete_specs
+from ..grammar import Verbs
 from ..output import console, document, emit, say, write_text
 from .grid_simulate import SPECS, heuristics_named, numbers
 from .grid_simulate import command as simulate
@@ -26,7 +27,7 @@ NEED_DEADLINES = ("ebest", "best_fit")
 WITHOUT = "and there are none: --jobs FILE.csv with a column deadline"
 
 
-@click.group(short_help="Map jobs onto a grid's resources: deadlines, data, heuristics.")
+@click.group(cls=Verbs, short_help="Map jobs onto a grid's resources: deadlines, data, heuristics.")
 def command() -> None:
     """Grids: many space-shared resources, jobs with files and deadlines, mapping heuristics."""
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...errors import UsageError
+from ..grammar import Renamed, verb
 from ..output import console, document, emit, progress, say, write_text
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def _leave_signals() -> None:
 SPECS = "NAME:key=value,... or all"
 
 
-@click.command("simulate")
+@verb("simulate", old={"--page": "-o"})
 @click.option(
     "--jobs", default="10000", show_default=True, metavar="N|FILE", help="Drawn jobs, or CSV, or a batch log."
 )
@@ -65,7 +66,16 @@ SPECS = "NAME:key=value,... or all"
 @click.option(
     "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Run k of every setting shares it."
 )
-@click.option("--every", default="0.25", show_default=True, metavar="T|events", help="Map every T, or at events.")
+@click.option(
+    "--map-every",
+    "every",
+    cls=Renamed,
+    formerly=("--every",),
+    default="0.25",
+    show_default=True,
+    metavar="T|events",
+    help="Map every T, or at events.",
+)
 @click.option("--remap", is_flag=True, help="Jobs that have not started are mapped afresh at each event.")
 @click.option("--late", type=click.Choice(["run", "stop", "drop"]), default="run", show_default=True, help="Late jobs.")
 @click.option("--compute-unit", type=float, help="Time of 1 MI at speed 1. Default: the platform's, 1, or 0.006 drawn.")
@@ -76,7 +86,14 @@ SPECS = "NAME:key=value,... or all"
 @click.option("--reference-speed", type=float, default=1000.0, show_default=True, help="Of a log: MI/s of its machine.")
 @click.option("--first", type=click.IntRange(min=1), help="Of a log or CSV: only the first jobs.")
 @click.option("--workers", type=click.IntRange(min=1), help="Processes. Default: the processors at hand.")
-@click.option("--page", type=click.Path(path_type=Path), help="Also write a page: Gantt, load, unfinished over time.")
+@click.option(
+    "-o",
+    "--output",
+    "page",
+    type=click.Path(path_type=Path),
+    metavar="FILE.html",
+    help="Also write a page: Gantt, load, unfinished over time.",
+)
 @click.option(
     "--outcomes", type=click.Path(path_type=Path), help="Also write what came of each job as CSV: reason, instant."
 )
@@ -88,11 +105,11 @@ def command(**given: Any) -> None:
 
     \b
     batchcast grid simulate --jobs 2000 --rate 20:30:2 --heuristic min_min,emin_min --runs 3
-    batchcast grid simulate --jobs log.swf.gz --platform grid.toml --heuristic emin_min --every events
+    batchcast grid simulate --jobs log.swf.gz --platform grid.toml --heuristic emin_min --map-every events
     """
     from ...grid.clock import MappingRule as Shape
 
-    every = None if given["every"] == "events" else _number("--every", given["every"])
+    every = None if given["every"] == "events" else _number("--map-every", given["every"])
     shape = Shape(every, given["remap"], given["late"])
     specs = heuristics_named(given["heuristics"], ("exact", "search"))
     settings: dict[str, Any] = {

@@ -90,9 +90,9 @@ def everything(ctx: click.Context, quick: bool, output: str, logs: tuple[str, ..
     place = Path(output)
     place.mkdir(parents=True, exist_ok=True)
     words = {
-        "grid": ["--page", str(place / "grid.html")],
-        "vasp": ["--page", str(place / "vasp.html")],
-        "pqstar": ["--page", str(place / "pqstar.html"), *(word for log in logs for word in ("--log", log))],
+        "grid": ["-o", str(place / "grid.html")],
+        "vasp": ["-o", str(place / "vasp.html")],
+        "pqstar": ["-o", str(place / "pqstar.html"), *(word for log in logs for word in ("--log", log))],
         "su": ["-o", str(place / "su")],
         "online-knn-ga": ["-o", str(place / "online-knn-ga")],
     }

@@ -8,12 +8,13 @@ from typing import Any
 
 import click
 
+from ..grammar import verb
 from ..output import console, document, emit, progress, say, write_text
 from .grid_simulate import numbers
 from .grid_simulate import workers as processes
 
 
-@click.command("grid")
+@verb("grid", old={"--page": "-o"})
 @click.option("--jobs", type=click.IntRange(min=50), default=10_000, show_default=True, help="Jobs a run.")
 @click.option("--runs", type=click.IntRange(min=1), default=10, show_default=True, help="Runs a setting.")
 @click.option(  # not 1: seed 1 was looked at while `deadline_search` was made
@@ -33,7 +34,14 @@ from .grid_simulate import workers as processes
 )
 @click.option("--quick", is_flag=True, help="2,000 jobs a run, two runs.")
 @click.option("--workers", type=click.IntRange(min=1), help="Processes. Default: the processors at hand.")
-@click.option("--page", type=click.Path(path_type=Path), help="Also write the page with figures and tables here.")
+@click.option(
+    "-o",
+    "--output",
+    "page",
+    type=click.Path(path_type=Path),
+    metavar="FILE.html",
+    help="Also write the page with figures and tables.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def command(
     jobs: int,
@@ -93,4 +101,4 @@ def command(
         return
     show(console(), [*paper_tables(results), *swept, *notes])
     swept_on = f", sweeps on {seed + grid_sweep.SWEEP_SEEDS}" if with_sweep else ""
-    say(f"seed {seed}{swept_on}; --page FILE writes the figures")
+    say(f"seed {seed}{swept_on}; -o FILE.html writes the figures")

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from ...papers.shared import provenance, shared_folder
+from ..grammar import verb
 from ..output import console, document, emit, progress, say, write_text
 
 LOGS = {
@@ -21,7 +22,7 @@ LOGS = {
 }
 
 
-@click.command("pqstar")
+@verb("pqstar", old={"--page": "-o"})
 @click.option("--logs", default=",".join(LOGS), show_default=True, metavar="NAMES", help="Which of the logs.")
 @click.option(
     "--log",
@@ -32,7 +33,14 @@ LOGS = {
     help="A log of one's own in every table (repeatable); LANL, ANL, Paragon, DAS2-fs0 have printed rows.",
 )
 @click.option("--quick", is_flag=True, help="KTH and CTC alone, jobs 10,001 to 16,000.")
-@click.option("--page", type=click.Path(path_type=Path), help="Also write the page with tables and pictures here.")
+@click.option(
+    "-o",
+    "--output",
+    "page",
+    type=click.Path(path_type=Path),
+    metavar="FILE.html",
+    help="Also write the page with tables and pictures.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def command(logs: str, own: tuple[str, ...], quick: bool, page: Path | None, as_json: bool) -> None:
     """Quick starters found by log_uniform, qbets, ibl and pqstar, each under two readings. A minute a log."""
@@ -87,7 +95,7 @@ def command(logs: str, own: tuple[str, ...], quick: bool, page: Path | None, as_
         emit(document("reproduce-pqstar", {"logs": described}, settings, [], [*rows, *thresholds, *noise]))
         return
     show(console(), [*pqstar_tables(rows, thresholds), noise_table(noise), *discussion(rows)])
-    say("--page FILE writes the tables and the paper's pictures")
+    say("-o FILE.html writes the tables and the paper's pictures")
 
 
 def _tick(tick: Any, before: int, done: int) -> None:

@@ -13,6 +13,7 @@ import click
 
 from ...errors import UsageError
 from ...papers.shared import provenance, shared_folder
+from ..grammar import Renamed, verb
 from ..output import console, document, dumps, emit, progress, say
 
 if TYPE_CHECKING:
@@ -40,8 +41,16 @@ PARTS = ("accuracy", "minh", "local", "operator", "baselines", "schedules", "sen
 NAMES = ("HPC2N04", "HPC2N05", "SDSC02", "SDSC04")
 
 
-@click.command("online-knn-ga")
-@click.option("--set", "names", multiple=True, type=click.Choice(NAMES), help="Only this data set (repeatable).")
+@verb("online-knn-ga")
+@click.option(
+    "--data-set",
+    "names",
+    cls=Renamed,
+    formerly=("--set",),
+    multiple=True,
+    type=click.Choice(NAMES),
+    help="Only this data set (repeatable).",
+)
 @click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="Only this part (repeatable).")
 @click.option("--first", type=click.IntRange(min=6000), metavar="N", help="Only the first N jobs of each set.")
 @click.option("--quick", is_flag=True, help="HPC2N04's first 7,000 jobs, no sensitivity.")
@@ -120,8 +129,16 @@ def online_knn_ga(
 SU_NAMES = ("CTC", "SDSC-DS", "NREL")
 
 
-@click.command("su")
-@click.option("--log", "names", multiple=True, type=click.Choice(SU_NAMES), help="Only this log (repeatable).")
+@verb("su")
+@click.option(
+    "--data-set",
+    "names",
+    cls=Renamed,
+    formerly=("--log",),
+    multiple=True,
+    type=click.Choice(SU_NAMES),
+    help="Only this log (repeatable).",
+)
 @click.option("--first", type=click.IntRange(min=1), metavar="N", help="Only the first N jobs of each log.")
 @click.option(
     "--every", type=click.IntRange(min=1), default=5, show_default=True, help="Score each so many-th job (1: all)."

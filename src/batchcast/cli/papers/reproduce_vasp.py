@@ -8,12 +8,13 @@ from typing import Any
 import click
 
 from ...papers.shared import shared_folder
+from ..grammar import verb
 from ..output import console, document, emit, progress, say, write_text
 
 DATA = "traces/vasp-klimes.csv.gz"
 
 
-@click.command("vasp")
+@verb("vasp", old={"--page": "-o"})
 @click.option("--data", type=click.Path(path_type=Path), help=f"The runs. Default: {DATA} of the shared folder.")
 @click.option("--predictor", "predictors", metavar="NAMES", help="Methods. Default: the paper's and boosted trees.")
 @click.option("--resamples", type=click.IntRange(min=1), default=10, show_default=True, help="Bootstrap resamples.")
@@ -26,7 +27,14 @@ DATA = "traces/vasp-klimes.csv.gz"
 )
 @click.option("--quick", is_flag=True, help="One resample of the public runs, 4,000 synthetic jobs.")
 @click.option("--seed", type=int, default=0, show_default=True, help="For resamples and models.")
-@click.option("--page", type=click.Path(path_type=Path), help="Also write the page with tables and figures here.")
+@click.option(
+    "-o",
+    "--output",
+    "page",
+    type=click.Path(path_type=Path),
+    metavar="FILE.html",
+    help="Also write the page with tables and figures.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def command(
     data: Path | None,
@@ -53,7 +61,7 @@ def command(
     from ...report.terminal import show
 
     if page is not None and not page.absolute().parent.is_dir():
-        raise UsageError(f"--page {page}: there is no directory {page.absolute().parent}")
+        raise UsageError(f"-o {page}: there is no directory {page.absolute().parent}")
     if quick:
         resamples, synthetic = 1, min(synthetic, 4_000)
     path = data or shared_folder() / DATA
@@ -94,7 +102,7 @@ def command(
         )
         return
     show(console(), [*summary_tables(results, resamples), *beside, *limits])
-    say(f"seed {seed}; --page FILE writes the same with the figures")
+    say(f"seed {seed}; -o FILE.html writes the same with the figures")
 
 
 def _synthetic(jobs: int, specs: list[str], seed: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

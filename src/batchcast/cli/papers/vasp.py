@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
+from ..grammar import Renamed, Verbs
 from ..output import console, document, emit, progress, say
 
 
-@click.group()
+@click.group(cls=Verbs)
 def command() -> None:
     """Features of VASP jobs from INCAR, POSCAR, KPOINTS and POTCAR, for run-time predictors such as irpa and brbf."""
 
@@ -51,7 +52,10 @@ def features(directory: Path, wavecar: bool, as_json: bool) -> None:
 
 @command.command()
 @click.option(
-    "--jobs",
+    "--log",
+    "jobs",
+    cls=Renamed,
+    formerly=("--jobs",),
     required=True,
     type=click.Path(),
     metavar="LOG",

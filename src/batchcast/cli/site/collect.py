@@ -8,36 +8,46 @@ from typing import Any
 import click
 
 from ..completion import specs
+from ..grammar import Renamed, verb
 from ..interrupt import stop_on_signals
 from ..output import document, emit, say
 from ..site_options import log_option, site_options
 
 
-@click.command()
+@verb()
 @site_options
 @click.option("--once", is_flag=True, help="One cycle (and all history that is missing), then stop.")
 @click.option("--interval", "interval_s", metavar="TIME", help="Between two looks at the queue.  [default: 30 s]")
 @click.option("--history-days", "history_days", metavar="DAYS", help="History read at the first start.  [default: 30]")
 @click.option(
-    "--runtime",
+    "--runtime-predictor",
+    "runtime",
+    cls=Renamed,
+    formerly=("--runtime",),
     metavar="SPEC",
     shell_complete=specs("runtime"),
     help="Run-time predictor, NAME:key=value,...  [default: kernel,recent_mean,last_2]",
 )
 @click.option(
-    "--wait",
+    "--wait-predictor",
+    "wait",
+    cls=Renamed,
+    formerly=("--wait",),
     metavar="SPEC",
     shell_complete=specs("wait"),
     help="Wait predictor, NAME:key=value,...  [default: forecast,recent_wait,log_uniform,qbets]",
 )
 @click.option(
-    "--memory",
+    "--memory-predictor",
+    "memory",
+    cls=Renamed,
+    formerly=("--memory",),
     metavar="SPEC",
     shell_complete=specs("runtime"),
     help="Run-time predictor that forecasts memory, where accounting measures it.  [default: kernel]",
 )
 @click.option("--record", type=click.Path(dir_okay=False), help="Also write every question and answer to this file.")
-@click.option("-q", "--quiet", is_flag=True, help="Say only what goes wrong.")
+@click.option("--quiet", cls=Renamed, formerly=("-q",), is_flag=True, help="Say only what goes wrong.")
 @log_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document for each cycle, on stdout.")
 def command(once: bool, record: str | None, quiet: bool, as_json: bool, **flags: Any) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..grammar import verb
 from ..output import console, document, emit, print_columns, progress, say
 from ..site_options import clock, parse_when, site_options
 
@@ -112,7 +113,7 @@ def _show(simulated: list[dict[str, Any]], groups: list[dict[str, Any]], judged:
 ROUNDS = 5
 
 
-@click.command()
+@verb()
 @site_options
 @click.option(
     "--dry-run", is_flag=True, help="What planning would do now, and would have done since -S. Changes nothing."

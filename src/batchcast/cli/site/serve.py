@@ -6,15 +6,16 @@ from typing import Any
 
 import click
 
+from ..grammar import Renamed, verb
 from ..interrupt import stop_on_signals
 from ..output import document, emit, say
 from ..site_options import log_option, site_options
 
 
-@click.command()
+@verb()
 @site_options
 @click.option("--listen", metavar="PATH|HOST:PORT", help="A unix socket, or a port on loopback.  [default: as set]")
-@click.option("-q", "--quiet", is_flag=True, help="No line for each request.")
+@click.option("--quiet", cls=Renamed, formerly=("-q",), is_flag=True, help="No line for each request.")
 @log_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON document once it answers: where, from what.")
 def command(listen: str | None, quiet: bool, as_json: bool, **flags: Any) -> None:

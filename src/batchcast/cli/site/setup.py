@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..grammar import Renamed, verb
 from ..output import document, emit, say
 from ..site_options import site_options
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from ...service.settings import Settings
 
 
-@click.command()
+@verb()
 @site_options
 @click.option("--no-ask", is_flag=True, help="Call no daemon: settings, clients and store only.")
 @click.option("--settings", "show_settings", is_flag=True, help="Every setting, its value and where it came from.")
@@ -58,10 +59,22 @@ def doctor(no_ask: bool, show_settings: bool, as_json: bool, **flags: Any) -> No
 USUAL = ("/usr/bin", "/bin", "/usr/local/bin")
 
 
-@click.command()
-@click.option("--units", required=True, type=click.Path(file_okay=False), help="The folder to write them into.")
+@verb(old={"--units": "-o"})
 @click.option(
-    "--private",
+    "-o",
+    "--output",
+    "units",
+    type=click.Path(file_okay=False),
+    metavar="FOLDER",
+    default="units",
+    show_default=True,
+    help="The folder to write them into.",
+)
+@click.option(
+    "--private-jobs",
+    "private",
+    cls=Renamed,
+    formerly=("--private",),
     type=click.Choice(["yes", "no", "auto"]),
     help="May nobody but the collector read the store?  [default: as set, else as Slurm's PrivateData says]",
 )

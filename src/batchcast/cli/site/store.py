@@ -1,4 +1,4 @@
-"""`batchcast migrate`, `purge` and `export`.
+"""`batchcast site migrate`, `site purge` and `site export`.
 
 The store brought up to this version or back, history let go of, and history as a log.
 """
@@ -12,19 +12,28 @@ from typing import Any
 
 import click
 
-from ..output import document, emit, print_columns, print_parsable, say
+from ..grammar import Renamed, output_option, verb
+from ..output import document, emit, print_columns, print_parsable, refuse_two_on_stdout, say
 from ..site_options import myself, parse_when, site_options
 
 
-@click.command()
+@verb()
 @site_options
-@click.option("--to", type=int, metavar="VERSION", help="Take it back to this schema version.")
+@click.option(
+    "--to-version",
+    "to",
+    cls=Renamed,
+    formerly=("--to",),
+    type=int,
+    metavar="VERSION",
+    help="Take it back to this schema version.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def migrate(to: int | None, as_json: bool, **flags: Any) -> None:
     """Bring the store's tables up to this version, or take them back before an older batchcast is installed.
 
-    A collector brings an older store up to date by itself. To go back: stop collector and service, `migrate --to` the
-    version that the older batchcast knows (it names it when it refuses a store), then install that one. Jobs and
+    A collector brings an older store up to date by itself. To go back: stop collector and service, `--to-version`
+    the one that the older batchcast knows (it names it when it refuses a store), then install that one. Jobs and
     forecasts stay as they are; what the older tables have no room for is said.
     """
     from ...service.settings import load
@@ -53,9 +62,16 @@ def migrate(to: int | None, as_json: bool, **flags: Any) -> None:
     say(f"{settings.shown('store')} {same} {after}")
 
 
-@click.command()
+@verb()
 @site_options
-@click.option("--keep", metavar="DAYS", help="Keep jobs that ended within so many days.  [default: `retention_days`]")
+@click.option(
+    "--keep-days",
+    "keep",
+    cls=Renamed,
+    formerly=("--keep",),
+    metavar="DAYS",
+    help="Keep jobs that ended within so many days.  [default: `retention_days`]",
+)
 @click.option("--delete", "really", is_flag=True, help="Do it. Without this it is only said what would go.")
 @click.option("-P", "--parsable2", is_flag=True, help="The sums, columns parted by |.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
@@ -114,14 +130,14 @@ def purge(keep: str | None, really: bool, parsable2: bool, as_json: bool, **flag
 
 def _words(found: Any, days: float, really: bool, gone: int) -> list[str]:
     if not days:
-        return ["everything is kept (retention_days = 0): --keep DAYS says what would go"]
+        return ["everything is kept (retention_days = 0): --keep-days DAYS says what would go"]
     if not found.jobs:
         return [f"nothing is older than {days:g} days"]
     span = " to ".join(time.strftime("%Y-%m-%d", time.gmtime(at)) for at in (found.first, found.last))
     what = f"{found.jobs} jobs that ended {span}, with {found.forecasts} forecasts"
     if really:
         return [f"gone: {gone} of {what}"]
-    return [f"would go: {what}", "next: the same with --delete (batchcast export -o FILE keeps the jobs as a log)"]
+    return [f"would go: {what}", "next: the same with --delete (batchcast site export -o FILE keeps the jobs as a log)"]
 
 
 def sums(purged: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
@@ -158,15 +174,15 @@ def _print(results: list[dict[str, Any]]) -> None:
     print_columns(lines, left=4)
 
 
-@click.command()
+@verb()
 @site_options
-@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False), help="The Parquet file to write.")
+@output_option("By its ending: .swf (.gz, .xz), .csv, .parquet; - for CSV on stdout.", required=True)
 @click.option("-S", "--starttime", metavar="TIME", help="Jobs submitted from here on, e.g. 2026-11-01, now-7days.")
 @click.option("-E", "--endtime", metavar="TIME", help="Jobs submitted before this.")
 @click.option("--as-told", is_flag=True, help="Times as the collector's clock told them, not as corrected since.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def export(output: str, starttime: str | None, endtime: str | None, as_told: bool, as_json: bool, **flags: Any) -> None:
-    """Write the store's finished jobs as Parquet: the site's own log, kept beyond the scheduler's purge.
+    """Write the store's finished jobs as a log: the site's own, kept beyond the scheduler's purge.
 
     Where jobs are private it holds your own alone (root and the collector's user: everybody's), and the file is never
     readable by more people than the store. Times are accounting's last word. With --as-told they are those the
@@ -175,14 +191,17 @@ def export(output: str, starttime: str | None, endtime: str | None, as_told: boo
     from ...service.answers.disclosure import exported
     from ...service.settings import load
     from ...store.place import mode_of
-    from ...trace.parquet import write_parquet
+    from ...trace.write import not_carried, write_by_ending
 
+    refuse_two_on_stdout(output, as_json)
+    kind = _format_of(output)
     settings = load(flags)
     since = parse_when(starttime) if starttime else -math.inf
     until = parse_when(endtime) if endtime else math.inf
     trace, cluster, of = exported(settings, myself(), since, until, as_told=as_told)
     os.umask(os.umask(0o077) | (0o777 & ~mode_of(settings["store"])))  # never more open than the store
-    write_parquet(trace, output)
+    write_by_ending(trace, output, kind)
+    notes = [*trace.info.notes, *not_carried(trace, kind)]
     left = trace.info.dropped["still open at export"]
     if as_json:
         shown = {
@@ -194,12 +213,23 @@ def export(output: str, starttime: str | None, endtime: str | None, as_told: boo
             "user": of,
         }
         emit(document("export", {"cluster": cluster}, shown,
-                      trace.info.notes, [{"jobs": len(trace), "still_open": left}]))  # fmt: skip
+                      notes, [{"jobs": len(trace), "still_open": left}]))  # fmt: skip
     else:
         whose = f" of {of} (jobs are private here)" if of else ""
         say(
             f"{len(trace)} finished jobs{whose} of {cluster} to {output}; {left} still waiting or running were left out"
         )
-        for note in trace.info.notes:
+        for note in notes:
             say(f"note: {note}")
-        say(f"next: batchcast evaluate {output} -o report/")
+        if output != "-":
+            say(f"next: batchcast evaluate {output} -o report/")
+
+
+def _format_of(output: str) -> str:
+    """The format of the one file; a name without an ending is Parquet, as ever."""
+    from ...errors import UsageError
+    from ...trace.write import ENDINGS, FOLDER, kind_of
+
+    if output.endswith("/"):
+        raise UsageError(f"-o {output}: export writes one file (accepted: {ENDINGS}, - for CSV on stdout)")
+    return "parquet" if (kind := kind_of(output)) == FOLDER else kind

@@ -1,4 +1,4 @@
-"""`batchcast token`: bearer tokens, by which scripts ask over HTTP in a user's name."""
+"""`batchcast site token`: bearer tokens, by which scripts ask over HTTP in a user's name."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from typing import Any
 
 import click
 
+from ..grammar import Verbs
 from ..output import document, emit, print_columns, print_parsable, say
 from ..site_options import clock, site_options
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
 
 
-@click.group(short_help="Bearer tokens, by which scripts ask over HTTP in a user's name: create, list, revoke.")
+@click.group(
+    cls=Verbs, short_help="Bearer tokens, by which scripts ask over HTTP in a user's name: create, list, revoke."
+)
 def command() -> None:
     """Tokens for scripts that ask `batchcast serve` where nothing else says who asks: on loopback, through a proxy.
 
@@ -34,7 +37,7 @@ def create(user: str, days: float, label: str, as_json: bool, **flags: Any) -> N
     """Issue a token of USER and print it, this once.
 
     \b
-    TOKEN=$(batchcast token create ada --label nightly)
+    TOKEN=$(batchcast site token create ada --label nightly)
     curl -H "Authorization: Bearer $TOKEN" http://localhost:8642/v1/start
     """
     import secrets
@@ -87,7 +90,7 @@ def show(parsable2: bool, as_json: bool, **flags: Any) -> None:
     if as_json:
         emit(document("token list", {}, {"store": settings.shown("store")}, [], results))
     elif not results:
-        say("no tokens: batchcast token create USER")
+        say("no tokens: batchcast site token create USER")
     elif parsable2:
         print_parsable(results)
     else:

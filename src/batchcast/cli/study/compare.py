@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..grammar import verb
 from ..output import console, document, emit, say, write_text
 
 if TYPE_CHECKING:
@@ -18,14 +19,21 @@ if TYPE_CHECKING:
 LEVEL = 0.9
 
 
-@click.command("compare")
+@verb("compare", old={"--page": "-o"})
 @click.argument("a", type=click.Path(), metavar="A")
 @click.argument("b", type=click.Path(), metavar="B")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For the bootstrap's draws.")
 @click.option(
     "--resamples", type=click.IntRange(100, 100_000), default=1000, show_default=True, help="Draws of the bootstrap."
 )
-@click.option("--page", type=click.Path(path_type=Path), metavar="FILE", help="Also write a page with pictures here.")
+@click.option(
+    "-o",
+    "--output",
+    "page",
+    type=click.Path(path_type=Path),
+    metavar="FILE.html",
+    help="Also write a page with pictures.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def command(a: str, b: str, seed: int, resamples: int, page: Path | None, as_json: bool) -> None:
     """Compare two reports of `evaluate`: folders, or their result.json.
@@ -37,7 +45,7 @@ def command(a: str, b: str, seed: int, resamples: int, page: Path | None, as_jso
 
     \b
     batchcast compare report/ report-new/
-    batchcast compare report/ report-new/ --page changes.html
+    batchcast compare report/ report-new/ -o changes.html
     """
     from ...evaluation.comparison import compare
     from ...report.comparison import comparison_blocks

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..grammar import verb
 from ..options import Log, log_options, predictor_options, score_options, take_log, take_score
 from ..output import console, emit, progress, say
 from ..schedule_options import Plan, node_options, plan_options, take_nodes, take_plan
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from ...cluster.machine import Machine
 
 
-@click.command("evaluate")
+@verb("evaluate")
 @log_options
 @predictor_options
 @score_options
@@ -56,7 +57,7 @@ def command(**given: Any) -> None:
     scheduler, machine = take_nodes(given)
     nodes = "auto" if free else scheduler, machine
     plan, chosen = take_plan(given)
-    log = take_log(given, tell=not given["as_json"])
+    log = take_log(given)
     mask = take_score(given, log)
     log.settings.update(chosen, scheduler=nodes[0])
     run(log, mask, plan, given, nodes=nodes)
@@ -108,7 +109,7 @@ def run(
     out.print(f"\nThe report: {Path(given['output']) / 'index.html'}", markup=False, soft_wrap=True)
 
 
-@click.command("demo")
+@verb("demo")
 @click.option(
     "-o",
     "--output",

@@ -8,11 +8,12 @@ from typing import Any
 import click
 
 from ...units import format_memory, span
+from ..grammar import verb
 from ..options import describe_log, log_options, take_log
 from ..output import console, document, emit
 
 
-@click.command("info")
+@verb("info")
 @log_options
 @click.option(
     "--machine", "described", type=click.Path(), metavar="FILE", help="Which of the jobs a described machine can run."
@@ -26,7 +27,7 @@ def command(as_json: bool, described: str | None, **given: Any) -> None:
     """
     from ...trace import describe
 
-    log = take_log(given, tell=False)
+    log = take_log(given)
     whole = describe.summary(log.trace, log.procs)
     parts = {
         "status": describe.endings(log.trace),
@@ -43,7 +44,7 @@ def command(as_json: bool, described: str | None, **given: Any) -> None:
         rows += [{"part": part, **row} for part in parts for row in parts[part]]
         emit(document("info", about, log.settings, log.warnings, rows))
         return
-    _show(about, whole, memory, parts, log)
+    _show(about, whole, memory, parts)
 
 
 def _on_machine(described: str, log: Any) -> list[dict[str, Any]]:
@@ -56,10 +57,10 @@ def _on_machine(described: str, log: Any) -> list[dict[str, Any]]:
 
 
 def _show(
-    about: Mapping[str, Any], whole: Mapping[str, Any], memory: Mapping[str, Any], parts: Mapping[str, Any], log: Any
+    about: Mapping[str, Any], whole: Mapping[str, Any], memory: Mapping[str, Any], parts: Mapping[str, Any]
 ) -> None:
     """Everything as tables on stdout."""
-    from ...report.blocks import Callout, Table, TableColumn
+    from ...report.blocks import Table, TableColumn
     from ...report.terminal import show
 
     pairs = [{"what": what, "value": value} for what, value in _glance(about, whole).items()]
@@ -105,7 +106,6 @@ def _show(
     if odd:
         columns = [TableColumn("irregularity", "rule"), TableColumn("jobs", "jobs", "count")]
         blocks.append(Table("What replaying the log settles by rule", columns, odd))
-    blocks += [Callout(note, "note", "note:") for note in log.warnings]
     show(console(), blocks)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ...errors import UsageError
+from ..grammar import verb
 from ..options import Log, describe_log, log_options, take_log
 from ..output import document, emit, progress, show_tables, table_options
 
@@ -18,7 +19,7 @@ def _risk(_: click.Context, __: click.Parameter, text: str) -> float:
     return parse_share(text)
 
 
-@click.command("limits")
+@verb("limits")
 @log_options
 @click.option("--memory", is_flag=True, help="Memory requests instead of time limits.")
 @click.option(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..grammar import Verbs
 from ..output import document, emit, print_columns, progress, say, write_text
 
 if TYPE_CHECKING:
@@ -18,14 +19,16 @@ TITLES = ("set", "against", "jobs", "30 s", "300 s", "mean wait", "wait ratio", 
 JUDGED = ("set", "states", "starts", "right", "seen", "within 30 s")
 
 
-@click.group(short_help="The cluster as Slurm describes it: capture, show; prove a simulation against a record.")
+@click.group(
+    cls=Verbs, short_help="The cluster as Slurm describes it: capture, show; prove a simulation against a record."
+)
 def command() -> None:
     """A machine with nodes, partitions, priorities and limits, and Slurm's scheduler simulated on it."""
 
 
 @command.command()
 @click.argument("dumps", required=False, type=click.Path(path_type=Path))
-@click.option("-o", "output", type=click.Path(path_type=Path), help="Write here instead of to stdout.")
+@click.option("-o", "--output", "output", type=click.Path(path_type=Path), help="Write here instead of to stdout.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document: the machine, and what is not modelled.")
 def capture(dumps: Path | None, output: Path | None, as_json: bool) -> None:
     """Write a machine as TOML: from the folder DUMPS, or from the Slurm of this computer (scontrol, sacctmgr).

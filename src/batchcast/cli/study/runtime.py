@@ -7,13 +7,14 @@ from typing import Any
 import click
 
 from ..completion import specs
+from ..grammar import verb
 from ..options import describe_log, log_options, predictor_options, score_options, take_log, take_score
 from ..output import document, emit, progress, say, show_tables, table_options
 from ..periods import forecasts as forecasts_in_periods
 from ..periods import in_periods_option, refuse_others
 
 
-@click.command("runtime")
+@verb("runtime", old={"--target memory": "--memory", "--target run_time": ""})
 @log_options
 @predictor_options
 @score_options
@@ -22,7 +23,7 @@ from ..periods import in_periods_option, refuse_others
     "predictors",
     shell_complete=specs("runtime"),
     help="Methods, NAME:key=value,key=value; `all` for every one. Default: requested,kernel,last_2,recent_mean; with"
-    " --target memory largest_recent too.",
+    " --memory largest_recent too.",
     metavar="NAMES",
 )
 @click.option(
@@ -34,11 +35,7 @@ from ..periods import in_periods_option, refuse_others
 )
 @click.option("--by", type=click.Choice(["user", "queue", "size", "month"]), help="Figures by group as well.")
 @click.option(
-    "--target",
-    type=click.Choice(["run_time", "memory"]),
-    default="run_time",
-    show_default=True,
-    help="memory: the peak a node, or a processor where LOG knows no nodes.",
+    "--memory", "of_memory", is_flag=True, help="The peak memory a node, or a processor where LOG knows no nodes."
 )
 @click.option("--against", metavar="NAME", help="Compare with this method. Default recent_mean, else the request.")
 @click.option("--seed", type=int, default=0, show_default=True, help="For methods and intervals that draw at random.")
@@ -55,7 +52,7 @@ def command(
     predictors: str | None,
     protocol: str,
     by: str | None,
-    target: str,
+    of_memory: bool,
     against: str | None,
     seed: int,
     trace_parameters: str | None,
@@ -68,7 +65,7 @@ def command(
 
     LOG is SWF, a `sacct -X -P` dump, a PBS accounting log, CSV or Parquet; plain, .gz, .xz, or - for stdin. A
     forecast knows only what had ended by then (honest protocol). Jobs that never ran are not scored, and counted; with
-    --target memory neither are those whose peak nobody measured, nor those that ran out of memory.
+    --memory neither are those whose peak nobody measured, nor those that ran out of memory.
     """
     from ...errors import NoAnswer, UsageError
     from ...evaluation.accuracy import figures, score
@@ -77,7 +74,7 @@ def command(
     from ...report.blocks import Block, TableColumn
     from ...report.difference import FORECAST, FORECAST_MEMORY, beside, difference_blocks
 
-    of_memory = target == "memory"
+    target = "memory" if of_memory else "run_time"
     usual = "requested,kernel,last_2,recent_mean"
     specs = split_specs(predictors or (f"{usual},largest_recent" if of_memory else usual))
     if given["in_periods"] is not None:

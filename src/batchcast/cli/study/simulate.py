@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..grammar import verb
 from ..options import Log, describe_log, log_options, predictor_options, score_options, take_log, take_score
 from ..output import document, emit, progress, say, show_tables, table_options
 from ..periods import in_periods_option
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ...table import Trace
 
 
-@click.command(short_help="Let a scheduler decide the starts, with predictors in the loop.")
+@verb(old={"--schedule": "-o"}, short_help="Let a scheduler decide the starts, with predictors in the loop.")
 @log_options
 @predictor_options
 @score_options
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
     metavar="KEY=VALUE",
     help="With --machine or --scheduler slurm: another setting of slurm.conf, e.g. bf_interval=60, or nodes=+10%.",
 )
-@click.option("--schedule", "schedule_file", type=click.Path(), metavar="FILE", help="Write the schedule as CSV.")
+@click.option(
+    "-o", "--output", "schedule_file", type=click.Path(), metavar="FILE.csv", help="Write the schedule as well."
+)
 @click.option(
     "--schedule-format",
     type=click.Choice(["batchcast", "batsim"]),
@@ -81,8 +84,8 @@ def command(**given: Any) -> None:
         return _in_periods(plan, given)
     del given["in_periods"]
     if given["schedule_file"] and sum(len(plan.planners(policy)) for policy in plan.policies.values()) > 1:
-        raise UsageError("--schedule writes one schedule", hint="one --policy and one --predictor at a time")
-    log = take_log(given, tell=not given["as_json"])
+        raise UsageError("-o writes one schedule", hint="one --policy and one --predictor at a time")
+    log = take_log(given)
     scored = any(given[key] for key in ("score_from", "score_to", "score_status"))
     mask = take_score(given, log) if scored else None
     policies: dict[str, Any] = {"slurm": None} if slurm else dict(plan.policies)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..grammar import Renamed, Verbs
 from ..options import find_modules_here
 from ..output import console, document, emit, progress, say
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 RUN = "run"
 
 
-class _StudyOrVerb(click.Group):
+class _StudyOrVerb(Verbs):
     """`sweep STUDY.toml` is `sweep run STUDY.toml`."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
@@ -47,14 +48,17 @@ def command() -> None:
 @click.argument("study", type=click.Path(path_type=Path), metavar="FILE")
 @click.option(
     "-o",
+    "--output",
     "output",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
     help="Where results are kept. Default: the study's name with -results, here.",
 )
 @click.option(
-    "--on",
+    "--pool",
     "place",
+    cls=Renamed,
+    formerly=("--on",),
     default="local",
     show_default=True,
     metavar="WHERE",
@@ -68,8 +72,22 @@ def command() -> None:
 )
 @click.option("--partition", metavar="NAME", help="On Slurm: where the workers run.")
 @click.option("--account", metavar="NAME", help="On Slurm: who pays.")
-@click.option("--walltime", metavar="TIME", help="On Slurm: a worker's limit; one that ends is replaced.")
-@click.option("--memory", metavar="SIZE", help="On Slurm: a worker's memory, e.g. 2GB.")
+@click.option(
+    "--time",
+    "walltime",
+    cls=Renamed,
+    formerly=("--walltime",),
+    metavar="TIME",
+    help="On Slurm: a worker's limit; one that ends is replaced.",
+)
+@click.option(
+    "--mem",
+    "memory",
+    cls=Renamed,
+    formerly=("--memory",),
+    metavar="SIZE",
+    help="On Slurm: a worker's memory, e.g. 2GB.",
+)
 @click.option("--interface", metavar="NAME", help="On Slurm: the network by which nodes reach this host, e.g. ib0.")
 @click.option("--dry-run", is_flag=True, help="Count tasks and core-hours; run nothing.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
@@ -80,7 +98,7 @@ def run_study(study: Path, output: Path | None, place: str, workers: int | None,
     \b
     batchcast sweep study.toml --dry-run
     batchcast sweep study.toml -o out/
-    batchcast sweep study.toml -o out/ --on slurm --partition short --workers 40 --interface ib0
+    batchcast sweep study.toml -o out/ --pool slurm --partition short --workers 40 --interface ib0
     """
     import os
 
@@ -135,7 +153,7 @@ def _run(todo: list[Task], dataset: Dataset, place: str, many: int, wish: Any, c
     return ran.failed
 
 
-@command.command(short_help="Tables of a study's results, with paired intervals.")
+@command.command(old={"--frontier": "-o"}, short_help="Tables of a study's results, with paired intervals.")
 @click.argument("folder", type=click.Path(path_type=Path), metavar="FOLDER")
 @click.option(
     "--against",
@@ -145,7 +163,8 @@ def _run(todo: list[Task], dataset: Dataset, place: str, many: int, wish: Any, c
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="For the draws of intervals over groups of jobs.")
 @click.option(
-    "--frontier",
+    "-o",
+    "--output",
     "picture",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE.svg",
@@ -157,7 +176,7 @@ def report(folder: Path, against: tuple[str, ...], seed: int, picture: Path | No
 
     \b
     batchcast sweep report out/ --against "easy, requested"
-    batchcast sweep report out/ --frontier frontier.svg
+    batchcast sweep report out/ -o frontier.svg
     """
     from ...report.sweep import ablation_table, study_tables
     from ...report.terminal import show

@@ -16,6 +16,7 @@ import click
 from ...errors import UsageError
 from ...units import parse_duration, span
 from ..completion import specs
+from ..grammar import Renamed, verb
 from ..options import Log, describe_log, log_options, predictor_options, take_log
 from ..output import document, emit, progress, say, show_tables, table_options, write_text
 from ..periods import forecasts as forecasts_in_periods
@@ -132,7 +133,7 @@ def _instant(trace: Trace, text: str | None) -> float:
         return parse_date(text, zone(trace.info.timezone)) - trace.info.unix_start
 
 
-@click.command("wait")
+@verb("wait", old={"--page": "-o"})
 @log_options
 @predictor_options
 @click.option(
@@ -149,9 +150,19 @@ def _instant(trace: Trace, text: str | None) -> float:
     metavar="JOB",
     help="The wait of one job not in LOG, by every method: procs=64,request=2h[,at=DATE,user=NAME,queue=NAME].",
 )
-@click.option("--jobs", metavar="FIRST:LAST", help="Score these places of the log, from 1; history is all before.")
 @click.option(
-    "--quick",
+    "--places",
+    "jobs",
+    cls=Renamed,
+    formerly=("--jobs",),
+    metavar="FIRST:LAST",
+    help="Score these places of the log, from 1; history is all before.",
+)
+@click.option(
+    "--quick-wait",
+    "quick",
+    cls=Renamed,
+    formerly=("--quick",),
     default="1h",
     show_default=True,
     metavar="SPAN",
@@ -179,7 +190,14 @@ def _instant(trace: Trace, text: str | None) -> float:
 )
 @click.option("--against", metavar="NAME", help="Compare with this method. Default recent_wait, else the first.")
 @click.option("--seed", type=int, default=0, show_default=True, help="For the intervals' draws.")
-@click.option("--page", type=click.Path(path_type=Path), metavar="FILE", help="Also write a page with pictures here.")
+@click.option(
+    "-o",
+    "--output",
+    "page",
+    type=click.Path(path_type=Path),
+    metavar="FILE.html",
+    help="Also write a page with pictures.",
+)
 @in_periods_option
 @table_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
@@ -281,7 +299,7 @@ def command(
         ),
     ]
     if places and jobs and not jobs.endswith(":") and places[1] > len(trace):
-        warnings.append(f"--jobs {jobs}: the log ends at its job {len(trace)}, so {places[0]}:{len(trace)} are scored")
+        warnings.append(f"--places {jobs}: the log ends at job {len(trace)}, so {places[0]}:{len(trace)} are scored")
     settings = {
         **log.settings,
         "predictor": specs,
@@ -304,12 +322,13 @@ def command(
         return
     costs = [f"{spec}: {cost:.1f} s of searching settings beforehand, on the first jobs." for spec, cost in
              settings["search_s"].items()]  # fmt: skip
+    for warning in warnings[len(log.warnings) :]:
+        say(f"note: {warning}")
     once = list({row["predictor"]: row for row in results}.values())
     shown = results if every_column else once  # a line a method: only the other columns depend on who is quick
     table = beside(wait_table(shown, title), shown, WAITS)
     explained = difference_blocks(once, WAITS, [TableColumn("predictor", "predictor")])
-    notes = [f"note: {w}" for w in warnings[len(log.warnings) :]]
-    show_tables([table, *costs, *notes], every_column, explain, explained)
+    show_tables([table, *costs], every_column, explain, explained)
 
 
 def _write_page(
@@ -377,7 +396,7 @@ def _answer_new(
     ]  # fmt: skip
     title = f"A new job of {job.procs:g} processors for at most {span(job.request)} · {log.trace.info.source}"
     shown = [{**row, "predictor": named(row["predictor"])} for row in rows]
-    show_tables([Table(title, columns, shown), *(f"note: {w}" for w in log.warnings)], True, False)
+    show_tables([Table(title, columns, shown)], True, False)
 
 
 def _head(rows: Any) -> Any:

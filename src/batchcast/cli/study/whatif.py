@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..grammar import verb
 from ..options import describe_log, log_options, score_options, take_log, take_score
 from ..output import document, emit, progress, say, show_tables, table_options
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 NOW = "now"
 
 
-@click.command(short_help="What if the machine, its scheduler or the limits changed: who gains, who pays.")
+@verb(short_help="What if the machine, its scheduler or the limits changed: who gains, who pays.")
 @log_options
 @score_options
 @click.option(
@@ -64,7 +65,7 @@ def command(**given: Any) -> None:
     from ...trace.slurm_record import open_machine
 
     plans, memory = _plans(open_machine(given["described"]), given["variants"])
-    log = take_log(given, tell=not given["as_json"])
+    log = take_log(given)
     scored = any(given[key] for key in ("score_from", "score_to", "score_status"))
     mask = take_score(given, log) if scored else np.ones(len(log.trace), bool)
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import click
 
+from ..grammar import verb
 from ..output import print_columns, printed
 from ..site_options import myself, parse_when, site_options
 
 
-@click.command()
+@verb()
 @site_options
 @click.option(
     "-S", "--starttime", default="now-30days", show_default=True, metavar="TIME", help="Forecasts from here on."

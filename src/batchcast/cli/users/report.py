@@ -9,11 +9,12 @@ from typing import Any
 
 import click
 
+from ..grammar import verb
 from ..output import print_columns, printed
 from ..site_options import myself, parse_when, site_options, whoami
 
 
-@click.command()
+@verb()
 @site_options
 @click.option("-u", "--user", metavar="NAME", help="This user's jobs.  [default: yours]")
 @click.option("-A", "--account", metavar="NAME", help="An account's jobs, by user.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..grammar import Renamed, verb
 from ..output import print_columns, printed, say
 from ..site_options import clock, myself, parse_when, site_options, whoami
 from .start_text import advice_lines, sentences
@@ -24,7 +25,7 @@ LONGEST = 32
 """Characters of the name that tasks of one array share: more would push the table off the screen."""
 
 
-@click.command()
+@verb()
 @click.argument("job_ids", nargs=-1, metavar="[JOBID]...")
 @site_options
 @click.option("--me", is_flag=True, help="My waiting jobs (the default without JOBID).")
@@ -51,7 +52,14 @@ LONGEST = 32
 @click.option(
     "--where", "where", is_flag=True, help="With --test: every partition, QOS and a few sizes, the best first."
 )
-@click.option("--by", metavar="TIME", help="With --where: the chance to be done by then decides.")
+@click.option(
+    "--done-by",
+    "by",
+    cls=Renamed,
+    formerly=("--by",),
+    metavar="TIME",
+    help="With --where: the chance to be done by then decides.",
+)
 @click.option("--watch", is_flag=True, help="Ask again every 10 s until Ctrl-C; redraws on a terminal.")
 @click.option("--within", metavar="SPAN", help="Exit code 1 unless every job's chance to start within it is enough.")
 @click.option("--chance", default="90%", show_default=True, metavar="SHARE", help="With --within: how high.")
@@ -87,7 +95,7 @@ def command(
 
     asked_span = parse_within(within, chance) if within is not None else None
     if (where and script is None) or (by is not None and not where):
-        raise UsageError("--by goes with --where, and --where with --test SCRIPT")
+        raise UsageError("--done-by goes with --where, and --where with --test SCRIPT")
     if machine is not None and (script is None or where):
         raise UsageError("--machine goes with --test SCRIPT, without --where")
     if watch and (script == "-" or asked_span is not None):

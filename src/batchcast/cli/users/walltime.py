@@ -6,6 +6,7 @@ import time
 
 import click
 
+from ..grammar import verb
 from ..output import printed, say
 from ..site_options import myself, site_options, whoami
 
@@ -19,7 +20,7 @@ def _risk(_: click.Context, __: click.Parameter, text: str) -> float:
     return parse_share(text)
 
 
-@click.command()
+@verb()
 @click.argument("what", required=False, metavar="[JOBID|SCRIPT]")
 @site_options
 @click.option("--name", "glob", metavar="GLOB", help="Jobs of mine with such a name, e.g. 'relax*'.")

@@ -200,7 +200,9 @@ class Tokens:
                     self._read_at = self._now()
         user = user_of(self._known, token, time.time())
         if user is None:
-            raise InvalidToken("this token is not valid (or no longer)", hint="batchcast token create, by an operator")
+            raise InvalidToken(
+                "this token is not valid (or no longer)", hint="an operator: batchcast site token create"
+            )
         return Viewer(user)
 
     def _read(self) -> dict[str, Mapping[str, Any]]:

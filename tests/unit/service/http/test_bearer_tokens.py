@@ -52,7 +52,7 @@ def server(settings: Settings) -> Iterator[Server]:
 
 
 def token(settings: Settings, *words: str) -> str:
-    done = CliRunner().invoke(cli, ["token", *words, "--store", settings["store"], "--json"])
+    done = CliRunner().invoke(cli, ["site", "token", *words, "--store", settings["store"], "--json"])
     assert done.exit_code == 0, done.output
     return str(json.loads(done.stdout)["results"][0].get("token", ""))
 
@@ -116,7 +116,7 @@ def test_a_store_that_cannot_be_read_is_no_word_about_the_token(
 
 def test_the_list_shows_what_is_there_and_never_the_token(settings: Settings) -> None:
     def run(*words: str) -> Any:
-        return CliRunner().invoke(cli, ["token", *words, "--store", settings["store"]])
+        return CliRunner().invoke(cli, ["site", "token", *words, "--store", settings["store"]])
 
     made = run("create", "ada", "--label", "nightly", "--days", "3")
     assert made.stdout.startswith("bct_")
@@ -131,7 +131,7 @@ def test_the_list_shows_what_is_there_and_never_the_token(settings: Settings) ->
 
 def test_an_older_batchcast_can_have_the_store_back(settings: Settings) -> None:
     token(settings, "create", "ada")
-    back = CliRunner().invoke(cli, ["migrate", "--to", "9", "--store", settings["store"], "--json"])
+    back = CliRunner().invoke(cli, ["site", "migrate", "--to-version", "9", "--store", settings["store"], "--json"])
     assert json.loads(back.stdout)["warnings"] == ["1 tokens: issue them anew once this version is back"]
-    forth = CliRunner().invoke(cli, ["migrate", "--store", settings["store"]])
+    forth = CliRunner().invoke(cli, ["site", "migrate", "--store", settings["store"]])
     assert f"was of schema version 9, is now of {VERSION}" in forth.stderr

@@ -14,25 +14,25 @@ from batchcast.service.operations.units import SERVICES, unit_files
 def installed(folder: Path, *words: str, **env: str) -> dict[str, str]:
     place = folder / "units"
     clean = {"BATCHCAST_CONFIG": "/dev/null", "SLURM_CONF": "", **env}
-    done = CliRunner().invoke(cli, ["install", "--units", str(place), *words], env=clean)
+    done = CliRunner().invoke(cli, ["install", "-o", str(place), *words], env=clean)
     assert done.exit_code == 0, done.output
     return {path.name: path.read_text() for path in place.iterdir()} | {"": done.output}
 
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_units_write_for_nobody_else_and_name_no_store(name: str, tmp_path: Path) -> None:
-    lines = installed(tmp_path, "--private", "yes")[name].splitlines()
+    lines = installed(tmp_path, "--private-jobs", "yes")[name].splitlines()
     assert "UMask=0077" in lines
     assert not [line for line in lines if "BATCHCAST_STORE" in line or "BATCHCAST_LISTEN" in line]
 
 
 def test_the_end_of_the_service_is_not_the_end_of_what_it_works_out(tmp_path: Path) -> None:
     """systemd tells the end to every process of a unit otherwise: who was being answered got a 503 (make try-deb)."""
-    assert "KillMode=mixed" in installed(tmp_path, "--private", "yes")["batchcast-serve.service"].splitlines()
+    assert "KillMode=mixed" in installed(tmp_path, "--private-jobs", "yes")["batchcast-serve.service"].splitlines()
 
 
 def test_where_nobody_is_hidden_everybody_may_read_the_store(tmp_path: Path) -> None:
-    texts = installed(tmp_path, "--private", "no")
+    texts = installed(tmp_path, "--private-jobs", "no")
     assert all("UMask=0022" in texts[name].splitlines() for name in SERVICES)
     assert not any("0077" in line for name in SERVICES for line in texts[name].splitlines() if line.startswith("UMask"))
     notes = [line for name in SERVICES for line in texts[name].splitlines() if line.startswith("# Everybody may read")]
@@ -52,7 +52,7 @@ def test_a_site_whose_slurm_and_store_are_elsewhere(tmp_path: Path) -> None:
     (slurm / "squeue").chmod(0o755)
     store = "postgresql://batchcast@db.example/batchcast"
     words = {"PATH": str(slurm), "SLURM_CONF": "/opt/slurm/etc/slurm.conf", "BATCHCAST_STORE": store}
-    texts = installed(tmp_path, "--private", "yes", **words)
+    texts = installed(tmp_path, "--private-jobs", "yes", **words)
     collect = texts["batchcast-collect.service"].splitlines()
     assert f"Environment=PATH={slurm}:/usr/local/bin:/usr/bin:/bin" in collect
     assert "Environment=SLURM_CONF=/opt/slurm/etc/slurm.conf" in collect
@@ -63,8 +63,8 @@ def test_a_site_whose_slurm_and_store_are_elsewhere(tmp_path: Path) -> None:
 def test_they_start_the_program_that_wrote_them(tmp_path: Path) -> None:
     import sys
 
-    texts = installed(tmp_path, "--private", "yes")
-    for name, verb in zip(SERVICES, ("collect", "export", "serve")):
+    texts = installed(tmp_path, "--private-jobs", "yes")
+    for name, verb in zip(SERVICES, ("collect", "site export", "serve")):
         assert f"ExecStart={sys.prefix}/bin/batchcast {verb} " in texts[name]
     assert "systemctl daemon-reload" in texts[""]
 
@@ -76,9 +76,11 @@ def test_a_python_that_the_collectors_user_cannot_start_is_said(
     import sys
 
     monkeypatch.setattr(sys, "base_prefix", "/usr")
-    assert "its Python lies in a home" not in installed(tmp_path, "--private", "yes")[""]
+    assert "its Python lies in a home" not in installed(tmp_path, "--private-jobs", "yes")[""]
     monkeypatch.setattr(sys, "base_prefix", "/root/.pyenv/versions/3.11.7")
-    assert "its Python lies in a home (/root/.pyenv/versions/3.11.7)" in installed(tmp_path, "--private", "yes")[""]
+    assert (
+        "its Python lies in a home (/root/.pyenv/versions/3.11.7)" in installed(tmp_path, "--private-jobs", "yes")[""]
+    )
 
 
 def test_every_line_of_the_settings_file_is_accepted(tmp_path: Path) -> None:

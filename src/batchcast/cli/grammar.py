@@ -1,0 +1,129 @@
+"""The one grammar of all verbs: options under headings, old spellings for one version, `-o` for what is written.
+
+A verb is declared with `verb` in place of `click.command`. The headings stand in `options.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import click
+
+from ..errors import BatchcastError
+from .output import document, emit, is_emitted, say
+
+
+class Verb(click.Command):
+    """A command of batchcast.
+
+    `old` maps a spelling of the version before to the words of today (`{"--page": "-o"}`, `{"--target memory":
+    "--memory"}`): it works, with a warning on stderr.
+    """
+
+    def __init__(self, *given: Any, old: Mapping[str, str] | None = None, **named: Any) -> None:
+        super().__init__(*given, **named)
+        renamed = {was: _long(each) for each in self.params if isinstance(each, Renamed) for was in each.formerly}
+        self.old = {**renamed, **(old or {})}
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does, after words of the version before were put into those of today."""
+        return super().parse_args(ctx, self._of_today(args, ctx.resilient_parsing))
+
+    def _of_today(self, args: list[str], quiet: bool) -> list[str]:
+        today: list[str] = []
+        rest = list(args)
+        while rest:
+            word = rest.pop(0)
+            if word == "--":
+                return [*today, word, *rest]
+            option, equals, value = word.partition("=")
+            pair = f"{option} {value if equals else rest[0] if rest else ''}"
+            if pair in self.old:
+                if not equals:
+                    rest.pop(0)
+                new = self.old[pair]
+                today += [new] if new else []
+                if not quiet:
+                    warn_of_old(pair, new)
+            elif option in self.old:
+                new = self.old[option]
+                today += [new, value] if equals else [new]
+                if not quiet:
+                    warn_of_old(option, new)
+            else:
+                today.append(word)
+        return today
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click does; with `--json` an error leaves its document too, empty, with the message as a warning."""
+        try:
+            return super().invoke(ctx)
+        except BatchcastError as error:
+            if ctx.params.get("as_json") and not is_emitted(ctx):
+                emit(document(_verb_of(ctx), {}, {}, [str(error)], []))
+            raise
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The verb's own options first, then the shared ones, each under its heading."""
+        from .options import HEADINGS
+
+        under: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ("Options", *HEADINGS)}
+        reads = any(each.name == "log" for each in self.params)
+        place = {name: heading for heading, names in HEADINGS.items() for name in names} if reads else {}
+        for parameter in self.get_params(ctx):
+            if record := parameter.get_help_record(ctx):
+                under[place.get(_long(parameter), "Options")].append(record)
+        for heading, records in under.items():
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
+
+
+class Verbs(click.Group):
+    """A group of such commands."""
+
+    command_class = Verb
+
+
+def verb(name: str | None = None, **named: Any) -> Callable[[Callable[..., Any]], Verb]:
+    """`click.command` for a verb of batchcast; `old` as in `Verb`."""
+    return click.command(name, cls=Verb, **named)
+
+
+def warn_of_old(old: str, new: str) -> None:
+    """Say what an old spelling is called today."""
+    today = f"write {new}" if new else "leave it out, it is the default"
+    say(f"warning: {old} is an old spelling and goes with the next version: {today}")
+
+
+class Renamed(click.Option):
+    """An option that the version before called otherwise: `formerly=("--memory",)`."""
+
+    def __init__(self, *given: Any, formerly: Sequence[str], **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.formerly = tuple(formerly)
+
+
+class OldArgument(click.Argument):
+    """An argument of the version before: taken, and not shown in the help."""
+
+    def make_metavar(self, *_: Any) -> str:
+        """Nothing."""
+        return ""
+
+
+def output_option(help: str, **named: Any) -> Callable[..., Any]:
+    """`-o`: what a verb writes, its format by its ending; `-` is stdout where the verb writes text."""
+    named = {"type": click.Path(), "metavar": "OUT", **named}
+    return click.option("-o", "--output", "output", help=help, **named)
+
+
+def _verb_of(ctx: click.Context) -> str:
+    """The verb's words as its documents say them: `token create`, not `batchcast site token create`."""
+    return " ".join(word for word in ctx.command_path.split()[1:] if word != "site") or str(ctx.command.name)
+
+
+def _long(parameter: click.Parameter) -> str:
+    """The option's long name, as people write it."""
+    return next((each for each in parameter.opts if each.startswith("--")), parameter.opts[0])

@@ -1,0 +1,199 @@
+"""One grammar: input by place, output by `-o`, its format by its ending; old spellings work, and are told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+from tests.cli.test_every_verb import VERBS
+
+from batchcast.cli.main import cli
+from batchcast.store.database import Store
+from batchcast.trace import demo_path, read_trace
+
+DEMO = str(demo_path())
+
+
+def run(*words: str, code: int = 0) -> Result:
+    done = CliRunner().invoke(cli, list(words))
+    assert done.exit_code == code, (done.output, done.exception)
+    return done
+
+
+def test_a_second_argument_of_convert_works_with_a_warning(tmp_path: Path) -> None:
+    out = tmp_path / "a.csv"
+    done = run("convert", DEMO, str(out), "--first", "5")
+    assert f"write convert {DEMO} -o {out}" in done.stderr
+    assert len(read_trace(out)) == 5
+
+
+def test_convert_without_a_place_says_how_to_name_one() -> None:
+    error = CliRunner().invoke(cli, ["convert", DEMO]).exception
+    assert "-o is missing" in str(error)
+    assert f"batchcast convert {DEMO} -o" in str(error)
+
+
+@pytest.mark.parametrize("words", [("convert", DEMO, "--first", "5"), ("synth", "--jobs", "5")])
+def test_a_dash_is_stdout_as_csv(words: tuple[str, ...]) -> None:
+    lines = run(*words, "-o", "-").stdout.splitlines()
+    assert len(lines) == 6
+    assert "submit_time" in lines[0].split(",")
+
+
+def test_a_dash_is_stdin(tmp_path: Path) -> None:
+    out = tmp_path / "a.parquet"
+    done = CliRunner().invoke(
+        cli, ["convert", "-", "-o", str(out)], input=run("synth", "--jobs", "5", "-o", "-").stdout
+    )
+    assert done.exit_code == 0, done.exception
+    assert len(read_trace(out)) == 5
+
+
+def test_stdout_holds_one_thing() -> None:
+    error = CliRunner().invoke(cli, ["convert", DEMO, "-o", "-", "--json"]).exception
+    assert "both write on stdout" in str(error)
+
+
+def test_an_old_option_works_with_a_warning(tmp_path: Path) -> None:
+    new, old = tmp_path / "new.csv", tmp_path / "old.csv"
+    words = ("simulate", DEMO, "--first", "50", "--json")
+    run(*words, "-o", str(new))
+    done = run(*words, f"--schedule={old}")
+    assert "warning: --schedule is an old spelling" in done.stderr
+    assert "write -o" in done.stderr
+    assert old.read_text() == new.read_text()
+    assert json.loads(done.stdout)["results"]
+
+
+@pytest.mark.parametrize("verb", ["info", "runtime", "simulate"])
+def test_notes_are_told_once_on_stderr_in_the_singular_for_one(verb: str, tmp_path: Path) -> None:
+    log = tmp_path / "log.swf"
+    run("synth", "--jobs", "50", "-o", str(log))
+    log.write_text(log.read_text() + "1 2 3\n")
+    done = run(verb, str(log))
+    assert done.stderr.count("left out") == 1
+    assert "1 line left out" in done.stderr
+    assert "left out: " not in done.stdout
+    with_json = run(verb, str(log), "--json")
+    assert with_json.stderr == ""
+    assert [note for note in json.loads(with_json.stdout)["warnings"] if "1 line left out" in note]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("runtime", DEMO, "--status", "failed", "--user", "nobody"),
+        ("convert", DEMO, "--from", "2099-01-01", "-o", "x.csv"),
+        ("info", "there-is-no-such.swf"),
+        ("start", "--store", "there-is-none.db"),
+    ],
+)
+def test_json_is_one_document_where_there_is_no_answer(words: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(cli, [*words, "--json"], env={"BATCHCAST_CONFIG": "/dev/null", "PATH": ""})
+    said = json.loads(done.stdout)
+    assert said["schema"] == f"batchcast/{words[0]}/1"
+    assert said["results"] == []
+    assert said["warnings"]
+    assert done.exit_code != 0
+
+
+def test_the_help_groups_the_verbs_by_who_asks() -> None:
+    said = run("--help").stdout
+    titles = [line[:-1] for line in said.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert titles == ["Options", "Study a log", "For users", "Run a site", "Logs", "Papers", "More"]
+    assert "Over a log: wait" in " ".join(said.split())
+
+
+@pytest.mark.parametrize("verb", ["migrate", "purge", "export", "token"])
+def test_verbs_of_the_store_stand_below_site(verb: str) -> None:
+    assert verb in run("site", "--help").stdout
+    assert run("site", verb, "--help").stderr == ""
+    old = run(verb, "--help")
+    assert f"write batchcast site {verb}" in old.stderr
+    assert f"  {verb} " not in run("--help").stdout
+
+
+def test_export_goes_by_its_ending(tmp_path: Path) -> None:
+    store = str(tmp_path / "s.db")
+    Store(store, create=True).close()
+    error = CliRunner().invoke(cli, ["site", "export", "--store", store, "-o", "history.xls"]).exception
+    assert "its ending names no format" in str(error)
+
+
+def test_options_of_a_log_stand_under_headings() -> None:
+    said = run("simulate", "--help").stdout
+    places = [said.index(f"\n{word}:") for word in ("Options", "Read", "Select", "Plan", "Details")]
+    assert places == sorted(places)
+    assert said.index("\nRead:") < said.index("--timezone") < said.index("\nSelect:") < said.index("--from")
+
+
+def options() -> list[tuple[str, click.Command, click.Option]]:
+    """Every option that help shows, with its verb."""
+    return [
+        (name, command, each)
+        for name, command in VERBS.items()
+        for each in command.params
+        if isinstance(each, click.Option) and not each.hidden
+    ]
+
+
+def kind(option: click.Option) -> str:
+    """What sort of value an option takes; names, dates and places are all text to the command line."""
+    if option.is_flag:
+        return "flag"
+    if isinstance(option.type, click.Choice):
+        return "words"
+    return "number" if option.type.name.startswith(("integer", "float")) else "text"
+
+
+NUMBER_OR_FILE = {"--jobs", "--procs-total"}
+"""How many, or the file or the word that says it: the one meaning has two forms."""
+
+
+def test_one_spelling_has_one_meaning() -> None:
+    kinds: dict[str, dict[str, list[str]]] = {}
+    for verb, _, option in options():
+        for spelling in option.opts:
+            kinds.setdefault(spelling, {}).setdefault(kind(option), []).append(verb)
+    twice = {spelling: found for spelling, found in kinds.items() if len(found) > 1 and spelling not in NUMBER_OR_FILE}
+    assert not twice
+
+
+def test_words_of_one_option_are_of_one_family() -> None:
+    """`--scheduler policy|slurm` of one verb and `slurm|pbs` of another were two questions under one name."""
+    words: dict[str, list[set[str]]] = {}
+    for _, _, option in options():
+        if isinstance(option.type, click.Choice) and "--data-set" not in option.opts:
+            words.setdefault(option.opts[-1], []).append({str(word) for word in option.type.choices})
+    apart = {name: sets for name, sets in words.items() if not set.intersection(*sets)}
+    assert not apart
+
+
+def test_one_meaning_has_one_spelling() -> None:
+    """What is described in the same words is called by the same name."""
+    names: dict[str, set[str]] = {}
+    for _, _, option in options():
+        if option.help != "With --test.":  # what sbatch takes, each by its own name
+            names.setdefault(str(option.help), set()).add(max(option.opts, key=len))
+    assert {said: found for said, found in names.items() if len(found) > 1} == {}
+
+
+def test_every_old_spelling_leads_to_an_option_of_today() -> None:
+    for name, command in VERBS.items():
+        today = {spelling for each in command.params for spelling in each.opts}
+        for old, new in getattr(command, "old", {}).items():
+            assert old not in today, (name, old)
+            assert not new or new in today, (name, new)
+
+
+def test_memory_has_one_spelling() -> None:
+    log = run("synth", "--jobs", "60", "--memory", "-o", "-").stdout
+    new = CliRunner().invoke(cli, ["runtime", "-", "--memory", "--json"], input=log)
+    old = CliRunner().invoke(cli, ["runtime", "-", "--target", "memory", "--json"], input=log)
+    assert new.exit_code == 0, new.exception
+    first, second = (json.loads(done.stdout)["results"] for done in (new, old))
+    assert [row["mae_mib"] for row in first] == [row["mae_mib"] for row in second]
+    assert "--target memory is an old spelling" in old.stderr
