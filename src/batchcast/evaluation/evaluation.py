@@ -14,6 +14,7 @@ import numpy as np
 from ..cluster.machine import Machine
 from ..errors import InputError, check_word
 from ..events.recorded import PROTOCOLS, irregular
+from ..predict.names import named
 from ..predict.registry import split_specs
 from ..simulation import Policy, Schedule
 from ..simulation.policies import policy_of, split_policies
@@ -292,11 +293,11 @@ def evaluate(
     plans = {name: own.get(name) or policy_of(name) for name in policies}
     bar = progress or silent
     total = trace.info.max_procs
-    with bar("recorded clock: predicting run times", len(trace)) as tick:
+    with bar("Predicting run times", len(trace)) as tick:
         scores = score(trace, chosen, protocol=protocol, procs=procs, total=total, mask=inside, seed=seed,
                        makers=makers, against=against, tick=tick)  # fmt: skip
     advice = advise(trace, scores.points, scores.scored, procs=procs, seed=seed) if protocol == "honest" else None
-    with bar("recorded clock: advising limits", min(len(trace), LATEST)) as tick:
+    with bar("Advising limits", min(len(trace), LATEST)) as tick:
         limits = latest_limits(trace, inside, procs=procs, tick=tick) if protocol == "honest" else None
     forecasts = Evaluation(trace, inside, procs, scores, (), None, "", (), advice, settings, limits=limits)
     clock = {"procs": procs, "clock": perf_counter}
@@ -312,7 +313,7 @@ def evaluate(
     if scheduler == SLURM or machine is not None:
         model = Chosen(nodes(), None, None)
     else:
-        with bar("simulated clock: which model comes near the record", len(trace)) as tick:
+        with bar("Simulating today, to compare with the record", len(trace)) as tick:
             kill = any(policy.kill for policy in plans.values())
             auto = scheduler == "auto" and sizes is None
             model = choose_model(pool, nodes if auto else None, inside, kill, tick)
@@ -331,7 +332,7 @@ def _with_schedules(
         policies: Mapping[str, Any] = {SLURM: SLURM, SHORTEST: SHORTEST} if loops else plans
         for name, policy in policies.items():
             for spec in (*specs, ORACLE):
-                with bar(f"simulated clock: {name}, {spec}", len(trace)) as tick:
+                with bar(f"Simulating {name}, planned with {named(spec)}", len(trace)) as tick:
                     outcomes.append(_outcome(name, spec, model.model.run(policy, spec, tick), inside))
     except InputError as error:  # no job has a request: what is known of forecasts is still worth a report
         return replace(forecasts, why_not=not_simulated(error))

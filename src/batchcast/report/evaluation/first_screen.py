@@ -119,4 +119,5 @@ def _limits(evaluation: Evaluation) -> list[Card]:
     if not known.any():
         return []
     used = 100.0 * float(np.median(run[known] / limit[known]))
-    return [Card("Used of the limit", f"{used:.0f} %", "median over the scored jobs")]
+    share = f"{used:.0f} %" if used >= 1 else "below 1 %"
+    return [Card("Used of the limit", share, "median over the scored jobs")]

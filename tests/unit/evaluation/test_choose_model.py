@@ -1,0 +1,74 @@
+"""The model that holds is taken: a pool where it comes near the record, else Slurm's loops where they do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import batchcast
+from batchcast.cluster.machine import Machine
+from batchcast.evaluation.simulated import SHORTEST, SLURM
+from batchcast.evaluation.validity import Verdict
+from batchcast.simulation.slurm_trace import simulate_on, site_factor
+from batchcast.table import Trace
+from batchcast.trace.demo import cluster_machine, cluster_path
+from batchcast.trace.machine import machine_of_log
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Trace:
+    return batchcast.read_trace(str(cluster_path())).take(np.arange(1200))
+
+
+def recorded_by_loops(log: Trace, machine: Machine) -> Trace:
+    """The log with the waits of Slurm's loops on a machine."""
+    schedule = simulate_on(machine, log)
+    wait = np.full(len(log), np.nan)
+    wait[schedule.rows] = schedule.wait_time
+    return log.with_columns({"wait_time": wait})
+
+
+def test_a_pool_that_matches_the_record_is_taken() -> None:
+    log = batchcast.read_trace(batchcast.demo_path()).take(np.arange(1500))
+    found = batchcast.evaluate(log, predictors=["last_2"], policies=["easy"])
+    assert found.settings["scheduler"] == "policy"
+    assert found.validity is not None
+    assert found.validity.verdict is Verdict.CLOSE
+    assert found.other is None
+
+
+def test_loops_are_taken_where_the_pool_does_not_match_and_they_do(cluster: Trace) -> None:
+    own = machine_of_log(cluster)
+    log = recorded_by_loops(cluster, own)
+    sized = log.with_info(replace(log.info, max_procs=640.0, max_procs_source="given"))
+    for each, beside in ((log, None), (sized, Verdict.ROUGH)):
+        found = batchcast.evaluate(each, predictors=["last_2"])
+        assert {row["policy"] for row in found.schedule_rows()} == {SLURM, SHORTEST}
+        assert found.validity is not None
+        assert found.validity.verdict is Verdict.CLOSE
+        assert (found.other and found.other.verdict) == beside, "how near the pool came, where there is one"
+
+
+def test_neither_is_believed_where_neither_matches(cluster: Trace) -> None:
+    log = cluster.with_columns({"wait_time": np.full(len(cluster), 50_000.0)})
+    found = batchcast.evaluate(log, predictors=["last_2"], policies=["easy"])
+    findings = found.findings()
+    assert findings is None or not findings.believed
+    assert found.other is not None, "the loops were tried as well"
+
+
+def test_a_described_machine_has_both_orders(cluster: Trace) -> None:
+    found = batchcast.evaluate(cluster, predictors=["last_2"], machine=cluster_machine())
+    rows = {(row["policy"], row["predictor"]): row["mean_wait_s"] for row in found.schedule_rows()}
+    assert set(rows) == {(policy, spec) for policy in (SLURM, SHORTEST) for spec in ("requested", "last_2", "actual")}
+    assert rows[SHORTEST, "actual"] < rows[SLURM, "actual"], "shortest first by the truth shortens the mean wait"
+
+
+def test_a_shorter_job_never_has_a_lower_level() -> None:
+    lengths = np.geomspace(0.1, 1e8, 400)
+    factors = [site_factor(length) for length in lengths]
+    assert factors == sorted(factors, reverse=True)
+    assert len(set(factors)) <= 64
+    assert min(factors) >= 0
