@@ -23,6 +23,7 @@ from ..table import Trace
 from ..table.memory import per_processor
 from .request_columns import RequestDetails
 from .schedule import Schedule
+from .slurm_order import Ordering, orderable, reorder_by
 
 SECOND = "+"
 """What marks the key of a second attempt."""
@@ -167,6 +168,7 @@ def simulate_on(
     protocol: str = "honest",
     memory: MemoryPlan | None = None,
     lengths: np.ndarray | None = None,
+    order: Ordering | None = None,
     clock: Callable[[], float] | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> Schedule:
@@ -177,8 +179,9 @@ def simulate_on(
     `lengths` (n,), seconds, stand in place of the limits of waiting jobs alone (NaN: its limit): running jobs are
     planned with their own again, as `batchcast plan` gives them back. `memory` places jobs by other memory than they
     asked: one that runs out is run again, and its start is that of the second attempt; jobs that could never run as
-    they asked are left out, so that the same jobs run. Cycles between
-    which nothing changed are skipped. InputError when no job fits the machine.
+    they asked are left out, so that the same jobs run. `order` gives waiting
+    jobs priorities at looks of 30 s, as `batchcast plan` can; where it forecasts, then no more than the limit. Cycles
+    between which nothing changed are skipped. InputError when no job fits the machine.
     """
     jobs, left = requests_of(trace, machine, procs)
     if not jobs:
@@ -188,11 +191,18 @@ def simulate_on(
         left["as asked they need more memory than there is"] = len(jobs) - len(fitting)
         jobs = with_second_attempts(fitting, memory)
     plan = _plan(trace, machine, runtime, procs, protocol)
+    reorder = None
+    if order is not None and order.by != "none":
+        machine = orderable(machine)
+        by = _plan(trace, machine, "requested" if order.by == "limit" else order.predictor, procs, protocol)
+        reorder = reorder_by(order.rule, machine, jobs, lambda r: _at_most(r, by))
     before = clock() if clock is not None else math.nan
     if lengths is not None:
         shorter, given = np.where(np.isnan(lengths), math.inf, lengths), plan
         plan = lambda r: min(float(shorter[row_of(r)]), math.inf if given is None else given(r))  # noqa: E731
-    schedule = simulate_slurm(machine, jobs, plan=plan, restored=lengths is not None, lazy=1, tick=tick)
+    schedule = simulate_slurm(
+        machine, jobs, plan=plan, restored=lengths is not None, reorder=reorder, lazy=1, tick=tick
+    )
     took = clock() - before if clock is not None else math.nan
     kept = ~np.isnan(schedule.start)
     rows = np.array([row_of(r) for r in schedule.requests], dtype=np.int64)
@@ -218,6 +228,13 @@ def simulate_on(
         take([r.cpus for r in schedule.requests]), take(np.where(np.isnan(limits), schedule.run, limits)),
         take(schedule.backfilled), machine.cpus, 0, left, tuple(notes), took,
     )  # fmt: skip
+
+
+def _at_most(request: NodeRequest, forecast: Callable[[NodeRequest], float] | None) -> float:
+    """A job's forecast, at most its limit; without one its limit, without both its run time is as long as any."""
+    limit = math.inf if math.isnan(request.limit) else request.limit
+    said = math.nan if forecast is None else forecast(request)
+    return min(limit, said) if said == said else limit
 
 
 def _plan(

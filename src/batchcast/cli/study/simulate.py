@@ -10,7 +10,7 @@ import click
 from ..options import Log, describe_log, log_options, predictor_options, score_options, take_log, take_score
 from ..output import console, document, emit, progress, say
 from ..periods import in_periods_option
-from ..schedule_options import Plan, node_options, plan_options, take_nodes, take_plan
+from ..schedule_options import Plan, node_options, plan_options, take_nodes, take_order, take_plan
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ...cluster.machine import Machine
     from ...evaluation.validity import Validity
     from ...simulation import Policy, Schedule
+    from ...simulation.slurm_order import Ordering
     from ...table import Trace
 
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 @log_options
 @predictor_options
 @score_options
-@plan_options("requested", "easy")
+@plan_options("requested", "easy", ordered=True)
 @node_options
 @click.option(
     "--set",
@@ -72,6 +73,7 @@ def command(**given: Any) -> None:
 
     changed, (scheduler, described) = given.pop("settings"), take_nodes(given)
     slurm = scheduler == "slurm"
+    order = take_order(given, slurm)
     if changed and not slurm:
         raise UsageError("--set needs --machine FILE", hint="batchcast machine capture -o machine.toml")
     plan, chosen = take_plan(given)
@@ -87,7 +89,9 @@ def command(**given: Any) -> None:
 
     def machine_of(trace: Trace) -> Callable[..., Schedule]:
         return (
-            _on_nodes(described, changed, trace, log.procs) if slurm else _machines(plan.partitions, trace, log.procs)
+            _on_nodes(described, changed, trace, log.procs, order)
+            if slurm
+            else _machines(plan.partitions, trace, log.procs)
         )
 
     run = machine_of(log.trace)
@@ -116,7 +120,9 @@ def command(**given: Any) -> None:
         _write(given["schedule_file"], first, log, given["schedule_format"])
     notes = [*_left_out(first), *first.notes]
     checked = (
-        _judged_on_nodes(described, None if changed else schedules, log, mask) if slurm else _validity(plan, log, mask)
+        _judged_on_nodes(described, None if changed or order else schedules, log, mask)
+        if slurm
+        else _validity(plan, log, mask)
     )
     if given["as_json"]:
         settings = {
@@ -224,7 +230,11 @@ def _machines(partitions: str, trace: Trace, procs: str) -> Callable[..., Schedu
 
 
 def _on_nodes(
-    described: Machine | None, changed: Sequence[str], trace: Trace, procs_rule: str
+    described: Machine | None,
+    changed: Sequence[str],
+    trace: Trace,
+    procs_rule: str,
+    order: Ordering | None = None,
 ) -> Callable[..., Schedule]:
     """Slurm's scheduler on the described machine, or on the log's own, called as `simulate` is."""
     from ...cluster.vary import parse_changes, vary
@@ -237,7 +247,7 @@ def _on_nodes(
     def run(
         _policy: object, spec: str, *, procs: str, clock: Any, tick: Any, protocol: str = "honest", **_: object
     ) -> Schedule:
-        return simulate_on(machine, trace, spec, procs=procs, protocol=protocol, clock=clock, tick=tick)
+        return simulate_on(machine, trace, spec, procs=procs, protocol=protocol, order=order, clock=clock, tick=tick)
 
     return run
 
