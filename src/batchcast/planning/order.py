@@ -19,6 +19,8 @@ LEVELS = 64
 SHORTEST = 15.0
 """Forecasts below this (s) share the first level; each doubling is four levels."""
 LEAST_AGE, MOST_AGE = 3600.0, 172_800.0
+DRAINS = 2.0
+"""The age that is found is so many times what the queue as it stands keeps the machine busy."""
 WITHIN = ("queue", "account", "user")
 
 
@@ -107,17 +109,17 @@ def decide_order(queue: Queue, rule: OrderRule, now: float) -> Order:
 
 
 def found_age(queue: Queue, processors: float) -> float:
-    """How long the queue as it stands keeps the machine busy, s: about what its last job waits by arrival.
+    """Twice as long as the queue as it stands keeps the machine busy, s: about what its last job waits by arrival.
 
     Never below an hour nor above two days, which is also the answer where the machine's size is not known.
 
     >>> one = np.ones(1)
     >>> found_age(Queue(one, one, 10 * one, one, one, one, 7200 * one, one), 10.0)
-    7200.0
+    14400.0
     """
     if not processors > 0:
         return MOST_AGE
-    work = float(np.sum(queue.forecast * queue.size)) / processors
+    work = DRAINS * float(np.sum(queue.forecast * queue.size)) / processors
     return min(max(work, LEAST_AGE), MOST_AGE) if work == work else MOST_AGE
 
 
