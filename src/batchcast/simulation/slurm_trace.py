@@ -210,10 +210,10 @@ def simulate_on(
         kept &= ~is_superseded(schedule.requests, memory)
     left = {**left, "never started: no node, limit or reservation lets it": len(set(rows.tolist())) - int(kept.sum())}
     limits = np.array([r.limit for r in schedule.requests])
-    order = np.argsort(rows[kept], kind="stable")
+    by_row = np.argsort(rows[kept], kind="stable")
 
     def take(values: Any) -> np.ndarray:
-        chosen: np.ndarray = np.asarray(values)[kept][order]
+        chosen: np.ndarray = np.asarray(values)[kept][by_row]
         return chosen
 
     notes = [

@@ -90,9 +90,8 @@ class Orderer:
         before = dict(record)
         wanted = self._decide(groups, record, forecasts, procs, look.asked_at) if not stop else {}
         changes = self._changes(groups, record, wanted)
-        running = {j.raw_id: j for j in look.jobs if j.begun and j.raw_id in record}
-        if stop:  # what has begun would keep it through a requeue
-            changes += [(Group((j,), Priority(0, record[i].factor, 1, 0), False), 0) for i, j in running.items()]
+        if stop:
+            changes += self._hidden(look.jobs, groups, record)
         known = {j.raw_id for j in look.jobs if not j.finished}
         if not look.broken:
             record = {i: one for i, one in record.items() if i in known}
@@ -184,6 +183,20 @@ class Orderer:
         return changes
 
     @staticmethod
+    def _hidden(
+        jobs: Iterable[Plannable], groups: Mapping[str, Group], record: Mapping[str, Standing]
+    ) -> list[tuple[Group, int]]:
+        """What sprio does not show, held jobs and those that have begun, is given back too: a requeue would show it."""
+        tasks: dict[str, list[Plannable]] = {}
+        for job in jobs:
+            if (job.begun or job.waits) and job.raw_id in record and job.raw_id not in groups:
+                tasks.setdefault(job.raw_id, []).append(job)
+        return [
+            (Group(tuple(some), Priority(0.0, record[name].factor, 1.0, math.nan), False), 0)
+            for name, some in tasks.items()
+        ]
+
+    @staticmethod
     def _at_once(changes: Sequence[tuple[Group, int]]) -> list[tuple[Group, int]]:
         """All that goes back, then as much as `MOST_CALLS` calls set: the highest factors first."""
         back = [one for one in changes if one[1] == 0]
@@ -249,12 +262,10 @@ class Orderer:
                 record[name] = Standing(factor, factor)
                 if not factor:
                     del record[name]
-                steps.append(
-                    Step(group.target, group.first.submit_time, "holds", group.seen.factor, factor, "read back")
-                )
+                what, why = "holds", "read back"
             else:
-                why = refused.get(name, "it was not carried out")
-                steps.append(Step(group.target, group.first.submit_time, "refused", group.seen.factor, factor, why))
+                what, why = "refused", refused.get(name, "it was not carried out")
+            steps.append(Step(group.target, group.first.submit_time, what, group.seen.factor, factor, why))
         self._write(cluster, record, steps, self.transport.now())
         done.standing = sum(1 for i, one in shown.items() if _is_ours(one, record.get(i)) and one.factor)
 
