@@ -5,6 +5,7 @@ Which predictors plan, under which policies, on which machine, a pool or nodes u
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +19,7 @@ from .options import find_modules_here
 if TYPE_CHECKING:
     from ..cluster.machine import Machine
     from ..simulation import Policy
+    from ..simulation.slurm_order import Ordering
 
 
 class Plan(NamedTuple):
@@ -77,8 +79,23 @@ def level(_: click.Context, param: click.Parameter, text: str | None) -> float |
         raise click.BadParameter(error.message) from None
 
 
-def plan_options(predictors: str | None, policies: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Adds the options; hand what they gave to `take_plan`. The defaults are the verb's own."""
+_ORDER = (
+    click.option("--order", metavar="WORD", help="With --machine: waiting jobs are ordered by forecast[:PREDICTOR] or "
+                 "limit, as `batchcast plan` can; none (default): by the site's own priority."),
+    click.option("--within", type=Accepted(["queue", "account", "user"]), default="queue", show_default=True,
+                 help="With --order: who changes places with whom."),
+    click.option("--age", metavar="TIME", callback=span,
+                 help="With --order: who has waited so long goes by arrival. Default: found from the queue."),
+)  # fmt: skip
+
+
+def plan_options(
+    predictors: str | None, policies: str, ordered: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Adds the options; hand what they gave to `take_plan`. The defaults are the verb's own.
+
+    With `ordered` those of an order of Slurm's queue too, for `take_order`.
+    """
     options = (
         click.option(
             "--predictor",
@@ -115,7 +132,9 @@ def plan_options(predictors: str | None, policies: str) -> Callable[[Callable[..
                      help="together: one machine; split: each partition one of its own."),
         click.option("--default-request", metavar="TIME", callback=span,
                      help="Plans jobs without a request. Default: the log's largest."),
-        *(click.option(f"--{word.replace('_', '-')}", word, hidden=True) for word in OF_A_POLICY),
+        *(click.option(f"--{word.replace('_', '-')}", word, hidden=True) for word in OF_A_POLICY
+          if word != "order" or not ordered),
+        *(_ORDER if ordered else ()),
     )  # fmt: skip
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -136,6 +155,25 @@ class _WithHidden(click.Option):
             return super().get_help_record(ctx)
         finally:
             self.opts = every
+
+
+def take_order(given: dict[str, Any], slurm: bool) -> Ordering | None:
+    """The order of Slurm's queue that the options mean; takes its keys out of `given`.
+
+    On a pool `--order` is an older spelling of the policy's word, and stays for `take_plan`. UsageError where a word is
+    unknown, or an option has nothing to act on.
+    """
+    from ..simulation.slurm_order import Ordering
+
+    within, age = given.pop("within"), given.pop("age")
+    words = given["order"] if slurm else None
+    if words is None:
+        if within != "queue" or age is not None:
+            raise UsageError("--within and --age go with --machine FILE --order forecast")
+        return None
+    given["order"] = None
+    order = Ordering.of(words, within, math.nan if age is None else age)
+    return None if order.by == "none" else order
 
 
 def take_plan(given: dict[str, Any]) -> tuple[Plan, dict[str, Any]]:

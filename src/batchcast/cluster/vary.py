@@ -15,7 +15,7 @@ POLICIES = {
     "multifactor": {"SchedulerType": "sched/backfill", "PriorityType": "priority/multifactor"},
 }
 """What `policy=` stands for, in slurm.conf's words."""
-JOB_KEYS = ("limits", "memory")
+JOB_KEYS = ("limits", "memory", "order", "within", "age")
 """Keys that change the jobs, not the machine."""
 SETTINGS_READ = (
     "nodes", "policy", *JOB_KEYS, "SchedulerType", "PriorityType", "SelectTypeParameters", "AccountingStorageEnforce",
@@ -42,7 +42,7 @@ def parse_changes(text: str) -> dict[str, str]:
 def vary(machine: Machine, changes: Mapping[str, str]) -> Machine:
     """The machine with `nodes=+10%` (of every group; `nodes=-3` of the largest), `policy=`, or settings changed.
 
-    `limits` and `memory` belong to the jobs and are left alone. Any other key is one of slurm.conf's words. UsageError
+    What belongs to the jobs (`JOB_KEYS`) is left alone. Any other key is one of slurm.conf's words. UsageError
     where a value cannot be read or a key is not one that the scheduler's model reads.
 
     >>> from batchcast.cluster.machine import homogeneous

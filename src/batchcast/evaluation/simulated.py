@@ -18,7 +18,7 @@ from .validity import MODELLED_ON_NODES, Validity, Verdict, judge_validity, vali
 
 YARDSTICK, ORACLE = "requested", "actual"
 SLURM, SHORTEST = "slurm", "slurm-shortest"
-"""Slurm's loops by the machine's own priorities; with the shortest first, by levels set at submission."""
+"""Slurm's loops by the machine's own priorities; or with the shortest first, by SiteFactor."""
 DOUBTS = {
     Verdict.ROUGH: "the simulation agrees with the recorded mean waits, not with all else: its gains are a hint",
     Verdict.FAR: "recorded and simulated mean waits differ by more than 2x: the simulated gains are not to be trusted",
@@ -69,14 +69,19 @@ class OnNodes:
     options: Mapping[str, Any]
 
     def run(self, policy: object, spec: str, tick: Tick) -> Schedule:
-        """The schedule planned with a fresh predictor that learned on the recorded clock; by the machine's own
-        priorities, or `SHORTEST` first."""
+        """The schedule by the machine's own priorities, planned with a fresh predictor; or `SHORTEST` first.
+
+        Then forecasts order the queue as `batchcast plan` can, and Slurm plans with the users' limits as it does.
+        """
+        from ..simulation.slurm_order import Ordering
         from ..simulation.slurm_trace import simulate_on  # sixty kernels more, where a machine is described
 
         size = float(self.machine.cpus)
         own = spec if spec in (YARDSTICK, ORACLE) else predictor(spec, self.trace, size, self.seed, self.makers)
-        first = policy == SHORTEST
-        return simulate_on(self.machine, self.trace, own, shortest_first=first, tick=tick, **self.options)
+        if policy != SHORTEST:
+            return simulate_on(self.machine, self.trace, own, tick=tick, **self.options)
+        order = Ordering("limit" if spec == YARDSTICK else "forecast", own)
+        return simulate_on(self.machine, self.trace, YARDSTICK, order=order, tick=tick, **self.options)
 
     def judge(self, mask: np.ndarray | None, limits: Schedule) -> Validity:
         """How near the schedule planned with the users' limits comes to the record."""

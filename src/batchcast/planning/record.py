@@ -145,12 +145,18 @@ def _as_slurm(limit: float) -> str:
 
 @dataclass(slots=True)
 class CycleOutcome:
-    """What one cycle of planning did, and how many jobs stand on a planned limit after it."""
+    """What one cycle of planning did, and how many jobs stand on a planned limit after it.
+
+    Of the order: factors that were set (`ordered`) and given back (`returned`), records that stand on one (`placed`).
+    """
 
     planned: int = 0
     restored: int = 0
     standing: int = 0
     commented: int = 0
+    ordered: int = 0
+    returned: int = 0
+    placed: int = 0
     problems: list[str] = field(default_factory=list)
 
     @property

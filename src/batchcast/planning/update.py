@@ -126,7 +126,7 @@ def targets(actions: Iterable[Action], terms: Terms) -> list[tuple[Update, str, 
     ]
     for (update, base), some in arrays.items():
         numbers = sorted(int(a.job.job_id.partition("_")[2]) for a in some)
-        updates.append((update, f"{base}_[{_ranges(numbers)}]", some))
+        updates.append((update, f"{base}_[{task_ranges(numbers)}]", some))
     return updates
 
 
@@ -147,9 +147,14 @@ def is_same(now: Plannable | None, then: Plannable) -> bool:
     return now is not None and now.waits and now._replace(reason=then.reason) == then
 
 
-def _ranges(numbers: Sequence[int]) -> str:
+def task_ranges(numbers: Sequence[int]) -> str:
+    """Numbers of tasks as Slurm writes them, in order.
+
+    >>> task_ranges([4, 1, 2])
+    '1-2,4'
+    """
     runs: list[list[int]] = []
-    for n in numbers:
+    for n in sorted(numbers):
         if runs and n == runs[-1][1] + 1:
             runs[-1][1] = n
         else:

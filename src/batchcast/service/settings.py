@@ -109,11 +109,12 @@ class Values(Struct, frozen=True, kw_only=True):
     ] = "text"
     least_users: Annotated[int, _count("where jobs are private, figures cover at least so many users", 1)] = 5
     plan: Annotated[
-        Literal["off", "advise", "plan", "time-min"],
+        Literal["off", "advise", "plan", "time-min", "order", "limits", "both"],
         _words(
-            "plan: limits of waiting jobs, so that Slurm plans with forecasts; time-min: by Slurm's own --time-min;"
-            " advise: change nothing but a comment with the start forecast",
-            "off, advise, plan, time-min",
+            "limits: those of waiting jobs, so that Slurm plans with forecasts; order: shortest forecast first, by"
+            " SiteFactor; both; time-min: limits by Slurm's own --time-min; advise: change nothing but a comment with"
+            " the start forecast; plan: as limits, its older name",
+            "off, advise, limits, order, both, time-min",
         ),
     ] = "off"
     plan_partitions: Annotated[str, _words("partitions whose jobs are planned, parted by commas", "text")] = ""
@@ -136,6 +137,16 @@ class Values(Struct, frozen=True, kw_only=True):
         Meta(description="how many of the jobs are planned, %", ge=0, le=100, extra={"accepted": "0 to 100"}),
     ] = 100.0
     plan_seed: Annotated[int, _count("which jobs these are", 0)] = 0
+    plan_within: Annotated[
+        Literal["queue", "account", "user"],
+        _words("order: whose jobs change places with each other", "queue, account, user"),
+    ] = "queue"
+    plan_age_s: Annotated[
+        float, _seconds("order: who has waited so long goes by arrival; 0: found from the queue, an hour to two days")
+    ] = 0.0
+    plan_band: Annotated[
+        int, _count("order: the most priority that a job may gain; it must not pass a QOS or a partition", 128)
+    ] = 10_000
     plan_lag_s: Annotated[float, _seconds("a look that comes later than this stops planning for an hour", 1.0)] = 600.0
     plan_call_s: Annotated[float, _seconds("a call to slurmctld that takes longer does so too", 0.1)] = 10.0
     plan_allow: Annotated[

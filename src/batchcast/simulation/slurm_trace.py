@@ -24,6 +24,7 @@ from ..table.memory import per_processor
 from .clock import possible
 from .request_columns import RequestDetails
 from .schedule import Schedule
+from .slurm_order import Ordering, orderable, reorder_by
 
 SECOND = "+"
 """What marks the key of a second attempt."""
@@ -168,7 +169,7 @@ def simulate_on(
     protocol: str = "honest",
     memory: MemoryPlan | None = None,
     lengths: np.ndarray | None = None,
-    shortest_first: bool = False,
+    order: Ordering | None = None,
     clock: Callable[[], float] | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> Schedule:
@@ -179,9 +180,9 @@ def simulate_on(
     `lengths` (n,), seconds, stand in place of the limits of waiting jobs alone (NaN: its limit): running jobs are
     planned with their own again, as `batchcast plan` gives them back. `memory` places jobs by other memory than they
     asked: one that runs out is run again, and its start is that of the second attempt; jobs that could never run as
-    they asked are left out, so that the same jobs run. `shortest_first` adds a level to each job's priority at its
-    submission, the higher the shorter it is planned (`site_factor`). Cycles between
-    which nothing changed are skipped. InputError when no job fits the machine.
+    they asked are left out, so that the same jobs run. `order` gives waiting
+    jobs priorities at looks of 30 s, as `batchcast plan` can; where it forecasts, then no more than the limit. Cycles
+    between which nothing changed are skipped. InputError when no job fits the machine.
     """
     jobs, left = requests_of(trace, machine, procs)
     if not jobs:
@@ -191,13 +192,18 @@ def simulate_on(
         left["as asked they need more memory than there is"] = len(jobs) - len(fitting)
         jobs = with_second_attempts(fitting, memory)
     plan = _plan(trace, machine, runtime, procs, protocol)
+    reorder = None
+    if order is not None and order.by != "none":
+        machine = orderable(machine)
+        by = _plan(trace, machine, "requested" if order.by == "limit" else order.predictor, procs, protocol)
+        reorder = reorder_by(order.rule, machine, jobs, lambda r: _at_most(r, by))
     before = clock() if clock is not None else math.nan
     if lengths is not None:
         shorter, given = np.where(np.isnan(lengths), math.inf, lengths), plan
         plan = lambda r: min(float(shorter[row_of(r)]), math.inf if given is None else given(r))  # noqa: E731
-    if shortest_first:
-        jobs = [replace(r, nice=r.nice - site_factor(r.limit if plan is None else plan(r))) for r in jobs]
-    schedule = simulate_slurm(machine, jobs, plan=plan, restored=lengths is not None, lazy=1, tick=tick)
+    schedule = simulate_slurm(
+        machine, jobs, plan=plan, restored=lengths is not None, reorder=reorder, lazy=1, tick=tick
+    )
     took = clock() - before if clock is not None else math.nan
     kept = ~np.isnan(schedule.start)
     rows = np.array([row_of(r) for r in schedule.requests], dtype=np.int64)
@@ -205,10 +211,10 @@ def simulate_on(
         kept &= ~is_superseded(schedule.requests, memory)
     left = {**left, "never started: no node, limit or reservation lets it": len(set(rows.tolist())) - int(kept.sum())}
     limits = np.array([r.limit for r in schedule.requests])
-    order = np.argsort(rows[kept], kind="stable")
+    by_row = np.argsort(rows[kept], kind="stable")
 
     def take(values: Any) -> np.ndarray:
-        chosen: np.ndarray = np.asarray(values)[kept][order]
+        chosen: np.ndarray = np.asarray(values)[kept][by_row]
         return chosen
 
     notes = [
@@ -225,21 +231,11 @@ def simulate_on(
     )  # fmt: skip
 
 
-LEVELS, STEP = 64, 300
-
-
-def site_factor(length: float) -> int:
-    """What Slurm's `SiteFactor` of a job of so many seconds is, for shortest first: 64 levels, three a doubling.
-
-    0 for the longest (a month and more, or unknown), 18,900 for a second: what a job_submit script can set at
-    submission, with `priority/multifactor`. Age and fair share count beside it with the weights that the site has.
-
-    >>> [site_factor(length) for length in (1.0, 60.0, 3600.0, 86400.0, float("inf"))]
-    [18900, 13800, 8400, 4200, 0]
-    """
-    if not math.isfinite(length):
-        return 0
-    return STEP * max(LEVELS - 1 - int(3 * math.log2(max(length, 1.0))), 0)
+def _at_most(request: NodeRequest, forecast: Callable[[NodeRequest], float] | None) -> float:
+    """A job's forecast, at most its limit; without one its limit, without both its run time is as long as any."""
+    limit = math.inf if math.isnan(request.limit) else request.limit
+    said = math.nan if forecast is None else forecast(request)
+    return min(limit, said) if said == said else limit
 
 
 def _plan(

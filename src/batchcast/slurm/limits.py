@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from ..errors import BatchcastError
@@ -111,6 +112,74 @@ def submissions(transport: Transport, raw_ids: Sequence[str]) -> dict[str, Submi
             script, complaint = transport.attempt(("scontrol", "write", "batch_script", raw_id, "-"))
             answers[raw_id] = submitted(line, "" if complaint else script.text)
     return answers
+
+
+class Priority(NamedTuple):
+    """A waiting record's priority with its SiteFactor, that factor, its processors, since when it is eligible (NaN)."""
+
+    priority: float
+    factor: int
+    cpus: float
+    eligible: float
+
+
+_WAITING = ("squeue", "--all", "--states=PD", f"--Format=JobID:{MARK},NumCPUs:{MARK},EligibleTime:{MARK}")
+
+
+def priorities(transport: Transport) -> dict[str, Priority]:
+    """Of every waiting record by its raw id, in two calls. BatchcastError where sprio does not answer in numbers.
+
+    A job in several partitions has its best priority.
+    """
+    answer = transport.ask(_WAITING)
+    records, _ = parse_marked(answer.text, answer.mark, ("JobID", "NumCPUs", "EligibleTime"), header=True)
+    shape = {r["JobID"]: (float(r["NumCPUs"] or 1), epoch(r["EligibleTime"])) for r in records}
+    seen: dict[str, Priority] = {}
+    for line in transport.ask(("sprio", "-h", "-o", "%i %Y %S")).text.splitlines():
+        words = line.split()
+        try:
+            raw_id, priority, factor = words[0], float(words[1]), int(words[2])
+        except (IndexError, ValueError):
+            raise BatchcastError(f"sprio said {line!r}, not a job, its priority and its site factor") from None
+        if raw_id in shape and (raw_id not in seen or priority > seen[raw_id].priority):
+            seen[raw_id] = Priority(priority, factor, *shape[raw_id])
+    return seen
+
+
+def why_unordered(transport: Transport, band: int) -> str:
+    """Why this site's priorities are not to be touched with such a band, one sentence; empty where they may be."""
+    config = parse_config(transport.ask(("scontrol", "show", "config")).text)
+    kind = config.get("PriorityType", "")
+    if "multifactor" not in kind:
+        return f"PriorityType is {kind or 'not known'}: a SiteFactor needs priority/multifactor"
+    plugin = config.get("PrioritySiteFactorPlugin", "").replace("(null)", "").removesuffix("none").strip("/ ")
+    if plugin not in ("", "site_factor"):
+        return f"PrioritySiteFactorPlugin is {plugin}: it sets the factors itself"
+    weight = _number(config.get("PriorityWeightQOS", ""))
+    if weight > 0:
+        text = transport.ask(("sacctmgr", "-nP", "show", "qos", "format=Priority")).text
+        gap = weight * _least_gap([_number(line) for line in text.splitlines()])
+        if band > gap:
+            return f"plan_band = {band} could pass a QOS, which differ by {gap:.0f} of priority (at most that)"
+    weight = _number(config.get("PriorityWeightPartition", ""))
+    if weight > 0:
+        text = transport.ask(("scontrol", "--oneliner", "show", "partition")).text
+        factors = [_number(p.get("PriorityJobFactor", "")) for p in parse_records(text, "PartitionName")]
+        gap = weight * _least_gap(factors)
+        if band > gap:
+            return f"plan_band = {band} could pass a partition, which differ by {gap:.0f} of priority (at most that)"
+    return ""
+
+
+def _number(text: str) -> float:
+    text = text.strip()
+    return float(text) if text.isascii() and text.isdigit() else 0.0
+
+
+def _least_gap(values: Sequence[float]) -> float:
+    """The least difference between two that differ, as a share of the largest; infinity where none differ."""
+    ranks = sorted(set(values))
+    return math.inf if len(ranks) < 2 else min(b - a for a, b in pairwise(ranks)) / ranks[-1]
 
 
 def update(transport: Transport, target: str, words: Sequence[str]) -> str:

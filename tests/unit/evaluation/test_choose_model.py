@@ -11,7 +11,7 @@ import batchcast
 from batchcast.cluster.machine import Machine
 from batchcast.evaluation.simulated import SHORTEST, SLURM
 from batchcast.evaluation.validity import Verdict
-from batchcast.simulation.slurm_trace import simulate_on, site_factor
+from batchcast.simulation.slurm_trace import simulate_on
 from batchcast.table import Trace
 from batchcast.trace.demo import cluster_machine, cluster_path
 from batchcast.trace.machine import machine_of_log
@@ -64,11 +64,3 @@ def test_a_described_machine_has_both_orders(cluster: Trace) -> None:
     rows = {(row["policy"], row["predictor"]): row["mean_wait_s"] for row in found.schedule_rows()}
     assert set(rows) == {(policy, spec) for policy in (SLURM, SHORTEST) for spec in ("requested", "last_2", "actual")}
     assert rows[SHORTEST, "actual"] < rows[SLURM, "actual"], "shortest first by the truth shortens the mean wait"
-
-
-def test_a_shorter_job_never_has_a_lower_level() -> None:
-    lengths = np.geomspace(0.1, 1e8, 400)
-    factors = [site_factor(length) for length in lengths]
-    assert factors == sorted(factors, reverse=True)
-    assert len(set(factors)) <= 64
-    assert min(factors) >= 0

@@ -218,22 +218,25 @@ def _switch(settings: Any, off: bool) -> tuple[list[str], list[dict[str, Any]]]:
         store.close()
         return [f"--off is undone; the setting plan is {settings['plan']}"], []
     planner = Planner(open_scheduler(settings)[0].transport, store, settings)
-    restored, left, cleared, problems = 0, 0, 0, []
+    restored, left, cleared, returned, problems = 0, 0, 0, 0, []
     for _ in range(ROUNDS):
         done = planner.cycle(cluster)
-        restored, left, problems = restored + done.restored, done.standing, done.problems
+        restored, left, problems = restored + done.restored, done.standing + done.placed, done.problems
+        returned += done.returned
         cleared += done.commented
         if not left and not done.commented:
             break
     store.close()
     if left:
         raise BatchcastError(
-            f"{left} jobs still stand on a planned limit: {'; '.join(problems[:3]) or 'slurmctld did not follow'}",
+            f"{left} jobs still stand on a planned limit or factor: "
+            + ("; ".join(problems[:3]) or "slurmctld did not follow"),
             hint="again when slurmctld answers; the collector goes on trying",
         )
     comments = f", {cleared} comments were taken away" if cleared else ""
     return [
-        f"{restored} limits were given back, no job stands on a planned one{comments}; on again: batchcast plan --on"
+        f"{restored} limits and {returned} factors were given back, no job stands on a planned one{comments}; on again:"
+        " batchcast plan --on"
     ], []
 
 
@@ -246,12 +249,13 @@ def _stored(settings: Any, audit: bool) -> tuple[list[str], list[dict[str, Any]]
         rows = reader.ask("plan_changes", cluster=cluster, since=time.time() - 7 * 86400)
         names = {"at": "at", "job_id": "job_id", "what": "what", "limit_from_s": "limit_from", "limit_to_s": "limit_to"}
         return [f"{len(rows)} steps in the last 7 days"], [
-            {**{name: row[column] for name, column in names.items()}, "why": row["why"]} for row in rows
+            {name: row[column] for name, column in names.items()} | _of_order(row) for row in rows
         ]
     rows = standing(reader, cluster)
+    placed = len(reader.memory(cluster).get("plan_order") or {})
     off = reader.memory(cluster).get("plan_off")
     state = f"switched off by {off['by']}" if off else f"plan = {settings['plan']}"
-    return [f"{state}; {len(rows)} jobs stand on a planned limit"], [
+    return [f"{state}; {len(rows)} jobs stand on a planned limit, {placed} on a place in the order"], [
         {
             "job_id": r["job_id"],
             "state": r["state"],
@@ -261,6 +265,14 @@ def _stored(settings: Any, audit: bool) -> tuple[list[str], list[dict[str, Any]]
         }
         for r in rows
     ]
+
+
+def _of_order(row: Any) -> dict[str, Any]:
+    """Why a step was made; of the order the factors too, which are no limits."""
+    if not row["what"].startswith("order "):
+        return {"why": row["why"]}
+    why = f"SiteFactor {row['limit_from']:.0f} -> {row['limit_to']:.0f}: {row['why']}"
+    return {"limit_from_s": math.nan, "limit_to_s": math.nan, "why": why}
 
 
 def table(results: list[dict[str, Any]]) -> list[list[str]]:

@@ -11,7 +11,7 @@ from ..grammar import verb
 from ..options import Log, describe_log, log_options, predictor_options, score_options, take_log, take_score
 from ..output import document, emit, progress, say, show_tables, table_options
 from ..periods import in_periods_option
-from ..schedule_options import Plan, node_options, plan_options, take_nodes, take_plan
+from ..schedule_options import Plan, node_options, plan_options, take_nodes, take_order, take_plan
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ...cluster.machine import Machine
     from ...evaluation.validity import Validity
     from ...simulation import Policy, Schedule
+    from ...simulation.slurm_order import Ordering
     from ...table import Trace
 
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 @log_options
 @predictor_options
 @score_options
-@plan_options(None, "easy")
+@plan_options(None, "easy", ordered=True)
 @node_options
 @click.option(
     "--set",
@@ -77,6 +78,7 @@ def command(**given: Any) -> None:
 
     changed, (scheduler, described) = given.pop("settings"), take_nodes(given)
     slurm = scheduler == "slurm"
+    order = take_order(given, slurm)
     if changed and not slurm:
         raise UsageError("--set needs --machine FILE", hint="batchcast machine capture -o machine.toml")
     plan, chosen = take_plan(given)
@@ -92,7 +94,9 @@ def command(**given: Any) -> None:
 
     def machine_of(trace: Trace) -> Callable[..., Schedule]:
         return (
-            _on_nodes(described, changed, trace, log.procs) if slurm else _machines(plan.partitions, trace, log.procs)
+            _on_nodes(described, changed, trace, log.procs, order)
+            if slurm
+            else _machines(plan.partitions, trace, log.procs)
         )
 
     run = machine_of(log.trace)
@@ -121,7 +125,9 @@ def command(**given: Any) -> None:
         _write(given["schedule_file"], first, log, given["schedule_format"])
     notes = [*_left_out(first), *first.notes]
     checked = (
-        _judged_on_nodes(described, None if changed else schedules, log, mask) if slurm else _validity(plan, log, mask)
+        _judged_on_nodes(described, None if changed or order else schedules, log, mask)
+        if slurm
+        else _validity(plan, log, mask)
     )
     if given["as_json"]:
         settings = {
@@ -230,7 +236,11 @@ def _machines(partitions: str, trace: Trace, procs: str) -> Callable[..., Schedu
 
 
 def _on_nodes(
-    described: Machine | None, changed: Sequence[str], trace: Trace, procs_rule: str
+    described: Machine | None,
+    changed: Sequence[str],
+    trace: Trace,
+    procs_rule: str,
+    order: Ordering | None = None,
 ) -> Callable[..., Schedule]:
     """Slurm's scheduler on the described machine, or on the log's own, called as `simulate` is."""
     from ...cluster.vary import parse_changes, vary
@@ -243,7 +253,7 @@ def _on_nodes(
     def run(
         _policy: object, spec: str, *, procs: str, clock: Any, tick: Any, protocol: str = "honest", **_: object
     ) -> Schedule:
-        return simulate_on(machine, trace, spec, procs=procs, protocol=protocol, clock=clock, tick=tick)
+        return simulate_on(machine, trace, spec, procs=procs, protocol=protocol, order=order, clock=clock, tick=tick)
 
     return run
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ...cluster.machine import Machine
     from ...report.blocks import Block
     from ...simulation import Schedule
+    from ...simulation.slurm_order import Ordering
     from ...simulation.slurm_trace import MemoryPlan
     from ...table import Trace
 
@@ -36,7 +38,8 @@ NOW = "now"
     required=True,
     metavar="CHANGES",
     help="One variant: nodes=+10%, policy=fifo|backfill|multifactor, limits=forecast[:PREDICTOR],"
-    " memory=forecast[:RISK]|least_waste, or slurm.conf's words, by commas. May be repeated.",
+    " memory=forecast[:RISK]|least_waste, order=none|forecast[:PREDICTOR]|limit (with within=queue|account|user and"
+    " age=TIME), or slurm.conf's words, by commas. May be repeated.",
 )
 @click.option(
     "--replicates",
@@ -64,7 +67,9 @@ def command(**given: Any) -> None:
     from ...simulation.slurm_trace import simulate_on
     from ...trace.slurm_record import open_machine
 
-    plans, memory = _plans(open_machine(given["described"]), given["variants"])
+    variants = _each(given["variants"])
+    plans, memory = _plans(open_machine(given["described"]), variants)
+    orders = {name: order for name in variants if (order := _order(name)) is not None}
     log = take_log(given)
     scored = any(given[key] for key in ("score_from", "score_to", "score_status"))
     mask = take_score(given, log) if scored else np.ones(len(log.trace), bool)
@@ -74,7 +79,9 @@ def command(**given: Any) -> None:
     def run(trace: Trace, name: str, tick: Any = None) -> Schedule:
         machine, spec = plans[name]
         placed[name] = placed_by(trace, machine, *memory[name], procs=log.procs) if name in memory else None
-        return simulate_on(machine, trace, spec, procs=log.procs, memory=placed[name], tick=tick)
+        return simulate_on(
+            machine, trace, spec, procs=log.procs, memory=placed[name], order=orders.get(name), tick=tick
+        )
 
     schedules = {}
     for name in plans:
@@ -113,6 +120,40 @@ def command(**given: Any) -> None:
         say(f"note: {line}")
     blocks, explained = _tables(results, groups, schedules[NOW], checked)
     show_tables(blocks, given["every_column"], given["explain"] or given["replicates"] > 0, explained)
+
+
+def _each(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """The variants; `order=none,forecast,limit` is one for each word.
+
+    >>> _each(("order=none,limit", "nodes=+10%,limits=forecast"))
+    ('order=none', 'order=limit', 'nodes=+10%,limits=forecast')
+    """
+    several = [text.split(",") for text in texts]
+    return tuple(
+        one
+        for text, pieces in zip(texts, several)
+        for one in (
+            [pieces[0], *(f"order={word}" for word in pieces[1:])]
+            if pieces[0].startswith("order=") and not any("=" in piece for piece in pieces[1:])
+            else [text]
+        )
+    )
+
+
+def _order(text: str) -> Ordering | None:
+    """The order of Slurm's queue that a variant names."""
+    from ...cluster.vary import parse_changes
+    from ...errors import UsageError
+    from ...simulation.slurm_order import Ordering
+    from ...units import parse_duration
+
+    changes = parse_changes(text)
+    if "order" not in changes and ("within" in changes or "age" in changes):
+        raise UsageError(f"{text}: within and age go with order=forecast or order=limit")
+    if "order" not in changes:
+        return None
+    age = parse_duration(changes["age"]) if "age" in changes else math.nan
+    return Ordering.of(changes["order"], changes.get("within", "queue"), age)
 
 
 def _plans(

@@ -13,6 +13,7 @@ from ...cluster.request import NodeRequest
 from .arrays import FAR, LOST, NONE, OUT, RUNNING
 from .clock import advance
 from .priority import fair_tree
+from .reorder import Reorder, looks
 from .requests import make_jobs, make_rules, make_state
 from .site import make_site
 
@@ -69,6 +70,7 @@ def simulate_slurm(
     second: float | None = None,
     placements: int = 0,
     watched: tuple[str, int] | None = None,
+    reorder: Reorder | None = None,
     tick: Callable[[int], None] | None = None,
     **rules: float,
 ) -> SlurmSchedule:
@@ -79,7 +81,8 @@ def simulate_slurm(
     where `batchcast plan` gives a limit back at the start. `down` are (node, from, to). `cycle`, `decay` and `second`
     are instants of a backfill cycle, a priority update and a second of the controller, where they are known;
     `placements` keeps so many rows of who had which node; `fixed` starts jobs as recorded, whatever the scheduler says,
-    on any nodes where it names none; with `watched` (a key and task) the simulation ends soon after that job's start.
+    on any nodes where it names none; with `watched` (a key and task) the simulation ends soon after that job's start;
+    `reorder` gives waiting jobs factors at looks of 30 s.
     `rules` override settings (`since`, `until`, `bf_interval`, ... in seconds; `lazy=1` skips cycles between which
     nothing changed).
     Raises UsageError for a request that this machine cannot have.
@@ -106,11 +109,12 @@ def simulate_slurm(
     state = make_state(site, jobs, settings, cycle=cycle, decay=decay, second=second, down=nodes, placements=placements)
     fair_tree(site, state)
     until = places[watched] if watched is not None else NONE
-    while (done := advance(site, jobs, settings, state, CHUNK if until == NONE else WATCHED)) >= 0:
-        if tick is not None:
-            tick(done)
-        if until != NONE and state.job["status"][until] >= RUNNING:
-            break
+    for now in [settings] if reorder is None else looks(jobs, settings, state, reorder):
+        while (done := advance(site, jobs, now, state, CHUNK if until == NONE else WATCHED)) >= 0:
+            if tick is not None:
+                tick(done)
+            if until != NONE and state.job["status"][until] >= RUNNING:
+                break
     return _schedule(machine, ordered, jobs, state)
 
 

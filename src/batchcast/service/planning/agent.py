@@ -28,6 +28,7 @@ from ...store.database import Store
 from ...trace.whole_file import whole_file
 from ..settings import Settings
 from .comments import Adviser, CommentWriter
+from .order import Orderer
 from .terms import MOST_LOOKED_UP, Submissions, forecasts_by, method_of, over_time_cuts, terms_of, why_forecasts_fail
 
 
@@ -58,6 +59,8 @@ class StartList:
 
 
 HOUR = 3600.0
+LIMITS = ("plan", "limits", "both", "time-min")
+"""Words of the setting `plan` under which limits change."""
 STORE_PAUSE_S = 600.0
 """So long nothing stands on a planned limit after the store could not be written, by planning or by the collector."""
 Change = tuple[Entry, float, float, str]
@@ -73,6 +76,7 @@ class Planner:
     alarm: tuple[str, float] = ("", -math.inf)
     comments: CommentWriter = field(init=False)
     adviser: Adviser = field(init=False)
+    orderer: Orderer = field(init=False)
     submissions: Submissions = field(init=False)
     start_list: StartList = field(init=False)
     _refused: dict[tuple[str, float], float] = field(default_factory=dict)
@@ -89,11 +93,20 @@ class Planner:
         self.comments = CommentWriter(self.transport)
         self.adviser = Adviser(self.transport, self.store, self.settings)
         self.submissions = Submissions(self.transport)
+        self.orderer = Orderer(self.transport, self.store, self.settings)
         self.start_list = StartList(self.settings["plan_list"])
 
     def cycle(self, cluster: str, stop: str = "") -> CycleOutcome:
-        """Limits, then comments. `stop` says why no planned limit may stand; then everything is restored."""
+        """Limits, the order, comments. `stop` says why no planned limit may stand; then everything is restored."""
         done = self._limits(cluster, stop)
+        began = self.transport.now()
+        with self._may_fail(done, "the order"):
+            alarm = f"watchdog: {self.alarm[0]}" if self.alarm[1] > began else ""
+            order = self.orderer.cycle(cluster, stop or alarm)
+            done.problems += order.problems
+            done.ordered, done.returned, done.placed = order.set, order.returned, order.standing
+        if self.settings["plan"] == "order":
+            self._watch(cluster, began, self.transport.now(), done)
         with self._may_fail(done):
             done.commented, problems = self.adviser.cycle(cluster)
             done.problems += problems
@@ -103,7 +116,7 @@ class Planner:
         """One look and what follows from it."""
         done = CycleOutcome()
         record, off = self._remembered(cluster, done)
-        stop = stop or ("" if self.settings["plan"] in ("plan", "time-min") else f"plan = {self.settings['plan']}")
+        stop = stop or ("" if self.settings["plan"] in LIMITS else f"plan = {self.settings['plan']}")
         stop = stop or (f"switched off by {off['by']}" if off else "")
         if stop and not record:
             self._list(record, [], done)
@@ -338,12 +351,12 @@ class Planner:
             done.problems.append(f"the record of planning: {error.message}")
 
     @contextmanager
-    def _may_fail(self, done: CycleOutcome) -> Iterator[None]:
+    def _may_fail(self, done: CycleOutcome, part: str = "the record of planning") -> Iterator[None]:
         """What can wait for the next look; limits that must go back cannot."""
         try:
             yield
         except BatchcastError as error:
-            done.problems.append(f"the record of planning: {error.message}")
+            done.problems.append(f"{part}: {error.message}")
 
     def _forget(self, cluster: str, look: limits.Look, record: dict[str, Entry], done: CycleOutcome) -> None:
         """Entries of jobs that slurmctld no longer knows and accounting has told the end of."""

@@ -1,0 +1,182 @@
+"""The order of waiting jobs: which SiteFactor each should have, by forecast, by arrival after an age. Pure.
+
+Among everybody (`within="queue"`) a job's factor is that of its level: 63 levels by forecast, four to a doubling, and
+one above them for who waited longer than the age. Within an account or a user's own jobs, the priorities that they have
+by themselves are dealt out anew among them, rounded down: nobody outside is passed by more jobs than before.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ..errors import UsageError
+
+LEVELS = 64
+SHORTEST = 15.0
+"""Forecasts below this (s) share the first level; each doubling is four levels."""
+LEAST_AGE, MOST_AGE = 3600.0, 172_800.0
+DRAINS = 2.0
+"""The age that is found is so many times what the queue as it stands keeps the machine busy."""
+WITHIN = ("queue", "account", "user")
+
+
+@dataclass(frozen=True, slots=True)
+class OrderRule:
+    """How to order: among whom, after which age (s; NaN: found from the queue), within which band of priority.
+
+    `processors` are the machine's, by which the age is found. Raises UsageError for an unknown word, a band below 128
+    or an age that is not positive.
+
+    >>> OrderRule(within="everybody")
+    Traceback (most recent call last):
+    batchcast.errors.UsageError: within = 'everybody' (accepted: queue, account, user)
+    """
+
+    within: str = "queue"
+    age: float = math.nan
+    band: int = 10_000
+    processors: float = math.nan
+
+    def __post_init__(self) -> None:
+        if self.within not in WITHIN:
+            raise UsageError(f"within = {self.within!r} (accepted: {', '.join(WITHIN)})")
+        if self.band < 2 * LEVELS:
+            raise UsageError(f"a band of {self.band} has no room for {LEVELS} levels (accepted: {2 * LEVELS} and more)")
+        if self.age <= 0:
+            raise UsageError(f"an age of {self.age:g} s (accepted: above 0, or none: found from the queue)")
+
+
+class Queue(NamedTuple):
+    """What is seen of the waiting jobs, arrays (n,). Seconds; a task of an array is a row of its own.
+
+    `group` is one number for the tasks that share a record in slurmctld. `arrival` is since when nothing but the queue
+    holds a job (NaN: something else does). `priority` holds the present `factor`; `ours` says that we have set it.
+    `forecast` is the run time to order by: where there is none, the limit. `party` numbers the account or the user.
+    """
+
+    group: np.ndarray
+    arrival: np.ndarray
+    size: np.ndarray
+    priority: np.ndarray
+    factor: np.ndarray
+    ours: np.ndarray
+    forecast: np.ndarray
+    party: np.ndarray
+
+
+class Order(NamedTuple):
+    """The factor each row should have (n,), whether it is past the age, and the age (s) that was used."""
+
+    factor: np.ndarray
+    aged: np.ndarray
+    age: float
+
+
+def decide_order(queue: Queue, rule: OrderRule, now: float) -> Order:
+    """The factor of each waiting job.
+
+    Tasks of one record have one factor, by their longest forecast and first arrival. A record on which somebody else's
+    factor stands keeps it. A job that is past the age stays so. A level is kept until the forecast is half a level
+    beyond it. Ties: by arrival, then in the order given. O(n log n).
+
+    >>> one = np.array([1.0, 1.0])
+    >>> queue = Queue(np.arange(2), np.array([0.0, 9.0]), one, one, 0 * one, one > 2, np.array([7200.0, 60.0]), 0 * one)
+    >>> decide_order(queue, OrderRule(age=3600.0), 10.0).factor.tolist()
+    [2187, 4296]
+    """
+    age = rule.age if rule.age == rule.age else found_age(queue, rule.processors)
+    groups, first, of = np.unique(queue.group, return_index=True, return_inverse=True)
+    count = len(groups)
+    forecast, arrival = np.full(count, -np.inf), np.full(count, np.inf)
+    np.maximum.at(forecast, of, queue.forecast)
+    np.fmin.at(arrival, of, queue.arrival)
+    others = np.zeros(count, bool)
+    np.logical_or.at(others, of, (queue.factor != 0) & ~queue.ours.astype(bool))
+    stands = np.where(queue.ours.astype(bool), queue.factor, 0)[first].astype(np.int64)
+    aged = now - arrival > age
+    if rule.within == "queue":
+        aged |= stands == rule.band
+        factor = _by_level(forecast, stands, aged, rule.band)
+    else:
+        own = queue.priority[first] - queue.factor[first]
+        factor = _dealt(forecast, arrival, own, stands, aged, np.where(others, -1, queue.party[first]), rule.band)
+    whole = np.where(others[of], queue.factor, factor[of])
+    return Order(whole.astype(np.int64), aged[of], age)
+
+
+def found_age(queue: Queue, processors: float) -> float:
+    """Twice as long as the queue as it stands keeps the machine busy, s: about what its last job waits by arrival.
+
+    Never below an hour nor above two days, which is also the answer where the machine's size is not known.
+
+    >>> one = np.ones(1)
+    >>> found_age(Queue(one, one, 10 * one, one, one, one, 7200 * one, one), 10.0)
+    14400.0
+    """
+    if not processors > 0:
+        return MOST_AGE
+    work = DRAINS * float(np.sum(queue.forecast * queue.size)) / processors
+    return min(max(work, LEAST_AGE), MOST_AGE) if work == work else MOST_AGE
+
+
+def factor_of(level: int | np.ndarray, band: int) -> np.ndarray:
+    """The factor of a level: level 0, past the age, has the whole band; the others at most half of it, evenly.
+
+    So arrival decides after the age wherever the site's own priorities differ by less than half the band.
+
+    >>> factor_of(np.array([0, 1, 63]), 10_000).tolist()
+    [10000, 4921, 78]
+    """
+    level = np.asarray(level)
+    return np.where(level == 0, band, band * (LEVELS - level) // (2 * LEVELS)).astype(np.int64)
+
+
+def _by_level(forecast: np.ndarray, stands: np.ndarray, aged: np.ndarray, band: int) -> np.ndarray:
+    """The factor of each record by its level; the one that stands, where the forecast moved by less than half a level.
+
+    A factor that is none of this band's is no level.
+    """
+    exact = 4.0 * np.log2(np.maximum(forecast, SHORTEST) / SHORTEST)
+    level = np.minimum(1 + np.floor(exact), LEVELS - 1).astype(np.int64)
+    ladder = factor_of(np.arange(LEVELS), band)
+    before = LEVELS - np.searchsorted(ladder[:0:-1], stands) - 1  # the ladder falls
+    known = (before >= 1) & (ladder[np.clip(before, 0, LEVELS - 1)] == stands) & (stands > 0)
+    beyond = np.where(before == LEVELS - 1, np.inf, before + 0.5)
+    keeps = known & (exact >= before - 1.5) & (exact < beyond)
+    return ladder[np.where(aged, 0, np.where(keeps, before, level))]
+
+
+def _dealt(
+    forecast: np.ndarray,
+    arrival: np.ndarray,
+    own: np.ndarray,
+    stands: np.ndarray,
+    aged: np.ndarray,
+    party: np.ndarray,
+    band: int,
+) -> np.ndarray:
+    """Each party's own priorities dealt out anew among its records: who is past the age by arrival, then the shortest.
+
+    What is dealt is rounded down to a step, so at most 64 factors are in use and no other party is passed; nobody rises
+    by more than the band. Party -1 gets nothing.
+    """
+    level = np.floor(4.0 * np.log2(np.maximum(forecast, SHORTEST) / SHORTEST))
+    best = np.lexsort((arrival, np.where(aged, -1.0, level), party))
+    prizes = np.lexsort((arrival, -own, party))  # parties stand at the same places in both
+    due = np.zeros(len(own))
+    due[best] = own[prizes] - own[best]
+    due = np.minimum(np.where(party == -1, 0.0, due), band)
+    step = _step(own)
+    factor = np.maximum(np.floor(due / step) * step, np.minimum(1 - own, 0))
+    keeps = (stands <= due) & (stands > due - 2 * step)
+    return np.where(keeps, stands, factor).astype(np.int64)
+
+
+def _step(own: np.ndarray) -> float:
+    """A power of two, at least 1, of which the priorities' whole spread holds 31 at most."""
+    spread = float(own.max() - own.min()) if len(own) else 0.0
+    return float(2.0 ** max(math.ceil(math.log2(spread / 31)), 0)) if spread > 0 else 1.0

@@ -1,0 +1,295 @@
+"""The order on a live Slurm: looks, decides, writes down, sets SiteFactors, and believes only what is read back.
+
+What stands in the record before a call is what was asked for and what of ours stood there before: killed anywhere, the
+next look finds one of the two. A factor that is neither is somebody else's and is left alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...errors import BatchcastError
+from ...formats.slurm.plannable import Plannable
+from ...planning.eligibility import is_drawn, is_opted_in
+from ...planning.order import OrderRule, Queue, decide_order
+from ...planning.terms import Terms, opted_in
+from ...planning.update import task_ranges
+from ...slurm import limits
+from ...slurm.limits import Priority
+from ...slurm.transport import Transport
+from ...store import clock_jobs, ordered, planned
+from ...store.database import Store
+from ...store.ordered import Standing, Step
+from ..settings import Settings
+from .terms import method_of
+
+ORDERS = ("order", "both")
+MOST_CALLS = 20
+"""So many calls set factors in one look; giving back has no such bound."""
+TOGETHER = 500
+"""So many records share a call."""
+
+
+class Group(NamedTuple):
+    """A waiting record of slurmctld: its tasks, what is seen of its priority, and whether it may be ordered."""
+
+    tasks: tuple[Plannable, ...]
+    seen: Priority
+    may: bool
+
+    @property
+    def first(self) -> Plannable:
+        """The task that speaks for all: they were submitted together."""
+        return self.tasks[0]
+
+    @property
+    def target(self) -> str:
+        """As `scontrol update jobid=` takes it: an array by the tasks that wait in this record."""
+        one = self.first
+        if "_" not in one.job_id or one.raw_id != one.base:
+            return one.job_id
+        return f"{one.base}_[{task_ranges([int(t.job_id.partition('_')[2]) for t in self.tasks])}]"
+
+
+@dataclass(slots=True)
+class OrderOutcome:
+    """What one look did: records set and given back, how many stand on a factor of ours, calls, what went wrong."""
+
+    set: int = 0
+    returned: int = 0
+    standing: int = 0
+    calls: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Orderer:
+    """Orders one cluster's queue."""
+
+    transport: Transport
+    store: Store
+    settings: Settings
+
+    def cycle(self, cluster: str, stop: str = "") -> OrderOutcome:
+        """One look and what follows from it; with `stop` every factor of ours goes back. Raises BatchcastError."""
+        done, record, stop, forecasts, procs = self._remembered(cluster, stop)
+        if stop and not record:
+            return done
+        stop = stop or limits.why_unordered(self.transport, self.settings["plan_band"])
+        if not stop and not forecasts:
+            stop = f"there is no forecast by {method_of(self.settings)} of any waiting job"
+        if stop and stop not in _QUIET:
+            done.problems.append(f"nothing is ordered: {stop}")
+        look = limits.look(self.transport)
+        groups = self._groups(look.jobs, look.asked_at, stop)
+        before = dict(record)
+        wanted = self._decide(groups, record, forecasts, procs, look.asked_at) if not stop else {}
+        changes = self._changes(groups, record, wanted)
+        if stop:
+            changes += self._hidden(look.jobs, groups, record)
+        known = {j.raw_id for j in look.jobs if not j.finished}
+        if not look.broken:
+            record = {i: one for i, one in record.items() if i in known}
+        changes = self._at_once(changes)
+        if not changes:
+            if record != before:
+                self._write(cluster, record, [], look.asked_at)
+            done.standing = self._standing(groups, record)
+            return done
+        self._carry_out(cluster, changes, record, look.asked_at, stop, done)
+        return done
+
+    def _remembered(
+        self, cluster: str, stop: str
+    ) -> tuple[OrderOutcome, dict[str, Standing], str, Mapping[tuple[str, float], Mapping[str, Any]], float]:
+        with self.store.begin() as connection:
+            record = ordered.read(connection, cluster)
+            memory = clock_jobs.read_meta(connection, cluster)
+            if not stop and self.settings["plan"] not in ORDERS:
+                stop = "off"
+            if memory.get(planned.SWITCH):
+                stop = "off"
+            issued = {} if stop else planned.run_forecasts(connection, cluster, method_of(self.settings))
+        return OrderOutcome(), record, stop, issued, float(memory.get("total_procs") or math.nan)
+
+    def _groups(self, jobs: Iterable[Plannable], now: float, stop: str) -> dict[str, Group]:
+        """Waiting records that sprio shows, by raw id."""
+        tasks: dict[str, list[Plannable]] = {}
+        for job in jobs:
+            if job.waits:
+                tasks.setdefault(job.raw_id, []).append(job)
+        seen = limits.priorities(self.transport) if tasks else {}
+        terms: Terms = opted_in(self.settings, now, stop)
+        return {
+            raw_id: Group(
+                tuple(some),
+                seen[raw_id],
+                not stop and all(is_opted_in(j, terms) and is_drawn(j.base, terms) for j in some),
+            )
+            for raw_id, some in tasks.items()
+            if raw_id in seen
+        }
+
+    def _decide(
+        self,
+        groups: Mapping[str, Group],
+        record: Mapping[str, Standing],
+        forecasts: Mapping[tuple[str, float], Mapping[str, Any]],
+        procs: float,
+        now: float,
+    ) -> dict[str, int]:
+        """The factor that each record which may be ordered should have, by the pure decision."""
+        names = [i for i, group in groups.items() if group.may]
+        party: dict[tuple[str, str], int] = {}
+        within, columns = self.settings["plan_within"], []
+        for k, name in enumerate(names):
+            group, shown = groups[name], groups[name].seen
+            who = group.first.account, group.first.user if within == "user" else ""
+            number = party.setdefault(who, len(party))
+            for job in group.tasks:
+                said = forecasts.get((job.job_id, job.submit_time))
+                length = job.limit if said is None else min(job.limit, float(said["point_s"]))
+                columns.append(
+                    (k, shown.eligible, shown.cpus, shown.priority, shown.factor, _is_ours(shown, record.get(name)),
+                     length, number)
+                )  # fmt: skip
+        if not columns:
+            return {}
+        queue = Queue(*(np.array(column) for column in zip(*columns)))
+        age = self.settings["plan_age_s"] or math.nan
+        order = decide_order(queue, OrderRule(within, age, self.settings["plan_band"], procs), now)
+        return {names[k]: factor for k, factor in zip(queue.group.tolist(), order.factor.tolist())}
+
+    def _changes(
+        self, groups: Mapping[str, Group], record: dict[str, Standing], wanted: Mapping[str, int]
+    ) -> list[tuple[Group, int]]:
+        """What is to be set; what turned out to be somebody else's leaves the record."""
+        changes = []
+        for name, group in groups.items():
+            shown, ours = group.seen, _is_ours(group.seen, record.get(name))
+            if shown.factor != 0 and not ours:
+                record.pop(name, None)
+                continue
+            factor = wanted.get(name, 0)
+            if factor != shown.factor:
+                changes.append((group, factor))
+            elif factor == 0:
+                record.pop(name, None)
+        return changes
+
+    @staticmethod
+    def _hidden(
+        jobs: Iterable[Plannable], groups: Mapping[str, Group], record: Mapping[str, Standing]
+    ) -> list[tuple[Group, int]]:
+        """What sprio does not show, held jobs and those that have begun, is given back too: a requeue would show it."""
+        tasks: dict[str, list[Plannable]] = {}
+        for job in jobs:
+            if (job.begun or job.waits) and job.raw_id in record and job.raw_id not in groups:
+                tasks.setdefault(job.raw_id, []).append(job)
+        return [
+            (Group(tuple(some), Priority(0.0, record[name].factor, 1.0, math.nan), False), 0)
+            for name, some in tasks.items()
+        ]
+
+    @staticmethod
+    def _at_once(changes: Sequence[tuple[Group, int]]) -> list[tuple[Group, int]]:
+        """All that goes back, then as much as `MOST_CALLS` calls set: the highest factors first."""
+        back = [one for one in changes if one[1] == 0]
+        more: list[tuple[Group, int]] = []
+        by_factor: dict[int, list[tuple[Group, int]]] = {}
+        for one in changes:
+            if one[1] != 0:
+                by_factor.setdefault(one[1], []).append(one)
+        calls = 0
+        for factor in sorted(by_factor, reverse=True):
+            some = by_factor[factor]
+            room = (MOST_CALLS - calls) * TOGETHER
+            more += some[:room]
+            calls += math.ceil(len(some[:room]) / TOGETHER)
+        return back + more
+
+    def _carry_out(
+        self,
+        cluster: str,
+        changes: Sequence[tuple[Group, int]],
+        record: dict[str, Standing],
+        at: float,
+        stop: str,
+        done: OrderOutcome,
+    ) -> None:
+        """Write down, call, read back."""
+        steps = []
+        for group, factor in changes:
+            name, now = group.first.raw_id, group.seen.factor
+            record[name] = Standing(factor, now)
+            why = stop or ("its place by forecast and arrival" if factor else "it may not be ordered any longer")
+            what = "sets" if factor else "returns"
+            steps.append(Step(group.target, group.first.submit_time, what, now, factor, why))
+        try:
+            self._write(cluster, record, steps, at)
+        except BatchcastError:
+            if not stop:
+                raise
+            done.problems.append("the record of the order could not be written; factors go back nevertheless")
+        refused: dict[str, str] = {}
+        for factor, some in _calls(changes):
+            done.calls += 1
+            words = (f"SiteFactor={factor}",)
+            if complaint := limits.update(self.transport, ",".join(g.target for g in some), words):
+                done.problems.append(f"SiteFactor={factor} of {len(some)} jobs: {complaint}")
+                refused |= {g.first.raw_id: complaint for g in some}
+        self._read_back(cluster, changes, record, refused, done)
+
+    def _read_back(
+        self,
+        cluster: str,
+        changes: Sequence[tuple[Group, int]],
+        record: dict[str, Standing],
+        refused: Mapping[str, str],
+        done: OrderOutcome,
+    ) -> None:
+        shown, steps = limits.priorities(self.transport), []
+        for group, factor in changes:
+            name = group.first.raw_id
+            holds = shown[name].factor if name in shown else None if name in refused else factor
+            if holds == factor:
+                done.set, done.returned = done.set + bool(factor), done.returned + (not factor)
+                record[name] = Standing(factor, factor)
+                if not factor:
+                    del record[name]
+                what, why = "holds", "read back"
+            else:
+                what, why = "refused", refused.get(name, "it was not carried out")
+            steps.append(Step(group.target, group.first.submit_time, what, group.seen.factor, factor, why))
+        self._write(cluster, record, steps, self.transport.now())
+        done.standing = sum(1 for i, one in shown.items() if _is_ours(one, record.get(i)) and one.factor)
+
+    def _write(self, cluster: str, record: Mapping[str, Standing], steps: Sequence[Step], at: float) -> None:
+        with self.store.begin() as connection:
+            ordered.write(connection, cluster, record, steps, at)
+
+    @staticmethod
+    def _standing(groups: Mapping[str, Group], record: Mapping[str, Standing]) -> int:
+        return sum(1 for i, g in groups.items() if g.seen.factor and _is_ours(g.seen, record.get(i)))
+
+
+_QUIET = ("off",)
+
+
+def _is_ours(seen: Priority, standing: Standing | None) -> bool:
+    return standing is not None and seen.factor in standing
+
+
+def _calls(changes: Sequence[tuple[Group, int]]) -> list[tuple[int, list[Group]]]:
+    """The calls that carry changes out: a factor and the records that get it."""
+    by_factor: dict[int, list[Group]] = {}
+    for group, factor in changes:
+        by_factor.setdefault(factor, []).append(group)
+    return [
+        (factor, some[k : k + TOGETHER]) for factor, some in by_factor.items() for k in range(0, len(some), TOGETHER)
+    ]

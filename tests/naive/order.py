@@ -1,0 +1,73 @@
+"""The order of waiting jobs, one record at a time, in the words of `batchcast.planning.order`."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+
+class Row(NamedTuple):
+    group: int
+    arrival: float
+    size: float
+    priority: float
+    factor: int
+    ours: bool
+    forecast: float
+    party: int
+
+
+def factors(rows: list[Row], within: str, age: float, band: int, now: float) -> list[int]:
+    """The factor of each row."""
+    records: dict[int, list[Row]] = {}
+    for row in rows:
+        records.setdefault(row.group, []).append(row)
+    blocked = {g for g, tasks in records.items() if any(t.factor != 0 and not t.ours for t in tasks)}
+    free = {g: tasks for g, tasks in sorted(records.items()) if g not in blocked}
+    if within == "queue":
+        answer = {g: by_level(tasks, age, band, now) for g, tasks in free.items()}
+    else:
+        owns = [tasks[0].priority - tasks[0].factor for tasks in records.values()]
+        step = 1
+        while max(owns, default=0) - min(owns, default=0) > 31 * step:
+            step *= 2
+        answer = {}
+        for party in {tasks[0].party for tasks in free.values()}:
+            answer |= dealt({g: t for g, t in free.items() if t[0].party == party}, age, band, now, step)
+    return [row.factor if row.group in blocked else answer[row.group] for row in rows]
+
+
+def exact(tasks: list[Row]) -> float:
+    return 4 * math.log2(max(max(t.forecast for t in tasks), 15.0) / 15.0)
+
+
+def arrival(tasks: list[Row]) -> float:
+    return min((t.arrival for t in tasks if not math.isnan(t.arrival)), default=math.inf)
+
+
+def by_level(tasks: list[Row], age: float, band: int, now: float) -> int:
+    ladder = [band] + [band * (64 - level) // 128 for level in range(1, 64)]
+    stands = tasks[0].factor
+    if now - arrival(tasks) > age or stands == band:
+        return band
+    level = 1 + math.floor(min(exact(tasks), 62.0))
+    for before in range(1, 64):
+        near = before - 1.5 <= exact(tasks) and (exact(tasks) < before + 0.5 or before == 63)
+        if stands == ladder[before] and near:
+            level = before
+    return ladder[level]
+
+
+def dealt(records: dict[int, list[Row]], age: float, band: int, now: float, step: int) -> dict[int, int]:
+    def rank(tasks: list[Row]) -> tuple[float, float]:
+        past = now - arrival(tasks) > age
+        return (-1.0 if past else exact(tasks) // 1 if exact(tasks) < math.inf else math.inf, arrival(tasks))
+
+    own = {g: tasks[0].priority - tasks[0].factor for g, tasks in records.items()}
+    prizes = sorted(own.values(), reverse=True)
+    answer = {}
+    for prize, g in zip(prizes, sorted(records, key=lambda g: rank(records[g]))):
+        due, stands = min(prize - own[g], band), records[g][0].factor
+        lower = max(math.floor(due / step) * step, min(1 - own[g], 0))
+        answer[g] = stands if due - 2 * step < stands <= due else lower
+    return {g: int(factor) for g, factor in answer.items()}

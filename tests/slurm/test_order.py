@@ -1,0 +1,90 @@
+"""The order on a real Slurm: factors by forecast, arrays whole, others' left alone, none of ours after --off."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Iterator
+
+import pytest
+from follow import Follower
+from planning_lab import AGENTS, CONF, MINUTE, SPEED, agent, kill, saved
+from slurm_lab import Lab
+
+from conftest import labs_on
+
+pytestmark = [pytest.mark.slurm, pytest.mark.lab]
+PATIENCE = 180.0
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    """Four nodes whose priorities have no weights, at sixty times the speed."""
+    for _ in labs_on("here", speed=SPEED):
+        with Lab(nodes=4, cpus=4, speed=SPEED, conf={**CONF, "PriorityType": "priority/multifactor"}) as running:
+            yield running
+
+
+def factors(lab: Lab) -> dict[str, int]:
+    """The SiteFactor of each waiting record that has one."""
+    rows = (line.split() for line in lab.run("sprio", "-h", "-o", "%i %S").splitlines())
+    return {i: int(site) for i, site in rows if int(site)}
+
+
+@contextlib.contextmanager
+def ordering(lab: Lab, name: str, **settings: str) -> Iterator[Follower]:
+    follower = agent(lab, name, **{"PLAN": "order", "RUNTIME": "requested", "PLAN_BY": "requested", **settings})
+    follower.start()
+    try:
+        yield follower
+    finally:
+        follower.kill(signal.SIGTERM)
+        lab.run("scancel", "--user=daemon")
+        AGENTS.clear()
+
+
+def test_the_order_is_set_survives_and_goes_back(lab: Lab) -> None:
+    lab.submit("-t", "600", "-N4", "--exclusive", seconds=600 * MINUTE)
+    long, short = lab.submit("-t", "100", seconds=MINUTE), lab.submit("-t", "10", seconds=MINUTE)
+    array = lab.submit("-t", "30", "--array=1-3", seconds=MINUTE)
+    theirs = lab.submit("-t", "5", seconds=MINUTE)
+    lab.run("scontrol", "update", f"jobid={theirs}", "SiteFactor=7")
+    with ordering(lab, "order") as follower:
+        mine = {long, short, array}
+        lab.wait(lambda: mine <= factors(lab).keys(), "factors by forecast", PATIENCE)
+        now = factors(lab)
+        assert now[short] > now[array] > now[long] > 0
+        assert now[theirs] == 7
+        assert len(lab.run("squeue", "-h", "-t", "PD", "-o", "%i").split()) == 4  # the array is one record still
+        saved(lab, long)
+        kill(lab, "slurmctld")
+        lab.start_slurmctld()
+        lab.wait(lambda: factors(lab) == now, "the same factors from a new slurmctld", PATIENCE)
+        lab.run("scontrol", "hold", long)
+        lab.wait(lambda: follower.run("plan", "--off") is not None, "planning off", 120)
+        lab.run("scontrol", "release", long)
+        lab.wait(lambda: factors(lab) == {theirs: 7}, "no factor but the operator's", PATIENCE)
+        audit = follower.run("plan", "--audit")
+        assert "SiteFactor 0 ->" in audit
+        assert "read back" in audit
+        follower.run("plan", "--on")
+        lab.wait(lambda: mine <= factors(lab).keys(), "factors again", PATIENCE)
+        follower.kill(signal.SIGKILL)
+        assert mine <= factors(lab).keys()  # with batchcast dead the last levels stay
+        follower.run("plan", "--off")
+        assert factors(lab) == {theirs: 7}
+
+
+def test_a_site_without_multifactor_is_told_so(lab: Lab) -> None:
+    conf = lab.slurm_conf.read_text()
+    lab.slurm_conf.write_text(conf.replace("priority/multifactor", "priority/basic"))
+    kill(lab, "slurmctld")
+    lab.start_slurmctld()
+    try:
+        lab.submit("-t", "600", "-N4", "--exclusive", seconds=600 * MINUTE)
+        waiting = lab.submit("-t", "100", seconds=MINUTE)
+        with ordering(lab, "basic") as follower:
+            lab.wait(lambda: "needs priority/multifactor" in follower.tail(), "the reason", PATIENCE)
+            assert waiting not in factors(lab)
+    finally:
+        lab.slurm_conf.write_text(conf)

@@ -1,0 +1,132 @@
+"""The order that forecasts buy: equal to its naive twin, nobody left behind, nobody else's factor touched."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.naive.order import Row, factors
+
+from batchcast.errors import UsageError
+from batchcast.planning.order import LEVELS, OrderRule, Queue, decide_order, factor_of
+
+BANDS = (128, 1000, 10_000)
+NOW = 50_000.0
+
+
+@st.composite
+def queues(draw: st.DrawFn) -> tuple[list[Row], int]:
+    """Records of one to three tasks, on which stands nothing, a level, a former factor of ours or somebody else's."""
+    band = draw(st.sampled_from(BANDS))
+    ladder = factor_of(np.arange(LEVELS), band).tolist()
+    rows = []
+    for group in range(draw(st.integers(0, 12))):
+        factor = draw(st.sampled_from([0, 0, *ladder]) | st.integers(-50, band))
+        ours = factor != 0 and draw(st.booleans())
+        own, party = draw(st.integers(1, 500) | st.just(1)), draw(st.integers(0, 2))
+        for _ in range(draw(st.integers(1, 3))):
+            arrival = draw(st.sampled_from([math.nan]) | st.integers(0, int(NOW)).map(float))
+            forecast = draw(st.floats(1, 1e6) | st.just(math.inf))
+            rows.append(Row(group, arrival, 1.0, float(own + factor), factor, ours, forecast, party))
+    return rows, band
+
+
+def columns(rows: list[Row]) -> Queue:
+    kinds = (int, float, float, float, int, bool, float, int)
+    return Queue(*(np.array([row[k] for row in rows], kind) for k, kind in enumerate(kinds)))
+
+
+@given(queues(), st.sampled_from(["queue", "account", "user"]), st.integers(1, 60_000))
+def test_equals_the_naive_twin(case: tuple[list[Row], int], within: str, age: int) -> None:
+    rows, band = case
+    order = decide_order(columns(rows), OrderRule(within, float(age), band), NOW)
+    assert order.factor.tolist() == factors(rows, within, float(age), band, NOW)
+
+
+@given(queues(), st.sampled_from(["queue", "account", "user"]))
+def test_leaves_alone_what_is_somebody_elses_and_moves_arrays_whole(case: tuple[list[Row], int], within: str) -> None:
+    rows, band = case
+    factor = decide_order(columns(rows), OrderRule(within, 20_000.0, band), NOW).factor.tolist()
+    by_record: dict[int, set[int]] = {}
+    for row, now in zip(rows, factor):
+        by_record.setdefault(row.group, set()).add(now)
+        if row.factor != 0 and not row.ours:
+            assert now == row.factor
+        else:
+            assert now <= band
+    assert all(len(some) == 1 for some in by_record.values())
+
+
+@given(queues())
+def test_few_factors_and_none_changes_while_nothing_does(case: tuple[list[Row], int]) -> None:
+    rows, band = case
+    rows = [row for row in rows if row.factor == 0]
+    for within in ("queue", "account"):
+        rule = OrderRule(within, 20_000.0, band)
+        factor = decide_order(columns(rows), rule, NOW).factor.tolist()
+        assert len(set(factor)) <= LEVELS
+        set_now = [
+            r._replace(factor=f, priority=r.priority + f, ours=f != 0, forecast=r.forecast * 1.08)
+            for r, f in zip(rows, factor)
+        ]
+        if within == "queue":  # a forecast that moved by less than half a level changes nothing
+            assert decide_order(columns(set_now), rule, NOW).factor.tolist() == factor
+
+
+@given(queues())
+def test_within_an_account_no_other_is_passed(case: tuple[list[Row], int]) -> None:
+    """An account's priorities, the highest first, are each at most what they were."""
+    rows, band = case
+    singles = [row for k, row in enumerate(rows) if k == 0 or rows[k - 1].group != row.group]
+    order = decide_order(columns(singles), OrderRule("account", 20_000.0, band), NOW)
+    for party in range(3):
+        mine = [(r.priority - r.factor, f) for r, f in zip(singles, order.factor.tolist()) if r.party == party]
+        if any(r.party == party and r.factor != 0 and not r.ours for r in singles):
+            continue
+        before = sorted((own for own, _ in mine), reverse=True)
+        after = sorted((own + f for own, f in mine), reverse=True)
+        assert all(b <= a for b, a in zip(after, before))
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_nobody_is_left_behind(data: st.DataObject) -> None:
+    """One machine, best first, looks every 30 s: after the age a job waits only for what runs and came before it."""
+    age, count = float(data.draw(st.integers(60, 2000))), data.draw(st.integers(1, 40))
+    submit = sorted(data.draw(st.lists(st.integers(0, 3000), min_size=count, max_size=count)))
+    run = data.draw(st.lists(st.integers(1, 900), min_size=count, max_size=count))
+    said = data.draw(st.lists(st.integers(1, 9000), min_size=count, max_size=count))
+    factor, start = [0] * count, [math.nan] * count
+    rule, now, free_at = OrderRule("queue", age, 10_000), 0.0, 0.0
+    while any(math.isnan(at) for at in start):
+        waiting = [k for k in range(count) if submit[k] <= now and math.isnan(start[k])]
+        if waiting and now % 30 == 0:
+            rows = [
+                Row(k, float(submit[k]), 1.0, 1.0 + factor[k], factor[k], factor[k] != 0, float(said[k]), 0)
+                for k in waiting
+            ]
+            for k, new in zip(waiting, decide_order(columns(rows), rule, now).factor.tolist()):
+                factor[k] = new
+        if waiting and now >= free_at:
+            k = min(waiting, key=lambda k: (-factor[k], submit[k], k))
+            start[k], free_at = now, now + run[k]
+        now += 1
+    for k in range(count):
+        before = sum(run[other] for other in range(k))
+        assert start[k] - submit[k] <= age + 30 + 1 + max(run) + before + k + 1  # a second for each start
+
+
+@pytest.mark.parametrize(
+    ("given_words", "said"),
+    [
+        ({"within": "all"}, "accepted: queue, account, user"),
+        ({"band": 10}, "accepted: 128 and more"),
+        ({"age": -1.0}, "above 0"),
+    ],
+)
+def test_says_what_it_accepts(given_words: dict[str, object], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        OrderRule(**given_words)  # type: ignore[arg-type]

@@ -1,0 +1,74 @@
+"""Slurm's loops with the order that forecasts buy: looks of 30 s, levels, and what the site's own order keeps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from batchcast.cluster.machine import homogeneous
+from batchcast.errors import UsageError
+from batchcast.simulation.slurm_order import Ordering, orderable
+from batchcast.simulation.slurm_trace import simulate_on
+from batchcast.table import Trace
+
+MACHINE = homogeneous(1, 4)
+
+
+def log(limits: list[float], runs: list[float] | None = None, submit: list[float] | None = None) -> Trace:
+    count = len(limits)
+    return Trace.from_arrays(
+        {
+            "submit_time": submit or [0.0] + [1.0] * (count - 1),
+            "run_time": runs or limits,
+            "req_time": limits,
+            "req_procs": [4] * count,
+            "user_id": [0, 0, *[1] * (count - 2)],
+            "account": [0, 0, *[1] * (count - 2)],
+        }
+    )
+
+
+def starts(trace: Trace, words: str, within: str = "queue", age: float = math.nan) -> list[float]:
+    return simulate_on(MACHINE, trace, order=Ordering.of(words, within, age)).start_time.tolist()
+
+
+def test_the_shortest_goes_first_after_a_look() -> None:
+    trace = log([600.0, 7200.0, 60.0])
+    assert starts(trace, "none") == simulate_on(MACHINE, trace).start_time.tolist()
+    first, long, short = starts(trace, "limit")
+    assert first < short < long
+
+
+def test_after_the_age_arrival_decides() -> None:
+    """A long job and short ones that never cease: without an age it comes last, with one when it is past."""
+    shorts = [60.0] * 60
+    trace = log([60.0, 7200.0, *shorts], submit=[0.0, 1.0, *np.arange(2.0, 3002.0, 50.0).tolist()])
+    patient, impatient = starts(trace, "limit", age=1e6), starts(trace, "limit", age=600.0)
+    assert patient[1] > max(patient[2:])
+    assert 600.0 < impatient[1] < 600.0 + 1.0 + 30.0 + 60.0 + 60.0
+
+
+def test_within_an_account_nobody_else_is_passed() -> None:
+    """Account 0 has the first place in the queue, account 1 the next: its short job stays behind."""
+    site = replace(MACHINE, settings=MACHINE.settings | {"PriorityType": "priority/multifactor"})
+    trace = log([600.0, 7200.0, 3600.0, 60.0])
+    within = simulate_on(site, trace, order=Ordering.of("limit", "account")).start_time.tolist()
+    assert within == simulate_on(site, trace).start_time.tolist()  # no weights: no priorities to deal out
+    aged = replace(site, settings=site.settings | {"PriorityWeightAge": "1000000", "PriorityMaxAge": "1-00:00:00"})
+    later = log([900.0, 7200.0, 3600.0, 60.0], submit=[0.0, 1.0, 100.0, 200.0])
+    start = simulate_on(aged, later, order=Ordering.of("limit", "account", 1e6)).start_time.tolist()
+    assert start[0] < start[1] < start[3] < start[2]
+
+
+def test_a_machine_without_weights_keeps_arrival() -> None:
+    trace = log([600.0, 7200.0, 60.0, 300.0])
+    assert simulate_on(orderable(MACHINE), trace).start_time.tolist() == simulate_on(MACHINE, trace).start_time.tolist()
+
+
+@pytest.mark.parametrize("words", ["shortest", "limit:kernel", ""])
+def test_says_which_orders_there_are(words: str) -> None:
+    with pytest.raises(UsageError, match="accepted: none, forecast"):
+        Ordering.of(words)
