@@ -189,6 +189,7 @@ def test_every_sentence_and_tile_holds_for_every_table(
     if trial and tile:
         assert trial[1] == tile.value
         best = next(row for row in rows if plan_words(row) == trial[1])
+        assert ("do as well there" in words) == (best["predictor"] == "requested")
         others = [row["mean_wait_s"] for row in rows if row["predictor"] == best["predictor"] == "requested"]
         assert best["mean_wait_s"] == (min(others) if others else least)
 

@@ -125,7 +125,7 @@ def _parts(found: Findings) -> list[str]:
     if not said:
         return []
     text = f"Each step changes the mean wait: {'; '.join(said)}."
-    if forecast is not None and forecast.verdict in ("level", "behind"):
+    if found.best is not None and found.best["predictor"] == YARDSTICK and forecast is not None:
         text += " Users' limits do as well there as the forecasts tried."
     return [text]
 

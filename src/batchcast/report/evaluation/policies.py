@@ -36,8 +36,8 @@ _NOTES = {
     "slurm": "Slurm's two loops: by priority and with backfill, under the limits and settings of the machine's "
     "description.",
     "slurm-shortest": "Shortest first under Slurm: waiting jobs get levels of priority by SiteFactor, the higher the "
-    "shorter they are planned; who has waited long goes by arrival, and backfill plans with limits, as `batchcast plan` "
-    "does with plan = order.",
+    "shorter they are planned; who has waited long goes by arrival, and backfill plans with limits, as `batchcast "
+    "plan` does with plan = order.",
     "conservative": "Conservative backfilling: every waiting job has a reservation, and a later one may start early "
     "only when it delays none of them.",
     "forecast": "Shortest first (`--policy forecast`): the shortest planned run time first; who has waited two days "
