@@ -5,6 +5,7 @@ A verb is declared with `verb` in place of `click.command`. The headings stand i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -89,6 +90,28 @@ class Verbs(click.Group):
 def verb(name: str | None = None, **named: Any) -> Callable[[Callable[..., Any]], Verb]:
     """`click.command` for a verb of batchcast; `old` as in `Verb`."""
     return click.command(name, cls=Verb, **named)
+
+
+def in_our_words(error: click.ClickException) -> str:
+    """A usage error of click as every other message of batchcast: what is wrong, then the next thing to try.
+
+    >>> print(in_our_words(click.NoSuchOption("--polcy", possibilities=["--policy", "--loop"])))
+    no option --polcy
+      try: --policy
+    """
+    from difflib import get_close_matches
+
+    context = getattr(error, "ctx", None)
+    hint = f"{context.command_path} --help" if context else ""
+    if isinstance(error, click.NoSuchOption):
+        near = get_close_matches(error.option_name, error.possibilities or (), n=2, cutoff=0.75)
+        said, hint = f"no option {error.option_name}", " or ".join(near) or hint
+    elif isinstance(error, click.MissingParameter):
+        said = error.format_message().strip().rstrip(".")
+        said = said[:1].lower() + said[1:]
+    else:
+        said = re.sub(r"^Invalid value for '?(.*?)'?(?: / '.*?')?: ", r"\1: ", error.format_message()).rstrip(".")
+    return f"{said}\n  try: {hint}" if hint else said
 
 
 def warn_of_old(old: str, new: str) -> None:

@@ -297,9 +297,7 @@ def command(
         ),
     ]
     if places and jobs and not jobs.endswith(":") and places[1] > len(trace):
-        warnings.append(
-            f"--places {jobs}: the log ends at job {len(trace)}, so {places[0]}:{len(trace)} are scored"
-        )
+        warnings.append(f"--places {jobs}: the log ends at job {len(trace)}, so {places[0]}:{len(trace)} are scored")
     settings = {
         **log.settings,
         "predictor": specs,

@@ -156,9 +156,7 @@ def answer_where(
     Where chances are within 2 points of the best, fewer core-hours come first.
     """
     if by is not None and by <= now:
-        raise UsageError(
-            "--done-by: that is over (accepted: a time to come: 18:00, now+6hours, 2030-01-31T12:00)"
-        )
+        raise UsageError("--done-by: that is over (accepted: a time to come: 18:00, now+6hours, 2030-01-31T12:00)")
     with open_site(settings, viewer) as site:
         ask = forecaster(settings, site, now)
         results = placements(settings, site, options, viewer, now, ask, by)
