@@ -27,6 +27,9 @@ class Verb(click.Command):
         renamed = {was: _long(each) for each in self.params if isinstance(each, Renamed) for was in each.formerly}
         self.old = {**renamed, **(old or {})}
 
+    says_first: Callable[[Mapping[str, Any]], str] | None = None
+    """What a long command will do and how long that takes, said on stderr before it begins."""
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does, after words of the version before were put into those of today."""
         return super().parse_args(ctx, self._of_today(args, ctx.resilient_parsing))
@@ -58,6 +61,8 @@ class Verb(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """As click does; with `--json` an error leaves its document too, empty, with the message as a warning."""
+        if self.says_first is not None:
+            say(self.says_first(ctx.params))
         try:
             return super().invoke(ctx)
         except BatchcastError as error:

@@ -20,7 +20,7 @@ from typing import Any
 import click
 
 from .. import __version__
-from ..errors import BatchcastError, flags_in_messages
+from ..errors import BatchcastError, flags_in_messages, how_to_install
 from .grammar import Verbs, in_our_words, warn_of_old
 from .interrupt import end, end_on_interrupt
 from .output import speak_any_encoding
@@ -242,7 +242,7 @@ def _outside(error: OSError | ModuleNotFoundError) -> str:
         return f"{place}{error.strerror or error}\n  try: {hint}"
     package = (error.name or "").partition(".")[0]
     if package in PARTS:
-        return f"{package} is not installed\n  try: pip install 'batchcast[{PARTS[package]}]'"
+        return f"{package} is not installed\n  try: {how_to_install(PARTS[package])}"
     return f"unexpected {type(error).__name__}: {error}\n  try: the same with --debug, and report it"
 
 
