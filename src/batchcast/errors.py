@@ -98,6 +98,31 @@ class Unreachable(BatchcastError):
     exit_code = 4
 
 
+def how_to_install(extra: str) -> str:
+    """The command that brings an optional part of batchcast where this very installation stands.
+
+    In a checkout it is that of the checkout; elsewhere the packages of the part by their own names: batchcast itself is
+    on no index, so its own name would find nothing there.
+    """
+    import json
+    import shlex
+    import sys
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    pip = f"{shlex.quote(sys.executable)} -m pip install"
+    try:
+        here = distribution("batchcast")
+    except PackageNotFoundError:
+        return f"{pip} -e '.[{extra}]', in the checkout"
+    origin = json.loads(here.read_text("direct_url.json") or "{}")
+    if origin.get("dir_info", {}).get("editable"):
+        place = str(origin["url"]).removeprefix("file://")
+        return f"{pip} -e {shlex.quote(f'{place}[{extra}]')}"
+    needs = [text.partition(";") for text in here.requires or ()]
+    wanted = [name.strip() for name, _, when in needs if re.search(rf"extra == ['\"]{extra}['\"]", when)]
+    return f"{pip} {shlex.join(wanted or [f'batchcast[{extra}]'])}"
+
+
 def input_error(
     path: str, what: str, *, line: int | None = None, value: object = None, accepted: str = "", hint: str = ""
 ) -> InputError:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -13,6 +17,7 @@ from tests.cli.test_every_verb import VERBS
 from batchcast.cli.main import cli
 from batchcast.store.database import Store
 from batchcast.trace import demo_path, read_trace
+from batchcast.trace.whole_file import whole_file
 
 DEMO = str(demo_path())
 
@@ -197,3 +202,61 @@ def test_memory_has_one_spelling() -> None:
     first, second = (json.loads(done.stdout)["results"] for done in (new, old))
     assert [row["mae_mib"] for row in first] == [row["mae_mib"] for row in second]
     assert "--target memory is an old spelling" in old.stderr
+
+
+SHELL = [sys.executable, "-c", "from batchcast.cli.main import entry; entry()"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["simulate", DEMO, "--polcy", "easy"], "batchcast: no option --polcy\n  try: --policy\n"),
+        (["simulate", DEMO, "--xyz"], "batchcast: no option --xyz\n  try: batchcast simulate --help\n"),
+        (["simulate"], "batchcast: missing argument 'LOG'\n  try: batchcast simulate --help\n"),
+        (["evaluat"], "batchcast: no command 'evaluat' (did you mean evaluate?)\n  try: batchcast --help\n"),
+        (["simulate", DEMO, "--policy", "easy:order=foo"], "batchcast: --policy: order: no 'foo'"),
+    ],
+)
+def test_usage_errors_have_one_style(words: list[str], said: str) -> None:
+    done = subprocess.run([*SHELL, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith(said)
+
+
+def test_a_suggestion_is_near() -> None:
+    assert "did you mean" not in str(CliRunner().invoke(cli, ["runtime", DEMO, "--predictor", "foo"]).exception)
+    assert "kernel" in str(CliRunner().invoke(cli, ["runtime", DEMO, "--predictor", "kernl"]).exception).split("try")[1]
+
+
+@pytest.mark.parametrize("header", ["JobID|State|Start", "JobID    JobName    State", "JobID,State,End"])
+def test_text_of_sacct_that_cannot_be_read_gets_the_line_that_works(header: str, tmp_path: Path) -> None:
+    log = tmp_path / "jobs.txt"
+    log.write_text(f"{header}\n1|COMPLETED|2026-01-01T00:00:00\n")
+    assert "try: sacct -a -X -P -S 2026-01-01 -o ALL" in str(CliRunner().invoke(cli, ["info", str(log)]).exception)
+
+
+def test_a_reader_that_has_enough_is_no_failure() -> None:
+    command = f"{shlex.join([*SHELL, 'simulate', DEMO, '--policy', 'easy,fcfs'])} | true; exit ${{PIPESTATUS[0]}}"
+    assert subprocess.run(["bash", "-c", command], capture_output=True, check=False).returncode == 0
+
+
+def test_a_full_disk_is_named(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No space") as caught, whole_file(tmp_path / "a.csv") as path:
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert caught.value.filename == str(tmp_path / "a.csv")
+    assert not path.exists()
+
+
+def test_local_times_are_noted_and_a_zone_moves_them(tmp_path: Path) -> None:
+    log = tmp_path / "jobs.txt"
+    log.write_text(
+        "JobID|State|Submit|Start|End|NCPUS\n"
+        "1|COMPLETED|2026-07-01T09:00:00|2026-07-01T09:00:00|2026-07-01T10:00:00|4\n"
+    )
+    assert "--timezone NAME" in run("info", str(log)).stderr
+    there = json.loads(run("info", str(log), "--timezone", "Europe/Stockholm", "--json").stdout)
+    assert there["log"]["first_submit"] == "2026-07-01 09:00:00"
+    assert there["warnings"] == []
+    out = tmp_path / "out.csv"
+    run("convert", str(log), "--timezone", "Europe/Stockholm", "-o", str(out))
+    assert "1782889200" in out.read_text()  # 09:00 there is 07:00 UTC

@@ -46,7 +46,7 @@ def test_one_flat_row_per_predictor(log: Path) -> None:
 def test_jobs_that_never_ran_are_told(log: Path) -> None:
     document = run(str(log))
     assert document["log"]["never_ran"] == 1
-    assert "1 jobs never ran and are not scored" in document["warnings"]
+    assert "1 job never ran and is not scored" in document["warnings"]
 
 
 def test_both_protocols_say_which_is_which(log: Path) -> None:

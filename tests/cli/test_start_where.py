@@ -99,7 +99,7 @@ def test_a_deadline_decides_by_the_chance_to_be_done(store: str, script: str) ->
 def test_a_time_of_day_that_is_over_is_tomorrows_and_a_date_that_is_over_is_refused(store: str, script: str) -> None:
     assert run("start", "--test", script, "--where", "--done-by", "00:00", store=store)
     refused = run("start", "--test", script, "--where", "--done-by", "2020-01-01", store=store, code=2)
-    assert "is over already" in str(refused.exception)
+    assert "that is over" in str(refused.exception)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,11 @@
 """The one grammar of all verbs: options under headings, old spellings for one version, `-o` for what is written.
 
-A verb is declared with `verb` in place of `click.command`. The headings stand in `options.py`.
+A verb is declared with `verb` in place of `click.command`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,17 @@ import click
 
 from ..errors import BatchcastError
 from .output import document, emit, is_emitted, say
+
+
+HEADINGS: dict[str, tuple[str, ...]] = {
+    "Read": ("--format", "--map", "--timezone", "--strict", "--procs-total", "--known-at-submit", "--private"),
+    "Select": ("--from", "--to", "--status", "--partition", "--queue", "--user", "--first", "--clean", "--score-from",
+               "--score-to", "--score-status"),
+    "Plan": ("--predictor", "--policy", "--machine", "--scheduler", "--set", "--vary", "--plan-level", "--partitions"),
+    "Details": ("--procs", "--protocol", "--loop", "--wide", "--no-kill", "--default-request", "--seed", "--resamples",
+                "--trace-parameters", "--schedule-format", "--in-periods", "--log-format"),
+}  # fmt: skip
+"""Under which heading of a verb's help an option stands, where the verb reads a LOG; all others stand first."""
 
 
 class Verb(click.Command):
@@ -25,6 +37,9 @@ class Verb(click.Command):
         super().__init__(*given, **named)
         renamed = {was: _long(each) for each in self.params if isinstance(each, Renamed) for was in each.formerly}
         self.old = {**renamed, **(old or {})}
+
+    says_first: Callable[[Mapping[str, Any]], str] | None = None
+    """What a long command will do and how long that takes, said on stderr before it begins."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does, after words of the version before were put into those of today."""
@@ -57,6 +72,8 @@ class Verb(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """As click does; with `--json` an error leaves its document too, empty, with the message as a warning."""
+        if self.says_first is not None:
+            say(self.says_first(ctx.params))
         try:
             return super().invoke(ctx)
         except BatchcastError as error:
@@ -66,8 +83,6 @@ class Verb(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The verb's own options first, then the shared ones, each under its heading."""
-        from .options import HEADINGS
-
         under: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ("Options", *HEADINGS)}
         reads = any(each.name == "log" for each in self.params)
         place = {name: heading for heading, names in HEADINGS.items() for name in names} if reads else {}
@@ -89,6 +104,28 @@ class Verbs(click.Group):
 def verb(name: str | None = None, **named: Any) -> Callable[[Callable[..., Any]], Verb]:
     """`click.command` for a verb of batchcast; `old` as in `Verb`."""
     return click.command(name, cls=Verb, **named)
+
+
+def in_our_words(error: click.ClickException) -> str:
+    """A usage error of click as every other message of batchcast: what is wrong, then the next thing to try.
+
+    >>> print(in_our_words(click.NoSuchOption("--polcy", possibilities=["--policy", "--loop"])))
+    no option --polcy
+      try: --policy
+    """
+    from difflib import get_close_matches
+
+    context = getattr(error, "ctx", None)
+    hint = f"{context.command_path} --help" if context else ""
+    if isinstance(error, click.NoSuchOption):
+        near = get_close_matches(error.option_name, error.possibilities or (), n=2, cutoff=0.75)
+        said, hint = f"no option {error.option_name}", " or ".join(near) or hint
+    elif isinstance(error, click.MissingParameter):
+        said = error.format_message().strip().rstrip(".")
+        said = said[:1].lower() + said[1:]
+    else:
+        said = re.sub(r"^Invalid value for '?(.*?)'?(?: / '.*?')?: ", r"\1: ", error.format_message()).rstrip(".")
+    return f"{said}\n  try: {hint}" if hint else said
 
 
 def warn_of_old(old: str, new: str) -> None:

@@ -6,6 +6,7 @@ Errors become one message and an exit code.
 from __future__ import annotations
 
 import ast
+import errno
 import gc
 import os
 import sys
@@ -19,8 +20,8 @@ from typing import Any
 import click
 
 from .. import __version__
-from ..errors import BatchcastError, flags_in_messages
-from .grammar import Verbs, warn_of_old
+from ..errors import BatchcastError, flags_in_messages, how_to_install
+from .grammar import Verbs, in_our_words, warn_of_old
 from .interrupt import end, end_on_interrupt
 from .output import speak_any_encoding
 
@@ -205,8 +206,8 @@ class LazyGroup(click.Group):
             from difflib import get_close_matches
 
             near = get_close_matches(args[0], verbs, n=2)
-            hint = f" Did you mean {' or '.join(near)}?" if near else f" Accepted: {', '.join(verbs)}."
-            raise click.UsageError(f"No command {args[0]!r}.{hint}", ctx)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"accepted: {', '.join(verbs)}"
+            raise click.UsageError(f"no command {args[0]!r} ({hint})", ctx)
         return super().resolve_command(ctx, args)
 
 
@@ -236,10 +237,12 @@ def _outside(error: OSError | ModuleNotFoundError) -> str:
     """What the machine did not allow, or what is not installed, and the next step."""
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename else ""
-        return f"{place}{error.strerror or error}\n  try: another place, or the rights to this one"
+        room = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        hint = "another place, or more room in this one" if room else "another place, or the rights to this one"
+        return f"{place}{error.strerror or error}\n  try: {hint}"
     package = (error.name or "").partition(".")[0]
     if package in PARTS:
-        return f"{package} is not installed\n  try: pip install 'batchcast[{PARTS[package]}]'"
+        return f"{package} is not installed\n  try: {how_to_install(PARTS[package])}"
     return f"unexpected {type(error).__name__}: {error}\n  try: the same with --debug, and report it"
 
 
@@ -260,7 +263,7 @@ def entry() -> None:
     except click.exceptions.Exit as stop:
         code = stop.exit_code
     except click.ClickException as error:
-        error.show()
+        click.echo(f"batchcast: {in_our_words(error)}", err=True)
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         end()

@@ -18,17 +18,6 @@ if TYPE_CHECKING:
     from ..table import Trace
 
 
-HEADINGS: dict[str, tuple[str, ...]] = {
-    "Read": ("--format", "--map", "--timezone", "--strict", "--procs-total", "--known-at-submit", "--private"),
-    "Select": ("--from", "--to", "--status", "--partition", "--queue", "--user", "--first", "--clean", "--score-from",
-               "--score-to", "--score-status"),
-    "Plan": ("--predictor", "--policy", "--machine", "--scheduler", "--set", "--vary", "--plan-level", "--partitions"),
-    "Details": ("--procs", "--protocol", "--loop", "--wide", "--no-kill", "--default-request", "--seed", "--resamples",
-                "--trace-parameters", "--schedule-format", "--in-periods", "--log-format"),
-}  # fmt: skip
-"""Under which heading of a verb's help an option stands, where the verb reads a LOG; all others stand first."""
-
-
 class Log(NamedTuple):
     """A log as the options cut it, with every applied setting and what a person should be told."""
 

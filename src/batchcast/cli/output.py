@@ -163,12 +163,16 @@ def console(stderr: bool = False) -> Any:
     """A rich console that respects --color, NO_COLOR and whether this is a terminal."""
     from rich.console import Console
 
+    class Plain(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # who reads has enough: exit code 0, as with every other verb
+
     context = click.get_current_context(silent=True)
     color = (context.find_root().obj or {}).get("color", "auto") if context else "auto"
     stream = sys.stderr if stderr else sys.stdout
     forced = {"always": True, "never": False, "auto": None}[color]
     width = None if stream.isatty() else IN_A_PIPE  # COLUMNS is no wish: readline exports it from any parent
-    return Console(file=stream, force_terminal=forced, no_color=color == "never" or None, width=width, highlight=False)
+    return Plain(file=stream, force_terminal=forced, no_color=color == "never" or None, width=width, highlight=False)
 
 
 @contextmanager

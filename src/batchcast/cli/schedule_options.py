@@ -6,7 +6,8 @@ Which predictors plan, under which policies, on which machine, a pool or nodes u
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -194,13 +195,26 @@ def take_plan(given: dict[str, Any]) -> tuple[Plan, dict[str, Any]]:
     if asked is not None and not specs:
         raise UsageError("--predictor: no name", hint="--predictor last_2,recent_mean")
     policies: dict[str, Policy] = {}
-    for text in split_policies(given.pop("policies")):
-        policy = changed(policy_of(text), words)
-        policies[policy.name if set(words) - {"kill"} else text] = policy
+    with _said_of_policy(words):
+        for text in split_policies(given.pop("policies")):
+            policy = changed(policy_of(text), words)
+            policies[policy.name if set(words) - {"kill"} else text] = policy
     plan = Plan(specs, policies, *(given.pop(name) for name in Plan._fields[2:]))
     if not policies:
         raise UsageError("--policy: no name", hint="--policy easy,easy-sjbf")
     return plan, _settings(plan)
+
+
+@contextmanager
+def _said_of_policy(words: Collection[str]) -> Iterator[None]:
+    """A parameter of `--policy` that is wrong is named as such, not as the option it is in Python and was here."""
+    try:
+        yield
+    except UsageError as error:
+        option = error.message.partition(":")[0]
+        if not option.startswith("--") or option == "--policy" or option[2:].replace("-", "_") in words:
+            raise
+        raise UsageError(f"--policy: {error.message[2:]}", hint=error.hint) from None
 
 
 def _settings(plan: Plan) -> dict[str, Any]:

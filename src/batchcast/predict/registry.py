@@ -70,7 +70,7 @@ def load(kind: str, name: str) -> Any:
         return _imported(*name.split(":"))
     methods = available(kind)
     if name not in methods:
-        near = get_close_matches(name, methods, n=3, cutoff=0.4)
+        near = get_close_matches(name, methods, n=3, cutoff=0.6)
         hint = f"did you mean {' or '.join(near)}?" if near else ""
         raise UsageError(f"no {kind} method {name!r} (accepted: {', '.join(methods)}, or MODULE:CLASS)", hint=hint)
     return methods[name].load()

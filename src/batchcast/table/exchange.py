@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from html import escape
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UsageError
+from ..errors import UsageError, how_to_install
 from .columns import LogInfo, Nominal
 
 
@@ -27,7 +28,7 @@ def data_frame(columns: Mapping[str, Any], attrs: Mapping[str, Any] | None = Non
     try:
         import pandas
     except ImportError:
-        raise UsageError("pandas is needed for data frames", hint="pip install pandas") from None
+        raise UsageError("pandas is needed for data frames", hint=f"{sys.executable} -m pip install pandas") from None
     plain = {
         name: pandas.Categorical.from_codes(values.codes, list(values.categories))
         if isinstance(values, Nominal)
@@ -63,7 +64,6 @@ def _cell(value: Any) -> str:
 METADATA = b"batchcast"
 VERSION = 1
 NEEDED = "pyarrow is needed for Arrow and Parquet"
-HINT = "pip install 'batchcast[parquet]'"
 
 
 def to_arrow(trace: Any) -> Any:
@@ -122,7 +122,7 @@ def arrow() -> tuple[Any, Any]:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise UsageError(NEEDED, hint=HINT) from None
+        raise UsageError(NEEDED, hint=how_to_install("parquet")) from None
     return pyarrow, pyarrow.parquet
 
 

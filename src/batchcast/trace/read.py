@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..errors import UsageError, input_error, worded
 from ..formats.chunks import unix_text
-from ..formats.csv.column_map import ColumnMap, unrecognised_header
+from ..formats.csv.column_map import ColumnMap, sacct_line, unrecognised_header
 from ..formats.csv.rows import header_of
 from ..table import LogInfo, Trace
 from .clean import without_absurd
@@ -235,9 +235,8 @@ def _unrecognised(source: Source, sample: bytes) -> str:
     junk = sum(byte < 9 or 13 < byte < 32 for byte in sample[:4096])
     what = "binary data, not a job log" if junk > len(sample[:4096]) // 100 else "not a job log of a known format"
     line = sample.split(b"\n", 1)[0][:60].decode("utf-8", "replace")
-    raise input_error(
-        source.name, what, line=1, value=line, accepted=FORMS, hint=f"--format {', '.join(FORMATS)} to insist"
-    )
+    hint = sacct_line(line.split()) or f"--format {', '.join(FORMATS)} to insist"
+    raise input_error(source.name, what, line=1, value=line, accepted=FORMS, hint=hint)
 
 
 def _with_zone(info: LogInfo, timezone: str | None) -> LogInfo:

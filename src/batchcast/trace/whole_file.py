@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator
@@ -42,6 +43,10 @@ def beside(place: Path) -> Iterator[Path]:
     UNFINISHED.add(path)
     try:
         yield path
+    except OSError as error:
+        if error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+            error.filename = str(place)  # a write knows only the number of its file
+        raise
     finally:
         _remove(path)
         UNFINISHED.discard(path)

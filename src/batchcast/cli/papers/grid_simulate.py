@@ -49,6 +49,8 @@ def _leave_signals() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
+SECONDS_A_JOB = 71 / 8.4e6
+"""Of one heuristic: the defaults, 84 rows of ten runs of 10,000 jobs, took 71 s on two busy cores."""
 SPECS = "NAME:key=value,... or all"
 
 
@@ -142,6 +144,15 @@ Shown = Callable[[], tuple[Any, Any, dict[str, Any]]]  # the last setting's firs
 Outcomes = tuple[list[str], list[dict[str, Any]], dict[str, Any], Shown]
 
 
+def _first_words(settings: int, heuristics: int, runs: int, jobs: int) -> str:
+    """What will be simulated, and about how long it takes."""
+    simulations = settings * heuristics * runs
+    seconds = simulations * jobs * SECONDS_A_JOB
+    time = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} minutes"
+    words = f"{simulations:,} simulations of {jobs:,} jobs ({heuristics} heuristics, {runs} runs each)"
+    return f"{words}: about {time} on two cores; fewer --jobs, --runs or --heuristic take less"
+
+
 def _drawn(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings: dict[str, Any]) -> Outcomes:
     """The published experiment's jobs, drawn: every rate, p and q."""
     import numpy as np
@@ -165,6 +176,7 @@ def _drawn(given: Mapping[str, Any], specs: Sequence[str], shape: Any, settings:
     settings |= {"jobs": count, "resources": given["resources"], "runs": given["runs"], "rate": rates}
     settings |= {"data_share": shares[0], "large_share": shares[1]}
     settings |= {"compute_unit": units.compute, "transfer_unit": units.transfer}
+    say(_first_words(len(cells), len(specs), study.runs, count))
     with workers(given["workers"]) as each, progress("simulating", len(cells) * study.runs) as tick:
         results = run_study(study, watch=perf_counter, each=each, tick=tick)
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from importlib import import_module
+from typing import Any
 
 import click
+
+from ..grammar import Verb
 
 PAPERS: dict[str, tuple[str, str]] = {
     "pqstar": (
@@ -27,6 +32,18 @@ PAPERS: dict[str, tuple[str, str]] = {
 }
 
 
+QUICK_S = {"grid": 22, "vasp": 47, "pqstar": 65, "su": 175, "online-knn-ga": 94}
+"""Seconds of CPU of `reproduce PAPER --quick` (docs/papers.md)."""
+
+
+def _first_words(paper: str, given: Mapping[str, Any]) -> str:
+    """What will be computed, and how long it takes."""
+    quick = f"about {QUICK_S[paper]} s of CPU"
+    if given.get("quick"):
+        return f"reproduce {paper} on a small part of the data: {quick}"
+    return f"reproduce {paper} in full: minutes to hours of one core (--quick: {quick}, on a part of the data)"
+
+
 class Papers(click.Group):
     """A group whose commands are imported only when one is asked for by name."""
 
@@ -39,7 +56,8 @@ class Papers(click.Group):
         if cmd_name not in PAPERS:
             return super().get_command(ctx, cmd_name)
         module, _, name = PAPERS[cmd_name][0].partition(":")
-        verb: click.Command = getattr(import_module(module), name)
+        verb: Verb = getattr(import_module(module), name)
+        verb.says_first = partial(_first_words, cmd_name)
         return verb
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

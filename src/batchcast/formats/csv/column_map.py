@@ -130,6 +130,17 @@ def places(mapped: ColumnMap, header: Sequence[str], source: str) -> list[int]:
     return indices
 
 
+def sacct_line(header: Sequence[str]) -> str:
+    """The sacct line that can be read, where a header is of sacct but without `-P` or without Submit; else nothing.
+
+    >>> sacct_line(["JobID", "JobName", "State"]), sacct_line(["a", "b"])
+    ('sacct -a -X -P -S 2026-01-01 -o ALL > jobs.txt', '')
+    """
+    own = {"jobname", "state", "exitcode", "alloccpus", "ncpus", "elapsed", "submit", "start", "end", "partition"}
+    words = {name.strip().lower() for name in header}
+    return "sacct -a -X -P -S 2026-01-01 -o ALL > jobs.txt" if words & {"jobid", "jobidraw"} and words & own else ""
+
+
 def unrecognised_header(source: str, header: Sequence[str], ready: Sequence[str]) -> InputError:
     """The error for a CSV file that no map fits."""
     is_data = any(header) and all(re.fullmatch(r"[\d\s:.+-]*", name) for name in header)
@@ -139,7 +150,7 @@ def unrecognised_header(source: str, header: Sequence[str], ready: Sequence[str]
         line=1,
         value=",".join(header),
         accepted=f"batchcast's own (job_id, submit_time, ...), the files of the maps {', '.join(ready)}, or --map",
-        hint="--map FILE.toml says which column is which; docs/formats.md shows one",
+        hint=sacct_line(header) or "--map FILE.toml says which column is which; docs/formats.md shows one",
     )
 
 

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ...errors import BatchcastError, InputError, UsageError
+from ...errors import BatchcastError, InputError, UsageError, how_to_install
 from ..log import Log
 from ..settings import Settings
 from .admission import MOST_CONNECTIONS, Admission
@@ -89,7 +89,7 @@ class Server:
             from .app import application
             from .connection import HEAD_BYTES, Connection
         except ImportError as error:
-            raise InputError(f"serving needs {error.name}", hint="pip install 'batchcast[serve]'") from None
+            raise InputError(f"serving needs {error.name}", hint=how_to_install("serve")) from None
         logging.getLogger("python_multipart").setLevel(logging.CRITICAL)  # a broken form has its answer, and no line
         config = uvicorn.Config(
             application(self.settings, self.admission, self.log, quiet=self.quiet, is_tcp=self.is_tcp),

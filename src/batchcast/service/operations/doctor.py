@@ -16,7 +16,7 @@ from typing import Any
 
 from ... import __version__
 from ...columns import FEWEST, is_copied
-from ...errors import BatchcastError, NoAnswer, UsageError
+from ...errors import BatchcastError, NoAnswer, UsageError, how_to_install
 from ...formats.sighting import gathers_memory
 from ...predict.names import method_name
 from ...store.reader import Reader
@@ -305,7 +305,7 @@ def _learning(memory: dict[str, Any]) -> Iterator[dict[str, Any]]:
             "learning",
             "ok" if there else "warning",
             "models can be fitted" if there else "forecast cannot fit its model: it answers from simulation alone",
-            "" if there else "pip install 'batchcast[learn]' where the collector runs, and start it again",
+            "" if there else f"{how_to_install('learn')}, where the collector runs, and start it again",
         )
     if trouble := memory.get("not_kept"):
         hint = "make room there, or give the collector's user the folder: a start hears all history again without it"
