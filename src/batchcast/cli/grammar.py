@@ -14,7 +14,6 @@ import click
 from ..errors import BatchcastError
 from .output import document, emit, is_emitted, say
 
-
 HEADINGS: dict[str, tuple[str, ...]] = {
     "Read": ("--format", "--map", "--timezone", "--strict", "--procs-total", "--known-at-submit", "--private"),
     "Select": ("--from", "--to", "--status", "--partition", "--queue", "--user", "--first", "--clean", "--score-from",

@@ -190,14 +190,8 @@ def _instant(trace: Trace, text: str | None) -> float:
 )
 @click.option("--against", metavar="NAME", help="Compare with this method. Default recent_wait, else the first.")
 @click.option("--seed", type=int, default=0, show_default=True, help="For the intervals' draws.")
-@click.option(
-    "-o",
-    "--output",
-    "page",
-    type=click.Path(path_type=Path),
-    metavar="FILE.html",
-    help="Also write a page with pictures.",
-)
+@click.option("-o", "--output", "page", type=click.Path(path_type=Path), metavar="FILE.html",
+              help="Also write a page with pictures.")  # fmt: skip
 @in_periods_option
 @table_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
