@@ -65,10 +65,10 @@ def next_step(evaluation: Evaluation) -> str:
     """Why no gain is told, and the one thing that would help."""
     checked = evaluation.validity
     if checked is None:
-        tried = ""
-        if evaluation.other is not None:
-            tried = " Slurm's two loops on a machine of the log's own peaks were tried and do not match the record."
-        return f"{evaluation.why_not or 'Nothing was simulated.'}{tried}"
+        if evaluation.other is None:
+            return evaluation.why_not or "Nothing was simulated."
+        why = "Slurm's two loops on a machine of the log's own peaks do not come near the recorded waits"
+        return f"How much sooner jobs could start is not said, since {why}. Next: {_describe(evaluation)}."
     why, what = {
         Verdict.ROUGH: ("the simulation matches the recorded mean wait and not much else", _describe(evaluation)),
         Verdict.FAR: ("the simulation does not come near the recorded waits", _describe(evaluation)),
