@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from tests.conftest import ROOT
-
-from batchcast.cli.main import cli
 
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = [line.split("  #")[0].strip() for line in TEXT.splitlines() if line.startswith("    batchcast ")]
@@ -44,9 +43,13 @@ req_procs = "cores"
 """
 
 
+SHELL = [sys.executable, "-c", "from batchcast.cli.main import entry; entry()"]
+
+
 def run(command: str) -> None:
-    done = CliRunner().invoke(cli, shlex.split(command))
-    assert done.exit_code == 0, (command, done.output, done.exception)
+    """In a process of its own, as in a shell."""
+    done = subprocess.run([*SHELL, *shlex.split(command)], capture_output=True, text=True, check=False, timeout=180)
+    assert done.returncode == 0, (command, done.stderr)
 
 
 @pytest.fixture(scope="module")
