@@ -34,11 +34,15 @@ name = "main"
 nodes = "n[1-16]"
 default = true
 """
+POTCAR = (
+    "  PAW_PBE Fe 06Sep2000\n   8.0\n   TITEL  = PAW_PBE Fe 06Sep2000\n   LULTRA =        F\n"
+    "   POMASS =   55.8; ZVAL   =    8.000\n   ENMAX  =  267.882; ENMIN  =  200.911 eV\n 0.25E+02\n End of Dataset\n"
+)
 SITE = """
 [columns]
 job_id = "id"
-submit_time = { column = "submitted", unit = "seconds" }
-run_time = { column = "ran", unit = "seconds" }
+submit_time = "submitted"
+run_time = "ran"
 req_procs = "cores"
 """
 
@@ -76,6 +80,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run_of_vasp.mkdir()
     (run_of_vasp / "INCAR").write_text("ENCUT = 300\n")
     (run_of_vasp / "POSCAR").write_text("iron\n1\n5 0 0\n0 5 0\n0 0 5\nFe\n1\nDirect\n0 0 0\n")
+    (run_of_vasp / "POTCAR").write_text(POTCAR)
     (run_of_vasp / "KPOINTS").write_text("mesh\n0\nGamma\n2 2 2\n")
     return place
 
