@@ -167,7 +167,7 @@ def too_large(package: Path) -> list[str]:
             if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 continue
             by = {ast.unparse(d).partition("(")[0].rpartition(".")[2] for d in node.decorator_list}
-            if by & (KERNELS | {"command", "group"}):
+            if by & (KERNELS | {"command", "verb", "group"}):
                 continue
             given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
             count = len([arg for arg in given if arg.arg not in ("self", "cls")])
