@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Sequence
 import click
 from click.shell_completion import BashComplete, CompletionItem, add_completion_class
 
-from .grammar import verb
 from .output import document, emit
 
 Candidates = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
@@ -177,7 +176,7 @@ def _split(line: str) -> tuple[list[str], str]:
 add_completion_class(Bash)
 
 
-@verb()
+@click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @click.pass_context
