@@ -26,9 +26,8 @@ from ...store import clock_jobs, ordered, planned
 from ...store.database import Store
 from ...store.ordered import Standing, Step
 from ..settings import Settings
-from .terms import method_of
+from .terms import ORDERS, method_of
 
-ORDERS = ("order", "both")
 MOST_CALLS = 20
 """So many calls set factors in one look; giving back has no such bound."""
 TOGETHER = 500
@@ -85,6 +84,8 @@ class Orderer:
             stop = f"there is no forecast by {method_of(self.settings)} of any waiting job"
         if stop and stop not in _QUIET:
             done.problems.append(f"nothing is ordered: {stop}")
+            if not record:  # where there is no multifactor, sprio does not answer
+                return done
         look = limits.look(self.transport)
         groups = self._groups(look.jobs, look.asked_at, stop)
         before = dict(record)

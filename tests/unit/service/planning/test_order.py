@@ -1,0 +1,128 @@
+"""The live order on a scripted Slurm: written before it is asked for, read back, given back, others' left alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.scripted_slurm import Job, Site
+
+from batchcast.planning.record import CycleOutcome
+from batchcast.store import clock_jobs, ordered, planned
+
+
+def site(tmp_path: Path, *jobs: Job, **settings: object) -> Site:
+    return Site(tmp_path, *(jobs or (Job("1", 120), Job("2", 10))), **{"plan": "order", **settings})  # type: ignore[arg-type]
+
+
+def look(one: Site) -> CycleOutcome:
+    one.slurm.time += 30.0
+    return one.planner.cycle("c")
+
+
+def factors(one: Site) -> dict[str, int]:
+    return {i: job.factor for i, job in one.slurm.jobs.items()}
+
+
+def record(one: Site) -> dict[str, ordered.Standing]:
+    with one.store.begin() as connection:
+        return ordered.read(connection, "c")
+
+
+def test_the_shorter_job_gets_the_higher_factor_and_limits_stay(tmp_path: Path) -> None:
+    one = site(tmp_path)
+    done = look(one)
+    now = factors(one)
+    assert now["2"] > now["1"] > 0  # forecast 15 min, cut by the limit of 10
+    assert (done.ordered, done.placed, done.problems) == (2, 2, [])
+    assert [job.limit for job in one.slurm.jobs.values()] == [120, 10]
+    calls = len(one.slurm.commands)
+    assert look(one).placed == 2
+    assert len(one.slurm.commands) == calls  # nothing changed: no call
+
+
+def test_jobs_of_one_level_share_a_call(tmp_path: Path) -> None:
+    one = site(tmp_path, *(Job(str(k), 120) for k in range(1, 61)))
+    assert look(one).ordered == 60
+    assert len(one.slurm.commands) == 1
+
+
+def test_somebody_elses_factor_is_never_touched(tmp_path: Path) -> None:
+    one = site(tmp_path)
+    one.slurm.jobs["1"].factor = 77
+    look(one)
+    assert factors(one)["1"] == 77
+    one.slurm.jobs["2"].factor = 5  # an operator sets another one over ours
+    assert look(one).placed == 0
+    assert factors(one) == {"1": 77, "2": 5}
+
+
+def test_off_gives_everything_back_that_of_held_jobs_too(tmp_path: Path) -> None:
+    one = site(tmp_path)
+    look(one)
+    one.slurm.jobs["1"].held = True
+    with one.store.begin() as connection:
+        clock_jobs.write_meta(connection, "c", **{planned.SWITCH: {"by": "root", "at": 0.0}})
+    done = look(one)
+    assert factors(one) == {"1": 0, "2": 0}
+    assert (done.placed, done.problems) == (0, [])
+    assert record(one) == {}
+
+
+def test_a_job_whose_opt_in_ends_has_its_own_priority_again(tmp_path: Path) -> None:
+    one = site(tmp_path, plan_partitions="", plan_qos="")
+    one.slurm.jobs["1"].comment = one.slurm.jobs["2"].comment = "batchcast"
+    look(one)
+    one.slurm.jobs["1"].comment = ""
+    look(one)
+    assert factors(one)["1"] == 0
+    assert factors(one)["2"] > 0
+
+
+def test_killed_right_before_the_call_the_next_look_goes_on(tmp_path: Path) -> None:
+    one = site(tmp_path)
+
+    def dies() -> None:
+        raise KeyboardInterrupt
+
+    one.slurm.before_update = dies
+    with pytest.raises(KeyboardInterrupt):
+        look(one)
+    assert record(one).keys() == {"1", "2"}  # written down before the call
+    one.slurm.before_update = lambda: None
+    one.restarted()
+    assert look(one).placed == 2
+
+
+def test_a_refusal_is_one_sentence_and_changes_nothing(tmp_path: Path) -> None:
+    one = site(tmp_path)
+    one.slurm.refuses = True
+    done = look(one)
+    assert factors(one) == {"1": 0, "2": 0}
+    assert "Access/permission denied" in done.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ("PriorityType = priority/basic\n", "needs priority/multifactor"),
+        (
+            "PriorityType = priority/multifactor\nPrioritySiteFactorPlugin = site_factor/own\n",
+            "sets the factors itself",
+        ),
+        ("PriorityType = priority/multifactor\nPriorityWeightQOS = 1000\n", "could pass a QOS, which differ by 500"),
+    ],
+)
+def test_a_site_that_cannot_be_ordered_is_told_why(tmp_path: Path, config: str, said: str) -> None:
+    one = site(tmp_path)
+    one.slurm.priority, one.slurm.qos = config, "0\n50\n100\n"
+    done = look(one)
+    assert said in done.problems[0]
+    assert factors(one) == {"1": 0, "2": 0}
+
+
+def test_both_orders_and_plans(tmp_path: Path) -> None:
+    one = site(tmp_path, Job("1", 120), plan="both")
+    done = look(one)
+    assert (done.planned, done.ordered, done.placed) == (1, 1, 1)
+    assert one.slurm.jobs["1"].limit < 120
