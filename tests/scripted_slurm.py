@@ -76,7 +76,8 @@ class Scripted:
         elif words.endswith("format=Priority"):
             text = self.qos
         elif words.startswith("squeue"):
-            text = "x~" * " ".join(command).count(":{mark}") + "\n" + "".join(self.shown(job, command) for job in self.jobs.values())
+            header = "x~" * " ".join(command).count(":{mark}") + "\n"
+            text = header + "".join(self.shown(job, command) for job in self.jobs.values())
         elif words.startswith("sacct "):
             text = "".join(f"{j.job_id}~{j.line}~\n" for j in self.jobs.values())
         elif words.startswith("sacctmgr -nP show user"):

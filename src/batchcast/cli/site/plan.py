@@ -122,7 +122,7 @@ ROUNDS = 5
     "--machine", type=click.Path(), metavar="FILE", help="With --dry-run: what it would have brought on this machine."
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="For the intervals' draws.")
-@click.option("--off", is_flag=True, help="Give every limit back, and plan nothing until --on.")
+@click.option("--off", is_flag=True, help="Give every limit and factor back, and plan nothing until --on.")
 @click.option("--on", is_flag=True, help="Undo --off.")
 @click.option("--audit", is_flag=True, help="Every change of the last seven days: when, from what, to what, why.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
@@ -137,11 +137,12 @@ def command(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Limits that Slurm plans with forecasts: which jobs stand on one now.
+    """Limits and places in the queue that follow forecasts: which jobs stand on one now.
 
-    The collector does the planning, where the setting `plan` is plan: it sets the limit of waiting jobs that opted in
-    to what they will probably need, and gives them their own back as soon as they start. A limit is never set lower
-    than the job's own less OverTimeLimit: Slurm alone ends no job before its own limit.
+    The collector does the planning, where the setting `plan` is limits, order or both. Limits: it sets the limit of
+    waiting jobs that opted in to what they will probably need, and gives them their own back as soon as they start. A
+    limit is never set lower than the job's own less OverTimeLimit: Slurm alone ends no job before its own limit. Order:
+    it gives them a SiteFactor, the shortest forecast first, and who has waited long by arrival.
     """
     from ...errors import UsageError
     from ...service.settings import load

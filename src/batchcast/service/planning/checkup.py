@@ -11,7 +11,7 @@ from ...errors import BatchcastError
 from ...planning.eligibility import PLANNED_BY_ANOTHER
 from ...planning.record import State
 from ...slurm import limits
-from ...store.ordered import RECORD
+from ...store.planned import RECORD
 from ...store.reader import Reader
 from ...units import format_duration
 from ..batch_system import own_name

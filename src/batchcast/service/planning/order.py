@@ -22,9 +22,9 @@ from ...planning.update import task_ranges
 from ...slurm import limits
 from ...slurm.limits import Priority
 from ...slurm.transport import Transport
-from ...store import clock_jobs, ordered, planned
+from ...store import clock_jobs, planned
 from ...store.database import Store
-from ...store.ordered import Standing, Step
+from ...store.planned import Standing, Step
 from ..settings import Settings
 from .terms import ORDERS, method_of
 
@@ -109,7 +109,7 @@ class Orderer:
         self, cluster: str, stop: str
     ) -> tuple[OrderOutcome, dict[str, Standing], str, Mapping[tuple[str, float], Mapping[str, Any]], float]:
         with self.store.begin() as connection:
-            record = ordered.read(connection, cluster)
+            record = planned.read_order(connection, cluster)
             memory = clock_jobs.read_meta(connection, cluster)
             if not stop and self.settings["plan"] not in ORDERS:
                 stop = "off"
@@ -272,7 +272,7 @@ class Orderer:
 
     def _write(self, cluster: str, record: Mapping[str, Standing], steps: Sequence[Step], at: float) -> None:
         with self.store.begin() as connection:
-            ordered.write(connection, cluster, record, steps, at)
+            planned.write_order(connection, cluster, record, steps, at)
 
     @staticmethod
     def _standing(groups: Mapping[str, Group], record: Mapping[str, Standing]) -> int:

@@ -8,7 +8,8 @@ import pytest
 from tests.scripted_slurm import Job, Site
 
 from batchcast.planning.record import CycleOutcome
-from batchcast.store import clock_jobs, ordered, planned
+from batchcast.service.planning.checkup import ground_findings
+from batchcast.store import clock_jobs, planned
 
 
 def site(tmp_path: Path, *jobs: Job, **settings: object) -> Site:
@@ -24,9 +25,9 @@ def factors(one: Site) -> dict[str, int]:
     return {i: job.factor for i, job in one.slurm.jobs.items()}
 
 
-def record(one: Site) -> dict[str, ordered.Standing]:
+def record(one: Site) -> dict[str, planned.Standing]:
     with one.store.begin() as connection:
-        return ordered.read(connection, "c")
+        return planned.read_order(connection, "c")
 
 
 def test_the_shorter_job_gets_the_higher_factor_and_limits_stay(tmp_path: Path) -> None:
@@ -126,3 +127,21 @@ def test_both_orders_and_plans(tmp_path: Path) -> None:
     done = look(one)
     assert (done.planned, done.ordered, done.placed) == (1, 1, 1)
     assert one.slurm.jobs["1"].limit < 120
+
+
+def test_so_many_calls_a_look_and_the_rest_at_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("batchcast.service.planning.order.MOST_CALLS", 2)
+    one = site(tmp_path, Job("1", 1), Job("2", 4), Job("3", 15))
+    assert look(one).placed == 2
+    assert factors(one)["3"] == 0  # the longest waits for the next look
+    assert look(one).placed == 3
+
+
+@pytest.mark.parametrize(("config", "state"), [("priority/multifactor", "ok"), ("priority/basic", "failed")])
+def test_doctor_says_whether_priorities_may_be_ordered(tmp_path: Path, config: str, state: str) -> None:
+    one = site(tmp_path)
+    one.slurm.priority = f"PriorityType = {config}\n"
+    scheduler = type("Scheduler", (), {"transport": one.slurm, "now": one.slurm.now, "admin_level": lambda *_: "x"})()
+    found = {row["check"]: row for row in ground_findings(scheduler, one.settings)}
+    assert found["priorities"]["state"] == state
+    assert "what accounting counts" not in found  # the order touches no limit
