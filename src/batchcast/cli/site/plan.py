@@ -186,20 +186,31 @@ def _cluster(settings: Any) -> str:
 def _preview(settings: Any) -> tuple[list[str], list[dict[str, Any]]]:
     from ...service.batch_system import open_scheduler
     from ...service.planning.agent import Planner
+    from ...service.planning.terms import ORDERS
     from ...store.database import Store
 
     cluster, store = _cluster(settings), Store(settings["store"], read_only=True)
-    rows = Planner(open_scheduler(settings)[0].transport, store, settings).preview(cluster)
+    planner = Planner(open_scheduler(settings)[0].transport, store, settings)
+    rows, (factors, why_not) = planner.preview(cluster), ({}, "")
+    if settings["plan"] in ORDERS:
+        factors, why_not = planner.orderer.preview(cluster)
     store.close()
     results = [
         {
             "job_id": job.job_id, "user": job.user, "partition": ",".join(job.partitions), "limit_s": job.limit,
             "forecast_s": forecast, "planned_s": limit, "why": why,
         }
+        | ({"site_factor": factors.get(job.job_id, 0)} if settings["plan"] in ORDERS else {})
         for job, forecast, limit, why in rows
     ]  # fmt: skip
     would = sum(limit < job.limit for job, _, limit, _ in rows)
-    return [f"{would} of {len(rows)} waiting jobs would be planned now; nothing was changed"], results
+    said = [f"{would} of {len(rows)} waiting jobs would be planned now; nothing was changed"]
+    if settings["plan"] == "order":
+        said.append("that is said of limits, which plan = order leaves alone")
+    if settings["plan"] in ORDERS:
+        placed = sum(factor != 0 for factor in factors.values())
+        said.append(f"nothing would be ordered: {why_not}" if why_not else f"{placed} would have a place in the order")
+    return said, results
 
 
 def _switch(settings: Any, off: bool) -> tuple[list[str], list[dict[str, Any]]]:

@@ -105,6 +105,19 @@ class Orderer:
         self._carry_out(cluster, changes, record, look.asked_at, stop, done)
         return done
 
+    def preview(self, cluster: str) -> tuple[dict[str, int], str]:
+        """The factor that each waiting job would have now, by job id, and why none would; nothing is changed."""
+        if why := limits.why_unordered(self.transport, self.settings["plan_band"]):
+            return {}, why
+        with self.store.begin() as connection:
+            record = planned.read_order(connection, cluster)
+            procs = float(clock_jobs.read_meta(connection, cluster).get("total_procs") or math.nan)
+            issued = planned.run_forecasts(connection, cluster, method_of(self.settings))
+        look = limits.look(self.transport)
+        groups = self._groups(look.jobs, look.asked_at, "")
+        wanted = self._decide(groups, record, issued, procs, look.asked_at)
+        return {job.job_id: factor for name, factor in wanted.items() for job in groups[name].tasks}, ""
+
     def _remembered(
         self, cluster: str, stop: str
     ) -> tuple[OrderOutcome, dict[str, Standing], str, Mapping[tuple[str, float], Mapping[str, Any]], float]:

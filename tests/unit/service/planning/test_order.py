@@ -145,3 +145,13 @@ def test_doctor_says_whether_priorities_may_be_ordered(tmp_path: Path, config: s
     found = {row["check"]: row for row in ground_findings(scheduler, one.settings)}
     assert found["priorities"]["state"] == state
     assert "what accounting counts" not in found  # the order touches no limit
+
+
+def test_a_preview_says_what_a_look_would_set_and_sets_nothing(tmp_path: Path) -> None:
+    one = site(tmp_path)
+    said, why = one.planner.orderer.preview("c")
+    assert (factors(one), record(one), why) == ({"1": 0, "2": 0}, {}, "")
+    look(one)
+    assert factors(one) == said
+    one.slurm.priority = "PriorityType = priority/basic\n"
+    assert "needs priority/multifactor" in one.planner.orderer.preview("c")[1]
