@@ -191,9 +191,8 @@ def _preview(settings: Any) -> tuple[list[str], list[dict[str, Any]]]:
 
     cluster, store = _cluster(settings), Store(settings["store"], read_only=True)
     planner = Planner(open_scheduler(settings)[0].transport, store, settings)
-    rows, (factors, why_not) = planner.preview(cluster), ({}, "")
-    if settings["plan"] in ORDERS:
-        factors, why_not = planner.orderer.preview(cluster)
+    rows = planner.preview(cluster)
+    factors, why_not = planner.orderer.preview(cluster) if settings["plan"] in ORDERS else ({}, "")
     store.close()
     results = [
         {
