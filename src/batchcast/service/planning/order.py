@@ -30,6 +30,8 @@ from .terms import ORDERS, method_of
 
 MOST_CALLS = 20
 """So many calls set factors in one look; giving back has no such bound."""
+PAUSE_S = 3600.0
+"""So long nothing is set after slurmctld denied it: the audit would fill with the same refusal."""
 TOGETHER = 500
 """So many records share a call."""
 
@@ -73,6 +75,7 @@ class Orderer:
     transport: Transport
     store: Store
     settings: Settings
+    _not_before: float = -math.inf
 
     def cycle(self, cluster: str, stop: str = "") -> OrderOutcome:
         """One look and what follows from it; with `stop` every factor of ours goes back. Raises BatchcastError."""
@@ -96,6 +99,8 @@ class Orderer:
         known = {j.raw_id for j in look.jobs if not j.finished}
         if not look.broken:
             record = {i: one for i, one in record.items() if i in known}
+        if look.asked_at < self._not_before:
+            changes = [one for one in changes if one[1] == 0]
         changes = self._at_once(changes)
         if not changes:
             if record != before:
@@ -257,6 +262,8 @@ class Orderer:
             if complaint := limits.update(self.transport, ",".join(g.target for g in some), words):
                 done.problems.append(f"SiteFactor={factor} of {len(some)} jobs: {complaint}")
                 refused |= {g.first.raw_id: complaint for g in some}
+                if "denied" in complaint.lower():
+                    self._not_before = at + PAUSE_S
         self._read_back(cluster, changes, record, refused, done)
 
     def _read_back(

@@ -101,6 +101,11 @@ def test_a_refusal_is_one_sentence_and_changes_nothing(tmp_path: Path) -> None:
     done = look(one)
     assert factors(one) == {"1": 0, "2": 0}
     assert "Access/permission denied" in done.problems[0]
+    calls = len(one.slurm.commands)
+    look(one)
+    assert len(one.slurm.commands) == calls  # not before an hour is over
+    one.slurm.refuses, one.slurm.time = False, one.slurm.time + 3600.0
+    assert look(one).placed == 2
 
 
 @pytest.mark.parametrize(
