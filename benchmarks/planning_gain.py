@@ -15,7 +15,7 @@ import math
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -140,14 +140,16 @@ def remember(store: str, rows: Sequence[dict[str, Any]], now: float) -> None:
     new.close()
 
 
-def measure(seed: int, jobs: int, load: float, speed: float, planning: bool) -> dict[str, Any]:
-    """One run on a lab of its own: what was asked for and what became of it."""
+def measure(
+    seed: int, jobs: int, load: float, speed: float, planning: bool, slurm: Mapping[str, str] = {}, **more: str
+) -> dict[str, Any]:
+    """One run on a lab of its own: what was asked for and what became of it. `slurm` and `more` are settings."""
     crowd, wishes = workload(seed, jobs, load)
-    conf = {"OverTimeLimit": str(OVER_TIME)}
+    conf = {"OverTimeLimit": str(OVER_TIME), **slurm}
     with Lab(nodes=NODES, cpus=CPUS, speed=speed, conf=conf) as lab:
         collector = agent(
-            lab, "gain", interval=INTERVAL, RUNTIME="kernel", PLAN="plan" if planning else "off", PLAN_LEVEL=str(LEVEL),
-            PLAN_PARTITIONS="main", MEMORY="", TIMEOUT_S=str(15 * speed), SETTLE_S=str(speed / 2),
+            lab, "gain", interval=INTERVAL, RUNTIME="kernel", PLAN_LEVEL=str(LEVEL), PLAN_PARTITIONS="main", MEMORY="",
+            TIMEOUT_S=str(15 * speed), SETTLE_S=str(speed / 2), **{"PLAN": "limits" if planning else "off", **more},
         )  # fmt: skip
         now = lab.now()
         remember(collector.store, past(crowd, seed, now), now)

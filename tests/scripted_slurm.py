@@ -9,7 +9,6 @@ from pathlib import Path
 
 from sqlalchemy import insert
 
-from batchcast.formats.slurm.plannable import FIELDS
 from batchcast.planning.record import State
 from batchcast.predict.protocol import Grounds, Prediction
 from batchcast.service.planning.agent import Planner
@@ -40,6 +39,8 @@ class Job:
     time_min: int = 0
     comment: str = ""
     admin_comment: str = ""
+    factor: int = 0
+    held: bool = False
 
 
 @dataclass
@@ -55,6 +56,8 @@ class Scripted:
     refuses: bool = False
     level: str = "Operator"
     prolog: str = ""
+    priority: str = "PriorityType = priority/multifactor\n"
+    qos: str = ""
 
     def now(self) -> float:
         self.time += 0.01
@@ -66,9 +69,15 @@ class Scripted:
     def ask(self, command: Sequence[str]) -> Answer:
         words = " ".join(command)
         if words.startswith("scontrol show config"):
-            text = CONFIG.format(enforce=self.enforce, prolog=self.prolog or "(null)")
+            text = CONFIG.format(enforce=self.enforce, prolog=self.prolog or "(null)") + self.priority
+        elif words.startswith("sprio"):
+            waiting = (j for j in self.jobs.values() if j.state == "PENDING" and not j.held)
+            text = "".join(f"{j.job_id} {1000 + j.factor} {j.factor}\n" for j in waiting)
+        elif words.endswith("format=Priority"):
+            text = self.qos
         elif words.startswith("squeue"):
-            text = "x~" * len(FIELDS) + "\n" + "".join(self.shown(job, command) for job in self.jobs.values())
+            header = "x~" * " ".join(command).count(":{mark}") + "\n"
+            text = header + "".join(self.shown(job, command) for job in self.jobs.values())
         elif words.startswith("sacct "):
             text = "".join(f"{j.job_id}~{j.line}~\n" for j in self.jobs.values())
         elif words.startswith("sacctmgr -nP show user"):
@@ -84,7 +93,7 @@ class Scripted:
         values = {
             "JobID": job.job_id, "JobArrayID": job.job_id, "SubmitTime": "9000", "State": job.state,
             "TimeLimit": f"{job.limit}:00", "Partition": "main", "UserName": "ada", "BatchFlag": "1",
-            "MinTime": f"{job.time_min}:00", "Comment": job.comment or "(null)",
+            "MinTime": f"{job.time_min}:00", "NumCPUs": "1", "EligibleTime": "9000", "Comment": job.comment or "(null)",
             "admin_comment": job.admin_comment or "(null)",
         }  # fmt: skip
         names = re.findall(r"(\w+):", next(w for w in command if w.startswith("--Format")).partition("=")[2])
@@ -107,6 +116,7 @@ class Scripted:
             job.limit = int(asked.get("timelimit", job.limit))
             if job.state == "PENDING":
                 job.time_min = int(asked.get("timemin", job.time_min))
+            job.factor = int(asked.get("SiteFactor", job.factor))
             job.comment = asked.get("comment", job.comment)
             job.admin_comment = asked.get("admincomment", job.admin_comment)
         return Answer("", "", self.time), ""

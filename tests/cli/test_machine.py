@@ -162,3 +162,19 @@ def test_json_dumps_are_captured_as_the_texts_are(tmp_path: Path) -> None:
     assert "4 nodes" not in done.stdout
     assert 'names = "n[1-2]"' in done.stdout
     assert "not in --json" in done.stderr
+
+
+def test_whatif_orders_the_queue(dumps: Path, log: Path) -> None:
+    variants = ("--vary", "order=none,limit", "--vary", "order=limit,within=account,age=2:00:00")
+    done = batchcast("whatif", log, "--machine", dumps, *variants, "--json")
+    assert done.returncode == 0, done.stderr
+    rows = {row["policy"]: row for row in json.loads(done.stdout)["results"] if row["part"] == "variant"}
+    assert list(rows) == ["now", "order=none", "order=limit", "order=limit,within=account,age=2:00:00"]
+    assert rows["now"]["mean_wait_s"] == rows["order=none"]["mean_wait_s"]
+
+
+@pytest.mark.parametrize("change", ["order=shortest", "order=limit,within=site", "within=account"])
+def test_whatif_says_which_orders_there_are(dumps: Path, log: Path, change: str) -> None:
+    done = batchcast("whatif", log, "--machine", dumps, "--vary", change)
+    assert done.returncode == 2
+    assert "accepted" in done.stderr or "go with order=" in done.stderr

@@ -68,6 +68,6 @@ def dealt(records: dict[int, list[Row]], age: float, band: int, now: float, step
     answer = {}
     for prize, g in zip(prizes, sorted(records, key=lambda g: rank(records[g]))):
         due, stands = min(prize - own[g], band), records[g][0].factor
-        lower = max(math.floor(due / step) * step, min(1 - own[g], 0))
+        lower = math.floor(due / step) * step
         answer[g] = stands if due - 2 * step < stands <= due else lower
     return {g: int(factor) for g, factor in answer.items()}

@@ -171,7 +171,7 @@ def _dealt(
     due[best] = own[prizes] - own[best]
     due = np.minimum(np.where(party == -1, 0.0, due), band)
     step = _step(own)
-    factor = np.maximum(np.floor(due / step) * step, np.minimum(1 - own, 0))
+    factor = np.floor(due / step) * step  # where that is below 1, Slurm makes it 1: still no more than was dealt
     keeps = (stands <= due) & (stands > due - 2 * step)
     return np.where(keeps, stands, factor).astype(np.int64)
 

@@ -129,11 +129,11 @@ _WAITING = ("squeue", "--all", "--states=PD", f"--Format=JobID:{MARK},NumCPUs:{M
 def priorities(transport: Transport) -> dict[str, Priority]:
     """Of every waiting record by its raw id, in two calls. BatchcastError where sprio does not answer in numbers.
 
-    A job in several partitions has its best priority.
+    A job in several partitions has its best priority. Processors that cannot be read are none.
     """
     answer = transport.ask(_WAITING)
     records, _ = parse_marked(answer.text, answer.mark, ("JobID", "NumCPUs", "EligibleTime"), header=True)
-    shape = {r["JobID"]: (float(r["NumCPUs"] or 1), epoch(r["EligibleTime"])) for r in records}
+    shape = {r["JobID"]: (_number(r["NumCPUs"]), epoch(r["EligibleTime"])) for r in records}
     seen: dict[str, Priority] = {}
     for line in transport.ask(("sprio", "-h", "-o", "%i %Y %S")).text.splitlines():
         words = line.split()

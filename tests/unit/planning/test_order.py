@@ -76,6 +76,15 @@ def test_few_factors_and_none_changes_while_nothing_does(case: tuple[list[Row], 
             assert decide_order(columns(set_now), rule, NOW).factor.tolist() == factor
 
 
+@pytest.mark.parametrize("within", ["queue", "account"])
+def test_ten_thousand_jobs_share_sixty_four_factors(within: str) -> None:
+    rng, n = np.random.default_rng(0), 10_000
+    rows = np.arange(n), rng.uniform(0, NOW, n), np.ones(n), rng.integers(1, 20_000, n).astype(float)
+    queue = Queue(*rows, np.zeros(n), np.zeros(n, bool), rng.lognormal(7, 2, n), rng.integers(0, 50, n))
+    factor = decide_order(queue, OrderRule(within, 172_800.0), NOW).factor
+    assert 20 < len(np.unique(factor)) <= LEVELS
+
+
 @given(queues())
 def test_within_an_account_no_other_is_passed(case: tuple[list[Row], int]) -> None:
     """An account's priorities, the highest first, are each at most what they were."""

@@ -115,6 +115,9 @@ def _row(cycle: Any) -> dict[str, Any]:
         "limits_restored": cycle.planned.restored,
         "comments_written": cycle.planned.commented,
         "limits_standing": cycle.planned.standing,
+        "factors_set": cycle.planned.ordered,
+        "factors_returned": cycle.planned.returned,
+        "factors_standing": cycle.planned.placed,
         "behind_s": cycle.behind_s,
     }
 
@@ -126,5 +129,6 @@ def _line(cycle: Any) -> str:
         f"{cycle.jobs} jobs shown, {cycle.seen.new + cycle.ended.new} new, {cycle.ended.changed} ends from accounting, "
         f"{cycle.step.issued} forecasts issued, clock {behind}"
         + (f", {cycle.gone} old jobs let go" if cycle.gone else "")
+        + (f", factors {p.ordered} set, {p.returned} returned, {p.placed} standing" if p.ordered or p.placed else "")
         + (f", limits {p.planned} planned, {p.restored} restored, {p.standing} standing" if any(p.counts) else "")
     )

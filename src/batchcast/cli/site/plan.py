@@ -123,7 +123,7 @@ ROUNDS = 5
     "--machine", type=click.Path(), metavar="FILE", help="With --dry-run: what it would have brought on this machine."
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="For the intervals' draws.")
-@click.option("--off", is_flag=True, help="Give every limit back, and plan nothing until --on.")
+@click.option("--off", is_flag=True, help="Give every limit and factor back, and plan nothing until --on.")
 @click.option("--on", is_flag=True, help="Undo --off.")
 @click.option("--audit", is_flag=True, help="Every change of the last seven days: when, from what, to what, why.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
@@ -138,11 +138,12 @@ def command(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Limits that Slurm plans with forecasts: which jobs stand on one now.
+    """Limits and places in the queue that follow forecasts: which jobs stand on one now.
 
-    The collector does the planning, where the setting `plan` is plan: it sets the limit of waiting jobs that opted in
-    to what they will probably need, and gives them their own back as soon as they start. A limit is never set lower
-    than the job's own less OverTimeLimit: Slurm alone ends no job before its own limit.
+    The collector does the planning, where the setting `plan` is limits, order or both. Limits: it sets the limit of
+    waiting jobs that opted in to what they will probably need, and gives them their own back as soon as they start. A
+    limit is never set lower than the job's own less OverTimeLimit: Slurm alone ends no job before its own limit. Order:
+    it gives them a SiteFactor, the shortest forecast first, and who has waited long by arrival.
     """
     from ...errors import UsageError
     from ...service.settings import load
@@ -186,20 +187,30 @@ def _cluster(settings: Any) -> str:
 def _preview(settings: Any) -> tuple[list[str], list[dict[str, Any]]]:
     from ...service.batch_system import open_scheduler
     from ...service.planning.agent import Planner
+    from ...service.planning.terms import ORDERS
     from ...store.database import Store
 
     cluster, store = _cluster(settings), Store(settings["store"], read_only=True)
-    rows = Planner(open_scheduler(settings)[0].transport, store, settings).preview(cluster)
+    planner = Planner(open_scheduler(settings)[0].transport, store, settings)
+    rows = planner.preview(cluster)
+    factors, why_not = planner.orderer.preview(cluster) if settings["plan"] in ORDERS else ({}, "")
     store.close()
     results = [
         {
             "job_id": job.job_id, "user": job.user, "partition": ",".join(job.partitions), "limit_s": job.limit,
             "forecast_s": forecast, "planned_s": limit, "why": why,
         }
+        | ({"site_factor": factors.get(job.job_id, 0)} if settings["plan"] in ORDERS else {})
         for job, forecast, limit, why in rows
     ]  # fmt: skip
     would = sum(limit < job.limit for job, _, limit, _ in rows)
-    return [f"{would} of {len(rows)} waiting jobs would be planned now; nothing was changed"], results
+    said = [f"{would} of {len(rows)} waiting jobs would be planned now; nothing was changed"]
+    if settings["plan"] == "order":
+        said.append("that is said of limits, which plan = order leaves alone")
+    if settings["plan"] in ORDERS:
+        placed = sum(factor != 0 for factor in factors.values())
+        said.append(f"nothing would be ordered: {why_not}" if why_not else f"{placed} would have a place in the order")
+    return said, results
 
 
 def _switch(settings: Any, off: bool) -> tuple[list[str], list[dict[str, Any]]]:

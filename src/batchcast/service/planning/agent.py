@@ -29,7 +29,16 @@ from ...trace.whole_file import whole_file
 from ..settings import Settings
 from .comments import Adviser, CommentWriter
 from .order import Orderer
-from .terms import MOST_LOOKED_UP, Submissions, forecasts_by, method_of, over_time_cuts, terms_of, why_forecasts_fail
+from .terms import (
+    LIMITS,
+    MOST_LOOKED_UP,
+    Submissions,
+    forecasts_by,
+    method_of,
+    over_time_cuts,
+    terms_of,
+    why_forecasts_fail,
+)
 
 
 @dataclass(slots=True)
@@ -59,8 +68,6 @@ class StartList:
 
 
 HOUR = 3600.0
-LIMITS = ("plan", "limits", "both", "time-min")
-"""Words of the setting `plan` under which limits change."""
 STORE_PAUSE_S = 600.0
 """So long nothing stands on a planned limit after the store could not be written, by planning or by the collector."""
 Change = tuple[Entry, float, float, str]

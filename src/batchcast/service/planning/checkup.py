@@ -11,11 +11,12 @@ from ...errors import BatchcastError
 from ...planning.eligibility import PLANNED_BY_ANOTHER
 from ...planning.record import State
 from ...slurm import limits
+from ...store.planned import RECORD
 from ...store.reader import Reader
 from ...units import span
 from ..batch_system import own_name
 from ..settings import Settings
-from .terms import FEWEST, why_site_refused
+from .terms import FEWEST, LIMITS, ORDERS, why_site_refused
 
 JUDGED = 400
 """So many forecasts that came out the watchdog goes by (store/planned.py)."""
@@ -48,7 +49,9 @@ def standing_findings(reader: Reader, cluster: str, settings: Settings, now: flo
     switched = memory.get("plan_off")
     words = f"switched off by {switched['by']}" if switched else f"plan = {settings['plan']}"
     yield finding("planning", "ok", f"{words}; {len(rows)} jobs stand on a planned limit")
-    if settings["plan"] in ("plan", "time-min"):
+    if placed := memory.get(RECORD):
+        yield finding("order", "ok", f"{len(placed)} jobs stand on a place in the order (SiteFactor)")
+    if settings["plan"] in LIMITS:
         yield finding("watchdog", "ok", bounds(settings))
         yield from _hands(reader, cluster, memory, now)
         yield _short(settings)
@@ -114,8 +117,10 @@ def ground_findings(scheduler: Any, settings: Settings) -> Iterator[dict[str, An
         yield finding("planning now", "failed", error.message, error.hint or "do scontrol and sacctmgr answer here?")
         return
     may = own_name() == "root" or level.lower() in ("operator", "administrator")
-    if settings["plan"] != "advise":
+    if settings["plan"] in LIMITS:
         yield from _limit_findings(settings, ground, counted)
+    if settings["plan"] in ORDERS:
+        yield _order_finding(scheduler, settings)
     yield finding(
         "right to write comments" if settings["plan"] == "advise" else "right to change limits",
         "ok" if may else "failed",
@@ -137,6 +142,18 @@ def _limit_findings(settings: Settings, ground: limits.Ground, counted: list[str
     why = why_site_refused(settings, ground, counted)
     do = "plan_allow = minutes, where jobs may count by what they are planned with" if why else ""
     yield finding("what accounting counts", "failed" if why else "ok", why or "no minutes by limits", do)
+
+
+def _order_finding(scheduler: Any, settings: Settings) -> dict[str, Any]:
+    """Whether this site's priorities may be touched, and by how much a job may rise."""
+    try:
+        why = limits.why_unordered(scheduler.transport, settings["plan_band"])
+        limits.priorities(scheduler.transport)
+    except BatchcastError as error:
+        return finding("priorities", "failed", error.message, error.hint or "does sprio answer here?")
+    do = "nothing is ordered until then; docs/planning.md, What the order asks of the site" if why else ""
+    fact = f"a job rises by {settings['plan_band']} at most, within its {settings['plan_within']}"
+    return finding("priorities", "failed" if why else "ok", why or fact, do)
 
 
 def _start(place: str, prolog: str) -> dict[str, Any]:

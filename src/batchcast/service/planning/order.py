@@ -22,15 +22,16 @@ from ...planning.update import task_ranges
 from ...slurm import limits
 from ...slurm.limits import Priority
 from ...slurm.transport import Transport
-from ...store import clock_jobs, ordered, planned
+from ...store import clock_jobs, planned
 from ...store.database import Store
-from ...store.ordered import Standing, Step
+from ...store.planned import Standing, Step
 from ..settings import Settings
-from .terms import method_of
+from .terms import ORDERS, method_of
 
-ORDERS = ("order", "both")
 MOST_CALLS = 20
 """So many calls set factors in one look; giving back has no such bound."""
+PAUSE_S = 3600.0
+"""So long nothing is set after slurmctld denied it: the audit would fill with the same refusal."""
 TOGETHER = 500
 """So many records share a call."""
 
@@ -74,6 +75,7 @@ class Orderer:
     transport: Transport
     store: Store
     settings: Settings
+    _not_before: float = -math.inf
 
     def cycle(self, cluster: str, stop: str = "") -> OrderOutcome:
         """One look and what follows from it; with `stop` every factor of ours goes back. Raises BatchcastError."""
@@ -85,6 +87,8 @@ class Orderer:
             stop = f"there is no forecast by {method_of(self.settings)} of any waiting job"
         if stop and stop not in _QUIET:
             done.problems.append(f"nothing is ordered: {stop}")
+            if not record:  # where there is no multifactor, sprio does not answer
+                return done
         look = limits.look(self.transport)
         groups = self._groups(look.jobs, look.asked_at, stop)
         before = dict(record)
@@ -95,6 +99,8 @@ class Orderer:
         known = {j.raw_id for j in look.jobs if not j.finished}
         if not look.broken:
             record = {i: one for i, one in record.items() if i in known}
+        if look.asked_at < self._not_before:
+            changes = [one for one in changes if one[1] == 0]
         changes = self._at_once(changes)
         if not changes:
             if record != before:
@@ -104,11 +110,24 @@ class Orderer:
         self._carry_out(cluster, changes, record, look.asked_at, stop, done)
         return done
 
+    def preview(self, cluster: str) -> tuple[dict[str, int], str]:
+        """The factor that each waiting job would have now, by job id, and why none would; nothing is changed."""
+        if why := limits.why_unordered(self.transport, self.settings["plan_band"]):
+            return {}, why
+        with self.store.begin() as connection:
+            record = planned.read_order(connection, cluster)
+            procs = float(clock_jobs.read_meta(connection, cluster).get("total_procs") or math.nan)
+            issued = planned.run_forecasts(connection, cluster, method_of(self.settings))
+        look = limits.look(self.transport)
+        groups = self._groups(look.jobs, look.asked_at, "")
+        wanted = self._decide(groups, record, issued, procs, look.asked_at)
+        return {job.job_id: factor for name, factor in wanted.items() for job in groups[name].tasks}, ""
+
     def _remembered(
         self, cluster: str, stop: str
     ) -> tuple[OrderOutcome, dict[str, Standing], str, Mapping[tuple[str, float], Mapping[str, Any]], float]:
         with self.store.begin() as connection:
-            record = ordered.read(connection, cluster)
+            record = planned.read_order(connection, cluster)
             memory = clock_jobs.read_meta(connection, cluster)
             if not stop and self.settings["plan"] not in ORDERS:
                 stop = "off"
@@ -243,6 +262,8 @@ class Orderer:
             if complaint := limits.update(self.transport, ",".join(g.target for g in some), words):
                 done.problems.append(f"SiteFactor={factor} of {len(some)} jobs: {complaint}")
                 refused |= {g.first.raw_id: complaint for g in some}
+                if "denied" in complaint.lower():
+                    self._not_before = at + PAUSE_S
         self._read_back(cluster, changes, record, refused, done)
 
     def _read_back(
@@ -271,7 +292,7 @@ class Orderer:
 
     def _write(self, cluster: str, record: Mapping[str, Standing], steps: Sequence[Step], at: float) -> None:
         with self.store.begin() as connection:
-            ordered.write(connection, cluster, record, steps, at)
+            planned.write_order(connection, cluster, record, steps, at)
 
     @staticmethod
     def _standing(groups: Mapping[str, Group], record: Mapping[str, Standing]) -> int:

@@ -23,6 +23,8 @@ from ..settings import Settings
 if TYPE_CHECKING:
     from ...store.database import Connection
 
+LIMITS, ORDERS = ("plan", "limits", "both", "time-min"), ("order", "both")
+"""Words of the setting `plan` under which limits change, and under which factors do."""
 FEWEST = 50
 """So many forecasts must have come out before they are judged."""
 WITHIN_S = 14 * 86400.0

@@ -1,0 +1,102 @@
+"""What the order brings on a real Slurm: the same jobs under none, limits, order and both, among whom it is chosen.
+
+    python benchmarks/order_gain.py --seeds 1,2,3 --jobs 300 --arms none,limits,order,both,order/user -o order.jsonl
+
+Workload, lab and history are those of planning_gain.py, with priority/multifactor and age as the only weight. An arm
+is a word of the setting `plan` (none: off) and, after a slash, of `plan_within`. One line a run in the file; a run that
+stands there is not made again. Waits in minutes; differences from the first arm, with a 90 % interval over bursts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from planning_gain import _bursts, measure, show, workload
+from slurm_lab import missing
+
+from batchcast.metrics.paired import paired_differences
+from batchcast.metrics.schedule import bounded_slowdown
+
+SLURM = {"PriorityType": "priority/multifactor", "PriorityWeightAge": "100000", "PriorityMaxAge": "2-00:00:00"}
+
+
+def run_of(seed: int, jobs: int, load: float, speed: float, arm: str) -> dict[str, Any]:
+    """One arm on a lab of its own."""
+    plan, _, within = arm.partition("/")
+    more = {"PLAN": "off" if plan == "none" else plan, "PLAN_WITHIN": within or "queue", "PLAN_BAND": "100000"}
+    return {**measure(seed, jobs, load, speed, plan != "none", SLURM, **more), "arm": arm}
+
+
+def compare(runs: Sequence[dict[str, Any]], arms: Sequence[str], boot: int = 0) -> list[dict[str, Any]]:
+    """A row for each arm: waits, bounded slowdown, people worse off by a tenth, differences from the first."""
+    waits: dict[str, np.ndarray] = {}
+    groups, who, length = [], [], []
+    for arm in arms:
+        waits[arm] = np.concatenate(
+            [[r["start"] - r["submit"] for r in one["rows"]] for one in runs if one["arm"] == arm]
+        )
+    for one in (one for one in runs if one["arm"] == arms[0]):
+        wishes = workload(one["seed"], one["jobs"], one["load"])[1]
+        groups.append(one["seed"] * 10**6 + _bursts(wishes))
+        who.append(one["seed"] * 100 + np.array([w.who for w in wishes]))
+        length.append(np.array([w.runs for w in wishes]))
+    group = np.unique(np.concatenate(groups), return_inverse=True)[1]
+    person, runs_s = np.concatenate(who), np.concatenate(length)
+    slow = {arm: bounded_slowdown(wait, runs_s, 60.0) for arm, wait in waits.items()}
+    rows = []
+    for arm in arms:
+        row: dict[str, Any] = {"arm": arm, "jobs": len(runs_s), "mean wait": float(waits[arm].mean()) / 60}
+        row |= {"slowdown": float(slow[arm].mean()), "longest": float(waits[arm].max()) / 60}
+        many = [p for p in np.unique(person) if (person == p).sum() >= 10]
+        worse = [waits[arm][person == p].mean() > 1.1 * waits[arms[0]][person == p].mean() for p in many]
+        row |= {"people worse off": f"{sum(worse)} of {len(many)}"}
+        for name, values, unit in (("wait", waits, 60.0), ("slowdown", slow, 1.0)):
+            if arm == arms[0]:
+                row[f"{name} difference"] = "-"
+                continue
+            draws = np.random.default_rng(boot)
+            pair = paired_differences(values[arm][None] / unit, values[arms[0]] / unit, group, draws)[0]
+            row[f"{name} difference"] = f"{pair.difference:.1f} ({pair.low:.1f} to {pair.high:.1f}): {pair.word()}"
+        rows.append(row)
+    return rows
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", default="1,2,3")
+    parser.add_argument("--arms", default="none,limits,order,both,order/user")
+    parser.add_argument("--jobs", type=int, default=300)
+    parser.add_argument("--load", type=float, default=1.3)
+    parser.add_argument("--speed", type=float, default=60.0)
+    parser.add_argument("-o", "--output", type=Path, default=Path("order_gain.jsonl"))
+    given = parser.parse_args()
+    if reason := missing(given.speed):
+        print(f"order_gain: {reason}", file=sys.stderr)
+        return 1
+    lines = given.output.read_text().splitlines() if given.output.exists() else []
+    runs = {_key(one): one for one in map(json.loads, lines)}
+    arms, chosen = given.arms.split(","), []
+    for seed in map(int, given.seeds.split(",")):
+        for arm in arms:
+            asked = (seed, given.jobs, given.load, given.speed, arm)
+            if asked not in runs:
+                runs[asked] = run_of(*asked)
+                with given.output.open("a") as out:
+                    out.write(json.dumps(runs[asked]) + "\n")
+            chosen.append(runs[asked])
+    print(show(compare(chosen, arms)))
+    return 0
+
+
+def _key(run: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(run[name] for name in ("seed", "jobs", "load", "speed", "arm"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,162 @@
+"""The live order on a scripted Slurm: written before it is asked for, read back, given back, others' left alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.scripted_slurm import Job, Site
+
+from batchcast.planning.record import CycleOutcome
+from batchcast.service.planning.checkup import ground_findings
+from batchcast.store import clock_jobs, planned
+
+
+def site(tmp_path: Path, *jobs: Job, **settings: object) -> Site:
+    return Site(tmp_path, *(jobs or (Job("1", 120), Job("2", 10))), **{"plan": "order", **settings})  # type: ignore[arg-type]
+
+
+def look(one: Site) -> CycleOutcome:
+    one.slurm.time += 30.0
+    return one.planner.cycle("c")
+
+
+def factors(one: Site) -> dict[str, int]:
+    return {i: job.factor for i, job in one.slurm.jobs.items()}
+
+
+def record(one: Site) -> dict[str, planned.Standing]:
+    with one.store.begin() as connection:
+        return planned.read_order(connection, "c")
+
+
+def test_the_shorter_job_gets_the_higher_factor_and_limits_stay(tmp_path: Path) -> None:
+    one = site(tmp_path)
+    done = look(one)
+    now = factors(one)
+    assert now["2"] > now["1"] > 0  # forecast 15 min, cut by the limit of 10
+    assert (done.ordered, done.placed, done.problems) == (2, 2, [])
+    assert [job.limit for job in one.slurm.jobs.values()] == [120, 10]
+    calls = len(one.slurm.commands)
+    assert look(one).placed == 2
+    assert len(one.slurm.commands) == calls  # nothing changed: no call
+
+
+def test_jobs_of_one_level_share_a_call(tmp_path: Path) -> None:
+    one = site(tmp_path, *(Job(str(k), 120) for k in range(1, 61)))
+    assert look(one).ordered == 60
+    assert len(one.slurm.commands) == 1
+
+
+def test_somebody_elses_factor_is_never_touched(tmp_path: Path) -> None:
+    one = site(tmp_path)
+    one.slurm.jobs["1"].factor = 77
+    look(one)
+    assert factors(one)["1"] == 77
+    one.slurm.jobs["2"].factor = 5  # an operator sets another one over ours
+    assert look(one).placed == 0
+    assert factors(one) == {"1": 77, "2": 5}
+
+
+def test_off_gives_everything_back_that_of_held_jobs_too(tmp_path: Path) -> None:
+    one = site(tmp_path)
+    look(one)
+    one.slurm.jobs["1"].held = True
+    with one.store.begin() as connection:
+        clock_jobs.write_meta(connection, "c", **{planned.SWITCH: {"by": "root", "at": 0.0}})
+    done = look(one)
+    assert factors(one) == {"1": 0, "2": 0}
+    assert (done.placed, done.problems) == (0, [])
+    assert record(one) == {}
+
+
+def test_a_job_whose_opt_in_ends_has_its_own_priority_again(tmp_path: Path) -> None:
+    one = site(tmp_path, plan_partitions="", plan_qos="")
+    one.slurm.jobs["1"].comment = one.slurm.jobs["2"].comment = "batchcast"
+    look(one)
+    one.slurm.jobs["1"].comment = ""
+    look(one)
+    assert factors(one)["1"] == 0
+    assert factors(one)["2"] > 0
+
+
+def test_killed_right_before_the_call_the_next_look_goes_on(tmp_path: Path) -> None:
+    one = site(tmp_path)
+
+    def dies() -> None:
+        raise KeyboardInterrupt
+
+    one.slurm.before_update = dies
+    with pytest.raises(KeyboardInterrupt):
+        look(one)
+    assert record(one).keys() == {"1", "2"}  # written down before the call
+    one.slurm.before_update = lambda: None
+    one.restarted()
+    assert look(one).placed == 2
+
+
+def test_a_refusal_is_one_sentence_and_changes_nothing(tmp_path: Path) -> None:
+    one = site(tmp_path)
+    one.slurm.refuses = True
+    done = look(one)
+    assert factors(one) == {"1": 0, "2": 0}
+    assert "Access/permission denied" in done.problems[0]
+    calls = len(one.slurm.commands)
+    look(one)
+    assert len(one.slurm.commands) == calls  # not before an hour is over
+    one.slurm.refuses, one.slurm.time = False, one.slurm.time + 3600.0
+    assert look(one).placed == 2
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ("PriorityType = priority/basic\n", "needs priority/multifactor"),
+        (
+            "PriorityType = priority/multifactor\nPrioritySiteFactorPlugin = site_factor/own\n",
+            "sets the factors itself",
+        ),
+        ("PriorityType = priority/multifactor\nPriorityWeightQOS = 1000\n", "could pass a QOS, which differ by 500"),
+    ],
+)
+def test_a_site_that_cannot_be_ordered_is_told_why(tmp_path: Path, config: str, said: str) -> None:
+    one = site(tmp_path)
+    one.slurm.priority, one.slurm.qos = config, "0\n50\n100\n"
+    done = look(one)
+    assert said in done.problems[0]
+    assert factors(one) == {"1": 0, "2": 0}
+
+
+def test_both_orders_and_plans(tmp_path: Path) -> None:
+    one = site(tmp_path, Job("1", 120), plan="both")
+    done = look(one)
+    assert (done.planned, done.ordered, done.placed) == (1, 1, 1)
+    assert one.slurm.jobs["1"].limit < 120
+
+
+def test_so_many_calls_a_look_and_the_rest_at_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("batchcast.service.planning.order.MOST_CALLS", 2)
+    one = site(tmp_path, Job("1", 1), Job("2", 4), Job("3", 15))
+    assert look(one).placed == 2
+    assert factors(one)["3"] == 0  # the longest waits for the next look
+    assert look(one).placed == 3
+
+
+@pytest.mark.parametrize(("config", "state"), [("priority/multifactor", "ok"), ("priority/basic", "failed")])
+def test_doctor_says_whether_priorities_may_be_ordered(tmp_path: Path, config: str, state: str) -> None:
+    one = site(tmp_path)
+    one.slurm.priority = f"PriorityType = {config}\n"
+    scheduler = type("Scheduler", (), {"transport": one.slurm, "now": one.slurm.now, "admin_level": lambda *_: "x"})()
+    found = {row["check"]: row for row in ground_findings(scheduler, one.settings)}
+    assert found["priorities"]["state"] == state
+    assert "what accounting counts" not in found  # the order touches no limit
+
+
+def test_a_preview_says_what_a_look_would_set_and_sets_nothing(tmp_path: Path) -> None:
+    one = site(tmp_path)
+    said, why = one.planner.orderer.preview("c")
+    assert (factors(one), record(one), why) == ({"1": 0, "2": 0}, {}, "")
+    look(one)
+    assert factors(one) == said
+    one.slurm.priority = "PriorityType = priority/basic\n"
+    assert "needs priority/multifactor" in one.planner.orderer.preview("c")[1]
