@@ -67,8 +67,14 @@ def test_the_older_names_mean_the_same_and_are_not_in_the_help(demo):
     assert [ours[key] for key in same] == [theirs[key] for key in same]
     said = batchcast("simulate", "--help").stdout
     assert "--predictor" in said
-    for hidden in ("--runtime", "--order", "--backfill-order"):
+    for hidden in ("--runtime", "--backfill-order"):
         assert hidden not in said
+
+
+def test_an_order_of_slurms_queue_needs_a_machine(demo):
+    done = batchcast("simulate", demo, "--order", "forecast")
+    assert done.returncode == 2
+    assert "--machine FILE" in done.stderr
 
 
 def test_evaluate_takes_what_simulate_takes(demo, tmp_path):
