@@ -83,8 +83,8 @@ def level(_: click.Context, param: click.Parameter, text: str | None) -> float |
 _ORDER = (
     click.option("--order", metavar="WORD", help="With --machine: waiting jobs are ordered by forecast[:PREDICTOR] or "
                  "limit, as `batchcast plan` can; none (default): by the site's own priority."),
-    click.option("--within", type=Accepted(["queue", "account", "user"]), default="queue", show_default=True,
-                 help="With --order: who changes places with whom."),
+    click.option("--order-within", "within", type=Accepted(["queue", "account", "user"]), default="queue",
+                 show_default=True, help="With --order: who changes places with whom."),
     click.option("--age", metavar="TIME", callback=span,
                  help="With --order: who has waited so long goes by arrival. Default: found from the queue."),
 )  # fmt: skip
@@ -172,7 +172,7 @@ def take_order(given: dict[str, Any], slurm: bool) -> Ordering | None:
     words = given["order"] if slurm else None
     if words is None:
         if within != "queue" or age is not None:
-            raise UsageError("--within and --age go with --machine FILE --order forecast")
+            raise UsageError("--order-within and --age go with --machine FILE --order forecast")
         return None
     given["order"] = None
     order = Ordering.of(words, within, math.nan if age is None else age)

@@ -129,11 +129,17 @@ def command(
         say(f"parameters of {len(refits)} refits: {trace_parameters}")
     warnings = [*log.warnings]
     if never_ran:
-        warnings.append(f"{never_ran} jobs {_unscored(of_memory)} and are not scored")
+        warnings.append(
+            f"{never_ran} {'job' if never_ran == 1 else 'jobs'} {_unscored(of_memory)} and {'is' if never_ran == 1 else 'are'} not scored"
+        )
     if as_json:
         emit(document("runtime", describe_log(log.trace) | {"never_ran": never_ran}, settings, warnings, results))
         return
-    said = [f"{never_ran:,} jobs {_unscored(of_memory)} and are not scored."] if never_ran else []
+    said = (
+        [f"{never_ran:,} {'job' if never_ran == 1 else 'jobs'} {_unscored(of_memory)}, not scored."]
+        if never_ran
+        else []
+    )
     show_tables([*tables, *said], every_column, explain, explained)
 
 
