@@ -128,20 +128,17 @@ def command(
         write_parameters(trace_parameters, refits)
         say(f"parameters of {len(refits)} refits: {trace_parameters}")
     warnings = [*log.warnings]
-    if never_ran:
-        warnings.append(
-            f"{never_ran} {'job' if never_ran == 1 else 'jobs'} {_unscored(of_memory)} and {'is' if never_ran == 1 else 'are'} not scored"
-        )
+    told = _never_ran(never_ran, of_memory)
+    warnings += [told] if told else []
     if as_json:
         emit(document("runtime", describe_log(log.trace) | {"never_ran": never_ran}, settings, warnings, results))
         return
-    said = (
-        [f"{never_ran:,} {'job' if never_ran == 1 else 'jobs'} {_unscored(of_memory)}, not scored."]
-        if never_ran
-        else []
-    )
+    said = [f"{told}."] if told else []
     show_tables([*tables, *said], every_column, explain, explained)
 
 
-def _unscored(of_memory: bool) -> str:
-    return "never ran, have no measured peak or ran out of memory" if of_memory else "never ran"
+def _never_ran(count: int, of_memory: bool) -> str:
+    """How many jobs are not scored, and why; empty where all are."""
+    why = "never ran, have no measured peak or ran out of memory" if of_memory else "never ran"
+    noun, are = ("job", "is") if count == 1 else ("jobs", "are")
+    return f"{count:,} {noun} {why} and {are} not scored" if count else ""
