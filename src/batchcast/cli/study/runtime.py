@@ -139,6 +139,9 @@ def command(
 
 def _never_ran(count: int, of_memory: bool) -> str:
     """How many jobs are not scored, and why; empty where all are."""
-    why = "never ran, have no measured peak or ran out of memory" if of_memory else "never ran"
     noun, are = ("job", "is") if count == 1 else ("jobs", "are")
-    return f"{count:,} {noun} {why} and {are} not scored" if count else ""
+    return f"{count:,} {noun} {_unscored(of_memory)} and {are} not scored" if count else ""
+
+
+def _unscored(of_memory: bool) -> str:
+    return "never ran, have no measured peak or ran out of memory" if of_memory else "never ran"
