@@ -152,6 +152,16 @@ class Lab:
         for _ in range(3):  # a client that lost its daemon in the middle of a word, on an overloaded machine
             if done.returncode == -signal.SIGPIPE:
                 done = self._run_raw(argv, **more)
+        later = b"try again in a bit"  # a job that slurmdbd is still writing down cannot be changed yet
+        if later in done.stderr:
+            tries = [done]
+
+            def accepted() -> bool:
+                tries.append(self._run_raw(argv, **more))
+                return later not in tries[-1].stderr
+
+            self.wait(accepted, "job written down by slurmdbd")
+            done = tries[-1]
         if check and done.returncode:
             raise RuntimeError(f"{' '.join(command)}: exit {done.returncode}: {done.stderr.decode(errors='replace')}")
         return done.stdout.decode(errors="replace")
