@@ -38,7 +38,7 @@ def factors(rows: list[Row], within: str, age: float, band: int, now: float) -> 
 
 
 def exact(tasks: list[Row]) -> float:
-    return 4 * math.log2(max(max(t.forecast for t in tasks), 15.0) / 15.0)
+    return 3 * math.log2(max(max(t.forecast * math.sqrt(t.size) for t in tasks), 60.0) / 60.0)
 
 
 def arrival(tasks: list[Row]) -> float:
@@ -71,3 +71,9 @@ def dealt(records: dict[int, list[Row]], age: float, band: int, now: float, step
         lower = math.floor(due / step) * step
         answer[g] = stands if due - 2 * step < stands <= due else lower
     return {g: int(factor) for g, factor in answer.items()}
+
+
+def expected_waits(rows: list[Row], expected: list[float], processors: float) -> list[float]:
+    """What each was to wait by arrival when it was first seen."""
+    work = sum(r.forecast * r.size for r in rows if not math.isnan(r.arrival)) / processors
+    return [min(work, 172_800.0) if math.isnan(e) and not math.isnan(r.arrival) else e for r, e in zip(rows, expected)]

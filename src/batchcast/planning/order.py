@@ -1,7 +1,9 @@
 """The order of waiting jobs: which SiteFactor each should have, by forecast, by arrival after an age. Pure.
 
-Among everybody (`within="queue"`) a job's factor is that of its level: 63 levels by forecast, four to a doubling, and
-one above them for who waited longer than the age. Within an account or a user's own jobs, the priorities that they have
+What orders is a job's cost: its forecast times the square root of its processors. Under Slurm's loops a wide job at the
+head keeps the machine waiting for its processors, so the shortest first alone loses what it gains (docs/planning.md).
+Among everybody (`within="queue"`) a job's factor is that of its level: 63 levels by cost, three to a doubling, and one
+above them for who waited longer than the age. Within an account or a user's own jobs, the priorities that they have
 by themselves are dealt out anew among them, rounded down: nobody outside is passed by more jobs than before.
 """
 
@@ -16,11 +18,9 @@ import numpy as np
 from ..errors import UsageError
 
 LEVELS = 64
-SHORTEST = 15.0
-"""Forecasts below this (s) share the first level; each doubling is four levels."""
+CHEAPEST, STEPS = 60.0, 3.0
+"""Costs below this (s) share the first level; each doubling is so many levels."""
 LEAST_AGE, MOST_AGE = 3600.0, 172_800.0
-DRAINS = 2.0
-"""The age that is found is so many times what the queue as it stands keeps the machine busy."""
 WITHIN = ("queue", "account", "user")
 
 
@@ -28,8 +28,9 @@ WITHIN = ("queue", "account", "user")
 class OrderRule:
     """How to order: among whom, after which age (s; NaN: found from the queue), within which band of priority.
 
-    `processors` are the machine's, by which the age is found. Raises UsageError for an unknown word, a band below 128
-    or an age that is not positive.
+    `processors` are the machine's, by which the age is found. `size` is the power of a job's processors in its cost: 0
+    is shortest first, 1 least work first. Raises UsageError for an unknown word, a band below 128, an age that is not
+    positive or a size outside 0 to 1.
 
     >>> OrderRule(within="everybody")
     Traceback (most recent call last):
@@ -40,6 +41,7 @@ class OrderRule:
     age: float = math.nan
     band: int = 10_000
     processors: float = math.nan
+    size: float = 0.5
 
     def __post_init__(self) -> None:
         if self.within not in WITHIN:
@@ -48,6 +50,8 @@ class OrderRule:
             raise UsageError(f"a band of {self.band} has no room for {LEVELS} levels (accepted: {2 * LEVELS} and more)")
         if self.age <= 0:
             raise UsageError(f"an age of {self.age:g} s (accepted: above 0, or none: found from the queue)")
+        if not 0 <= self.size <= 1:
+            raise UsageError(f"a size of {self.size:g} (accepted: 0, shortest first, to 1, least work first)")
 
 
 class Queue(NamedTuple):
@@ -56,6 +60,7 @@ class Queue(NamedTuple):
     `group` is one number for the tasks that share a record in slurmctld. `arrival` is since when nothing but the queue
     holds a job (NaN: something else does). `priority` holds the present `factor`; `ours` says that we have set it.
     `forecast` is the run time to order by: where there is none, the limit. `party` numbers the account or the user.
+    `expected` is what the job was to wait by arrival when it was first seen (NaN: it is seen for the first time).
     """
 
     group: np.ndarray
@@ -66,33 +71,37 @@ class Queue(NamedTuple):
     ours: np.ndarray
     forecast: np.ndarray
     party: np.ndarray
+    expected: np.ndarray
 
 
 class Order(NamedTuple):
-    """The factor each row should have (n,), whether it is past the age, and the age (s) that was used."""
+    """The factor each row should have (n,), whether it is past the age, the age (s) that was used, and what each row
+    was to wait by arrival (n,), to be handed in at the next look."""
 
     factor: np.ndarray
     aged: np.ndarray
     age: float
+    expected: np.ndarray
 
 
 def decide_order(queue: Queue, rule: OrderRule, now: float) -> Order:
     """The factor of each waiting job.
 
-    Tasks of one record have one factor, by their longest forecast and first arrival. A record on which somebody else's
-    factor stands keeps it. A job that is past the age stays so. A level is kept until the forecast is half a level
-    beyond it. Ties: by arrival, then in the order given. O(n log n).
+    Tasks of one record have one factor, by their largest cost and first arrival. A record on which somebody else's
+    factor stands keeps it. A job that is past the age stays so. A level is kept until the cost is half a level beyond
+    it. Ties: by arrival, then in the order given. O(n log n).
 
-    >>> one = np.array([1.0, 1.0])
-    >>> queue = Queue(np.arange(2), np.array([0.0, 9.0]), one, one, 0 * one, one > 2, np.array([7200.0, 60.0]), 0 * one)
+    >>> one, new = np.array([1.0, 1.0]), np.full(2, np.nan)
+    >>> queue = Queue(np.arange(2), 9 * one, one, one, 0 * one, one > 2, np.array([7200.0, 60.0]), 0 * one, new)
     >>> decide_order(queue, OrderRule(age=3600.0), 10.0).factor.tolist()
-    [2187, 4296]
+    [3359, 4921]
     """
-    age = rule.age if rule.age == rule.age else found_age(queue, rule.processors)
+    expected = expected_waits(queue, rule.processors)
+    age = rule.age if rule.age == rule.age else found_age(expected)
     groups, first, of = np.unique(queue.group, return_index=True, return_inverse=True)
     count = len(groups)
-    forecast, arrival = np.full(count, -np.inf), np.full(count, np.inf)
-    np.maximum.at(forecast, of, queue.forecast)
+    cost, arrival = np.full(count, -np.inf), np.full(count, np.inf)
+    np.maximum.at(cost, of, queue.forecast * np.maximum(queue.size, 1.0) ** rule.size)
     np.fmin.at(arrival, of, queue.arrival)
     others = np.zeros(count, bool)
     np.logical_or.at(others, of, (queue.factor != 0) & ~queue.ours.astype(bool))
@@ -100,27 +109,38 @@ def decide_order(queue: Queue, rule: OrderRule, now: float) -> Order:
     aged = now - arrival > age
     if rule.within == "queue":
         aged |= stands == rule.band
-        factor = _by_level(forecast, stands, aged, rule.band)
+        factor = _by_level(cost, stands, aged, rule.band)
     else:
         own = queue.priority[first] - queue.factor[first]
-        factor = _dealt(forecast, arrival, own, stands, aged, np.where(others, -1, queue.party[first]), rule.band)
+        factor = _dealt(cost, arrival, own, stands, aged, np.where(others, -1, queue.party[first]), rule.band)
     whole = np.where(others[of], queue.factor, factor[of])
-    return Order(whole.astype(np.int64), aged[of], age)
+    return Order(whole.astype(np.int64), aged[of], age, expected)
 
 
-def found_age(queue: Queue, processors: float) -> float:
-    """Twice as long as the queue as it stands keeps the machine busy, s: about what its last job waits by arrival.
+def expected_waits(queue: Queue, processors: float) -> np.ndarray:
+    """What each job was to wait by arrival when first seen (n,), s: how long the queue then kept the machine busy.
 
-    Never below an hour nor above two days, which is also the answer where the machine's size is not known.
+    NaN for a job that something else holds. Two days where the machine's size is not known.
 
     >>> one = np.ones(1)
-    >>> found_age(Queue(one, one, 10 * one, one, one, one, 7200 * one, one), 10.0)
-    14400.0
+    >>> expected_waits(Queue(one, one, 10 * one, one, one, one, 7200 * one, one, one * np.nan), 10.0)
+    array([7200.])
     """
-    if not processors > 0:
-        return MOST_AGE
-    work = DRAINS * float(np.sum(queue.forecast * queue.size)) / processors
-    return min(max(work, LEAST_AGE), MOST_AGE) if work == work else MOST_AGE
+    waits = ~np.isnan(queue.arrival)
+    work = float(np.sum((queue.forecast * queue.size)[waits])) / processors if processors > 0 else MOST_AGE
+    seen_now = np.isnan(queue.expected) & waits
+    return np.where(seen_now, min(work, MOST_AGE) if work == work else MOST_AGE, queue.expected)
+
+
+def found_age(expected: np.ndarray) -> float:
+    """The longest wait (s) that arrival alone had in store for one of those who wait: nobody is put off for longer.
+
+    Never below an hour nor above two days.
+
+    >>> found_age(np.array([600.0, 7200.0, np.nan])), found_age(np.array([]))
+    (7200.0, 3600.0)
+    """
+    return float(np.clip(np.nanmax(expected, initial=LEAST_AGE), LEAST_AGE, MOST_AGE))
 
 
 def factor_of(level: int | np.ndarray, band: int) -> np.ndarray:
@@ -135,12 +155,12 @@ def factor_of(level: int | np.ndarray, band: int) -> np.ndarray:
     return np.where(level == 0, band, band * (LEVELS - level) // (2 * LEVELS)).astype(np.int64)
 
 
-def _by_level(forecast: np.ndarray, stands: np.ndarray, aged: np.ndarray, band: int) -> np.ndarray:
-    """The factor of each record by its level; the one that stands, where the forecast moved by less than half a level.
+def _by_level(cost: np.ndarray, stands: np.ndarray, aged: np.ndarray, band: int) -> np.ndarray:
+    """The factor of each record by its level; the one that stands, where the cost moved by less than half a level.
 
     A factor that is none of this band's is no level.
     """
-    exact = 4.0 * np.log2(np.maximum(forecast, SHORTEST) / SHORTEST)
+    exact = STEPS * np.log2(np.maximum(cost, CHEAPEST) / CHEAPEST)
     level = np.minimum(1 + np.floor(exact), LEVELS - 1).astype(np.int64)
     ladder = factor_of(np.arange(LEVELS), band)
     before = LEVELS - np.searchsorted(ladder[:0:-1], stands) - 1  # the ladder falls
@@ -151,7 +171,7 @@ def _by_level(forecast: np.ndarray, stands: np.ndarray, aged: np.ndarray, band: 
 
 
 def _dealt(
-    forecast: np.ndarray,
+    cost: np.ndarray,
     arrival: np.ndarray,
     own: np.ndarray,
     stands: np.ndarray,
@@ -159,12 +179,12 @@ def _dealt(
     party: np.ndarray,
     band: int,
 ) -> np.ndarray:
-    """Each party's own priorities dealt out anew among its records: who is past the age by arrival, then the shortest.
+    """Each party's own priorities dealt out anew among its records: who is past the age by arrival, then the cheapest.
 
     What is dealt is rounded down to a step, so at most 64 factors are in use and no other party is passed; nobody rises
     by more than the band. Party -1 gets nothing.
     """
-    level = np.floor(4.0 * np.log2(np.maximum(forecast, SHORTEST) / SHORTEST))
+    level = np.floor(STEPS * np.log2(np.maximum(cost, CHEAPEST) / CHEAPEST))
     best = np.lexsort((arrival, np.where(aged, -1.0, level), party))
     prizes = np.lexsort((arrival, -own, party))  # parties stand at the same places in both
     due = np.zeros(len(own))

@@ -61,15 +61,17 @@ def reorder_by(
     lengths = np.array([length(r) for r in ordered])
     sizes = np.array([float(r.cpus) for r in ordered])
     rule = replace(rule, processors=float(machine.cpus))
+    expected = np.full(len(ordered), np.nan)
     steady = rule.within == "queue" and rule.age == rule.age
 
     def reorder(seen: Seen) -> tuple[np.ndarray, float]:
         group = np.where(seen.array >= 0, len(ordered) + seen.array, seen.places)
         queue = Queue(
             group, seen.arrival, sizes[seen.places], seen.priority, seen.factor, seen.factor != 0,
-            lengths[seen.places], seen.user if rule.within == "user" else seen.account,
+            lengths[seen.places], seen.user if rule.within == "user" else seen.account, expected[seen.places],
         )  # fmt: skip
         order = decide_order(queue, rule, seen.now)
+        expected[seen.places] = order.expected
         coming = seen.arrival[~order.aged] + order.age
         crossing = float(np.nanmin(coming, initial=math.inf)) + 1e-6 if len(coming) else math.inf
         if steady and not np.isnan(seen.arrival).any():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.naive.order import Row, factors
+from tests.naive.order import Row, expected_waits, factors
 
 from batchcast.errors import UsageError
 from batchcast.planning.order import LEVELS, OrderRule, Queue, decide_order, factor_of
@@ -30,13 +30,16 @@ def queues(draw: st.DrawFn) -> tuple[list[Row], int]:
         for _ in range(draw(st.integers(1, 3))):
             arrival = draw(st.sampled_from([math.nan]) | st.integers(0, int(NOW)).map(float))
             forecast = draw(st.floats(1, 1e6) | st.just(math.inf))
-            rows.append(Row(group, arrival, 1.0, float(own + factor), factor, ours, forecast, party))
+            size = draw(st.sampled_from([1.0, 4.0, 9.0, 256.0]))
+            rows.append(Row(group, arrival, size, float(own + factor), factor, ours, forecast, party))
     return rows, band
 
 
 def columns(rows: list[Row]) -> Queue:
     kinds = (int, float, float, float, int, bool, float, int)
-    return Queue(*(np.array([row[k] for row in rows], kind) for k, kind in enumerate(kinds)))
+    return Queue(
+        *(np.array([row[k] for row in rows], kind) for k, kind in enumerate(kinds)), np.full(len(rows), np.nan)
+    )
 
 
 @given(queues(), st.sampled_from(["queue", "account", "user"]), st.integers(1, 60_000))
@@ -80,7 +83,9 @@ def test_few_factors_and_none_changes_while_nothing_does(case: tuple[list[Row], 
 def test_ten_thousand_jobs_share_sixty_four_factors(within: str) -> None:
     rng, n = np.random.default_rng(0), 10_000
     rows = np.arange(n), rng.uniform(0, NOW, n), np.ones(n), rng.integers(1, 20_000, n).astype(float)
-    queue = Queue(*rows, np.zeros(n), np.zeros(n, bool), rng.lognormal(7, 2, n), rng.integers(0, 50, n))
+    queue = Queue(
+        *rows, np.zeros(n), np.zeros(n, bool), rng.lognormal(7, 2, n), rng.integers(0, 50, n), np.full(n, np.nan)
+    )
     factor = decide_order(queue, OrderRule(within, 172_800.0), NOW).factor
     assert 20 < len(np.unique(factor)) <= LEVELS
 
@@ -98,6 +103,25 @@ def test_within_an_account_no_other_is_passed(case: tuple[list[Row], int]) -> No
         before = sorted((own for own, _ in mine), reverse=True)
         after = sorted((own + f for own, f in mine), reverse=True)
         assert all(b <= a for b, a in zip(after, before))
+
+
+@given(queues(), st.data())
+def test_the_age_that_is_found_is_the_longest_wait_by_arrival(case: tuple[list[Row], int], data: st.DataObject) -> None:
+    rows, band = case
+    before = [data.draw(st.sampled_from([math.nan, 0.0, 9000.0, 60_000.0])) for _ in rows]
+    order = decide_order(columns(rows)._replace(expected=np.array(before)), OrderRule(band=band, processors=16.0), NOW)
+    expected = expected_waits(rows, before, 16.0)
+    assert order.expected.tolist() == pytest.approx(expected, nan_ok=True)
+    known = [each for each in expected if not math.isnan(each)]
+    assert order.age == pytest.approx(min(max([3600.0, *known]), 172_800.0))
+
+
+def test_of_two_as_long_the_one_that_takes_less_of_the_machine_goes_first() -> None:
+    rows = [Row(k, 0.0, size, 1.0, 0, False, 600.0, 0) for k, size in enumerate((64.0, 1.0))]
+    wide, narrow = decide_order(columns(rows), OrderRule(age=1e6), NOW).factor
+    assert wide < narrow
+    wide, narrow = decide_order(columns(rows), OrderRule(age=1e6, size=0.0), NOW).factor
+    assert wide == narrow
 
 
 @settings(max_examples=60)
@@ -134,6 +158,7 @@ def test_nobody_is_left_behind(data: st.DataObject) -> None:
         ({"within": "all"}, "accepted: queue, account, user"),
         ({"band": 10}, "accepted: 128 and more"),
         ({"age": -1.0}, "above 0"),
+        ({"size": 2.0}, "0, shortest first, to 1"),
     ],
 )
 def test_says_what_it_accepts(given_words: dict[str, object], said: str) -> None:

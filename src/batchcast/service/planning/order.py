@@ -76,6 +76,8 @@ class Orderer:
     store: Store
     settings: Settings
     _not_before: float = -math.inf
+    _expected: dict[str, float] = field(default_factory=dict)
+    """What each waiting task was to wait by arrival (s); begun anew with the process, from the queue as it is then."""
 
     def cycle(self, cluster: str, stop: str = "") -> OrderOutcome:
         """One look and what follows from it; with `stop` every factor of ours goes back. Raises BatchcastError."""
@@ -165,23 +167,25 @@ class Orderer:
         """The factor that each record which may be ordered should have, by the pure decision."""
         names = [i for i, group in groups.items() if group.may]
         party: dict[tuple[str, str], int] = {}
-        within, columns = self.settings["plan_within"], []
+        within, columns, ids = self.settings["plan_within"], [], []
         for k, name in enumerate(names):
             group, shown = groups[name], groups[name].seen
             who = group.first.account, group.first.user if within == "user" else ""
             number = party.setdefault(who, len(party))
             for job in group.tasks:
                 said = forecasts.get((job.job_id, job.submit_time))
+                ids.append(job.job_id)
                 length = job.limit if said is None else min(job.limit, float(said["point_s"]))
                 columns.append(
                     (k, shown.eligible, shown.cpus, shown.priority, shown.factor, _is_ours(shown, record.get(name)),
-                     length, number)
+                     length, number, self._expected.get(job.job_id, math.nan))
                 )  # fmt: skip
         if not columns:
             return {}
         queue = Queue(*(np.array(column) for column in zip(*columns)))
         age = self.settings["plan_age_s"] or math.nan
         order = decide_order(queue, OrderRule(within, age, self.settings["plan_band"], procs), now)
+        self._expected = dict(zip(ids, order.expected.tolist()))
         return {names[k]: factor for k, factor in zip(queue.group.tolist(), order.factor.tolist())}
 
     def _changes(
