@@ -38,7 +38,7 @@ def factors(rows: list[Row], within: str, age: float, band: int, now: float) -> 
 
 
 def exact(tasks: list[Row]) -> float:
-    return 3 * math.log2(max(max(t.forecast * math.sqrt(t.size) for t in tasks), 60.0) / 60.0)
+    return 2.5 * math.log2(max(max(t.forecast * t.size for t in tasks), 60.0) / 60.0)
 
 
 def arrival(tasks: list[Row]) -> float:

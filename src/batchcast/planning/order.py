@@ -1,9 +1,9 @@
 """The order of waiting jobs: which SiteFactor each should have, by forecast, by arrival after an age. Pure.
 
-What orders is a job's cost: its forecast times the square root of its processors. Under Slurm's loops a wide job at the
-head keeps the machine waiting for its processors, so the shortest first alone loses what it gains (docs/planning.md).
-Among everybody (`within="queue"`) a job's factor is that of its level: 63 levels by cost, three to a doubling, and one
-above them for who waited longer than the age. Within an account or a user's own jobs, the priorities that they have
+What orders is a job's work: its forecast times its processors. Under Slurm's loops a wide job at the head keeps the
+machine waiting for its processors, so the shortest first loses what it gains (docs/planning.md). Among everybody
+(`within="queue"`) a job's factor is that of its level: 63 levels by work, five to two doublings, and one above them for
+who waited longer than the age. Within an account or a user's own jobs, the priorities that they have
 by themselves are dealt out anew among them, rounded down: nobody outside is passed by more jobs than before.
 """
 
@@ -18,8 +18,8 @@ import numpy as np
 from ..errors import UsageError
 
 LEVELS = 64
-CHEAPEST, STEPS = 60.0, 3.0
-"""Costs below this (s) share the first level; each doubling is so many levels."""
+LEAST_WORK, STEPS = 60.0, 2.5
+"""Work below this (processor-seconds) shares the first level; each doubling is so many levels."""
 LEAST_AGE, MOST_AGE = 3600.0, 172_800.0
 WITHIN = ("queue", "account", "user")
 
@@ -28,7 +28,7 @@ WITHIN = ("queue", "account", "user")
 class OrderRule:
     """How to order: among whom, after which age (s; NaN: found from the queue), within which band of priority.
 
-    `processors` are the machine's, by which the age is found. `size` is the power of a job's processors in its cost: 0
+    `processors` are the machine's, by which the age is found. `size` is the power of a job's processors in its work: 0
     is shortest first, 1 least work first. Raises UsageError for an unknown word, a band below 128, an age that is not
     positive or a size outside 0 to 1.
 
@@ -41,7 +41,7 @@ class OrderRule:
     age: float = math.nan
     band: int = 10_000
     processors: float = math.nan
-    size: float = 0.5
+    size: float = 1.0
 
     def __post_init__(self) -> None:
         if self.within not in WITHIN:
@@ -87,21 +87,21 @@ class Order(NamedTuple):
 def decide_order(queue: Queue, rule: OrderRule, now: float) -> Order:
     """The factor of each waiting job.
 
-    Tasks of one record have one factor, by their largest cost and first arrival. A record on which somebody else's
-    factor stands keeps it. A job that is past the age stays so. A level is kept until the cost is half a level beyond
+    Tasks of one record have one factor, by their most work and first arrival. A record on which somebody else's
+    factor stands keeps it. A job that is past the age stays so. A level is kept until the work is half a level beyond
     it. Ties: by arrival, then in the order given. O(n log n).
 
     >>> one, new = np.array([1.0, 1.0]), np.full(2, np.nan)
     >>> queue = Queue(np.arange(2), 9 * one, one, one, 0 * one, one > 2, np.array([7200.0, 60.0]), 0 * one, new)
     >>> decide_order(queue, OrderRule(age=3600.0), 10.0).factor.tolist()
-    [3359, 4921]
+    [3593, 4921]
     """
     expected = expected_waits(queue, rule.processors)
     age = rule.age if rule.age == rule.age else found_age(expected)
     groups, first, of = np.unique(queue.group, return_index=True, return_inverse=True)
     count = len(groups)
-    cost, arrival = np.full(count, -np.inf), np.full(count, np.inf)
-    np.maximum.at(cost, of, queue.forecast * np.maximum(queue.size, 1.0) ** rule.size)
+    work, arrival = np.full(count, -np.inf), np.full(count, np.inf)
+    np.maximum.at(work, of, queue.forecast * np.maximum(queue.size, 1.0) ** rule.size)
     np.fmin.at(arrival, of, queue.arrival)
     others = np.zeros(count, bool)
     np.logical_or.at(others, of, (queue.factor != 0) & ~queue.ours.astype(bool))
@@ -109,10 +109,10 @@ def decide_order(queue: Queue, rule: OrderRule, now: float) -> Order:
     aged = now - arrival > age
     if rule.within == "queue":
         aged |= stands == rule.band
-        factor = _by_level(cost, stands, aged, rule.band)
+        factor = _by_level(work, stands, aged, rule.band)
     else:
         own = queue.priority[first] - queue.factor[first]
-        factor = _dealt(cost, arrival, own, stands, aged, np.where(others, -1, queue.party[first]), rule.band)
+        factor = _dealt(work, arrival, own, stands, aged, np.where(others, -1, queue.party[first]), rule.band)
     whole = np.where(others[of], queue.factor, factor[of])
     return Order(whole.astype(np.int64), aged[of], age, expected)
 
@@ -127,9 +127,9 @@ def expected_waits(queue: Queue, processors: float) -> np.ndarray:
     array([7200.])
     """
     waits = ~np.isnan(queue.arrival)
-    work = float(np.sum((queue.forecast * queue.size)[waits])) / processors if processors > 0 else MOST_AGE
+    ahead = float(np.sum((queue.forecast * queue.size)[waits])) / processors if processors > 0 else MOST_AGE
     seen_now = np.isnan(queue.expected) & waits
-    return np.where(seen_now, min(work, MOST_AGE) if work == work else MOST_AGE, queue.expected)
+    return np.where(seen_now, min(ahead, MOST_AGE) if ahead == ahead else MOST_AGE, queue.expected)
 
 
 def found_age(expected: np.ndarray) -> float:
@@ -155,12 +155,12 @@ def factor_of(level: int | np.ndarray, band: int) -> np.ndarray:
     return np.where(level == 0, band, band * (LEVELS - level) // (2 * LEVELS)).astype(np.int64)
 
 
-def _by_level(cost: np.ndarray, stands: np.ndarray, aged: np.ndarray, band: int) -> np.ndarray:
-    """The factor of each record by its level; the one that stands, where the cost moved by less than half a level.
+def _by_level(work: np.ndarray, stands: np.ndarray, aged: np.ndarray, band: int) -> np.ndarray:
+    """The factor of each record by its level; the one that stands, where the work moved by less than half a level.
 
     A factor that is none of this band's is no level.
     """
-    exact = STEPS * np.log2(np.maximum(cost, CHEAPEST) / CHEAPEST)
+    exact = STEPS * np.log2(np.maximum(work, LEAST_WORK) / LEAST_WORK)
     level = np.minimum(1 + np.floor(exact), LEVELS - 1).astype(np.int64)
     ladder = factor_of(np.arange(LEVELS), band)
     before = LEVELS - np.searchsorted(ladder[:0:-1], stands) - 1  # the ladder falls
@@ -171,7 +171,7 @@ def _by_level(cost: np.ndarray, stands: np.ndarray, aged: np.ndarray, band: int)
 
 
 def _dealt(
-    cost: np.ndarray,
+    work: np.ndarray,
     arrival: np.ndarray,
     own: np.ndarray,
     stands: np.ndarray,
@@ -179,12 +179,12 @@ def _dealt(
     party: np.ndarray,
     band: int,
 ) -> np.ndarray:
-    """Each party's own priorities dealt out anew among its records: who is past the age by arrival, then the cheapest.
+    """Each party's own priorities dealt out anew among its records: past the age by arrival, then the least work.
 
     What is dealt is rounded down to a step, so at most 64 factors are in use and no other party is passed; nobody rises
     by more than the band. Party -1 gets nothing.
     """
-    level = np.floor(STEPS * np.log2(np.maximum(cost, CHEAPEST) / CHEAPEST))
+    level = np.floor(STEPS * np.log2(np.maximum(work, LEAST_WORK) / LEAST_WORK))
     best = np.lexsort((arrival, np.where(aged, -1.0, level), party))
     prizes = np.lexsort((arrival, -own, party))  # parties stand at the same places in both
     due = np.zeros(len(own))
