@@ -73,7 +73,25 @@ def dealt(records: dict[int, list[Row]], age: float, band: int, now: float, step
     return {g: int(factor) for g, factor in answer.items()}
 
 
-def expected_waits(rows: list[Row], expected: list[float], processors: float) -> list[float]:
-    """What each was to wait by arrival when it was first seen."""
-    work = sum(r.forecast * r.size for r in rows if not math.isnan(r.arrival)) / processors
-    return [min(work, 172_800.0) if math.isnan(e) and not math.isnan(r.arrival) else e for r, e in zip(rows, expected)]
+def ages(looks: list[tuple[float, dict[int, tuple[float, float]]]], processors: float) -> list[float]:
+    """The age at each look: an instant, and arrival and work of each waiting job by key."""
+    first: dict[int, tuple[float, float, float]] = {}  # arrival, work and what was in store, when first seen
+    left: list[list[float]] = []  # weight, waited, what was in store
+    answer = []
+    for now, jobs in looks:
+        waiting = {key: job for key, job in jobs.items() if not math.isnan(job[0])}
+        busy = sum(work for _, work in waiting.values()) / processors
+        gone = [key for key in first if key not in waiting]
+        for one in left:
+            one[0] *= 0.5 ** (len(gone) / 200)
+        for key in gone:
+            arrival, work, store = first.pop(key)
+            left.append([work, now - arrival, store])
+        for key, (arrival, work) in waiting.items():
+            if key not in first:
+                first[key] = arrival, work, max(min(busy, 172_800.0), 1.0)
+        longer = 1.0
+        if below := sum(weight * store for weight, _, store in left):
+            longer = max(longer, sum(weight * waited for weight, waited, _ in left) / below)
+        answer.append(min(max(longer * max((store for *_, store in first.values()), default=0.0), 3600.0), 172_800.0))
+    return answer

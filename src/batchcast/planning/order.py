@@ -10,6 +10,7 @@ by themselves are dealt out anew among them, rounded down: nobody outside is pas
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,14 +22,16 @@ LEVELS = 64
 LEAST_WORK, STEPS = 60.0, 2.5
 """Work below this (processor-seconds) shares the first level; each doubling is so many levels."""
 LEAST_AGE, MOST_AGE = 3600.0, 172_800.0
+HALF_LIFE = 200
+"""After so many jobs that left the queue, what earlier ones say of waits counts half."""
 WITHIN = ("queue", "account", "user")
 
 
 @dataclass(frozen=True, slots=True)
 class OrderRule:
-    """How to order: among whom, after which age (s; NaN: found from the queue), within which band of priority.
+    """How to order: among whom, after which age (s; NaN: to be found, see `AgeFinder`), within which band of priority.
 
-    `processors` are the machine's, by which the age is found. `size` is the power of a job's processors in its work: 0
+    `size` is the power of a job's processors in its work: 0
     is shortest first, 1 least work first. Raises UsageError for an unknown word, a band below 128, an age that is not
     positive or a size outside 0 to 1.
 
@@ -40,7 +43,6 @@ class OrderRule:
     within: str = "queue"
     age: float = math.nan
     band: int = 10_000
-    processors: float = math.nan
     size: float = 1.0
 
     def __post_init__(self) -> None:
@@ -60,7 +62,6 @@ class Queue(NamedTuple):
     `group` is one number for the tasks that share a record in slurmctld. `arrival` is since when nothing but the queue
     holds a job (NaN: something else does). `priority` holds the present `factor`; `ours` says that we have set it.
     `forecast` is the run time to order by: where there is none, the limit. `party` numbers the account or the user.
-    `expected` is what the job was to wait by arrival when it was first seen (NaN: it is seen for the first time).
     """
 
     group: np.ndarray
@@ -71,33 +72,29 @@ class Queue(NamedTuple):
     ours: np.ndarray
     forecast: np.ndarray
     party: np.ndarray
-    expected: np.ndarray
 
 
 class Order(NamedTuple):
-    """The factor each row should have (n,), whether it is past the age, the age (s) that was used, and what each row
-    was to wait by arrival (n,), to be handed in at the next look."""
+    """The factor each row should have (n,), and whether it is past the age."""
 
     factor: np.ndarray
     aged: np.ndarray
-    age: float
-    expected: np.ndarray
 
 
 def decide_order(queue: Queue, rule: OrderRule, now: float) -> Order:
-    """The factor of each waiting job.
+    """The factor of each waiting job. Raises UsageError where the rule's age is still to be found.
 
     Tasks of one record have one factor, by their most work and first arrival. A record on which somebody else's
     factor stands keeps it. A job that is past the age stays so. A level is kept until the work is half a level beyond
     it. Ties: by arrival, then in the order given. O(n log n).
 
-    >>> one, new = np.array([1.0, 1.0]), np.full(2, np.nan)
-    >>> queue = Queue(np.arange(2), 9 * one, one, one, 0 * one, one > 2, np.array([7200.0, 60.0]), 0 * one, new)
+    >>> one = np.array([1.0, 1.0])
+    >>> queue = Queue(np.arange(2), 9 * one, one, one, 0 * one, one > 2, np.array([7200.0, 60.0]), 0 * one)
     >>> decide_order(queue, OrderRule(age=3600.0), 10.0).factor.tolist()
     [3593, 4921]
     """
-    expected = expected_waits(queue, rule.processors)
-    age = rule.age if rule.age == rule.age else found_age(expected)
+    if rule.age != rule.age:
+        raise UsageError("the age is not found yet", hint="replace(rule, age=AgeFinder(processors).look(...))")
     groups, first, of = np.unique(queue.group, return_index=True, return_inverse=True)
     count = len(groups)
     work, arrival = np.full(count, -np.inf), np.full(count, np.inf)
@@ -106,7 +103,7 @@ def decide_order(queue: Queue, rule: OrderRule, now: float) -> Order:
     others = np.zeros(count, bool)
     np.logical_or.at(others, of, (queue.factor != 0) & ~queue.ours.astype(bool))
     stands = np.where(queue.ours.astype(bool), queue.factor, 0)[first].astype(np.int64)
-    aged = now - arrival > age
+    aged = now - arrival > rule.age
     if rule.within == "queue":
         aged |= stands == rule.band
         factor = _by_level(work, stands, aged, rule.band)
@@ -114,33 +111,50 @@ def decide_order(queue: Queue, rule: OrderRule, now: float) -> Order:
         own = queue.priority[first] - queue.factor[first]
         factor = _dealt(work, arrival, own, stands, aged, np.where(others, -1, queue.party[first]), rule.band)
     whole = np.where(others[of], queue.factor, factor[of])
-    return Order(whole.astype(np.int64), aged[of], age, expected)
+    return Order(whole.astype(np.int64), aged[of])
 
 
-def expected_waits(queue: Queue, processors: float) -> np.ndarray:
-    """What each job was to wait by arrival when first seen (n,), s: how long the queue then kept the machine busy.
+class AgeFinder:
+    """The age after which arrival decides: the longest wait that arrival had in store for one of those who wait.
 
-    NaN for a job that something else holds. Two days where the machine's size is not known.
-
-    >>> one = np.ones(1)
-    >>> expected_waits(Queue(one, one, 10 * one, one, one, one, 7200 * one, one, one * np.nan), 10.0)
-    array([7200.])
+    What it had in store for a job is how long the queue kept the machine busy when the job was first seen, times how
+    much longer such waits turned out for the jobs that left the queue since, weighted by their work. That mean does not
+    depend on the order in which a busy machine takes its jobs (Kleinrock, Queueing Systems 2, 1976, chapter 3), so
+    the order cannot move its own age. It holds no clock and no store: a new one begins with the queue as it is.
     """
-    waits = ~np.isnan(queue.arrival)
-    ahead = float(np.sum((queue.forecast * queue.size)[waits])) / processors if processors > 0 else MOST_AGE
-    seen_now = np.isnan(queue.expected) & waits
-    return np.where(seen_now, min(ahead, MOST_AGE) if ahead == ahead else MOST_AGE, queue.expected)
 
+    def __init__(self, processors: float) -> None:
+        self.processors = processors
+        self._seen: dict[Hashable, tuple[float, float, float]] = {}
+        self._waited = self._in_store = 0.0
 
-def found_age(expected: np.ndarray) -> float:
-    """The longest wait (s) that arrival alone had in store for one of those who wait: nobody is put off for longer.
+    def look(self, keys: Iterable[Hashable], arrival: np.ndarray, work: np.ndarray, now: float) -> float:
+        """The age (s) at this look, an hour at least and two days at most; two days where `processors` are unknown.
 
-    Never below an hour nor above two days.
+        `keys` name the waiting jobs, `arrival` (n,) is since when nothing but the queue holds each (NaN: something
+        else does), `work` (n,) its forecast times its processors. O(n).
 
-    >>> found_age(np.array([600.0, 7200.0, np.nan])), found_age(np.array([]))
-    (7200.0, 3600.0)
-    """
-    return float(np.clip(np.nanmax(expected, initial=LEAST_AGE), LEAST_AGE, MOST_AGE))
+        >>> finder = AgeFinder(10.0)
+        >>> finder.look(["a"], np.zeros(1), np.array([72_000.0]), 0.0)
+        7200.0
+        >>> finder.look(["b"], np.array([9e3]), np.array([60_000.0]), 10_800.0)  # a was to wait 2 h and waited 3
+        9000.0
+        """
+        if not self.processors > 0:
+            return MOST_AGE
+        waits = ~np.isnan(arrival)
+        store = max(min(float(work[waits].sum()) / self.processors, MOST_AGE), 1.0)
+        shown = ((key, at, much) for key, at, much, here in zip(keys, arrival.tolist(), work.tolist(), waits) if here)
+        seen = {key: self._seen.get(key) or (at, much, store) for key, at, much in shown}
+        left = [one for key, one in self._seen.items() if key not in seen]
+        if left:
+            fades = 0.5 ** (len(left) / HALF_LIFE)
+            self._waited = fades * self._waited + sum(much * (now - at) for at, much, _ in left)
+            self._in_store = fades * self._in_store + sum(much * expected for _, much, expected in left)
+        self._seen = seen
+        longer = max(self._waited / self._in_store, 1.0) if self._in_store > 0 else 1.0
+        longest = max((expected for _, _, expected in seen.values()), default=0.0)
+        return min(max(longer * longest, LEAST_AGE), MOST_AGE)
 
 
 def factor_of(level: int | np.ndarray, band: int) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 from ..cluster.machine import Machine
 from ..cluster.request import NodeRequest
 from ..errors import UsageError
-from ..planning.order import OrderRule, Queue, decide_order
+from ..planning.order import AgeFinder, OrderRule, Queue, decide_order
 from ..schedule.slurm.reorder import Reorder, Seen
 
 BY = ("none", "forecast", "limit")
@@ -62,19 +62,20 @@ def reorder_by(
     ordered = sorted(requests, key=lambda r: r.submit)
     lengths = np.array([length(r) for r in ordered])
     sizes = np.array([float(r.cpus) for r in ordered])
-    rule = replace(rule, processors=float(machine.cpus))
-    expected = np.full(len(ordered), np.nan)
+    finder = AgeFinder(float(machine.cpus))
     steady = rule.within == "queue" and rule.age == rule.age
 
     def reorder(seen: Seen) -> tuple[np.ndarray, float]:
         group = np.where(seen.array >= 0, len(ordered) + seen.array, seen.places)
         queue = Queue(
             group, seen.arrival, sizes[seen.places], seen.priority, seen.factor, seen.factor != 0,
-            lengths[seen.places], seen.user if rule.within == "user" else seen.account, expected[seen.places],
+            lengths[seen.places], seen.user if rule.within == "user" else seen.account,
         )  # fmt: skip
-        order = decide_order(queue, rule, seen.now)
-        expected[seen.places] = order.expected
-        coming = seen.arrival[~order.aged] + order.age
+        age = rule.age
+        if age != age:
+            age = finder.look(seen.places.tolist(), seen.arrival, queue.forecast * queue.size, seen.now)
+        order = decide_order(queue, replace(rule, age=age), seen.now)
+        coming = seen.arrival[~order.aged] + age
         crossing = float(np.nanmin(coming, initial=math.inf)) + 1e-6 if len(coming) else math.inf
         if steady and not np.isnan(seen.arrival).any():
             return order.factor, crossing

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.naive.order import Row, expected_waits, factors
+from tests.naive.order import Row, ages, factors
 
 from batchcast.errors import UsageError
-from batchcast.planning.order import LEVELS, OrderRule, Queue, decide_order, factor_of
+from batchcast.planning.order import LEVELS, AgeFinder, OrderRule, Queue, decide_order, factor_of
 
 BANDS = (128, 1000, 10_000)
 NOW = 50_000.0
@@ -37,9 +37,7 @@ def queues(draw: st.DrawFn) -> tuple[list[Row], int]:
 
 def columns(rows: list[Row]) -> Queue:
     kinds = (int, float, float, float, int, bool, float, int)
-    return Queue(
-        *(np.array([row[k] for row in rows], kind) for k, kind in enumerate(kinds)), np.full(len(rows), np.nan)
-    )
+    return Queue(*(np.array([row[k] for row in rows], kind) for k, kind in enumerate(kinds)))
 
 
 @given(queues(), st.sampled_from(["queue", "account", "user"]), st.integers(1, 60_000))
@@ -83,9 +81,7 @@ def test_few_factors_and_none_changes_while_nothing_does(case: tuple[list[Row], 
 def test_ten_thousand_jobs_share_sixty_four_factors(within: str) -> None:
     rng, n = np.random.default_rng(0), 10_000
     rows = np.arange(n), rng.uniform(0, NOW, n), np.ones(n), rng.integers(1, 20_000, n).astype(float)
-    queue = Queue(
-        *rows, np.zeros(n), np.zeros(n, bool), rng.lognormal(7, 2, n), rng.integers(0, 50, n), np.full(n, np.nan)
-    )
+    queue = Queue(*rows, np.zeros(n), np.zeros(n, bool), rng.lognormal(7, 2, n), rng.integers(0, 50, n))
     factor = decide_order(queue, OrderRule(within, 172_800.0), NOW).factor
     assert 20 < len(np.unique(factor)) <= LEVELS
 
@@ -105,15 +101,28 @@ def test_within_an_account_no_other_is_passed(case: tuple[list[Row], int]) -> No
         assert all(b <= a for b, a in zip(after, before))
 
 
-@given(queues(), st.data())
-def test_the_age_that_is_found_is_the_longest_wait_by_arrival(case: tuple[list[Row], int], data: st.DataObject) -> None:
-    rows, band = case
-    before = [data.draw(st.sampled_from([math.nan, 0.0, 9000.0, 60_000.0])) for _ in rows]
-    order = decide_order(columns(rows)._replace(expected=np.array(before)), OrderRule(band=band, processors=16.0), NOW)
-    expected = expected_waits(rows, before, 16.0)
-    assert order.expected.tolist() == pytest.approx(expected, nan_ok=True)
-    known = [each for each in expected if not math.isnan(each)]
-    assert order.age == pytest.approx(min(max([3600.0, *known]), 172_800.0))
+@given(st.data())
+def test_the_age_that_is_found_equals_the_naive_twin(data: st.DataObject) -> None:
+    """Looks at a queue that jobs enter and leave; something else may hold a job for a while."""
+    looks, now, waiting = [], 0.0, {}
+    for key in range(0, 3 * data.draw(st.integers(1, 12)), 3):
+        now += data.draw(st.integers(1, 20_000))
+        for new in range(key, key + data.draw(st.integers(0, 3))):
+            waiting[new] = now - data.draw(st.integers(0, 60)), data.draw(st.floats(1.0, 1e6))
+        waiting = {k: v for k, v in waiting.items() if data.draw(st.integers(0, 3))}
+        held = {k: (math.nan, v[1]) if data.draw(st.integers(0, 9)) == 0 else v for k, v in waiting.items()}
+        looks.append((now, held))
+    finder, found = AgeFinder(16.0), []
+    for now, jobs in looks:
+        columns_of = (np.array([job[k] for job in jobs.values()], float) for k in (0, 1))
+        found.append(finder.look(jobs, *columns_of, now))
+    assert found == pytest.approx(ages(looks, 16.0))
+    assert AgeFinder(math.nan).look([1], np.zeros(1), np.ones(1), 0.0) == 172_800.0
+
+
+def test_an_age_that_is_still_to_be_found_is_refused() -> None:
+    with pytest.raises(UsageError, match="not found yet"):
+        decide_order(columns([]), OrderRule(), NOW)
 
 
 def test_of_two_as_long_the_one_that_takes_less_of_the_machine_goes_first() -> None:

@@ -146,7 +146,7 @@ def command(
     The collector does the planning, where the setting `plan` is limits, order or both. Limits: it sets the limit of
     waiting jobs that opted in to what they will probably need, and gives them their own back as soon as they start. A
     limit is never set lower than the job's own less OverTimeLimit: Slurm alone ends no job before its own limit. Order:
-    it gives them a SiteFactor, the shortest forecast first, and who has waited long by arrival.
+    it gives them a SiteFactor, the least forecast work first, and who has waited long by arrival.
     """
     from ...errors import UsageError
     from ...service.settings import load

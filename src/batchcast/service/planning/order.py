@@ -16,7 +16,7 @@ import numpy as np
 from ...errors import BatchcastError
 from ...formats.slurm.plannable import Plannable
 from ...planning.eligibility import is_drawn, is_opted_in
-from ...planning.order import OrderRule, Queue, decide_order
+from ...planning.order import AgeFinder, OrderRule, Queue, decide_order
 from ...planning.terms import Terms, opted_in
 from ...planning.update import task_ranges
 from ...slurm import limits
@@ -76,8 +76,7 @@ class Orderer:
     store: Store
     settings: Settings
     _not_before: float = -math.inf
-    _expected: dict[str, float] = field(default_factory=dict)
-    """What each waiting task was to wait by arrival (s); begun anew with the process, from the queue as it is then."""
+    _finder: AgeFinder = field(default_factory=lambda: AgeFinder(math.nan))
 
     def cycle(self, cluster: str, stop: str = "") -> OrderOutcome:
         """One look and what follows from it; with `stop` every factor of ours goes back. Raises BatchcastError."""
@@ -178,14 +177,16 @@ class Orderer:
                 length = job.limit if said is None else min(job.limit, float(said["point_s"]))
                 columns.append(
                     (k, shown.eligible, shown.cpus, shown.priority, shown.factor, _is_ours(shown, record.get(name)),
-                     length, number, self._expected.get(job.job_id, math.nan))
+                     length, number)
                 )  # fmt: skip
         if not columns:
             return {}
         queue = Queue(*(np.array(column) for column in zip(*columns)))
-        age = self.settings["plan_age_s"] or math.nan
-        order = decide_order(queue, OrderRule(within, age, self.settings["plan_band"], procs), now)
-        self._expected = dict(zip(ids, order.expected.tolist()))
+        age = self.settings["plan_age_s"]
+        if not age:
+            self._finder.processors = procs
+            age = self._finder.look(ids, queue.arrival, queue.forecast * queue.size, now)
+        order = decide_order(queue, OrderRule(within, age, self.settings["plan_band"]), now)
         return {names[k]: factor for k, factor in zip(queue.group.tolist(), order.factor.tolist())}
 
     def _changes(
