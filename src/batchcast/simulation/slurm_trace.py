@@ -15,7 +15,7 @@ import numpy as np
 from ..cluster.machine import Machine
 from ..cluster.request import ELSEWHERE, TOO_LARGE, UNKNOWN, MachineSizes, NodeRequest
 from ..errors import InputError
-from ..events.recorded import replay
+from ..predict.batched import replay
 from ..predict.gate import check_predictor
 from ..predict.registry import make, parse_spec
 from ..schedule.slurm.simulate import simulate_slurm
