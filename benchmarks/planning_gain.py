@@ -166,7 +166,7 @@ def measure(
             options = ("-n", str(wish.procs), "-t", str(wish.limit))
             ids.append(lab.submit(*options, seconds=wish.runs, user=USERS[wish.who % 2], name=f"person{wish.who}"))
         empty(lab, 1800)
-        lab.wait(lambda: set(ids) <= _ended(lab).keys(), "the last job in accounting")
+        lab.wait(lambda: set(ids) <= _ended(lab).keys(), "the last job in accounting", 600)
         ended = _ended(lab)
         planned = reversed([step for step in steps(collector) if step["what"] == "planned"])
         planned_at = {str(step["job_id"]): float(str(step["at"])) for step in planned}

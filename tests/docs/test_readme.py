@@ -1,4 +1,4 @@
-"""Every command of README.md and of the pages for each role runs as it is typed, with made inputs in place of LOG and the other files it names."""
+"""Every command of README.md and of the pages for each role runs as it is typed, with made inputs for its files."""
 
 from __future__ import annotations
 
