@@ -79,7 +79,7 @@ def ages(looks: list[tuple[float, dict[int, tuple[float, float]]]], processors: 
     left: list[list[float]] = []  # weight, waited, what was in store
     answer = []
     for now, jobs in looks:
-        waiting = {key: job for key, job in jobs.items() if not math.isnan(job[0])}
+        waiting = {key: (at, min(work, processors * 172_800.0)) for key, (at, work) in jobs.items() if at == at}
         busy = sum(work for _, work in waiting.values()) / processors
         gone = [key for key in first if key not in waiting]
         for one in left:

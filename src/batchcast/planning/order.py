@@ -143,6 +143,7 @@ class AgeFinder:
         if not self.processors > 0:
             return MOST_AGE
         waits = ~np.isnan(arrival)
+        work = np.fmin(work, self.processors * MOST_AGE)  # a job without a limit may have any
         store = max(min(float(work[waits].sum()) / self.processors, MOST_AGE), 1.0)
         shown = ((key, at, much) for key, at, much, here in zip(keys, arrival.tolist(), work.tolist(), waits) if here)
         seen = {key: self._seen.get(key) or (at, much, store) for key, at, much in shown}

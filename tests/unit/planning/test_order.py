@@ -108,7 +108,7 @@ def test_the_age_that_is_found_equals_the_naive_twin(data: st.DataObject) -> Non
     for key in range(0, 3 * data.draw(st.integers(1, 12)), 3):
         now += data.draw(st.integers(1, 20_000))
         for new in range(key, key + data.draw(st.integers(0, 3))):
-            waiting[new] = now - data.draw(st.integers(0, 60)), data.draw(st.floats(1.0, 1e6))
+            waiting[new] = now - data.draw(st.integers(0, 60)), data.draw(st.floats(1.0, 1e6) | st.just(math.inf))
         waiting = {k: v for k, v in waiting.items() if data.draw(st.integers(0, 3))}
         held = {k: (math.nan, v[1]) if data.draw(st.integers(0, 9)) == 0 else v for k, v in waiting.items()}
         looks.append((now, held))
@@ -118,6 +118,13 @@ def test_the_age_that_is_found_equals_the_naive_twin(data: st.DataObject) -> Non
         found.append(finder.look(jobs, *columns_of, now))
     assert found == pytest.approx(ages(looks, 16.0))
     assert AgeFinder(math.nan).look([1], np.zeros(1), np.ones(1), 0.0) == 172_800.0
+
+
+def test_a_job_without_a_limit_does_not_undo_the_age() -> None:
+    finder, endless = AgeFinder(10.0), np.array([math.inf])
+    assert finder.look(["a"], np.zeros(1), endless, 0.0) == 172_800.0
+    assert finder.look(["b"], np.array([60.0]), endless, 60.0) == 172_800.0
+    assert finder.look(["c"], np.array([120.0]), np.array([36_000.0]), 120.0) == 3600.0
 
 
 def test_an_age_that_is_still_to_be_found_is_refused() -> None:
