@@ -24,6 +24,8 @@ FOUND_EVERY_S = 300.0
 class Ordering:
     """What orders waiting jobs (`none`, `forecast`, `limit`), by which predictor, under which rule.
 
+    A predictor may also be the forecasts themselves, one a job of the log (n,), s; NaN: by its limit.
+
     >>> Ordering.of("forecast:last_2").predictor, Ordering.of("forecast").predictor
     ('last_2', 'kernel')
     """

@@ -241,6 +241,8 @@ def _at_most(request: NodeRequest, forecast: Callable[[NodeRequest], float] | No
 def _plan(
     trace: Trace, machine: Machine, runtime: Any, procs: str, protocol: str
 ) -> Callable[[NodeRequest], float] | None:
+    if isinstance(runtime, np.ndarray):
+        return lambda r: float(runtime[row_of(r)])
     name = parse_spec(runtime)[0] if isinstance(runtime, str) else ""
     if name == "requested":
         return None
