@@ -1,7 +1,8 @@
 """The order on a live Slurm: looks, decides, writes down, sets SiteFactors, and believes only what is read back.
 
 What stands in the record before a call is what was asked for and what of ours stood there before: killed anywhere, the
-next look finds one of the two. A factor that is neither is somebody else's and is left alone.
+next look finds one of the two. Both stay in the record while the job waits: a slurmctld that is killed comes back with
+what it saved, which may be the one before. A factor that is neither is somebody else's and is left alone.
 """
 
 from __future__ import annotations
@@ -202,8 +203,6 @@ class Orderer:
             factor = wanted.get(name, 0)
             if factor != shown.factor:
                 changes.append((group, factor))
-            elif factor == 0:
-                record.pop(name, None)
         return changes
 
     @staticmethod
@@ -285,8 +284,7 @@ class Orderer:
             holds = shown[name].factor if name in shown else None if name in refused else factor
             if holds == factor:
                 done.set, done.returned = done.set + bool(factor), done.returned + (not factor)
-                record[name] = Standing(factor, factor)
-                if not factor:
+                if not factor and name not in shown:  # a held job's, which sprio does not show, is not asked for again
                     del record[name]
                 what, why = "holds", "read back"
             else:
