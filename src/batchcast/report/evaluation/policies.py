@@ -26,7 +26,7 @@ _POLICIES = {
     "conservative": "conservative backfilling",
     "forecast": "shortest first",
     "slurm": "Slurm's order",
-    "slurm-least-work": "least work first under Slurm",
+    "slurm-least-work": "least work first",
 }
 _NOTES = {
     "fcfs": "FCFS: first come first served, nobody passes.",
@@ -35,7 +35,7 @@ _NOTES = {
     "easy-sjbf": "EASY-SJBF: as EASY, but the candidates with the shortest planned run time are tried first.",
     "slurm": "Slurm's two loops: by priority and with backfill, under the limits and settings of the machine's "
     "description.",
-    "slurm-least-work": "Least work first under Slurm: waiting jobs get levels of priority by SiteFactor, the higher "
+    "slurm-least-work": "Least work first (under Slurm): waiting jobs get levels of priority by SiteFactor, the higher "
     "the less work they are planned to be; who has waited long goes by arrival, and backfill plans with limits, as "
     "`batchcast plan` does with plan = order.",
     "conservative": "Conservative backfilling: every waiting job has a reservation, and a later one may start early "
