@@ -31,9 +31,11 @@ from batchcast.events.recorded import replay
 from batchcast.formats.sighting import Sighting
 from batchcast.metrics.paired import paired_differences
 from batchcast.metrics.schedule import bounded_slowdown
+from batchcast.planning.order import OrderRule
 from batchcast.planning.terms import in_minutes
 from batchcast.predict.registry import make
 from batchcast.schedule.slurm.simulate import simulate_slurm
+from batchcast.simulation.slurm_order import reorder_by
 from batchcast.simulation.slurm_trace import requests_of
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
@@ -47,6 +49,8 @@ PAST = 40
 OVER_TIME = 240
 INTERVAL = 60.0
 LEVEL = 0.9
+BAND = 100_000
+"""Of priority for the order: as much as the lab's age weight."""
 CLASSES = (("1 to 2", 1, 2), ("3 to 8", 3, 8), ("9 to 32", 9, 32), ("all", 1, 32))
 
 
@@ -162,7 +166,7 @@ def measure(
             options = ("-n", str(wish.procs), "-t", str(wish.limit))
             ids.append(lab.submit(*options, seconds=wish.runs, user=USERS[wish.who % 2], name=f"person{wish.who}"))
         empty(lab, 1800)
-        lab.wait(lambda: set(ids) <= _ended(lab).keys(), "the last job in accounting")
+        lab.wait(lambda: set(ids) <= _ended(lab).keys(), "the last job in accounting", 600)
         ended = _ended(lab)
         planned = reversed([step for step in steps(collector) if step["what"] == "planned"])
         planned_at = {str(step["job_id"]): float(str(step["at"])) for step in planned}
@@ -185,8 +189,11 @@ def _ended(lab: Lab) -> dict[str, dict[str, Any]]:
     }
 
 
-def simulated(seed: int, run: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """The waits (n,) that the simulated clock gives the recorded jobs on the captured machine: by limits, planned."""
+def simulated(seed: int, run: dict[str, Any], arms: Sequence[str] = ("none", "limits")) -> list[np.ndarray]:
+    """The waits (n,) that the simulated clock gives the recorded jobs on the captured machine, under each arm.
+
+    An arm is none, limits, order or both, and after a slash among whom the order is made: queue, account or user.
+    """
     crowd, wishes = workload(seed, run["jobs"], run["load"])
     before = past(crowd, seed, run["now"])
     since = [
@@ -198,7 +205,7 @@ def simulated(seed: int, run: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     trace = Trace.from_arrays({"job_id": list(range(len(rows))), **{n: [r[n] for r in rows] for n in rows[0]}})
     machine = _machine(run["machine"])
     told = replay(trace, {"it": make("runtime", "kernel")}, total=float(machine.cpus))["it"]
-    needs = told.quantiles[:, told.levels.index(LEVEL)]
+    needs, points = told.quantiles[:, told.levels.index(LEVEL)], told.points
     least = in_minutes(3 * INTERVAL)
     requests, left = requests_of(trace, machine)
     assert len(requests) == len(rows), left
@@ -208,13 +215,18 @@ def simulated(seed: int, run: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
         return r.limit if math.isnan(need) else float(min(in_minutes(max(need, least)), r.limit))
 
     found = []
-    for how in (None, plan):
-        starts = simulate_slurm(machine, requests, lazy=1, plan=how, restored=True).starts()
+    for arm in arms:
+        word, _, within = arm.partition("/")
+        planned, ordered = word in ("limits", "both"), word in ("order", "both")
+        rule = OrderRule(within or "queue", band=BAND)
+        reorder = reorder_by(rule, machine, requests, lambda r: min(r.limit, points[int(r.key)])) if ordered else None
+        how = {"plan": plan, "restored": True} if planned else {}
+        starts = simulate_slurm(machine, requests, lazy=1, reorder=reorder, **how).starts()
         waits = np.empty(len(since))
         for place, k in enumerate(order, len(before)):
             waits[k] = starts[str(place), -1] - since[k]["submit_time"]
         found.append(waits)
-    return found[0], found[1]
+    return found
 
 
 def _bursts(wishes: Sequence[Wish]) -> np.ndarray:

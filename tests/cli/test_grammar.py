@@ -94,6 +94,9 @@ def test_notes_are_told_once_on_stderr_in_the_singular_for_one(verb: str, tmp_pa
         ("convert", DEMO, "--from", "2099-01-01", "-o", "x.csv"),
         ("info", "there-is-no-such.swf"),
         ("start", "--store", "there-is-none.db"),
+        ("evaluate", DEMO, "--polcy", "easy"),
+        ("wait",),
+        ("simulate", DEMO, "--replicates", "many"),
     ],
 )
 def test_json_is_one_document_where_there_is_no_answer(words: tuple[str, ...]) -> None:

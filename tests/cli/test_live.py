@@ -372,13 +372,13 @@ def test_without_a_store_and_without_a_scheduler(tmp_path: Path) -> None:
 
 
 def test_at_a_private_site_a_user_sees_own_jobs_and_figures_of_several(
-    stores: dict[bool, str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    noon = time.time() // 86400 * 86400 - 43200  # all of it on one day: figures are given by day
     monkeypatch.setattr(os, "getuid", lambda: 65534)  # nobody, who has no job here
-    monkeypatch.setenv("BATCHCAST_STORE", stores[True])
+    monkeypatch.setenv("BATCHCAST_STORE", _store(str(tmp_path / "s.db"), True, noon))
     monkeypatch.setenv("BATCHCAST_CONFIG", os.devnull)
-    tomorrow = time.time() + 86400  # figures are of days that are over
-    monkeypatch.setattr(time, "time", lambda: tomorrow)
+    monkeypatch.setattr(time, "time", lambda: noon + 86400)  # figures are of days that are over
 
     def asked(*words: str) -> Result:
         return CliRunner().invoke(cli, words)

@@ -117,7 +117,7 @@ def test_an_evaluation_on_the_machine_is_slurms_and_judged_as_such(dumps: Path, 
     result = json.loads(done.stdout)
     rows = [r for r in result["results"] if r["part"] == "schedule"]
     assert {(r["policy"], r["predictor"]) for r in rows} == {
-        (policy, name) for policy in ("slurm", "slurm-shortest") for name in ("requested", "last_2", "actual")
+        (policy, name) for policy in ("slurm", "slurm-least-work") for name in ("requested", "last_2", "actual")
     }
     judged = next(r for r in result["results"] if r["part"] == "validity")
     assert (judged["policy"], judged["judged_procs"]) == ("slurm", 8.0)

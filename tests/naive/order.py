@@ -38,7 +38,7 @@ def factors(rows: list[Row], within: str, age: float, band: int, now: float) -> 
 
 
 def exact(tasks: list[Row]) -> float:
-    return 4 * math.log2(max(max(t.forecast for t in tasks), 15.0) / 15.0)
+    return 2.5 * math.log2(max(max(t.forecast * t.size for t in tasks), 60.0) / 60.0)
 
 
 def arrival(tasks: list[Row]) -> float:
@@ -71,3 +71,27 @@ def dealt(records: dict[int, list[Row]], age: float, band: int, now: float, step
         lower = math.floor(due / step) * step
         answer[g] = stands if due - 2 * step < stands <= due else lower
     return {g: int(factor) for g, factor in answer.items()}
+
+
+def ages(looks: list[tuple[float, dict[int, tuple[float, float]]]], processors: float) -> list[float]:
+    """The age at each look: an instant, and arrival and work of each waiting job by key."""
+    first: dict[int, tuple[float, float, float]] = {}  # arrival, work and what was in store, when first seen
+    left: list[list[float]] = []  # weight, waited, what was in store
+    answer = []
+    for now, jobs in looks:
+        waiting = {key: (at, min(work, processors * 172_800.0)) for key, (at, work) in jobs.items() if at == at}
+        busy = sum(work for _, work in waiting.values()) / processors
+        gone = [key for key in first if key not in waiting]
+        for one in left:
+            one[0] *= 0.5 ** (len(gone) / 200)
+        for key in gone:
+            arrival, work, store = first.pop(key)
+            left.append([work, now - arrival, store])
+        for key, (arrival, work) in waiting.items():
+            if key not in first:
+                first[key] = arrival, work, max(min(busy, 172_800.0), 1.0)
+        longer = 1.0
+        if below := sum(weight * store for weight, _, store in left):
+            longer = max(longer, sum(weight * waited for weight, waited, _ in left) / below)
+        answer.append(min(max(longer * max((store for *_, store in first.values()), default=0.0), 3600.0), 172_800.0))
+    return answer

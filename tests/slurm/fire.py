@@ -26,6 +26,7 @@ from planning_lab import (
     Ran,
     accounted,
     agent,
+    factors,
     kill,
     lab_with_script,
     limits_now,
@@ -48,8 +49,8 @@ echo end >>{log}
 
 
 class Run(NamedTuple):
-    """What is asked for: `kinds` of what is hit, in turn, in an order drawn by the seed; `at_start`: with the script
-    that gives limits back as jobs start."""
+    """What is asked for: `kinds` of what is hit, in turn, in an order drawn by the seed; `mode`: the setting `plan`;
+    `at_start`: with the script that gives limits back as jobs start."""
 
     seed: int
     forecasts: str
@@ -58,6 +59,11 @@ class Run(NamedTuple):
     kinds: tuple[str, ...] = KINDS
     mode: str = "plan"
     at_start: bool = False
+
+    @property
+    def ordered(self) -> bool:
+        """Whether factors are set too."""
+        return self.mode in ("order", "both") and self.forecasts != NOBODY
 
 
 class Fire:
@@ -73,14 +79,18 @@ class Fire:
         self.held: set[str] = set()
         self.stood: Counter[str] = Counter()
         self.planned_while_full = self.full_felt = 0
+        self.strange: set[tuple[str, int]] = set()
+        self.left: dict[str, int] = {}
         self.logs = lab.root / "jobs"
         self.logs.mkdir()
         self.logs.chmod(0o777)
         self.agent: Follower | None = None
         self.service: subprocess.Popen[bytes] | None = None
         if run.forecasts != NOBODY:
-            hasty = {"RUNTIME": "hasty:Hasty", "PLAN_LEVEL": "0.01"}  # or the watchdog ends it: none of them holds
+            name = "hasty:Uneven" if run.ordered else "hasty:Hasty"
+            hasty = {"RUNTIME": name, "PLAN_LEVEL": "0.01"}  # or the watchdog ends it: none of them holds
             settings = hasty if run.forecasts == "hasty" else {"RUNTIME": run.forecasts}
+            settings["PLAN_AGE_S"] = "1800"  # of the fast clock: who waits passes it while others come
             settings["PLAN"] = run.mode
             settings["PLAN_LIST"] = str(listed) if run.at_start else ""
             self.agent = agent(lab, "fire", str(disk / "store.db"), interval=60.0, **settings)
@@ -100,6 +110,8 @@ class Fire:
                 getattr(self, f"hit_{kind}")()
                 self.hit[kind] += 1
                 self.look()
+        if self.run.ordered:
+            self.give_back()
         self.lab.wait(self.all_over, "ended jobs", 900)
         if self.agent is not None:
             self.lab.wait(self.settled, f"the end of every planned job\n{self.agent.tail()}", 120)
@@ -238,6 +250,19 @@ class Fire:
                 if i not in record or not (record[i] == now or (low and record[i] < now))
             }
 
+            if self.run.ordered:
+                shown = factors(self.lab)
+                asked = {(s["job_id"], s["limit_to"]) for s in steps(self.agent) if s["what"] == "order sets"}
+                self.strange |= {(i, now) for i, now in shown.items() if (i, now) not in asked}
+
+    def give_back(self) -> None:
+        """`plan --off` beside the collector while jobs still wait: what factors are left then."""
+        assert self.agent is not None
+        self.submit(10)  # so that there is something to give back
+        self.lab.wait(lambda: factors(self.lab), "factors to give back", 120)
+        self.agent.run("plan", "--off")
+        self.left = factors(self.lab)
+
     def settled(self) -> bool:
         """Whether the record of no job says that it stands on a planned limit."""
         assert self.agent is not None
@@ -261,8 +286,8 @@ class Fire:
         }  # fmt: skip
         if self.agent is None:
             return found
-        planned, restored = of_kind(self.agent, "planned"), of_kind(self.agent, "restored")
-        last = {s["job_id"]: s["what"] for s in steps(self.agent) if s["what"] in ("planned", "restored")}
+        planned, restored, done = of_kind(self.agent, "planned"), of_kind(self.agent, "restored"), steps(self.agent)
+        last = {s["job_id"]: s["what"] for s in done if s["what"] in ("planned", "restored")}
         over = {i for i, what in last.items() if what == "planned"}  # `settled` saw that no entry of theirs stands
         rows = Reader(self.agent.store).rows(
             "SELECT job_id, count(*) AS n FROM jobs GROUP BY job_id, submit_time HAVING n > 1"
@@ -277,7 +302,10 @@ class Fire:
             "stood_while_full": self.stood["full"], "stood_started_anew": self.stood["anew"],
             "full_felt": self.full_felt, "planned_while_full": self.planned_while_full,
             "foreign": len(of_kind(self.agent, "foreign")),
-            "least_margin_min": min((_margin(step, self.asked) for step in steps(self.agent)), default=None),
+            "least_margin_min": min((_margin(s, self.asked) for s in done if s["job_id"] in self.asked
+                                     and not str(s["what"]).startswith("order")), default=None),
+            "factors": sum(s["what"] == "order sets" for s in done), "factors_unrecorded": len(self.strange),
+            "factors_left": len(self.left),
         }  # fmt: skip
 
     def _words(self, job_id: str) -> list[str]:
@@ -332,7 +360,8 @@ def carry_out(run: Run, keep: Path | None = None) -> dict[str, Any]:
     with contextlib.ExitStack() as opened:
         place = Path(opened.enter_context(tempfile.TemporaryDirectory()))
         place.chmod(0o755)
-        plain = Lab(nodes=4, cpus=4, speed=SPEED, conf=CONF)
+        conf = {**CONF, "PriorityType": "priority/multifactor"} if run.ordered else CONF
+        plain = Lab(nodes=4, cpus=4, speed=SPEED, conf=conf)
         lab = opened.enter_context(lab_with_script(place) if run.at_start else plain)
         disk = opened.enter_context(small_disk(lab.root / "disk"))
         fire, began = Fire(lab, run, disk, place / "planned"), time.monotonic()

@@ -135,6 +135,12 @@ def limits_now(lab: Lab) -> dict[str, float]:
     return {i: minutes(text) for i, text in rows}
 
 
+def factors(lab: Lab) -> dict[str, int]:
+    """The SiteFactor of each waiting record that has one."""
+    rows = (line.split() for line in lab.run("sprio", "-h", "-o", "%i %S").splitlines())
+    return {i: int(site) for i, site in rows if int(site)}
+
+
 def minutes(text: str) -> float:
     """What squeue prints of a limit, up to days."""
     days, _, rest = text.rpartition("-")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from follow import Follower
-from planning_lab import AGENTS, CONF, MINUTE, SPEED, agent, kill, saved
+from planning_lab import AGENTS, CONF, MINUTE, SPEED, agent, factors, kill, saved
 from slurm_lab import Lab
 
 from conftest import labs_on
@@ -23,12 +23,6 @@ def lab() -> Iterator[Lab]:
     for _ in labs_on("here", speed=SPEED):
         with Lab(nodes=4, cpus=4, speed=SPEED, conf={**CONF, "PriorityType": "priority/multifactor"}) as running:
             yield running
-
-
-def factors(lab: Lab) -> dict[str, int]:
-    """The SiteFactor of each waiting record that has one."""
-    rows = (line.split() for line in lab.run("sprio", "-h", "-o", "%i %S").splitlines())
-    return {i: int(site) for i, site in rows if int(site)}
 
 
 @contextlib.contextmanager

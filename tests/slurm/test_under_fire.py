@@ -38,3 +38,17 @@ def test_nor_by_another_mode(mode: str) -> None:
         assert bool(done["planned"]) == (mode == "time-min")
         assert done["early"] == done["lost"] == 0, done["details"]
         assert done["unrecorded"] == done["accounting_differs"] == 0
+
+
+@pytest.mark.slow
+def test_nor_with_the_order_on_and_off_leaves_no_factor() -> None:
+    for _ in labs_on("here", speed=SPEED):
+        done = carry_out(Run(17, "hasty", JOBS, KILLS, KINDS, "both"))
+        print(done)
+        assert sum(done["hit"].values()) == KILLS
+        assert done["planned"]
+        assert done["factors"]
+        assert done["early"] == done["lost"] == 0, done["details"]
+        assert done["least_margin_min"] >= 0
+        assert done["unrecorded"] == done["accounting_differs"] == done["factors_unrecorded"] == 0
+        assert done["factors_left"] == 0

@@ -3,7 +3,8 @@
     python tests/slurm/under_fire.py --seeds 1,2,3 --jobs 300 --kills 67 --forecasts hasty,kernel,none -o fire.jsonl
 
 One line a run in the file; a run that stands there is not made again. `none` is the same seeded workload under the same
-seeded kills of Slurm's daemons without batchcast, `hasty` a forecaster that says one minute of every job.
+seeded kills of Slurm's daemons without batchcast, `hasty` a forecaster that says one minute of every job; with an order
+(`--mode both`) one for each processor, and `plan --off` must leave no factor at the end.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from fire import Run, carry_out
 from planning_lab import SPEED
 from slurm_lab import missing
 
-KEY = ("seed", "forecasts", "jobs", "kills", "at_start")
+KEY = ("seed", "forecasts", "jobs", "kills", "at_start", "mode")
 COLUMNS = (
     "seed", "forecasts", "jobs", "kills", "at_start", "early", "lost", "doubled", "planned", "restored",
     "over_before_look", "accounting_planned", "accounting_differs", "accounting_silent", "unrecorded",
-    "planned_while_full", "stood_while_full", "stood_started_anew", "seconds",
+    "planned_while_full", "stood_while_full", "stood_started_anew", "mode", "factors", "factors_unrecorded",
+    "factors_left", "seconds",
 )  # fmt: skip
 
 
@@ -41,6 +43,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=67, help="of each run; all kinds together")
     parser.add_argument("--forecasts", default="hasty,none", help="hasty, none, or a run-time method")
     parser.add_argument("--at-start", action="store_true", help="batchcast-start gives limits back as jobs start")
+    parser.add_argument("--mode", default="plan", help="the setting plan: plan, order, both, time-min, advise")
     parser.add_argument("-o", "--output", type=Path, default=Path("under_fire.jsonl"))
     parser.add_argument("--logs", type=Path, help="a folder for the daemons' logs and the stores")
     given = parser.parse_args()
@@ -49,7 +52,7 @@ def main() -> int:
         print(f"under_fire: {reason}", file=sys.stderr)
         return 1
     runs = [
-        Run(int(s), f, given.jobs, given.kills, at_start=given.at_start)
+        Run(int(s), f, given.jobs, given.kills, mode=given.mode, at_start=given.at_start)
         for s in given.seeds.split(",")
         for f in given.forecasts.split(",")
     ]

@@ -42,7 +42,15 @@ class Verb(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does, after words of the version before were put into those of today."""
-        return super().parse_args(ctx, self._of_today(args, ctx.resilient_parsing))
+        today = self._of_today(args, ctx.resilient_parsing)
+        ours = today[: today.index("--")] if "--" in today else today
+        as_json = "--json" in ours and any(each.name == "as_json" for each in self.params)
+        try:
+            return super().parse_args(ctx, today)
+        except (BatchcastError, click.UsageError) as error:
+            if as_json and not ctx.resilient_parsing:
+                _leave_document(ctx, error)
+            raise
 
     def _of_today(self, args: list[str], quiet: bool) -> list[str]:
         today: list[str] = []
@@ -75,9 +83,9 @@ class Verb(click.Command):
             say(self.says_first(ctx.params))
         try:
             return super().invoke(ctx)
-        except BatchcastError as error:
-            if ctx.params.get("as_json") and not is_emitted(ctx):
-                emit(document(_verb_of(ctx), {}, {}, [str(error)], []))
+        except (BatchcastError, click.UsageError) as error:
+            if ctx.params.get("as_json"):
+                _leave_document(ctx, error)
             raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -103,6 +111,12 @@ class Verbs(click.Group):
 def verb(name: str | None = None, **named: Any) -> Callable[[Callable[..., Any]], Verb]:
     """`click.command` for a verb of batchcast; `old` as in `Verb`."""
     return click.command(name, cls=Verb, **named)
+
+
+def _leave_document(ctx: click.Context, error: BatchcastError | click.UsageError) -> None:
+    if not is_emitted(ctx):
+        said = in_our_words(error) if isinstance(error, click.UsageError) else str(error)
+        emit(document(_verb_of(ctx), {}, {}, [said], []))
 
 
 def in_our_words(error: click.ClickException) -> str:

@@ -254,6 +254,8 @@ def entry() -> None:
     speak_any_encoding()
     if not debug and not sys.warnoptions:
         warnings.simplefilter("ignore")  # a library's, with a path of this machine; --debug shows them
+        warnings.filterwarnings("once", "numba .* was never tried", RuntimeWarning)
+        warnings.showwarning = lambda message, *_, **__: click.echo(f"note: {message}", err=True)
     end_on_interrupt()
     if COMPLETING in os.environ:
         from . import completion  # noqa: F401  (registers our bash)

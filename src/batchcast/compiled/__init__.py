@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from .lean import numba_alone
+from .versions import OWN_PASSES, numba_alone
 
 with numba_alone():
     import numba
@@ -20,24 +20,30 @@ with numba_alone():
     from numba.core import cgutils
     from numba.extending import intrinsic
 
-from .once import compile_once, watch_compiler
-from .part import BranchingPipeline, Pipeline
 from .place import kernel_folder
 
 CONFIG: Any = numba.config
 UNTYPED: Any = cgutils  # numba has no annotations here
 TYPES: Any = types
-OPTIONS: dict[str, Any] = {
-    "nogil": True,
-    "error_model": "numpy",
-    "_nrt": False,
-    "no_cfunc_wrapper": True,
-    "forceinline": False,  # else inherited from whatever kernel asks first
-    "pipeline_class": Pipeline,
-}
+PUBLIC: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+OPTIONS: dict[str, Any] = PUBLIC
+BRANCHING: dict[str, Any] = PUBLIC
+if OWN_PASSES:
+    from .once import compile_once, watch_compiler
+    from .part import BranchingPipeline, Pipeline
+
+    OPTIONS = {
+        **PUBLIC,
+        "_nrt": False,
+        "no_cfunc_wrapper": True,
+        "forceinline": False,  # else inherited from whatever kernel asks first
+        "pipeline_class": Pipeline,
+    }
+    BRANCHING = {**OPTIONS, "pipeline_class": BranchingPipeline}
 INNER: dict[str, Any] = {**OPTIONS, "no_cpython_wrapper": True}
 KEY = (types.float64,) * 5  # (now, submit, procs, planned, wait)
 Function = TypeVar("Function", bound=Callable[..., Any])
+Bundle = TypeVar("Bundle", bound=type)
 
 
 def kernel(function: Function) -> Function:
@@ -51,7 +57,7 @@ def kernel(function: Function) -> Function:
 
 def branching(function: Function) -> Function:
     """A `kernel` that decides more than it computes: a scheduler. Its loops are short or end early, vectors slow it."""
-    return _compiled(function, {**OPTIONS, "pipeline_class": BranchingPipeline})
+    return _compiled(function, BRANCHING)
 
 
 def inner(function: Function) -> Function:
@@ -69,7 +75,21 @@ def allocating(function: Function) -> Function:
     return _compiled(function, {**OPTIONS, "_nrt": True})
 
 
+def by_address(bundle: Bundle) -> Bundle:
+    """A named tuple class whose instances kernels get by address (see `bundles`); its members are arrays and numbers.
+
+    Without the project's own passes numba passes it by its members, as any named tuple.
+    """
+    if OWN_PASSES:
+        from .bundles import register
+
+        register(bundle)
+    return bundle
+
+
 def _compiled(function: Function, options: dict[str, Any]) -> Function:
+    if not OWN_PASSES:
+        return cast(Function, _cached(function, PUBLIC, "public"))
     watch_compiler()
     if options.get("no_cpython_wrapper"):
         return cast(Function, _part(function, options))
@@ -93,7 +113,7 @@ def _cached(function: Function, options: dict[str, Any], room: str) -> Any:
         compiled = numba.njit(function, cache=bool(folder), **options)
     finally:
         CONFIG.CACHE_DIR = usual
-    if folder:
+    if folder and OWN_PASSES:
         compile_once(compiled, folder)
     return compiled
 

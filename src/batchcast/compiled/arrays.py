@@ -8,24 +8,33 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, cast
 
+import numba
 import numpy as np
 from llvmlite import ir
-from numba import extending, types
+from numba import extending, from_dtype, types
 from numba.core import cgutils
 from numba.extending import intrinsic
-from numba.np import arrayobj
-from numba.np.numpy_support import from_dtype
 
 from . import inlined
+from .versions import OWN_PASSES
 
-_BUILD: Any = cgutils  # numba has no annotations here
-_ARRAYS: Any = arrayobj
+# numba has no annotations here
+_BUILD: Any = cgutils
+WORD: Any = types.int64
+COMPILED: Any = extending.intrinsic
+NUMBA: Any = numba
+CARRAY = NUMBA.carray
 Record = Any
 """One entry of a structured array inside a kernel: fields by attribute."""
 
 
 def array_in(name: str, dtype: Any, columns: int = 0) -> Callable[[Record], Any]:
     """How a kernel gets the array of this name out of its record: (n,) of `dtype`, or (n, columns)."""
+    if not OWN_PASSES:
+        return _carray_in(name, np.dtype(dtype), columns)
+    from numba.np import arrayobj
+
+    numba_arrays: Any = arrayobj  # without annotations
     element = from_dtype(np.dtype(dtype))
     array = types.Array(element, 2 if columns else 1, "C")
 
@@ -43,13 +52,13 @@ def array_in(name: str, dtype: Any, columns: int = 0) -> Callable[[Record], Any]
                 loaded.set_metadata("invariant.load", builder.module.add_metadata([]))  # no kernel moves an array
                 return loaded
 
-            view = _ARRAYS.make_array(array)(context, builder)
+            view = numba_arrays.make_array(array)(context, builder)
             size = context.get_abi_sizeof(context.get_data_type(element))
             data = load(name, context.get_data_type(element).as_pointer())
             shape, strides = [load(f"{name}_size", word)], [ir.Constant(word, size)]
             if columns:
                 shape, strides = [*shape, ir.Constant(word, columns)], [ir.Constant(word, size * columns), *strides]
-            _ARRAYS.populate_array(view, data, shape, strides, ir.Constant(word, size), None)
+            numba_arrays.populate_array(view, data, shape, strides, ir.Constant(word, size), None)
             return view._getvalue()
 
         return array(record), build
@@ -57,8 +66,31 @@ def array_in(name: str, dtype: Any, columns: int = 0) -> Callable[[Record], Any]
     return cast(Callable[[Record], Any], in_record)
 
 
-WORD: Any = types.int64  # numba has no annotations here
-COMPILED: Any = extending.intrinsic
+def _address_to_pointer(_context: Any, address: Any) -> Any:
+    """An address as numba's pointer to anything."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+    return types.voidptr(address), build
+
+
+_pointer: Any = COMPILED(_address_to_pointer)
+
+
+def _carray_in(name: str, dtype: np.dtype[Any], columns: int) -> Callable[[Record], Any]:
+    """The same by numba's public `carray`."""
+    size = f"{name}_size"
+
+    @inlined
+    def flat(record: Record) -> Any:
+        return CARRAY(_pointer(record[name]), (record[size],), dtype)
+
+    @inlined
+    def square(record: Record) -> Any:
+        return CARRAY(_pointer(record[name]), (record[size], columns), dtype)
+
+    return square if columns else flat
 
 
 def _of_a_word(build: Callable[[Any, Any], Any]) -> Callable[[int], int]:

@@ -8,14 +8,19 @@ import numba
 from numba import types
 from numba.extending import intrinsic
 
+from . import inner
+from .versions import OWN_PASSES
+
 TYPES: Any = types  # numba has no annotations here
 
 
 def address_of(whole: Any, *arguments: Any) -> int:
     """Where the machine code of a kernel for such arguments begins; it is compiled, or read, if it was not yet.
 
-    The address holds as long as this process.
+    The address holds as long as this process. 0 without the project's own passes: nobody asks for it then.
     """
+    if not OWN_PASSES:
+        return 0
     kinds = tuple(map(numba.typeof, arguments))
     whole.compile(kinds)
     compiled = whole.overloads[kinds]
@@ -35,4 +40,17 @@ def _call_there(_context: Any, address: Any, record: Any, rules: Any) -> Any:
     return TYPES.int64(TYPES.int64, record, rules), build
 
 
-call_there: Any = intrinsic(_call_there)
+_at_address: Any = intrinsic(_call_there)
+
+
+def called_there(whole: Any) -> Any:
+    """What kernels call as (address of `whole`, record, rules): at the address, or by name without our own passes."""
+    if OWN_PASSES:
+        return _at_address
+
+    @inner
+    def by_name(_address: int, record: Any, rules: Any) -> int:
+        result: int = whole(record, rules)
+        return result
+
+    return by_name

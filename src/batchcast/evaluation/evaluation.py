@@ -30,8 +30,8 @@ from .limits import LATEST, Limits, latest_limits, limit_rows
 from .replay import check_log, jobs_mask
 from .simulated import (
     DOUBTS,
+    LEAST_WORK,
     ORACLE,
-    SHORTEST,
     SLURM,
     YARDSTICK,
     Chosen,
@@ -329,7 +329,7 @@ def _with_schedules(
     trace, inside, loops = forecasts.trace, forecasts.mask, isinstance(model.model, OnNodes)
     outcomes = []
     try:
-        policies: Mapping[str, Any] = {SLURM: SLURM, SHORTEST: SHORTEST} if loops else plans
+        policies: Mapping[str, Any] = {SLURM: SLURM, LEAST_WORK: LEAST_WORK} if loops else plans
         for name, policy in policies.items():
             for spec in (*specs, ORACLE):
                 with bar(f"Simulating {name}, planned with {named(spec)}", len(trace)) as tick:

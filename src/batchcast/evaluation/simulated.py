@@ -17,8 +17,8 @@ from .accuracy import Maker, predictor
 from .validity import MODELLED_ON_NODES, Validity, Verdict, judge_validity, validity
 
 YARDSTICK, ORACLE = "requested", "actual"
-SLURM, SHORTEST = "slurm", "slurm-shortest"
-"""Slurm's loops by the machine's own priorities; or with the shortest first, by SiteFactor."""
+SLURM, LEAST_WORK = "slurm", "slurm-least-work"
+"""Slurm's loops by the machine's own priorities; or with the least work first, by SiteFactor."""
 DOUBTS = {
     Verdict.ROUGH: "the simulation agrees with the recorded mean waits, not with all else: its gains are a hint",
     Verdict.FAR: "recorded and simulated mean waits differ by more than 2x: the simulated gains are not to be trusted",
@@ -69,7 +69,7 @@ class OnNodes:
     options: Mapping[str, Any]
 
     def run(self, policy: object, spec: str, tick: Tick) -> Schedule:
-        """The schedule by the machine's own priorities, planned with a fresh predictor; or `SHORTEST` first.
+        """The schedule by the machine's own priorities, planned with a fresh predictor; or `LEAST_WORK` first.
 
         Then forecasts order the queue as `batchcast plan` can, and Slurm plans with the users' limits as it does.
         """
@@ -78,7 +78,7 @@ class OnNodes:
 
         size = float(self.machine.cpus)
         own = spec if spec in (YARDSTICK, ORACLE) else predictor(spec, self.trace, size, self.seed, self.makers)
-        if policy != SHORTEST:
+        if policy != LEAST_WORK:
             return simulate_on(self.machine, self.trace, own, tick=tick, **self.options)
         order = Ordering("limit" if spec == YARDSTICK else "forecast", own)
         return simulate_on(self.machine, self.trace, YARDSTICK, order=order, tick=tick, **self.options)

@@ -1,13 +1,16 @@
 """The order of waiting jobs: which SiteFactor each should have, by forecast, by arrival after an age. Pure.
 
-Among everybody (`within="queue"`) a job's factor is that of its level: 63 levels by forecast, four to a doubling, and
-one above them for who waited longer than the age. Within an account or a user's own jobs, the priorities that they have
+What orders is a job's work: its forecast times its processors. Under Slurm's loops a wide job at the head keeps the
+machine waiting for its processors, so the shortest first loses what it gains (docs/planning.md). Among everybody
+(`within="queue"`) a job's factor is that of its level: 63 levels by work, five to two doublings, and one above them for
+who waited longer than the age. Within an account or a user's own jobs, the priorities that they have
 by themselves are dealt out anew among them, rounded down: nobody outside is passed by more jobs than before.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,20 +19,21 @@ import numpy as np
 from ..errors import UsageError
 
 LEVELS = 64
-SHORTEST = 15.0
-"""Forecasts below this (s) share the first level; each doubling is four levels."""
+LEAST_WORK, STEPS = 60.0, 2.5
+"""Work below this (processor-seconds) shares the first level; each doubling is so many levels."""
 LEAST_AGE, MOST_AGE = 3600.0, 172_800.0
-DRAINS = 2.0
-"""The age that is found is so many times what the queue as it stands keeps the machine busy."""
+HALF_LIFE = 200
+"""After so many jobs that left the queue, what earlier ones say of waits counts half."""
 WITHIN = ("queue", "account", "user")
 
 
 @dataclass(frozen=True, slots=True)
 class OrderRule:
-    """How to order: among whom, after which age (s; NaN: found from the queue), within which band of priority.
+    """How to order: among whom, after which age (s; NaN: to be found, see `AgeFinder`), within which band of priority.
 
-    `processors` are the machine's, by which the age is found. Raises UsageError for an unknown word, a band below 128
-    or an age that is not positive.
+    `size` is the power of a job's processors in its work: 0
+    is shortest first, 1 least work first. Raises UsageError for an unknown word, a band below 128, an age that is not
+    positive or a size outside 0 to 1.
 
     >>> OrderRule(within="everybody")
     Traceback (most recent call last):
@@ -39,7 +43,7 @@ class OrderRule:
     within: str = "queue"
     age: float = math.nan
     band: int = 10_000
-    processors: float = math.nan
+    size: float = 1.0
 
     def __post_init__(self) -> None:
         if self.within not in WITHIN:
@@ -48,6 +52,8 @@ class OrderRule:
             raise UsageError(f"a band of {self.band} has no room for {LEVELS} levels (accepted: {2 * LEVELS} and more)")
         if self.age <= 0:
             raise UsageError(f"an age of {self.age:g} s (accepted: above 0, or none: found from the queue)")
+        if not 0 <= self.size <= 1:
+            raise UsageError(f"a size of {self.size:g} (accepted: 0, shortest first, to 1, least work first)")
 
 
 class Queue(NamedTuple):
@@ -69,58 +75,87 @@ class Queue(NamedTuple):
 
 
 class Order(NamedTuple):
-    """The factor each row should have (n,), whether it is past the age, and the age (s) that was used."""
+    """The factor each row should have (n,), and whether it is past the age."""
 
     factor: np.ndarray
     aged: np.ndarray
-    age: float
 
 
 def decide_order(queue: Queue, rule: OrderRule, now: float) -> Order:
-    """The factor of each waiting job.
+    """The factor of each waiting job. Raises UsageError where the rule's age is still to be found.
 
-    Tasks of one record have one factor, by their longest forecast and first arrival. A record on which somebody else's
-    factor stands keeps it. A job that is past the age stays so. A level is kept until the forecast is half a level
-    beyond it. Ties: by arrival, then in the order given. O(n log n).
+    Tasks of one record have one factor, by their most work and first arrival. A record on which somebody else's
+    factor stands keeps it. A job that is past the age stays so. A level is kept until the work is half a level beyond
+    it. Ties: by arrival, then in the order given. O(n log n).
 
     >>> one = np.array([1.0, 1.0])
-    >>> queue = Queue(np.arange(2), np.array([0.0, 9.0]), one, one, 0 * one, one > 2, np.array([7200.0, 60.0]), 0 * one)
+    >>> queue = Queue(np.arange(2), 9 * one, one, one, 0 * one, one > 2, np.array([7200.0, 60.0]), 0 * one)
     >>> decide_order(queue, OrderRule(age=3600.0), 10.0).factor.tolist()
-    [2187, 4296]
+    [3593, 4921]
     """
-    age = rule.age if rule.age == rule.age else found_age(queue, rule.processors)
+    if rule.age != rule.age:
+        raise UsageError("the age is not found yet", hint="replace(rule, age=AgeFinder(processors).look(...))")
     groups, first, of = np.unique(queue.group, return_index=True, return_inverse=True)
     count = len(groups)
-    forecast, arrival = np.full(count, -np.inf), np.full(count, np.inf)
-    np.maximum.at(forecast, of, queue.forecast)
+    work, arrival = np.full(count, -np.inf), np.full(count, np.inf)
+    np.maximum.at(work, of, queue.forecast * np.maximum(queue.size, 1.0) ** rule.size)
     np.fmin.at(arrival, of, queue.arrival)
     others = np.zeros(count, bool)
     np.logical_or.at(others, of, (queue.factor != 0) & ~queue.ours.astype(bool))
     stands = np.where(queue.ours.astype(bool), queue.factor, 0)[first].astype(np.int64)
-    aged = now - arrival > age
+    aged = now - arrival > rule.age
     if rule.within == "queue":
         aged |= stands == rule.band
-        factor = _by_level(forecast, stands, aged, rule.band)
+        factor = _by_level(work, stands, aged, rule.band)
     else:
         own = queue.priority[first] - queue.factor[first]
-        factor = _dealt(forecast, arrival, own, stands, aged, np.where(others, -1, queue.party[first]), rule.band)
+        factor = _dealt(work, arrival, own, stands, aged, np.where(others, -1, queue.party[first]), rule.band)
     whole = np.where(others[of], queue.factor, factor[of])
-    return Order(whole.astype(np.int64), aged[of], age)
+    return Order(whole.astype(np.int64), aged[of])
 
 
-def found_age(queue: Queue, processors: float) -> float:
-    """Twice as long as the queue as it stands keeps the machine busy, s: about what its last job waits by arrival.
+class AgeFinder:
+    """The age after which arrival decides: the longest wait that arrival had in store for one of those who wait.
 
-    Never below an hour nor above two days, which is also the answer where the machine's size is not known.
-
-    >>> one = np.ones(1)
-    >>> found_age(Queue(one, one, 10 * one, one, one, one, 7200 * one, one), 10.0)
-    14400.0
+    What it had in store for a job is how long the queue kept the machine busy when the job was first seen, times how
+    much longer such waits turned out for the jobs that left the queue since, weighted by their work. That mean does not
+    depend on the order in which a busy machine takes its jobs (Kleinrock, Queueing Systems 2, 1976, chapter 3), so
+    the order cannot move its own age. It holds no clock and no store: a new one begins with the queue as it is.
     """
-    if not processors > 0:
-        return MOST_AGE
-    work = DRAINS * float(np.sum(queue.forecast * queue.size)) / processors
-    return min(max(work, LEAST_AGE), MOST_AGE) if work == work else MOST_AGE
+
+    def __init__(self, processors: float) -> None:
+        self.processors = processors
+        self._seen: dict[Hashable, tuple[float, float, float]] = {}
+        self._waited = self._in_store = 0.0
+
+    def look(self, keys: Iterable[Hashable], arrival: np.ndarray, work: np.ndarray, now: float) -> float:
+        """The age (s) at this look, an hour at least and two days at most; two days where `processors` are unknown.
+
+        `keys` name the waiting jobs, `arrival` (n,) is since when nothing but the queue holds each (NaN: something
+        else does), `work` (n,) its forecast times its processors. O(n).
+
+        >>> finder = AgeFinder(10.0)
+        >>> finder.look(["a"], np.zeros(1), np.array([72_000.0]), 0.0)
+        7200.0
+        >>> finder.look(["b"], np.array([9e3]), np.array([60_000.0]), 10_800.0)  # a was to wait 2 h and waited 3
+        9000.0
+        """
+        if not self.processors > 0:
+            return MOST_AGE
+        waits = ~np.isnan(arrival)
+        work = np.fmin(work, self.processors * MOST_AGE)  # a job without a limit may have any
+        store = max(min(float(work[waits].sum()) / self.processors, MOST_AGE), 1.0)
+        shown = ((key, at, much) for key, at, much, here in zip(keys, arrival.tolist(), work.tolist(), waits) if here)
+        seen = {key: self._seen.get(key) or (at, much, store) for key, at, much in shown}
+        left = [one for key, one in self._seen.items() if key not in seen]
+        if left:
+            fades = 0.5 ** (len(left) / HALF_LIFE)
+            self._waited = fades * self._waited + sum(much * (now - at) for at, much, _ in left)
+            self._in_store = fades * self._in_store + sum(much * expected for _, much, expected in left)
+        self._seen = seen
+        longer = max(self._waited / self._in_store, 1.0) if self._in_store > 0 else 1.0
+        longest = max((expected for _, _, expected in seen.values()), default=0.0)
+        return min(max(longer * longest, LEAST_AGE), MOST_AGE)
 
 
 def factor_of(level: int | np.ndarray, band: int) -> np.ndarray:
@@ -135,12 +170,12 @@ def factor_of(level: int | np.ndarray, band: int) -> np.ndarray:
     return np.where(level == 0, band, band * (LEVELS - level) // (2 * LEVELS)).astype(np.int64)
 
 
-def _by_level(forecast: np.ndarray, stands: np.ndarray, aged: np.ndarray, band: int) -> np.ndarray:
-    """The factor of each record by its level; the one that stands, where the forecast moved by less than half a level.
+def _by_level(work: np.ndarray, stands: np.ndarray, aged: np.ndarray, band: int) -> np.ndarray:
+    """The factor of each record by its level; the one that stands, where the work moved by less than half a level.
 
     A factor that is none of this band's is no level.
     """
-    exact = 4.0 * np.log2(np.maximum(forecast, SHORTEST) / SHORTEST)
+    exact = STEPS * np.log2(np.maximum(work, LEAST_WORK) / LEAST_WORK)
     level = np.minimum(1 + np.floor(exact), LEVELS - 1).astype(np.int64)
     ladder = factor_of(np.arange(LEVELS), band)
     before = LEVELS - np.searchsorted(ladder[:0:-1], stands) - 1  # the ladder falls
@@ -151,7 +186,7 @@ def _by_level(forecast: np.ndarray, stands: np.ndarray, aged: np.ndarray, band: 
 
 
 def _dealt(
-    forecast: np.ndarray,
+    work: np.ndarray,
     arrival: np.ndarray,
     own: np.ndarray,
     stands: np.ndarray,
@@ -159,12 +194,12 @@ def _dealt(
     party: np.ndarray,
     band: int,
 ) -> np.ndarray:
-    """Each party's own priorities dealt out anew among its records: who is past the age by arrival, then the shortest.
+    """Each party's own priorities dealt out anew among its records: past the age by arrival, then the least work.
 
     What is dealt is rounded down to a step, so at most 64 factors are in use and no other party is passed; nobody rises
     by more than the band. Party -1 gets nothing.
     """
-    level = np.floor(4.0 * np.log2(np.maximum(forecast, SHORTEST) / SHORTEST))
+    level = np.floor(STEPS * np.log2(np.maximum(work, LEAST_WORK) / LEAST_WORK))
     best = np.lexsort((arrival, np.where(aged, -1.0, level), party))
     prizes = np.lexsort((arrival, -own, party))  # parties stand at the same places in both
     due = np.zeros(len(own))

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..compiled import inlined, inner, kernel
-from ..compiled.by_address import by_address
+from ..compiled import by_address, inlined, inner, kernel
 from .heap import pop, push
 from .state import GONE, HEAP
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..compiled import inner, kernel
 from ..compiled.arrays import Record
-from ..compiled.elsewhere import address_of, call_there
+from ..compiled.elsewhere import address_of, called_there
 from ..predict.runtime.kernel import Kernel
 from ..predict.similarity.coding import Coded
 from ..predict.similarity.memory import Memory, Options, grown, make_memory
@@ -26,6 +26,7 @@ from ..schedule.state import (
     tails_of,
 )
 
+go_on_there = called_there(go_on)
 NO_SLOT = 100  # every place for an unfinished job is taken
 TICK = 101  # some more jobs were submitted
 EVERY = 20_000
@@ -91,7 +92,7 @@ def follow_schedule(
     s, (jobs, log, numbers, codes) = record[0], columns
     while True:
         if at[REASON] < 0:
-            at[REASON] = call_there(scheduler, record, rules)
+            at[REASON] = go_on_there(scheduler, record, rules)
             for k in range(s.logged):
                 job = log[k].job
                 if log[k].kind == LOG_START:

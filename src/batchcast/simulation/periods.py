@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..compiled import kernel
-from ..compiled.elsewhere import address_of, call_there
+from ..compiled.elsewhere import address_of, called_there
 from ..errors import UsageError
 from ..events.state import SystemState
 from ..job import JobRequest, Name
@@ -47,6 +47,7 @@ from .policy import Policy
 from .schedule import Schedule
 from .workload import Rings, Workload, make_workload
 
+go_on_there = called_there(go_on)
 ELSEWHERE = ("next_submit", "job", "tail", "head", "newest", "indexed", "leaves", "logged", "first_step", "steps",
              "instant_first", "instant_end")  # fmt: skip
 """Fields of the record that are places in arrays; every other one is carried as it is."""
@@ -232,7 +233,7 @@ def follow_period(scheduler: int, record: np.ndarray, rules: np.ndarray, remembe
                 return NEEDS_PREDICTION
             if remembers:
                 jobs[s.job].planned = recent_plan(recent_memory_of(s)[0], jobs[s.job])
-        reason: int = call_there(scheduler, record, rules)
+        reason: int = go_on_there(scheduler, record, rules)
         if remembers:
             for k in range(s.logged):
                 if log[k].kind == LOG_END:

@@ -12,7 +12,7 @@ import numpy as np
 from ..cluster.machine import Machine
 from ..cluster.request import NodeRequest
 from ..errors import UsageError
-from ..planning.order import OrderRule, Queue, decide_order
+from ..planning.order import AgeFinder, OrderRule, Queue, decide_order
 from ..schedule.slurm.reorder import Reorder, Seen
 
 BY = ("none", "forecast", "limit")
@@ -23,6 +23,8 @@ FOUND_EVERY_S = 300.0
 @dataclass(frozen=True, slots=True)
 class Ordering:
     """What orders waiting jobs (`none`, `forecast`, `limit`), by which predictor, under which rule.
+
+    A predictor may also be the forecasts themselves, one a job of the log (n,), s; NaN: by its limit.
 
     >>> Ordering.of("forecast:last_2").predictor, Ordering.of("forecast").predictor
     ('last_2', 'kernel')
@@ -60,7 +62,7 @@ def reorder_by(
     ordered = sorted(requests, key=lambda r: r.submit)
     lengths = np.array([length(r) for r in ordered])
     sizes = np.array([float(r.cpus) for r in ordered])
-    rule = replace(rule, processors=float(machine.cpus))
+    finder = AgeFinder(float(machine.cpus))
     steady = rule.within == "queue" and rule.age == rule.age
 
     def reorder(seen: Seen) -> tuple[np.ndarray, float]:
@@ -69,8 +71,11 @@ def reorder_by(
             group, seen.arrival, sizes[seen.places], seen.priority, seen.factor, seen.factor != 0,
             lengths[seen.places], seen.user if rule.within == "user" else seen.account,
         )  # fmt: skip
-        order = decide_order(queue, rule, seen.now)
-        coming = seen.arrival[~order.aged] + order.age
+        age = rule.age
+        if age != age:
+            age = finder.look(seen.places.tolist(), seen.arrival, queue.forecast * queue.size, seen.now)
+        order = decide_order(queue, replace(rule, age=age), seen.now)
+        coming = seen.arrival[~order.aged] + age
         crossing = float(np.nanmin(coming, initial=math.inf)) + 1e-6 if len(coming) else math.inf
         if steady and not np.isnan(seen.arrival).any():
             return order.factor, crossing

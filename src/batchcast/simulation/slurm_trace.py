@@ -15,7 +15,7 @@ import numpy as np
 from ..cluster.machine import Machine
 from ..cluster.request import ELSEWHERE, TOO_LARGE, UNKNOWN, MachineSizes, NodeRequest
 from ..errors import InputError
-from ..events.recorded import replay
+from ..predict.batched import replay
 from ..predict.gate import check_predictor
 from ..predict.registry import make, parse_spec
 from ..schedule.slurm.simulate import simulate_slurm
@@ -241,6 +241,8 @@ def _at_most(request: NodeRequest, forecast: Callable[[NodeRequest], float] | No
 def _plan(
     trace: Trace, machine: Machine, runtime: Any, procs: str, protocol: str
 ) -> Callable[[NodeRequest], float] | None:
+    if isinstance(runtime, np.ndarray):
+        return lambda r: float(runtime[row_of(r)])
     name = parse_spec(runtime)[0] if isinstance(runtime, str) else ""
     if name == "requested":
         return None

@@ -9,8 +9,7 @@ import numba
 import numpy as np
 import pytest
 
-from batchcast.compiled import allocating, inner, kernel
-from batchcast.compiled.by_address import by_address
+from batchcast.compiled import allocating, by_address, inner, kernel
 
 PLACE = np.dtype([("count", np.int64), ("sum", np.float64)])
 

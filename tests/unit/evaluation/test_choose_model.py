@@ -9,7 +9,7 @@ import pytest
 
 import batchcast
 from batchcast.cluster.machine import Machine
-from batchcast.evaluation.simulated import SHORTEST, SLURM
+from batchcast.evaluation.simulated import LEAST_WORK, SLURM
 from batchcast.evaluation.validity import Verdict
 from batchcast.simulation.slurm_trace import simulate_on
 from batchcast.table import Trace
@@ -45,7 +45,7 @@ def test_loops_are_taken_where_the_pool_does_not_match_and_they_do(cluster: Trac
     sized = log.with_info(replace(log.info, max_procs=640.0, max_procs_source="given"))
     for each, beside in ((log, None), (sized, Verdict.ROUGH)):
         found = batchcast.evaluate(each, predictors=["last_2"])
-        assert {row["policy"] for row in found.schedule_rows()} == {SLURM, SHORTEST}
+        assert {row["policy"] for row in found.schedule_rows()} == {SLURM, LEAST_WORK}
         assert found.validity is not None
         assert found.validity.verdict is Verdict.CLOSE
         assert (found.other and found.other.verdict) == beside, "how near the pool came, where there is one"
@@ -62,5 +62,7 @@ def test_neither_is_believed_where_neither_matches(cluster: Trace) -> None:
 def test_a_described_machine_has_both_orders(cluster: Trace) -> None:
     found = batchcast.evaluate(cluster, predictors=["last_2"], machine=cluster_machine())
     rows = {(row["policy"], row["predictor"]): row["mean_wait_s"] for row in found.schedule_rows()}
-    assert set(rows) == {(policy, spec) for policy in (SLURM, SHORTEST) for spec in ("requested", "last_2", "actual")}
-    assert rows[SHORTEST, "actual"] < rows[SLURM, "actual"], "shortest first by the truth shortens the mean wait"
+    assert set(rows) == {(policy, spec) for policy in (SLURM, LEAST_WORK) for spec in ("requested", "last_2", "actual")}
+    assert rows[LEAST_WORK, "actual"] < rows[SLURM, "actual"], (
+        "the least work first by the truth shortens the mean wait"
+    )

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.naive.order import Row, factors
+from tests.naive.order import Row, ages, factors
 
 from batchcast.errors import UsageError
-from batchcast.planning.order import LEVELS, OrderRule, Queue, decide_order, factor_of
+from batchcast.planning.order import LEVELS, AgeFinder, OrderRule, Queue, decide_order, factor_of
 
 BANDS = (128, 1000, 10_000)
 NOW = 50_000.0
@@ -30,7 +30,8 @@ def queues(draw: st.DrawFn) -> tuple[list[Row], int]:
         for _ in range(draw(st.integers(1, 3))):
             arrival = draw(st.sampled_from([math.nan]) | st.integers(0, int(NOW)).map(float))
             forecast = draw(st.floats(1, 1e6) | st.just(math.inf))
-            rows.append(Row(group, arrival, 1.0, float(own + factor), factor, ours, forecast, party))
+            size = draw(st.sampled_from([1.0, 4.0, 9.0, 256.0]))
+            rows.append(Row(group, arrival, size, float(own + factor), factor, ours, forecast, party))
     return rows, band
 
 
@@ -100,6 +101,45 @@ def test_within_an_account_no_other_is_passed(case: tuple[list[Row], int]) -> No
         assert all(b <= a for b, a in zip(after, before))
 
 
+@given(st.data())
+def test_the_age_that_is_found_equals_the_naive_twin(data: st.DataObject) -> None:
+    """Looks at a queue that jobs enter and leave; something else may hold a job for a while."""
+    looks, now, waiting = [], 0.0, {}
+    for key in range(0, 3 * data.draw(st.integers(1, 12)), 3):
+        now += data.draw(st.integers(1, 20_000))
+        for new in range(key, key + data.draw(st.integers(0, 3))):
+            waiting[new] = now - data.draw(st.integers(0, 60)), data.draw(st.floats(1.0, 1e6) | st.just(math.inf))
+        waiting = {k: v for k, v in waiting.items() if data.draw(st.integers(0, 3))}
+        held = {k: (math.nan, v[1]) if data.draw(st.integers(0, 9)) == 0 else v for k, v in waiting.items()}
+        looks.append((now, held))
+    finder, found = AgeFinder(16.0), []
+    for now, jobs in looks:
+        columns_of = (np.array([job[k] for job in jobs.values()], float) for k in (0, 1))
+        found.append(finder.look(jobs, *columns_of, now))
+    assert found == pytest.approx(ages(looks, 16.0))
+    assert AgeFinder(math.nan).look([1], np.zeros(1), np.ones(1), 0.0) == 172_800.0
+
+
+def test_a_job_without_a_limit_does_not_undo_the_age() -> None:
+    finder, endless = AgeFinder(10.0), np.array([math.inf])
+    assert finder.look(["a"], np.zeros(1), endless, 0.0) == 172_800.0
+    assert finder.look(["b"], np.array([60.0]), endless, 60.0) == 172_800.0
+    assert finder.look(["c"], np.array([120.0]), np.array([36_000.0]), 120.0) == 3600.0
+
+
+def test_an_age_that_is_still_to_be_found_is_refused() -> None:
+    with pytest.raises(UsageError, match="not found yet"):
+        decide_order(columns([]), OrderRule(), NOW)
+
+
+def test_of_two_as_long_the_one_that_takes_less_of_the_machine_goes_first() -> None:
+    rows = [Row(k, 0.0, size, 1.0, 0, False, 600.0, 0) for k, size in enumerate((64.0, 1.0))]
+    wide, narrow = decide_order(columns(rows), OrderRule(age=1e6), NOW).factor
+    assert wide < narrow
+    wide, narrow = decide_order(columns(rows), OrderRule(age=1e6, size=0.0), NOW).factor
+    assert wide == narrow
+
+
 @settings(max_examples=60)
 @given(st.data())
 def test_nobody_is_left_behind(data: st.DataObject) -> None:
@@ -134,6 +174,7 @@ def test_nobody_is_left_behind(data: st.DataObject) -> None:
         ({"within": "all"}, "accepted: queue, account, user"),
         ({"band": 10}, "accepted: 128 and more"),
         ({"age": -1.0}, "above 0"),
+        ({"size": 2.0}, "0, shortest first, to 1"),
     ],
 )
 def test_says_what_it_accepts(given_words: dict[str, object], said: str) -> None:

@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchcast.predict.conditional import given_waited
+from batchcast.predict.conditional import chance_to_start, given_waited
 from batchcast.predict.protocol import Prediction
 
 LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
@@ -41,10 +41,32 @@ def test_the_point_counts_as_the_median_where_none_was_issued() -> None:
     assert given_waited(Prediction(60.0, (0.95,), (600.0,)), 0.0).point == 60.0
 
 
-def test_beyond_its_reach_a_forecast_says_nothing() -> None:
-    assert given_waited(Prediction(60.0, (0.95,), (600.0,)), 700.0).point == math.inf
+def test_without_quantiles_a_forecast_says_nothing_beyond_its_point() -> None:
     assert given_waited(Prediction(60.0), 70.0).point == math.inf
     assert given_waited(Prediction(60.0), 50.0).point == 60.0
+    assert given_waited(Prediction(60.0, (0.9,), (600.0,)), 0.0, (0.95,)).point == math.inf  # it has not waited yet
+
+
+@given(st.floats(0.3, 1.0), st.floats(120, 1e5), st.floats(1, 50), st.sampled_from([0.1, 0.5, 0.9]))
+def test_beyond_the_highest_level_waits_of_a_power_are_forecast_exactly(
+    power: float, scale: float, times: float, level: float
+) -> None:
+    """P(wait > x) = (scale / (x + a minute)) ** power: the true quantile of the rest, for whoever waited too long."""
+    quantiles = tuple(scale * (1 - f) ** (-1 / power) - 60.0 for f in LEVELS)
+    issued, waited = Prediction(quantiles[2], LEVELS, quantiles), quantiles[-1] * times
+    true = scale * ((1 - level) * (scale / (waited + 60.0)) ** power) ** (-1 / power) - 60.0
+    assert math.isclose(given_waited(issued, waited, (level,)).point, true, rel_tol=1e-6)
+    assert math.isclose(chance_to_start(issued, waited, true - waited), level, rel_tol=1e-6)
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=6), st.integers(0, 2), st.floats(1, 1e7))
+def test_whoever_has_waited_has_an_answer(found: list[float], unknown: int, waited: float) -> None:
+    """Whatever was issued, with the highest levels unknown too: a likely time and one for 90 %, in this order."""
+    quantiles = (*sorted(found), *[math.inf] * unknown)[: len(LEVELS)]
+    issued = Prediction(max(quantiles[0], 1.0), LEVELS[: len(quantiles)], quantiles)
+    likely, by_90 = given_waited(issued, waited, (0.5, 0.9)).quantiles
+    assert waited <= likely <= by_90 < math.inf
+    assert 0.0 <= chance_to_start(issued, waited, 3600.0) <= chance_to_start(issued, waited, 86_400.0) <= 1.0
 
 
 @given(st.floats(0.01, 0.99), st.lists(st.floats(1, 1e6), min_size=1, max_size=60), st.data())

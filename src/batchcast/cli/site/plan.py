@@ -44,8 +44,8 @@ def dry_run_since(
         rows = week.by_partition(past)
         warnings.append(f"of the past assumed: no {week.UNKNOWN}")
         if described is not None:
-            with progress("two schedules", 2):
-                more, judged, notes = week.simulated(past, described, seed)
+            with progress("schedules of the past", 2):
+                more, judged, notes = week.simulated(past, described, settings, seed)
             rows, warnings = [*rows, *more], [*warnings, *notes]
     except NoAnswer as error:
         warnings.append(error.message)
@@ -89,14 +89,17 @@ def _show(simulated: list[dict[str, Any]], groups: list[dict[str, Any]], judged:
 
     whole = [row for row in simulated if row["size"] == "all"]
     sizes = [row for row in simulated if row["size"] != "all"]
-    naming = [TableColumn("size", "size"), TableColumn("policy", "limits")]
-    kinds = [("now_s", "mean wait, own limits"), ("then_s", "planned limits")]
+    naming = [TableColumn("size", "size"), TableColumn("policy", "plan")]
+    kinds = [("now_s", "mean wait, own limits"), ("then_s", "then")]
     columns = [TableColumn("by", "by"), TableColumn("group", "group"), TableColumn("jobs", "jobs", "count")]
     columns += [TableColumn(name, title, "seconds") for name, title in kinds]
     columns.append(TableColumn("difference", "difference, 90 % interval over bursts", "difference"))
     groups = [{**row, "difference": difference_words(row, "wait_s", "seconds")} for row in groups]
     note = "A burst: one user's submissions, each within an hour of the one before. No interval below 20 of them."
-    tables = [Table("Who gains most, and who pays most", columns, groups, note)] if groups else []
+    tables = [
+        Table(f"Who gains most, and who pays most: {arm}", columns, [g for g in groups if g["policy"] == arm], note)
+        for arm in dict.fromkeys(group["policy"] for group in groups)
+    ]
     blocks = [simulation_table([{**row, "predictor": row["size"]} for row in whole], whole[0]["jobs"], cpus)]
     show(
         console(),
@@ -143,7 +146,7 @@ def command(
     The collector does the planning, where the setting `plan` is limits, order or both. Limits: it sets the limit of
     waiting jobs that opted in to what they will probably need, and gives them their own back as soon as they start. A
     limit is never set lower than the job's own less OverTimeLimit: Slurm alone ends no job before its own limit. Order:
-    it gives them a SiteFactor, the shortest forecast first, and who has waited long by arrival.
+    it gives them a SiteFactor, the least forecast work first, and who has waited long by arrival.
     """
     from ...errors import UsageError
     from ...service.settings import load

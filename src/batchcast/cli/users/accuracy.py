@@ -48,6 +48,7 @@ def command(
     for of in ADVICE:
         _print_advice(of, reply.settings.get(of) or [])
     _print_arms(reply.settings.get("arms") or [])
+    _print_who_pays(reply.settings.get("who_pays") or [])
 
 
 def _print_belief(belief: Sequence[Mapping[str, Any]]) -> None:
@@ -128,6 +129,24 @@ def _print_arms(rows: Sequence[Mapping[str, Any]]) -> None:
     print_columns(lines, left=1, indent="  ")
     if rows[0]["why_no_interval"]:
         click.echo(f"  {rows[0]['why_no_interval']}")
+
+
+def _print_who_pays(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Whose waits the order shortens and lengthens most."""
+    from ...units import span
+
+    if not rows:
+        return
+    from ...service.answers.who_pays import WHAT_IT_IS
+
+    click.echo("the order (plan): who gains most and who pays most, mean waits; 90 % intervals over bursts:")
+    lines = [["BY", "NAME", "JOBS", "RECORDED", "BY ARRIVAL", "WITH THE ORDER", "DIFFERENCE"]]
+    for r in rows:
+        waits = [span(_number(r[name]), "-") for name in ("recorded_s", "now_s", "then_s")]
+        pair = {f"mean_wait_s_difference{end}": r[f"wait_s_difference{end}"] for end in ("", "_low", "_high")}
+        lines.append([r["by"], r["group"], str(r["jobs"]), *waits, _interval(pair, "mean_wait_s")])
+    print_columns(lines, left=2, indent="  ")
+    click.echo(f"  BY ARRIVAL, WITH THE ORDER: {WHAT_IT_IS}.")
 
 
 def _interval(row: Mapping[str, Any], key: str) -> str:

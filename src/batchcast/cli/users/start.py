@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ...service.settings import Settings
 
 WATCHED_EVERY_S = 10.0
+BASES = 2
+"""So many different bases are printed."""
 LONGEST = 32
 """Characters of the name that tasks of one array share: more would push the table off the screen."""
 
@@ -246,8 +248,11 @@ def _print(results: Sequence[Mapping[str, Any]], now: float, slurm: bool) -> Non
     print_columns(lines, left=len(lines[0]))
     for line in sentences(results, now):
         click.echo(line)
-    for basis in dict.fromkeys(r["basis"] for r in results):
+    bases = list(dict.fromkeys(r["basis"] for r in results))
+    for basis in bases[:BASES]:
         click.echo(f"basis: {basis}")
+    if len(bases) > BASES:
+        click.echo(f"basis of the others: {len(bases) - BASES} more; batchcast start JOBID, or all in --json")
     for r in results:
         if r.get("simulated_why"):
             click.echo(f"simulated on the machine: {clock(r['simulated_start_s'], now)} ({r['simulated_why']})")

@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...compiled import inlined, inner, kernel
+from ...compiled import by_address, inlined, inner, kernel
 from ...compiled.arrays import Record
-from ...compiled.by_address import by_address
 from ...events.event import END, START, SUBMIT
 from ...events.kernel import apply_event, jobs_of, queue_of
 from ...events.record import LEFT

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...compiled.by_address import by_address
+from ...compiled import by_address
 
 # the classes of a job; each chains its finished jobs, newest first
 USER, USER_LIMIT, USER_PROCS, USER_LIMIT_PROCS, LIMIT = range(5)

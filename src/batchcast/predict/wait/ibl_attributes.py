@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...compiled import inner, kernel
+from ...compiled import by_address, inner, kernel
 from ...compiled.arrays import Record
-from ...compiled.by_address import by_address
 from ...events.event import SUBMIT
 from ...events.kernel import apply_event, free_procs, jobs_of, queue_of, users_of
 from ...events.record import LEFT, NO_LIMIT

@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...compiled import inlined, inner, kernel
+from ...compiled import by_address, inlined, inner, kernel
 from ...compiled.arrays import insert
-from ...compiled.by_address import by_address
 from .ibl_attributes import Attributes, blank_attributes
 
 BLOCK = 2048

@@ -169,8 +169,6 @@ def _advice(found: Findings) -> str:
         ", which needs no forecasts" if best["predictor"] == YARDSTICK else ", the users' limits still ending jobs"
     )
     text = f"Worth a trial first: {how}."
-    if found.limits_do and found.forecast is not None and found.forecast["mean_wait_s"] < best["mean_wait_s"]:
-        text += f" {plan_words(found.forecast)} has a shorter mean wait, by no more than chance could bring."
     return f"{text} {_price(best, today)} {SWITCH}".replace("  ", " ")
 
 

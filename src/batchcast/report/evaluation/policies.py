@@ -26,7 +26,7 @@ _POLICIES = {
     "conservative": "conservative backfilling",
     "forecast": "shortest first",
     "slurm": "Slurm's order",
-    "slurm-shortest": "shortest first under Slurm",
+    "slurm-least-work": "least work first",
 }
 _NOTES = {
     "fcfs": "FCFS: first come first served, nobody passes.",
@@ -35,9 +35,9 @@ _NOTES = {
     "easy-sjbf": "EASY-SJBF: as EASY, but the candidates with the shortest planned run time are tried first.",
     "slurm": "Slurm's two loops: by priority and with backfill, under the limits and settings of the machine's "
     "description.",
-    "slurm-shortest": "Shortest first under Slurm: waiting jobs get levels of priority by SiteFactor, the higher the "
-    "shorter they are planned; who has waited long goes by arrival, and backfill plans with limits, as `batchcast "
-    "plan` does with plan = order.",
+    "slurm-least-work": "Least work first (under Slurm): waiting jobs get levels of priority by SiteFactor, the higher "
+    "the less work they are planned to be; who has waited long goes by arrival, and backfill plans with limits, as "
+    "`batchcast plan` does with plan = order.",
     "conservative": "Conservative backfilling: every waiting job has a reservation, and a later one may start early "
     "only when it delays none of them.",
     "forecast": "Shortest first (`--policy forecast`): the shortest planned run time first; who has waited two days "

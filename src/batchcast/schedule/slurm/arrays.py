@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...compiled.by_address import by_address
+from ...compiled import by_address
 
 FUTURE, QUEUED, RUNNING, DONE, GONE = range(5)  # a job's status
 AFTERANY, AFTEROK, AFTERNOTOK = range(3)

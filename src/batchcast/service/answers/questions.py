@@ -205,6 +205,7 @@ def accuracy(
             "least_users": least,
             "belief": calibration_verdicts(settings, viewer, partition, now),
             "arms": _arms(settings, site, since, until, least) if partition is None else [],
+            "who_pays": who_pays(settings, site, since, until) if partition is None else [],
             **{
                 name: advice_record(site.reader, site.cluster, of, since, until, partition, least, now)
                 for name, of in (("limits", LIMIT), ("memory", MEMORY))
@@ -220,6 +221,16 @@ def _arms(settings: Settings, site: Site, since: float, until: float, least: int
     from .trial import arms
 
     return arms(site.reader, site.cluster, settings, since, until, least)
+
+
+def who_pays(settings: Settings, site: Site, since: float, until: float) -> list[dict[str, Any]]:
+    """Who gains and who pays by the order; numpy is loaded where there is one."""
+    if settings["plan"] not in ("order", "both"):
+        return []
+    from ...predict.registry import split_specs
+    from .who_pays import who_pays as simulated
+
+    return simulated(site, settings, since, until, str(settings["plan_by"] or split_specs(settings["runtime"])[0]))
 
 
 def report(

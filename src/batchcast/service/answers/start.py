@@ -170,7 +170,7 @@ def start_answer(row: Row, now: float, held: Release | None = None) -> dict[str,
     point = given.point if given else math.nan
     by_10, by_90 = given.quantiles[1:] if given and len(given.quantiles) > 1 else (math.nan, math.nan)
     at = row["eligible_time"] if known_begin else row["submit_time"] if kind is Rule.MACHINE else math.nan
-    basis = row["basis"] if issued is None and row["basis"] else _basis(issued, given, waited)
+    basis = row["basis"] if issued is None and row["basis"] else _basis(issued, waited)
     if kind in (Rule.NEVER, Rule.ADMIN):
         point = by_10 = by_90 = math.nan
         basis = "no answer until an administrator acts" if kind is Rule.ADMIN else "it cannot start as it is"
@@ -215,9 +215,11 @@ def _counts_from(kind: Rule, name: str, held: Release | None) -> str:
     return other.get(kind, "submission")
 
 
-def _basis(issued: Prediction | None, given: Prediction | None, waited: float) -> str:
+def _basis(issued: Prediction | None, waited: float) -> str:
     if issued is None:
         return "no forecast was issued for this job yet"
-    if given is not None and not math.isfinite(given.point):
-        return f"{issued.basis}; it has waited longer than that forecast reached"
+    reach = max((q for q in issued.quantiles if math.isfinite(q)), default=issued.point)
+    if waited > reach:
+        more = ", so by how long such waits go on" if issued.levels else ""
+        return f"{issued.basis}; it has waited longer than that forecast reached{more}"
     return issued.basis + ("; given the time waited so far" if waited > 0 else "")

@@ -11,7 +11,7 @@ from typing import Any
 from ...errors import BatchcastError, NoAnswer
 from ...metrics.wait_classes import HOURS, LEAST_JOBS, LIMITS, SIZES, class_of, shade_of
 from ...store.packed import Packed
-from ..answers import track_record
+from ..answers import questions, track_record
 from ..answers.advice import rules_of
 from ..answers.advice_record import LIMIT, MEMORY, advice_record
 from ..answers.answer import staleness
@@ -139,6 +139,7 @@ def _who(site: Site, waiting: Sequence[Mapping[str, Any]], least: int) -> list[d
 
 
 OPERATOR_DAYS = 28
+ORDER_DAYS = 7
 MOST_LINES = 40
 
 
@@ -146,8 +147,8 @@ def operator_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str
     """The settings, with their places, are shown to whoever may see everything; the rest as everywhere."""
     figures: dict[str, Any] = {
         "findings": list(store_findings(settings)), "settings": settings_in_force(settings) if viewer.sees_all else [],
-        "limits": [], "short": [], "memory": [], "record": [], "hidden": False, "saved": math.nan, "spared": math.nan,
-        "hours": math.nan, "cluster": "", "stale": [], "now": now, "days": OPERATOR_DAYS,
+        "limits": [], "short": [], "memory": [], "record": [], "pays": [], "hidden": False, "saved": math.nan,
+        "spared": math.nan, "hours": math.nan, "cluster": "", "stale": [], "now": now, "days": OPERATOR_DAYS,
         "least": settings["least_users"],
     }  # fmt: skip
     try:
@@ -165,6 +166,7 @@ def operator_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str
             figures["memory"] = [one for one in memory if one["tells"]][:MOST_LINES]
             figures["spared"] = sum(one["gib_h"] for one in memory)
             figures["record"] = _record(site, since, least, now)
+            figures["pays"] = questions.who_pays(settings, site, now - ORDER_DAYS * 86400, now)
             figures["hours"] = sum((r["end_time"] - r["start_time"]) * (r["alloc_procs"] or 0) for r in rows
                                  if r["start_time"] is not None) / 3600  # fmt: skip
             figures["saved"] = sum(one["hours"] for one in long[:MOST_LINES])

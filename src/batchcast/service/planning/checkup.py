@@ -49,7 +49,7 @@ def standing_findings(reader: Reader, cluster: str, settings: Settings, now: flo
     switched = memory.get("plan_off")
     words = f"switched off by {switched['by']}" if switched else f"plan = {settings['plan']}"
     yield finding("planning", "ok", f"{words}; {len(rows)} jobs stand on a planned limit")
-    if placed := memory.get(RECORD):
+    if placed := [name for name, (factor, _) in (memory.get(RECORD) or {}).items() if factor]:
         yield finding("order", "ok", f"{len(placed)} jobs stand on a place in the order (SiteFactor)")
     if settings["plan"] in LIMITS:
         yield finding("watchdog", "ok", bounds(settings))

@@ -1,7 +1,8 @@
 """The order on a live Slurm: looks, decides, writes down, sets SiteFactors, and believes only what is read back.
 
 What stands in the record before a call is what was asked for and what of ours stood there before: killed anywhere, the
-next look finds one of the two. A factor that is neither is somebody else's and is left alone.
+next look finds one of the two. Both stay in the record while the job waits: a slurmctld that is killed comes back with
+what it saved, which may be the one before. A factor that is neither is somebody else's and is left alone.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from ...errors import BatchcastError
 from ...formats.slurm.plannable import Plannable
 from ...planning.eligibility import is_drawn, is_opted_in
-from ...planning.order import OrderRule, Queue, decide_order
+from ...planning.order import AgeFinder, OrderRule, Queue, decide_order
 from ...planning.terms import Terms, opted_in
 from ...planning.update import task_ranges
 from ...slurm import limits
@@ -76,6 +77,7 @@ class Orderer:
     store: Store
     settings: Settings
     _not_before: float = -math.inf
+    _finder: AgeFinder = field(default_factory=lambda: AgeFinder(math.nan))
 
     def cycle(self, cluster: str, stop: str = "") -> OrderOutcome:
         """One look and what follows from it; with `stop` every factor of ours goes back. Raises BatchcastError."""
@@ -165,13 +167,14 @@ class Orderer:
         """The factor that each record which may be ordered should have, by the pure decision."""
         names = [i for i, group in groups.items() if group.may]
         party: dict[tuple[str, str], int] = {}
-        within, columns = self.settings["plan_within"], []
+        within, columns, ids = self.settings["plan_within"], [], []
         for k, name in enumerate(names):
             group, shown = groups[name], groups[name].seen
             who = group.first.account, group.first.user if within == "user" else ""
             number = party.setdefault(who, len(party))
             for job in group.tasks:
                 said = forecasts.get((job.job_id, job.submit_time))
+                ids.append(job.job_id)
                 length = job.limit if said is None else min(job.limit, float(said["point_s"]))
                 columns.append(
                     (k, shown.eligible, shown.cpus, shown.priority, shown.factor, _is_ours(shown, record.get(name)),
@@ -180,8 +183,11 @@ class Orderer:
         if not columns:
             return {}
         queue = Queue(*(np.array(column) for column in zip(*columns)))
-        age = self.settings["plan_age_s"] or math.nan
-        order = decide_order(queue, OrderRule(within, age, self.settings["plan_band"], procs), now)
+        age = self.settings["plan_age_s"]
+        if not age:
+            self._finder.processors = procs
+            age = self._finder.look(ids, queue.arrival, queue.forecast * queue.size, now)
+        order = decide_order(queue, OrderRule(within, age, self.settings["plan_band"]), now)
         return {names[k]: factor for k, factor in zip(queue.group.tolist(), order.factor.tolist())}
 
     def _changes(
@@ -197,8 +203,6 @@ class Orderer:
             factor = wanted.get(name, 0)
             if factor != shown.factor:
                 changes.append((group, factor))
-            elif factor == 0:
-                record.pop(name, None)
         return changes
 
     @staticmethod
@@ -280,8 +284,7 @@ class Orderer:
             holds = shown[name].factor if name in shown else None if name in refused else factor
             if holds == factor:
                 done.set, done.returned = done.set + bool(factor), done.returned + (not factor)
-                record[name] = Standing(factor, factor)
-                if not factor:
+                if not factor and name not in shown:  # a held job's, which sprio does not show, is not asked for again
                     del record[name]
                 what, why = "holds", "read back"
             else:

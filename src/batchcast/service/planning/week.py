@@ -1,4 +1,4 @@
-"""What planning would have done to the jobs of a past week, and, on a machine, what that would have brought.
+"""What planning, limits and order, would have done to the jobs of a past week, and what it would have brought.
 
 By what was known then: each job's own forecast, as it was issued at its submission and kept. What the store does not
 keep (`UNKNOWN`) is assumed not to be there.
@@ -17,6 +17,7 @@ from ...cluster.machine import Machine
 from ...errors import NoAnswer
 from ...formats.slurm.plannable import Plannable
 from ...planning.decide import verdict
+from ...planning.order import OrderRule
 from ...planning.terms import Terms
 from ...slurm import limits
 from ...slurm.transport import Transport
@@ -29,17 +30,21 @@ from .terms import method_of, planned_time, terms_of
 
 UNKNOWN = "--signal, --deadline, --time-min, dependencies, comments, reservations and users' own changes of limits"
 SHORT = "it started before a look could plan it"
-NOW, THEN = "own limits", "planned limits"
+NOW = "own limits"
+ARMS = {"limits": "planned limits", "order": "order by forecast", "both": "limits and order"}
+"""What is simulated, by the setting `plan`; off: each of them."""
 
 
 class Week(NamedTuple):
     """Finished jobs in log order, the limit each would have been planned with (s; NaN: its own) and why (not).
 
-    `unseen` (n,) is the chance that no look saw a job run: it then keeps a planned limit in accounting.
+    `unseen` (n,) is the chance that no look saw a job run: it then keeps a planned limit in accounting. `forecast` (n,)
+    is the run time (s) that a job's place in the order goes by, its limit where nothing was forecast.
     """
 
     trace: Trace
     planned: np.ndarray
+    forecast: np.ndarray
     why: tuple[str, ...]
     unseen: np.ndarray
 
@@ -62,12 +67,16 @@ def week(settings: Settings, reader: Reader, cluster: str, terms: Terms, since: 
         raise NoAnswer(f"no job of {cluster} that was submitted then is over", hint="an earlier -S, e.g. -S now-30days")
     asked = {"cluster": cluster, "since": since, "until": until, "method": method_of(settings)}
     rows = {(row["job_id"], row["submit_time"]): row for row in reader.each("plan_week", **asked)}
+    submit = trace.submit_time.tolist()
+    found = [rows.get((str(name), at)) for name, at in zip(trace.job_id.tolist(), submit)]
     judged = [
-        _judged(rows.get((str(name), at)), wait, terms._replace(now=at), settings)
-        for name, at, wait in zip(trace.job_id.tolist(), trace.submit_time.tolist(), trace.wait_time.tolist())
+        _judged(row, wait, terms._replace(now=at), settings)
+        for row, at, wait in zip(found, submit, trace.wait_time.tolist())
     ]
     planned, why = zip(*judged)
-    return Week(trace, np.array(planned), why, never_seen(trace.run_time, settings["interval_s"]))
+    points = np.array([row["point_s"] if row else None for row in found], float)
+    forecast = np.fmin(points, trace.number("req_time"))
+    return Week(trace, np.array(planned), forecast, why, never_seen(trace.run_time, settings["interval_s"]))
 
 
 def never_seen(run: np.ndarray, interval: float) -> np.ndarray:
@@ -121,40 +130,48 @@ def by_partition(one: Week) -> list[dict[str, Any]]:
     return rows
 
 
-def simulated(one: Week, machine: Machine, seed: int = 0) -> tuple[list[dict[str, Any]], Any, list[str]]:
-    """The week under Slurm's loops with own and with planned limits: rows by size class and by group, and notes.
+def simulated(
+    one: Week, machine: Machine, settings: Settings, seed: int = 0
+) -> tuple[list[dict[str, Any]], Any, list[str]]:
+    """The week under Slurm's loops with own limits and as `plan` is set (off: each way), by size class and by group.
 
     Waiting jobs are planned with their planned limits, running ones with their own, which they have back; nobody's job
-    ends by a planned limit. Also returns how near the first of the two schedules comes to the record.
+    ends by a planned limit. The order is that of every job, whoever opted in. Also returns how near the first schedule
+    comes to the record, and notes.
     """
     from ...evaluation.differences import schedule_differences
     from ...evaluation.simulated import judged_on
     from ...evaluation.whatif import by_group
     from ...metrics.accuracy import SIZE_CLASSES, size_class
     from ...metrics.bursts import bursts
+    from ...simulation.slurm_order import Ordering
     from ...simulation.slurm_trace import simulate_on
 
     trace, everybody = one.trace, np.ones(len(one.trace), bool)
-    schedules = {
-        NOW: simulate_on(machine, trace, "requested"),
-        THEN: simulate_on(machine, trace, "requested", lengths=one.planned),
-    }
-    sizes = size_class(trace.procs("req"))
+    age = settings["plan_age_s"] or math.nan
+    order = Ordering("forecast", one.forecast, OrderRule(settings["plan_within"], age, settings["plan_band"]))
+    schedules = {NOW: simulate_on(machine, trace, "requested")}
+    for word in [settings["plan"]] if settings["plan"] in ARMS else list(ARMS):
+        lengths = one.planned if word != "order" else None
+        ordered = order if word != "limits" else None
+        schedules[ARMS[word]] = simulate_on(machine, trace, "requested", lengths=lengths, order=ordered)
+    sizes, planned = size_class(trace.procs("req")), ~np.isnan(one.planned)
     rows: list[dict[str, Any]] = []
     for name, mask in (("all", everybody), *((n, sizes == k) for k, n in enumerate(SIZE_CLASSES))):
         if not mask.any():
             continue
         keys = schedule_differences(trace, schedules, mask, NOW, seed=seed)
         rows += [
-            {"part": "simulated", "size": name, "jobs": int(mask[s.rows].sum()), "policy": limits}
-            | {"planned": int((mask & ~np.isnan(one.planned)).sum()) if limits == THEN else 0}
-            | {**s.measures(mask[s.rows]), **keys[limits]}
-            for limits, s in schedules.items()
+            {"part": "simulated", "size": name, "jobs": int(mask[s.rows].sum()), "policy": arm}
+            | {"planned": int((mask & planned).sum()) if arm in (ARMS["limits"], ARMS["both"]) else 0}
+            | {**s.measures(mask[s.rows]), **keys[arm]}
+            for arm, s in schedules.items()
             if mask[s.rows].any()
         ]
     burst = bursts(trace.nominal("user_id").codes, trace.submit_time)
-    groups = by_group(trace, schedules[NOW], schedules[THEN], everybody, bursts=burst, seed=seed)
-    rows += [{"part": "group", **group} for group in groups]
+    for arm in list(schedules)[1:]:
+        groups = by_group(trace, schedules[NOW], schedules[arm], everybody, bursts=burst, seed=seed)
+        rows += [{"part": "group", "policy": arm, **group} for group in groups]
     left = [f"{n} jobs not simulated ({why})" for why, n in schedules[NOW].left_out.items() if n]
     return rows, judged_on(machine, trace, schedules[NOW], None), [*left, *schedules[NOW].notes]
 

@@ -67,7 +67,23 @@ def test_off_gives_everything_back_that_of_held_jobs_too(tmp_path: Path) -> None
     done = look(one)
     assert factors(one) == {"1": 0, "2": 0}
     assert (done.placed, done.problems) == (0, [])
-    assert record(one) == {}
+    assert record(one).keys() == {"2"}  # what stood there is known while the job waits
+
+
+def test_a_factor_that_a_killed_slurmctld_brings_back_is_ours_and_goes_back_again(tmp_path: Path) -> None:
+    one = site(tmp_path)
+    look(one)
+    before = factors(one)["2"]
+    with one.store.begin() as connection:
+        clock_jobs.write_meta(connection, "c", **{planned.SWITCH: {"by": "root", "at": 0.0}})
+    look(one)
+    assert factors(one)["2"] == 0
+    one.slurm.jobs["2"].factor = before
+    assert look(one).problems == []
+    assert factors(one)["2"] == 0
+    one.slurm.jobs["2"].factor = 7
+    look(one)
+    assert factors(one)["2"] == 7
 
 
 def test_a_job_whose_opt_in_ends_has_its_own_priority_again(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 from sqlalchemy import insert
 
@@ -87,10 +88,11 @@ def test_jobs_that_are_over_before_a_look_are_counted_or_left_alone(tmp_path: Pa
 
 def test_on_a_machine_the_same_week_is_planned_with_either_and_no_job_is_cut(tmp_path: Path) -> None:
     place = store(tmp_path)
-    one = week(load({"store": place, "runtime": "kernel"}, {}), Reader(place), "c", TERMS, 0.0, 1e9)
+    settings = load({"store": place, "runtime": "kernel", "plan": "limits"}, {})
+    one = week(settings, Reader(place), "c", TERMS, 0.0, 1e9)
     nodes = ("n1",)
     machine = Machine((NodeGroup(nodes, 8),), (Partition("main", nodes, default=True), Partition("exact", nodes)))
-    rows, validity, _ = simulated(one, machine)
+    rows, validity, _ = simulated(one, machine, settings)
     own, planned = (row for row in rows if row["part"] == "simulated" and row["size"] == "all")
     assert (own["policy"], planned["policy"], planned["planned"]) == ("own limits", "planned limits", 34)
     assert planned["mean_wait_s"] < own["mean_wait_s"]
@@ -106,13 +108,31 @@ def test_on_a_machine_the_same_week_is_planned_with_either_and_no_job_is_cut(tmp
 
 def test_who_gains_and_who_pays_is_said_with_an_interval_over_bursts(tmp_path: Path) -> None:
     place = store(tmp_path, 240, 1800.0)  # each user every two and a half hours
-    one = week(load({"store": place, "runtime": "kernel"}, {}), Reader(place), "c", TERMS, 0.0, 1e9)
+    settings = load({"store": place, "runtime": "kernel", "plan": "limits"}, {})
+    one = week(settings, Reader(place), "c", TERMS, 0.0, 1e9)
     nodes = ("n1",)
     machine = Machine((NodeGroup(nodes, 8),), (Partition("main", nodes, default=True), Partition("exact", nodes)))
-    rows, *_ = simulated(one, machine)
+    rows, *_ = simulated(one, machine, settings)
     users = [row for row in rows if row["part"] == "group" and row["by"] == "user_id"]
     assert {(row["jobs"], row["bursts"]) for row in users} == {(48, 48)}
     for row in users:
         assert row["wait_s_difference"] == pytest.approx(row["then_s"] - row["now_s"])
         assert row["wait_s_difference_low"] <= row["wait_s_difference"] <= row["wait_s_difference_high"]
     assert {row["wait_s_verdict"] for row in users} & {"ahead", "behind"}
+
+
+def test_the_order_of_a_past_week_is_by_the_forecasts_of_then(tmp_path: Path) -> None:
+    place = store(tmp_path)
+    settings = load({"store": place, "runtime": "kernel"}, {})  # plan is off: each way is shown
+    one = week(settings, Reader(place), "c", TERMS, 0.0, 1e9)
+    assert set(one.forecast.tolist()) == {HOUR}
+    one = one._replace(forecast=np.where(np.arange(len(one.trace)) % 2 == 0, 60.0, HOUR))
+    nodes = ("n1",)
+    machine = Machine((NodeGroup(nodes, 8),), (Partition("main", nodes, default=True), Partition("exact", nodes)))
+    rows, *_ = simulated(one, machine, settings)
+    whole = {row["policy"]: row for row in rows if row["part"] == "simulated" and row["size"] == "all"}
+    assert list(whole) == ["own limits", "planned limits", "order by forecast", "limits and order"]
+    assert whole["order by forecast"]["mean_wait_s"] < whole["own limits"]["mean_wait_s"]
+    assert whole["order by forecast"]["planned"] == 0
+    narrow = {r["policy"]: r["change_s"] for r in rows if r["part"] == "group" and r["group"] == "2-4"}
+    assert narrow["order by forecast"] < 0  # they are said to be short, and go before the wide ones

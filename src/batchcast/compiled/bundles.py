@@ -1,7 +1,7 @@
 """Kernels take a named tuple of arrays as one address.
 
 numba passes a named tuple by its members, seven machine words for each array, to every kernel and from each kernel to
-the next: most of what compiling a scheduler's kernels cost, and none of their work. A class decorated here is passed
+the next: most of what compiling a scheduler's kernels cost, and none of their work. A class registered here is passed
 as the address of its members instead; kernels read them as before, `state.free[k]`, and cannot put another array in
 their place, nor make one.
 """
@@ -9,7 +9,7 @@ their place, nor make one.
 from __future__ import annotations
 
 import hashlib
-from typing import Any, TypeVar
+from typing import Any
 
 from llvmlite import ir
 from numba import extending
@@ -17,7 +17,6 @@ from numba.core import cgutils, types
 from numba.core.typing import templates
 from numba.np import arrayobj
 
-Bundle = TypeVar("Bundle", bound=type)
 BARRIER = "=r,0,~{memory}"
 COUNT, DATA = 2, 4  # places in numba's array: how many entries, and their address; nobody owns it (the first two)
 
@@ -50,14 +49,13 @@ class ByAddress(types.Type):
         return self.name, ()
 
 
-def by_address(bundle: Bundle) -> Bundle:
-    """A named tuple class whose instances kernels get by address; its members are arrays and numbers."""
+def register(bundle: Any) -> None:
+    """Let kernels get instances of this named tuple class by address."""
 
     def kind_of(value: Any, context: Any) -> ByAddress:
         return ByAddress(bundle, tuple(EXTEND.typeof_impl(member, context) for member in value))
 
     EXTEND.typeof_impl.register(bundle, kind_of)
-    return bundle
 
 
 def kind_of_member(_: Any, bundle: ByAddress, name: str) -> Any:

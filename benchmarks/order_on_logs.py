@@ -1,0 +1,83 @@
+"""What the order brings on logs, as a site can have it: levels, looks every 30 s, forecasts of then, Slurm's two loops.
+
+    python benchmarks/order_on_logs.py ../shared/traces/KTH-SP2-1996-2.1-cln.swf.gz ... --first 15000
+
+Each log runs on its own machine (one node a processor) by arrival, then under each order. Mean wait, mean bounded
+slowdown (bound 60 s), 99th percentile and longest wait as shares of those by arrival; differences of mean waits with a
+90 % interval over groups of one user's submissions of one week; users of ten jobs and more whose mean wait is longer by
+more than a tenth and a minute. The ideal policies of docs/policy-study.md run on a pool, so they are no row here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+import numpy as np
+from planning_gain import show
+
+from batchcast import read_trace
+from batchcast.metrics.paired import paired_differences
+from batchcast.metrics.schedule import bounded_slowdown
+from batchcast.planning.order import OrderRule
+from batchcast.simulation.slurm_order import Ordering
+from batchcast.simulation.slurm_trace import simulate_on
+from batchcast.table import Trace
+from batchcast.trace.machine import machine_of_log
+
+BAND = 100_000
+ORDERS = {
+    "by limits": Ordering("limit", rule=OrderRule(band=BAND)),
+    "by forecasts": Ordering("forecast", rule=OrderRule(band=BAND)),
+    "the same, shortest first": Ordering("forecast", rule=OrderRule(band=BAND, size=0.0)),
+    "the same, age two days": Ordering("forecast", rule=OrderRule(band=BAND, age=172_800.0)),
+    "by true run times": Ordering("forecast", "actual", OrderRule(band=BAND)),
+}
+WEEK, MANY = 604_800.0, 10
+
+
+def rows_of(name: str, log: Trace) -> list[dict[str, Any]]:
+    """A row for each order."""
+    machine = machine_of_log(log)
+    plain = simulate_on(machine, log)
+    wait = plain.start_time - plain.submit_time
+    run = plain.end_time - plain.start_time
+    user = np.asarray(log.nominal("user_id").codes)[plain.rows].astype(np.int64)
+    group = np.unique(user * 10_000 + (plain.submit_time // WEEK).astype(np.int64), return_inverse=True)[1]
+    slowdown = bounded_slowdown(wait, run, 60.0)
+    people = [k for k in np.unique(user) if (user == k).sum() >= MANY]
+    rows = []
+    for words, order in ORDERS.items():
+        then = simulate_on(machine, log, order=order)
+        assert (then.rows == plain.rows).all()
+        waits = then.start_time - then.submit_time
+        pair = paired_differences(waits[None], wait, group, np.random.default_rng(0))[0]
+        worse = [waits[user == k].mean() > 1.1 * wait[user == k].mean() + 60 for k in people]
+        rows.append(
+            {
+                "log": name, "jobs": len(wait), "wait by arrival, h": float(wait.mean()) / 3600, "order": words,
+                "wait": f"{waits.mean() / wait.mean():.2f}",
+                "difference, h": f"{pair.difference / 3600:+.2f} ({pair.low / 3600:+.2f} to {pair.high / 3600:+.2f})",
+                "slowdown": f"{bounded_slowdown(waits, run, 60.0).mean() / slowdown.mean():.2f}",
+                "p99": f"{np.quantile(waits, 0.99) / np.quantile(wait, 0.99):.2f}",
+                "longest": f"{waits.max() / wait.max():.2f}", "users worse off": f"{np.mean(worse):.0%}",
+            }
+        )  # fmt: skip
+    return rows
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("logs", nargs="+")
+    parser.add_argument("--first", type=int, default=15_000)
+    given = parser.parse_args()
+    for k, path in enumerate(given.logs):
+        log = read_trace(path)
+        lines = show(rows_of(path.rpartition("/")[2].split("-19")[0].split("-20")[0], log[: given.first])).split("\n")
+        print("\n".join(lines if k == 0 else lines[2:]), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""The order as a site can have it, levels of SiteFactor and looks of 30 s in Slurm's loops, beside the ideal policy.
+
+    python benchmarks/order_site.py LOG...
+
+Each log's jobs on the log's own machine. Rows: the pool under EASY with limits and under the policy `forecast` with
+`kernel`, as docs/policy-study.md has them; Slurm's two loops in arrival's order, with the order of `batchcast plan`,
+and the same without levels and with looks of 1 s: what levels and cycles cost. All by the forecasts of `kernel` as of
+each submission on the recorded clock. Differences from Slurm's loops in arrival's order (on the pool: from EASY) with a
+90 % interval over users' weeks; users are those of ten jobs or more, worse off by more than a tenth.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from planning_gain import show
+
+from batchcast.events.recorded import replay
+from batchcast.metrics.bursts import user_weeks
+from batchcast.metrics.paired import paired_differences
+from batchcast.metrics.schedule import bounded_slowdown
+from batchcast.planning.order import OrderRule
+from batchcast.predict.registry import make
+from batchcast.simulation import Schedule, simulate
+from batchcast.simulation.slurm_order import Ordering
+from batchcast.simulation.slurm_trace import simulate_on
+from batchcast.table import Trace
+from batchcast.trace import read_trace
+from batchcast.trace.machine import machine_of_log
+
+pure: Any = importlib.import_module("batchcast.planning.order")
+clock: Any = importlib.import_module("batchcast.schedule.slurm.reorder")
+FINE = 64
+"""Without levels: so many times as many, in a band so many times as wide."""
+
+
+def in_fine_levels(run: Callable[[], Schedule]) -> Schedule:
+    """What `run` gives with 64 times as many levels: the package's own decision, its constants changed meanwhile."""
+    kept = pure.LEVELS, pure._by_level
+    pure.LEVELS, pure._by_level = kept[0] * FINE, _finely
+    try:
+        return run()
+    finally:
+        pure.LEVELS, pure._by_level = kept
+
+
+def _finely(work: np.ndarray, stands: np.ndarray, aged: np.ndarray, band: int) -> np.ndarray:
+    """As `_by_level`, 64 levels in the place of one and none kept."""
+    exact = FINE * pure.STEPS * np.log2(np.maximum(work, pure.LEAST_WORK) / pure.LEAST_WORK)
+    level = np.clip(1 + np.floor(exact), 1, pure.LEVELS - 1)
+    return pure.factor_of(np.where(aged, 0, level.astype(np.int64)), band)
+
+
+def at_once(run: Callable[[], Schedule]) -> Schedule:
+    """What `run` gives with a look each second."""
+    kept, clock.LOOKS_S = clock.LOOKS_S, 1.0
+    try:
+        return run()
+    finally:
+        clock.LOOKS_S = kept
+
+
+def schedules(trace: Trace) -> dict[str, Schedule]:
+    """Each row's schedule, by name."""
+    machine = machine_of_log(trace)
+    told = replay(trace, {"it": make("runtime", "kernel")}, total=float(machine.cpus))["it"].points
+    rule = OrderRule()
+
+    def ordered(band: int = rule.band) -> Schedule:
+        return simulate_on(machine, trace, order=Ordering("forecast", told, replace(rule, band=band)))
+
+    wide = rule.band * FINE
+    return {
+        "pool: EASY, limits": simulate(trace, "easy", "requested", total=float(machine.cpus)),
+        "pool: forecast": simulate(trace, "forecast", "kernel", total=float(machine.cpus)),
+        "Slurm: none": simulate_on(machine, trace),
+        "Slurm: order": ordered(),
+        "without levels": in_fine_levels(lambda: ordered(wide)),
+        "without levels, looks of 1 s": in_fine_levels(lambda: at_once(lambda: ordered(wide))),
+    }
+
+
+def compare(trace: Trace, made: dict[str, Schedule], boot: int = 0) -> list[dict[str, Any]]:
+    """A row for each schedule, over the jobs that all of them have."""
+    common = sorted(set.intersection(*(set(s.rows.tolist()) for s in made.values())))
+    users = np.asarray(trace.nominal("user_id").codes)[common]
+    group = user_weeks(users, trace.submit_time[common])
+    many = [u for u in np.unique(users) if (users == u).sum() >= 10]
+    waits, slow = {}, {}
+    for name, one in made.items():
+        whole = np.full((2, len(trace)), np.nan)
+        whole[:, one.rows] = one.wait_time, one.run_time
+        waits[name] = whole[0, common]
+        slow[name] = bounded_slowdown(whole[0, common], whole[1, common])
+    rows, base = [], ""
+    for name, wait in waits.items():
+        base = name if name in ("pool: EASY, limits", "Slurm: none") else base
+        before = waits[base]
+        row = {"schedule": name, "mean wait, h": f"{wait.mean() / 3600:.2f}", "slowdown": float(slow[name].mean())}
+        row["longest"] = f"{wait.max() / before.max():.2f}"
+        worse = np.mean([wait[users == u].mean() > 1.1 * before[users == u].mean() for u in many])
+        row["users worse off"] = f"{worse:.0%}"
+        for title, values in (("wait less, h", {k: v / 3600 for k, v in waits.items()}), ("slowdown less", slow)):
+            draws = np.random.default_rng(boot)
+            pair = paired_differences(values[name][None], values[base], group, draws)[0] if name != base else None
+            row[title] = f"{pair.difference:+.2f} ({pair.low:+.2f} to {pair.high:+.2f})" if pair else "-"
+        rows.append(row)
+    return rows
+
+
+def main(logs: Sequence[str]) -> int:
+    for path in logs:
+        trace = read_trace(path)
+        print(f"\n{trace.info.source}\n\n{show(compare(trace, schedules(trace)))}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("logs", nargs="+")
+    sys.exit(main(parser.parse_args().logs))

@@ -1,0 +1,66 @@
+"""Which numba this is: the project's own compiler passes run on the versions that CI has run them on, and no other.
+
+On any other version, or with BATCHCAST_NUMBA=public, numba's public decorators compile kernels: the same results,
+a longer first use. numba is imported here, without what it only asks after.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+BLAS = "scipy.linalg.cython_blas"
+SETTINGS = ".numba_config.yaml"
+TESTED = ((0, 68),)  # what constraints.txt pins and .ci/run has run; a new one is added with a whole run of CI
+
+
+@contextmanager
+def numba_alone() -> Iterator[None]:
+    """While it lasts numba finds no SciPy, and no YAML where no settings file lies; both can be imported after it.
+
+    numba asks for SciPy's BLAS once, to choose how inner products of `np.correlate` and `np.convolve` are computed; our
+    kernels have none, and `np.dot` and `np.linalg` in somebody else's kernels look for it anew. 0.1 s of start-up.
+    """
+    absent = [BLAS] if Path(SETTINGS).exists() else [BLAS, "yaml"]
+    absent = [name for name in absent if name not in sys.modules]
+    loaded = cast("dict[str, Any]", sys.modules)
+    loaded |= dict.fromkeys(absent)  # None is Python's own sign for a module that must not be found
+    try:
+        yield
+        with suppress(ImportError):
+            import_module("numba.np.arraymath")  # this asks
+    finally:
+        for name in absent:
+            sys.modules.pop(name, None)
+
+
+def own_passes(version: str, wish: str) -> bool:
+    """Whether the project's own passes may run on this version of numba; a version never tried is said once.
+
+    >>> own_passes("0.68.1", ""), own_passes("0.68.1", "public")
+    (True, False)
+    """
+    if wish == "public":
+        return False
+    known = tuple(int(part) for part in version.split(".")[:2] if part.isdigit()) in TESTED
+    if not known:
+        tried = ", ".join(".".join(map(str, each)) for each in TESTED)
+        warnings.warn(
+            f"numba {version} was never tried with batchcast (numba {tried} was): kernels are compiled by numba's own "
+            "passes, with the same results and a longer first use; BATCHCAST_NUMBA=public says that this is known",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return known
+
+
+with numba_alone():
+    import numba
+
+OWN_PASSES = own_passes(numba.__version__, os.environ.get("BATCHCAST_NUMBA", ""))
