@@ -1,7 +1,7 @@
 """A run-time predictor of one's own: the user's last run time with a tenth on top, else the request."""
 
 import batchcast
-from batchcast import Prediction, testing
+from batchcast import testing
 from batchcast.events.event import End
 
 
@@ -11,14 +11,14 @@ class LastPlus:
 
     def predict(self, job, at):
         asked = job.req_time if 0 < job.req_time < float("inf") else 3600.0
-        return Prediction(max(1.0, min(self.last.get(job.user_id, asked), asked)))
+        return max(1.0, min(self.last.get(job.user_id, asked), asked))
 
     def observe(self, event, at):
         if isinstance(event, End) and event.run_time == event.run_time:  # NaN: it never ran
             self.last[event.job.user_id] = 1.1 * event.run_time
 
 
-print(testing.check_predictor(lambda trace: LastPlus()))
+print(testing.check_predictor(LastPlus))
 log = batchcast.read_trace(batchcast.demo_path())
-for runtime in ("requested", LastPlus()):
-    print(batchcast.simulate(log, batchcast.Policy(backfill_order="sjf"), runtime).measures()["mean_wait_s"])
+for predictor in ("requested", LastPlus):
+    print(batchcast.simulate(log, "easy-sjbf", predictor).measures()["mean_wait_s"])

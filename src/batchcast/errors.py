@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 _says_flags = False
 _FLAG = re.compile(r"(?<![\w-])--([a-z][a-z-]*[a-z])( (?=[A-Z0-9]))?")
-_ARGUMENTS = {"predictor": "predictors", "policy": "policies", "from": "since", "to": "until"}
+_ARGUMENTS = {"policy": "policies", "from": "since", "to": "until"}
 
 
 @contextmanager

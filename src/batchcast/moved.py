@@ -1,17 +1,21 @@
-"""Modules that a script may still import by their old names: each works for one version and says where it is now."""
+"""Old names that still work for one version and say what they are now: of modules, and of arguments."""
 
 from __future__ import annotations
 
 import sys
 import warnings
+from functools import wraps
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 MOVED = {
     "evaluation.in_periods": "evaluation.replay",
@@ -40,6 +44,7 @@ MOVED = {
     "predict.day": "predict.features",
     "predict.limit": "predict.fallback",
     "predict.numbers": "predict.features",
+    "predict.recommend_memory": "predict.peak_memory",
     "predict.spread": "predict.fallback",
     "simulation.order": "simulation.policy",
     "simulation.placement": "simulation.schedule",
@@ -82,6 +87,29 @@ class MovedModules:
 
     def exec_module(self, module: ModuleType) -> None:
         """Nothing runs: the new module has run."""
+
+
+def older_names(**renamed: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Arguments of a function by their older names, too: each works for one version, with a warning.
+
+    >>> older_names(runtime="predictor")(lambda predictor: predictor)(predictor="last_2")
+    'last_2'
+    """
+
+    def around(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def called(*args: P.args, **kwargs: P.kwargs) -> R:
+            for old, new in renamed.items():
+                if old in kwargs:
+                    if new in kwargs:
+                        raise TypeError(f"{function.__name__}: {old} is {new} now: give one of them")
+                    warnings.warn(f"{function.__name__}: {old}= is {new}= now", FutureWarning, stacklevel=2)
+                    kwargs[new] = kwargs.pop(old)
+            return function(*args, **kwargs)
+
+        return called
+
+    return around
 
 
 def install() -> None:

@@ -38,7 +38,7 @@ def test_rooms_are_callable_whatever_was_imported_before():
     )
     assert batchcast.simulate(log, Policy(), total=2).start_time.tolist() == [0.0, 9.0]
     assert batchcast.simulate is simulate
-    assert batchcast.evaluate(log, predictors=["requested"]).why_not  # the machine's size is unknown
+    assert batchcast.evaluate(log, predictor=["requested"]).why_not  # the machine's size is unknown
 
 
 def test_arrow_in_and_out():
@@ -85,7 +85,7 @@ def test_methods_of_ones_own_run_beside_ours():
     sized = batchcast.from_arrow(batchcast.to_arrow(log.with_info(replace(log.info, max_procs=2.0))))
     found = batchcast.evaluate(
         sized,
-        predictors={"it": lambda trace: Answer(), "last_2": None},
+        predictor={"it": lambda trace: Answer(), "last_2": None},
         policies={"mine": batchcast.Policy(order=lambda now, submit, procs, planned, wait: procs), "easy": None},
     )
     rows = [(row["policy"], row["predictor"]) for row in found.schedule_rows()]
@@ -115,7 +115,7 @@ def test_an_example_is_short_and_runs(name, capsys):
 
 def demo_evaluation() -> Any:
     log = batchcast.read_trace(batchcast.demo_path())[:400]
-    return batchcast.evaluate(log, predictors="last_2", policies="easy")
+    return batchcast.evaluate(log, predictor="last_2", policies="easy")
 
 
 def test_one_name_is_enough_and_a_notebook_shows_the_tables():

@@ -16,9 +16,9 @@ from ..errors import UsageError
 from ..events.recorded import Forecasts
 from ..metrics.accuracy import SIZE_CLASSES, accuracy, size_class
 from ..predict.batched import Timed, replay
-from ..predict.gate import check_predictor, lacking
+from ..predict.gate import lacking
 from ..predict.protocol import Grounds, Predictor
-from ..predict.registry import make, parse_spec
+from ..predict.registry import fresh, method_of, parse_spec
 from ..table import Trace
 from .calendar import month_starts
 from .differences import RUN_TIME, against_limits, burst_groups, forecast_differences, reference_of, shown_names
@@ -28,7 +28,7 @@ from .target import in_mebibytes, run_time_target, target_of
 GROUPS = ("user", "queue", "size", "month")
 
 
-Maker = Callable[[Trace], Any]  # a fresh predictor of one's own for a trace
+Maker = Any  # a name, a class, an object or a function of the log that makes one: predict/registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,21 +199,25 @@ def coverage(forecasts: Forecasts, run_time: np.ndarray) -> dict[float, float]:
 
 
 def predictor(spec: str, trace: Trace, total: float, seed: int, makers: Mapping[str, Maker] | None = None) -> Predictor:
-    """A fresh run-time predictor for this log, by name or made by one of `makers`; only oracles get its answers."""
-    method: Predictor
-    vouched = trace.info.known_at_submit
-    if makers and spec in makers:
-        method = makers[spec](trace)
-        check_predictor(method, vouched, spec)
-        return method
-    method = make(
-        "runtime",
-        spec,
-        known_at_submit=vouched,
-        answers=trace.run_time.tolist(),
+    """A fresh run-time predictor for this log, by name or as one of `makers` gives it: of an object a copy."""
+    given = makers[spec] if makers and spec in makers else spec
+    return fresh_predictor(fresh(given), trace, total, seed, who=spec)
+
+
+def fresh_predictor(
+    given: Any, trace: Trace, total: float, seed: int, *, kind: str = "runtime", who: str = ""
+) -> Predictor:
+    """A predictor for this log, by name, class or maker, or an object as it is; only oracles get the log's answers."""
+    method: Predictor = method_of(
+        kind,
+        given,
+        known_at_submit=trace.info.known_at_submit,
+        who=who,
+        trace=trace,
         max_procs=total,
         rng=np.random.default_rng(seed),
         seed=seed,
+        answers=trace.run_time.tolist(),
     )
     return method
 

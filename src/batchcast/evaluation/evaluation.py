@@ -12,17 +12,18 @@ from typing import Any
 import numpy as np
 
 from ..cluster.machine import Machine
-from ..errors import InputError, check_word
+from ..errors import InputError, UsageError, check_word
 from ..events.recorded import PROTOCOLS, irregular
+from ..moved import older_names
 from ..predict.names import named
-from ..predict.registry import split_specs
+from ..predict.registry import named_methods
 from ..simulation import Policy, Schedule
 from ..simulation.policies import policy_of, split_policies
 from ..simulation.simulate import LOOPS
 from ..table import Trace
 from ..table.exchange import data_frame, html_table
 from ..trace.machine import partition_sizes
-from .accuracy import Maker, Scores, figures, score
+from .accuracy import Scores, figures, score
 from .advice import Advice, advise
 from .differences import against_limits, schedule_differences
 from .findings import LEAST_GAIN_S, Findings, find
@@ -192,10 +193,11 @@ def share_of_perfect_knowledge(requests: float, planned: float, actual: float) -
     return (requests - planned) / gain if gain >= max(LEAST_GAIN_S, LEAST_GAIN * requests) else float("nan")
 
 
+@older_names(predictors="predictor")
 def evaluate(
     trace: Trace,
     *,
-    predictors: str | Sequence[str] | Mapping[str, Maker | None] = PREDICTORS,
+    predictor: Any = PREDICTORS,
     policies: str | Sequence[str] | Mapping[str, Policy | None] = POLICIES,
     mask: np.ndarray | None = None,
     procs: str = "req",
@@ -218,9 +220,10 @@ def evaluate(
     ----------
     trace
         The log; its machine is the one of `trace.info.max_procs`.
-    predictors
-        Names with parameters, or a mapping of names to a function that makes a fresh predictor for a trace (None: the
-        one known by that name). `requested` and `actual` always run beside them: the yardstick and the oracle, which is
+    predictor
+        A name with parameters or a comma list of them, a class, an object, or a function that makes one of a trace; a
+        sequence of these, or a mapping of names to them (None: the one known by that name). Each run has a fresh one,
+        of an object a copy. `requested` and `actual` always run beside them: the yardstick and the oracle, which is
         simulated only.
     policies
         Names with words, or a mapping of names to a `Policy` (None: the one known by that name).
@@ -267,7 +270,7 @@ def evaluate(
     >>> from batchcast.trace.demo import demo_path
     >>> from batchcast.trace.read import read_trace
     >>> log = read_trace(demo_path())
-    >>> found = evaluate(log, predictors=["last_2"], policies={"sjf": Policy(order="sjf")})
+    >>> found = evaluate(log, predictor="last_2", policies={"sjf": Policy(order="sjf")})
     >>> [row["predictor"] for row in found.accuracy_rows()], [row["predictor"] for row in found.schedule_rows()]
     (['requested', 'last_2'], ['requested', 'last_2', 'actual'])
     """
@@ -284,11 +287,15 @@ def evaluate(
         check_word(word, value, accepted)
     check_log(trace)
     trace = trace.knowing(known_at_submit)
-    predictors = split_specs(predictors) if isinstance(predictors, str) else predictors
+    methods = named_methods(predictor)
     policies = split_policies(policies) if isinstance(policies, str) else policies
-    makers = {name: make for name, make in predictors.items() if make} if isinstance(predictors, Mapping) else {}
+    makers = {name: method for name, method in methods.items() if not (isinstance(method, str) and method == name)}
+    if taken := [name for name in (YARDSTICK, ORACLE) if name in makers]:
+        raise UsageError(
+            f"predictor: {taken[0]} is a name of ours (accepted: any other name for a method of one's own)"
+        )
     inside = jobs_mask("mask", mask, trace)
-    chosen = [YARDSTICK, *(p for p in dict.fromkeys(predictors) if p not in (YARDSTICK, ORACLE))]
+    chosen = [YARDSTICK, *(p for p in methods if p not in (YARDSTICK, ORACLE))]
     own = policies if isinstance(policies, Mapping) else {}
     plans = {name: own.get(name) or policy_of(name) for name in policies}
     bar = progress or silent

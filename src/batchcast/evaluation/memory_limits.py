@@ -15,9 +15,8 @@ import numpy as np
 
 from ..cluster.machine import Machine
 from ..events.recorded import Forecasts, replay
-from ..predict.peak_memory import MIB
+from ..predict.peak_memory import MIB, least_waste
 from ..predict.recommend import rounded_request, spent
-from ..predict.recommend_memory import least_waste
 from ..predict.runtime.kernel import Kernel
 from ..predict.runtime.largest_recent import LargestRecent
 from ..simulation.slurm_trace import MemoryPlan, plan_of
@@ -70,7 +69,7 @@ def find_memory_limits(
 
     `advice` is the bound that `kernel` gives at level 1 - `risk` (between its levels linear in the logarithm),
     `least_waste` the one of its bounds with the least expected memory-time, every attempt counted in full
-    (`predict.recommend_memory`); both at least `floor`, up to a multiple of `step`, never above `most`, a node's
+    (`predict.peak_memory.least_waste`); both at least `floor`, up to a multiple of `step`, never above `most`, a node's
     memory. Its own bounds, and not those of `calibrated`: that moves them towards a certain bound, which a time limit
     is and memory has not. `rule_of_thumb` is 1.25 times the largest of the user's last ten of this size, `own` the
     user's request. NoAnswer where the log has no measured peak. One replay, some 300 microseconds a job.

@@ -5,19 +5,19 @@ Whole, or in periods with each method's state carried from one to the next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, UsageError
+from ..errors import InputError, UsageError, check_word
 from ..events.recorded import Forecasts, replay_periods
+from ..moved import older_names
 from ..predict import batched
-from ..predict.gate import check_predictor
-from ..predict.registry import make, parse_spec, split_specs
+from ..predict.registry import make, named_methods, parse_spec
 from ..table import Trace
-from .accuracy import predictor
+from .accuracy import fresh_predictor
 from .wait import DEFAULT_PROTOCOL, with_settings
 
 
@@ -43,10 +43,12 @@ def jobs_mask(name: str, mask: Any, trace: Trace) -> np.ndarray:
     return inside
 
 
+@older_names(predictors="predictor")
 def replay(
     trace: Trace,
-    predictors: str | Sequence[str] | Mapping[str, Any],
+    predictor: Any,
     *,
+    target: str = "run_time",
     protocol: str = "honest",
     procs: str = "req",
     total: float | None = None,
@@ -61,8 +63,12 @@ def replay(
     ----------
     trace
         The log.
-    predictors
-        Names with parameters (`last_2:need=2`), or objects with `predict` and `observe` by name.
+    predictor
+        A name with parameters (`last_2:need=2`) or a comma list of them, a class, an object, or a function that makes
+        one of the log; a sequence of these, or a mapping of names to them. An object is taught as it is. Answers are
+        seconds or a `Prediction`; estimators of river's and scikit-learn's shapes are taken as they are.
+    target
+        What they forecast: `run_time`, or `wait_time`.
     protocol
         `honest`, or `paper`: a job's end is told right after its submission.
     procs
@@ -87,6 +93,8 @@ def replay(
     ------
     UsageError
         For an unknown method, parameter, column or protocol.
+    BatchcastError
+        At the first answer that is no number, not finite or negative: the job and the method are named.
 
     Notes
     -----
@@ -104,17 +112,17 @@ def replay(
     ask = None if ask is None else jobs_mask("ask", ask, trace)
     trace = trace.knowing(known_at_submit)
     size = trace.info.max_procs if total is None else total
-    predictors = split_specs(predictors) if isinstance(predictors, str) else predictors
-    if isinstance(predictors, Mapping):
-        objects = dict(predictors)
-        for name, method in objects.items():
-            check_predictor(method, trace.info.known_at_submit, name)
-    else:
-        objects = {spec: predictor(spec, trace, size, seed) for spec in predictors}
+    check_word("target", target, TARGETS)
+    kind = TARGETS[target]
+    objects = {
+        name: fresh_predictor(method, trace, size, seed, kind=kind, who=name)
+        for name, method in named_methods(predictor, kind).items()
+    }
     return batched.replay(trace, objects, protocol=protocol, procs=procs, total=size, ask=ask, tick=tick)
 
 
-KINDS = ("runtime", "wait")
+TARGETS = {"run_time": "runtime", "wait_time": "wait"}
+KINDS = tuple(TARGETS.values())
 
 
 def forecast_periods(

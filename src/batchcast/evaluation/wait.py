@@ -18,9 +18,10 @@ from ..events.record import SPOILED
 from ..events.recorded import Forecasts, after_the_log, replay
 from ..metrics.accuracy import SIZE_CLASSES, size_class
 from ..metrics.wait import BINS_S, WaitScore, good, identified_at, kept_by_window, log_crps, score_waits
+from ..moved import older_names
 from ..predict.hazard.bins import ENDS_S, quantiles, reached
 from ..predict.protocol import SHORTEST
-from ..predict.registry import make, parse_spec, takes
+from ..predict.registry import fresh, make, method_of, name_of, named_methods, parse_spec, takes
 from ..table import Trace
 from .differences import shown_names
 
@@ -116,9 +117,10 @@ class WaitRun:
     """What a method that knows them said of each job (n, bins of predict/hazard): the chance of a wait so long."""
 
 
+@older_names(spec="predictor")
 def run_wait(
     trace: Trace,
-    spec: str,
+    predictor: Any,
     ask: np.ndarray,
     *,
     threshold: float = 3600.0,
@@ -136,11 +138,13 @@ def run_wait(
     `search_s` that of a search of settings beforehand (`ibl`).
     """
     vouched = trace.info.known_at_submit
-    settings = with_settings(spec, threshold=threshold, cancelled=cancelled)
-    method = make("wait", settings, known_at_submit=vouched, machine=machine)
+    spec = name_of(predictor)
+    is_named = isinstance(predictor, str)
+    settings = with_settings(predictor, threshold=threshold, cancelled=cancelled) if is_named else predictor
+    method = method_of("wait", settings, known_at_submit=vouched, trace=trace, machine=machine)
     clock = str(protocol or getattr(method, "protocol", DEFAULT_PROTOCOL))
     size = trace.info.max_procs if total is None else total
-    if hasattr(method, "predict_trace"):  # compiled kernels are loaded before the clock runs
+    if is_named and hasattr(method, "predict_trace"):  # compiled kernels are loaded before the clock runs
         make("wait", spec, known_at_submit=vouched).predict_trace(
             trace.take(np.arange(min(len(trace), 50))), clock, procs, total=size
         )
@@ -156,9 +160,10 @@ def run_wait(
     seconds = process_time() - began
     near, near_jobs = np.zeros(len(trace), bool), np.full(len(trace), np.nan)
     bound = forecasts.quantiles[:, -1] if forecasts.levels else np.full(len(trace), np.nan)
-    answer = bound if method.answers_by == "bound" else forecasts.points
+    answers_by = getattr(method, "answers_by", "point")
+    answer = bound if answers_by == "bound" else forecasts.points
     marked = answer <= threshold
-    if method.answers_by == "mark":
+    if answers_by == "mark":
         mark, _, near_jobs = method.marks(trace, clock, procs, total=size, ask=ask)
         marked, near = mark > 0, mark == 1
         answer = np.where(marked, threshold, forecasts.points if method.fallback is not None else np.inf)
@@ -320,17 +325,22 @@ def last_needed(rows: np.ndarray) -> int:
     return int(np.flatnonzero(rows)[-1]) + 1
 
 
+@older_names(specs="predictor")
 def compare(
-    trace: Trace, specs: Sequence[str], rows: np.ndarray, thresholds: Sequence[float], **options: Any
+    trace: Trace, predictor: Any, rows: np.ndarray, thresholds: Sequence[float], **options: Any
 ) -> list[tuple[float, WaitRun]]:
-    """Every method at every threshold over the scored rows; a method that knows no threshold runs once."""
+    """Every method at every threshold over the scored rows; a method that knows no threshold runs once.
+
+    `predictor` is a name, a class, an object, a function that makes one, or several (`predict.registry.named_methods`).
+    """
     head = trace.take(np.arange(last_needed(rows)))
     runs: list[tuple[float, WaitRun]] = []
-    for spec in specs:
-        marks = takes("wait", parse_spec(spec)[0], "threshold")
+    for name, method in named_methods(predictor, "wait").items():
+        marks = isinstance(method, str) and takes("wait", parse_spec(method)[0], "threshold")
         run = None
         for threshold in thresholds:
             if run is None or marks:
-                run = run_wait(head, spec, rows[: len(head)], threshold=threshold, **options)
+                run = run_wait(head, fresh(method), rows[: len(head)], threshold=threshold, **options)
+                run = replace(run, predictor=name)
             runs.append((threshold, replace(run, marked=run.answer <= threshold) if not marks else run))
     return runs

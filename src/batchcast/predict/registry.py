@@ -1,11 +1,15 @@
-"""Predictors by name: found as entry points, or one's own as MODULE:CLASS; one syntax, `NAME:key=value,key=value`."""
+"""Predictors by name, class, object or maker: one convention wherever a method is taken.
+
+Names are found as entry points, or one's own as MODULE:CLASS; one syntax, `NAME:key=value,key=value`.
+"""
 
 from __future__ import annotations
 
 import importlib
 import inspect
 import typing
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence, Set
+from copy import deepcopy
 from difflib import get_close_matches
 from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
@@ -85,7 +89,10 @@ def _imported(module: str, name: str) -> Any:
             hint=f"run where {module.split('.')[0]}.py is, or put its folder on PYTHONPATH",
         ) from None
     if not callable(maker):
-        raise UsageError(f"{module}:{name} is neither a class nor a function (accepted: what makes a predictor)")
+        if not any(hasattr(maker, shape) for shape in ("predict", "predict_one")):
+            what = f"{module}:{name} is neither a class nor a function nor a predictor"
+            raise UsageError(f"{what} (accepted: a predictor, or what makes one)")
+        return lambda: deepcopy(maker)
     return maker
 
 
@@ -102,21 +109,59 @@ def make(kind: str, spec: str, *, known_at_submit: Collection[str] | None = (), 
     signature = inspect.signature(factory)
     hints = typing.get_type_hints(_function(factory))
     public = [p for p in signature.parameters if p not in OBJECTS]
-    arguments: dict[str, Any] = {k: v for k, v in given.items() if k in signature.parameters}
+    arguments: dict[str, Any] = {}
     for key, value in text.items():
         if key not in public:
             raise UsageError(f"{name} has no parameter {key!r} (accepted: {', '.join(public) or 'none'})")
         arguments[key] = _convert(name, key, value, hints.get(key, str))
     try:
-        method = factory(**arguments)
+        method = made(factory, arguments, **given)
     except ValueError as error:
         raise UsageError(f"{spec}: {error}") from error
-    missing = [member for member in NEEDED.get(kind, ()) if not callable(getattr(method, member, None))]
-    if missing:
-        raise UsageError(f"{spec}: {type(method).__name__} has no {' and no '.join(missing)} (accepted: a predictor)")
+    if kind in PREDICTORS and not type(method).__module__.startswith(OURS):
+        from .adapters import adapted
+
+        method = adapted(method, kind, f"{spec}: {type(method).__name__}")
     if known_at_submit is not None:
         check_predictor(method, known_at_submit, spec)
     return method
+
+
+def made(maker: Any, chosen: Mapping[str, Any] | None = None, **objects: Any) -> Any:
+    """What a class or a function makes, called with the arguments `chosen` and the `objects` that it has names for.
+
+    A function's one parameter of another name gets the log (`trace`), its second one the processors (`max_procs`).
+    Raises UsageError for others without a default.
+
+    >>> made(lambda log: log, trace="the log"), made(lambda max_procs, seed=3: (max_procs, seed), max_procs=8.0)
+    ('the log', (8.0, 3))
+    """
+    try:
+        parameters = inspect.signature(maker).parameters
+    except ValueError:  # written in C, without a signature
+        return maker()
+    arguments = {name: objects[name] for name in parameters if name in objects} | dict(chosen or {})
+    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    needed = [
+        p.name for p in parameters.values() if p.default is p.empty and p.kind in by_place and p.name not in arguments
+    ]
+    log = [objects[name] for name in ("trace", "max_procs") if objects.get(name) is not None]
+    if needed and (isinstance(maker, type) or arguments or len(needed) > len(log)):
+        what = f"{name_of(maker)} needs {' and '.join(needed)}"
+        raise UsageError(f"{what} (accepted: an object, {name_of(maker)}(...), or a function of the log)")
+    return maker(*log[: len(needed)], **arguments)
+
+
+def name_of(method: Any) -> str:
+    """What a method that came without a name is called: as its class or its function is, or by its spec.
+
+    >>> name_of("last_2:need=2"), name_of(dict), name_of({})
+    ('last_2:need=2', 'dict', 'dict')
+    """
+    if isinstance(method, str):
+        return method
+    inner = getattr(method, "func", method)  # of functools.partial
+    return str(getattr(inner, "__name__", type(inner).__name__))
 
 
 def takes(kind: str, name: str, parameter: str) -> bool:
@@ -131,7 +176,8 @@ def _function(factory: Any) -> Any:
     return factory.__init__ if inspect.isclass(factory) else factory
 
 
-NEEDED = {"runtime": ("predict", "observe"), "wait": ("predict", "observe")}
+PREDICTORS = ("runtime", "wait")
+OURS = __name__.partition(".")[0] + "."
 OBJECTS = frozenset({"answers", "rng", "trace", "max_procs", "machine"})
 
 
@@ -158,3 +204,128 @@ def _convert(name: str, key: str, value: str, hint: Any) -> Any:
     if origin is typing.Literal and value not in typing.get_args(hint):
         raise UsageError(f"{name}: {key}={value!r} (accepted: {', '.join(map(str, typing.get_args(hint)))})")
     return value
+
+
+def named_methods(given: Any, kind: str = "runtime") -> dict[str, Any]:
+    """The methods that were asked for, by the names that results carry, in order.
+
+    Parameters
+    ----------
+    given
+        A name with parameters or a comma list of them; a class, an object or a function that makes one, which is
+        called as it is in its own code; a sequence of these; or a mapping of names to these (None: the method known by
+        that name).
+    kind
+        `runtime` or `wait`: whose names `all` stands for.
+
+    Raises
+    ------
+    UsageError
+        Where nothing is asked for, or two would have one name.
+
+    Examples
+    --------
+    >>> named_methods("last_2:need=2,requested")
+    {'last_2:need=2': 'last_2:need=2', 'requested': 'requested'}
+    >>> list(named_methods(["last_2", type("Half", (), {})]))
+    ['last_2', 'Half']
+    """
+    if isinstance(given, Mapping):
+        found = {str(name): str(name) if method is None else method for name, method in given.items()}
+    else:
+        several = given if isinstance(given, (Sequence, Set)) and not isinstance(given, str) else [given]
+        found = {}
+        for method in several:
+            for name, one in _named(method, kind):
+                if name in found and found[name] is not one and found[name] != one:
+                    raise UsageError(f"predictor: two methods are called {name} (accepted: a mapping of names to them)")
+                found[name] = one
+    if not found:
+        raise UsageError("predictor: no method", hint="predictor='last_2', or batchcast.Predictor for one's own")
+    return found
+
+
+def _named(method: Any, kind: str) -> list[tuple[str, Any]]:
+    if isinstance(method, str):
+        return [(spec, spec) for spec in split_specs(method, kind)]
+    return [(name_of(method), method)]
+
+
+def is_made(given: Any) -> bool:
+    """Whether it is an object, not a name and not a class or function that makes one."""
+    shapes = ("predict", "predict_one")
+    return not isinstance(given, (str, type)) and any(callable(getattr(given, name, None)) for name in shapes)
+
+
+def makes(given: Any) -> bool:
+    """Whether it is a class or a function that makes a method."""
+    return callable(given) and not is_made(given)
+
+
+def fresh(given: Any) -> Any:
+    """The same where it is a name or makes methods; a copy of an object, so that each use begins as it was given."""
+    return deepcopy(given) if is_made(given) else given
+
+
+def method_of(
+    kind: str,
+    given: Any,
+    *,
+    known_at_submit: Collection[str] | None = (),
+    who: str = "",
+    trace: Any = None,
+    **objects: Any,
+) -> Any:
+    """A predictor from a name, a class, an object or a function that makes one.
+
+    Parameters
+    ----------
+    kind
+        `runtime` or `wait`.
+    given
+        What was asked for. A class or function is called with those of `objects`, and `trace`, that it has parameters
+        for; the one parameter of a function, whatever its name, is the log. An object is used as it is.
+    known_at_submit
+        Columns beyond batchcast's own that it may use; None leaves the check to the caller.
+    who
+        Its name in messages.
+    trace, objects
+        What a method can be made with: the log, `answers`, `rng`, `seed`, `max_procs`, `machine`.
+
+    Raises
+    ------
+    UsageError
+        Names what is missing or wrong, and what is accepted.
+
+    Examples
+    --------
+    >>> from batchcast.predict.runtime.last_2 import Last2
+    >>> [type(method_of("runtime", each)).__name__ for each in ("last_2", Last2, Last2(), lambda: Last2())]
+    ['Last2', 'Last2', 'Last2', 'Last2']
+    """
+    if isinstance(given, str):
+        method = make(kind, given, known_at_submit=known_at_submit, trace=trace, **objects)
+    else:
+        from .adapters import FORMS, adapted
+
+        who = who or name_of(given)
+        method = given
+        if not is_made(given):
+            if not callable(given):
+                raise UsageError(f"predictor: {given!r} (accepted: {FORMS})")
+            method = made(given, None, trace=trace, **objects)
+            if isinstance(method, str):
+                return method_of(kind, method, known_at_submit=known_at_submit, trace=trace, **objects)
+        method = adapted(method, kind, who)
+        if known_at_submit is not None:
+            check_predictor(method, known_at_submit, who)
+    _check_target(method, kind, who or name_of(given))
+    return method
+
+
+def _check_target(method: Any, kind: str, who: str) -> None:
+    """A method that says what it forecasts is not asked for something else."""
+    target = getattr(method, "target", None)
+    wanted = {"runtime": "run_time", "wait": "wait_time"}.get(kind)
+    if isinstance(target, str) and target in ("run_time", "wait_time") and target != wanted:
+        raise UsageError(f"{who} forecasts {target} (accepted here: a method whose target is {wanted})")

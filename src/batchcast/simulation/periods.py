@@ -16,8 +16,7 @@ from ..compiled.elsewhere import address_of, called_there
 from ..errors import UsageError
 from ..events.state import SystemState
 from ..job import JobRequest, Name
-from ..predict.gate import check_predictor
-from ..predict.registry import make, parse_spec
+from ..predict.registry import method_of, parse_spec
 from ..predict.runtime.last_2 import Last2
 from ..predict.runtime.recent_mean import RecentMean
 from ..schedule.advance import go_on
@@ -211,12 +210,7 @@ def planner_of(
     name = parse_spec(runtime)[0] if isinstance(runtime, str) else ""
     if name in ("requested", "actual"):
         return CompiledPlanner(is_oracle=name == "actual")
-    vouched = trace.info.known_at_submit
-    predictor = runtime
-    if isinstance(runtime, str):
-        predictor = make("runtime", runtime, known_at_submit=vouched, max_procs=total)
-    else:
-        check_predictor(runtime, vouched)
+    predictor = method_of("runtime", runtime, known_at_submit=trace.info.known_at_submit, max_procs=total)
     if plan_level is None and type(predictor) in (Last2, RecentMean):
         return CompiledPlanner(rings=Rings(predictor))
     return PythonPlanner(predictor, float(total), plan_level, tick)

@@ -10,8 +10,9 @@ import numpy as np
 
 from ..errors import UsageError, check_word
 from ..events.recorded import PROTOCOLS, replay
-from ..predict.gate import check_predictor, lacking
-from ..predict.registry import make, parse_spec
+from ..moved import older_names
+from ..predict.gate import lacking
+from ..predict.registry import method_of, name_of, parse_spec
 from ..predict.runtime.kernel import Kernel
 from ..predict.similarity.coding import Coded, coded
 from ..schedule.advance import advance
@@ -27,10 +28,11 @@ from .workload import Workload, make_workload, native_planner
 LOOPS = ("closed", "open")
 
 
+@older_names(runtime="predictor")
 def simulate(
     trace: Trace,
     policy: Policy | str | None = None,
-    runtime: Any = None,
+    predictor: Any = None,
     *,
     total: float | None = None,
     procs: str = "req",
@@ -52,9 +54,10 @@ def simulate(
         The log.
     policy
         A `Policy`, or a name with words (`easy-sjbf:correct=incremental`); by default EASY.
-    runtime
-        What plans: a spec (`last_2:need=2`), or any object with `predict` and `observe`. By default what the policy
-        plans with: the users' limits, and `kernel` under `forecast`.
+    predictor
+        What plans: a name with parameters (`last_2:need=2`), a class, a function of the log that makes one, or an
+        object, which is taught as it is; it answers seconds or a `Prediction`. By default what the policy plans with:
+        the users' limits, and `kernel` under `forecast`.
     total
         The machine's processors, by default the log's.
     procs
@@ -88,7 +91,7 @@ def simulate(
     UsageError, InputError
         As `make_workload` does: an unknown word, a machine of unknown size, no job left.
     BatchcastError
-        A predictor that answers NaN or less than 0 s: the job and the answer are named.
+        A predictor whose answer is not finite or negative: the job and the answer are named.
 
     Notes
     -----
@@ -106,7 +109,7 @@ def simulate(
     if plan_level is not None and not 0 < plan_level < 1:
         raise UsageError(f"--plan-level: {plan_level!r} (accepted: a quantile above 0 and below 1)")
     policy = policy_of(policy) if isinstance(policy, str) else policy or Policy()
-    runtime = policy.predictor if runtime is None else runtime
+    runtime = policy.predictor if predictor is None else predictor
     trace = trace.knowing(known_at_submit)
     work = make_workload(trace, total, procs=procs, wide=wide, kill=policy.kill, default_request=default_request)
     jobs = make_jobs(work.submit, work.procs, work.run, work.request, np.maximum(work.request, 1.0))
@@ -122,19 +125,19 @@ def simulate(
         state = make_state(jobs, work.total, planner=GIVEN, like=like, tails=tails, **policy.rules())
         run = partial(advance, state)
     else:
-        predictor = _predictor(trace, work, runtime)
-        notes = _unknown(predictor, trace, runtime)
-        built_in = native_planner(predictor, trace, work, jobs) if native and plan_level is None else None
+        method = _predictor(trace, work, runtime)
+        notes = _unknown(method, trace, runtime)
+        built_in = native_planner(method, trace, work, jobs) if native and plan_level is None else None
         if built_in is not None:
             state = make_state(jobs, work.total, **built_in, like=like, **policy.rules())
             run = partial(advance, state)
-        elif type(predictor) is Kernel and native and plan_level is None and predictor.is_fresh:
-            state = _asking(jobs, work.total, predictor, policy, like)
-            run = partial(drive_kernel, state, _coded(trace, work, procs), predictor, tick)
+        elif type(method) is Kernel and native and plan_level is None and method.is_fresh:
+            state = _asking(jobs, work.total, method, policy, like)
+            run = partial(drive_kernel, state, _coded(trace, work, procs), method, tick)
         else:
-            state = _asking(jobs, work.total, predictor, policy, like)
+            state = _asking(jobs, work.total, method, policy, like)
             requests, statuses = _requests(trace, work, procs)
-            run = partial(drive, state, requests, statuses, predictor, work.total, plan_level, tick)
+            run = partial(drive, state, requests, statuses, method, work.total, plan_level, tick)
     kernel_s = _timed(run, clock)
     return _schedule(trace, work, jobs, state, kernel_s, notes)
 
@@ -166,18 +169,14 @@ def _like(user: np.ndarray, request: np.ndarray) -> np.ndarray:
 
 
 def _predictor(trace: Trace, work: Workload, runtime: Any) -> Any:
-    """What plans, made of its spec or as it was given; it names only columns known at submission."""
-    vouched = trace.info.known_at_submit
-    if isinstance(runtime, str):
-        return make("runtime", runtime, known_at_submit=vouched, max_procs=work.total)
-    check_predictor(runtime, vouched)
-    return runtime
+    """What plans, as it was asked for; it names only columns known at submission."""
+    return method_of("runtime", runtime, known_at_submit=trace.info.known_at_submit, trace=trace, max_procs=work.total)
 
 
 def _unknown(predictor: Any, trace: Trace, runtime: Any) -> tuple[str, ...]:
     """A sentence on the columns the predictor reads and this log does not know."""
     missing = lacking(predictor, trace)
-    who = runtime if isinstance(runtime, str) else type(predictor).__name__
+    who = name_of(runtime)
     return (f"{who}: no job of this log knows {', '.join(missing)}",) if missing else ()
 
 

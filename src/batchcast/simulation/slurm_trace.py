@@ -15,9 +15,9 @@ import numpy as np
 from ..cluster.machine import Machine
 from ..cluster.request import ELSEWHERE, TOO_LARGE, UNKNOWN, MachineSizes, NodeRequest
 from ..errors import InputError
+from ..moved import older_names
 from ..predict.batched import replay
-from ..predict.gate import check_predictor
-from ..predict.registry import make, parse_spec
+from ..predict.registry import method_of, parse_spec
 from ..schedule.slurm.simulate import simulate_slurm
 from ..table import Trace
 from ..table.memory import per_processor
@@ -160,10 +160,11 @@ def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[lis
     return jobs, left
 
 
+@older_names(runtime="predictor")
 def simulate_on(
     machine: Machine,
     trace: Trace,
-    runtime: Any = "requested",
+    predictor: Any = "requested",
     *,
     procs: str = "req",
     protocol: str = "honest",
@@ -173,10 +174,11 @@ def simulate_on(
     clock: Callable[[], float] | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> Schedule:
-    """The schedule of a log's jobs on the machine under Slurm's two loops, planned with `runtime`.
+    """The schedule of a log's jobs on the machine under Slurm's two loops, planned with `predictor`.
 
-    `requested` plans with limits, `actual` with true run times; any other predictor (a spec, or an object with
-    `predict` and `observe`) with what it forecast on the recorded clock under `protocol`, never more than the limit.
+    `requested` plans with limits, `actual` with true run times; any other predictor (a spec, a class, an
+    object or a function that makes one) with what it forecast on the recorded clock under `protocol`, never more than
+    the limit.
     `lengths` (n,), seconds, stand in place of the limits of waiting jobs alone (NaN: its limit): running jobs are
     planned with their own again, as `batchcast plan` gives them back. `memory` places jobs by other memory than they
     asked: one that runs out is run again, and its start is that of the second attempt; jobs that could never run as
@@ -191,7 +193,7 @@ def simulate_on(
         fitting = [r for r in jobs if has_room(machine, r)]
         left["as asked they need more memory than there is"] = len(jobs) - len(fitting)
         jobs = with_second_attempts(fitting, memory)
-    plan = _plan(trace, machine, runtime, procs, protocol)
+    plan = _plan(trace, machine, predictor, procs, protocol)
     reorder = None
     if order is not None and order.by != "none":
         machine = orderable(machine)
@@ -248,13 +250,8 @@ def _plan(
         return None
     if name == "actual":
         return lambda r: r.run
-    vouched = trace.info.known_at_submit
-    predictor: Any = (
-        make("runtime", runtime, known_at_submit=vouched, max_procs=float(machine.cpus))
-        if isinstance(runtime, str)
-        else runtime
-    )
-    check_predictor(predictor, vouched)
+    size, vouched = float(machine.cpus), trace.info.known_at_submit
+    predictor = method_of("runtime", runtime, known_at_submit=vouched, trace=trace, max_procs=size)
     forecasts = replay(trace, {"it": predictor}, protocol=protocol, procs=procs, total=float(machine.cpus))
     points = forecasts["it"].points
     return lambda r: possible(float(points[row_of(r)]), trace.job_id[row_of(r)])

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, UsageError
+from ..errors import InputError
+from ..moved import older_names
+from ..predict.registry import fresh, made, makes
 from ..table import Trace
 from .policy import Policy
 from .schedule import Schedule
 from .simulate import simulate
 
-Maker = Callable[[Trace, float], Any]  # a fresh predictor for a partition's jobs and its processors
 
-
+@older_names(runtime="predictor")
 def simulate_split(
     trace: Trace,
     sizes: Mapping[Any, tuple[float, str]],
     policy: Policy | None = None,
-    runtime: str | Maker | None = None,
+    predictor: Any = None,
     *,
     default_request: float | None = None,
     **options: Any,
@@ -30,19 +31,17 @@ def simulate_split(
     """One schedule of a log whose partitions are separate machines; `options` are those of `simulate`.
 
     `sizes` gives processors and their source by partition id (`trace.machine.partition_sizes`). Records without a
-    partition are left out, and so is a partition of which nothing is known to run. A predictor is made for each
-    partition, by name or by a function of the partition's jobs and processors, and learns from that one alone. A job
-    without a request is planned with the log's largest, or `default_request`. Raises InputError when the log knows no
-    partitions.
+    partition are left out, and so is a partition of which nothing is known to run. Each partition has a predictor of
+    its own, by name, class or a function of the partition's jobs and processors, of an object a copy, and it learns
+    from that partition alone. A job without a request is planned with the log's largest, or `default_request`. Raises
+    InputError when the log knows no partitions.
 
     >>> log = Trace.from_arrays({"submit_time": [0, 0, 1], "run_time": [9, 9, 2], "req_time": [10, 10, 3],
     ...                          "req_procs": [2, 2, 2], "partition_id": ["a", "b", "a"]})
     >>> simulate_split(log, {"a": (2.0, "header"), "b": (2.0, "header")}).start_time.tolist()
     [0.0, 0.0, 9.0]
     """
-    runtime = (policy or Policy()).predictor if runtime is None else runtime
-    if not (isinstance(runtime, str) or callable(runtime)):
-        raise UsageError("separate machines need a predictor each", hint="name it: NAME:key=value")
+    given = (policy or Policy()).predictor if predictor is None else predictor
     partition = trace.nominal("partition_id")
     if not sizes:
         raise InputError(f"{trace.info.source}: no job has a partition", hint="--partitions together")
@@ -55,7 +54,7 @@ def simulate_split(
             left_out["in a partition of which no job is known to run"] += len(inside)
             continue
         jobs = trace.take(inside)
-        plans = runtime if isinstance(runtime, str) else runtime(jobs, size)
+        plans = made(given, trace=jobs, max_procs=size) if makes(given) else fresh(given)
         part = simulate(jobs, policy, plans, total=size, default_request=default, **options)
         rows.append(inside[part.rows])
         parts.append(part)

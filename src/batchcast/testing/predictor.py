@@ -16,31 +16,47 @@ from ..events.event import Capacity, Change, End, Overdue, Requeue, Start, Submi
 from ..events.recorded import Cadence, events, outcome, replay
 from ..events.state import SystemState
 from ..job import JobRequest
+from ..moved import older_names
+from ..predict.adapters import Checked, Numbers
 from ..predict.protocol import SHORTEST, Grounds, Prediction
+from ..predict.registry import fresh, method_of
 from ..table import Nominal, Trace, Values
 from .logs import odd_logs, small_log
 
 Maker = Callable[[Trace], Any]
 
 
-def check_predictor(make: Maker, log: Trace | None = None) -> list[str]:
-    """Run every check on predictors made by `make(trace)`; returns the names of those that ran.
+@older_names(make="predictor")
+def check_predictor(predictor: Any, log: Trace | None = None) -> list[str]:
+    """Run every check on a predictor: a name, a class, an object (copied) or a function of the log that makes one.
 
+    Returns the names of the checks that ran. Estimators of river's and scikit-learn's shapes are checked as adapted.
     `log` is the small log to use instead of the suite's own (it should reach a method's first refit). A predictor with
     `is_oracle` is excused from hiding the future. Raises AssertionError at the first failure. Some seconds, most of
     it the method's own.
 
     >>> from batchcast.predict.runtime.requested import Requested
-    >>> check_predictor(lambda trace: Requested())[:2]
+    >>> check_predictor(Requested)[:2]
     ['answers_are_in_range', 'predict_is_pure']
     """
-    ran = []
+    ran, make = [], maker_of(predictor, "runtime")
     for check in CHECKS:
         if check is future_is_hidden and getattr(make(log or small_log()), "is_oracle", False):
             continue
         check(make, log or small_log())
         ran.append(check.__name__)
     return ran
+
+
+def maker_of(given: Any, kind: str) -> Maker:
+    """A function of the log that makes the method anew; its answers are left for the checks to refuse."""
+
+    def make(log: Trace) -> Any:
+        answers = {"answers": log.run_time.tolist()}
+        method = method_of(kind, fresh(given), known_at_submit=None, trace=log, seed=0, **answers)
+        return Numbers(method.inner, method.who) if isinstance(method, Checked) else method
+
+    return make
 
 
 def answers_are_in_range(make: Maker, log: Trace) -> None:
@@ -214,13 +230,17 @@ def _in_range(answer: Prediction, where: str) -> None:
 CLOCKS = ("honest", "starts_first", "paper")
 
 
-def check_wait_predictor(make: Maker, log: Trace | None = None) -> list[str]:
+@older_names(make="predictor")
+def check_wait_predictor(predictor: Any, log: Trace | None = None) -> list[str]:
     """Run every check, the general ones first; returns their names. Raises AssertionError at the first failure.
 
+    The predictor is given as to `check_predictor`.
+
     >>> from batchcast.predict.wait.recent_wait import RecentWait
-    >>> check_wait_predictor(lambda trace: RecentWait())[-1]
+    >>> check_wait_predictor(RecentWait)[-1]
     'batch_path_on_every_clock'
     """
+    make = maker_of(predictor, "wait")
     for check in WAIT_CHECKS:
         check(make, log or small_log())
     return [check.__name__ for check in WAIT_CHECKS]

@@ -33,7 +33,7 @@ def words(trace: Trace, **options: object) -> str:
 
 
 def test_a_log_without_users_but_with_accounts_is_told_what_helps() -> None:
-    said = words(log(), predictors=["last_2", "recent_mean"])
+    said = words(log(), predictor=["last_2", "recent_mean"])
     assert "can only repeat the limits" in said  # of what was tried that is true
     assert "What helps is account, which the log holds: recent_mean:fields=account" in said
     assert "Try --predictor recent_mean:fields=account" in said
@@ -43,7 +43,7 @@ def test_the_advice_is_true_of_the_forecast_it_names() -> None:
     found = evaluate(log(), policies=["easy"])
     advice = found.advice
     assert advice is not None
-    again = evaluate(log(), predictors=[advice.predictor], policies=["easy"])
+    again = evaluate(log(), predictor=[advice.predictor], policies=["easy"])
     run, points = found.trace.run_time, again.scores.points[advice.predictor]
     assert np.abs(points - run)[advice.since :].mean() == advice.mae_s
     assert advice.difference.high < 0

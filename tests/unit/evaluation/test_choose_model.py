@@ -32,7 +32,7 @@ def recorded_by_loops(log: Trace, machine: Machine) -> Trace:
 
 def test_a_pool_that_matches_the_record_is_taken() -> None:
     log = batchcast.read_trace(batchcast.demo_path()).take(np.arange(1500))
-    found = batchcast.evaluate(log, predictors=["last_2"], policies=["easy"])
+    found = batchcast.evaluate(log, predictor=["last_2"], policies=["easy"])
     assert found.settings["scheduler"] == "policy"
     assert found.validity is not None
     assert found.validity.verdict is Verdict.CLOSE
@@ -44,7 +44,7 @@ def test_loops_are_taken_where_the_pool_does_not_match_and_they_do(cluster: Trac
     log = recorded_by_loops(cluster, own)
     sized = log.with_info(replace(log.info, max_procs=640.0, max_procs_source="given"))
     for each, beside in ((log, None), (sized, Verdict.ROUGH)):
-        found = batchcast.evaluate(each, predictors=["last_2"])
+        found = batchcast.evaluate(each, predictor=["last_2"])
         assert {row["policy"] for row in found.schedule_rows()} == {SLURM, LEAST_WORK}
         assert found.validity is not None
         assert found.validity.verdict is Verdict.CLOSE
@@ -53,14 +53,14 @@ def test_loops_are_taken_where_the_pool_does_not_match_and_they_do(cluster: Trac
 
 def test_neither_is_believed_where_neither_matches(cluster: Trace) -> None:
     log = cluster.with_columns({"wait_time": np.full(len(cluster), 50_000.0)})
-    found = batchcast.evaluate(log, predictors=["last_2"], policies=["easy"])
+    found = batchcast.evaluate(log, predictor=["last_2"], policies=["easy"])
     findings = found.findings()
     assert findings is None or not findings.believed
     assert found.other is not None, "the loops were tried as well"
 
 
 def test_a_described_machine_has_both_orders(cluster: Trace) -> None:
-    found = batchcast.evaluate(cluster, predictors=["last_2"], machine=cluster_machine())
+    found = batchcast.evaluate(cluster, predictor=["last_2"], machine=cluster_machine())
     rows = {(row["policy"], row["predictor"]): row["mean_wait_s"] for row in found.schedule_rows()}
     assert set(rows) == {(policy, spec) for policy in (SLURM, LEAST_WORK) for spec in ("requested", "last_2", "actual")}
     assert rows[LEAST_WORK, "actual"] < rows[SLURM, "actual"], (

@@ -55,7 +55,7 @@ def log_with_a_burst(burst: int = 3000) -> Trace:
 
 @pytest.fixture(scope="module")
 def evaluation():
-    return batchcast.evaluate(log_with_a_burst(), predictors="last_2,recent_mean", policies="easy,easy-sjbf")
+    return batchcast.evaluate(log_with_a_burst(), predictor="last_2,recent_mean", policies="easy,easy-sjbf")
 
 
 def test_every_row_has_its_difference_interval_and_word(evaluation) -> None:
@@ -141,7 +141,7 @@ def test_the_page_draws_the_differences_sorted_with_their_bars(evaluation) -> No
 
 def test_without_enough_groups_nothing_is_called_best() -> None:
     log = log_with_a_burst(0).filter(user_id=["u0", "u1"])
-    evaluation = batchcast.evaluate(log, predictors="last_2,recent_mean", policies="easy")
+    evaluation = batchcast.evaluate(log, predictor="last_2,recent_mean", policies="easy")
     rows = {row["predictor"]: row for row in evaluation.accuracy_rows()}
     if rows["last_2"]["mae_s_groups"] >= 20:
         pytest.fail("the log was meant to be small")
@@ -155,7 +155,7 @@ def test_without_enough_groups_nothing_is_called_best() -> None:
 
 
 def test_where_no_policy_stands_clear_the_verdict_says_how_much_more_history_it_takes() -> None:
-    evaluation = batchcast.evaluate(batchcast.read_trace(batchcast.demo_path()), predictors="last_2", policies="easy")
+    evaluation = batchcast.evaluate(batchcast.read_trace(batchcast.demo_path()), predictor="last_2", policies="easy")
     rows = {(row["policy"], row["predictor"]): row for row in evaluation.schedule_rows()}
     assert rows["easy", "last_2"]["mean_wait_s_verdict"] == "level"
     words = " ".join(opening(evaluation))
@@ -197,7 +197,7 @@ def test_two_reports_that_one_group_sets_apart_say_so_and_what_is_left() -> None
 def test_the_same_seed_gives_the_same_interval_and_another_reference_turns_it() -> None:
     log = log_with_a_burst(200)
     rows = [
-        {row["predictor"]: row for row in batchcast.evaluate(log, predictors="last_2,recent_mean", policies="easy",
+        {row["predictor"]: row for row in batchcast.evaluate(log, predictor="last_2,recent_mean", policies="easy",
                                                              against=against).accuracy_rows()}
         for against in ("recent_mean", "recent_mean", "last_2")
     ]  # fmt: skip
@@ -206,7 +206,7 @@ def test_the_same_seed_gives_the_same_interval_and_another_reference_turns_it() 
     assert turned["against"] == "last_2"
     assert turned["mae_s_difference"] == pytest.approx(-rows[0]["last_2"]["mae_s_difference"])
     with pytest.raises(UsageError, match=r"no 'magic' among the methods \(accepted: requested, last_2"):
-        batchcast.evaluate(log, predictors="last_2", against="magic")
+        batchcast.evaluate(log, predictor="last_2", against="magic")
 
 
 def test_the_reference_is_the_first_usual_one() -> None:

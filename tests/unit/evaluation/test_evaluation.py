@@ -30,7 +30,7 @@ def workload(jobs: int = 200, total: float = 8.0, **columns) -> Trace:
 
 
 def test_yardstick_and_oracle_run_beside_what_was_chosen() -> None:
-    found = evaluate(workload(), predictors=["last_2:need=2"], policies=["easy-sjbf"])
+    found = evaluate(workload(), predictor=["last_2:need=2"], policies=["easy-sjbf"])
     assert [row["predictor"] for row in found.accuracy_rows()] == ["requested", "last_2:need=2"]
     rows = found.schedule_rows()
     assert [(r["policy"], r["predictor"]) for r in rows] == [
@@ -46,7 +46,7 @@ def test_yardstick_and_oracle_run_beside_what_was_chosen() -> None:
 def test_the_yardstick_has_none_and_the_oracle_all_of_what_there_is_to_gain() -> None:
     times = {"submit_time": [0, 1, 2, 3], "run_time": [600, 600, 60, 60], "req_time": [900, 900, 900, 900]}
     log = Trace.from_arrays({**times, "req_procs": [3, 4, 1, 1], "user_id": [1, 2, 3, 4]}, LogInfo(max_procs=4.0))
-    found = evaluate(log, predictors=["last_2"], policies=["easy"])
+    found = evaluate(log, predictor=["last_2"], policies=["easy"])
     shares = {row["predictor"]: row["share_of_perfect"] for row in found.schedule_rows()}
     assert (shares["requested"], shares["actual"]) == (0, 1)
 

@@ -19,10 +19,9 @@ from batchcast.events.event import End, Start, Submit
 from batchcast.events.recorded import replay
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
-from batchcast.predict.peak_memory import PeakMemory
+from batchcast.predict.peak_memory import PeakMemory, least_waste
 from batchcast.predict.protocol import Grounds
 from batchcast.predict.recommend import rounded_request, spent
-from batchcast.predict.recommend_memory import least_waste
 from batchcast.predict.registry import make
 from batchcast.predict.runtime.kernel import Kernel
 from batchcast.predict.runtime.last_2 import Last2

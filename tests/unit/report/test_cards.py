@@ -17,7 +17,7 @@ def evaluated(wait: float, jobs: int = 600) -> Evaluation:
     columns = {"submit_time": np.sort(rng.uniform(0, 86400, jobs)).round(), "wait_time": np.full(jobs, wait),
                "run_time": run, "req_time": 4 * run, "req_procs": rng.integers(1, 9, jobs),
                "user_id": rng.integers(0, 9, jobs)}  # fmt: skip
-    return evaluate(Trace.from_arrays(columns, LogInfo(max_procs=16, max_procs_source="header")), predictors=["last_2"])
+    return evaluate(Trace.from_arrays(columns, LogInfo(max_procs=16, max_procs_source="header")), predictor=["last_2"])
 
 
 def by_title(found: Evaluation) -> dict[str, Card]:
@@ -27,7 +27,7 @@ def by_title(found: Evaluation) -> dict[str, Card]:
 def test_the_figures_are_those_of_the_tables() -> None:
     found = evaluated(3600.0)
     exact = found.trace.with_columns({"wait_time": found.outcomes[0].schedule.wait_time})
-    found = evaluate(exact, predictors=["last_2"])
+    found = evaluate(exact, predictor=["last_2"])
     shown = by_title(found)
     today = next(row for row in found.schedule_rows() if row["predictor"] == "requested")
     last = next(row for row in found.accuracy_rows() if row["predictor"] == "last_2")
@@ -46,4 +46,4 @@ def test_a_simulation_far_from_the_record_promises_nothing() -> None:
 
 def test_a_log_without_a_machine_has_no_schedules_in_its_cards() -> None:
     log = Trace.from_arrays({"submit_time": [0, 60], "run_time": [60, 60], "req_time": [120, 120], "req_procs": [1, 1]})
-    assert not {"Verdict", "Mean wait", "Worth a trial first"} & set(by_title(evaluate(log, predictors=["last_2"])))
+    assert not {"Verdict", "Mean wait", "Worth a trial first"} & set(by_title(evaluate(log, predictor=["last_2"])))

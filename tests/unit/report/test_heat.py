@@ -40,7 +40,7 @@ def trace(jobs: int = 1500, **columns: object) -> Trace:
 
 @pytest.fixture(scope="module")
 def found() -> Evaluation:
-    return evaluate(trace(), predictors=["last_2"])
+    return evaluate(trace(), predictor=["last_2"])
 
 
 def cells(figure: Figure) -> dict[tuple[str, str], str]:
@@ -121,9 +121,9 @@ def test_the_density_counts_the_jobs_that_the_validity_line_judges(found: Evalua
 
 def test_what_was_recorded_exactly_so_is_all_framed() -> None:
     log = trace(300)
-    found = evaluate(log, predictors=["requested"], policies=["easy"])
+    found = evaluate(log, predictor=["requested"], policies=["easy"])
     exact = log.with_columns({"wait_time": found.outcomes[0].schedule.wait_time})
-    density = recorded_wait_blocks(evaluate(exact, predictors=["requested"], policies=["easy"]))[2]
+    density = recorded_wait_blocks(evaluate(exact, predictor=["requested"], policies=["easy"]))[2]
     assert isinstance(density, Figure)
     assert "100.0 % of the jobs are in a framed cell" in density.caption
     assert all(row == column for row, column in cells(density))
@@ -150,7 +150,7 @@ def test_waste_is_a_table_for_each_grouping_and_bars_of_the_largest(found: Evalu
 def test_a_job_without_a_limit_is_said() -> None:
     log = trace()
     some = np.where(np.arange(len(log)) < 7, np.nan, log.req_time)
-    words, table, *_ = waste_blocks(evaluate(log.with_columns({"req_time": some}), predictors=["last_2"]))
+    words, table, *_ = waste_blocks(evaluate(log.with_columns({"req_time": some}), predictor=["last_2"]))
     assert "Jobs without a limit, 7, count as used and not as asked" in str(words)
     assert isinstance(table, Table)
     assert sum(row["jobs_without_limit"] for row in table.rows) == 7
@@ -158,7 +158,7 @@ def test_a_job_without_a_limit_is_said() -> None:
 
 def test_without_limits_users_or_waits_there_are_no_empty_pictures() -> None:
     bare = Trace.from_arrays({"submit_time": [0.0, 9.0], "run_time": [5.0, 5.0], "req_procs": [1, 1]})
-    found = evaluate(bare, predictors=["last_2"])
+    found = evaluate(bare, predictor=["last_2"])
     assert waste_blocks(found) == recorded_wait_blocks(found) == recorded_heats(found) == change_heat(found) == []
     titles = [section.title for section in sections(found, {})]
     assert "Core-hours unused" not in titles
@@ -189,11 +189,11 @@ def test_names_of_classes_do_not_repeat() -> None:
 
 def test_the_sizes_that_make_most_of_the_difference_are_named() -> None:
     log = trace(600, req_procs=np.where(np.arange(600) % 10 == 0, 40, 2))
-    schedule = evaluate(log, predictors=["requested"], policies=["easy"]).outcomes[0].schedule
+    schedule = evaluate(log, predictor=["requested"], policies=["easy"]).outcomes[0].schedule
     later = schedule.wait_time + np.where(schedule.procs > 16, 86400.0, 0.0)
-    words = recorded_wait_blocks(evaluate(log.with_columns({"wait_time": later}), predictors=["requested"]))[0]
+    words = recorded_wait_blocks(evaluate(log.with_columns({"wait_time": later}), predictor=["requested"]))[0]
     assert "Jobs of 17-64 processors, 10.0 % of them, make 100.0 % of all difference in waiting." in str(words)
     alike = recorded_wait_blocks(
-        evaluate(log.with_columns({"wait_time": schedule.wait_time}), predictors=["requested"])
+        evaluate(log.with_columns({"wait_time": schedule.wait_time}), predictor=["requested"])
     )[0]
     assert "difference" not in str(alike)

@@ -37,7 +37,7 @@ def trace(jobs: int, days: float, procs: int = 64, seed: int = 3) -> Trace:
 
 @pytest.fixture(scope="module")
 def found() -> Evaluation:
-    return evaluate(trace(2000, 90), predictors=["last_2"])
+    return evaluate(trace(2000, 90), predictor=["last_2"])
 
 
 def figures(found: Evaluation) -> list[Figure]:
@@ -120,7 +120,7 @@ def test_a_log_that_names_no_user_offers_no_such_colours() -> None:
     columns = {"submit_time": np.sort(rng.integers(0, 9000, 200)), "wait_time": 0 * ones, "run_time": 300 * ones,
                "req_time": 600 * ones, "req_procs": rng.integers(1, 9, 200)}  # fmt: skip
     anonymous = Trace.from_arrays(columns, LogInfo(max_procs=16))
-    figure = gantt(evaluate(anonymous, predictors=["requested"], policies=["easy"]))
+    figure = gantt(evaluate(anonymous, predictor=["requested"], policies=["easy"]))
     assert figure is not None
     assert [one.name for one in figure.colourings] == ["how it started"]
     assert "Colours" not in page("A log", [Section("All", [figure])], {})
@@ -133,7 +133,7 @@ def test_a_job_cut_to_the_machine_is_read_as_it_was_simulated() -> None:
         {"submit_time": [0, 5], "run_time": [600, 60], "req_time": [900, 90], "req_procs": [9, 2], "wait_time": [0, 0]},
         LogInfo(max_procs=4),
     )
-    figure = gantt(evaluate(log, predictors=["requested"], policies=["easy"], wide="cut"))
+    figure = gantt(evaluate(log, predictor=["requested"], policies=["easy"], wide="cut"))
     assert figure is not None
     simulated, recorded = figure.data[0], figure.data[-1]
     assert simulated["procs"] == [4, 2]
@@ -190,7 +190,7 @@ def test_what_the_record_holds_beyond_the_machine_is_drawn_and_said() -> None:
         {"submit_time": [0, 0], "run_time": [9, 9], "req_time": [9, 9], "req_procs": [2, 2], "wait_time": [0, 0]},
         LogInfo(max_procs=2),
     )
-    figure = gantt(evaluate(log, predictors=["requested"]))
+    figure = gantt(evaluate(log, predictor=["requested"]))
     assert figure is not None
     assert figure.layout["yaxis"]["range"] == [0, 4]
     assert "up to 4 processors in use at once, more than the 2 of the machine" in figure.caption
@@ -198,7 +198,7 @@ def test_what_the_record_holds_beyond_the_machine_is_drawn_and_said() -> None:
 
 def test_more_bars_than_fit_are_counted_in_the_caption() -> None:
     crowded = trace(4000, 0.08, procs=64)
-    figure = gantt(evaluate(crowded, predictors=["requested"], policies=["easy"]))
+    figure = gantt(evaluate(crowded, predictor=["requested"], policies=["easy"]))
     assert figure is not None
     assert "smallest bars" in figure.caption
     assert (
@@ -208,7 +208,7 @@ def test_more_bars_than_fit_are_counted_in_the_caption() -> None:
 
 def test_many_schedules_are_not_all_offered() -> None:
     policies = ["fcfs", "easy", "easy-sjbf", "conservative"]
-    figure = gantt(evaluate(trace(300, 20), predictors=["last_2", "recent_mean"], policies=policies))
+    figure = gantt(evaluate(trace(300, 20), predictor=["last_2", "recent_mean"], policies=policies))
     assert figure is not None
     assert len(figure.pick) == MOST_SCHEDULES + 1
     assert "6 more schedules" in figure.caption
@@ -216,7 +216,7 @@ def test_many_schedules_are_not_all_offered() -> None:
 
 @pytest.mark.long
 def test_a_page_stays_within_its_bound_however_many_jobs_there_are() -> None:
-    big = evaluate(trace(60_000, 3 * 365), predictors=["requested"])
+    big = evaluate(trace(60_000, 3 * 365), predictor=["requested"])
     html = page("big", sections(big, {}), {})
     assert len(html.encode()) < MOST_BYTES
 
@@ -232,7 +232,7 @@ def test_a_log_of_an_hour_has_no_empty_pictures_over_time() -> None:
 
 
 def test_every_predictor_has_a_colour_of_its_own() -> None:
-    found = evaluate(trace(60, 3), predictors=["recent_mean", "last_2", "last_2:need=2"])
+    found = evaluate(trace(60, 3), predictor=["recent_mean", "last_2", "last_2:need=2"])
     slots = slots_of(found)
     assert len(set(slots.values())) == len(found.scores.points) + 2  # and perfect knowledge, and the record
     assert slots["users' limits"] == slots["requested"]

@@ -196,6 +196,6 @@ def test_every_sentence_and_tile_holds_for_every_table(
 
 def test_forecasts_without_their_fields_are_not_called_the_best() -> None:
     log = Trace.from_arrays({"submit_time": [0.0, 9.0], "run_time": [5.0, 6.0], "req_time": [60.0, 60.0]})
-    words = text(evaluate(log, predictors=["last_2", "recent_mean"]))
+    words = text(evaluate(log, predictor=["last_2", "recent_mean"]))
     assert "The log does not hold user_id and procs, so the forecasts tried here can only repeat the limits." in words
     assert "best forecast" not in words

@@ -122,7 +122,7 @@ def test_an_impossible_forecast_is_refused_in_a_sentence(seconds, said, loop):
         def predict(self, job, at):
             return Prediction(seconds)
 
-    with pytest.raises(BatchcastError, match=f"^job 1: the predictor answered {said} .accepted: a run time of 0 s"):
+    with pytest.raises(BatchcastError, match=f"^job 1: the predictor Wrong answered {said} .accepted: a finite time"):
         simulate(log([(0, 1, 5, 50.0, 1)]), Policy(), Wrong(), total=8, loop=loop)
 
 
@@ -193,7 +193,7 @@ def test_bad_questions_name_the_accepted_forms():
     with pytest.raises(UsageError, match="none, easy"):
         Policy(backfill="lazy")
     with pytest.raises(UsageError, match="did you mean last_2"):
-        simulate(log([(0, 1, 5, 50.0, 1)]), runtime="last2", total=8)
+        simulate(log([(0, 1, 5, 50.0, 1)]), predictor="last2", total=8)
     with pytest.raises(UsageError, match="no parameter 'needs'"):
         make("runtime", "last_2:needs=2")
 

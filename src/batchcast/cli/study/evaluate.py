@@ -85,7 +85,7 @@ def run(
     with folder(given["output"]) as place:
         evaluation = evaluate(
             log.trace,
-            predictors=plan.predictors,
+            predictor=plan.predictors,
             policies=plan.policies,
             partitions=plan.partitions,
             scheduler=nodes[0],
