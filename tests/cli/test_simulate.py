@@ -183,3 +183,27 @@ def test_partitions_apart_say_when_they_are_more_than_the_machine(verb, tmp_path
     assert "the partitions have 16 processors together, the machine 8" in told
     assert "1 jobs not simulated (in a partition of which no job is known to run)" in told or "1 job not" in told
     assert document["settings"]["partitions"] == "split"
+
+
+def test_a_scheduler_of_ones_own_is_named_where_a_policy_is(demo, tmp_path):
+    (tmp_path / "on_trial.py").write_text(
+        "class First:\n"
+        "    def __init__(self, most: int = 1000):\n"
+        "        self.most = most\n\n"
+        "    def start(self, queue, machine, now):\n"
+        "        for job in queue[: self.most]:\n"
+        "            if not machine.fits(job):\n"
+        "                return\n"
+        "            yield job\n"
+    )
+    policies = "fcfs,on_trial:First,on_trial:First:most=1"
+    done = batchcast("simulate", demo, "--first", 500, "--policy", policies, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["results"]
+    assert [row["policy"] for row in rows] == policies.split(",")
+    assert rows[0]["mean_wait_s"] == rows[1]["mean_wait_s"] <= rows[2]["mean_wait_s"]
+    wrong = batchcast("simulate", demo, "--policy", "on_trial:Second", cwd=tmp_path)
+    assert wrong.returncode == 2
+    assert "no policy on_trial:Second" in wrong.stderr
+    word = batchcast("simulate", demo, "--policy", "on_trial:First", "--correct", "doubling", cwd=tmp_path)
+    assert "has no word 'correct'" in word.stderr

@@ -20,6 +20,7 @@ from .options import find_modules_here
 if TYPE_CHECKING:
     from ..cluster.machine import Machine
     from ..simulation import Policy
+    from ..simulation.own_clock import OwnPolicy
     from ..simulation.slurm_order import Ordering
 
 
@@ -27,7 +28,7 @@ class Plan(NamedTuple):
     """What was chosen: predictors by spec (none: each policy's own), policies by name, the two clocks' options."""
 
     predictors: list[str]
-    policies: dict[str, Policy]
+    policies: dict[str, Policy | OwnPolicy]
     protocol: str
     loop: str
     wide: str
@@ -35,7 +36,7 @@ class Plan(NamedTuple):
     plan_level: float | None
     partitions: str
 
-    def planners(self, policy: Policy | None) -> list[str]:
+    def planners(self, policy: Policy | OwnPolicy | None) -> list[str]:
         """What plans a policy's schedules: the predictors named, else the one that the policy carries."""
         return self.predictors or [policy.predictor if policy is not None else "requested"]
 
@@ -118,7 +119,7 @@ def plan_options(
             show_default=True,
             metavar="NAMES",
             help="fcfs, easy, easy-sjbf, conservative, forecast; words as parameters: "
-            "easy:order=saf,correct=incremental,head_after=6h (see docs/policies.md).",
+            "easy:order=saf,correct=incremental,head_after=6h (see docs/policies.md); or MODULE:CLASS of one's own.",
         ),
         click.option("--protocol", type=Accepted(["honest", "paper"]), default="honest", show_default=True,
                      help="honest: a forecast knows only what had ended by then."),
@@ -196,7 +197,7 @@ def take_plan(given: dict[str, Any]) -> tuple[Plan, dict[str, Any]]:
     specs = [] if asked is None else split_specs(asked)
     if asked is not None and not specs:
         raise UsageError("--predictor: no name", hint="--predictor last_2,recent_mean")
-    policies: dict[str, Policy] = {}
+    policies: dict[str, Policy | OwnPolicy] = {}
     with _said_of_policy(words):
         for text in split_policies(given.pop("policies")):
             policy = changed(policy_of(text), words)
@@ -225,8 +226,8 @@ def _settings(plan: Plan) -> dict[str, Any]:
     from ..units import format_duration
 
     alone = next(iter(plan.policies.values())) if len(plan.policies) == 1 else None
-    words = {word: getattr(alone, word) for word in (*OF_A_POLICY, "kill")} if alone else {}
-    for word in AGES if alone else ():
+    words = {word: getattr(alone, word) for word in (*OF_A_POLICY, "kill") if hasattr(alone, word)}
+    for word in AGES if "head_after" in words else ():
         words[word] = None if words[word] == float("inf") else format_duration(words[word])
     options = {name: getattr(plan, name) for name in Plan._fields[2:]}
     if plan.default_request is not None:

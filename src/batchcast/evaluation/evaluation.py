@@ -18,7 +18,8 @@ from ..moved import older_names
 from ..predict.names import named
 from ..predict.registry import named_methods
 from ..simulation import Policy, Schedule
-from ..simulation.policies import policy_of, split_policies
+from ..simulation.own_clock import OwnPolicy
+from ..simulation.policies import named_policies
 from ..simulation.simulate import LOOPS
 from ..table import Trace
 from ..table.exchange import data_frame, html_table
@@ -198,7 +199,7 @@ def evaluate(
     trace: Trace,
     *,
     predictor: Any = PREDICTORS,
-    policies: str | Sequence[str] | Mapping[str, Policy | None] = POLICIES,
+    policies: Any = POLICIES,
     mask: np.ndarray | None = None,
     procs: str = "req",
     protocol: str = "honest",
@@ -226,7 +227,8 @@ def evaluate(
         of an object a copy. `requested` and `actual` always run beside them: the yardstick and the oracle, which is
         simulated only.
     policies
-        Names with words, or a mapping of names to a `Policy` (None: the one known by that name).
+        Names with words, a scheduler of one's own (`Scheduler`), a sequence of these, or a mapping of names to these or
+        to a `Policy` (None: the one known by that name).
     mask
         Which jobs are scored, (n,) booleans; everything is learned from and scheduled.
     procs
@@ -288,7 +290,6 @@ def evaluate(
     check_log(trace)
     trace = trace.knowing(known_at_submit)
     methods = named_methods(predictor)
-    policies = split_policies(policies) if isinstance(policies, str) else policies
     makers = {name: method for name, method in methods.items() if not (isinstance(method, str) and method == name)}
     if taken := [name for name in (YARDSTICK, ORACLE) if name in makers]:
         raise UsageError(
@@ -296,8 +297,7 @@ def evaluate(
         )
     inside = jobs_mask("mask", mask, trace)
     chosen = [YARDSTICK, *(p for p in methods if p not in (YARDSTICK, ORACLE))]
-    own = policies if isinstance(policies, Mapping) else {}
-    plans = {name: own.get(name) or policy_of(name) for name in policies}
+    plans = named_policies(policies)
     bar = progress or silent
     total = trace.info.max_procs
     with bar("Predicting run times", len(trace)) as tick:
@@ -328,7 +328,7 @@ def evaluate(
 
 
 def _with_schedules(
-    forecasts: Evaluation, plans: Mapping[str, Policy], specs: Sequence[str], model: Chosen, bar: Progress
+    forecasts: Evaluation, plans: Mapping[str, Policy | OwnPolicy], specs: Sequence[str], model: Chosen, bar: Progress
 ) -> Evaluation:
     """The evaluation of forecasts with every policy's schedules beside it, or why there are none."""
     if model.model is None:

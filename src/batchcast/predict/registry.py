@@ -71,7 +71,7 @@ def split_specs(text: str, kind: str = "runtime") -> list[str]:
 def load(kind: str, name: str) -> Any:
     """The class behind a name, or any maker as MODULE:CLASS; UsageError names the nearest registered ones."""
     if ":" in name:
-        return _imported(*name.split(":"))
+        return _imported(*name.split(":"), kind="policy" if kind == "policy" else "predictor")
     methods = available(kind)
     if name not in methods:
         near = get_close_matches(name, methods, n=3, cutoff=0.6)
@@ -80,18 +80,18 @@ def load(kind: str, name: str) -> Any:
     return methods[name].load()
 
 
-def _imported(module: str, name: str) -> Any:
+def _imported(module: str, name: str, *, kind: str) -> Any:
     try:
         maker = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise UsageError(
-            f"no predictor {module}:{name}: {error} (accepted: MODULE:CLASS of a module that Python finds)",
+            f"no {kind} {module}:{name}: {error} (accepted: MODULE:CLASS of a module that Python finds)",
             hint=f"run where {module.split('.')[0]}.py is, or put its folder on PYTHONPATH",
         ) from None
     if not callable(maker):
-        if not any(hasattr(maker, shape) for shape in ("predict", "predict_one")):
-            what = f"{module}:{name} is neither a class nor a function nor a predictor"
-            raise UsageError(f"{what} (accepted: a predictor, or what makes one)")
+        if not any(hasattr(maker, shape) for shape in ("predict", "predict_one", "start")):
+            what = f"{module}:{name} is neither a class nor a function nor a {kind}"
+            raise UsageError(f"{what} (accepted: a {kind}, or what makes one)")
         return lambda: deepcopy(maker)
     return maker
 

@@ -16,6 +16,7 @@ from ..compiled.elsewhere import address_of, called_there
 from ..errors import UsageError
 from ..events.state import SystemState
 from ..job import JobRequest, Name
+from ..moved import older_names
 from ..predict.registry import method_of, parse_spec
 from ..predict.runtime.last_2 import Last2
 from ..predict.runtime.recent_mean import RecentMean
@@ -41,7 +42,8 @@ from ..schedule.state import (
 )
 from ..table import Trace
 from .clock import DrivenPredictor
-from .policies import policy_of
+from .own_clock import OwnPolicy
+from .policies import as_policy
 from .policy import Policy
 from .schedule import Schedule
 from .workload import Rings, Workload, make_workload
@@ -240,10 +242,11 @@ def follow_period(scheduler: int, record: np.ndarray, rules: np.ndarray, remembe
 LOG_SIZE = 1 << 14
 
 
+@older_names(runtime="predictor")
 def simulate_periods(
     periods: Iterable[Trace],
-    policy: Policy | str | None = None,
-    runtime: Any = None,
+    policy: Any = None,
+    predictor: Any = None,
     *,
     total: float | None = None,
     procs: str = "req",
@@ -258,7 +261,7 @@ def simulate_periods(
     ----------
     periods
         The log in order of submission (`trace.folder.LogFolder.periods`).
-    policy, runtime, total, procs, wide, plan_level, tick
+    policy, predictor, total, procs, wide, plan_level, tick
         As `simulate` takes them, and with the same answers: every start is that of the whole log at once.
     default_request
         Seconds that jobs without a request are planned with; `LogFolder.largest_request` is what `simulate` takes.
@@ -273,7 +276,7 @@ def simulate_periods(
     ------
     UsageError
         For what needs the whole log at once, by name: `wide="widen"`, policies with `due_after`, `risk_budget` or
-        `refresh`.
+        `refresh`, a scheduler of one's own.
 
     Notes
     -----
@@ -287,17 +290,20 @@ def simulate_periods(
     >>> [s.start_time.tolist() for s in simulate_periods([log[:2], log[2:]], total=4)]
     [[], [0.0, 9.0, 1.0]]
     """
-    policy = policy_of(policy) if isinstance(policy, str) else policy or Policy()
-    runtime = policy.predictor if runtime is None else runtime
-    _check(policy, wide)
+    plan = as_policy(policy)
+    if isinstance(plan, OwnPolicy):
+        raise UsageError(f"{plan.name} is a scheduler of one's own, and needs the whole log at once",
+                         hint="without --in-periods")  # fmt: skip
+    runtime = plan.predictor if predictor is None else predictor
+    _check(plan, wide)
     run: _Run | None = None
     first, left_out, notes = 0, Counter[str](), list[str]()
     for period, more in _with_more(periods):
-        work = make_workload(period, total, procs=procs, wide=wide, kill=policy.kill, default_request=default_request)
+        work = make_workload(period, total, procs=procs, wide=wide, kill=plan.kill, default_request=default_request)
         left_out.update(work.left_out)
         notes += work.notes
         if run is None and len(work.rows):
-            run = _Run(policy, work.total, planner_of(runtime, period, work.total, plan_level, tick))
+            run = _Run(plan, work.total, planner_of(runtime, period, work.total, plan_level, tick))
         if run is not None:
             run.feed(period, work, first, procs)
             run.go_on(more)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import fields, replace
+from functools import partial
+from typing import Any, TypeVar
 
 from ..errors import UsageError
+from ..predict.names import name_and_settings
+from ..predict.registry import make
 from ..units import parse_duration
+from .own_clock import OwnPolicy
 from .policy import Policy
 
 NAMED = {
@@ -23,10 +27,44 @@ AGES = ("head_after", "first_after", "due_after")
 WORDS = tuple(field.name for field in fields(Policy))
 OF_AN_ORDER = ("on", "ageing")
 """Parameters of an order: after `order=sjf:on=requested` a comma may part them from what follows."""
+AnyPolicy = TypeVar("AnyPolicy", Policy, OwnPolicy, Policy | OwnPolicy)
 _YES_OR_NO = {"yes": True, "true": True, "no": False, "false": False}
 
 
-def policy_of(text: str) -> Policy:
+def as_policy(given: Any) -> Policy | OwnPolicy:
+    """A policy from its name, a `Policy`, or a scheduler of one's own: a class, an object, a function that makes one.
+
+    >>> as_policy(None).name, as_policy("fcfs").name
+    ('easy', 'fcfs')
+    """
+    if given is None:
+        return Policy()
+    if isinstance(given, (Policy, OwnPolicy)):
+        return given
+    return policy_of(given) if isinstance(given, str) else OwnPolicy.of(given)
+
+
+def named_policies(given: Any) -> dict[str, Policy | OwnPolicy]:
+    """The policies that were asked for, by the names that results carry, in order.
+
+    A comma list of names, anything that `as_policy` takes, a sequence of these, or a mapping of names to these (None:
+    the one known by that name).
+
+    >>> list(named_policies("easy,easy-sjbf:correct=incremental")), list(named_policies({"mine": Policy("saf")}))
+    (['easy', 'easy-sjbf:correct=incremental'], ['mine'])
+    """
+    if isinstance(given, Mapping):
+        return {str(name): as_policy(str(name) if policy is None else policy) for name, policy in given.items()}
+    several = given if isinstance(given, (Sequence, Set)) and not isinstance(given, str) else [given]
+    found: dict[str, Policy | OwnPolicy] = {}
+    for one in several:
+        for policy in split_policies(one) if isinstance(one, str) else [one]:
+            plan = as_policy(policy)
+            found[policy if isinstance(policy, str) else plan.name] = plan
+    return found
+
+
+def policy_of(text: str) -> Policy | OwnPolicy:
     """A policy from its name, with the words of `Policy` as parameters.
 
     Parameters
@@ -35,11 +73,11 @@ def policy_of(text: str) -> Policy:
         `fcfs`, `easy`, `easy-sjbf`, `conservative` or `forecast` (the shortest forecast by `kernel` first, who waited
         two days before all), alone or as `NAME:word=value,word=value`; `head_after`, `first_after` and `due_after` take
         a time, `risk_budget` a number, `kill` and `refresh` yes or no, an order its own parameters
-        (`easy:order=sjf:on=requested,ageing=0.5`).
+        (`easy:order=sjf:on=requested,ageing=0.5`). MODULE:CLASS is a scheduler of one's own (`simulation.scheduler`).
 
     Returns
     -------
-    Policy
+    Policy, or OwnPolicy
 
     Raises
     ------
@@ -54,17 +92,25 @@ def policy_of(text: str) -> Policy:
     'sjf:on=requested,ageing=0.5'
     """
     name, _, rest = text.strip().partition(":")
+    if name not in NAMED and name_and_settings(text.strip())[0] != name:
+        return OwnPolicy.of(partial(make, "policy", text.strip()), text.strip())
     if name not in NAMED:
-        raise UsageError(f"no policy {name!r} (accepted: {', '.join(NAMED)}, with parameters as NAME:key=value)")
+        raise UsageError(f"no policy {name!r} (accepted: {', '.join(NAMED)}, with parameters as NAME:key=value;"
+                         " or MODULE:CLASS)")  # fmt: skip
     return changed(NAMED[name], _words(rest, text))
 
 
-def changed(policy: Policy, words: Mapping[str, str]) -> Policy:
+def changed(policy: AnyPolicy, words: Mapping[str, str]) -> AnyPolicy:
     """The policy with some of its words given anew, as text.
 
     >>> changed(Policy(), {"kill": "no", "order": "saf"}).name
     'saf-easy'
     """
+    if isinstance(policy, OwnPolicy):
+        if refused := [word for word in words if word != "kill"]:
+            raise UsageError(f"{policy.name} has no word {refused[0]!r}: it is a scheduler of its own",
+                             hint=f"parameters of its class: {policy.name}:key=value")  # fmt: skip
+        return replace(policy, kill=_is_yes("kill", words["kill"])) if words else policy
     unknown = [word for word in words if word not in WORDS]
     if unknown:
         raise UsageError(f"a policy has no parameter {unknown[0]!r} (accepted: {', '.join(WORDS)})")
@@ -76,10 +122,14 @@ def changed(policy: Policy, words: Mapping[str, str]) -> Policy:
         values["risk_budget"] = _number("risk_budget", words["risk_budget"])
     for word in ("kill", "refresh"):
         if word in words:
-            if words[word].lower() not in _YES_OR_NO:
-                raise UsageError(f"{word}: {words[word]!r} (accepted: yes, no)")
-            values[word] = _YES_OR_NO[words[word].lower()]
+            values[word] = _is_yes(word, words[word])
     return Policy(**values)
+
+
+def _is_yes(word: str, text: str) -> bool:
+    if text.lower() not in _YES_OR_NO:
+        raise UsageError(f"{word}: {text!r} (accepted: yes, no)")
+    return _YES_OR_NO[text.lower()]
 
 
 def _number(word: str, text: str) -> float:
@@ -98,7 +148,7 @@ def split_policies(text: str) -> list[str]:
     names: list[str] = []
     for piece in filter(None, (p.strip() for p in text.split(","))):
         if names and "=" in piece and ":" not in piece.partition("=")[0]:
-            names[-1] += ("," if ":" in names[-1] else ":") + piece
+            names[-1] += ("," if name_and_settings(names[-1])[1] else ":") + piece
         else:
             names.append(piece)
     for name in names:

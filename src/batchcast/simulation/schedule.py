@@ -20,7 +20,8 @@ class Schedule:
     """The outcome of one simulation: arrays (n,) over the simulated jobs in log order, seconds on the log's clock.
 
     `rows` are their rows in the trace; `planned_run_time` is the first plan; `corrections` counts new plans;
-    `left_out` counts records that were not simulated, by reason; `kernel_s` is NaN when nobody held a clock.
+    `left_out` counts records that were not simulated, by reason; `kernel_s` is NaN when nobody held a clock; `nodes`
+    are each job's processors by node, numbered from 0, where the machine has nodes.
     """
 
     rows: np.ndarray
@@ -36,6 +37,7 @@ class Schedule:
     left_out: Mapping[str, int]
     notes: tuple[str, ...]
     kernel_s: float = float("nan")
+    nodes: tuple[Mapping[int, int], ...] = ()
 
     def __len__(self) -> int:
         return len(self.rows)

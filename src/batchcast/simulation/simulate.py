@@ -20,9 +20,11 @@ from ..schedule.state import ASKED, GIVEN, KernelState, make_jobs, make_state
 from ..table import Trace
 from .clock import drive, possible, tails_at
 from .kernel_clock import drive_kernel
-from .policies import policy_of
+from .own_clock import OwnPolicy, OwnRun, nodes_of
+from .policies import as_policy
 from .policy import Policy
 from .schedule import Schedule
+from .scheduler import Machine
 from .workload import Workload, make_workload, native_planner
 
 LOOPS = ("closed", "open")
@@ -31,7 +33,7 @@ LOOPS = ("closed", "open")
 @older_names(runtime="predictor")
 def simulate(
     trace: Trace,
-    policy: Policy | str | None = None,
+    policy: Any = None,
     predictor: Any = None,
     *,
     total: float | None = None,
@@ -45,6 +47,7 @@ def simulate(
     known_at_submit: Sequence[str] = (),
     clock: Callable[[], float] | None = None,
     tick: Callable[[int], None] | None = None,
+    nodes: Any = None,
 ) -> Schedule:
     """The schedule of a trace's jobs on one machine under a policy.
 
@@ -53,7 +56,8 @@ def simulate(
     trace
         The log.
     policy
-        A `Policy`, or a name with words (`easy-sjbf:correct=incremental`); by default EASY.
+        A `Policy`, a name with words (`easy-sjbf:correct=incremental`), or a scheduler of one's own with `start(queue,
+        machine, now)`: a class, an object, a function that makes one (`Scheduler`). By default EASY.
     predictor
         What plans: a name with parameters (`last_2:need=2`), a class, a function of the log that makes one, or an
         object, which is taught as it is; it answers seconds or a `Prediction`. By default what the policy plans with:
@@ -80,6 +84,8 @@ def simulate(
         Reads seconds (`time.perf_counter`), for `kernel_s`.
     tick
         Called with the number of jobs done.
+    nodes
+        With a scheduler of one's own: the processors of each node, or a `cluster.machine.Machine`; by default a pool.
 
     Returns
     -------
@@ -108,10 +114,18 @@ def simulate(
     check_word("protocol", protocol, PROTOCOLS)
     if plan_level is not None and not 0 < plan_level < 1:
         raise UsageError(f"--plan-level: {plan_level!r} (accepted: a quantile above 0 and below 1)")
-    policy = policy_of(policy) if isinstance(policy, str) else policy or Policy()
+    policy = as_policy(policy)
     runtime = policy.predictor if predictor is None else predictor
     trace = trace.knowing(known_at_submit)
-    work = make_workload(trace, total, procs=procs, wide=wide, kill=policy.kill, default_request=default_request)
+    machine = () if nodes is None else nodes_of(nodes)
+    size = sum(node.procs for node in machine) if machine else total
+    work = make_workload(trace, size, procs=procs, wide=wide, kill=policy.kill, default_request=default_request)
+    if isinstance(policy, OwnPolicy):
+        given = (runtime, loop, protocol, procs, plan_level)
+        return _by_own_policy(trace, work, policy, Machine(work.total, machine), given, clock, tick)
+    if machine:
+        raise UsageError(f"nodes: {policy.name} plans a pool (accepted: with a scheduler of one's own)",
+                         hint="Slurm's two loops on nodes are `batchcast simulate --machine FILE`")  # fmt: skip
     jobs = make_jobs(work.submit, work.procs, work.run, work.request, np.maximum(work.request, 1.0))
     like = _like(trace.nominal("user_id").codes[work.rows], work.request) if policy.refresh else None
     name = parse_spec(runtime)[0] if isinstance(runtime, str) else ""
@@ -140,6 +154,34 @@ def simulate(
             run = partial(drive, state, requests, statuses, method, work.total, plan_level, tick)
     kernel_s = _timed(run, clock)
     return _schedule(trace, work, jobs, state, kernel_s, notes)
+
+
+def _by_own_policy(
+    trace: Trace, work: Workload, policy: OwnPolicy, machine: Machine, given: tuple[Any, ...],
+    clock: Callable[[], float] | None, tick: Callable[[int], None] | None,
+) -> Schedule:  # fmt: skip
+    """The same by a scheduler of one's own, in Python."""
+    runtime, loop, protocol, procs, plan_level = given
+    name = parse_spec(runtime)[0] if isinstance(runtime, str) else ""
+    method: Any = None
+    notes: tuple[str, ...] = ()
+    points = np.maximum(work.request, 1.0)
+    if name == "actual" or (loop == "open" and name != "requested"):
+        points = _given(trace, work, runtime, name, loop, protocol, procs, plan_level)[0]
+    elif name != "requested":
+        method = _predictor(trace, work, runtime)
+        notes = _unknown(method, trace, runtime)
+    requests, statuses = _requests(trace, work, procs)
+    own = OwnRun(policy, requests, statuses, work.run.tolist(), points.tolist(), machine, method, plan_level)
+    before = clock() if clock is not None else float("nan")
+    own.go(tick)
+    kernel_s = clock() - before if clock is not None else float("nan")
+    return Schedule(
+        rows=work.rows, job_id=trace.job_id[work.rows], submit_time=work.submit, start_time=own.start,
+        end_time=own.start + work.run, procs=work.procs, planned_run_time=np.array(own.first, dtype=float),
+        backfilled=own.backfilled, total=work.total, corrections=own.corrections, left_out=work.left_out,
+        notes=(*work.notes, *notes), kernel_s=kernel_s, nodes=tuple(own.where) if machine.nodes else (),
+    )  # fmt: skip
 
 
 def _given(

@@ -9,6 +9,15 @@ True
 from .heuristic import check_heuristic
 from .logs import odd_logs, small_log
 from .order import check_order
+from .policy import check_policy
 from .predictor import check_predictor, check_wait_predictor
 
-__all__ = ["check_heuristic", "check_order", "check_predictor", "check_wait_predictor", "odd_logs", "small_log"]
+__all__ = [
+    "check_heuristic",
+    "check_order",
+    "check_policy",
+    "check_predictor",
+    "check_wait_predictor",
+    "odd_logs",
+    "small_log",
+]

@@ -1,0 +1,297 @@
+"""The simulated clock for a scheduler of one's own: its starts, one instant after the other, in Python."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+
+from ..errors import BatchcastError, UsageError, check_word
+from ..events.event import End, Event, Overdue, Start, Submit
+from ..events.record import entries_of
+from ..events.recorded import Cadence
+from ..events.state import SystemState
+from ..job import JobRequest, Name
+from ..predict.registry import made, name_of
+from ..schedule.orders import CORRECTIONS, INCREMENTS
+from .clock import planned_run_time, possible
+from .scheduler import Job, Machine, Node, Where
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPolicy:
+    """A scheduler of one's own where a `Policy` stands: who makes it, and the words that it has of its own."""
+
+    given: Any
+    name: str
+    predictor: Any = "requested"
+    correct: str = "requested"
+    kill: bool = True
+
+    @classmethod
+    def of(cls, given: Any, name: str = "") -> OwnPolicy:
+        """From a class, an object or a function that makes one; UsageError where it has no `start`."""
+        name = name or name_of(given)
+        makes = callable(given) and not isinstance(given, type) and not hasattr(given, "start")
+        shown = made(given) if makes else given
+        if not callable(getattr(shown, "start", None)):
+            raise UsageError(f"policy: {name} has no start (accepted: a name, a Policy, or a class with {FORM})")
+        correct = getattr(shown, "correct", "requested")
+        check_word("correct", correct, CORRECTIONS)
+        return cls(given, name, getattr(shown, "predictor", "requested"), correct, bool(getattr(shown, "kill", True)))
+
+    def make(self) -> Any:
+        """A fresh scheduler: each simulation begins as it was given."""
+        if isinstance(self.given, type) or not hasattr(self.given, "start"):
+            return made(self.given)
+        return deepcopy(self.given)
+
+
+FORM = "start(queue, machine, now)"
+
+
+@dataclass(slots=True)
+class OwnRun:
+    """Everything one simulation holds: the truth about each job, and what the scheduler may know.
+
+    `ends` and `plans` are heaps of (instant, job); a plan that was corrected leaves its old entry behind.
+    """
+
+    policy: OwnPolicy
+    requests: Sequence[JobRequest]
+    statuses: Sequence[Name]
+    run: Sequence[float]
+    first: list[float]
+    machine: Machine
+    predictor: Any = None
+    plan_level: float | None = None
+    start: np.ndarray = field(init=False)
+    backfilled: np.ndarray = field(init=False)
+    where: list[Where] = field(init=False)
+    corrections: int = 0
+    queue: dict[int, Job] = field(default_factory=dict)
+    ends: list[tuple[float, int]] = field(default_factory=list)
+    plans: list[tuple[float, int]] = field(default_factory=list)
+    wakes: list[float] = field(default_factory=list)
+    steps: dict[int, int] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    at: SystemState = field(init=False)
+    scheduler: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        count = len(self.requests)
+        self.start, self.backfilled = np.full(count, np.nan), np.zeros(count, bool)
+        self.where = [{}] * count
+        self.scheduler = self.policy.make()
+        allocator = getattr(self.scheduler, "allocator", None)
+        self.machine.allocator = allocator or self.machine.allocator
+        self.at = SystemState(float(self.machine.total), self.requests, lambda: entries_of(self.requests))
+
+    def go(self, tick: Callable[[int], None] | None = None) -> OwnRun:
+        """All instants, one after the other: plans outlived, ends, submissions, then the scheduler."""
+        submit = [request.submit_time for request in self.requests]
+        cadence = Cadence(self.predictor) if hasattr(self.predictor, "refit") else None
+        arrived, count = 0, len(submit)
+        while True:
+            while self.plans and not self._is_plan(self.plans[0]):
+                heappop(self.plans)
+            heads = [submit[arrived]] if arrived < count else []
+            heads += [heap[0][0] for heap in (self.ends, self.plans) if heap] + self.wakes[:1]
+            if not heads:
+                break
+            now = self.machine.now = self.at.now = min(heads)
+            while self.wakes and self.wakes[0] <= now:
+                heappop(self.wakes)
+            self._correct(now)
+            self._finish(now)
+            while arrived < count and submit[arrived] == now:
+                self._submit(arrived, now, cadence)
+                arrived += 1
+                if tick is not None and arrived % 1000 == 0:
+                    tick(arrived)
+            while True:
+                self._ask(now)
+                if not (self.ends and self.ends[0][0] <= now):
+                    break
+                self._finish(now)
+        if self.queue:
+            left, job = len(self.queue), next(iter(self.queue.values()))
+            raise BatchcastError(
+                f"{self.policy.name}: {left:,} jobs never start, the first is {job.job_id} ({job.procs} processors of"
+                f" {self.machine.total}), and nothing more happens (accepted: every job starts one day)",
+                hint="machine.wake_at(time) asks for a call to come; batchcast.testing.check_policy finds more",
+            )
+        return self
+
+    def _is_plan(self, plan: tuple[float, int]) -> bool:
+        job = self.machine._running.get(plan[1])
+        return job is not None and job.planned_end == plan[0] and self._end(plan[1]) > plan[0]
+
+    def _end(self, row: int) -> float:
+        return float(self.start[row]) + self.run[row]
+
+    def _tell(self, event: Event) -> None:
+        self.events.append(event)
+        if self.predictor is not None:
+            self.at.apply(event)
+
+    def _observe(self, event: Event) -> None:
+        if self.predictor is not None:
+            self.predictor.observe(event, self.at)
+
+    def _correct(self, now: float) -> None:
+        """Jobs that outlive their plan get another: as the policy says, or as the predictor revises."""
+        while self.plans and self.plans[0][0] <= now:
+            plan = heappop(self.plans)
+            if not self._is_plan(plan):
+                continue
+            row = plan[1]
+            job = self.machine._running[row]
+            elapsed, step = now - job.start_time, self.steps.get(row, 0)
+            self.steps[row], self.corrections = step + 1, self.corrections + 1
+            job.planned = corrected(self.policy.correct, elapsed, self.first[row], job.req_time, step)
+            event = Overdue(now, self.requests[row], elapsed)
+            self._tell(event)
+            if hasattr(self.predictor, "revise"):
+                revised = self.predictor.revise(self.requests[row], elapsed, self.at)
+                if revised is not None:
+                    job.planned = max(min(possible(float(revised), job.job_id), job.req_time), elapsed + 1.0)
+            self._plan(job)
+            self._observe(event)
+
+    def _plan(self, job: Job) -> None:
+        job.planned_end = job.start_time + job.planned
+        heappush(self.plans, (job.planned_end, job.row))
+        if self.predictor is not None:
+            self.at.plan(job.row, job.planned_end)
+
+    def _finish(self, now: float) -> None:
+        while self.ends and self.ends[0][0] <= now:
+            row = heappop(self.ends)[1]
+            self.machine.give_back(self.machine._running[row])
+            request = self.requests[row]
+            wait = float(self.start[row]) - request.submit_time
+            event = End(now, request, self.run[row], wait, self.statuses[row])
+            self._tell(event)
+            self._observe(event)
+
+    def _submit(self, row: int, now: float, cadence: Cadence | None) -> None:
+        request, forecast = self.requests[row], None
+        if self.predictor is not None:
+            if cadence is not None:
+                cadence.submitted(now)
+            forecast = self.predictor.predict(request, self.at)
+            seconds = possible(planned_run_time(forecast, self.plan_level), request.job_id)
+            self.first[row] = max(min(seconds, request.req_time), 1.0)
+        self.queue[row] = Job(row, request, self.first[row], forecast)
+        event = Submit(now, request)
+        self._tell(event)
+        self._observe(event)
+
+    def _ask(self, now: float) -> None:
+        """One call of the scheduler: what it yields starts at once."""
+        machine, waiting = self.machine, list(self.queue.values())
+        machine.events, self.events = tuple(self.events), []
+        if not waiting:
+            return
+        started = []
+        for choice in self._choices(self.scheduler.start(waiting, machine, now), now):
+            started.append(self._begin(*choice, now))
+        first = next(iter(self.queue), math.inf)
+        for row in started:
+            self.backfilled[row] = row > first
+        for time in machine.wakes:
+            heappush(self.wakes, time)
+        machine.wakes.clear()
+
+    def _choices(self, chosen: Any, now: float) -> Iterable[tuple[Any, Any]]:
+        if chosen is None:
+            return
+        if not isinstance(chosen, Iterable):
+            raise self._wrong(now, f"start answered {chosen!r}", "jobs, or pairs of a job and its processors by node")
+        for choice in chosen:
+            yield choice if isinstance(choice, tuple) and len(choice) == 2 else (choice, None)
+
+    def _begin(self, job: Any, where: Any, now: float) -> int:
+        machine = self.machine
+        if not isinstance(job, Job):
+            raise self._wrong(now, f"it started {job!r}", "jobs of the queue")
+        if self.queue.get(job.row) is not job:
+            raise self._wrong(now, f"it started job {job.job_id}, which does not wait", "jobs of the queue, once each")
+        if job.procs > machine.free:
+            what = f"it started job {job.job_id} on {job.procs} processors where {machine.free} are free"
+            raise self._wrong(now, what, "jobs for which machine.fits(job)")
+        if machine.nodes:
+            where = machine.place(job) if where is None else where
+            self._check_nodes(job, where, now)
+        elif where is not None:
+            raise self._wrong(now, f"it named nodes for job {job.job_id}", "jobs alone: this machine is a pool")
+        del self.queue[job.row]
+        job.start_time = self.start[job.row] = now
+        machine.take(job, where)
+        self.where[job.row] = job.nodes
+        heappush(self.ends, (self._end(job.row), job.row))
+        event = Start(now, self.requests[job.row], now - job.submit_time)
+        if self.predictor is not None:
+            self.at.apply(event)
+        self._plan(job)
+        self._observe(event)
+        return job.row
+
+    def _check_nodes(self, job: Job, where: Any, now: float) -> None:
+        nodes = self.machine.nodes
+        if where is None:
+            raise self._wrong(now, f"job {job.job_id} fits no nodes", "jobs for which machine.fits(job)")
+        if not isinstance(where, Mapping) or sum(where.values()) != job.procs:
+            forms = f"{job.procs} processors by the numbers of their nodes, as {{0: {job.procs}}}"
+            raise self._wrong(now, f"it put job {job.job_id} on {where!r}", forms)
+        for number, procs in where.items():
+            if not (number in range(len(nodes)) and 0 < procs <= nodes[number].free):
+                free = f"{nodes[number].free} are free" if number in range(len(nodes)) else "there is no such node"
+                what = f"it put job {job.job_id} on {procs} processors of node {number!r}, where {free}"
+                raise self._wrong(now, what, f"free processors of nodes 0 to {len(nodes) - 1}")
+
+    def _wrong(self, now: float, what: str, forms: str) -> BatchcastError:
+        return BatchcastError(
+            f"{self.policy.name}, at {now:g} s: {what} (accepted: {forms})",
+            hint="batchcast.testing.check_policy finds what else it does wrong",
+        )
+
+
+def corrected(word: str, elapsed: float, first: float, request: float, step: int) -> float:
+    """The planned length after a correction, as `schedule.orders.corrected`.
+
+    >>> corrected("incremental", 100.0, 100.0, 900.0, 0), corrected("doubling", 100.0, 100.0, 900.0, 5)
+    (160.0, 900.0)
+    """
+    new = request
+    if word == "incremental" and step < len(INCREMENTS):
+        new = first + float(INCREMENTS[step])
+    elif word == "doubling" and step < 60:
+        new = first * 2.0 ** (step + 1)
+    new = min(new, request)
+    return new if new > elapsed else request
+
+
+def nodes_of(given: Any) -> list[Node]:
+    """Nodes from their processors, or from a described machine (`cluster.machine.Machine`).
+
+    >>> nodes_of([4, 4])
+    [<Node n1: 4 of 4 processors free>, <Node n2: 4 of 4 processors free>]
+    """
+    groups = getattr(given, "nodes", None)
+    if groups is not None:
+        named = [(name, group.cpus) for group in groups for name in group.names if name not in group.down]
+        return [Node(number, procs, name) for number, (name, procs) in enumerate(named)]
+    try:
+        sizes = [int(procs) for procs in given]
+    except (TypeError, ValueError):
+        sizes = []
+    if not sizes or min(sizes) < 1:
+        raise UsageError(f"nodes: {given!r} (accepted: the processors of each node, as [16, 16], or a Machine)")
+    return [Node(number, procs) for number, procs in enumerate(sizes)]

@@ -1,0 +1,265 @@
+"""What a scheduler of one's own is given: waiting jobs, the machine as far as a scheduler knows it, its profile.
+
+Slow Python by design: lists, nothing kept incrementally, everything can be looked at. The clock is in own_clock.py.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from ..events.event import Event
+from ..job import JobRequest
+from ..predict.protocol import Prediction
+
+Where = Mapping[int, int]
+"""Processors by node, nodes numbered from 0."""
+
+
+class Job:
+    """A waiting or running job as a scheduler knows it; it has no run time and no end.
+
+    `procs`, `req_time` and `planned` are what it asks and what it is planned with (seconds); `forecast` is the whole
+    answer of the predictor, None under the users' limits; `request` has every other column. A running one has
+    `start_time`, `planned_end` and, on nodes, `nodes`. All is for reading.
+    """
+
+    __slots__ = (
+        "forecast", "job_id", "nodes", "planned", "planned_end", "procs", "req_time", "request", "row", "start_time",
+        "submit_time",
+    )  # fmt: skip
+
+    def __init__(self, row: int, request: JobRequest, planned: float, forecast: Prediction | None = None) -> None:
+        self.row, self.request = row, request
+        self.job_id, self.submit_time = request.job_id, request.submit_time
+        self.procs, self.req_time = int(request.procs), request.req_time
+        self.planned, self.forecast = planned, forecast
+        self.start_time = self.planned_end = math.nan
+        self.nodes: Where = {}
+
+    def __repr__(self) -> str:
+        return f"<Job {self.job_id}: {self.procs} processors, planned {self.planned:g} s>"
+
+
+class Node:
+    """A node: its number, its processors, and how many of them are free."""
+
+    __slots__ = ("free", "name", "number", "procs")
+
+    def __init__(self, number: int, procs: int, name: str = "") -> None:
+        self.number, self.procs, self.free, self.name = number, procs, procs, name or f"n{number + 1}"
+
+    def __repr__(self) -> str:
+        return f"<Node {self.name}: {self.free} of {self.procs} processors free>"
+
+
+class Profile:
+    """Free processors from now on, as steps: `free[k]` from `times[k]` until the next; the last one for ever.
+
+    >>> profile = Profile(0.0, 4)
+    >>> profile.hold(0.0, 10.0, 3); profile.earliest(2, 5.0), profile.earliest(1, 50.0), profile.free_at(12.0)
+    (10.0, 0.0, 4)
+    """
+
+    def __init__(self, now: float, free: int) -> None:
+        self.times, self.free = [now], [free]
+
+    def hold(self, start: float, length: float, procs: int) -> None:
+        """Take processors for `length` seconds from `start` on, now or later; give them back with negative `procs`."""
+        for place in range(self._step(start), self._step(start + length)):
+            self.free[place] -= procs
+
+    def _step(self, time: float) -> int:
+        place = bisect_left(self.times, time)
+        if place == len(self.times) or self.times[place] != time:
+            self.times.insert(place, time)
+            self.free.insert(place, self.free[place - 1])
+        return place
+
+    def free_at(self, time: float) -> int:
+        """Free processors at an instant, now or later."""
+        return self.free[bisect_right(self.times, time) - 1]
+
+    def earliest(self, procs: int, length: float) -> float:
+        """The earliest instant from which on so many processors are free for `length` seconds; infinity where none."""
+        times, free = self.times, self.free
+        start, last = times[0], len(times) - 1
+        for place in range(len(times)):
+            if free[place] < procs:
+                start = times[place + 1] if place < last else math.inf
+            elif place == last or times[place + 1] >= start + length:
+                break
+        return start
+
+
+class Machine:
+    """The machine at an instant of the simulated clock, as a scheduler may know it.
+
+    `total` and `free` processors; `running` jobs in order of start; `nodes` (empty: a pool of processors);
+    `reservations`, starts by the row of the job; `events` of this instant since the last call, empty where the clock
+    was asked to wake. While a scheduler's `start` yields jobs, all of this changes with each.
+    """
+
+    def __init__(self, total: int, nodes: Sequence[Node] = (), allocator: Allocator | None = None) -> None:
+        self.total, self.free, self.now = total, total, 0.0
+        self.nodes, self.allocator = tuple(nodes), allocator or FirstFit()
+        self.events: tuple[Event, ...] = ()
+        self.reservations: dict[int, float] = {}
+        self.wakes: list[float] = []
+        self._running: dict[int, Job] = {}
+
+    @property
+    def running(self) -> list[Job]:
+        """Running jobs in order of start."""
+        return list(self._running.values())
+
+    def fits(self, job: Job) -> bool:
+        """Whether the job could start now, where the allocator puts it."""
+        return job.procs <= self.free and (not self.nodes or self.place(job) is not None)
+
+    def place(self, job: Job) -> Where | None:
+        """Where the allocator would put the job now; None where it does not fit."""
+        return self.allocator.place(job, self.nodes)
+
+    def profile(self) -> Profile:
+        """Free processors from now on: running jobs hold theirs until their planned ends, reservations are not in it.
+
+        O(running log running).
+        """
+        profile = Profile(self.now, self.free)
+        times, free = profile.times, profile.free
+        for end, procs in sorted((job.planned_end, job.procs) for job in self._running.values()):
+            if end > times[-1]:
+                times.append(end)
+                free.append(free[-1] + procs)
+            else:
+                free[-1] += procs
+        return profile
+
+    def shadow(self, job: Job) -> tuple[float, int]:
+        """The earliest start of a job when running ones end as planned, and the processors left over then.
+
+        `shadow_time` and `extra_procs` of EASY. O(running log running).
+        """
+        profile = self.profile()
+        start = profile.earliest(job.procs, 0.0)
+        return start, (profile.free_at(start) if start < math.inf else 0) - job.procs
+
+    def reserve(self, job: Job, start: float) -> None:
+        """Note a start for a waiting job, in `reservations`, and be woken then. Nothing else is done about it."""
+        self.reservations[job.row] = start
+        self.wake_at(start)
+
+    def release(self, job: Job) -> None:
+        """Forget the reservation of a job; nothing where it has none."""
+        self.reservations.pop(job.row, None)
+
+    def wake_at(self, time: float) -> None:
+        """Be asked again at an instant to come, whatever happens; an instant that has passed is none."""
+        if self.now < time < math.inf:
+            self.wakes.append(time)
+
+    def take(self, job: Job, where: Where | None) -> None:
+        """The job holds its processors from now on. For the clock."""
+        self.free -= job.procs
+        self._running[job.row] = job
+        self.reservations.pop(job.row, None)
+        job.nodes = dict(where or {})
+        for number, procs in job.nodes.items():
+            self.nodes[number].free -= procs
+
+    def give_back(self, job: Job) -> None:
+        """The job has ended. For the clock."""
+        self.free += job.procs
+        del self._running[job.row]
+        for number, procs in job.nodes.items():
+            self.nodes[number].free += procs
+
+
+@runtime_checkable
+class Scheduler(Protocol):
+    """A scheduling policy of one's own, for `simulate(log, Mine)` and `--policy MODULE:CLASS`.
+
+    `start` is asked at every instant at which jobs wait and something happened: a submission, an end, a job that
+    outlived its plan, or a wake that was asked for; and once more where jobs of no length ended. What it yields starts
+    at once, so `machine` is up to date at the next line. A method may keep what it likes from one call to the next;
+    every simulation has a fresh one.
+
+    Notes
+    -----
+    Optional members: `predictor`, what plans (`requested`); `correct`, what an outlived plan becomes (`requested`,
+    `incremental`, `doubling`); `kill`, whether a run is cut at its request (true); `allocator`, which nodes.
+
+    Examples
+    --------
+    >>> class FirstComeFirstServed:
+    ...     def start(self, queue, machine, now):
+    ...         for job in queue:
+    ...             if not machine.fits(job):
+    ...                 return
+    ...             yield job
+    >>> isinstance(FirstComeFirstServed(), Scheduler)
+    True
+    >>> import batchcast
+    >>> log = batchcast.Trace.from_arrays({"submit_time": [0, 0, 1], "run_time": [9, 9, 2], "req_time": [10, 10, 3],
+    ...                                    "req_procs": [2, 4, 2]})
+    >>> batchcast.simulate(log, FirstComeFirstServed, total=4).start_time.tolist()
+    [0.0, 9.0, 18.0]
+    """
+
+    def start(self, queue: Sequence[Job], machine: Machine, now: float) -> Iterable[Any] | None:
+        """Which jobs start now: jobs, or pairs of a job and its processors by node. The queue is by arrival."""
+
+
+@runtime_checkable
+class Allocator(Protocol):
+    """Which nodes a job gets where the scheduler names none."""
+
+    def place(self, job: Job, nodes: Sequence[Node]) -> Where | None:
+        """Processors by node, as many as the job has; None where it does not fit now. Changes nothing."""
+
+
+class FirstFit:
+    """Nodes in their order, as many processors of each as are free; as many nodes as the job asks for, if it does.
+
+    >>> FirstFit().place(Job(0, JobRequest(0, 1, 0.0, 6.0, 60.0, 0.0), 60.0), [Node(0, 4), Node(1, 4)])
+    {0: 4, 1: 2}
+    """
+
+    def place(self, job: Job, nodes: Sequence[Node]) -> Where | None:
+        """As `Allocator` says."""
+        return _filled(job, nodes)
+
+
+class BestFit:
+    """The fullest nodes that still have room come first, so that empty ones stay empty; else as `FirstFit`.
+
+    >>> nodes = [Node(0, 4), Node(1, 4)]
+    >>> nodes[1].free = 2
+    >>> BestFit().place(Job(0, JobRequest(0, 1, 0.0, 2.0, 60.0, 0.0), 60.0), nodes)
+    {1: 2}
+    """
+
+    def place(self, job: Job, nodes: Sequence[Node]) -> Where | None:
+        """As `Allocator` says."""
+        alone = sorted((n for n in nodes if n.free >= job.procs), key=lambda n: (n.free, n.number))
+        return _filled(job, [*alone, *sorted(nodes, key=lambda n: (n.free, n.number))])
+
+
+def _filled(job: Job, nodes: Sequence[Node]) -> Where | None:
+    """Fill nodes in this order; evenly where the job asks for a number of nodes."""
+    count = job.request.req_nodes
+    if 1 <= count <= job.procs:
+        each = math.ceil(job.procs / count)
+        parts = [each] * (job.procs // each) + ([job.procs % each] if job.procs % each else [])
+        chosen = list(dict.fromkeys(n.number for n in nodes if n.free >= each))[: len(parts)]
+        return dict(zip(chosen, parts)) if len(chosen) == len(parts) else None
+    given: dict[int, int] = {}
+    left = job.procs
+    for node in nodes:
+        if left and node.free and node.number not in given:
+            given[node.number] = min(left, node.free)
+            left -= given[node.number]
+    return None if left else given

@@ -1,0 +1,140 @@
+"""`check_policy`: what every scheduler passes, open to anyone's own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import BatchcastError
+from ..simulation import Schedule, simulate
+from ..table import Trace
+
+TOTAL = 16
+NODES = (4, 4, 8)
+
+
+def check_policy(policy: Any, *, on_nodes: bool = True) -> list[str]:
+    """Run every check on a scheduler of one's own: a class, an object, or a function that makes one; returns names.
+
+    On a pool and, unless `on_nodes` is false, on nodes. Raises AssertionError in words at the first failure. Some
+    seconds.
+
+    >>> class FirstComeFirstServed:
+    ...     def start(self, queue, machine, now):
+    ...         for job in queue:
+    ...             if not machine.fits(job):
+    ...                 return
+    ...             yield job
+    >>> check_policy(FirstComeFirstServed)[:2]
+    ['every_job_starts_once', 'machine_is_never_overfull']
+    """
+    for check in CHECKS:
+        for nodes in (None, NODES) if on_nodes else (None,):
+            check(policy, nodes)
+    return [check.__name__ for check in CHECKS]
+
+
+def every_job_starts_once(policy: Any, nodes: Any = None) -> None:
+    """Every job starts, none before its submission or twice, whatever the log: ties, no length, as wide as can be."""
+    for name, log in LOGS.items():
+        schedule = _schedule(policy, log(), nodes, name)
+        assert not np.isnan(schedule.start_time).any(), f"{name}: a job never starts"
+        assert (schedule.start_time >= schedule.submit_time).all(), f"{name}: a job starts before it is submitted"
+
+
+def machine_is_never_overfull(policy: Any, nodes: Any = None) -> None:
+    """The jobs running at once never hold more processors than there are, of the machine and of each node."""
+    for name, log in LOGS.items():
+        schedule = _schedule(policy, log(), nodes, name)
+        start, end = schedule.start_time, schedule.end_time
+        for instant in start.tolist():
+            on = np.flatnonzero((start <= instant) & (instant < end))
+            held = int(schedule.procs[on].sum())
+            assert held <= TOTAL, f"{name}: {held} of {TOTAL} processors are held at once"
+            for number, size in enumerate(nodes or ()):
+                used = sum(schedule.nodes[k].get(number, 0) for k in on.tolist())
+                assert used <= size, f"{name}: {used} of the {size} processors of node {number} are held at once"
+
+
+def future_is_hidden(policy: Any, nodes: Any = None) -> None:
+    """Longer runs and later submissions change no start before anybody could know of them."""
+    log = small_workload()
+    schedule = _schedule(policy, log, nodes, "a log")
+    for share in (0.2, 0.5, 0.8):
+        instant = float(np.quantile(schedule.start_time, share))
+        shorter = np.minimum(log.run_time, log.req_time) * 0.5 + 7.0
+        unseen = (schedule.end_time > instant) & (schedule.start_time + shorter > instant)
+        columns: dict[str, Any] = {name: log.column(name) for name in log.names}
+        columns["run_time"] = np.where(unseen, shorter, log.run_time)
+        columns["submit_time"] = np.where(log.submit_time > instant, log.submit_time + 500.0, log.submit_time)
+        changed = Trace(columns, log.info, is_sorted=True)
+        again = _schedule(policy, changed, nodes, "a log with another future")
+        known = schedule.start_time <= instant
+        wrong = np.flatnonzero(known & (schedule.start_time != again.start_time))
+        assert not len(wrong), f"the start of job {schedule.job_id[wrong[:1]]} by {instant:g} s knew the future"
+
+
+def same_answer_twice(policy: Any, nodes: Any = None) -> None:
+    """The same jobs give the same schedule, and a schedule made before changes none after it."""
+    log = small_workload()
+    first, second = (_schedule(policy, log, nodes, "a log") for _ in range(2))
+    assert np.array_equal(first.start_time, second.start_time), "the same log twice, two schedules"
+    assert first.nodes == second.nodes, "the same log twice, two placements"
+
+
+def forecasts_may_be_wrong(policy: Any, nodes: Any = None) -> None:
+    """Jobs that outlive their plans, or end long before: every job still starts."""
+    log = small_workload()
+    for word in ("recent_mean", "last_2"):
+        starts = _schedule(policy, log, nodes, f"planned with {word}", word).start_time
+        assert not np.isnan(starts).any(), f"planned with {word}: a job never starts"
+
+
+CHECKS: tuple[Callable[..., None], ...] = (
+    every_job_starts_once,
+    machine_is_never_overfull,
+    future_is_hidden,
+    same_answer_twice,
+    forecasts_may_be_wrong,
+)
+
+
+def small_workload(count: int = 200, seed: int = 5) -> Trace:
+    """A log that overloads a machine of 16 processors for a while: ties, runs of no length, padded requests."""
+    rng = np.random.default_rng(seed)
+    run = np.round(rng.lognormal(4.0, 1.2, count)) * rng.choice([0.0, 1.0], count, p=[0.05, 0.95])
+    return Trace.from_arrays(
+        {
+            "submit_time": np.cumsum(rng.choice([0.0, 0.0, 5.0, 60.0, 200.0], count)),
+            "run_time": run,
+            "req_time": np.maximum(run * rng.choice([1.0, 2.0, 10.0], count), 60.0),
+            "req_procs": 2.0 ** rng.integers(0, 5, count),
+            "user_id": [f"user{k}" for k in rng.integers(0, 6, count)],
+        }
+    )
+
+
+def _same(**values: float) -> Trace:
+    columns = {"submit_time": 0.0, "run_time": 60.0, "req_time": 60.0, "req_procs": 1.0} | values
+    return Trace.from_arrays({name: np.full(12, value) for name, value in columns.items()})
+
+
+LOGS: dict[str, Callable[[], Trace]] = {
+    "an overloaded machine": small_workload,
+    "one job": lambda: small_workload(1),
+    "all at once": _same,
+    "runs of no length": lambda: _same(run_time=0.0),
+    "jobs as wide as the machine": lambda: _same(req_procs=float(TOTAL)),
+    "no known request": lambda: small_workload(40).with_columns({"req_time": np.append(np.full(39, math.nan), 3600.0)}),
+}
+
+
+def _schedule(policy: Any, log: Trace, nodes: Any, name: str, predictor: str = "requested") -> Schedule:
+    where = "on nodes" if nodes else "on a pool"
+    try:
+        return simulate(log, policy, predictor, total=None if nodes else TOTAL, nodes=nodes)
+    except BatchcastError as error:
+        raise AssertionError(f"{name}, {where}: {error.message}") from None
