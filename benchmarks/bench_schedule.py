@@ -17,6 +17,7 @@ LOGS = ("KTH-SP2-1996-2.1-cln", "SDSC-SP2-1998-4.2-cln", "CTC-SP2-1996-3.1-cln",
 def run() -> None:
     """Print medians of the kernel's own CPU time (the log read, the kernel loaded)."""
     _logs()
+    own_schedulers()
     _long_queue()
 
 
@@ -61,6 +62,27 @@ def _logs() -> None:
             ]
             figures.append(len(trace) / statistics.median(took) / 1000)
         print(f"{label:36}" + "".join(f"{figure:9.0f}" for figure in figures), flush=True)
+
+
+def own_schedulers() -> None:
+    """The schedulers of examples/my_scheduler.py, on one log: jobs a second, and whether the kernel agrees."""
+    import runpy
+
+    from batchcast.simulation import simulate
+    from batchcast.trace import read_trace
+
+    root = Path(__file__).parent.parent
+    shared = Path(os.environ.get("BATCHCAST_SHARED", root.parent / "shared"))
+    if not shared.is_dir():
+        return
+    own = runpy.run_path(str(root / "examples" / "my_scheduler.py"), run_name="examples")
+    trace = read_trace(shared / "traces" / "SDSC-SP2-1998-4.2-cln.swf.gz")
+    for name, policy in (("Easy", "easy"), ("Sjbf", "easy-sjbf"), ("Conservative", "conservative")):
+        for spec in ("requested", "last_2"):
+            made = simulate(trace, own[name], spec, clock=time.thread_time)
+            same = (made.start_time == simulate(trace, policy, spec).start_time).all()
+            speed = len(made) / made.kernel_s
+            print(f"{name}, {spec}: {len(made):,} jobs, {speed:,.0f} per CPU second, as the kernel: {same}", flush=True)
 
 
 def _order(now: float, submit: float, procs: float, planned: float, wait: float) -> float:

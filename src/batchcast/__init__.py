@@ -2,8 +2,8 @@
 
 The Python API, each loaded when first used: `read_trace`, `Trace` (arrays in: `Trace.from_arrays`; out:
 `trace.number("run_time")`), `from_arrow` and `to_arrow` (traces; schedules and forecasts out), `replay` (the recorded
-clock), `simulate` and `Policy` (the simulated clock), `evaluate`, `Predictor` and `Prediction`, `SklearnRuntime`, and
-`testing.check_predictor`, `testing.check_order`, ... docs/tutorial.md walks through all of it.
+clock), `simulate` and `Policy` (the simulated clock), `Scheduler`, `evaluate`, `Predictor` and `Prediction`,
+`SklearnRuntime`, and `testing.check_predictor`, `testing.check_policy`, ... docs/tutorial.md walks through all of it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .predict.runtime.sklearn_runtime import SklearnRuntime as SklearnRuntime
     from .report.evaluation.written import write_report as write_report
     from .simulation.policy import Policy as Policy
+    from .simulation.scheduler import Scheduler as Scheduler
     from .simulation.simulate import simulate as simulate
     from .table import Trace as Trace
     from .table.arrow import from_arrow as from_arrow
@@ -38,6 +39,7 @@ _PLACES = {
     "replay": "batchcast.evaluation.replay:replay",
     "simulate": "batchcast.simulation.simulate:simulate",
     "Policy": "batchcast.simulation.policy:Policy",
+    "Scheduler": "batchcast.simulation.scheduler:Scheduler",
     "evaluate": "batchcast.evaluation.evaluation:evaluate",
     "write_report": "batchcast.report.evaluation.written:write_report",
     "Predictor": "batchcast.predict.protocol:Predictor",

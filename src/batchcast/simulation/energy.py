@@ -1,0 +1,149 @@
+"""What a schedule's machine draws: watts by the state of a node, summed over the time of the schedule."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from ..errors import UsageError
+from .schedule import Schedule
+
+BUSY, IDLE, OFF = "busy", "idle", "off"
+JOULES_A_KWH = 3.6e6
+
+
+@runtime_checkable
+class Power(Protocol):
+    """Watts of a node by its state; a node that runs nothing for `off_after` seconds is off until it is needed."""
+
+    @property
+    def off_after(self) -> float:
+        """Seconds without a job; infinity: never off."""
+
+    def watts(self, state: str, used: int, procs: int) -> float:
+        """What a node of so many processors draws: `busy` with `used` of them, `idle`, or `off`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watts:
+    """Watts a processor: `idle` whether used or not, up to `busy` when it is; `off` where nodes are switched off.
+
+    Of a switch itself neither time nor energy is counted, so what switching off saves is the most that it can.
+
+    >>> Watts(idle=5.0, busy=10.0).watts("busy", 2, 4)
+    30.0
+    """
+
+    idle: float = 5.0
+    busy: float = 10.0
+    off: float = 0.5
+    off_after: float = math.inf
+
+    def watts(self, state: str, used: int, procs: int) -> float:
+        """As `Power` says."""
+        if state == OFF:
+            return self.off * procs
+        return self.idle * procs + (self.busy - self.idle) * used
+
+
+def energy(schedule: Schedule, power: Power | None = None, nodes: Sequence[int] = ()) -> dict[str, float]:
+    """The energy of a schedule from its first submission to its last end.
+
+    Parameters
+    ----------
+    schedule
+        Of a scheduler of one's own on `nodes`, or of any on a pool, which counts as one node of all processors.
+    power
+        What a node draws in each state, by default `Watts()`.
+    nodes
+        The processors of each node, where the schedule has nodes.
+
+    Returns
+    -------
+    dict
+        `energy_kwh`, `busy_kwh`, `idle_kwh`, `off_kwh`, and `kwh_per_core_hour`, of core-hours that jobs ran.
+        O(n log n).
+
+    Raises
+    ------
+    UsageError
+        For a pool whose nodes are to be switched off, nodes that are not the schedule's, or watts that are no number.
+
+    Examples
+    --------
+    >>> from batchcast import Trace, simulate
+    >>> log = Trace.from_arrays({"submit_time": [0, 0], "run_time": [3600, 3600], "req_time": [3600, 3600],
+    ...                          "req_procs": [2, 4]})
+    >>> energy(simulate(log, total=4), Watts(idle=100.0, busy=200.0))["energy_kwh"]
+    1.4
+    """
+    drawn: Power = Watts() if power is None else power
+    placed = schedule.nodes or tuple({0: int(procs)} for procs in schedule.procs.tolist())
+    sizes = list(nodes) if schedule.nodes else [schedule.total]
+    if not schedule.nodes and drawn.off_after < math.inf:
+        raise UsageError("energy: a pool has no nodes that could be off (accepted: off_after=inf)",
+                         hint="simulate with a scheduler of one's own and nodes=[...]")  # fmt: skip
+    if schedule.nodes and max((max(where, default=0) for where in placed), default=0) >= len(sizes):
+        raise UsageError(f"energy: nodes={list(nodes)!r} (accepted: the nodes that the schedule was made on)")
+    joules = dict.fromkeys((BUSY, IDLE, OFF), 0.0)
+    first = float(schedule.submit_time.min()) if len(schedule) else 0.0
+    last = float(schedule.end_time.max()) if len(schedule) else 0.0
+    held: list[list[tuple[float, float, int]]] = [[] for _ in sizes]
+    for where, start, end in zip(placed, schedule.start_time.tolist(), schedule.end_time.tolist()):
+        for number, procs in where.items():
+            held[number].append((start, end, procs))
+    for jobs, procs in zip(held, sizes):
+        for seconds, used in _steps(jobs, first, last):
+            awake = seconds if used else min(seconds, drawn.off_after)
+            joules[BUSY if used else IDLE] += awake * _known(drawn.watts(BUSY if used else IDLE, used, procs), drawn)
+            if seconds > awake:
+                joules[OFF] += (seconds - awake) * _known(drawn.watts(OFF, 0, procs), drawn)
+    worked = float((schedule.procs * schedule.run_time).sum()) / 3600.0
+    kwh = {f"{state}_kwh": value / JOULES_A_KWH for state, value in joules.items()}
+    total = math.fsum(kwh.values())
+    return {"energy_kwh": total, **kwh, "kwh_per_core_hour": total / worked if worked > 0 else math.nan}
+
+
+def energy_rows(
+    schedules: Mapping[str, Schedule], power: Power | None = None, nodes: Sequence[int] = ()
+) -> list[dict[str, Any]]:
+    """A flat row of energy by policy, with its mean wait: what the one costs in the other.
+
+    >>> from batchcast import Trace, simulate
+    >>> log = Trace.from_arrays({"submit_time": [0, 0], "run_time": [9, 9], "req_time": [9, 9], "req_procs": [2, 4]})
+    >>> [row["policy"] for row in energy_rows({each: simulate(log, each, total=4) for each in ("fcfs", "easy")})]
+    ['fcfs', 'easy']
+    """
+    return [
+        {"policy": name, **energy(schedule, power, nodes), "mean_wait_s": schedule.measures()["mean_wait_s"]}
+        for name, schedule in schedules.items()
+    ]
+
+
+def _steps(jobs: Sequence[tuple[float, float, int]], first: float, last: float) -> list[tuple[float, int]]:
+    """Spans from `first` to `last`: seconds, and how many processors are held all along."""
+    if not jobs:
+        return [(last - first, 0)]
+    start, end, procs = (np.array(column, float) for column in zip(*jobs))
+    time = np.concatenate([[first], start, end, [last]])
+    change = np.concatenate([[0.0], procs, -procs, [0.0]])
+    order = np.argsort(time, kind="stable")
+    used = np.rint(np.cumsum(change[order]))[:-1].astype(int)
+    seconds = np.diff(time[order])
+    spans: list[tuple[float, int]] = []
+    for length, held in zip(seconds.tolist(), used.tolist()):
+        if length > 0 and spans and spans[-1][1] == held:
+            spans[-1] = (spans[-1][0] + length, held)  # one idle span is one, whatever lies at its middle
+        elif length > 0:
+            spans.append((length, held))
+    return spans
+
+
+def _known(watts: float, power: Power) -> float:
+    if not 0 <= watts < math.inf:
+        raise UsageError(f"energy: {type(power).__name__} answered {watts!r} W (accepted: a finite number, 0 or more)")
+    return watts
