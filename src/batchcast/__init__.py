@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """batchcast: how long batch jobs run, how long they wait, and what a scheduler gains by knowing.
 
 The Python API, each loaded when first used: `read_trace`, `Trace` (arrays in: `Trace.from_arrays`; out:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Modules that a script may still import by their old names: each works for one version and says where it is now."""
 
 from __future__ import annotations

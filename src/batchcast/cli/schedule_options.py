@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `evaluate` and `simulate` share.
 
 Which predictors plan, under which policies, on which machine, a pool or nodes under Slurm's own loops.

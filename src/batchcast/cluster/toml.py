@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A machine as TOML, by hand or captured, and back; and in words, for `batchcast machine show`. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is forecast: run times, or peak memory by the same methods, tables and intervals, in its own unit."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Jobs, resources and expected times of a grid, space-shared, one job at a time.
 
 Those of the published experiment, and matrices drawn as the public yardsticks were.

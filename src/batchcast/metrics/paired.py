@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which differences are real.
 
 Paired differences to a reference with an interval over bursts, what decides them, and two arms of a trial whose jobs

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The order of waiting jobs: which SiteFactor each should have, by forecast, by arrival after an age. Pure.
 
 What orders is a job's work: its forecast times its processors. Under Slurm's loops a wide job at the head keeps the

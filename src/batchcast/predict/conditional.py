@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A wait forecast for a job that has waited already: the same distribution, given that it was longer than that."""
 
 from __future__ import annotations

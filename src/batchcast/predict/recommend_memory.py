@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How much memory to ask for at the least expected waste. Pure."""
 
 from __future__ import annotations

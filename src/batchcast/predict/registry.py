@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Predictors by name: found as entry points, or one's own as MODULE:CLASS; one syntax, `NAME:key=value,key=value`."""
 
 from __future__ import annotations

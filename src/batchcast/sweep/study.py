@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A study as TOML declares it, checked before anything runs: a refusal names the line and what is accepted."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A trace from Arrow: our columns, extra columns, and the provenance in the schema's metadata."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds column maps: those that come with batchcast by name, others by their file."""
 
 from __future__ import annotations

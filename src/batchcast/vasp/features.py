@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the four input files say about a run, as the features of the paper, defaults filled in as VASP does."""
 
 from __future__ import annotations

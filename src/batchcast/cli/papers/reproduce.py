@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast reproduce`: the papers' tables on the shared logs, one command a paper."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast reproduce grid`: figures 2 to 4 and the percentages of Hao et al. 2014 beside ours."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast sweep`: a whole study, declared once in TOML, run wherever there are cores, and its tables."""
 
 from __future__ import annotations

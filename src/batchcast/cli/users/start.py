@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast start`: when will my job start?"""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Column maps: which column of somebody's CSV is which of ours, in which unit, and what its states mean."""
 
 from __future__ import annotations

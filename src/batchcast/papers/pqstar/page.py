@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables 1 to 8 and the pictures of Kumar & Vadhiyar 2012, ours beside the printed ones."""
 
 from __future__ import annotations

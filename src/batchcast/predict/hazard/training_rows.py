@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rows that the model is fitted on.
 
 The last submissions with their features and what became of them, and jobs looked at while they wait.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A distribution of run times as weighted values: quantiles, chances, and what is left of it for a job that runs on."""
 
 from __future__ import annotations

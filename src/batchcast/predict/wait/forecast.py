@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`forecast`.
 
 The chances of when a job starts, from a hazard model of the state it meets, kept honest online, and renewed while it

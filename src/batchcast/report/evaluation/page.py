@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sections of the evaluation's page, in order; the terminal shows the same without the figures."""
 
 from __future__ import annotations

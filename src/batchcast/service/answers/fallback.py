@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Answers where the store cannot be read: by one gentle query to the batch system, or by the service's socket."""
 
 from __future__ import annotations

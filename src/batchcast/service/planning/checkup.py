@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`doctor` on planning: may it be switched on here, what to set, and every job that stands on a planned limit."""
 
 from __future__ import annotations
