@@ -12,7 +12,6 @@ PAGES = sorted((ROOT / "docs").rglob("*.md"))
 MOST_WORDS = 900
 LONGER = {
     "evaluate": 3300,
-    "grid": 3900,
     "install": 1450,
     "live": 5500,
     "logs": 1100,
