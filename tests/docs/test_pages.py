@@ -16,7 +16,6 @@ LONGER = {
     "live": 5500,
     "logs": 1100,
     "machines": 3700,
-    "memory": 3050,
     "planning": 1100,
     "planning-limits": 5100,
     "sweep": 1550,

@@ -82,7 +82,7 @@ def measured(trace: Trace) -> MemoryUse:
     else:
         why = "the log knows no memory that its jobs used"
     raise NoAnswer(
-        why, hint="docs/guides/memory.md says where it is read from; sacct without -X and with MaxRSS has it"
+        why, hint="docs/reference/memory.md says where it is read from; sacct without -X and with MaxRSS has it"
     )
 
 
