@@ -4,7 +4,7 @@
 The Python API, each loaded when first used: `read_trace`, `Trace` (arrays in: `Trace.from_arrays`; out:
 `trace.number("run_time")`), `from_arrow` and `to_arrow` (traces; schedules and forecasts out), `replay` (the recorded
 clock), `simulate` and `Policy` (the simulated clock), `evaluate`, `Predictor` and `Prediction`, `SklearnRuntime`, and
-`testing.check_predictor`, `testing.check_order`, ... docs/tutorial.md walks through all of it.
+`testing.check_predictor`, `testing.check_order`, ... docs/start/tutorial.md walks through all of it.
 """
 
 from __future__ import annotations

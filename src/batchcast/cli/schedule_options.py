@@ -108,7 +108,7 @@ def plan_options(
             default=predictors,
             show_default=predictors is not None,
             metavar="NAMES",
-            help="Forecasts that plan, NAME:key=value,... (see docs/runtime.md)."
+            help="Forecasts that plan, NAME:key=value,... (see docs/evidence/runtime.md)."
             + ("" if predictors else " Default: the policy's own, kernel under forecast, else users' limits."),
         ),
         click.option(
@@ -119,7 +119,7 @@ def plan_options(
             show_default=True,
             metavar="NAMES",
             help="fcfs, easy, easy-sjbf, conservative, forecast; words as parameters: "
-            "easy:order=saf,correct=incremental,head_after=6h (see docs/policies.md).",
+            "easy:order=saf,correct=incremental,head_after=6h (see docs/reference/policies.md).",
         ),
         click.option("--protocol", type=Accepted(["honest", "paper"]), default="honest", show_default=True,
                      help="honest: a forecast knows only what had ended by then."),

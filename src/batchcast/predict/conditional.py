@@ -69,7 +69,7 @@ class _Tail(NamedTuple):
 
     Times are counted from a minute before the submission, so that a forecast of no wait has a tail too. The power is
     that between the two highest levels, .3 to 1: waits of batch queues have heavy tails, and a lighter one breaks the
-    promise for those who have waited longest (docs/waits.md).
+    promise for those who have waited longest (docs/evidence/waits.md).
     """
 
     since: float

@@ -78,7 +78,7 @@ class Kernel:
         What of the distribution is answered. `between`: the candidate between the 40 % and the 60 % quantile with the
         largest expected accuracy min(p, y) / max(p, y), what that measure asks for where it costs hardly any absolute
         error; `accuracy`: the same among all candidates; `median`: what the absolute error asks for; `geometric`: the
-        geometric mean, what orders a queue by expected log run time (docs/policy-study.md).
+        geometric mean, what orders a queue by expected log run time (docs/evidence/policy-study.md).
 
     Raises
     ------
