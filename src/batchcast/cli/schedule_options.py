@@ -108,7 +108,7 @@ def plan_options(
             default=predictors,
             show_default=predictors is not None,
             metavar="NAMES",
-            help="Forecasts that plan, NAME:key=value,... (see docs/evidence/runtime.md)."
+            help="Forecasts that plan, NAME:key=value,... (see docs/guides/runtime.md)."
             + ("" if predictors else " Default: the policy's own, kernel under forecast, else users' limits."),
         ),
         click.option(
