@@ -12,7 +12,6 @@ PAGES = sorted((ROOT / "docs").rglob("*.md"))
 MOST_WORDS = 900
 LONGER = {
     "live": 5500,
-    "machines": 3700,
     "planning": 1100,
     "planning-limits": 5100,
 }
