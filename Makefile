@@ -56,6 +56,7 @@ lint: setup
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m tools.prose
 
 bench: setup
 	@$(BIN)/python -m benchmarks

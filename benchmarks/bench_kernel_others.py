@@ -38,7 +38,7 @@ def run() -> None:
 
 
 def table(only: tuple[str, ...] = (), last: int = LAST, specs: tuple[str, ...] = OTHERS + TRAINED + MODELS) -> None:
-    """A block of lines for each log (all, or those of `only`), then one row a log of a table for docs/runtime.md."""
+    """A block of lines for each log (all, or those of `only`), then the rows of a table in docs/evidence/runtime.md."""
     print(f"the last {last:,} jobs, learned from alone: MAE in s, accuracy; kernel minus it (90 %); CPU s")
     rows = []
     for name, trace in logs(only):

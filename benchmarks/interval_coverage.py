@@ -1,6 +1,6 @@
 """On synthetic logs with bursts and no difference, how often does the 90 % interval hold zero: `make coverage`.
 
-The table in docs/differences.md is this one's output.
+The table in docs/evidence/differences.md is this one's output.
 """
 
 from __future__ import annotations

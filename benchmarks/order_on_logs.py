@@ -5,7 +5,7 @@
 Each log runs on its own machine (one node a processor) by arrival, then under each order. Mean wait, mean bounded
 slowdown (bound 60 s), 99th percentile and longest wait as shares of those by arrival; differences of mean waits with a
 90 % interval over groups of one user's submissions of one week; users of ten jobs and more whose mean wait is longer by
-more than a tenth and a minute. The ideal policies of docs/policy-study.md run on a pool, so they are no row here.
+more than a tenth and a minute. The ideal policies of docs/evidence/policy-study.md run on a pool: they are no row here.
 """
 
 from __future__ import annotations

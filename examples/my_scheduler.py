@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schedulers of one's own: EASY and SJBF, and conservative backfilling, in the words of their papers.
 
 batchcast simulate LOG --policy my_scheduler:Easy     in the folder of this file

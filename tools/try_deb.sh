@@ -76,7 +76,7 @@ check "what ran was started anew" bash -c "[ $collector != \$(systemctl show --p
 check "and runs" bash -c 'systemctl is-active batchcast-collect batchcast-serve'
 check "the operator's settings are kept" grep -q 'least_users = 4' /etc/batchcast/batchcast.toml
 
-# back, as docs/install.md says, and forth again
+# back, as docs/guides/install.md says, and forth again
 systemctl stop batchcast-collect batchcast-serve.socket batchcast-serve
 check "the store as the older version had it" batchcast site migrate --to-version 9
 check "dpkg -i of the older one" dpkg -i "$deb"

@@ -1,11 +1,11 @@
 #!/bin/bash
-# docs/install.md, "In ten minutes", line by line as it stands there, then looked at (NETWORK=yes tools/in_systemd.sh THIS
+# docs/guides/install.md, "In ten minutes", line by line as it stands there, then looked at (NETWORK=yes tools/in_systemd.sh THIS
 # FOLDER; FOLDER holds a clone of the checkout as `repository`).
 set -uo pipefail
 export BATCHCAST_REPOSITORY=/given/repository HOME=/root PATH=/usr/bin:/bin:/usr/sbin:/sbin
 systemctl mask --quiet systemd-networkd-wait-online &> /dev/null
 mkdir /tmp/fresh && cd /tmp/fresh || exit 1
-sed -n '/^## In ten minutes/,/^## As a Debian/p' "$BATCHCAST_REPOSITORY/docs/install.md" \
+sed -n '/^## In ten minutes/,/^## As a Debian/p' "$BATCHCAST_REPOSITORY/docs/guides/install.md" \
   | sed -n '/^```sh/,/^```/{/^```/d;p}' > /tmp/lines
 begun=$SECONDS
 set -ex
@@ -14,4 +14,4 @@ set +x
 grep -q '<h1>' /tmp/page.html
 echo "the page: $(grep -o '<h1>.*</h1>' /tmp/page.html | head -1)"
 systemctl is-active batchcast-collect batchcast-serve.socket batchcast-export.timer
-echo "docs/install.md: every line followed, in $((SECONDS - begun)) s"
+echo "docs/guides/install.md: every line followed, in $((SECONDS - begun)) s"

@@ -1,9 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
 """batchcast: how long batch jobs run, how long they wait, and what a scheduler gains by knowing.
 
 The Python API, each loaded when first used: `read_trace`, `Trace` (arrays in: `Trace.from_arrays`; out:
 `trace.number("run_time")`), `from_arrow` and `to_arrow` (traces; schedules and forecasts out), `replay` (the recorded
 clock), `simulate` and `Policy` (the simulated clock), `Scheduler`, `evaluate`, `Predictor` and `Prediction`,
-`SklearnRuntime`, and `testing.check_predictor`, `testing.check_policy`, ... docs/tutorial.md walks through all of it.
+`SklearnRuntime`, `testing.check_predictor`, `testing.check_policy`, ... docs/start/tutorial.md walks through them all.
 """
 
 from __future__ import annotations

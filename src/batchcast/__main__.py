@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`python -m batchcast`, and what the command `batchcast` calls."""
 
 import sys

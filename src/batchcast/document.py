@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The one JSON document of every verb, every report and the HTTP API."""
 
 from __future__ import annotations

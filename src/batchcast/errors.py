@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The errors a person is meant to read, one exit code each.
 
 A message names the place (file and line), the value that was found, the forms that are accepted and the next thing

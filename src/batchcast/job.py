@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A job as it is known at submission, and as it is known afterwards. Only a clock holds the second."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Old names that still work for one version and say what they are now: of modules, and of arguments."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Records that hold arrays: one structured entry with the address and length of each, so a kernel takes one thing."""
 
 from __future__ import annotations

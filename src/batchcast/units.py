@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Slurm's times, memory sizes and node lists: the only place where batchcast parses or prints them."""
 
 from __future__ import annotations

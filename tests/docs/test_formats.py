@@ -9,7 +9,7 @@ from pathlib import Path
 from batchcast.formats.csv.column_map import make_map, units_of
 from batchcast.trace.maps import ready_maps
 
-PAGE = (Path(__file__).parent.parent.parent / "docs" / "formats.md").read_text()
+PAGE = (Path(__file__).parent.parent.parent / "docs" / "reference" / "formats.md").read_text()
 
 
 def test_the_map_on_the_page_is_accepted() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.forked import batchcast
 
-TUTORIAL = Path(__file__).parent.parent.parent / "docs" / "tutorial.md"
+TUTORIAL = Path(__file__).parent.parent.parent / "docs" / "start" / "tutorial.md"
 
 
 def commands(text: str) -> list[str]:

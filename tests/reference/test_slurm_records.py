@@ -50,7 +50,7 @@ def test_first_come_first_served_starts_when_slurm_did(name: str, k: int) -> Non
 @pytest.mark.parametrize("k", [1, 2])
 @pytest.mark.parametrize("name", [n for n in SETS if n.startswith("short")])
 def test_short_sets_start_by_start(name: str, k: int) -> None:
-    least = 0.95 if (name, k) == ("short-limits-16", 1) else 0.96  # 0.958: see docs/machines.md
+    least = 0.95 if (name, k) == ("short-limits-16", 1) else 0.96  # 0.958: see docs/evidence/machines.md
     assert any(a.within_30s >= 0.60 and a.ks <= 0.09 and a.rank >= least for a in against_both(name, k))
 
 

@@ -1,4 +1,4 @@
-"""The full tables of docs/live.md, on a real Slurm: `make slurm-lab-experiments` (about twenty minutes).
+"""The full tables of docs/evidence/live.md, on a real Slurm: `make slurm-lab-experiments` (about twenty minutes).
 
 Every figure is measured here; the checks are those of the tests, on more jobs and more faults. Each table names the
 Slurm it was measured on: this machine's, or with `BATCHCAST_LAB=newer` that of `newer.sh`.

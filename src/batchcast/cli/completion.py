@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast completion`.
 
 What may stand at the cursor, and the lines that teach a shell to complete verbs, options, methods, policies and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The one grammar of all verbs: options under headings, old spellings for one version, `-o` for what is written.
 
 A verb is declared with `verb` in place of `click.command`.

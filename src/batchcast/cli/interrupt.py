@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ctrl-C ends a command within a second, also one that is deep in compiled code.
 
 And leaves no half-written file; and waiting that SIGTERM and SIGINT end.

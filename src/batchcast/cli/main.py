@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast`: the entry point. Verbs are loaded when called, found here or as entry points.
 
 Errors become one message and an exit code.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The options every verb that reads a log shares, and the one function that turns them into a trace."""
 
 from __future__ import annotations

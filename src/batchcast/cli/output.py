@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every verb prints: one JSON document or tables on stdout; notes and progress on stderr."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`--in-periods OUT` of `runtime`, `wait` and `simulate`, and a log piece by piece.
 
 For what is larger than memory.

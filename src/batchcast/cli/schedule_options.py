@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `evaluate` and `simulate` share.
 
 Which predictors plan, under which policies, on which machine, a pool or nodes under Slurm's own loops.
@@ -108,7 +109,7 @@ def plan_options(
             default=predictors,
             show_default=predictors is not None,
             metavar="NAMES",
-            help="Forecasts that plan, NAME:key=value,... (see docs/runtime.md)."
+            help="Forecasts that plan, NAME:key=value,... (see docs/guides/runtime.md)."
             + ("" if predictors else " Default: the policy's own, kernel under forecast, else users' limits."),
         ),
         click.option(
@@ -119,7 +120,8 @@ def plan_options(
             show_default=True,
             metavar="NAMES",
             help="fcfs, easy, easy-sjbf, conservative, forecast; words as parameters: "
-            "easy:order=saf,correct=incremental,head_after=6h (see docs/policies.md); or MODULE:CLASS of one's own.",
+            "easy:order=saf,correct=incremental,head_after=6h (see docs/reference/policies.md); "
+            "or MODULE:CLASS of one's own.",
         ),
         click.option("--protocol", type=Accepted(["honest", "paper"]), default="honest", show_default=True,
                      help="honest: a forecast knows only what had ended by then."),

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options and small things shared by the verbs that answer from a collector's store."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The machine as Slurm describes it: node groups, partitions, QOS, associations, reservations. Pure data."""
 
 from __future__ import annotations

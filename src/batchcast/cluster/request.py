@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a job asks of a machine with nodes, as sbatch's options say it.
 
 And what a log or a queue knows of it. Pure.

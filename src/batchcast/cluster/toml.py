@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A machine as TOML, by hand or captured, and back; and in words, for `batchcast machine show`. Pure."""
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def read_machine_toml(text: str, expand: Expand, path: str = "machine.toml") -> 
         {key: float(value) for key, value in table.get("licenses", {}).items()},
     )  # fmt: skip
     if not machine.nodes or not machine.partitions:
-        raise InputError(f"{path}: a machine needs [[nodes]] and [[partition]]", hint="see docs/machines.md")
+        raise InputError(f"{path}: a machine needs [[nodes]] and [[partition]]", hint="see docs/guides/machines.md")
     known = set(machine.node_names())
     for partition in machine.partitions:
         strange = [name for name in partition.nodes if name not in known]

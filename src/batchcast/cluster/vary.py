@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A machine with something changed: `what if`. Pure."""
 
 from __future__ import annotations

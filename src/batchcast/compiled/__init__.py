@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All compiled code is decorated here: exact floating point, cached on disk, compiled once for this very code.
 
 numba notices a change in the file of a kernel but not in the kernels that it calls, so the folder of the cache is named

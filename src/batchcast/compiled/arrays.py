@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What kernels share.
 
 The arrays of a record inside a kernel, sets as bits of int64 words, and insertion sort for what is short.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernels take a named tuple of arrays as one address.
 
 numba passes a named tuple by its members, seven machine words for each array, to every kernel and from each kernel to

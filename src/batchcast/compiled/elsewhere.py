@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One kernel calls another where that one already is, instead of taking its code in and compiling it once more."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two processes that want the same kernel: one compiles it, the other waits and reads it.
 
 And the line on a terminal that says so.

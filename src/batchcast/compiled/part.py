@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an operation on these kinds gives is asked of numba once, not at every place of every kernel.
 
 numba tries some fifty declarations of `+`, each with and without literals, wherever two numbers are added: a fifth of

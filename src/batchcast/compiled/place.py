@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the compiled kernels of this installation are kept: a folder that can be written and knows this very code."""
 
 from __future__ import annotations

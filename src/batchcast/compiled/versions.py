@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which numba this is: the project's own compiler passes run on the versions that CI has run them on, and no other.
 
 On any other version, or with BATCHCAST_NUMBA=public, numba's public decorators compile kernels: the same results,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prequential runs, comparisons and tables. `evaluation.evaluate` does all of it.
 
 >>> import batchcast

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How good run-time forecasts are on a recorded log.
 
 One replay for all predictors, then figures by group, and what planning with another quantile would change.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which columns of a log would help a forecast: chosen on its past, held against what was tried on what follows."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hours, days, weeks and months of a log in its own time zone, and median waits by weekday and hour.
 
 By size and limit.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two evaluations side by side: what differs in what was asked, in what was found, and how far it could be chance."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every comparison with its interval.
 
 Methods against a named reference, resampled by user and week, as flat keys; and what results call a user, a queue, an

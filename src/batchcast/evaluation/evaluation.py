@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The main job: how wrong are limits, how good are forecasts, how much sooner would jobs start."""
 
 from __future__ import annotations

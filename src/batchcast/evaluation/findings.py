@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an evaluation's schedules say: may they be believed, what shortens waits, how much of it is the order."""
 
 from __future__ import annotations

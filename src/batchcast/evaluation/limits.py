@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which limits to ask for: what calibrated advice, the usual rule and the users' own limits would have cost a log."""
 
 from __future__ import annotations

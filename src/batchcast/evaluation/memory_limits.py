@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How much memory to ask for.
 
 What advice, the usual rule and the users' own requests would have cost a log, and how its jobs would then have been

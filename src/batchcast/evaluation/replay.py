@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`replay`: predictors, by name or of one's own, driven through a log on the recorded clock.
 
 Whole, or in periods with each method's state carried from one to the next.

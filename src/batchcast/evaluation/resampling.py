@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Logs made of a log's own weeks.
 
 The whole effect of a change, simulated again and again, and how often an interval keeps its promise.

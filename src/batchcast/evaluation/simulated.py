@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The simulated clock of an evaluation: a pool of processors under a policy, or a described machine under Slurm."""
 
 from __future__ import annotations

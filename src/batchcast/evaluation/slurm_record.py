@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A simulated Slurm held to a recorded one: starts, waits, and single decisions from recorded states."""
 
 from __future__ import annotations

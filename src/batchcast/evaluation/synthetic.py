@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How like a real log a synthetic one is: the same machine, jobs and load, side by side."""
 
 from __future__ import annotations

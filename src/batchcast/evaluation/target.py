@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is forecast: run times, or peak memory by the same methods, tables and intervals, in its own unit."""
 
 from __future__ import annotations
@@ -81,7 +82,9 @@ def measured(trace: Trace) -> MemoryUse:
         why = f"no job has a measured peak of memory ({use.zeros} have a use of 0)"
     else:
         why = "the log knows no memory that its jobs used"
-    raise NoAnswer(why, hint="docs/memory.md says where it is read from; sacct without -X and with MaxRSS has it")
+    raise NoAnswer(
+        why, hint="docs/reference/memory.md says where it is read from; sacct without -X and with MaxRSS has it"
+    )
 
 
 def of_memory(method: Any, use: MemoryUse, most: float = math.inf) -> PeakMemory:

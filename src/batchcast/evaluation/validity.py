@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """May a simulation be believed.
 
 One judgement, by the recorded and the simulated waits of the same jobs, for `evaluate`, `simulate` and the page.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replay a log through wait predictors and score them, points and whole distributions.
 
 One run a method, each on its own recorded clock.

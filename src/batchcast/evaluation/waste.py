@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whose core-hours go unused: used, asked and left over, failed and cut, by user, account, queue and application."""
 
 from __future__ import annotations

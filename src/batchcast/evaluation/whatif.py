@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who gains and who pays when a machine changes: two schedules of one log, by user, account, QOS, partition, size."""
 
 from __future__ import annotations

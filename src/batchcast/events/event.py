@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What can happen to jobs and to the machine, and the one order in which it is delivered.
 
 At one instant: overdue jobs, ends of jobs started earlier, withdrawals, requeues, changes and capacity, submits, then

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How an event changes the state, compiled: for clocks that deliver events one by one, and for a whole log at once.
 
 Nothing is ever rescanned: a submission appends, a departure closes its gap from the nearer end of the queue.

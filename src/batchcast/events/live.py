@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The live clock: delivers the events of a batch system in the recorded clock's order, up to a safe instant.
 
 A snapshot shows the state at an instant; jobs carry the instants of their own submission, start and end. An event is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a clock keeps of waiting and running jobs: one entry a job, in order of submission, as columns of one table.
 
 Predictors in Python read the arrays, compiled ones take the record (`records`): nobody keeps the queue a second time.

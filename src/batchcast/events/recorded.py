@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The recorded clock: replays a log, event by event, in the one order of events.
 
 Whole, or in periods with what one leaves unfinished carried into the next.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SystemState: the running set, the queue and the free processors, as the clock knows them; one for all predictors."""
 
 from __future__ import annotations

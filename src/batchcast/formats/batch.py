@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Columns of text to columns of numbers and codes, one batch of rows at a time."""
 
 from __future__ import annotations

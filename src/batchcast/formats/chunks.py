@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Text as Unix writes it, columns that grow block by block.
 
 And dictionary coding of whole numbers without sorting where the range allows it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory as Slurm prints it: what a job asked for, and its peak use over the rows of its steps. Pure.
 
 Two amounts are compared everywhere else, both in KiB of the whole job: what was asked, and the peak of the busiest node

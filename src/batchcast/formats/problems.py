@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What was wrong with a log's lines: counted by kind, the first of each kind kept as an example; strict stops."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The compiled scanner of SWF lines: bytes in, columns out; a line it does not find well-formed it only points at."""
 
 from __future__ import annotations

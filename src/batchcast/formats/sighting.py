@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a batch system shows of its jobs at one instant, whichever system it is.
 
 The seam of the live clocks, and declared columns read from printed fields. Pure.

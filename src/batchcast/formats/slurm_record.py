@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A recorded schedule of a real Slurm: submissions, accounting and samples of the queue as requests and truth. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a job ended, as one set of lower-case words, and how SWF's numbers and sacct's states map to them."""
 
 from __future__ import annotations

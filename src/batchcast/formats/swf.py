@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Standard Workload Format (Chapin et al. 1999; Feitelson's version 2.2): text to Trace and back.
 
 Eighteen fields a line, -1 for unknown, `;` before a header or comment. The -1 exists only in this file. Well-formed

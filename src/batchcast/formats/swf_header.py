@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The `;` lines of an SWF log: keys, values with trailing text, and the names of queues and partitions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A trace as the lines of an SWF log."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time stamps of batch systems as epoch seconds, who ran and who never did.
 
 And run time and wait from recorded starts, ends and states. Pure.

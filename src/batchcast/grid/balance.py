@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makespan of a static mapping.
 
 Its lower bound by resource prices, and compiled moves, swaps and exchanges toward it.

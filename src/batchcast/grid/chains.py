@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chains of moves: a job takes another's place, which takes a third's, until one fits; and descents and kicks by them.
 
 Where jobs are cheap on a few resources each, two resources share next to no jobs, so that no exchange between two of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compiled mapping loops on arrays, one loop a shape of rule, the rules themselves arguments.
 
 And the jobs of each resource in order of a key.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Jobs, resources and expected times of a grid, space-shared, one job at a time.
 
 Those of the published experiment, and matrices drawn as the public yardsticks were.
@@ -18,8 +19,8 @@ from ..errors import InputError, UsageError
 class Units:
     """Time units per (MI / speed) and per (MB / bandwidth): what the papers leave unprinted, made explicit.
 
-    The defaults are the set the sweep chose for the published experiment (docs/grid.md); for platforms in MI/s and
-    MB/s both are 1 and the time unit is a second.
+    The defaults are the set the sweep chose for the published experiment (docs/evidence/grid.md); for platforms in
+    MI/s and MB/s both are 1 and the time unit is a second.
     """
 
     compute: float = 0.006

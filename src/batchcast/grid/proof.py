@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a mixed-integer solver (SciPy's HiGHS) finds or refutes: mappings below a makespan, and so a higher bound.
 
 The linear relaxation is a weak bound where jobs differ much: the few resources that are cheap for a job leave each

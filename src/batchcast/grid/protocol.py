@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The one protocol of mapping heuristics: a batch of waiting jobs in, a plan out."""
 
 from __future__ import annotations

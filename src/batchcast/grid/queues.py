@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compiled local search on queues with deadlines: whom to run where, in which order, and whom to give up."""
 
 from __future__ import annotations

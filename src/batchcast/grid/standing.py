@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A mapping that changes in place: what of the problem stays, where the jobs stand, and one job shifted."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Grid experiments.
 
 Settings x runs x heuristics on common random numbers, what is measured of a run, and its spread over runs.

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Accuracy, waits and schedule quality: pure functions on arrays."""

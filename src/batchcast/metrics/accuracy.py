@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How good forecasts of run time are, as errors and as classes of run time.
 
 Pure functions on arrays of predicted and actual seconds.

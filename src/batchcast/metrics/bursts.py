@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One burst is one piece of evidence: groups of one user's submissions of one week, and figures that none of them owns.
 
 Users submit thousands of like jobs within minutes, all forecast (or scheduled) before the first has ended: a mean over

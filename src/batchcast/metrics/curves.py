@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Distributions and running means as short curves, which a page can draw of 200,000 jobs.
 
 And how alike two orders of the same jobs are.

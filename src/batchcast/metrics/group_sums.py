@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compiled passes of the paired interval: differences summed by group, groups dealt into cells, samples weighed."""
 
 from __future__ import annotations

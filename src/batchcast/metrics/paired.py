@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which differences are real.
 
 Paired differences to a reference with an interval over bursts, what decides them, and two arms of a trial whose jobs
@@ -109,9 +110,9 @@ def paired_differences(
     estimate give or take its linearised standard error times the `level` quantile of |t| over the samples. Departure:
     a sample's variance in t is two parts its own and one part that of all groups; a sample without the largest burst
     has next to none of its own, and its t would be as large as one likes. How often such intervals hold zero where
-    nothing differs is in docs/differences.md. The half width is cut at the farthest sample, which matters only where
-    one group is all there is to say. Where there are more than 8,192 groups they are dealt at random into as many
-    cells, which changes no expectation of the variance.
+    nothing differs is in docs/evidence/differences.md. The half width is cut at the farthest sample, which matters
+    only where one group is all there is to say. Where there are more than 8,192 groups they are dealt at random into
+    as many cells, which changes no expectation of the variance.
     O(methods n + draws cells (methods + 1)), a few compiled passes: under half a second of an idle core for ten
     methods on 10**6 jobs in 8 * 10**5 groups (`python -m benchmarks intervals`).
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schedule quality: waits, bounded slowdowns, utilization, of a whole log or of one that comes in pieces.
 
 Pure functions on arrays.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How good forecasts of the wait are.
 
 Chances and quantiles, quick starters found and misled, errors, good shares. Pure functions on arrays.

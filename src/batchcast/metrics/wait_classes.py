@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Classes of sizes, limits and waits that every heat map of waits shares; plain numbers, for rows and arrays alike.
 
 >>> class_of(3600.0, LIMITS), class_of(3601.0, LIMITS), class_of(64, SIZES), class_of(None, SIZES)

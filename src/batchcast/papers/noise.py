@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Printed gains beside ours, each with the interval of its own log: does it stand outside the log's noise?"""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What reproductions share.
 
 Where their logs are looked for, forecasts computed before, and parts of a long computation kept as files.

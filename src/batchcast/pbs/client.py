@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PBS's questions and their answers behind the same seam as Slurm's: qstat for the queue, its own history for ends.
 
 The transport must run qstat with TZ=UTC: PBS prints local time and knows no other form.

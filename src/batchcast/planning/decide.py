@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From what was seen and the record to what is to be done. Nothing here does it."""
 
 from __future__ import annotations

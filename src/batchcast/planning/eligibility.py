@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which jobs are never planned, each with the reason; and our token in comments that belong to others. Pure."""
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
 """The order of waiting jobs: which SiteFactor each should have, by forecast, by arrival after an age. Pure.
 
 What orders is a job's work: its forecast times its processors. Under Slurm's loops a wide job at the head keeps the
-machine waiting for its processors, so the shortest first loses what it gains (docs/planning.md). Among everybody
+machine waiting for its processors, so the shortest first loses what it gains (docs/guides/planning.md). Among everybody
 (`within="queue"`) a job's factor is that of its level: 63 levels by work, five to two doublings, and one above them for
 who waited longer than the age. Within an account or a user's own jobs, the priorities that they have
 by themselves are dealt out anew among them, rounded down: nobody outside is passed by more jobs than before.

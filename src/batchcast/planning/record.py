@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the record says of a job, whose a limit is that Slurm shows, the list that gives limits back at a start. Pure.
 
 The list has one line a job, as `units/batchcast-start` reads it: its id, the planned limit as `scontrol show job`

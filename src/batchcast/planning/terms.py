@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What holds of a site at one look, and the invariant that every planned limit keeps."""
 
 from __future__ import annotations

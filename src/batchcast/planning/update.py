@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `scontrol update` is asked for: planned limits, whether a job shows them, start forecasts in comments. Pure."""
 
 from __future__ import annotations

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Predictors of run time and wait behind one protocol."""

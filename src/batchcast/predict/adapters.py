@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Methods of other shapes as predictors: numbers for answers, river's and scikit-learn's estimators.
 
 Methods from outside the package are wrapped: what they answer is checked at every call, at the cost of half a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quantiles that keep what they promise.
 
 The level asked of a method moved online, and levels mapped by how recent forecasts came out.

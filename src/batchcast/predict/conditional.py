@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A wait forecast for a job that has waited already: the same distribution, given that it was longer than that."""
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class _Tail(NamedTuple):
 
     Times are counted from a minute before the submission, so that a forecast of no wait has a tail too. The power is
     that between the two highest levels, .3 to 1: waits of batch queues have heavy tails, and a lighter one breaks the
-    promise for those who have waited longest (docs/waits.md).
+    promise for those who have waited longest (docs/evidence/waits.md).
     """
 
     since: float

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is answered where there is little history.
 
 A job's own limit, else the largest seen before it, else a day; and quantiles from a handful of like jobs.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What regressions share.
 
 Names and numbers as the numbers they take, the hour as a point on a circle, and when to refit.

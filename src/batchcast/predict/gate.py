@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The gate: which columns a predictor may name, and what it reads of them; no other way leads from a log to it.
 
 What is known at submission is said once, by the table of columns (columns.py). `Trace.at_submission` and

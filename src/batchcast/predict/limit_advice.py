@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The limit that a run-time method advises: the smallest whose risk of a kill is at most a stated one."""
 
 from __future__ import annotations

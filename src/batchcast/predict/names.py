@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a method is called where people read: in tables, pages and sentences. Options and JSON keep the spec."""
 
 from __future__ import annotations

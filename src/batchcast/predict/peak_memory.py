@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A run-time method told amounts of memory in place of seconds, on a recorded clock and on a live one.
 
 Where accounting comes late.

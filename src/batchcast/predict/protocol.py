@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The one protocol of predictors, run time and wait alike."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A limit from the run times of similar finished jobs, and what all the attempts of a job cost.
 
 The limit is an empirical quantile under a site's rules. Pure, without numpy: a page needs it too.

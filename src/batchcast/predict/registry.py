@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Predictors by name, class, object or maker: one convention wherever a method is taken.
 
 Names are found as entry points, or one's own as MODULE:CLASS; one syntax, `NAME:key=value,key=value`.

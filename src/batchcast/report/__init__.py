@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pages and terminal tables: `page(title, sections, provenance)` makes one self-contained HTML file.
 
 Sections are made of the blocks in `blocks`; `figures` builds the plots as plain values.

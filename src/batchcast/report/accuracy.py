@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How good run-time forecasts were: the table, headed by protocol and selection.
 
 How the calibrated bounds held; and every quantile to plan with.

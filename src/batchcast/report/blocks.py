@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a page is made of: sections of paragraphs, callouts, tables and figures. Plain values, nothing rendered."""
 
 from __future__ import annotations

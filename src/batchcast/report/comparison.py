@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two evaluations side by side: as words and tables for the terminal, and as a page."""
 
 from __future__ import annotations

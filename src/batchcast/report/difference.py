@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Differences to a reference as people read them: with their interval and a word, and what decides them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pictures of differences.
 
 Curves drawn once more as differences to one of them, and intervals sorted.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures as plain values (see `blocks.Figure`).
 
 Distributions, lines, bars, scatters, on axes of time that people can read.

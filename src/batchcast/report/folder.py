@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A folder of results that is there whole or not at all: written beside, then moved into place."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One self-contained HTML page from sections: text, callouts, tables and figures. Nothing is fetched."""
 
 from __future__ import annotations

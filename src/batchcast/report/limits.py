@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tables of limits and of memory requests: what each rule would have asked for, let run out, and saved."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tables of `batchcast sweep`: what a study will cost, what came out, each plan against a reference.
 
 And its frontier as an SVG.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small tables of single verbs.
 
 Schedules, synthetic logs, periods, wait forecasts, and what trained methods found.

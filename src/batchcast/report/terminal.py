@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tables and callouts of a page, on a terminal or in a pipe: at no width is a column or a figure lost."""
 
 from __future__ import annotations

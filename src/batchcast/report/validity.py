@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The validity line: what was recorded, what the simulation of it says, and how far its gains may be believed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pictures of wait forecasts: promised against kept, how wide, how wrong, whom they find, by partition and size."""
 
 from __future__ import annotations

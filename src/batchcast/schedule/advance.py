@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One resumable scheduling kernel.
 
 `advance` runs until it needs a prediction, a job outlived its plan, or all is done; queued jobs are planned anew when

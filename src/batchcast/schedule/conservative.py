@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conservative backfilling (Mu'alem & Feitelson, TPDS 2001).
 
 Every job has a reservation from its submission on, in a profile of free processors.

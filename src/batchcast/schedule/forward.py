@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forward simulation: when a job that comes last in the queue starts, if nobody else comes and every plan holds."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The compiled half of the forward simulation, and its arrays.
 
 No arrivals, no surprises, so each head is reserved for only once.

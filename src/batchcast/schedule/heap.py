@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A binary heap of records (key, tie, item) in an array: the ends of running jobs, the choices of a pass."""
 
 from __future__ import annotations

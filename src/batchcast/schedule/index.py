@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An index over a long queue: minima per class of width, 16 slots to a node, 16 nodes to the node above.
 
 What may be backfilled asks for no more than the free processors, and is short enough or narrow enough: minima of

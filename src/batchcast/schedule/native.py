@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Planners built into the kernel: `last_2` and `recent_mean` as one branch, equal to their Python twins.
 
 A further planner is a code in `state`, a branch here and in `simulation.planner`, and a record of its own (settings and

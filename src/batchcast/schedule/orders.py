@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Orders of the queue, (now, submit, procs, planned, wait) -> key, the smallest first.
 
 And corrections of a plan that a job outlived, by integer code.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One scheduling pass: start heads while they fit, then backfill around the reservation of the first that does not."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The waiting queue as slots in arrival order with minima per block of 16.
 
 So that a pass skips what cannot fit; and the budget of risk of who may pass.

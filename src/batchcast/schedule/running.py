@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The running jobs, in an array sorted by planned end.
 
 How a queued job begins to run, and the reservation of a head job made from it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A shadow run of EASY by requests on the same submissions, beside the real schedule and knowing no more than it does.
 
 `due_after` is measured against it: when would plain EASY have let this job start? The run time of a job is known

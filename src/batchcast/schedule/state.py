@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The scheduling kernel's two records: what it goes by (`RULES`) and where it stands (`STATE`), its arrays included."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The batch system as the service asks it (Slurm and PBS alike), and how it is opened behind its transport."""
 
 from __future__ import annotations

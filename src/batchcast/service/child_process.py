@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An answer worked out in a process of its own: what goes over much history holds nobody else up.
 
 A thread would share the interpreter with the event loop and with every other answer, and what it allocates would stay

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a daemon says, one line an event: for people, or an object of JSON with time, level and event for programs."""
 
 from __future__ import annotations

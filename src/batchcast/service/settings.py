@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The service's settings and where each came from: built in, /etc, the user's file, the environment, a flag.
 
 Typed by msgspec: a value of the wrong kind, an unknown word or an unknown name is an error that names the place and

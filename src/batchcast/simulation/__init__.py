@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The simulated clock: a scheduler decides the starts, with predictors in the loop.
 
 >>> import batchcast

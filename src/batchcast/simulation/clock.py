@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The simulated clock for predictors outside the kernel: it decides, they are asked and taught, event by event."""
 
 from __future__ import annotations

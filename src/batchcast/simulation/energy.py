@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a schedule's machine draws: watts by the state of a node, summed over the time of the schedule."""
 
 from __future__ import annotations

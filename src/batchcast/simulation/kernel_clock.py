@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The simulated clock with `kernel` planning, both compiled: step by step as `clock.drive` does it."""
 
 from __future__ import annotations

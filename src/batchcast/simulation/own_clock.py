@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The simulated clock for a scheduler of one's own: its starts, one instant after the other, in Python."""
 
 from __future__ import annotations

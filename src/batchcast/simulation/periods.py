@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`simulate_periods`.
 
 The simulated clock over a log that comes in periods, its state, queue and planner carried from each to the next.

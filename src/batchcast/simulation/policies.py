@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Policies by name, with the words of a policy as parameters: `easy-sjbf:correct=incremental,head_after=6h`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Policy.
 
 Who goes first, by a built-in order, by text or by a Python function, what may pass it, and what a plan becomes when a

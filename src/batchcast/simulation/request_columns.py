@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a log has of a job's request beside its size: what it waits for, whom it shares with, which nodes it wants."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schedule: when every job of a workload started, under which plan, and which processors it then held."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`simulate`: a policy decides the starts of a trace's jobs, planning with a predictor in closed or open loop."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The order that forecasts buy under Slurm's loops: what orders, among whom, and the machine that can be ordered."""
 
 from __future__ import annotations

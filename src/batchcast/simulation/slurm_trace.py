@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A log's jobs on a described machine under Slurm's scheduler.
 
 What the log knows of a request, the rest assumed; and jobs placed by other memory than they asked for.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Partitions as separate machines: each has its own queue, its own processors and its own schedule."""
 
 from __future__ import annotations

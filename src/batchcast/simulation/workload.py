@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Workload.
 
 The jobs of a trace that one machine can be asked to run, what had to be left out or changed, and their classes for

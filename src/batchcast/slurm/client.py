@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Slurm's questions and their answers: a snapshot of the queue, what ended in a span of time, the site itself."""
 
 from __future__ import annotations

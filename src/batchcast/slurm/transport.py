@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The one way out to a batch system: `ask` a command, get its text; time-outs, back-off, a floor, counters.
 
 `Commands` runs programs; `Recording` writes down what another transport answered; `Recorded` gives it again, so that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the live clock reads from the store and writes back: events not told yet, forecasts issued."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes `compiled.py`: the statements of `statements.py` as text.  python -m batchcast.store.compile"""
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from sqlalchemy.dialects import sqlite
 from .statements import STATEMENTS
 
 PLACE = Path(__file__).with_name("compiled.py")
-_HEAD = '''"""Written from statements.py by `python -m batchcast.store.compile`, held current by a test: do not edit."""
+_HEAD = '''# SPDX-License-Identifier: Apache-2.0
+"""Written from statements.py by `python -m batchcast.store.compile`, held current by a test: do not edit."""
 
 # fmt: off
 # ruff: noqa: E501

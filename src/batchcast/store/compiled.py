@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Written from statements.py by `python -m batchcast.store.compile`, held current by a test: do not edit."""
 
 # fmt: off

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Opens the store: SQLite by default (WAL, one file), PostgreSQL by URL.
 
 Brings an older schema up to this version, and back as far as an older batchcast can follow.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The store's history as a Trace in the house's columns: `evaluate` and `simulate` on the cluster's own past."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What was seen of jobs, kept once each: key (cluster, job id, submit time, restarts within that submission).
 
 The job id is the one Slurm displays (12_3 for an array task, 12+0 for a component): it names a task before Slurm has

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An issued forecast as a row holds it, and back; without SQLAlchemy, since answers need it too."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A row of the jobs table as the live clock takes it; without SQLAlchemy, since answers need it too."""
 
 from __future__ import annotations

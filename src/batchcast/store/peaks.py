@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The memory of one row of the jobs table, a node's share of it; without numpy, since answers need it too."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a store lies and what may be wrong there, without the cost of loading an ORM."""
 
 from __future__ import annotations

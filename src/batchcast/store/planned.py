@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The record of planning: what is about to be changed is durable before it is changed, and never rewritten."""
 
 from __future__ import annotations

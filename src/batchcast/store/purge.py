@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lets go of what is older than a site keeps: finished jobs and their forecasts, summed up before they go."""
 
 from __future__ import annotations

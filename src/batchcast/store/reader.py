@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads a store for an answer, without the cost of loading SQLAlchemy. Read-only by construction.
 
 `batchcast start` has half a second of CPU in all; importing SQLAlchemy takes most of that. So an SQLite store is read

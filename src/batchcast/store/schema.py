@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tables: jobs, issued forecasts, what is known of each cluster; and the view of forecasts with outcomes."""
 
 from __future__ import annotations

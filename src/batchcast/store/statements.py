@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every question that answers ask of a store, as SQLAlchemy Core statements by name.
 
 An answer must not cost the import of SQLAlchemy (half a second of CPU), so `compile.py` writes these down as text in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The text of a bearer token, and whose it is by what the store keeps of it: a digest. No database here.
 
 A token is 256 random bits, so a plain SHA-256 of it gives nothing away and needs no salt (hashes of passwords are slow

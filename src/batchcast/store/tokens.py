@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bearer tokens in the store: whose, until when, a digest. The token itself is shown once and kept nowhere."""
 
 from __future__ import annotations

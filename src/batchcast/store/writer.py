@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One writer a store: the hold goes with the process, however it ends."""
 
 from __future__ import annotations

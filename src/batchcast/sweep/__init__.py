@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Studies that outgrow a machine: logs x periods x replicates x predictors x policies x settings, declared once.
 
 A folder of results is one line away, as polars or pandas: ``results("study-results").to_pandas()``.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A study's results compared.
 
 Each plan against a named one, paired replicate by replicate and job by job, and what each part of a plan is worth.

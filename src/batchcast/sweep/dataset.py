@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A study's results as a partitioned Parquet dataset, a row a task, each written whole as it comes.
 
 And what a study will cost before it runs.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A study run.
 
 Tasks handed out to processes, Dask or Slurm's jobs, results kept as they come, the lost tried again, the failed said

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A study as TOML declares it, checked before anything runs: a refusal names the line and what is accepted."""
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import msgspec
 from ..errors import InputError, UsageError, check_word, input_error
 from ..units import parse_duration, parse_share
 
-HINT = "docs/sweep.md shows a study with every key"
+HINT = "docs/guides/sweep.md shows a study with every key"
 SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 Words = tuple[str, ...]
 Settings = Mapping[str, Any]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A task.
 
 One simulation, named by all that decides its result and by nothing else, the sources that compute it included.

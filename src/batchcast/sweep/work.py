@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A task performed: what a worker does, wherever it runs. Pure but for reading the log."""
 
 from __future__ import annotations

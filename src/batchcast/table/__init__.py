@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A log as immutable columns, and its ways in and out of arrays, data frames and Arrow."""
 
 from .columns import LogInfo, Nominal, Values

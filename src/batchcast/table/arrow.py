@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A trace from Arrow: our columns, extra columns, and the provenance in the schema's metadata."""
 
 from __future__ import annotations
@@ -180,7 +181,7 @@ def from_arrow(table: Any, name: str = "(arrow)") -> Trace:
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
             reason = (str(error).splitlines() or [""])[0][:120]
             what = f"column {column} cannot be read as {_FORMS[kind]} ({reason})"
-            raise input_error(name, what, accepted="what docs/formats.md says of each column") from None
+            raise input_error(name, what, accepted="what docs/reference/formats.md says of each column") from None
         skipped += values is None
         if values is not None:
             columns[column] = values

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The columns of a trace.
 
 Names as codes, plain sequences with dates and durations as seconds, what no job can have read as unknown, and where a

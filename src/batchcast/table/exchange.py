@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A trace as other tools take it.
 
 A pandas DataFrame, the small HTML table that notebooks show, and Arrow with the provenance in its metadata.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several traces of one log as one: periods of a log that was stored in pieces."""
 
 from __future__ import annotations

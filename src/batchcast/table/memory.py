@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory asked and used, made comparable: per node where a log knows nodes, else per processor. Pure.
 
 A log's memory columns are of the whole job or, in SWF, of one processor (`LogInfo.memory_per`). Here they become one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trace: a log as immutable columns, sorted by submit time, then job id, then row."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The public conformance suite: hold any method to what ours pass.
 
 >>> from batchcast import testing

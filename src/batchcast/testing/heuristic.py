@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`check_heuristic`: what every mapping heuristic of batchcast passes, open to anyone's own.
 
 Each check takes a maker (a function without arguments that returns a fresh heuristic) and raises AssertionError in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small logs that hold what real ones hold: repeated work, odd records, and columns that say nothing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`check_order`: what every order of the queue passes, open to anyone's own function."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`check_policy`: what every scheduler passes, open to anyone's own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`check_predictor` and `check_wait_predictor`.
 
 What every predictor of batchcast passes, open to anyone's own method.

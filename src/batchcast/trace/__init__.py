@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Opens logs: read, write, select, clean."""
 
 from typing import TYPE_CHECKING, Any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A log that can be shared.
 
 Names replaced by tokens of a keyed hash, times kept or moved, the rest kept or dropped; and where the key is kept.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cleaning: named rules, each counted, and nothing cleaned unless asked for.
 
 And values that no machine can have seen.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The bundled logs, where they lie and how they were made: a small pool (`demo_path`) and a cluster (`cluster_path`).
 
 `python -m batchcast.trace.demo FILE.swf.gz` writes the first anew, `FILE.csv` the second.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a log holds, in figures: spans, sizes, known fields, how users' requests compare with what they used."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A log as a folder of Parquet files by month of submission: written in a stream, read whole or period by period.
 
 `FOLDER/month=2026-01/part-000.parquet` are the jobs, `FOLDER/_log.json` is what holds for all of them: where they come

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Grids from files: expected-time matrices, jobs and resources as CSV, platforms as TOML, jobs from a log."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds column maps: those that come with batchcast by name, others by their file."""
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ def map_of(name: str) -> ColumnMap:
     try:
         text = Path(name).read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise InputError(f"{name}: no such file", hint="docs/formats.md shows a map") from None
+        raise InputError(f"{name}: no such file", hint="docs/reference/formats.md shows a map") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{name}: cannot be read: {error}") from None
     try:
         plain = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{name}: is not TOML: {error}", hint="docs/formats.md shows a map") from None
+        raise InputError(f"{name}: is not TOML: {error}", hint="docs/reference/formats.md shows a map") from None
     return make_map(plain, name)
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trace to and from Apache Parquet, as `table.arrow` holds it.
 
 And every job's answer as a folder of Parquet files: whole or not there at all.

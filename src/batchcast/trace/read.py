@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Read a log: open, tell the format by its content, parse, and note where everything came from."""
 
 from __future__ import annotations

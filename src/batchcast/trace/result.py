@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `batchcast evaluate` left, read again.
 
 The numbers of a report, and what each method said of each scored job.

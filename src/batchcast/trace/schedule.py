@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schedules as CSV: in our columns, written and read again, and as Batsim's jobs.csv."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cut a log by submit date and by names, or mark the part of it that is scored."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Open a recorded schedule of a real Slurm, or a machine.
 
 Its TOML, or a folder with a site's dumps, as text or as `--json` writes them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Opens a log as blocks of bytes: plain, gzip or xz told by content, or standard input; hashed on the way."""
 
 from __future__ import annotations

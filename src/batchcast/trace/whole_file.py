@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is there whole or not at all: written beside its place, then moved into it. Nowhere else is it done."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Write a trace as SWF, CSV or Parquet, plain or packed by the name's ending, whole or not there.
 
 What a format has no place for is said before it is missed.

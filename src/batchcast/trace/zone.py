@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time zones, by name (`Europe/Stockholm`) or by offset (`+01:00`), dates on a log's clock.
 
 And what a document says of the log it is about.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """VASP inputs as features of a job: pure readers of the four files, and a thin shell that opens directories."""
 
 from .collect import read_features

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Working directories into features: one, or those of every job of a log whose inputs can still be read."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the four input files say about a run, as the features of the paper, defaults filled in as VASP does."""
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ MEANINGS = {
 }
 EXTRA_FEATURES = ("nions", "nelect")
 FEATURES = tuple(name for name in MEANINGS if name not in EXTRA_FEATURES)
-DEFAULTS_FROM = "VASP manual (wiki pages of the tags, stored revisions up to 2026): see docs/vasp.md"
+DEFAULTS_FROM = "VASP manual (wiki pages of the tags, stored revisions up to 2026): see docs/reference/vasp.md"
 
 
 @dataclass(frozen=True, slots=True)

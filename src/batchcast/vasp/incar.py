@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """INCAR: the tags that decide a run, from text; every syntax the VASP manual names."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """KPOINTS: how many k-points a run samples, from text or from KSPACING."""
 
 from __future__ import annotations

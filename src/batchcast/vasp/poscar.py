@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """POSCAR: the cell and what is in it, from text, with errors that name file, line and value."""
 
 from __future__ import annotations

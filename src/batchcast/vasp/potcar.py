@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """POTCAR: TITEL, ZVAL, ENMAX and LULTRA of every potential, and nothing else, without loading the file.
 
 A POTCAR is licensed text and easily tens of megabytes; between the headers lie only numbers. The scan therefore looks

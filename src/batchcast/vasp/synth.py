@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Synthetic VASP jobs at the scale of Wu et al. 2019: what its private logs let a method meet, seeded."""
 
 from __future__ import annotations

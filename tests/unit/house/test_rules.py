@@ -73,6 +73,17 @@ def test_one_room_decorates_all_compiled_code(path: Path) -> None:
         assert path.relative_to(SOURCE).parts[0] == "compiled"
 
 
+def test_each_file_names_its_licence() -> None:
+    nameless = [
+        str(path.relative_to(SOURCE))
+        for path in SOURCE.rglob("*.py")
+        if "vendored" not in path.parts
+        and (text := path.read_text(encoding="utf-8")).strip()
+        and not text.startswith("# SPDX-License-Identifier: Apache-2.0\n")
+    ]
+    assert not nameless
+
+
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
 def test_heavy_libraries_are_imported_where_they_are_used(path: Path) -> None:
     top = ast.Module([n for n in ast.parse(path.read_text()).body if not isinstance(n, ast.If)], [])

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wherever a method is taken, a name, a class, an object or a function that makes one is; what is wrong is named."""
 
 from __future__ import annotations

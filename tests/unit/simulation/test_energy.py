@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Energy of a schedule: busy, idle and off nodes add up, second by second."""
 
 from __future__ import annotations

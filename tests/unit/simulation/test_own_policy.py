@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A scheduler of one's own: the examples are the twins that the kernels are held to, and what is wrong is named."""
 
 from __future__ import annotations

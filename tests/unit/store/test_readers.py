@@ -1,4 +1,4 @@
-"""What docs/live.md grants readers of a PostgreSQL store, granted on a real one."""
+"""What docs/reference/live.md grants readers of a PostgreSQL store, granted on a real one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from batchcast.store.compiled import TEXTS
 from batchcast.store.database import Store
 from batchcast.store.reader import Reader
 
-GUIDE = Path(__file__).parents[3] / "docs" / "live.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "reference" / "live.md"
 
 
 def granted() -> list[str]:

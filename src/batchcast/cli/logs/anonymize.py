@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast anonymize`: a log that can be shared."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast convert`: a log in one format as a log in another."""
 
 from __future__ import annotations

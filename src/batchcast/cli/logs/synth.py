@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast synth`: a synthetic log from published models, or how like a real log such a one is."""
 
 from __future__ import annotations

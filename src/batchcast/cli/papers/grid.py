@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast grid`: map jobs onto the resources of a grid, once (`map`) or as they arrive (`simulate`)."""
 
 from __future__ import annotations

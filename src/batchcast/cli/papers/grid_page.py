@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of `grid simulate`: results, reasons, load, waiting and unfinished over time, a Gantt a heuristic."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Work over processes: a `map` of as many as are asked for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast reproduce`: the papers' tables on the shared logs, one command a paper."""
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ PAPERS: dict[str, tuple[str, str]] = {
 
 
 QUICK_S = {"grid": 22, "vasp": 47, "pqstar": 65, "su": 175, "online-knn-ga": 94}
-"""Seconds of CPU of `reproduce PAPER --quick` (docs/papers.md)."""
+"""Seconds of CPU of `reproduce PAPER --quick` (docs/evidence/papers.md)."""
 
 
 def _first_words(paper: str, given: Mapping[str, Any]) -> str:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast reproduce grid`: figures 2 to 4 and the percentages of Hao et al. 2014 beside ours."""
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ def command(
 ) -> None:
     """Run the published experiment: 6 arrival rates x 9 mixes x runs, and print it beside the paper's figures.
 
-    Units, the mapping interval and what becomes of late jobs are not printed; docs/grid.md says how they were chosen.
+    Units, the mapping interval and what becomes of late jobs are not printed; docs/evidence/grid.md says how they
+    were chosen.
     """
     import dataclasses
 

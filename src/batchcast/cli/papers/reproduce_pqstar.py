@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast reproduce pqstar`: Tables 1 to 8 of Kumar & Vadhiyar 2012 beside ours, and a page with the pictures."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast reproduce online-knn-ga` and `su`.
 
 The tables of Xu et al. 2018 and of Wang et al. 2021 beside ours, and their pages.

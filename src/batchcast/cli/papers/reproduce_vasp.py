@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast reproduce vasp`: tables 2 to 5 and figures 1 and 6 to 9 of Wu et al. 2019, for runs at hand."""
 
 from __future__ import annotations

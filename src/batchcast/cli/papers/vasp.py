@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast vasp`: run-time features of VASP jobs, of one directory or of a whole job log."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast collect`: keep a cluster's history and issue forecasts, read-only."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast plan`: what planning would do, does and did, with a past week by partition and on a machine.
 
 Off in one command.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast serve`: the users' answers as JSON over HTTP, on this machine."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast doctor` and `batchcast install`.
 
 Settings with their sources and a check of every part, and the systemd units of the live side.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast site migrate`, `site purge` and `site export`.
 
 The store brought up to this version or back, history let go of, and history as a log.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast site token`: bearer tokens, by which scripts ask over HTTP in a user's name."""
 
 from __future__ import annotations

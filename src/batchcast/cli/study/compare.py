@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast compare A B`: two reports of `evaluate` side by side."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast evaluate` and `batchcast demo`.
 
 The main job, on a log or on the bundled workload: tables, and a folder with the page, the numbers, the schedules.

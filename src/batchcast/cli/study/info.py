@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast info`: what a log holds, before anything is run on it."""
 
 from __future__ import annotations

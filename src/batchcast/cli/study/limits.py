@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast limits`: which limits, or how much memory, to ask for, and what they would have cost this log."""
 
 from __future__ import annotations

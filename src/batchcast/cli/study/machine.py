@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast machine`: the cluster as Slurm describes it, and how true a simulation of it is."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast runtime`: predict run times on the recorded clock and score them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast simulate`: let a scheduler decide the starts of a log's jobs."""
 
 from __future__ import annotations

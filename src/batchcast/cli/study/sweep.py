@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast sweep`: a whole study, declared once in TOML, run wherever there are cores, and its tables."""
 
 from __future__ import annotations
@@ -223,7 +224,7 @@ def _read(path: Path) -> tuple[str, Study]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"{path}: cannot be read ({reason})", hint="docs/sweep.md shows a study") from None
+        raise InputError(f"{path}: cannot be read ({reason})", hint="docs/guides/sweep.md shows a study") from None
     return text, read_study(text, str(path))
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast wait`.
 
 Predict queue waits on the recorded clock and score them, or say the wait of one job that is not in the log.

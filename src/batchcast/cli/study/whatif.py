@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast whatif`: variants of a machine side by side, on one log."""
 
 from __future__ import annotations

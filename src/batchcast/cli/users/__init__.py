@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Verbs for users of a cluster."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast accuracy`: our own past forecasts against what happened."""
 
 from __future__ import annotations

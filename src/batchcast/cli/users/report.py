@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast report`: asked against used, waits, and what to change."""
 
 from __future__ import annotations

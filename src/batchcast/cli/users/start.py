@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast start`: when will my job start?"""
 
 from __future__ import annotations
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from ...service.settings import Settings
 
 WATCHED_EVERY_S = 10.0
-BASES = 2
-"""So many different bases are printed."""
 LONGEST = 32
 """Characters of the name that tasks of one array share: more would push the table off the screen."""
 
@@ -248,11 +247,8 @@ def _print(results: Sequence[Mapping[str, Any]], now: float, slurm: bool) -> Non
     print_columns(lines, left=len(lines[0]))
     for line in sentences(results, now):
         click.echo(line)
-    bases = list(dict.fromkeys(r["basis"] for r in results))
-    for basis in bases[:BASES]:
-        click.echo(f"basis: {basis}")
-    if len(bases) > BASES:
-        click.echo(f"basis of the others: {len(bases) - BASES} more; batchcast start JOBID, or all in --json")
+    for line in _bases([r["basis"] for r in results]):
+        click.echo(line)
     for r in results:
         if r.get("simulated_why"):
             click.echo(f"simulated on the machine: {clock(r['simulated_start_s'], now)} ({r['simulated_why']})")
@@ -261,6 +257,21 @@ def _print(results: Sequence[Mapping[str, Any]], now: float, slurm: bool) -> Non
     for part, r in {r["partition"]: r for r in results}.items():
         if r["method"] is not None:
             click.echo(f"track record on {part}{_record(r)}")
+
+
+def _bases(said: Sequence[str]) -> list[str]:
+    """What the answers rest on, once for each kind: those that differ in their figures alone are counted.
+
+    >>> _bases(["model: behind 2 jobs", "model: behind 3 jobs", "it cannot start as it is"])
+    ['basis: model: behind 2 jobs (and 1 more like it: --json)', 'basis: it cannot start as it is']
+    """
+    kinds: dict[str, list[str]] = {}
+    for basis in dict.fromkeys(said):
+        kinds.setdefault(re.sub(r"[0-9.]+", "", basis.partition(":")[0]), []).append(basis)
+    more = {
+        kind: f" (and {len(some) - 1} more like it: --json)" if len(some) > 1 else "" for kind, some in kinds.items()
+    }
+    return [f"basis: {some[0]}{more[kind]}" for kind, some in kinds.items()]
 
 
 def _record(r: Mapping[str, Any]) -> str:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `start` says: of one job in a sentence, and of every way to submit one in a table, the best first."""
 
 from __future__ import annotations

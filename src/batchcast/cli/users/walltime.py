@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`batchcast walltime`: one #SBATCH --time line, one of --mem where memory is measured, and a sentence why for each."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Column maps: which column of somebody's CSV is which of ours, in which unit, and what its states mean."""
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ def unrecognised_header(source: str, header: Sequence[str], ready: Sequence[str]
         line=1,
         value=",".join(header),
         accepted=f"batchcast's own (job_id, submit_time, ...), the files of the maps {', '.join(ready)}, or --map",
-        hint=sacct_line(header) or "--map FILE.toml says which column is which; docs/formats.md shows one",
+        hint=sacct_line(header) or "--map FILE.toml says which column is which; docs/reference/formats.md shows one",
     )
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Somebody's CSV as a Trace, read through a column map."""
 
 from __future__ import annotations

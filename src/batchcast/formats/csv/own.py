@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """batchcast's own CSV: our column names in the header, one line a job; what is written is read back as it was.
 
 What a table program made of it is read too: cells parted by `;`, tab or `|`, numbers with a decimal comma.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows of a CSV text: header, delimiter, encoding, and what to do with rows that are torn."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Accounting logs of PBS Pro, OpenPBS and Torque: one line a record, `date;type;job;key=value ...`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`qstat -f` of OpenPBS and its kin, as text or as JSON (`-F json`), to sightings of jobs. Pure.
 
 Written from OpenPBS's documentation (qstat(1B), pbs_job_attributes(7B)); no PBS server was at hand. The Torque-like

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The message of a PBS accounting record: its pairs, the size a job asked for and held, and how it ended.
 
 One by one, and as columns of many.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What planning must know of a job before it touches the job's limit: squeue, accounting and scripts as text. Pure."""
 
 from __future__ import annotations

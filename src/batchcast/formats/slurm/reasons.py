@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Slurm's reasons for a pending job, in plain language. Pure."""
 
 from __future__ import annotations

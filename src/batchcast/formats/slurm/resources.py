@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Slurm's host lists, `t[1-3,7],m1`, and its resource strings, `cpu=4,mem=16G,gres/gpu=2`. Pure."""
 
 from __future__ import annotations

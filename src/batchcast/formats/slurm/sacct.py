@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dumps of Slurm's accounting, `sacct -P`: any columns in any order, by the names in the header.
 
 Job steps, and lines torn by their own text.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The header of a `sacct -P` dump, which column holds what.
 
 And the rows of job steps gathered into one peak of memory a job.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The #SBATCH lines of a script: what would be asked for, as far as a forecast needs it. Pure."""
 
 from __future__ import annotations

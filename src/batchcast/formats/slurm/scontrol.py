@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`scontrol show ... -o` and `sacctmgr show ... -P`: text to plain mappings, and to a Machine. Pure."""
 
 from __future__ import annotations

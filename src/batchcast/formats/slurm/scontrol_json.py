@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`scontrol show ... --json` and `sacctmgr show ... --json` as the text that `-o` and `-P` print. Pure.
 
 Slurm 23.02 and later write one object for each node, partition, reservation, QOS and association under its own names

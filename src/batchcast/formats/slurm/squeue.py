@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`squeue -O` text and marked `sacct` records to sightings of jobs.
 
 Who waits, runs, has just left, and who ended. Pure; fields are asked for by name.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An sbatch command line as a NodeRequest, and what a submission says of a job that planning must know. Pure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`asjs`: adaptive scoring, each job to the cluster of highest score."""
 
 from __future__ import annotations

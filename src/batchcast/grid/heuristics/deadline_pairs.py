@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`emin_min`, `ebest` and `esufferage`: pairs among those that still meet their deadline."""
 
 from __future__ import annotations

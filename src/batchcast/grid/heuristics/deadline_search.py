@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`deadline_search`: local search on the waiting jobs for more in time, and sooner."""
 
 from __future__ import annotations

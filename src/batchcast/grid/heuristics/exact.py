@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`exact`: the mixed-integer program of the makespan, with a bound that is told as it is."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`mct`, `met`, `olb`, `fast_fit` and `best_fit`: each job by itself, in order of arrival."""
 
 from __future__ import annotations

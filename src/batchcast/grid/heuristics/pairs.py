@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`min_min`, `max_min`, `sufferage` and `sufferage_m99`: a job and a resource chosen together, again and again."""
 
 from __future__ import annotations

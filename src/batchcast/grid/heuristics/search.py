@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`search`: iterated moves and swaps on the fullest resources, from the best heuristic and from resource prices."""
 
 from __future__ import annotations

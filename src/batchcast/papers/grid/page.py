@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tables and the page of `reproduce grid`: printed relations, figures 2 to 4, the sweeps."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tables of Hao et al. 2014 beside ours.
 
 Figures 2 to 4, the printed relations and growth, and what the paper leaves open, tried out.

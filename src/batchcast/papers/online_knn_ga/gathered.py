@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Everything that is wanted of the paper's data sets: rows by table, pictures, log hashes."""
 
 from __future__ import annotations

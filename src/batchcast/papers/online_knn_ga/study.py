@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Xu, Xiong & Xiao 2018 on its own data: Tables 2 to 6, the sensitivity runs, and what an operator would see."""
 
 from __future__ import annotations

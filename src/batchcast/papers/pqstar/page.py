@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables 1 to 8 and the pictures of Kumar & Vadhiyar 2012, ours beside the printed ones."""
 
 from __future__ import annotations
@@ -98,8 +99,8 @@ def discussion(rows: Sequence[Row]) -> list[Block]:
             "note",
         ),
         "The printed mean PPErt and number of jobs in the near history are reached by no reading tried (see the notes "
-        "in docs/waits.md); RMS decreases against the bounds of log_uniform and qbets depend on how far those bounds "
-        "overshoot, which the papers leave open.",
+        "in docs/evidence/waits.md); RMS decreases against the bounds of log_uniform and qbets depend on how far those "
+        "bounds overshoot, which the papers leave open.",
     ]
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables 1 to 8 of Kumar & Vadhiyar 2012 on the logs at hand, each figure beside the printed one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page and tables of `batchcast reproduce su`, and what they say in sentences."""
 
 from __future__ import annotations

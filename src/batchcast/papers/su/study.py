@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wang, Dai, Yu & Dong 2021 on public logs.
 
 Table 5's columns, Table 6 by simulation, measures by class of jobs; all of it gathered, part by part.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of `reproduce vasp`.
 
 The paper's tables and figures for the runs at hand or for synthetic sets, and what they can show.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A table of finished VASP runs (one OUTCAR a row) as a trace with the features of their inputs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Methods on a table of VASP runs, 80/20 in time order and by system, over bootstrap resamples.
 
 And tables 2 to 4 of Wu et al. 2019.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Feature columns as numbers: which columns, read how, scaled and encoded from training rows only."""
 
 from __future__ import annotations

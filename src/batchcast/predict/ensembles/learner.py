@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model of feature columns as a predictor: learns from ends, is refitted on a cadence, falls back to history."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Naive Bayes over discrete and continuous features at once: scikit-learn's two, multiplied."""
 
 from __future__ import annotations

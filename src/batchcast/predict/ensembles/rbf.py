@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A network of radial basis functions: k-means centres, Gaussian basis, weights by regularised least squares."""
 
 from __future__ import annotations

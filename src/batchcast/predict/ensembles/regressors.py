@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The four regressors on encoded features, scikit-learn's and LightGBM's.
 
 With a quick way for a single row; and one on its own as a model.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What was promised of waits, kept online with late feedback: one record a submission, a few ways to answer.
 
 Each *way* (the model, the simulation, recent waits) gives a curve of chances over the bins. Their mean answers, each

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Answers from the first day: the simulated waits as a curve, and recent waits of the same queue and size."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All features of a submission, or of every waiting job at its own place in the queue.
 
 In one compiled pass over the one state.

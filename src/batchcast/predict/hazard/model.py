@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One boosted classifier of the hazard, does a waiting job start in the bin that it has come to.
 
 And its fit: of what was known at one instant, worked out when it suits.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a submission sees of the queue and of the running jobs.
 
 With what was forecast of their run times. Compiled.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The future simulated from now: run times drawn given what has elapsed, the queue scheduled forward. Compiled."""
 
 from __future__ import annotations

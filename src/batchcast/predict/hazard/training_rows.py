@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rows that the model is fitted on.
 
 The last submissions with their features and what became of them, and jobs looked at while they wait.
@@ -125,7 +126,7 @@ class Renewal:
     -----
     The model of what is left starts from what the job was promised at its submission, given the time waited since, and
     learns from looks what the state by now says beyond that. A model of submissions and looks together, that has to
-    learn the whole anew, did worse at looks than that promise on some logs (docs/waits.md).
+    learn the whole anew, did worse at looks than that promise on some logs (docs/evidence/waits.md).
 
     >>> Renewal(300).promises.way_of(np.ones((5, BINS)))
     0

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Categories of like jobs under many templates: their means and confidence intervals, compiled."""
 
 from __future__ import annotations

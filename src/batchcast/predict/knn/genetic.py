@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small genetic algorithm over bits, whole numbers and reals; it minimises."""
 
 from __future__ import annotations

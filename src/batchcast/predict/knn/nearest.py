@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The K nearest of the last N finished jobs that match a template, and a run time from them.
 
 Their mean, or a regression over it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The neighbour orders of a training set, once per template: they do not depend on N, K, alpha or beta.
 
 For a query q the order over all candidates (distance, then the more recent) is sorted once; a query with the same

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is remembered of jobs, as arrays, and the windows of log order that move over it (Xu et al. 2018.
 
 Section 2.3).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A training set made ready to try parameters on.
 
 What would they have predicted, each job at its own instant, and how good was it?

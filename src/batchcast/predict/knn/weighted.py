@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nearest neighbours under a weighted distance over names and numbers.
 
 One job at a time or a whole training set at once.

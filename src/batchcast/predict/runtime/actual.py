@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`actual`: the oracle. It was constructed with the answers and says so in its name."""
 
 from __future__ import annotations

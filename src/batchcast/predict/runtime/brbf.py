@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`brbf`: radial basis networks per kind of job, and Bayes feeding one for the rest (Wu et al. 2019)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`calibrated`: another method's bounds, moved until they keep what they promise."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`irpa`: a Bayes classifier weighs a forest, a support vector machine and a Bayesian ridge (Wu et al. 2019)."""
 
 from __future__ import annotations

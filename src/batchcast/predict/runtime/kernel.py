@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A distribution of run times as weighted values: quantiles, chances, and what is left of it for a job that runs on."""
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class Kernel:
         What of the distribution is answered. `between`: the candidate between the 40 % and the 60 % quantile with the
         largest expected accuracy min(p, y) / max(p, y), what that measure asks for where it costs hardly any absolute
         error; `accuracy`: the same among all candidates; `median`: what the absolute error asks for; `geometric`: the
-        geometric mean, what orders a queue by expected log run time (docs/policy-study.md).
+        geometric mean, what orders a queue by expected log run time (docs/evidence/policy-study.md).
 
     Raises
     ------

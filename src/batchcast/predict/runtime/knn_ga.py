@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`knn_ga`: the K most similar of the last N finished jobs, everything tuned online by a genetic algorithm."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`largest_recent`: the usual rule of thumb, some share above the largest of the last few."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`last_2`: the mean of the user's two last-finished jobs (Tsafrir, Etsion & Feitelson, TPDS 2007)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`minh_wolters`: templates joined with instance-based learning, weights found by a genetic algorithm."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`parzen`: the most likely run time under a Gaussian kernel density of the class's earlier run times."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`plain_regression`: one regression over all history, the yardstick of `su` (Wang et al. 2021, "Single-" columns)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`recent_mean`: the mean of the last k finished jobs that look the same."""
 
 from __future__ import annotations

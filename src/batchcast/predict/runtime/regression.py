@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`forest`, `svr`, `bayesian_ridge`, `boosted`: one regression on a job's feature columns, with one of four models."""
 
 from __future__ import annotations

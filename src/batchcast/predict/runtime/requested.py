@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`requested`: the user's limit is the forecast. The yardstick every other method has to beat."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`SklearnRuntime`: any scikit-learn regressor as a run-time predictor, fitted anew as jobs finish."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`smith_templates`: several ways to call jobs alike; the one with the smallest confidence interval answers."""
 
 from __future__ import annotations

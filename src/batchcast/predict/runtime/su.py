@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clusters of a user's job names: k-means on the rows of their edit-distance matrix."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`trip`.
 
 Trust the request where there is little history or it was good, else a Tobit regression (Fan et al. 2017).

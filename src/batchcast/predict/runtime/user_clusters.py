@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`user_clusters`: users who submit alike share one exponentially smoothed run time."""
 
 from __future__ import annotations

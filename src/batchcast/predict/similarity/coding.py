@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Jobs as numbers: the user, the classes, and a code for each field.
 
 One by one, or a whole log a column at a time.

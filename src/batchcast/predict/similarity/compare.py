@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which finished jobs are a job's candidates, how they differ from it, and their weights exp(-theta . d)."""
 
 from __future__ import annotations

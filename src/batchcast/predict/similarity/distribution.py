@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The weighted distribution: candidates in order, running jobs as censored evidence, quantiles."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Logarithm and exponential without a branch or a call, so that a loop over candidates runs several abreast.
 
 Both are plain float64 arithmetic in a fixed order: the same bits on every machine.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `kernel` remembers, as arrays: finished jobs, chains of their classes, unfinished jobs, what was learned."""
 
 from __future__ import annotations

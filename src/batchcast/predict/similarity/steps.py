@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What happens to a job, told to the memory: submitted, asked about, started, ended, gone.
 
 One step of learning; and a whole log at once.

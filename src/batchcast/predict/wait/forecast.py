@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`forecast`.
 
 The chances of when a job starts, from a hazard model of the state it meets, kept honest online, and renewed while it
@@ -138,7 +139,7 @@ class Forecast:
     on a described machine's nodes, and recent waits of the same queue and size. Their mean answers, each weighing by
     its CRPS of log(1 + wait) so far, corrected twice by what became of earlier answers: by the transform of the last
     2,000 forecasts, and by one adaptive level a bound (hazard.calibrated_waits). The source is this project's study
-    (docs/waits.md). Cost: 0.2 ms of features a submission, some seconds a fit.
+    (docs/evidence/waits.md). Cost: 0.2 ms of features a submission, some seconds a fit.
 
     References
     ----------

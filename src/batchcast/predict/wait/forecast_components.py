@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The components that `forecast` pools: its model, simulated waits, recent waits, a machine's nodes.
 
 And their features of a whole log.

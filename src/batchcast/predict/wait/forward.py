@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forward plans of the clock's state, kept as long as what happens is what they say."""
 
 from __future__ import annotations

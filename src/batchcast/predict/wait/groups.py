@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The queue by groups of jobs: who still waits and for how long already; what a method answers without history."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ibl`: instance-based learning, the waits of the most similar past submissions (Li et al., CCGrid 2006)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The compiled half of `ibl` that answers: the nearest instances, their median or mean, the search for weights."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`log_uniform`: waits fitted by a log-uniform distribution (Downey 1997), over all that has started."""
 
 from __future__ import annotations

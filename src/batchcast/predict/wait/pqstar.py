@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`pqstar`: quick starters found in near, mid and far history (Kumar & Vadhiyar, JSSPP 2012)."""
 
 from __future__ import annotations

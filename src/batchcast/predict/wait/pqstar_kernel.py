@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The compiled half of `pqstar`: one submission judged by its near, mid and far history, and a whole log replayed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `pqstar` writes down of every submission and wait, as growing arrays: the histories, indexed."""
 
 from __future__ import annotations

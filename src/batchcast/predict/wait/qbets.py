@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`qbets`.
 
 An upper bound on a quantile of the wait by the binomial order statistic, trimmed at change points, for clusters of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`recent_wait`: the median of the last k waits of the same queue and size class. The baseline to beat."""
 
 from __future__ import annotations

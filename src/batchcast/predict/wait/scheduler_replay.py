@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`scheduler_replay`.
 
 The current state simulated forward under a policy, on a pool or on a described machine's nodes. What `squeue --start`

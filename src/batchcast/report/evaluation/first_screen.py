@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The first screen.
 
 The verdict, the gain with its interval, waits, the nearest forecast and the limits on cards; and the log in one row

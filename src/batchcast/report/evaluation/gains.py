@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What would shorten waits most, how sure that is, how much of it is the order: sentences, tiles and one picture.
 
 Everything here reads `evaluation.findings`. Where the simulation is not believed, no gain is told: what the log itself

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A Gantt excerpt.
 
 Who held which processors where backfilling did most, coloured by users, with the queue and an overview on the same

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Heat maps as plain values, and those of waits.
 
 By weekday and hour, by size and limit, and how a forecast would change them.

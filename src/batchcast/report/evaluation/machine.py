@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The machine over time under every schedule, and recorded against simulated waits job by job."""
 
 from __future__ import annotations

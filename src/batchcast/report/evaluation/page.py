@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sections of the evaluation's page, in order; the terminal shows the same without the figures."""
 
 from __future__ import annotations
@@ -38,8 +39,6 @@ SCHEDULE_COLUMNS = (
     *NAMING,
     TableColumn("mean_wait_s", "mean wait", "seconds", "start - submission"),
     TableColumn("_change", "against today", "difference", "the change in mean wait, with its 90 % interval"),
-    TableColumn("median_wait_s", "median wait", "seconds", "half of the jobs wait no longer"),
-    TableColumn("p95_wait_s", "95 % wait", "seconds", "95th percentile of the wait"),
     TableColumn(
         "mean_bounded_slowdown", "mean slowdown", "number", "bounded: max(1, (wait + run) / max(run, 10 s)), tau = 10 s"
     ),
@@ -47,6 +46,8 @@ SCHEDULE_COLUMNS = (
 )
 MORE_COLUMNS = (
     *NAMING,
+    TableColumn("median_wait_s", "median wait", "seconds", "half of the jobs wait no longer"),
+    TableColumn("p95_wait_s", "95 % wait", "seconds", "95th percentile of the wait"),
     TableColumn("median_bounded_slowdown", "median slowdown", "number", "bounded, median"),
     TableColumn("utilization", "utilization", "share", "processor time used / (machine x first submit to last end)"),
     TableColumn("backfilled_share", "backfilled", "share", "jobs started past a waiting head job"),

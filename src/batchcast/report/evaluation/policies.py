@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Policies as sentences name them, which schedule is worth a trial, and the boxes that choose what a page shows."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whose core-hours go unused: a sentence, a table and bars by user, account, queue and application."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The opening of the report: sentences a site manager can act on, made from the numbers, honest about their sign."""
 
 from __future__ import annotations

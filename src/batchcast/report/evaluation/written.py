@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The report of an evaluation as a folder: the page, the numbers, the schedules."""
 
 from __future__ import annotations

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Slurm's scheduler as compiled kernels: placement, the main loop, backfill, priorities and limits."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The arrays that Slurm's kernels work on: a site, its jobs, and the state between two instants.
 
 One record array for each kind of thing, since every array a kernel takes costs compiling and calling.

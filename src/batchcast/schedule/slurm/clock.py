@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The clock of Slurm's kernels: events between instants, and at each instant a pass, a cycle or a priority update."""
 
 from __future__ import annotations

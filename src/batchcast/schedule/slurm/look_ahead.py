@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When a job would start if running jobs ended as planned, and what is free on a node by then.
 
 Slurm's look ahead, group of ends by group of ends.

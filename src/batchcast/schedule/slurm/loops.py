@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Slurm's two loops.
 
 The main loop, jobs in priority order, which a blocked partition stops, and backfill, as far down the queue as a job

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """select/cons_tres: where a job's tasks go, and what they hold there."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Backfill's plan of one job.
 
 Could it start now at all, else after each booking that is in its way, and what it books.

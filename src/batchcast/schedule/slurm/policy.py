@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who may run: dependencies, array throttles, limits of QOS and associations."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Preemption: which running jobs give way to one that waits, and how they leave.
 
 The rules of preempt/partition_prio and preempt/qos with PreemptMode REQUEUE or CANCEL. A job that gives way is

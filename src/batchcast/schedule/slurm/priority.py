@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """priority/basic and priority/multifactor: fair-share with its Fair Tree, usage with its half-life."""
 
 from __future__ import annotations

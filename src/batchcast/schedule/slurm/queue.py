@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The queue: pairs of job and partition in Slurm's order."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Somebody's factors in Slurm's queue: looks between the loops' instants, at which waiting jobs get new ones."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NodeRequests, settings and a state before the first submission as the kernels' arrays."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Slurm's scheduler on a described machine: who starts when, on which nodes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A job begins and ends.
 
 What it holds of the nodes, what limits count, the running jobs by planned end, and the events to come on a heap.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Backfill's table: which nodes are free of bookings, over time, as records of begin, end and a set of nodes.
 
 The records are linked in order of time. Beside its free nodes each has what running jobs will have given back by its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our own past forecasts against what happened, beside Slurm's own: errors, calibration, a verdict in words.
 
 Aggregates only.

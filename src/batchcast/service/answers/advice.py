@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Advice for limits and memory requests: from a forecast, by the site's rules; memory also from finished jobs.
 
 The same at a submission, where it is stored and scored, and when somebody asks.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our own past advice, of limits and of memory, against what jobs needed, beside what their users had asked for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an answer is made of: its document, sentences that can be translated, warnings of stale data, instants."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who may see what: the store as one viewer may see it, and figures over several users that disclose nobody.
 
 Where the site hides jobs, a user gets answers about own jobs, and figures only over at least `least_users` users;

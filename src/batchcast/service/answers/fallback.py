@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Answers where the store cannot be read: by one gentle query to the batch system, or by the service's socket."""
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def start_by_scheduler(settings: Settings, ids: Sequence[str], user: str | None,
     if not waiting:
         raise NoAnswer(
             f"{why}, and the scheduler itself gives no start for {', '.join(ids) or user}",
-            hint="try again in a minute, or ask for a collector (docs/live.md)",
+            hint="try again in a minute, or ask for a collector (docs/guides/live.md)",
         )
     blank: dict[str, Any] = {"point_s": None, "method": None, "grounds": None}
     blank["basis"] = "the scheduler's own estimate; no history is kept here"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forecasts for jobs that were not submitted: from the collector's saved clock, or one replayed from history.
 
 Also what a script asks for, as such a job.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a job at its submission can be told in milliseconds: how the last ones like it were advised. From memory alone.
 
 For `job_submit.lua`, which holds up whoever submits: nothing is read and nothing predicted while it waits. What is told

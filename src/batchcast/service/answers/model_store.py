@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The live clock with its models, saved in a file beside the store: a restart need not replay all of history.
 
 `start --test` reads it too. Whatever is wrong with the file (missing, damaged, of another version, another's) it is as

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The users' questions, answered from a store: for the command line and the HTTP API alike, under one privacy rule.
 
 Where the site hides jobs, a user gets answers about own jobs, and figures only over at least `least_users` users;

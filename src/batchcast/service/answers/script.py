@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forecasts for a script that was not submitted: as it is, and on every partition, QOS and at a few sizes.
 
 The second is `start --test --where`. What an answer assumes is said in it: with half the nodes a job runs twice as

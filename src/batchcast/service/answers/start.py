@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When a waiting job starts: by its forecast, or, held back by something else, when that is over.
 
 A job may be held back by a reservation or by a limit. A limit gives so much at once (jobs, processors, nodes, licences)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which method answers, and how its wait forecasts have come out (coverage, error). No prediction is made here."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The trial of `plan_percent`: jobs drawn to be planned against those of the same partitions and QOS that were not."""
 
 from __future__ import annotations

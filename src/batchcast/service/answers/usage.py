@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What finished jobs asked for against what they used, and what to ask for instead: limits, processors, memory.
 
 Memory by account and application is the live side of `batchcast limits LOG --memory --by account`

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Advice for a limit and a memory request from a store: which finished jobs are similar, and what they say."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who waits longer and who shorter by the order of `batchcast plan`: two simulations of the jobs in the store."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The live clock over a store: restored, moved on in one transaction with the forecasts it issues and renews."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The collector: looks at the batch system every interval, keeps history, moves the live clock, issues forecasts.
 
 Every write is one transaction that can be repeated: killed at any instant and started again, it loses nothing and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The questions as GET requests: path and parameters to a status and a JSON document. No sockets here.
 
 Errors are documents with RFC 9457's members and those of every document of batchcast; the API's own description,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The application that Starlette runs: the API under /v1, the pages beside it, one log line for each request."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One HTTP connection under uvicorn, with limits that no client can wear down: one total time, one size, one place.
 
 uvicorn knows who connected only by address and waits for a request as long as it takes. Here a request, head and body,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The HTTP service on a unix socket or on loopback: for this machine only. Starlette answers, uvicorn serves.
 
 On a unix socket the kernel says who asks (see `admission`); on TCP nobody knows, so where jobs are private such a

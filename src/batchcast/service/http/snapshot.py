@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the server holds in memory: the waiting jobs as of the collector's last word, and track records.
 
 An answer from it costs no question to the store. Everything in it comes from the store and is thrown away when that has

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Work queues for what takes time: questions of a moment, and figures over much history, one at a time for each user.
 
 So whoever asks for twenty reports waits for twenty reports, and nobody else does. Much history is read by a process of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`doctor`: is everything there and does it answer, is memory measured, and what to do where not."""
 
 from __future__ import annotations

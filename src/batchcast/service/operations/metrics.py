@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What Prometheus reads: the collector's and the service's own state, and how forecasts came out."""
 
 from __future__ import annotations

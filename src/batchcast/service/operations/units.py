@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The units of this package as one site needs them: its program, its Slurm, its store, who may read what is written."""
 
 from __future__ import annotations

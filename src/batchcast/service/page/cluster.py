@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """*The cluster* and *For operators*: how full it is, who waits and how long; what advice would save, and health."""
 
 from __future__ import annotations

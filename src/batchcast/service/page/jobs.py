@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """*My jobs* and *Try a script*: when jobs start and end, submitted or not, with chances as bars over coming hours.
 
 A bar shows where 10, 50 and 90 % of what may happen has happened. Every rule of privacy is `answers.disclosure`'s.

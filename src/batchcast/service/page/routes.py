@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pages' addresses: each asks its data in a work queue, in the viewer's name, and renders a template."""
 
 from __future__ import annotations

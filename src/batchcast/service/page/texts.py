@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Texts in the reader's language, and times, spans and shares as people say them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Planning beside the collector: looks, decides, writes down, changes limits, and believes only what is read back.
 
 The order is what makes it safe: an entry is on the disk before the limit it speaks of is asked for. Killed anywhere in

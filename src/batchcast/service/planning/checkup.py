@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`doctor` on planning: may it be switched on here, what to set, and every job that stands on a planned limit."""
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ def _order_finding(scheduler: Any, settings: Settings) -> dict[str, Any]:
         limits.priorities(scheduler.transport)
     except BatchcastError as error:
         return finding("priorities", "failed", error.message, error.hint or "does sprio answer here?")
-    do = "nothing is ordered until then; docs/planning.md, What the order asks of the site" if why else ""
+    do = "nothing is ordered until then; docs/guides/planning.md, What the order asks of the site" if why else ""
     fact = f"a job rises by {settings['plan_band']} at most, within its {settings['plan_within']}"
     return finding("priorities", "failed" if why else "ok", why or fact, do)
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Comments on jobs: the token beside a planned limit, and, with `plan = "advise"`, the forecast of the start alone.
 
 In AdminComment where this user is an administrator; an operator may write the job's Comment, which is its user's: there

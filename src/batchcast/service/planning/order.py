@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The order on a live Slurm: looks, decides, writes down, sets SiteFactors, and believes only what is read back.
 
 What stands in the record before a call is what was asked for and what of ours stood there before: killed anywhere, the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What planning goes by, from settings, site and store: terms, the method's forecasts, jobs' submissions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What planning, limits and order, would have done to the jobs of a past week, and what it would have brought.
 
 By what was known then: each job's own forecast, as it was issued at its submission and kept. What the store does not

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Synthetic logs: published models of sizes, run times, arrivals and requests (`make_log`), and the demo's own site."""
 
 from .log import Recipe, make_log

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A log of a described machine: users with habits, arrays, bursts and days of overload, waits by Slurm's two loops.
 
 Not fitted to any log. Limits are padded as widely as those of clusters of today: half the jobs use a few hundredths.

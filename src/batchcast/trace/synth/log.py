@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A synthetic log.
 
 Jobs of Lublin & Feitelson (2003), requests of Tsafrir et al. (2005), users with applications and sessions; block by

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sizes, run times and arrivals of rigid jobs: Lublin & Feitelson, JPDC 63(11), 2003, with their constants.
 
 Constants: the authors' program (U. Lublin, "A Workload Model for Parallel Computer Systems", Parallel Workloads

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests with the habits of users.
 
 Run times after Tsafrir, Etsion & Feitelson (2005), and memory by what applications hold.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small workload by hand-made rules: users with habits, sessions, padded limits, a weekly rhythm, and real queues.
 
 Not fitted to any log. The parts (people, sessions, sizes, run times, limits, arrivals) are functions of their own, so

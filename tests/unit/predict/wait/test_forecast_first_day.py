@@ -39,7 +39,9 @@ def test_bounds_hold_and_the_likely_time_is_better_than_the_last_waits(to_start,
     coverage, ratio = [], []
     for seed in (1, 2, 3):
         log = busy_day(seed, to_start)
-        said = replay(log, {name: make("wait", name) for name in ("forecast", "recent_wait")}, total=PROCS)
+        said = replay(
+            log, {name: make("wait", name) for name in ("forecast", "recent_wait")}, target="wait_time", total=PROCS
+        )
         later, wait = slice(50, None), log.wait_time[50:]
         forecast = said["forecast"]
         by_90 = forecast.quantiles[later, forecast.levels.index(0.9)]

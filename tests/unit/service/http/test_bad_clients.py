@@ -1,4 +1,4 @@
-"""Clients that mean harm, or are broken: each is refused as docs/page.md says, and the next question is answered."""
+"""Clients that mean harm, or are broken: refused as docs/guides/page.md says, and the next question is answered."""
 
 from __future__ import annotations
 
