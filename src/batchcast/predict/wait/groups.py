@@ -33,6 +33,10 @@ class QueuedByGroup:
 
     def observe(self, event: Event, at: SystemState, group: Hashable = None) -> float | None:
         """Take an event in; a wait in seconds when it taught one. `group` is asked for at Submit and Requeue only."""
+        return at.taught(event, self.cancelled) if self.follow(event, group) else None
+
+    def follow(self, event: Event, group: Hashable = None) -> bool:
+        """Take an event in; whether a job left the queue, so that the state may say what its wait taught."""
         if isinstance(event, (Submit, Requeue)):
             job = event.job
             self.jobs[job.row] = (group, job)
@@ -42,8 +46,8 @@ class QueuedByGroup:
             if entry is not None:
                 waiting = self.submits[entry[0]]
                 del waiting[bisect_left(waiting, entry[1].submit_time)]
-                return at.taught(event, self.cancelled)
-        return None
+                return True
+        return False
 
     def longer(self, group: Hashable, wait: float, now: float) -> int:
         """How many queued jobs of a group have already waited longer than `wait`."""

@@ -22,7 +22,7 @@ LONGEST_S = 1e8
 BINS = 128
 KEEP = {"text": 0, "tables": 1000}
 STEP = math.log(LONGEST_S) / BINS
-LEAST = [0.0 if b == 0 else math.exp(b * STEP) for b in range(BINS)]
+LEAST = np.array([0.0 if b == 0 else math.exp(b * STEP) for b in range(BINS)])
 
 
 class LogUniform:
@@ -130,9 +130,9 @@ class LogUniform:
         longer = np.zeros(BINS + 1)
         for k in queues:
             oldest = self.queued.elapsed(k, now)
-            if oldest > 0:
-                for b in range(bin_of(oldest) + 1):
-                    longer[b] += self.queued.longer(k, LEAST[b], now)
+            if oldest > 0:  # of every bin at once how many have waited longer than its least wait
+                bins = bin_of(oldest) + 1
+                longer[:bins] += np.searchsorted(self.queued.submits[k], now - LEAST[:bins])
         return longer[:-1] - longer[1:]
 
 

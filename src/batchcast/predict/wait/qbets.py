@@ -158,6 +158,19 @@ class Group:
         self.misses = 0
         self.sums = self.squares = self.products = 0.0
 
+    @classmethod
+    def of(cls, entries: Sequence[Learned]) -> Group:
+        """A group that has learned so many waits, one after the other; at once, and with the same sums."""
+        group = cls()
+        group.recent.extend(entries)
+        group.ordered = sorted([entry.wait for entry in entries])
+        if entries:
+            x = np.array([entry.x for entry in entries])
+            group.sums = float(np.add.accumulate(x)[-1])
+            group.squares = float(np.add.accumulate(x * x)[-1])
+            group.products = float(np.add.accumulate(x[1:] * x[:-1])[-1]) if len(x) > 1 else 0.0
+        return group
+
     def learn(self, entry: Learned, keep: int = 0, *, marks: bool = False) -> None:
         """Append a wait, forgetting the oldest beyond `keep` (0: none)."""
         if self.recent:
@@ -276,6 +289,8 @@ class Qbets:
         self.places: deque[tuple[float, ...]] = deque(maxlen=self.refit_every_jobs)
         self.learned: deque[Learned] = deque()
         self.issued: dict[int, float] = {}
+        self.told = (-1, math.nan, math.nan)
+        self.placed: dict[tuple[float, float], tuple[tuple[float, ...], int]] = {}
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The history's median, and the bound at level q."""
@@ -284,6 +299,7 @@ class Qbets:
             point, basis = guess(job, at, self.queued.elapsed(0, at.now))
             return Prediction(point, (self.q,), (point,), basis, Grounds.NO_HISTORY)
         bound = self._bound(group, at.now)
+        self.told = (job.row, at.now, bound)
         point = min(order_statistic(group.ordered, 0.5, 0), bound)
         basis = f"order statistic of {len(group.ordered)} waits, {where}"
         return Prediction(at_least_a_second(point), (self.q,), (at_least_a_second(bound),), basis, Grounds.CLASS)
@@ -291,41 +307,53 @@ class Qbets:
     def observe(self, event: Event, at: SystemState) -> None:
         """Submit: the bound issued; Start: the wait, and whether it missed."""
         job = getattr(event, "job", None)
-        cluster = self._cluster(self._place(event.job)) if isinstance(event, (Submit, Requeue)) else None
+        place, cluster = self._placed(event.job) if isinstance(event, (Submit, Requeue)) else ((), None)
         wait = self.queued.observe(event, at, cluster)
         if job is None:
             return
         if isinstance(event, Submit):
-            self.places.append(self._place(job))
+            self.places.append(place)
             group, _ = self._history(job)
-            if group.ordered:
-                self.issued[job.row] = self._bound(group, event.time)
+            if group.ordered:  # what was told a moment ago is what is issued
+                told = self.told[:2] == (job.row, event.time) and job.submit_time == event.time
+                self.issued[job.row] = self.told[2] if told else self._bound(group, event.time)
             return
         issued = self.issued.pop(job.row, math.inf)
         if wait is not None:
-            entry = Learned(self._place(job), wait)
+            place, number = self._placed(job)
+            entry = Learned(place, wait)
             self.learned.append(entry)
-            self._learn(self.groups[self._cluster(entry.place)], entry, issued)
+            self._learn(self.groups[number], entry, issued)
             self._learn(self.everyone, entry, issued)
 
     def refit(self, now: float) -> None:
         """Cluster the latest shapes anew and refill each cluster's history with what no change point has cut off."""
         self.centers = cluster_shapes(np.array(self.places), self.clusters).tolist()
-        self.groups = [Group() for _ in self.centers]
-        self.queued.regroup(lambda job: self._cluster(self._place(job)))
+        self.placed.clear()
+        self.queued.regroup(lambda job: self._placed(job)[1])
         self.learned = deque((entry for entry in self.learned if entry.kept), maxlen=self.keep or None)
-        for entry in self.learned:
-            self.groups[self._cluster(entry.place)].learn(entry, self.keep)
+        members: list[list[Learned]] = [[] for _ in self.centers]
+        if self.learned:
+            places = np.array([entry.place for entry in self.learned])
+            for entry, number in zip(self.learned, _squared(places, np.array(self.centers)).argmin(axis=1).tolist()):
+                members[number].append(entry)
+        self.groups = [Group.of(entries) for entries in members]
 
     def _place(self, job: JobRequest) -> tuple[float, ...]:
         procs, limit = shape(job)
         return (procs + limit,) if self.by == "product" else (procs, limit)
 
-    def _cluster(self, place: tuple[float, ...]) -> int:
-        return nearest_center(self.centers, place)
+    def _placed(self, job: JobRequest) -> tuple[tuple[float, ...], int]:
+        """A job's place among the shapes and its cluster, found once a shape between two clusterings."""
+        key = (job.procs, job.req_time)
+        found = self.placed.get(key)
+        if found is None:
+            place = self._place(job)
+            found = self.placed[key] = (place, nearest_center(self.centers, place))
+        return found
 
     def _history(self, job: JobRequest) -> tuple[Group, str]:
-        group = self.groups[self._cluster(self._place(job))]
+        group = self.groups[self._placed(job)[1]]
         if len(group.ordered) >= self.need:
             return group, "similar processors x limit" if self.by == "product" else "similar shape"
         return self.everyone, "all jobs"

@@ -7,7 +7,7 @@ from bisect import insort
 from collections import deque
 from collections.abc import Hashable
 
-from ...events.event import Capacity, Event
+from ...events.event import Capacity, Change, Event
 from ...events.state import Cancelled, SystemState
 from ...job import JobRequest
 from ...metrics.accuracy import size_class_of
@@ -76,11 +76,13 @@ class RecentWait:
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Keeps the last k waits of each class."""
-        if isinstance(event, Capacity):
+        if isinstance(event, (Capacity, Change)):
             return
-        for group, queued, _ in self._groups(event.job):
-            wait = queued.observe(event, at, group)
-            if wait is not None:
+        groups = self._groups(event.job)
+        left = [queued.follow(event, group) for group, queued, _ in groups][0]
+        wait = at.taught(event, self.all.cancelled) if left else None
+        if wait is not None:
+            for group, _, _ in groups:
                 self._learn(group, wait)
 
     def _groups(self, job: JobRequest) -> tuple[tuple[Hashable, QueuedByGroup, str], ...]:
