@@ -82,6 +82,7 @@ class Evaluation:
     differences: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
     limits: Limits | None = None
     other: Validity | None = None
+    _found: list[Findings | None] = field(default_factory=list, init=False, compare=False)
 
     def __repr__(self) -> str:
         schedules = ", ".join(dict.fromkeys(o.policy for o in self.outcomes)) or "nothing simulated"
@@ -114,8 +115,10 @@ class Evaluation:
 
     def findings(self) -> Findings | None:
         """What may be said of the schedules: what to try first, and how much of it is the order; None without any."""
-        verdict = Verdict.UNCHECKED if self.validity is None else self.validity.verdict
-        return find(self.schedule_rows(), verdict, self._difference)
+        if not self._found:  # every part of a report asks, and its intervals are drawn once
+            verdict = Verdict.UNCHECKED if self.validity is None else self.validity.verdict
+            self._found.append(find(self.schedule_rows(), verdict, self._difference))
+        return self._found[0]
 
     def _difference(self, row: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, Any]:
         """What a row of `schedule_rows` gains from the comparison with another; nothing without both schedules."""

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import NoAnswer
-from ..events.event import End, Submit
-from ..events.recorded import events
-from ..predict.recommend import rule_of_thumb
+from ..events.recorded import outcome, timeline
+from ..predict.gate import class_codes
 from ..predict.runtime.calibrated import Calibrated
+from ..predict.runtime.recent_mean import recent_runs
 from ..table import Trace
 from .differences import burst_groups, compared, shown_names
 
@@ -102,21 +101,15 @@ def rounded(seconds: np.ndarray, floor: float, step: float) -> np.ndarray:
 
 
 def _thumb(trace: Trace, own: np.ndarray, procs: str) -> np.ndarray:
-    """The usual rule at each submission."""
-    recent: dict[Any, deque[float]] = {}
-    limits = own.copy()
-    for event in events(trace, procs=procs):
-        if isinstance(event, Submit | End):
-            user = event.job.user_id
-            keys = ((user, event.job.procs), user)
-            if isinstance(event, End):
-                for key in keys:
-                    recent.setdefault(key, deque(maxlen=RECENT)).append(event.run_time)
-            else:
-                like = next((recent[key] for key in keys if key in recent), None)
-                if like is not None and user is not None:
-                    limits[event.job.row] = rule_of_thumb(like)
-    return np.where(np.isnan(own), np.nan, np.maximum(limits, 300.0))
+    """The usual rule at each submission: `rule_of_thumb` of the last ended of the user's size, else of the user."""
+    plan, run, seen = timeline(trace), outcome(trace)[2], trace.at_submission(procs)
+    like, any_size = (
+        np.nanmax(recent_runs(plan, class_codes(seen, names, len(trace))[0], run, RECENT), axis=1, initial=-np.inf)
+        for names in (("user_id", "procs"), ("user_id",))
+    )
+    longest = np.where(like >= 0, like, any_size)
+    limits = np.where(longest >= 0, rounded(1.25 * longest, 300.0, 300.0), np.maximum(own, 300.0))
+    return np.where(np.isnan(own), np.nan, limits)
 
 
 def limit_rows(limits: Limits, by: str | None = None, most: int = 20) -> list[dict[str, Any]]:

@@ -43,7 +43,7 @@ class Timed:
             if hasattr(inner, name):
                 setattr(self, name, getattr(inner, name))
         for name in METHODS:
-            if hasattr(inner, name):
+            if hasattr(inner, name) and (name != "predict_trace" or has_batch_path(inner)):
                 setattr(self, name, self._watched(getattr(inner, name)))
 
     def _watched(self, method: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,7 +73,7 @@ def replay(
     A method with `predict_trace` answers as a fresh one would that was told the log event by event (the conformance
     suite holds it to that); the others are driven together, in one pass over the events.
     """
-    batched = {name: method for name, method in methods.items() if hasattr(method, "predict_trace")}
+    batched = {name: method for name, method in methods.items() if has_batch_path(method)}
     others = {name: method for name, method in methods.items() if name not in batched}
     answers = {}
     for name, method in batched.items():
@@ -83,6 +83,20 @@ def replay(
     if others:
         answers |= recorded.replay(trace, others, protocol=protocol, procs=procs, total=total, ask=ask, tick=tick)
     return {name: answers[name] for name in methods}
+
+
+def has_batch_path(method: Any) -> bool:
+    """Whether `predict_trace` speaks for it: not where a class of one's own changes what it answers or learns.
+
+    >>> from batchcast.predict.runtime.last_2 import Last2
+    >>> has_batch_path(Last2()), has_batch_path(type("Mine", (Last2,), {"predict": lambda self, job, at: 60.0})())
+    (True, False)
+    """
+    if not hasattr(method, "predict_trace"):
+        return False
+    kinds = type(method).__mro__
+    said = {name: next((k for k, kind in enumerate(kinds) if name in vars(kind)), len(kinds)) for name in METHODS}
+    return "predict_trace" in vars(method) or said["predict_trace"] <= min(said["predict"], said["observe"])
 
 
 def _where_asked(forecasts: Forecasts, ask: np.ndarray | None) -> Forecasts:

@@ -9,10 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from ..job import JobRequest
 from .protocol import Grounds, Prediction, at_least_a_second
 
 DAY = 86400.0
+NO_HISTORY = "limit: no history"
 
 
 class LargestLimit:
@@ -40,9 +43,24 @@ class LargestLimit:
             return req_time
         return self.seconds if self.seconds > 0 else DAY
 
-    def forecast(self, job: JobRequest, basis: str = "limit: no history") -> Prediction:
+    def forecast(self, job: JobRequest, basis: str = NO_HISTORY) -> Prediction:
         """The limit as a forecast."""
         return Prediction(at_least_a_second(self.of(job.req_time)), basis=basis, grounds=Grounds.LIMIT)
+
+
+def limits_in_order(req_time: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """What `LargestLimit` makes of each job of a log (n,), the jobs submitted in `order`, rows; unknown is NaN.
+
+    >>> limits_in_order(np.array([np.nan, 600.0, np.nan]), np.arange(3)).tolist()
+    [86400.0, 600.0, 600.0]
+    """
+    asked = req_time[order]
+    finite = np.where(np.isfinite(asked), asked, 0.0)
+    largest = np.maximum.accumulate(np.concatenate([[0.0], finite]))[:-1]
+    known = ~np.isnan(asked) & (asked != np.inf)
+    limits = np.full(len(req_time), np.nan)
+    limits[order] = np.where(known, asked, np.where(largest > 0, largest, DAY))
+    return limits
 
 
 LEVELS = (0.1, 0.5, 0.9)

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from ..calibration import GRID, OnlineCalibration, kept_chances, transform_curve
+from ..calibration.keeper import GRID, OnlineCalibration, kept_chances, transform_curve
 from .bins import BINS, ENDS_S, bin_of, quantiles, reached
 
 LEVELS = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)

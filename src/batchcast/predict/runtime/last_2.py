@@ -6,11 +6,17 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+import numpy as np
+
 from ...events.event import End, Event, Submit
+from ...events.recorded import Forecasts, outcome, timeline
 from ...events.state import SystemState
 from ...job import JobRequest, Name
+from ...table import Trace
 from ..fallback import LargestLimit
+from ..gate import class_codes
 from ..protocol import Grounds, Prediction, at_least_a_second
+from .recent_mean import means_or_limits, recent_runs
 
 
 class Last2:
@@ -75,3 +81,14 @@ class Last2:
             self.finished[user] = (*self.finished.get(user, ())[-1:], event.run_time)
         elif isinstance(event, Submit):
             self.limits.note(event.job.req_time)
+
+    def predict_trace(self, trace: Trace, protocol: str = "honest", procs: str = "req") -> Forecasts:
+        """The same answers for every job of a log, told to a fresh method. O(n log n)."""
+        plan, users = timeline(trace, protocol), class_codes(trace.at_submission(procs), ("user_id",), len(trace))[0]
+        recent = recent_runs(plan, users, outcome(trace)[2], 2)
+        recent[np.isnan(recent[:, 2 - self.need])] = np.nan
+        points, counts = means_or_limits(trace, plan, recent, np.floor if self.round == "down" else np.positive)
+        words = ("limit: too little history", *(f"mean of the user's last {n} finished" for n in (1, 2)))
+        grounds = (Grounds.LIMIT, Grounds.OWN_HISTORY, Grounds.OWN_HISTORY)
+        found = counts.tolist()
+        return Forecasts(points, (), np.empty((len(trace), 0)), [words[n] for n in found], [grounds[n] for n in found])

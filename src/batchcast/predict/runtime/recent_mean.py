@@ -4,14 +4,19 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from operator import attrgetter
 
-from ...events.event import End, Event, Submit
+import numpy as np
+
+from ...events.event import END, SUBMIT, End, Event, Submit
+from ...events.recorded import Forecasts, Timeline, outcome, timeline
 from ...events.state import SystemState
 from ...job import JobRequest, Name
-from ..fallback import LargestLimit
-from ..gate import class_key
-from ..protocol import Grounds, Prediction, at_least_a_second
+from ...table import Trace
+from ..fallback import NO_HISTORY, LargestLimit, limits_in_order
+from ..gate import class_codes, class_key
+from ..protocol import SHORTEST, Grounds, Prediction, at_least_a_second
 
 FIELDS = ("user_id", "req_time", "procs")
 
@@ -89,6 +94,24 @@ class RecentMean:
         elif isinstance(event, Submit):
             self.limits.note(event.job.req_time)
 
+    def predict_trace(self, trace: Trace, protocol: str = "honest", procs: str = "req") -> Forecasts:
+        """The same answers for every job of a log, told to a fresh method. O(k n + n log n)."""
+        plan, run, seen = timeline(trace, protocol), outcome(trace)[2], trace.at_submission(procs)
+        like, own = (
+            recent_runs(plan, class_codes(seen, names, len(trace))[0], run, self.k)
+            for names in (self.fields, ("user_id",))
+        )
+        is_like = ~np.isnan(like[:, -1])
+        points, counts = means_or_limits(trace, plan, np.where(is_like[:, None], like, own))
+        same, way = "same " + ", ".join(self.fields), np.where(counts == 0, 2, np.where(is_like, 0, 1)).tolist()
+        words = [
+            *([f"mean of the last {n} finished, {each}" for n in range(self.k + 1)] for each in (same, "same user")),
+            [NO_HISTORY],
+        ]
+        grounds = (Grounds.CLASS, Grounds.OWN_HISTORY, Grounds.LIMIT)
+        basis = [words[w][n] for w, n in zip(way, counts.tolist())]
+        return Forecasts(points, (), np.empty((len(trace), 0)), basis, [grounds[w] for w in way])
+
     def _key(self, job: JobRequest) -> tuple[object, ...]:
         if self._plain is None:
             return class_key(job, self.fields)
@@ -97,3 +120,44 @@ class RecentMean:
             if value != value:
                 return tuple(None if v != v else v for v in values)
         return values
+
+
+def recent_runs(plan: Timeline, codes: np.ndarray, run: np.ndarray, k: int) -> np.ndarray:
+    """The last `k` run times of each job's class that had ended when it was submitted (n, k), the newest last.
+
+    NaN where there were fewer; a job in no class (code -1) has none. O(n log n + k n).
+
+    >>> log = Trace.from_arrays({"submit_time": [0, 5, 9], "wait_time": [0, 0, 0], "run_time": [3, 2, 1]})
+    >>> recent_runs(timeline(log), np.zeros(3, int), log.run_time, 2).tolist()
+    [[nan, nan], [nan, 3.0], [3.0, 2.0]]
+    """
+    place = np.arange(len(plan.kind))
+    ended = (plan.kind == END) & (codes[plan.index] >= 0)
+    key = codes[plan.index[ended]].astype(np.int64) * len(place) + place[ended]
+    order = np.argsort(key, kind="stable")
+    key, runs = key[order], run[plan.index[ended]][order]
+    asked = plan.index[plan.kind == SUBMIT]
+    first = codes[asked].astype(np.int64) * len(place)
+    until = np.searchsorted(key, first + place[plan.kind == SUBMIT])
+    begin = np.searchsorted(key, first)
+    recent = np.full((len(codes), k), np.nan)
+    for back in range(1, k + 1):
+        there = (codes[asked] >= 0) & (until - back >= begin)
+        recent[asked[there], k - back] = runs[until[there] - back]
+    return recent
+
+
+def means_or_limits(
+    trace: Trace, plan: Timeline, recent: np.ndarray, rounding: Callable[[np.ndarray], np.ndarray] = np.positive
+) -> tuple[np.ndarray, np.ndarray]:
+    """The mean of each job's recent runs (n, k), between one second and its limit, else the limit; and how many (n,).
+
+    Summed from the oldest on, as `sum` does.
+    """
+    count = (~np.isnan(recent)).sum(axis=1)
+    total = np.zeros(len(recent))
+    for runs in recent.T:
+        total = np.where(np.isnan(runs), total, total + runs)
+    limit = limits_in_order(trace.req_time, plan.index[plan.kind == SUBMIT])
+    mean = np.fmin(rounding(total / np.maximum(count, 1)), trace.req_time)  # an unknown limit caps nothing
+    return np.maximum(np.where(count > 0, mean, limit), SHORTEST), count

@@ -79,7 +79,9 @@ class RecentWait:
         if isinstance(event, (Capacity, Change)):
             return
         groups = self._groups(event.job)
-        left = [queued.follow(event, group) for group, queued, _ in groups][0]
+        left = False
+        for group, queued, _ in groups:
+            left = queued.follow(event, group)  # they agree
         wait = at.taught(event, self.all.cancelled) if left else None
         if wait is not None:
             for group, _, _ in groups:

@@ -7,6 +7,7 @@ The level asked of a method moved online, and levels mapped by how recent foreca
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
@@ -280,4 +281,5 @@ def bounds_at(
     """
     most = max(certain, least, *quantiles)
     curve = np.log((least, *np.maximum(quantiles, least), most))
-    return np.asarray(np.minimum(np.exp(np.interp(asked, (0.0, *levels, 1.0), curve)), most))
+    read = np.interp(asked, (0.0, *levels, 1.0), curve).tolist()
+    return np.array([min(math.exp(high), most) for high in read])  # as the compiled pass, to the last bit
