@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from ..columns import DECLARED, KNOWN_AT_SUBMISSION
-from ..events.recorded import outcome, replay
+from ..events.recorded import outcome
 from ..metrics.accuracy import size_class
 from ..metrics.bursts import user_weeks
 from ..metrics.paired import PairedDifference, paired_differences
+from ..predict.batched import replay
 from ..predict.registry import make
 from ..predict.runtime.recent_mean import FIELDS
 from ..table import Nominal, Trace

@@ -210,7 +210,8 @@ class SystemState:
     def _take_in_pending(self, columns: Columns) -> None:
         from .kernel import apply_events
 
-        columns.make_room(len(self._source), len(self._codes["user_id"]) + 1)
+        if self._story is None or not self._first:  # a clock that knows the whole log makes room once
+            columns.make_room(len(self._source), len(self._codes["user_id"]) + 1)
         apply_events(columns.record, self._source, self._pending, self._first, self._count)
         if self._story is None:
             self._count = 0

@@ -54,10 +54,9 @@ def sum_samples(
         for j in range(cells):
             weight[drawn[s, j]] += 1.0
         for c in range(cells):
-            times = weight[c]
-            if times != 0.0:
-                for k in range(width):
-                    sums[s, k] += times * columns[c, k]
+            times = weight[c]  # often 0, and a branch on it costs more than adding nothing
+            for k in range(width):
+                sums[s, k] += times * columns[c, k]
 
 
 @kernel

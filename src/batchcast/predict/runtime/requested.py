@@ -3,11 +3,17 @@
 
 from __future__ import annotations
 
-from ...events.event import Event, Submit
+import numpy as np
+
+from ...events.event import SUBMIT, Event, Submit
+from ...events.recorded import Forecasts, timeline
 from ...events.state import SystemState
 from ...job import JobRequest
-from ..fallback import LargestLimit
-from ..protocol import Prediction
+from ...table import Trace
+from ..fallback import LargestLimit, limits_in_order
+from ..protocol import SHORTEST, Grounds, Prediction
+
+BASIS = "the user's limit"
 
 
 class Requested:
@@ -28,9 +34,15 @@ class Requested:
 
     def predict(self, job: JobRequest, at: SystemState) -> Prediction:
         """The limit."""
-        return self.limits.forecast(job, "the user's limit")
+        return self.limits.forecast(job, BASIS)
 
     def observe(self, event: Event, at: SystemState) -> None:
         """Notes the largest limit, for jobs without one."""
         if isinstance(event, Submit):
             self.limits.note(event.job.req_time)
+
+    def predict_trace(self, trace: Trace, protocol: str = "honest", procs: str = "req") -> Forecasts:
+        """The same answers for every job of a log, told to a fresh method. O(n log n)."""
+        plan, n = timeline(trace, protocol), len(trace)
+        points = np.maximum(limits_in_order(trace.req_time, plan.index[plan.kind == SUBMIT]), SHORTEST)
+        return Forecasts(points, (), np.empty((n, 0)), [BASIS] * n, [Grounds.LIMIT] * n)
