@@ -24,7 +24,7 @@ from batchcast.planning.order import OrderRule
 from batchcast.simulation.slurm_order import Ordering
 from batchcast.simulation.slurm_trace import simulate_on
 from batchcast.table import Trace
-from batchcast.trace.machine import machine_of_log
+from batchcast.trace.implied.machine import machine_of_log
 
 BAND = 100_000
 ORDERS = {

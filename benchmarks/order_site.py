@@ -33,7 +33,7 @@ from batchcast.simulation.slurm_order import Ordering
 from batchcast.simulation.slurm_trace import simulate_on
 from batchcast.table import Trace
 from batchcast.trace import read_trace
-from batchcast.trace.machine import machine_of_log
+from batchcast.trace.implied.machine import machine_of_log
 
 pure: Any = importlib.import_module("batchcast.planning.order")
 clock: Any = importlib.import_module("batchcast.schedule.slurm.reorder")

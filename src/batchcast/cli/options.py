@@ -122,7 +122,7 @@ def take_log(given: dict[str, Any]) -> Log:
     from dataclasses import replace
 
     from ..trace.clean import clean
-    from ..trace.machine import peak_procs
+    from ..trace.implied.machine import peak_procs
     from ..trace.read import read_trace
     from ..trace.select import Selection, select
 

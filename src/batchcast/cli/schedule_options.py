@@ -16,9 +16,13 @@ import click
 from ..errors import UsageError
 from .completion import OF_A_POLICY, specs
 from .completion import policies as complete_policies
-from .options import find_modules_here
+from .options import Log, find_modules_here
+
+LEARNED = "learned"
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from ..cluster.machine import Machine
     from ..simulation import Policy
     from ..simulation.own_clock import OwnPolicy
@@ -252,7 +256,7 @@ def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--machine",
             type=click.Path(),
             metavar="FILE",
-            help="The machine (TOML or a folder of dumps); implies --scheduler slurm.",
+            help="The machine (TOML, a folder of dumps, or `learned` from LOG); implies --scheduler slurm.",
         ),
         click.option(
             "--scheduler",
@@ -264,8 +268,8 @@ def node_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def take_nodes(given: dict[str, Any]) -> tuple[str, Machine | None]:
-    """`policy` or `slurm`, and the machine as described, if one is; takes its keys out of `given`.
+def take_nodes(given: dict[str, Any]) -> tuple[str, Machine | str | None]:
+    """`policy` or `slurm`, and the machine as described, or `learned`, if one is; takes its keys out of `given`.
 
     UsageError where an option of the pool of processors is given with nodes.
     """
@@ -280,8 +284,23 @@ def take_nodes(given: dict[str, Any]) -> tuple[str, Machine | None]:
                 f"{option} is for a pool of processors; Slurm's two loops follow the machine's own settings",
                 hint="--scheduler policy, or `batchcast whatif --vary` (simulate: --set) for other settings",
             )
-    if described is None:
-        return "slurm", None
+    if described is None or described == LEARNED:
+        return "slurm", described
     from ..trace.slurm_record import open_machine
 
     return "slurm", open_machine(described)
+
+
+def settle(machine: Machine | str | None, log: Log, mask: np.ndarray | None) -> tuple[Any, Log, Any]:
+    """The machine, the log and the jobs scored; a machine that is to be learned comes from the log's first part.
+
+    Then the rest is scored, if nothing else was chosen, and what was learned is among the log's warnings.
+    """
+    if not isinstance(machine, str):
+        return machine, log, mask
+    from ..trace.implied.learned import split
+
+    learned, trace, rest = split(log.trace, log.procs)
+    log = log._replace(trace=trace, warnings=[*log.warnings, *(f"learned: {line}" for line in learned.sentences())])
+    scored = any(log.settings.get(key) for key in ("score_from", "score_to", "score_status"))
+    return learned.machine, log, mask if scored else rest

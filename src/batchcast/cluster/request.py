@@ -87,6 +87,7 @@ class MachineSizes:
     default: str
     most_gpus: int
     most_cpus: int
+    qos: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, machine: Machine) -> MachineSizes:
@@ -95,7 +96,8 @@ class MachineSizes:
         sizes = {p.name: sum(cpus.get(name, 0) for name in p.nodes) for p in machine.partitions}
         default = machine.partition("") or machine.partitions[0]
         gpus = [sum(n for k, n in group.gres.items() if k.split(":")[0] == "gpu") for group in machine.nodes]
-        return cls(sizes, default.name, max(gpus), max(cpus.values()))
+        own = {p.name: p.qos for p in machine.partitions if p.qos}
+        return cls(sizes, default.name, max(gpus), max(cpus.values()), own)
 
     def request(
         self,
@@ -118,8 +120,9 @@ class MachineSizes:
         """The request, or why there is none: `procs` tasks of one processor on `nodes` nodes, or on any where unknown.
 
         The nodes are the fewest where not `exact`, or where the processors would not fit on so many; so many are at
-        least asked for that the GPUs fit. Numbers are NaN where unknown; memory is shared evenly; a job ends at its
-        limit at the latest. `partition` may be a list with commas; none is the default one.
+        least asked for that the GPUs fit. Without a QOS it has the partition's. Numbers are NaN where unknown; memory
+        is shared evenly; a job ends at its limit at the latest. `partition` may be a list with commas; none is the
+        default one.
         """
         if not (run >= 0 and procs >= 1):
             return UNKNOWN
@@ -139,7 +142,7 @@ class MachineSizes:
         wanted = math.ceil(gpus / least) if has else 0
         return NodeRequest(
             key, submit, min(run, limit) if limit > 0 else run, limit if limit > 0 else math.nan, user, account, parts,
-            qos, name, least, count, int(procs),
+            qos or self.qos.get(parts[0], ""), name, least, count, int(procs),
             mem_per_cpu=kib_per_proc / 1024 if kib_per_proc > 0 else math.nan,
             gres={"gpu": wanted} if wanted else {},
         )  # fmt: skip

@@ -24,7 +24,7 @@ from ..simulation.policies import named_policies
 from ..simulation.simulate import LOOPS
 from ..table import Trace
 from ..table.exchange import data_frame, html_table
-from ..trace.machine import partition_sizes
+from ..trace.implied.machine import partition_sizes
 from .accuracy import Scores, figures, score
 from .advice import Advice, advise
 from .differences import against_limits, schedule_differences

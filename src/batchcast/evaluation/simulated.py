@@ -13,7 +13,8 @@ from ..cluster.machine import Machine
 from ..errors import InputError
 from ..simulation import Policy, Schedule, simulate, simulate_split
 from ..table import Trace
-from ..trace.machine import SOURCE, machine_of_log
+from ..trace.implied.learned import NAME as LEARNED
+from ..trace.implied.machine import SOURCE, machine_of_log
 from .accuracy import Maker, predictor
 from .validity import MODELLED_ON_NODES, Validity, Verdict, judge_validity, validity
 
@@ -59,6 +60,9 @@ class Pool:
         )  # fmt: skip
 
 
+MADE_FROM_LOG = {SOURCE: "slurm_by_log", LEARNED: "slurm_learned"}
+
+
 @dataclass(frozen=True, slots=True)
 class OnNodes:
     """The same for Slurm's two loops on a machine with nodes."""
@@ -93,11 +97,11 @@ def judged_on(
     machine: Machine, trace: Trace, schedule: Schedule, mask: np.ndarray | None, procs: str = "req"
 ) -> Validity:
     """Slurm's loops with the users' limits on a machine against the record; of a log's own machine less is modelled."""
-    from_log = machine.name == SOURCE
+    from_log, policy = machine.name == SOURCE, MADE_FROM_LOG.get(machine.name, "slurm")
     return judge_validity(
         trace, schedule, mask, procs=procs, size=(float(machine.cpus), SOURCE if from_log else "its description"),
         modelled=("partitions", "holds") if from_log else MODELLED_ON_NODES,
-        policy="slurm_by_log" if from_log else "slurm",
+        policy=policy,
     )  # fmt: skip
 
 

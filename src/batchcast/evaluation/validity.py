@@ -21,7 +21,7 @@ from ..simulation.schedule import Schedule
 from ..simulation.simulate import simulate
 from ..simulation.split import simulate_split
 from ..table import Trace
-from ..trace.machine import over_size, partition_sizes, peak_procs
+from ..trace.implied.machine import over_size, partition_sizes, peak_procs
 
 MINUTE = 60.0
 """Waits below it count as none: a log's clock and a scheduler's cycle are in them, no queue."""
@@ -135,7 +135,8 @@ class Validity:
         The machine that was judged, in processors, where its size comes from, the most that recorded jobs held at once,
         and the share of core-hours that they held beyond its size (a log's clock gives some).
     policy
-        What decided the starts: `easy`, `slurm` on a described machine, `slurm_by_log` on one of the log's own.
+        What decided the starts: `easy`, `slurm` on a described machine, `slurm_by_log` on one of the log's own,
+        `slurm_learned` on one learned from its first part.
     from_eligible
         Waits count from when a job was eligible: the simulation holds it back as long as the record did.
     waits

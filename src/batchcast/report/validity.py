@@ -15,11 +15,13 @@ HAS = {
     "easy": "The model counts processors only",
     "slurm": "The model has what the machine's description has",
     "slurm_by_log": "The model has nodes and partitions, as far as the log tells them, and no limits or priorities,",
+    "slurm_learned": "The model has what the log's first part implies of its machine",
 }
 RULES = {
     "easy": "under EASY",
     "slurm": "under Slurm's two loops on the described machine",
     "slurm_by_log": "under Slurm's two loops on a machine by the log's own header, else its peak by partition",
+    "slurm_learned": "under Slurm's two loops on the machine learned from the log's first part",
 }
 NOTHING = (
     "No schedule was simulated: this report cannot say how much sooner jobs would start, and any such gain is not to "

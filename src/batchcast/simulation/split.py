@@ -31,11 +31,11 @@ def simulate_split(
 ) -> Schedule:
     """One schedule of a log whose partitions are separate machines; `options` are those of `simulate`.
 
-    `sizes` gives processors and their source by partition id (`trace.machine.partition_sizes`). Records without a
-    partition are left out, and so is a partition of which nothing is known to run. Each partition has a predictor of
-    its own, by name, class or a function of the partition's jobs and processors, of an object a copy, and it learns
-    from that partition alone. A job without a request is planned with the log's largest, or `default_request`. Raises
-    InputError when the log knows no partitions.
+    `sizes` gives processors and their source by partition id (`trace.implied.machine.partition_sizes`). Records
+    without a partition are left out, and so is a partition of which nothing is known to run. Each partition has a
+    predictor of its own, by name, class or a function of the partition's jobs and processors, of an object a copy, and
+    it learns from that partition alone. A job without a request is planned with the log's largest, or
+    `default_request`. Raises InputError when the log knows no partitions.
 
     >>> log = Trace.from_arrays({"submit_time": [0, 0, 1], "run_time": [9, 9, 2], "req_time": [10, 10, 3],
     ...                          "req_procs": [2, 2, 2], "partition_id": ["a", "b", "a"]})

@@ -19,7 +19,7 @@ from ..metrics.schedule import bounded_slowdown
 from ..simulation import Schedule, simulate
 from ..table import Trace
 from ..trace import clean, read_trace
-from ..trace.machine import peak_procs
+from ..trace.implied.machine import peak_procs
 from ..trace.select import Selection, select
 from .study import LogFile, Period
 from .task import Task, code_of, words_of

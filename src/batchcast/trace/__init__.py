@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..table.arrow import from_arrow, to_arrow
 from .clean import clean
-from .machine import partition_sizes, peak_procs
+from .implied.machine import partition_sizes, peak_procs
 from .parquet import read_parquet, write_parquet
 from .read import read_trace
 from .select import Selection, select, selection_mask

@@ -13,7 +13,7 @@ from ..events.recorded import irregular, outcome
 from ..table import Nominal, Trace
 from ..table.memory import memory_use
 from .clean import would_drop
-from .machine import peak_procs
+from .implied.machine import peak_procs
 
 _LOW, _MOST_USED = 0.1, 5
 

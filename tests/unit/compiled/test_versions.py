@@ -45,7 +45,10 @@ def test_every_kind_of_kernel_gives_the_same_by_public_decorators() -> None:
     "words",
     [
         ("--scheduler", "slurm", "--first", "300"),
-        ("--first", "500", "--policy", "easy,conservative,forecast", "--predictor", "requested,last_2,kernel"),
+        (
+            *("--first", "500", "--procs-total", "640"),
+            *("--policy", "easy,conservative,forecast", "--predictor", "requested,last_2,kernel"),
+        ),
     ],
 )
 def test_schedules_are_the_same_by_public_decorators(words: tuple[str, ...]) -> None:

@@ -14,7 +14,7 @@ from batchcast.evaluation.validity import Verdict
 from batchcast.simulation.slurm_trace import simulate_on
 from batchcast.table import Trace
 from batchcast.trace.demo import cluster_machine, cluster_path
-from batchcast.trace.machine import machine_of_log
+from batchcast.trace.implied.machine import machine_of_log
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from batchcast.schedule.state import GIVEN, make_jobs, make_state
 from batchcast.simulation import Policy, simulate, simulate_split
 from batchcast.simulation.policies import policy_of
 from batchcast.table import LogInfo, Trace
-from batchcast.trace.machine import partition_sizes
+from batchcast.trace.implied.machine import partition_sizes
 
 
 def start_order(order, jobs):

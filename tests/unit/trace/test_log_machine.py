@@ -6,7 +6,7 @@ import pytest
 
 from batchcast.errors import InputError
 from batchcast.table import LogInfo, Trace
-from batchcast.trace.machine import machine_of_log
+from batchcast.trace.implied.machine import machine_of_log
 
 
 def log(**columns: list[object]) -> Trace:

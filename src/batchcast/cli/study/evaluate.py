@@ -17,7 +17,7 @@ import click
 from ..grammar import verb
 from ..options import Log, log_options, predictor_options, score_options, take_log, take_score
 from ..output import console, emit, progress, say
-from ..schedule_options import Plan, node_options, plan_options, take_nodes, take_plan
+from ..schedule_options import Plan, node_options, plan_options, settle, take_nodes, take_plan
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,10 +56,10 @@ def command(**given: Any) -> None:
     named = click.get_current_context().get_parameter_source("policies") is click.core.ParameterSource.COMMANDLINE
     free = given["scheduler"] is None and given["machine"] is None and not named
     scheduler, machine = take_nodes(given)
-    nodes = "auto" if free else scheduler, machine
     plan, chosen = take_plan(given)
     log = take_log(given)
-    mask = take_score(given, log)
+    machine, log, mask = settle(machine, log, take_score(given, log))
+    nodes = "auto" if free else scheduler, machine
     log.settings.update(chosen, scheduler=nodes[0])
     run(log, mask, plan, given, nodes=nodes)
 

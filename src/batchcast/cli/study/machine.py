@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..grammar import Verbs
-from ..output import document, emit, print_columns, progress, say, write_text
+from ..options import describe_log, log_options, take_log
+from ..output import console, document, emit, print_columns, progress, say, write_text
 
 if TYPE_CHECKING:
     from ...cluster.machine import Machine
@@ -87,6 +89,48 @@ def _as_document(verb: str, place: Path | None, machine: Machine, text: str) -> 
 
     warnings = [f"not modelled: {name}" for name in machine.left_out]
     return document(verb, {"source": str(place or "this computer's Slurm")}, {}, warnings, [tomllib.loads(text)])
+
+
+@command.command()
+@log_options
+@click.option("-o", "--output", "output", type=click.Path(path_type=Path), help="Write here instead of to stdout.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document: the machine, its evidence, the judgement.")
+def learn(output: Path | None, as_json: bool, **given: Any) -> None:
+    """Write the machine that LOG implies: its size, partitions, caps by user and account, outages, held jobs.
+
+    Learned on the first 60 % of the jobs and judged on the rest, which it never saw. Each line of the file has what
+    speaks for it above it; strike out or edit what you know better, and use the file as --machine.
+
+    \b
+    batchcast machine learn jobs.psv -o machine.toml
+    batchcast whatif jobs.psv --machine machine.toml --vary nodes=+10%
+    """
+    from ...evaluation.simulated import judged_on
+    from ...report.terminal import show
+    from ...report.validity import judgement
+    from ...simulation.slurm_trace import simulate_on
+    from ...trace.implied.learned import commented, split
+    from ...trace.slurm_record import toml_of
+
+    log = take_log(given)
+    with progress("Learning", 2) as tick:
+        learned, trace, rest = split(log.trace, log.procs)
+        tick(1)
+        schedule = simulate_on(learned.machine, trace, procs=log.procs)
+    checked = judged_on(learned.machine, trace, schedule, rest, log.procs)
+    text = commented(toml_of(learned.machine), learned.lines)
+    if as_json:
+        rows = [{"part": "line", **asdict(line)} for line in learned.lines] + [checked.row()]
+        emit(document("machine learn", describe_log(trace), log.settings, log.warnings, rows))
+    elif output is None:
+        click.echo(text, nl=False)
+    if output is not None:
+        write_text(output, text)
+    if as_json:
+        return
+    for line in learned.sentences():
+        say(line)
+    show(console(stderr=True), [judgement(checked)])
 
 
 @command.command()

@@ -12,7 +12,7 @@ from ..grammar import verb
 from ..options import Log, describe_log, log_options, predictor_options, score_options, take_log, take_score
 from ..output import document, emit, progress, say, show_tables, table_options
 from ..periods import in_periods_option
-from ..schedule_options import Plan, node_options, plan_options, take_nodes, take_order, take_plan
+from ..schedule_options import Plan, node_options, plan_options, settle, take_nodes, take_order, take_plan
 
 if TYPE_CHECKING:
     import numpy as np
@@ -91,6 +91,7 @@ def command(**given: Any) -> None:
     log = take_log(given)
     scored = any(given[key] for key in ("score_from", "score_to", "score_status"))
     mask = take_score(given, log) if scored else None
+    described, log, mask = settle(described, log, mask)
     policies: dict[str, Any] = {"slurm": None} if slurm else dict(plan.policies)
 
     def machine_of(trace: Trace) -> Callable[..., Schedule]:
@@ -148,7 +149,7 @@ def command(**given: Any) -> None:
     from ...report.tables import simulation_table
     from ...report.validity import judgement
 
-    for line in notes:
+    for line in [*(line for line in log.warnings if line.startswith("learned: ")), *notes]:
         say(f"note: {line}")
     naming = [TableColumn("policy", "policy"), TableColumn("predictor", "planned with")]
     table = beside(simulation_table(results, len(first), first.total), results, SCHEDULE)
@@ -246,7 +247,7 @@ def _on_nodes(
     """Slurm's scheduler on the described machine, or on the log's own, called as `simulate` is."""
     from ...cluster.vary import parse_changes, vary
     from ...simulation.slurm_trace import simulate_on
-    from ...trace.machine import machine_of_log
+    from ...trace.implied.machine import machine_of_log
 
     machine = described or machine_of_log(trace, procs_rule)
     machine = vary(machine, parse_changes(",".join(changed))) if changed else machine

@@ -12,6 +12,7 @@ import click
 from ..grammar import verb
 from ..options import describe_log, log_options, score_options, take_log, take_score
 from ..output import document, emit, progress, say, show_tables, table_options
+from ..schedule_options import LEARNED, settle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +31,12 @@ NOW = "now"
 @log_options
 @score_options
 @click.option(
-    "--machine", "described", type=click.Path(), required=True, metavar="FILE", help="The machine as it is now."
+    "--machine",
+    "described",
+    type=click.Path(),
+    required=True,
+    metavar="FILE",
+    help="The machine as it is now, or `learned` from LOG.",
 )
 @click.option(
     "--vary",
@@ -63,17 +69,20 @@ def command(**given: Any) -> None:
 
     from ...evaluation.differences import schedule_differences
     from ...evaluation.memory_limits import memory_note, placed_by
+    from ...evaluation.simulated import MADE_FROM_LOG
     from ...evaluation.validity import MODELLED_ON_NODES, judge_validity
     from ...evaluation.whatif import by_group
     from ...simulation.slurm_trace import simulate_on
     from ...trace.slurm_record import open_machine
 
-    variants = _each(given["variants"])
-    plans, memory = _plans(open_machine(given["described"]), variants)
+    variants, described = _each(given["variants"]), given["described"]
     orders = {name: order for name in variants if (order := _order(name)) is not None}
+    now = LEARNED if described == LEARNED else open_machine(described)
     log = take_log(given)
     scored = any(given[key] for key in ("score_from", "score_to", "score_status"))
     mask = take_score(given, log) if scored else np.ones(len(log.trace), bool)
+    machine, log, mask = settle(now, log, mask)
+    plans, memory = _plans(machine, variants)
 
     placed: dict[str, MemoryPlan | None] = {}
 
@@ -108,9 +117,11 @@ def command(**given: Any) -> None:
         for row in by_group(log.trace, schedules[NOW], schedules[name], mask, log.procs)
     ]
     checked = judge_validity(
-        log.trace, schedules[NOW], mask, procs=log.procs, modelled=MODELLED_ON_NODES, policy="slurm"
-    )
-    notes = [f"{n} jobs not simulated ({why})" for why, n in schedules[NOW].left_out.items() if n]
+        log.trace, schedules[NOW], mask, procs=log.procs, modelled=MODELLED_ON_NODES,
+        policy=MADE_FROM_LOG.get(machine.name, "slurm"),
+    )  # fmt: skip
+    notes = [line for line in log.warnings if line.startswith("learned: ")]
+    notes += [f"{n} jobs not simulated ({why})" for why, n in schedules[NOW].left_out.items() if n]
     notes += [*schedules[NOW].notes, *memory_notes]
     if given["as_json"]:
         settings = {**log.settings, "variants": list(plans), "seed": given["seed"], "replicates": given["replicates"]}

@@ -11,10 +11,10 @@ import re
 
 import numpy as np
 
-from ..cluster.machine import Machine, NodeGroup, Partition
-from ..errors import InputError
-from ..events.recorded import outcome
-from ..table import Trace
+from ...cluster.machine import Machine, NodeGroup, Partition
+from ...errors import InputError
+from ...events.recorded import outcome
+from ...table import Trace
 
 
 def peak_procs(trace: Trace, rule: str = "alloc") -> float:

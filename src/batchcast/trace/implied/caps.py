@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Caps that a record implies: users (or accounts) who stand at a number while more of theirs wait and there is room.
+
+A *refusal* is a job that waited although its partition had room for it over ten minutes, and that was passed: a job of
+somebody else, submitted later, no smaller and no shorter by its limit, started while it waited. Neither the order of
+the queue nor a reservation for a larger job explains that again and again at the same level. The level of a refusal is
+what its user would have held with it. A cap lies at or above all that was ever held and below the levels refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+PATIENCE_S = 600.0
+LOOKS = 6  # instants of its wait at which a job is looked at
+PASSERS = 300  # starts looked through for one that passed
+LEAST_JOBS, LEAST_OWN = 20, 50  # refusals above a cap for everybody, and above one person's own
+LEAST_GROUPS = 3
+PURITY = 0.8  # share of the refusals that a cap has to explain
+ABOVE = 0.1  # who may hold more than a cap for everybody, as a share of those who show it
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """A cap and who speaks for it: `value` of `what` (cpu, jobs) that each group (`of`), or the one `name`, may hold.
+
+    `jobs` were refused above it and `against` at or below it, of `groups` users or accounts; `above` of them held more.
+    """
+
+    of: str
+    what: str
+    value: float
+    name: str
+    jobs: int
+    groups: int
+    against: int
+    above: int
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """The jobs of one partition that ran: instants in seconds, sizes, limits (NaN: none), (n,) each; its processors."""
+
+    submit: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    size: np.ndarray
+    limit: np.ndarray
+    capacity: float
+
+
+def find_caps(queue: Queue, groups: dict[str, np.ndarray], held: np.ndarray) -> list[Cap]:
+    """The caps of a partition, the best supported first; each explains refusals that those before it do not.
+
+    Parameters
+    ----------
+    queue
+        Its jobs.
+    groups
+        The codes (n,) of the jobs' users, accounts, ... by what they are; -1 unknown.
+    held
+        Jobs (n,) that waited for what the record does not tell: no refusal.
+
+    Notes
+    -----
+    `tests/naive/caps.py` is the same, slowly. O(n log n) and some microseconds a refusal.
+    """
+    found: list[Cap] = []
+    explained = held.copy()
+    for _ in range(2 * len(groups)):
+        best = None
+        for of, codes in groups.items():
+            refused = refusals(queue, codes, explained)
+            for what, size in (("cpu", queue.size), ("jobs", np.ones(len(queue.size)))):
+                levels, peaks = held_levels(queue, codes, size, refused)
+                cap = best_cap(of, what, codes, refused, levels, peaks)
+                if cap is not None and (best is None or cap.jobs > best[0].jobs):
+                    best = cap, levels if not cap.name else np.where(codes == int(cap.name), levels, np.nan)
+        if best is None:
+            return found
+        found.append(best[0])
+        explained |= best[1] > best[0].value
+    return found
+
+
+def refusals(queue: Queue, codes: np.ndarray, explained: np.ndarray) -> np.ndarray:
+    """The instant (n,) at which a job of a known group was refused with room for it, and passed; NaN: never."""
+    time, running = steps(queue.start, queue.end, queue.size)
+    wait = queue.start - queue.submit
+    asked = np.flatnonzero((codes >= 0) & ~explained & (wait > 2 * PATIENCE_S) & (queue.size <= queue.capacity))
+    order = np.argsort(queue.start, kind="stable")
+    starts = queue.start[order]
+    at = np.full(len(wait), np.nan)
+    tree = range_maxima(running)
+    for share in (np.arange(LOOKS) + 0.5) / LOOKS:
+        left = asked[np.isnan(at[asked])]
+        instant = queue.submit[left] + share * (wait[left] - PATIENCE_S)
+        first = np.searchsorted(time, instant, side="right") - 1
+        last = np.searchsorted(time, instant + PATIENCE_S, side="right") - 1
+        room = most_between(tree, np.maximum(first, 0), last) + queue.size[left] <= queue.capacity
+        for row, when in zip(left[room].tolist(), instant[room].tolist()):
+            begin, end = np.searchsorted(starts, (when, queue.start[row] - 1e-9))
+            others = order[begin : min(end, begin + PASSERS)]
+            if passes(queue, codes, others, row).any():
+                at[row] = when
+    return at
+
+
+def passes(queue: Queue, codes: np.ndarray, others: np.ndarray, row: int) -> np.ndarray:
+    """Which of the jobs are somebody else's, submitted later than the one, no smaller and no shorter by its limit."""
+    longer = ~(queue.limit[others] < queue.limit[row])  # where a limit is unknown it is not compared
+    later = queue.submit[others] > queue.submit[row]
+    return np.asarray(later & (codes[others] != codes[row]) & (queue.size[others] >= queue.size[row]) & longer)
+
+
+def held_levels(
+    queue: Queue, codes: np.ndarray, size: np.ndarray, refused: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """What each refused job's group would have held with it (n,), NaN elsewhere; the most that each group held."""
+    levels = np.full(len(codes), np.nan)
+    peaks = np.zeros(int(codes.max(initial=-1)) + 1)
+    order = np.argsort(codes, kind="stable")
+    bounds = np.searchsorted(codes[order], np.arange(len(peaks) + 1))
+    for group, (begin, end) in enumerate(pairwise(bounds.tolist())):
+        rows = order[begin:end]
+        if not len(rows):
+            continue
+        time, running = steps(queue.start[rows], queue.end[rows], size[rows])
+        peaks[group] = running.max(initial=0.0)
+        mine = rows[~np.isnan(refused[rows])]
+        before = np.searchsorted(time, refused[mine], side="right") - 1
+        levels[mine] = np.where(before >= 0, running[np.maximum(before, 0)], 0.0) + size[mine]
+    return levels, peaks
+
+
+def best_cap(
+    of: str, what: str, codes: np.ndarray, refused: np.ndarray, levels: np.ndarray, peaks: np.ndarray
+) -> Cap | None:
+    """The cap that most refusals speak for: one for everybody that enough groups show, else one group's own."""
+    known = ~np.isnan(refused)
+    if not known.any():
+        return None
+    group, level = codes[known], levels[known]
+    best: Cap | None = None
+    for value in np.unique(peaks[np.unique(group)]).tolist():
+        beyond = np.bincount(group[level > value], minlength=len(peaks))
+        within = np.bincount(group[level <= value], minlength=len(peaks))
+        shows = (beyond > 0) & (beyond >= PURITY * (beyond + within)) & (peaks <= value)
+        above = int((peaks > value).sum())
+        jobs, count, against = int(beyond[shows].sum()), int(shows.sum()), int(within[peaks <= value].sum())
+        stands = int((shows & (peaks == value)).sum())
+        enough = jobs >= LEAST_JOBS and count >= LEAST_GROUPS and jobs >= PURITY * (jobs + against)
+        if enough and stands and above <= ABOVE * count and (best is None or jobs > best.jobs):
+            best = Cap(of, what, value, "", jobs, count, against, above)
+    if best is not None:
+        return best
+    for one in np.unique(group).tolist():
+        mine = level[group == one]
+        jobs = int((mine > peaks[one]).sum())
+        if jobs >= LEAST_OWN and jobs >= PURITY * len(mine) and (best is None or jobs > best.jobs):
+            best = Cap(of, what, float(peaks[one]), str(one), jobs, 1, len(mine) - jobs, 0)
+    return best
+
+
+def steps(start: np.ndarray, end: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Instants at which something changes, in order, and what is held from each on; ends before starts."""
+    time = np.concatenate([start, end])
+    change = np.concatenate([size, -size])
+    order = np.lexsort((change, time))
+    return time[order], np.cumsum(change[order])
+
+
+def range_maxima(values: np.ndarray) -> list[np.ndarray]:
+    """For `most_between`: the maxima over every stretch of 1, 2, 4, ... values."""
+    levels, width = [values], 1
+    while 2 * width <= len(values):
+        one = levels[-1]
+        levels.append(np.maximum(one[:-width], one[width:]))
+        width *= 2
+    return levels
+
+
+def most_between(levels: list[np.ndarray], first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """The largest value from each `first` to its `last`, both counted.
+
+    >>> most_between(range_maxima(np.array([3.0, 1.0, 2.0])), np.array([0, 1]), np.array([1, 2])).tolist()
+    [3.0, 2.0]
+    """
+    length = np.maximum(last - first + 1, 1)
+    power = np.floor(np.log2(length)).astype(int)
+    most = np.empty(len(first))
+    for k in np.unique(power).tolist():
+        here = power == k
+        most[here] = np.maximum(levels[k][first[here]], levels[k][first[here] + length[here] - (1 << k)])
+    return most

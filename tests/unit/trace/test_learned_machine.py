@@ -1,0 +1,168 @@
+"""A machine learned from logs that a simulated Slurm made: what was put in is found, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.naive.caps import caps_of, refusal
+
+from batchcast.cluster.machine import Limits, Machine, Qos, homogeneous
+from batchcast.errors import InputError
+from batchcast.simulation.slurm_trace import simulate_on
+from batchcast.table import Trace
+from batchcast.trace.implied import caps, learned
+from batchcast.trace.implied.caps import Queue
+from batchcast.trace.implied.holds import find_held
+
+NODES, CPUS, DAYS = 16, 16, 30
+
+
+def requests(seed: int, jobs: int = 3000, users: int = 15) -> Trace:
+    """People who submit series of like jobs, a few people most of them; the machine is well used."""
+    rng = np.random.default_rng(seed)
+    rows: list[tuple[float, str, int, float, float]] = []
+    while len(rows) < jobs:
+        user, many, at = int(rng.zipf(1.5)) % users, int(rng.integers(1, 25)), rng.uniform(0.0, DAYS * 86400.0)
+        size, limit = int(rng.choice([1, 2, 4, 8, 16, 16, 32, 48])), float(rng.choice([3600, 7200, 14400, 43200]))
+        rows += [
+            (at + rng.uniform(0.0, 600.0), f"u{user}", size, limit, limit * rng.beta(1, 3) + 5.0) for _ in range(many)
+        ]
+    submit, user, size, limit, run = zip(*sorted(rows))
+    scale = min(1.0, NODES * CPUS * DAYS * 86400.0 / np.dot(size, run))
+    return Trace.from_arrays(
+        {
+            "job_id": range(1, len(rows) + 1),
+            "submit_time": np.round(submit),
+            "run_time": np.round(np.multiply(run, scale)),
+            "req_procs": size,
+            "req_time": limit,
+            "user_id": list(user),
+        }
+    )
+
+
+def recorded(log: Trace, limits: Limits | None) -> Trace:
+    """The log with the waits that Slurm's loops give it under these limits for each user."""
+    machine = homogeneous(NODES, CPUS, SchedulerType="sched/backfill")
+    if limits is not None:
+        machine = replace(
+            machine,
+            qos=(Qos("normal"), Qos("capped", limits=limits)),
+            partitions=(replace(machine.partitions[0], qos="capped"),),
+            settings={**machine.settings, "AccountingStorageEnforce": "limits"},
+        )
+    schedule = simulate_on(machine, log)
+    wait = np.full(len(log), np.nan)
+    wait[schedule.rows] = schedule.wait_time
+    there = ~np.isnan(wait)
+    return log.take(np.flatnonzero(there)).with_columns({"wait_time": wait[there]})
+
+
+def caps_in(machine: Machine) -> Limits | None:
+    """The limits of the one class that every job of the learned machine falls under."""
+    return next((qos.limits for qos in machine.qos if qos.name.startswith("cap-")), None)
+
+
+@pytest.fixture
+def _unfitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes and orders are not tried: that is one simulation for each."""
+    monkeypatch.setattr(learned, "SIZES", (1.0,))
+    monkeypatch.setattr(learned, "ORDERS", {learned.ARRIVAL: {}})
+
+
+@pytest.mark.usefixtures("_unfitted")
+@pytest.mark.parametrize("seed", range(3))
+def test_a_cap_for_everybody_is_found_exactly(seed: int) -> None:
+    by_processors = recorded(requests(seed), Limits(max_tres_per_user={"cpu": 64.0}))
+    assert caps_in(learned.learn_machine(by_processors).machine) == Limits(max_tres_per_user={"cpu": 64.0})
+    by_jobs = recorded(requests(seed), Limits(max_jobs_per_user=6.0))
+    assert caps_in(learned.learn_machine(by_jobs).machine) == Limits(max_jobs_per_user=6.0)
+
+
+@pytest.mark.usefixtures("_unfitted")
+@pytest.mark.parametrize("seed", range(6))
+def test_no_cap_is_invented(seed: int) -> None:
+    found = learned.learn_machine(recorded(requests(seed), None))
+    assert caps_in(found.machine) is None
+    assert not [line for line in found.lines if line.table == "qos" or "alone" in line.says]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 4), st.integers(10, 60))
+def test_refusals_and_caps_are_those_of_the_slow_twin(seed: int, users: int, jobs: int) -> None:
+    rng = np.random.default_rng(seed)
+    submit = np.sort(rng.integers(0, 40, jobs) * 900.0)
+    start = submit + rng.choice([0.0, 300.0, 1800.0, 7200.0], jobs)
+    limit = rng.choice([1800.0, 7200.0, np.nan], jobs)
+    queue = Queue(submit, start, start + rng.integers(1, 9, jobs) * 600.0, rng.integers(1, 5, jobs) * 1.0, limit, 24.0)
+    codes = rng.integers(-1, users, jobs)
+    refused = caps.refusals(queue, codes, np.zeros(jobs, bool))
+    np.testing.assert_array_equal(refused, [refusal(queue, codes, j) for j in range(jobs)])
+    with pytest.MonkeyPatch.context() as patch:  # less evidence is asked for, so that small logs have caps
+        for name, least in (("LEAST_JOBS", 3), ("LEAST_GROUPS", 2), ("LEAST_OWN", 3), ("ABOVE", 0.5)):
+            patch.setattr(caps, name, least)
+        for what, size in (("cpu", queue.size), ("jobs", np.ones(jobs))):
+            levels, peaks = caps.held_levels(queue, codes, size, refused)
+            found = caps.best_cap("user", what, codes, refused, levels, peaks)
+            assert (found and (found.value, found.name)) == caps_of(queue, codes, size, refused)
+
+
+def test_a_held_job_is_told_by_its_like() -> None:
+    submit, wait = np.arange(6) * 60.0, np.array([9000.0, 0, 0, 0, 9000.0, 0])
+    log = Trace.from_arrays(
+        {
+            "submit_time": submit,
+            "wait_time": wait,
+            "run_time": np.full(6, 60.0),
+            "req_procs": [1, 1, 1, 1, 2, 1],
+            "user_id": ["ada"] * 6,
+        }
+    )
+    assert find_held(log).tolist() == [True, False, False, False, False, False]
+
+
+def test_an_outage_is_kept_and_a_drain_for_a_wide_job_is_none() -> None:
+    day = 86400.0
+    quiet = Queue(
+        submit=np.array([0.0, 100.0, 200.0, 300.0, 400.0]),
+        start=np.array([0.0, day, day + 5, day + 9, day + 12]),
+        end=np.array([50.0, day + 50, day + 55, day + 60, day + 70]),
+        size=np.full(5, 2.0),
+        limit=np.full(5, 3600.0),
+        capacity=16.0,
+    )
+    held = np.zeros(5, bool)
+    assert learned.outages(quiet, held) == []  # they came after the last start before it
+    waiting = replace(quiet, submit=np.zeros(5))
+    assert learned.outages(waiting, held) == [(0.0, day, 4)]
+    busy = replace(
+        waiting, end=np.array([2 * day, day + 50, day + 55, day + 60, day + 70]), size=np.array([8.0, 2, 2, 2, 2])
+    )
+    assert learned.outages(busy, held) == []
+
+
+def test_partitions_that_never_filled_together_share_nodes() -> None:
+    count = 40
+    log = Trace.from_arrays(
+        {
+            "submit_time": np.arange(count) * 1000.0,
+            "wait_time": np.zeros(count),
+            "run_time": np.full(count, 900.0),
+            "req_procs": np.full(count, 64),
+            "req_nodes": np.full(count, 4),
+            "partition_id": ["day", "night"] * (count // 2),
+        }
+    )
+    machine = learned.learn_machine(log).machine
+    assert machine.cpus == 64
+    assert [len(p.nodes) for p in machine.partitions] == [4, 4]
+
+
+def test_a_log_without_waits_is_refused_in_one_sentence() -> None:
+    log = Trace.from_arrays({"submit_time": [0, 1, 2, 3], "run_time": [9, 9, 9, 9], "req_procs": [1, 1, 1, 1]})
+    with pytest.raises(InputError, match="no job tells how long it waited"):
+        learned.split(log)
