@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulated Slurm held to a recorded one: starts, waits, and single decisions from recorded states."""
+"""A simulated Slurm held to a recorded one: starts, waits, single decisions from recorded states, what-if answers."""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from time import process_time
 from typing import Any
 
 import numpy as np
 
+from ..errors import InputError
 from ..formats.slurm_record import Record
 from ..metrics.curves import cdf_distance, rank_correlation
 from ..schedule.slurm.simulate import SlurmSchedule, Takes, simulate_slurm
@@ -133,3 +137,82 @@ def other_policy(record: Record) -> Record:
     else:
         settings["SchedulerType"] = "sched/builtin"
     return replace(record, machine=replace(record.machine, settings=settings))
+
+
+ANSWERS = "settings.csv"
+WORDS = {"fairshare": "PriorityWeightFairShare", "age": "PriorityWeightAge", "jobsize": "PriorityWeightJobSize"}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One run under settings of its own: its number, the settings, the mean waits (s) as recorded and as simulated."""
+
+    run: str
+    settings: Mapping[str, str]
+    recorded_s: float
+    simulated_s: float
+    cpu_s: float
+
+
+def answers(folder: Path, tick: Callable[[int], None] | None = None) -> list[Answer]:
+    """The runs of an answer sheet, each simulated under its own settings.
+
+    FOLDER holds `settings.csv` (sim_id, and the weights and bf_window in minutes of each), `machine` (dumps) and `runs`
+    (sacct texts by sim_id, packed or not); a run that is not there is passed over. InputError names what is missing.
+    """
+    from ..cluster.vary import vary
+    from ..simulation.slurm_trace import simulate_on
+    from ..trace.read import read_trace
+    from ..trace.slurm_record import open_machine
+
+    with (folder / ANSWERS).open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    if not rows or "sim_id" not in rows[0]:
+        raise InputError(f"{folder / ANSWERS}: no column sim_id (accepted: sim_id, {', '.join(WORDS)}, bfwindow)")
+    machine, found = open_machine(folder / "machine"), []
+    for done, row in enumerate(rows):
+        paths = sorted((folder / "runs").glob(f"{row['sim_id']}.psv*"))
+        if paths:
+            changes = {WORDS.get(key, "bf_window"): value for key, value in row.items() if key in (*WORDS, "bfwindow")}
+            log, begun = read_trace(paths[0]), process_time()
+            schedule = simulate_on(vary(machine, changes), log)
+            took = process_time() - begun
+            recorded = float(log.wait_time[schedule.rows].mean())
+            settings = {key: value for key, value in row.items() if key != "sim_id"}
+            found.append(Answer(row["sim_id"], settings, recorded, float(schedule.wait_time.mean()), took))
+        if tick is not None:
+            tick(done + 1)
+    if not found:
+        raise InputError(
+            f"{folder / 'runs'}: none of the {len(rows)} runs of {ANSWERS} is there (accepted: ID.psv, .xz)"
+        )
+    return found
+
+
+def agreement_of(found: Sequence[Answer]) -> dict[str, Any]:
+    """How well simulated answers agree with recorded ones, over settings of weights (runs of one setting are pooled).
+
+    `level`: simulated mean over recorded; `spearman` of the settings' means; `best`: 1 where the recorded best is among
+    the simulated best five, else 0; `effects`: of each word and value, the recorded and the simulated mean.
+    """
+    keys = list(dict.fromkeys(tuple(a.settings.get(word, "") for word in WORDS) for a in found))
+    pools = [[a for a in found if tuple(a.settings.get(word, "") for word in WORDS) == key] for key in keys]
+    recorded, simulated = (
+        np.array([np.mean([getattr(a, name) for a in pool]) for pool in pools])
+        for name in ("recorded_s", "simulated_s")
+    )
+    effects = [
+        {"word": word, "value": value, "recorded_s": means[0], "simulated_s": means[1], "runs": len(pool)}
+        for word in found[0].settings
+        for value in sorted({a.settings[word] for a in found}, key=float)
+        for pool in [[a for a in found if a.settings[word] == value]]
+        for means in [[float(np.mean([getattr(a, name) for a in pool])) for name in ("recorded_s", "simulated_s")]]
+    ]
+    return {
+        "settings": len(keys),
+        "level": float(np.mean([a.simulated_s for a in found]) / np.mean([a.recorded_s for a in found])),
+        "spearman": rank_correlation(recorded, simulated),
+        "best": int(np.argmin(recorded) in np.argsort(simulated, kind="stable")[:5]),
+        "cpu_s": float(np.median([a.cpu_s for a in found])),
+        "effects": effects,
+    }

@@ -141,6 +141,9 @@ def learn(output: Path | None, as_json: bool, **given: Any) -> None:
 def prove(folder: Path, sets: str, states: int, as_json: bool) -> None:
     """Recorded schedules of a real Slurm in FOLDER (NAME-1 and NAME-2, each run twice) beside the simulated ones.
 
+    FOLDER may hold an answer sheet instead: settings.csv, machine/ (dumps) and runs/ID.psv, one run for each setting of
+    the priority weights. Then the simulated answers to these what-if questions stand beside the recorded ones.
+
     Each set has a line for the second run against the first, for the simulation of each run, and for another policy:
     what two real runs agree is the most that can be asked for, what another policy reaches proves nothing.
 
@@ -148,7 +151,10 @@ def prove(folder: Path, sets: str, states: int, as_json: bool) -> None:
     batchcast machine prove records
     """
     from ...errors import InputError
+    from ...evaluation.slurm_record import ANSWERS
 
+    if (folder / ANSWERS).is_file():
+        return _prove_answers(folder, as_json)
     names = [name for name in sets.split(",") if name] or sorted(p.name[:-2] for p in folder.glob("*-1"))
     if not names or not all((folder / f"{name}-1").is_dir() for name in names):
         raise InputError(f"{folder}: no recorded sets here (accepted: folders NAME-1 and NAME-2)")
@@ -167,6 +173,33 @@ def prove(folder: Path, sets: str, states: int, as_json: bool) -> None:
         click.echo()
         click.echo("Starts in the ten minutes after recorded states, history as recorded until then:")
         print_columns([JUDGED, *(_decided(r) for r in judged)], 1)
+
+
+def _prove_answers(folder: Path, as_json: bool) -> None:
+    """The runs of an answer sheet, and how well the simulated answers agree with them."""
+    from ...evaluation.slurm_record import agreement_of, answers
+
+    with progress("simulating", None) as tick:
+        found = answers(folder, tick)
+    summary = agreement_of(found)
+    effects = summary.pop("effects")
+    if as_json:
+        runs = [{"part": "run", **asdict(one)} for one in found]
+        more = [{"part": "effect", **each} for each in effects] + [{"part": "agreement", **summary}]
+        emit(document("machine prove", {"folder": str(folder)}, {}, [], [*runs, *more]))
+        return
+    rows = [
+        (each["word"], each["value"], str(each["runs"]), f"{each['recorded_s']:.0f} s", f"{each['simulated_s']:.0f} s")
+        for each in effects
+    ]
+    print_columns([("word", "value", "runs", "mean wait", "simulated"), *rows], 1)
+    click.echo()
+    place = "among" if summary["best"] else "not among"
+    click.echo(
+        f"{len(found)} runs of {summary['settings']} settings, {summary['cpu_s']:.1f} s of CPU a run: mean wait"
+        f" simulated over recorded {summary['level']:.2f}; Spearman of the settings' means {summary['spearman']:.2f};"
+        f" the recorded best is {place} the simulated best five."
+    )
 
 
 def _set_rows(folder: Path, name: str, states: int) -> list[dict[str, Any]]:
