@@ -1,0 +1,86 @@
+"""The client that programs copy: answers of a real server, and requests that stay as they were without one."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.unit.service.http.test_server import made  # noqa: F401
+
+import batchcast.client
+from batchcast.client import Client
+from batchcast.service.answers.disclosure import Viewer
+from batchcast.service.http import server as service
+from batchcast.service.http.admission import Peer
+from batchcast.service.settings import Settings
+
+Made = Callable[[bool], Settings]
+
+
+@pytest.mark.parametrize("listen", ["unix", "127.0.0.1:0"])
+def test_a_request_is_shortened_and_never_made_longer(made: Made, tmp_path: Path, listen: str) -> None:  # noqa: F811
+    place = str(tmp_path / "api.sock") if listen == "unix" else listen
+    with service.serving(made(False), place, lambda _: None) as server:
+        server.admission.peer = lambda _: Peer(Viewer("user1"), False, "user1")  # type: ignore[method-assign]
+        address = str(server.address) if listen == "unix" else f"http://127.0.0.1:{server.address[1]}"
+        client = Client(address, patience_s=10.0)
+        advised = client.limit_s(7200.0, "relax", procs=4, partition="main")
+        assert 100.0 <= advised < 7200.0
+        assert client.limit_s(150.0, "relax", procs=4, partition="main") <= 150.0
+        assert client.limit_s(7200.0, "relax", attempt=2, procs=4, partition="main") == 7200.0
+        assert client.memory_mib(4000.0, "relax") == 4000.0, "nobody measures memory there"
+        assert client.memory_mib(4000.0, "relax", attempt=2, held_mib=1000.0) == 1500.0
+        one = client.starts([4], partition="main")
+        assert [(s.procs, s.likely_s <= s.by_90_s) for s in one] == [(4, True)]
+        assert client.ask("hint", {"ntasks": "many"}) is None, "a question that is refused has no answer"
+
+
+def test_a_service_that_hangs_costs_its_patience_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = str(tmp_path / "hangs.sock")
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(path)
+        silent.listen()
+        calls = []
+        threading.Thread(target=lambda: calls.append(silent.accept()), daemon=True).start()
+        client = Client(path)
+        with caplog.at_level(logging.WARNING, "batchcast"):
+            assert client.limit_s(3600.0, "relax") == 3600.0
+            assert client.limit_s(3600.0, "relax") == 3600.0
+        assert len(caplog.records) == 1, "the second question is not asked"
+
+
+@pytest.mark.parametrize("said", [b"", b"HTTP/1.0 200 OK\r\n\r\n{", b"\xff\xfe\r\n\r\n", b"HTTP/1.0 200 OK\r\n\r\n[1]"])
+def test_what_is_no_answer_changes_nothing(tmp_path: Path, said: bytes) -> None:
+    path = str(tmp_path / "odd.sock")
+
+    def answer() -> None:
+        connection = server.accept()[0]
+        connection.recv(65536)
+        connection.sendall(said)
+        connection.close()
+
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        server.listen()
+        threading.Thread(target=answer, daemon=True).start()
+        assert Client(path, patience_s=10.0).memory_mib(2000.0, "relax") == 2000.0
+
+
+@pytest.mark.parametrize("address", ["/nowhere.sock", "http://127.0.0.1:9", "ftp://there", "http://[::1"])
+def test_no_service_changes_nothing(address: str) -> None:
+    assert Client(address).limit_s(3600.0, "relax") == 3600.0
+
+
+def test_the_file_alone_is_enough(tmp_path: Path) -> None:
+    shutil.copy(batchcast.client.__file__, tmp_path / "batchcast_client.py")
+    code = "from batchcast_client import Client; print(Client('/nowhere.sock').limit_s(60.0, 'x'))"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", f"import sys; sys.path[:0] = ['.']; {code}"],
+                          cwd=tmp_path, capture_output=True, text=True, check=True)  # fmt: skip
+    assert done.stdout == "60.0\n"
