@@ -8,10 +8,13 @@ It *fails open*: where no answer comes within 200 ms the request stays as it was
     client = Client()                                   # $BATCHCAST_SERVICE, else the socket of this computer
     minutes = client.limit_s(7200, "align", procs=8) / 60
     mebibytes = client.memory_mib(16000, "align")
+
+From another language it is a command that prints the number: `python3 client.py limit 7200 align --procs 8`.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import logging
 import os
@@ -72,15 +75,16 @@ class Client:
         return written_s if advised is None else min(advised, written_s)
 
     def memory_mib(
-        self, written_mib: float, name: str, *, attempt: int = 1, held_mib: float | None = None, risk: str = "5%"
-    ) -> float:
-        """The memory of a node to ask for, MiB: what jobs of this name need at the risk, never above the one written.
+        self, written_mib: float, name: str, *, attempt: int = 1, held_mib: float | None = None, procs: int = 1,
+        partition: str = "",
+    ) -> float:  # fmt: skip
+        """The memory of a node to ask for, MiB: what jobs of this name were advised, never above the one written.
 
         From the second `attempt` on half more than the first one held (`held_mib`), if that is known, else the written.
         """
         if attempt > 1:
             return written_mib if held_mib is None else min(1.5 ** (attempt - 1) * held_mib, written_mib)
-        advised = _number(self.ask("walltime", {"name": name, "risk": risk}), "memory_kib")
+        advised = _number(self.ask("hint", {"name": name, "ntasks": procs, "partition": partition}), "memory_kib")
         return written_mib if advised is None else min(advised / 1024.0, written_mib)
 
     def starts(self, procs: Sequence[int], *, partition: str = "", limit_s: float = 0.0) -> list[Start]:
@@ -151,3 +155,32 @@ def _within(connection: socket.socket, until: float) -> socket.socket:
 def _number(answer: Mapping[str, Any] | None, name: str) -> float | None:
     value = None if answer is None else answer.get(name)
     return float(value) if isinstance(value, (int, float)) and value == value else None
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """`limit SECONDS NAME` and `memory MIB NAME` print the number to ask for; whatever happens they print one."""
+    parser = argparse.ArgumentParser(
+        description="What a task should ask for, by its history; as written without an answer."
+    )
+    parser.add_argument("what", choices=("limit", "memory"))
+    parser.add_argument("written", type=float, help="the limit as written, seconds, or the memory of a node, MiB")
+    parser.add_argument("name", help="the name of the task's jobs")
+    parser.add_argument("--attempt", type=int, default=1, help="from the second on nothing is shortened")
+    parser.add_argument("--procs", type=int, default=1)
+    parser.add_argument("--partition", default="")
+    parser.add_argument("--held", type=float, help="MiB that the attempt before held when it ran out")
+    given, client = parser.parse_args(words), Client()
+    if given.what == "limit":
+        number = client.limit_s(
+            given.written, given.name, attempt=given.attempt, procs=given.procs, partition=given.partition
+        )
+    else:
+        number = client.memory_mib(
+            given.written, given.name, attempt=given.attempt, held_mib=given.held, procs=given.procs,
+            partition=given.partition,
+        )  # fmt: skip
+    print(f"{number:.0f}")
+
+
+if __name__ == "__main__":
+    main()

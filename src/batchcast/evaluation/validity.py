@@ -135,8 +135,7 @@ class Validity:
         The machine that was judged, in processors, where its size comes from, the most that recorded jobs held at once,
         and the share of core-hours that they held beyond its size (a log's clock gives some).
     policy
-        What decided the starts: `easy`, `slurm` on a described machine, `slurm_by_log` on one of the log's own,
-        `slurm_learned` on one learned from its first part.
+        What decided the starts: `easy`, `slurm` (a described machine), `slurm_by_log` (its peak), `slurm_learned`.
     from_eligible
         Waits count from when a job was eligible: the simulation holds it back as long as the record did.
     waits

@@ -304,6 +304,7 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
         or_(
             and_(forecasts.c.kind == "limit", forecasts.c.method == _("limit_method")),
             and_(forecasts.c.kind == "wait", forecasts.c.method == _("wait_method")),
+            and_(forecasts.c.kind == "request", forecasts.c.method == _("memory_method")),
         )
     )
     .order_by(forecasts.c.id.desc())

@@ -14,7 +14,9 @@ import batchcast
 
 SOURCE = Path(batchcast.__file__).parent
 PURE = ("cluster", "metrics", "formats", "schedule", "events", "predict", "simulation", "grid")
-CORE = [p for room in PURE for p in sorted((SOURCE / room).rglob("*.py"))] + sorted(SOURCE.glob("*.py"))
+SHELL = ("client.py",)  # what others copy to ask a service: a socket is all it is
+CORE = [p for room in PURE for p in sorted((SOURCE / room).rglob("*.py"))]
+CORE += [p for p in sorted(SOURCE.glob("*.py")) if p.name not in SHELL]
 IMPURE_MODULES = {
     "os",
     "subprocess",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, NamedTuple
 
 from ...errors import NoAnswer
@@ -21,6 +22,7 @@ from .advice import Rules, advised_limit
 from .track_record import RecordKey, TrackRecord, answering_method
 
 _AFTER_OTHERS = (Rule.LIMIT, Rule.RESERVATION)
+KINDS = ("limit", "request", "wait")
 MOST = 20_000
 """So many advices and as many waits are gone through at first; later on what is new."""
 
@@ -41,35 +43,38 @@ class Hints:
 
     rules: Rules
     last_id: int = 0
-    limits: dict[tuple[Any, ...], Row] = field(default_factory=dict)
-    waits: dict[tuple[Any, ...], Row] = field(default_factory=dict)
+    tables: dict[str, dict[tuple[Any, ...], Row]] = field(default_factory=lambda: {kind: {} for kind in KINDS})
 
     def learn(self, reader: Reader, cluster: str, memory: Mapping[str, Any]) -> None:
         """Take in what was issued since the last time."""
-        methods = memory.get("limit_methods") or [""]
-        asked = {"limit_method": methods[0], "wait_method": answering_method(dict(memory)), "most": MOST}
+        first = {f"{kind}_method": (memory.get(f"{kind}_methods") or [""])[0] for kind in ("limit", "memory")}
+        asked = {**first, "wait_method": answering_method(dict(memory)), "most": MOST}
         rows = reader.ask("issued_since", cluster=cluster, after=self.last_id, **asked)
         for row in reversed(rows):
             self.last_id = max(self.last_id, row["id"])
-            keys = _limit_keys(row) if row["kind"] == "limit" else _wait_keys(row)
-            table = self.limits if row["kind"] == "limit" else self.waits
-            for key in keys:
-                table[key] = row
+            for key in _wait_keys(row) if row["kind"] == "wait" else _limit_keys(row):
+                self.tables[row["kind"]][key] = row
 
     def about(self, like: Like, now: float, partition: Mapping[str, Any]) -> dict[str, Any]:
-        """The limit that was advised to the last one like it, and when such a job would start. NoAnswer without both.
+        """The limit and the memory that the last one like it was advised, and when such a job would start.
 
-        A limit is the user's own jobs' alone: same partition and processors, same name if there is one.
+        Limit and memory are the user's own jobs' alone: same partition and processors, same name if there is one;
+        memory of the same name alone. NoAnswer where nothing is known.
         """
         asked = {"user_id": like.user, "partition_id": like.partition, "job_name": like.name, "req_procs": like.procs}
-        limit, its = _first(self.limits, _limit_keys(asked), lambda row: _limit(row, like.limit, self.rules, partition))
-        wait, which = _first(self.waits, _wait_keys(asked), _wait)
-        if limit is None and wait is None:
+        limit, its = _first(
+            self.tables["limit"], _limit_keys(asked), lambda row: _limit(row, like.limit, self.rules, partition)
+        )
+        held, whose = _first(self.tables["request"], islice(_limit_keys(asked), 1), lambda row: row["point_s"])
+        wait, which = _first(self.tables["wait"], _wait_keys(asked), _wait)
+        if limit is None and wait is None and held is None:
             raise NoAnswer("nothing like it has been submitted yet", hint="the first ones teach the next")
         likely, by_90 = wait if wait is not None else (math.nan, math.nan)
         return {
             "limit_s": limit,
             "limit_like": None if its is None else its["job_id"],
+            "memory_kib": held,
+            "memory_like": None if whose is None else whose["job_id"],
             "likely_start_s": now + likely,
             "by_90_start_s": now + by_90,
             "start_like": None if which is None else which["job_id"],

@@ -73,6 +73,22 @@ def test_of_others_jobs_only_when_they_start_is_told(tmp_path: Path) -> None:
         learned(store(tmp_path / "x", ("bob", "other", "relax", 900.0, 60.0))).about(LIKE, NOW, {})
 
 
+def test_memory_is_what_the_last_one_of_that_name_was_advised(tmp_path: Path) -> None:
+    place = store(tmp_path, ("ada", "main", "relax", 900.0, 60.0), ("ada", "main", "bands", 900.0, 60.0))
+    opened = Store(place)
+    with opened.begin() as connection:
+        said = Prediction(4096.0, basis="", grounds=Grounds.CLASS)
+        kept = {"kind": "request", "moment": "submit", "method": "peak", "as_of": 2.0, "issued_at": 2.0}
+        clock_jobs.issue(connection, [{"row": 1, **kept, "prediction": said}])
+    opened.close()
+    hints, reader = Hints(Rules()), Reader(place)
+    hints.learn(reader, "c", {**MEMORY, "memory_methods": ["peak"]})
+    told = hints.about(LIKE, NOW, {})
+    assert (told["memory_kib"], told["memory_like"]) == (4096.0, "1")
+    assert hints.about(LIKE._replace(name="bands"), NOW, {})["memory_kib"] is None
+    assert hints.about(LIKE._replace(user="bob"), NOW, {})["memory_kib"] is None, "another user's"
+
+
 def test_advice_that_rests_on_the_limit_alone_is_none(tmp_path: Path) -> None:
     place = store(tmp_path, ("ada", "main", "relax", 900.0, math.inf), grounds=Grounds.LIMIT)
     assert learned(place).about(LIKE, NOW, {})["limit_s"] is None
@@ -97,7 +113,15 @@ def test_what_came_since_is_taken_in_and_nothing_twice(tmp_path: Path) -> None:
     assert hints.last_id > before
     assert hints.about(LIKE, NOW, {})["limit_s"] == 1800.0
     assert (
-        reader.ask("issued_since", cluster="c", after=hints.last_id, limit_method="calibrated", wait_method="", most=9)
+        reader.ask(
+            "issued_since",
+            cluster="c",
+            after=hints.last_id,
+            limit_method="calibrated",
+            memory_method="",
+            wait_method="",
+            most=9,
+        )
         == []
     )
 

@@ -84,3 +84,8 @@ def test_the_file_alone_is_enough(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-I", "-S", "-c", f"import sys; sys.path[:0] = ['.']; {code}"],
                           cwd=tmp_path, capture_output=True, text=True, check=True)  # fmt: skip
     assert done.stdout == "60.0\n"
+    asked = ["limit", "7200", "align", "--procs", "8"], ["memory", "16000", "align", "--attempt", "2", "--held", "1000"]
+    for words, number in zip(asked, ("7200\n", "1500\n")):
+        command = [sys.executable, "-I", "-S", "batchcast_client.py", *words]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert done.stdout == number
