@@ -48,8 +48,10 @@ class LargestLimit:
         return Prediction(at_least_a_second(self.of(job.req_time)), basis=basis, grounds=Grounds.LIMIT)
 
 
-def limits_in_order(req_time: np.ndarray, order: np.ndarray) -> np.ndarray:
+def limits_in_order(req_time: np.ndarray, order: np.ndarray, nothing: float = DAY) -> np.ndarray:
     """What `LargestLimit` makes of each job of a log (n,), the jobs submitted in `order`, rows; unknown is NaN.
+
+    `nothing` is that of a job without a limit before any is seen.
 
     >>> limits_in_order(np.array([np.nan, 600.0, np.nan]), np.arange(3)).tolist()
     [86400.0, 600.0, 600.0]
@@ -59,7 +61,7 @@ def limits_in_order(req_time: np.ndarray, order: np.ndarray) -> np.ndarray:
     largest = np.maximum.accumulate(np.concatenate([[0.0], finite]))[:-1]
     known = ~np.isnan(asked) & (asked != np.inf)
     limits = np.full(len(req_time), np.nan)
-    limits[order] = np.where(known, asked, np.where(largest > 0, largest, DAY))
+    limits[order] = np.where(known, asked, np.where(largest > 0, largest, nothing))
     return limits
 
 

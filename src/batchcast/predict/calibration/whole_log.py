@@ -26,6 +26,7 @@ class _Log(NamedTuple):
     kind: np.ndarray
     job: np.ndarray
     owner: np.ndarray
+    longest: np.ndarray
     certain: np.ndarray
     run: np.ndarray
     curve: np.ndarray
@@ -69,8 +70,8 @@ class LogOfCalibration:
         Times, kinds (SUBMIT, START, END, WITHDRAW) and jobs, (events,) each, in the order of the clock.
     owner
         The code of each job's owner (n,), from 0.
-    certain
-        The bound (n,) that cannot fail, seconds.
+    longest, certain
+        The bound at level 1 (n,), and the one that cannot fail, infinite where there is none; seconds.
     run
         What came of it (n,), seconds.
     said
@@ -90,6 +91,7 @@ class LogOfCalibration:
         events: tuple[np.ndarray, np.ndarray, np.ndarray],
         *,
         owner: np.ndarray,
+        longest: np.ndarray,
         certain: np.ndarray,
         run: np.ndarray,
         said: tuple[tuple[float, ...], np.ndarray],
@@ -98,12 +100,13 @@ class LogOfCalibration:
         n, count, owners = len(owner), len(keeper.levels), int(owner.max(initial=0)) + 1
         levels, quantiles = said if said[0] else ((0.5,), np.full((n, 1), np.nan))
         self.steady, self.drawn = np.empty((n, count)), np.empty((n, count))
-        most = np.maximum(certain, np.max(quantiles, axis=1, initial=1.0))
+        most = np.maximum(longest, np.max(quantiles, axis=1, initial=1.0))
         self.log = _Log(
             time=np.asarray(events[0], float),
             kind=np.asarray(events[1], np.int64),
             job=np.asarray(events[2], np.int64),
             owner=np.asarray(owner, np.int64),
+            longest=np.asarray(longest, float),
             certain=np.asarray(certain, float),
             run=np.asarray(run, float),
             curve=np.log(np.column_stack([np.ones(n), np.maximum(quantiles, 1.0), most])),
@@ -170,7 +173,7 @@ def promise(log: _Log, keeper: _Keeper, job: int) -> None:
     keeper.promise[job] = STEADY
     if np.isnan(log.curve[job, 1]):
         for k in range(count):
-            log.steady[job, k] = log.drawn[job, k] = log.certain[job]
+            log.steady[job, k] = log.drawn[job, k] = log.longest[job]
     else:
         highest = 0.0
         for k in range(count):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from ...job import JobRequest
 from ...table import Trace
 from ..calibration.keeper import OnlineCalibration, bounds_at
 from ..calibration.whole_log import LogOfCalibration
-from ..fallback import LargestLimit, limits_in_order
+from ..fallback import DAY, LargestLimit, limits_in_order
 from ..gate import class_codes, field_value
 from ..protocol import Prediction
 from ..registry import load, make
@@ -47,11 +48,11 @@ class Calibrated:
 
     Notes
     -----
-    See `OnlineCalibration` for how levels move. Jobs still running that have passed a bound count as its misses
-    at once. Between the method's own quantiles the bound is read linearly in log seconds; level 1 is the limit (without
-    one, the largest seen), and a bound at the limit holds, whatever the seconds a batch system takes to kill. The jobs
-    of a burst mostly hold or fail together: with `lots` most of them get their limit and the others a second, which
-    promises nothing, so that the promised share of any burst is kept, as adaptive levels at 0 and 1 do (an empty and an
+    See `OnlineCalibration` for how levels move. Jobs still running that have passed a bound count as its misses at
+    once. Between the method's own quantiles the bound is read linearly in log seconds; level 1 is the limit (without
+    one, the largest seen), and a bound at the limit holds, whatever the seconds a batch system takes to kill. Where no
+    limit was ever seen level 1 is a day, and nothing is certain. The jobs of a burst mostly hold or fail together: with
+    `lots` most of them get their limit and the others a second, which promises nothing, so that the promised share of any burst is kept, as adaptive levels at 0 and 1 do (an empty and an
     infinite set). `steady` answers without lots in any case. The cost is the method's and some tens of microseconds.
 
     References
@@ -130,11 +131,13 @@ class Calibrated:
         """
         answers: Forecasts = self.inner.predict_trace(trace, protocol, procs)
         plan = timeline(trace, protocol)
+        certain = np.maximum(limits_in_order(trace.req_time, plan.index[plan.kind == SUBMIT], math.inf), 1.0)
         log = LogOfCalibration(
             OnlineCalibration(self.levels, *self.steps),
             (plan.time, plan.kind, plan.index),
             owner=class_codes(trace.at_submission(procs), (self.by,), len(trace))[0] + 1,  # 0: unknown
-            certain=np.maximum(limits_in_order(trace.req_time, plan.index[plan.kind == SUBMIT]), 1.0),
+            longest=np.where(np.isinf(certain), DAY, certain),
+            certain=certain,
             run=outcome(trace)[2],
             said=(answers.levels, answers.quantiles),
             lots=self.lots,
@@ -159,13 +162,15 @@ class Calibrated:
     def _bounds_of(
         self, job: JobRequest, levels: Sequence[float], quantiles: Sequence[float]
     ) -> tuple[np.ndarray, float, np.ndarray | None]:
-        certain = max(self.limits.of(job.req_time), 1.0)
+        has_limit = job.req_time < math.inf or self.limits.seconds > 0
+        longest = max(self.limits.of(job.req_time), 1.0)
+        certain = longest if has_limit else math.inf
         if not levels:
-            return np.full(len(self.levels), certain), certain, None
+            return np.full(len(self.levels), longest), certain, None
         owner = field_value(job, self.by)
-        bounds = bounds_at(self.keeper.asked(owner), levels, quantiles, certain)
+        bounds = bounds_at(self.keeper.asked(owner), levels, quantiles, longest)
         drawn = self.keeper.drawn(owner) if self.lots else None
-        return bounds, certain, None if drawn is None else bounds_at(drawn, levels, quantiles, certain)
+        return bounds, certain, None if drawn is None else bounds_at(drawn, levels, quantiles, longest)
 
     def _promise(self, job: JobRequest, bounds: np.ndarray, certain: float, drawn: np.ndarray | None) -> None:
         self.keeper.issue(job.row, field_value(job, self.by), bounds, certain, drawn)

@@ -221,3 +221,16 @@ def test_a_value_that_equals_its_bound_but_for_rounding_is_kept():
         keeper.waited(1e9 + 733.0)
         keeper.known(row, 733.0)
     assert keeper.asked("ada")[0] < 0.9
+
+
+def test_without_limits_nothing_is_certain_and_both_ways_agree():
+    log = small_log(200)
+    log = log.with_columns({"req_time": np.full(len(log), np.nan), "run_time": log.run_time + 2 * 86400.0})
+    one = replay(log, {"calibrated": Calibrated(of="last_2")})["calibrated"]
+    told, _ = Calibrated(of="last_2").drawn_and_steady(log)
+    np.testing.assert_array_equal(told.quantiles, one.quantiles)
+    keeper = OnlineCalibration((0.9,), own_step=0.0)
+    keeper.issue(0, "ada", np.array([86400.0]), certain=np.inf)
+    before = keeper.asked("ada")[0]
+    keeper.known(0, 2 * 86400.0)
+    assert keeper.asked("ada")[0] > before, "a day is no limit: a run of two has failed"
