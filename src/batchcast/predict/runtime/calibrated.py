@@ -52,7 +52,8 @@ class Calibrated:
     once. Between the method's own quantiles the bound is read linearly in log seconds; level 1 is the limit (without
     one, the largest seen), and a bound at the limit holds, whatever the seconds a batch system takes to kill. Where no
     limit was ever seen level 1 is a day, and nothing is certain. The jobs of a burst mostly hold or fail together: with
-    `lots` most of them get their limit and the others a second, which promises nothing, so that the promised share of any burst is kept, as adaptive levels at 0 and 1 do (an empty and an
+    `lots` most of them get their limit and the others a second, which promises nothing, so that the promised share of
+    any burst is kept, as adaptive levels at 0 and 1 do (an empty and an
     infinite set). `steady` answers without lots in any case. The cost is the method's and some tens of microseconds.
 
     References
