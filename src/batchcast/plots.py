@@ -32,7 +32,7 @@ def errors(log: Trace, forecasts: Mapping[str, Forecasts], ax: Any = None) -> An
 
 
 def coverage(outcome: np.ndarray, forecasts: Mapping[str, Forecasts], ax: Any = None) -> Any:
-    """How often outcomes (n,) lie within each method's quantiles, beside the levels: honest othe diagonal is honest."""
+    """How often outcomes (n,) lie within each method's quantiles, beside the levels: the diagonal is honest."""
     ax = _axes(ax)
     ax.plot((0, 1), (0, 1), color="0.7", linestyle="--")
     for name, said in forecasts.items():
@@ -58,7 +58,7 @@ def waits(schedules: Mapping[str, Schedule], log: Trace | None = None, ax: Any =
 
 
 def gantt(schedule: Schedule, begin: float = -np.inf, end: float = np.inf, ax: Any = None) -> Any:
-    """Which processors each job held from `begin` to `end`, seconds on the log's clock; backfilled ones in the second colour.
+    """Which processors each job held from `begin` to `end`, seconds on the log's clock; backfilled ones apart.
 
     UsageError for more than 5,000 jobs: choose a shorter stretch. Processors are numbered by `simulation.place`.
     """
