@@ -9,7 +9,8 @@ from tests.conftest import SHARED
 
 from batchcast.evaluation.slurm_record import Agreement, agreement, decisions, recorded, replay_record, simulated
 from batchcast.formats.slurm_record import Record
-from batchcast.trace.slurm_record import open_record
+from batchcast.schedule.slurm.requests import make_rules
+from batchcast.trace.slurm_record import STATE, machine_of, open_record, read_texts
 
 FOLDER = SHARED / "reference" / "slurm"
 pytestmark = [
@@ -39,6 +40,16 @@ def test_every_submission_of_a_record_is_read(name: str) -> None:
     assert {(r.key, r.task) for r in record.requests} == set(record.truth)
     assert record.machine.cpus == 14 * 16 + 6 * 16 + 4 * 32
     assert not record.machine.left_out
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_slurm_conf_of_a_record_is_the_machine_that_slurmctld_told(name: str) -> None:
+    texts = read_texts(FOLDER / name)
+    told = machine_of({key: text for key, text in texts.items() if key != "slurm.conf"}, name)
+    written = machine_of({key: text for key, text in texts.items() if key not in STATE}, name)
+    assert make_rules(written) == make_rules(told)
+    for part in ("name", "nodes", "partitions", "qos", "associations", "reservations", "licenses", "left_out"):
+        assert getattr(written, part) == getattr(told, part), part
 
 
 @pytest.mark.parametrize("k", [1, 2])

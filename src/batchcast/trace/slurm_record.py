@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Open a recorded schedule of a real Slurm, or a machine.
 
-Its TOML, or a folder with a site's dumps, as text or as `--json` writes them.
+Its TOML, a folder with a site's dumps, as text or as `--json` writes them, or its slurm.conf.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from ..cluster.machine import Machine
 from ..cluster.toml import read_machine_toml, write_machine
 from ..errors import InputError
+from ..formats.slurm.conf import dumps_of
 from ..formats.slurm.resources import expand, fold
 from ..formats.slurm.scontrol import read_machine
 from ..formats.slurm.scontrol_json import UNTOLD, as_text
@@ -62,13 +63,19 @@ DUMPS = {
 
 
 def open_machine(path: str | Path) -> Machine:
-    """The machine of a TOML file, or of a folder with `node.txt`, `partition.txt` and so on (`DUMPS`), .xz or plain.
+    """The machine of a TOML file, of a slurm.conf, or of a folder with `node.txt`, `partition.txt` and so on (`DUMPS`).
 
-    Each may be JSON instead (`node.json`); where both are there, the text is read.
+    Each of a folder may be packed (.xz), and JSON instead (`node.json`); where both are there, the text is read. What
+    no dump tells is read from the folder's `slurm.conf` with its includes and `gres.conf`. A slurm.conf that is named
+    itself comes before the dumps beside it.
     """
     place = Path(path)
     if place.is_dir():
         return machine_of(read_texts(place), str(place))
+    if place.suffix == ".conf" and place.exists():
+        texts = read_texts(place.parent)
+        said = from_conf(texts, str(place.parent), place.name)
+        return machine_of({**{name: text for name, text in texts.items() if name not in STATE}, **said}, str(place))
     if not place.exists():
         raise InputError(f"{place}: no such file", hint="batchcast machine capture -o machine.toml")
     try:
@@ -82,19 +89,49 @@ def open_machine(path: str | Path) -> Machine:
 
 
 def machine_of(texts: dict[str, str], where: str) -> Machine:
-    """The machine of dumps by file name; nodes and partitions are needed."""
+    """The machine of dumps by file name; nodes and partitions are needed, from dumps or a slurm.conf."""
+    if "slurm.conf" in texts:
+        said = from_conf(texts, where)
+        texts = texts | {name: text for name, text in said.items() if not {name, name[:-3] + "json"} & set(texts)}
     given = {name: texts.get(name) or texts.get(name.replace(".txt", ".json"), "") for name in DUMPS}
     missing = [name for name in ("node.txt", "partition.txt") if not given[name]]
     if missing:
         commands = "; ".join(f"{' '.join(DUMPS[name])} > {name}" for name in missing)
-        raise InputError(f"{where}: {', '.join(missing)} not found", hint=commands)
+        raise InputError(f"{where}: {', '.join(missing)} not found, nor a slurm.conf", hint=commands)
     node, partition, config, reservation, qos, assoc = (
         as_text(name.removesuffix(".txt"), text, f"{where}: {name}") for name, text in given.items()
     )
     machine = read_machine(node, partition, config, reservation, qos, assoc)
     if given["partition.txt"].lstrip().startswith("{") and len(machine.partitions) > 1:
         machine = replace(machine, left_out=(*machine.left_out, UNTOLD))
+    beside = [name for name in ("topology.yaml", "resources.yaml") if name in texts]
+    if beside:
+        machine = replace(machine, left_out=(*machine.left_out, *beside))
+    enforced = set(machine.settings.get("AccountingStorageEnforce", "").split(",")) & {"limits", "qos", "safe"}
+    if "slurm.conf" in texts and enforced and not (qos or assoc):
+        machine = replace(machine, left_out=(*machine.left_out, LIMITS))
     return machine
+
+
+STATE = ("node.txt", "node.json", "partition.txt", "partition.json", "config.txt", "config.json")
+"""The dumps that a slurm.conf can stand for."""
+LIMITS = "limits of QOS and accounts (sacctmgr -P show qos > qos.txt; sacctmgr -P show assoc > assoc.txt)"
+
+
+def from_conf(texts: dict[str, str], where: str, name: str = "slurm.conf") -> dict[str, str]:
+    """A folder's slurm.conf as dumps. An Include is looked for beside it, then where its path says."""
+    if name not in texts:
+        raise InputError(f"{where}/{name}: not text (accepted: slurm.conf(5), in UTF-8)")
+
+    def load(wanted: str) -> str | None:
+        if (text := texts.get(Path(wanted).name)) is not None:
+            return text
+        try:
+            return (Path(where) / wanted).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return None
+
+    return dumps_of(texts[name], f"{where}/{name}", load, texts.get("gres.conf", ""))
 
 
 def toml_of(machine: Machine) -> str:

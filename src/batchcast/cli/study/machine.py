@@ -34,12 +34,14 @@ def command() -> None:
 @click.option("-o", "--output", "output", type=click.Path(path_type=Path), help="Write here instead of to stdout.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document: the machine, and what is not modelled.")
 def capture(dumps: Path | None, output: Path | None, as_json: bool) -> None:
-    """Write a machine as TOML: from the folder DUMPS, or from the Slurm of this computer (scontrol, sacctmgr).
+    """Write a machine as TOML: from DUMPS, or from the Slurm of this computer (scontrol, sacctmgr).
 
-    DUMPS holds node.txt, partition.txt, config.txt, ... or what the same commands print with --json (node.json, ...).
+    DUMPS is a folder with node.txt, partition.txt, config.txt, ... or what the same commands print with --json
+    (node.json, ...), or a slurm.conf, with its includes and gres.conf beside it.
 
     \b
     batchcast machine capture -o machine.toml
+    batchcast machine capture /etc/slurm/slurm.conf -o machine.toml
     """
     from ...trace.slurm_record import DUMPS, machine_of, open_machine, toml_of
 

@@ -6,10 +6,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
+from itertools import product
 
 from ...errors import UsageError
 
-_PART = re.compile(r"([^\[\],]+)(?:\[([^\]]*)\])?([^\[\],]*)")
+_ITEM = re.compile(r"(?:[^,\[]|\[[^\]]*\]?)+")
+_PART = re.compile(r"\[[^\[\]]*\]|[^\[\]]+")
 _NUMBERED = re.compile(r"(.*?)(\d+)$")
 MOST = 1 << 20
 
@@ -17,49 +19,54 @@ MOST = 1 << 20
 def expand(text: str) -> tuple[str, ...]:
     """Names in the order written; UsageError for a broken list or more than a million names.
 
-    >>> expand("t[1-3,07],m1"), expand("(null)")
-    (('t1', 't2', 't3', 't07', 'm1'), ())
+    >>> expand("t[1-3,07],m1"), expand("r[1-2]n[1-2]"), expand("(null)")
+    (('t1', 't2', 't3', 't07', 'm1'), ('r1n1', 'r1n2', 'r2n1', 'r2n2'), ())
     """
     word = text.strip()
     if word in ("", "(null)", "None assigned", "N/A"):
         return ()
     names: list[str] = []
-    place = 0
-    while place < len(word):
-        match = _PART.match(word, place)
-        if match is None:
+    for item in _ITEM.findall(word):
+        parts = _PART.findall(item)
+        if "".join(parts) != item:
             raise UsageError(f"not a node list: {text[:80]!r} (accepted: t1,t2 or t[1-14,20])")
-        names += [match[1] + number + match[3] for number in _numbers(match[2], text)] if match[2] else [match[1]]
-        if len(names) > MOST:
+        choices = [_numbers(part[1:-1], text) if part[0] == "[" else [part] for part in parts]
+        if len(names) + math.prod(map(len, choices)) > MOST:
             raise UsageError(f"a node list of more than {MOST} names: {text[:80]!r}")
-        place = match.end() + 1
+        names += map("".join, product(*choices))
     return tuple(names)
 
 
 def fold(names: Iterable[str]) -> str:
     """The short form of names, neighbours with one stem together, in their order.
 
-    >>> fold(["t1", "t2", "t3", "t9", "m1"])
-    't[1-3,9],m1'
+    >>> fold(["t1", "t2", "t3", "t9", "m1"]), fold(["n08", "n09", "n10", "n3"])
+    ('t[1-3,9],m1', 'n[08-10],n3')
     """
-    stems: list[tuple[str, list[list[int]]]] = []
+    stems: list[
+        tuple[str, int, list[list[int]]]
+    ] = []  # stem, digits of numbers that begin with zeros (0: none do), spans
     for name in names:
         match = _NUMBERED.match(name)
-        stem, number = (match[1], int(match[2])) if match and str(int(match[2])) == match[2] else (name, -1)
-        if not stems or stems[-1][0] != stem or number < 0:
-            stems.append((stem, []))
-        spans = stems[-1][1]
-        if spans and spans[-1][1] == number - 1:
-            spans[-1][1] = number
-        elif number >= 0:
-            spans.append([number, number])
-    return ",".join(stem + _spans(spans) for stem, spans in stems)
+        stem, digits = (match[1], match[2]) if match else (name, "")
+        padded = len(digits) if digits.startswith("0") and len(digits) > 1 else 0
+        last, width, _ = stems[-1] if stems else ("", 0, [])
+        goes_on = digits and (len(digits) == width if width else not padded)
+        if not stems or last != stem or not stems[-1][2] or not goes_on:
+            stems.append((stem, padded, []))
+        spans = stems[-1][2]
+        if spans and spans[-1][1] == int(digits) - 1:
+            spans[-1][1] = int(digits)
+        elif digits:
+            spans.append([int(digits), int(digits)])
+    return ",".join(stem + _spans(spans, width) for stem, width, spans in stems)
 
 
-def _spans(spans: list[list[int]]) -> str:
+def _spans(spans: list[list[int]], width: int) -> str:
     if not spans:
         return ""
-    text = ",".join(f"{low}" if low == high else f"{low}-{high}" for low, high in spans)
+    numbers = ([str(n).zfill(width) for n in span] for span in spans)
+    text = ",".join(low if low == high else f"{low}-{high}" for low, high in numbers)
     return text if text.isdigit() else f"[{text}]"
 
 

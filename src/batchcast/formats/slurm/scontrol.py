@@ -58,35 +58,22 @@ _NOT_MODELLED = (
     "EnforcePartLimits",
     "FederationParameters",
     "JobSubmitPlugins",
-    "PriorityFlags",
+    "PriorityFavorSmall",
     "PrioritySiteFactorPlugin",
     "PriorityWeightAssoc",
     "RequeueExit",
     "ResumeProgram",
 )
-_PARAMETERS = [
-    "assoc_limit_stop",
-    "bf_allow_magnetic_slots",
-    "bf_busy_nodes",
-    "bf_hetjob_immediate",
-    "bf_licenses",
-    "bf_max_job_assoc",
-    "bf_max_job_start",
-    "bf_max_job_user_part",
-    "bf_min_age_reserve",
-    "bf_min_prio_reserve_part",
-    "bf_node_space_size",
-    "bf_one_resv_per_job",
-    "bf_running_job_reserve",
-    "defer",
-    "max_rpc_cnt",
-    "pack_serial_at_end",
-    "preempt_strict_order",
-    "reduce_completing_frag",
-    "sched_max_job_start",
-    "spec_cores_first",
-    "whole_hetjob",
-]
+_PARAMETERS = (
+    "batch_sched_delay", "bf_continue", "bf_interval", "bf_max_job_array_resv", "bf_max_job_part", "bf_max_job_test",
+    "bf_max_job_user", "bf_max_time", "bf_min_prio_reserve", "bf_resolution", "bf_window", "bf_yield_interval",
+    "bf_yield_sleep", "bf_yield_rpc_cnt", "default_queue_depth", "disable_user_top", "enable_user_top",
+    "ignore_constraint_validation", "kill_invalid_depend", "max_array_tasks", "max_depend_depth",
+    "no_backup_scheduling", "nohold_on_prolog_fail", "permit_job_expansion", "preempt_reorder_count",
+    "preempt_youngest_first", "requeue_delay", "requeue_on_resume_failure", "salloc_wait_nodes", "sbatch_wait_nodes",
+    "sched_interval", "sched_min_interval", "step_retry_count", "step_retry_time",
+)  # fmt: skip
+"""SchedulerParameters that the model follows, or that decide no start; all others are named as left out."""
 _SELECT = ("CR_ONE_TASK_PER_CORE", "CR_SOCKET", "CR_PACK_NODES", "LL_SHARED_GRES", "OTHER_CONS")
 _LIMITS = (
     "GrpTRESMins", "GrpTRESRunMins", "GrpWall", "GrpSubmit", "GrpJobsAccrue", "MaxTRESMins", "MaxTRESMinsPU",
@@ -95,6 +82,7 @@ _LIMITS = (
     "UsageFactor", "UsageThres",
 )  # fmt: skip
 _HARMLESS = {"UsageFactor": "1.000000"}
+_UNUSED = ("", "(NULL)", "N/A", "NONE", "UNLIMITED", "0", "NO")
 _NONE = ("", "(null)", "N/A", "NONE", "None", "UNLIMITED")
 
 
@@ -288,12 +276,15 @@ def _left_out(
     settings: Mapping[str, str], node: str, partition: str, reservation: str, qos: str, assoc: str
 ) -> list[str]:
     """What this configuration uses and the model does not, by Slurm's name."""
-    used = [f"{key}={settings[key]}" for key in _NOT_MODELLED if settings.get(key, "0") not in (*_NONE, "0", "NO")]
+    used = [f"{key}={settings[key]}" for key in _NOT_MODELLED if settings.get(key, "0").upper() not in _UNUSED]
+    used += ["nodes that join later (MaxNodeCount)"] if _more_nodes(settings, node) else []
     for key, models in _MODELLED.items():
         value = settings.get(key, models[0]).split("/")[-1]
         if value not in models:
             used.append(f"{key}={value}")
-    used += [name for name in _PARAMETERS if name in settings]
+    flags = set(settings.get("PriorityFlags", "").upper().split(",")) - {"", "FAIR_TREE", "(NULL)"}
+    used += [f"PriorityFlags={','.join(sorted(flags))}"] if flags else []
+    used += [name for name in _parameters(settings.get("SchedulerParameters", "")) if name not in _PARAMETERS]
     weights = settings.get("PriorityWeightTRES", "").lower()
     used += (
         ["PriorityWeightTRES of billing, energy or licenses"] if re.search(r"billing|energy|license", weights) else []
@@ -301,6 +292,7 @@ def _left_out(
     used += [word for word in settings.get("SelectTypeParameters", "").upper().split(",") if word in _SELECT]
     used += _of_partitions(parse_records(partition, "PartitionName"))
     nodes = parse_records(node, "NodeName")
+    used += ["CPUSpecList"] if any(r.get("CPUSpecList", "") not in _NONE for r in nodes) else []
     used += ["CoreSpecCount"] if any(_or(_number(r.get("CoreSpecCount", "")), 0) for r in nodes) else []
     flags = {f for r in parse_records(reservation, "ReservationName") for f in r.get("Flags", "").split(",")}
     used += [f"reservation {flag}" for flag in sorted(flags & {"DAILY", "WEEKLY", "WEEKDAY", "FLEX", "MAGNETIC"})]
@@ -312,6 +304,10 @@ def _left_out(
         used += [f"{title} Flags={row['Flags']}" for row in rows if row.get("Flags")]
     used += _of_preemption(settings, parse_records(partition, "PartitionName"), table(qos))
     return list(dict.fromkeys(used))
+
+
+def _more_nodes(settings: Mapping[str, str], node: str) -> bool:
+    return _or(_number(settings.get("MaxNodeCount", "")), 0) > len(parse_records(node, "NodeName"))
 
 
 def _of_preemption(
@@ -335,7 +331,7 @@ def _of_partitions(rows: Sequence[Mapping[str, str]]) -> list[str]:
         used += [f"OverSubscribe={share}"] if share.startswith(("FORCE", "YES")) else []
         for key, usual in (("MinNodes", ("0", "1")), ("ExclusiveUser", ("NO",)), ("ExclusiveTopo", ("NO",))):
             used += [f"{key}={r[key]}"] if r.get(key, usual[0]) not in (*usual, *_NONE) else []
-        for key in ("MaxCPUsPerNode", "MaxMemPerNode", "MaxMemPerCPU", "QoS"):
+        for key in ("MaxCPUsPerNode", "MaxCPUsPerSocket", "MaxMemPerNode", "MaxMemPerCPU", "QoS"):
             used += [f"partition {key}"] if r.get(key, "") not in _NONE else []
         used += ["partition MaxNodes"] if r.get("MaxNodes", "") not in _NONE else []
         used += (
@@ -343,6 +339,9 @@ def _of_partitions(rows: Sequence[Mapping[str, str]]) -> list[str]:
             if any(r.get(key, "ALL") not in ("ALL", *_NONE) for key in ("AllowAccounts", "AllowQos", "AllowGroups"))
             else []
         )
+        for key, unused in (("DenyAccounts", ""), ("DenyQos", ""), ("ReqResv", "NO"), ("JobDefaults", "")):
+            used += [f"partition {key}"] if r.get(key, unused).upper() not in (unused, "(NULL)", "NONE") else []
+        used += ["partition DefMemPerGPU"] if r.get("DefMemPerGPU", "0") not in ("0", *_NONE) else []
     return used
 
 

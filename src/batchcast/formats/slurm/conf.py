@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""slurm.conf, with what it includes and gres.conf, as the texts that `scontrol show` would print of it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ...errors import InputError, UsageError
+from .resources import expand, fold
+
+Load = Callable[
+    [str], "str | None"
+]  # the text of an included file by the name that is written, None where there is none
+
+_PAIR = re.compile(r'([A-Za-z_][\w/]*)\s*\+?=\s*("[^"]*"|[^\s"]\S*|)')
+_LINE = re.compile(r"\s*(?:include\s+(\S+)|([A-Za-z_]\w*)\s*(\+?=))", re.IGNORECASE)
+_TABLES = ("nodename", "partitionname", "nodeset", "downnodes", "frontendname", "switchname", "blockname")
+_NODE = {
+    "cpus": "CPUTot", "procs": "CPUTot", "boards": "Boards", "sockets": "Sockets", "socketsperboard": "PerBoard",
+    "corespersocket": "CoresPerSocket", "threadspercore": "ThreadsPerCore", "realmemory": "RealMemory",
+    "memspeclimit": "MemSpecLimit", "corespeccount": "CoreSpecCount", "cpuspeclist": "CPUSpecList", "gres": "Gres",
+    "feature": "AvailableFeatures", "features": "AvailableFeatures", "weight": "Weight", "state": "State",
+}  # fmt: skip
+_PARTITION = (
+    "Nodes", "MaxTime", "DefaultTime", "PriorityTier", "PriorityJobFactor", "MaxNodes", "MinNodes", "DefMemPerCPU",
+    "DefMemPerNode", "DefMemPerGPU", "OverSubscribe", "LLN", "Default", "State", "QoS", "PreemptMode", "GraceTime",
+    "TRESBillingWeights", "ExclusiveUser", "ExclusiveTopo", "MaxCPUsPerNode", "MaxCPUsPerSocket", "MaxMemPerNode",
+    "MaxMemPerCPU", "AllowAccounts", "AllowQos", "AllowGroups", "DenyAccounts", "DenyQos", "ReqResv", "JobDefaults",
+    "OverTimeLimit",
+)  # fmt: skip
+_SETTINGS = (
+    "AccountingStorageEnforce", "AuthInfo", "BurstBufferType", "ClusterName", "DefMemPerCPU", "DefMemPerNode",
+    "EnforcePartLimits", "FederationParameters", "JobRequeue", "JobSubmitPlugins", "KillWait", "Licenses",
+    "MaxNodeCount", "MessageTimeout", "OverTimeLimit", "PreemptExemptTime", "PreemptMode", "PreemptParameters",
+    "PreemptType", "PriorityCalcPeriod", "PriorityDecayHalfLife", "PriorityFavorSmall", "PriorityFlags",
+    "PriorityMaxAge", "PrioritySiteFactorPlugin", "PriorityType", "PriorityUsageResetPeriod", "PriorityWeightAge",
+    "PriorityWeightAssoc", "PriorityWeightFairShare", "PriorityWeightJobSize", "PriorityWeightPartition",
+    "PriorityWeightQOS", "PriorityWeightTRES", "RequeueExit", "ResumeProgram", "SchedulerParameters", "SchedulerType",
+    "SelectType", "SelectTypeParameters", "TopologyPlugin",
+)  # fmt: skip
+_WHOLE = (
+    "CPUTot", "Boards", "Sockets", "PerBoard", "CoresPerSocket", "ThreadsPerCore", "RealMemory", "MemSpecLimit",
+    "CoreSpecCount", "Weight", "PriorityTier", "PriorityJobFactor",
+)  # fmt: skip
+_NUMBER = re.compile(
+    r"(bf_(?!continue|one|hetjob|allow|licenses|busy)\w+|default_queue_depth|sched_interval|requeue_delay)"
+)
+_USUAL = ("", "UNKNOWN", "CLOUD", "EXTERNAL")  # states of a slurm.conf in which a node serves jobs
+
+
+@dataclass(slots=True)
+class Conf:
+    """slurm.conf read: settings by Slurm's own spelling, then nodes, partitions and node sets in their order."""
+
+    settings: dict[str, str] = field(default_factory=dict)
+    nodes: dict[str, dict[str, str]] = field(default_factory=dict)
+    partitions: dict[str, dict[str, str]] = field(default_factory=dict)
+    sets: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+def dumps_of(text: str, where: str = "slurm.conf", load: Load | None = None, gres: str = "") -> dict[str, str]:
+    """`node.txt`, `partition.txt` and `config.txt` as scontrol would print them of this slurm.conf.
+
+    `load` gives the text of a file that an Include names; `gres` is the text of gres.conf, whose types are taken where
+    slurm.conf counts the same devices without one. DEFAULT lines hold for the lines after them, names of settings are
+    read in any case (slurm.conf(5)), and nodes are put in order of name and number, as in slurmctld's table. A node
+    without CPUs has sockets times cores times threads; FUTURE or DOWN ones are down. Where weights are set and no
+    PriorityType, it is priority/multifactor: weights say nothing otherwise.
+    InputError names the file, the line and what is accepted.
+
+    >>> texts = dumps_of("NodeName=n[1-2] Sockets=2 CoresPerSocket=8\\nPartitionName=all Nodes=ALL MaxTime=60")
+    >>> texts["node.txt"].splitlines()[1]
+    'NodeName=n2 CPUTot=16 Sockets=2 ThreadsPerCore=1 State=IDLE'
+    """
+    conf = _read(text, where, load)
+    for rows, word in ((conf.nodes, "NodeName="), (conf.partitions, "PartitionName=")):
+        if not rows:
+            raise InputError(f"{where}: no {word} line", hint="are they in a file that an Include names?")
+    typed = _types(gres, where.replace("slurm.conf", "gres.conf"))
+    weights = any(name.startswith("PriorityWeight") for name in conf.settings)
+    if weights and "PriorityType" not in conf.settings:
+        conf.settings["PriorityType"] = "priority/multifactor"
+    return {
+        "node.txt": "".join(_node_line(n, conf.nodes[n], typed.get(n, {})) for n in sorted(conf.nodes, key=_by_number)),
+        "partition.txt": "".join(_partition_line(name, row, conf, where) for name, row in conf.partitions.items()),
+        "config.txt": "".join(f"{name} = {value}\n" for name, value in conf.settings.items()),
+    }
+
+
+def _read(text: str, where: str, load: Load | None) -> Conf:
+    conf, defaults = Conf(), {"nodename": dict[str, str](), "partitionname": dict[str, str]()}
+    for place, kind, words, line in _lines(text, where, load, (where,)):
+        if kind not in _TABLES:
+            _settings(conf, words, place, added="+=" in line.split("#")[0].partition("=")[0] + "=")
+        elif kind == "nodename":
+            row = _named(words, _NODE, place)
+            if words[kind].upper() == "DEFAULT":
+                defaults[kind] |= row
+            else:
+                for name in _names(words[kind], place):
+                    conf.nodes[name] = {**conf.nodes.get(name, {}), **defaults[kind], **row}
+        elif kind == "partitionname":
+            row = _named(_old_words(words), {name.lower(): name for name in _PARTITION}, place)
+            if words[kind].upper() == "DEFAULT":
+                defaults[kind] |= row
+            else:
+                for name in words[kind].split(","):
+                    conf.partitions[name] = {**defaults[kind], **conf.partitions.get(name, {}), **row}
+        elif kind == "nodeset":
+            conf.sets[words[kind]] = words
+        elif kind == "downnodes":
+            for name in _names(words[kind], place):
+                conf.nodes.setdefault(name, {})["State"] = words.get("state", "DOWN")
+    return conf
+
+
+def _lines(
+    text: str, where: str, load: Load | None, path: tuple[str, ...]
+) -> Iterator[tuple[str, str, dict[str, str], str]]:
+    """Each line that says something, includes opened: its place, first word, words by name in lower case, and text."""
+    joined = ""
+    for number, raw in enumerate(text.splitlines(), 1):
+        joined += re.sub(r"(?<!\\)#.*", "", raw).rstrip()
+        if joined.endswith("\\"):
+            joined = joined[:-1] + " "
+            continue
+        line, joined = joined, ""
+        if not line.strip():
+            continue
+        place, match = f"{where}:{number}", _LINE.match(line)
+        if match is None:
+            raise InputError(
+                f"{place}: {line.strip()[:80]!r} is no line of a slurm.conf (accepted: Name=value, Include)"
+            )
+        if match[1]:
+            yield from _lines(_included(match[1], place, load, path), match[1], load, (*path, match[1]))
+            continue
+        words = {name.lower(): value.strip('"') for name, value in _PAIR.findall(line)}
+        yield place, match[2].lower(), words, line
+
+
+def _included(name: str, place: str, load: Load | None, path: tuple[str, ...]) -> str:
+    found = None if load is None or name in path else load(name)
+    if found is None:
+        why = "includes itself" if name in path else "no such file"
+        raise InputError(f"{place}: Include {name}: {why}", hint="put the included file beside slurm.conf")
+    return found
+
+
+def _settings(conf: Conf, words: Mapping[str, str], place: str, added: bool) -> None:
+    """Settings of one line, in scontrol's spelling; `added` for `+=`."""
+    spelled = {name.lower(): name for name in _SETTINGS}
+    for key, value in words.items():
+        name = spelled.get(key, "")
+        if not name:
+            continue
+        if name in ("PreemptExemptTime", "PriorityUsageResetPeriod") and value == "-1":
+            value = "00:00:00"
+        before = conf.settings.get(name, "")
+        conf.settings[name] = f"{before},{value}" if added and before else value
+        if name.startswith("PriorityWeight") and name != "PriorityWeightTRES":
+            _whole(name, value, place)
+        for item in value.split(",") if name == "SchedulerParameters" else ():
+            word, equals, number = item.strip().partition("=")
+            if equals and _NUMBER.fullmatch(word):
+                _whole(word, number, place)
+
+
+def _old_words(words: Mapping[str, str]) -> dict[str, str]:
+    """A partition's words, with the two names that Slurm used before 16.05 and still reads."""
+    new = dict(words)
+    if "priority" in new:
+        new = {"prioritytier": new["priority"], "priorityjobfactor": new["priority"], **new}
+    if "shared" in new:
+        new = {"oversubscribe": new["shared"], **new}
+    return new
+
+
+def _named(words: Mapping[str, str], spelled: Mapping[str, str], place: str) -> dict[str, str]:
+    row = {spelled[name]: value for name, value in words.items() if name in spelled}
+    for name in set(_WHOLE) & set(row):
+        _whole(name, row[name], place)
+    return row
+
+
+def _whole(name: str, value: str, place: str) -> None:
+    if not re.fullmatch(r"-?\d+", value):
+        raise InputError(f"{place}: {name}={value or '(nothing)'} (accepted: a whole number, e.g. {name}=16)")
+
+
+def _names(text: str, place: str) -> tuple[str, ...]:
+    try:
+        return expand(text)
+    except UsageError as error:
+        raise InputError(f"{place}: {error}") from None
+
+
+def _by_number(name: str) -> list[tuple[int, str]]:
+    """A key by which n2 comes before n10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.findall(r"\d+|\D+", name)]
+
+
+def _node_line(name: str, row: Mapping[str, str], typed: Mapping[str, dict[str, int]]) -> str:
+    def count(key: str, otherwise: int = 1) -> int:
+        return int(row.get(key, otherwise))
+
+    sockets = count("Sockets", count("PerBoard") * count("Boards"))
+    threads = count("ThreadsPerCore")
+    state = row.get("State", "").upper()
+    said = {
+        "CPUTot": count("CPUTot", sockets * count("CoresPerSocket") * threads),
+        "Sockets": sockets,
+        "ThreadsPerCore": threads,
+        "State": "IDLE" if state in _USUAL else state,
+    }
+    said |= {key: row[key] for key in ("RealMemory", "MemSpecLimit", "CoreSpecCount", "CPUSpecList") if key in row}
+    said |= {key: row[key] for key in ("AvailableFeatures", "Weight") if key in row}
+    if row.get("Gres"):
+        said["Gres"] = ",".join(_gres(item, typed) for item in row["Gres"].split(","))
+    return f"NodeName={name} " + " ".join(f"{key}={value}" for key, value in said.items()) + "\n"
+
+
+def _gres(item: str, typed: Mapping[str, dict[str, int]]) -> str:
+    """One item of a node's Gres, K and M written out; by type where gres.conf counts as many of them in all."""
+    words = [word for word in item.split(":") if word.lower() != "no_consume"]
+    if scaled := re.fullmatch(r"(\d+)([KMGkmg])", words[-1]):
+        words[-1] = str(int(scaled[1]) * 1024 ** (" KMG".index(scaled[2].upper())))
+    number = int(words[-1]) if words[-1].isdigit() else 1
+    types = typed.get(words[0], {})
+    if len(words) - words[-1].isdigit() == 1 and "" not in types and sum(types.values()) == number:
+        return ",".join(f"{words[0]}:{kind}:{n}" for kind, n in types.items())
+    return ":".join(words)
+
+
+def _types(text: str, where: str) -> dict[str, dict[str, dict[str, int]]]:
+    """gres.conf: how many devices of each type a node has, by node and name; lines without a node are passed over."""
+    found: dict[str, dict[str, dict[str, int]]] = {}
+    for place, kind, words, _ in _lines(text, where, None, (where,)):
+        if kind not in ("nodename", "name") or "name" not in words or "nodename" not in words:
+            continue
+        number = words.get("count", "")
+        count = (
+            int(number) if number.isdigit() else len(_names(words.get("file", words.get("multiplefiles", "x")), place))
+        )
+        for node in _names(words["nodename"], place):
+            types = found.setdefault(node, {}).setdefault(words["name"], {})
+            types[words.get("type", "")] = types.get(words.get("type", ""), 0) + count
+    return found
+
+
+def _partition_line(name: str, row: Mapping[str, str], conf: Conf, where: str) -> str:
+    said = {key: value for key, value in row.items() if key != "Nodes" and value}
+    nodes = list(dict.fromkeys(n for item in _items(row.get("Nodes", "")) for n in _members(item, conf, name, where)))
+    return f"PartitionName={name} Nodes={fold(nodes)} " + " ".join(f"{key}={said[key]}" for key in said) + "\n"
+
+
+def _items(text: str) -> list[str]:
+    return [item for item in re.split(r",(?![^\[]*\])", text) if item]
+
+
+def _members(item: str, conf: Conf, partition: str, where: str) -> tuple[str, ...]:
+    """The nodes of ALL, of a node set (by its nodes and by feature), or of a list of names."""
+    if item.upper() == "ALL":
+        return tuple(conf.nodes)
+    if item in conf.sets:
+        words = conf.sets[item]
+        listed = tuple(n for i in _items(words.get("nodes", "")) for n in _members(i, conf, partition, where))
+        wanted = words.get("feature", "")
+        held = (n for n, row in conf.nodes.items() if wanted in row.get("AvailableFeatures", "").split(","))
+        return (*listed, *(held if wanted else ()))
+    names = _names(item, where)
+    if unknown := [n for n in names if n not in conf.nodes]:
+        raise InputError(
+            f"{where}: partition {partition} names {fold(unknown)}, which no NodeName= line has",
+            hint="an Include that is missing? put the included files beside slurm.conf",
+        )
+    return names
