@@ -84,6 +84,11 @@ def said_to_users(follower: Follower) -> None:
     assert "similar jobs alone say" in why
     (answer,) = json.loads(follower.run("walltime", "--name", "grows", "-u", "daemon", "--json"))["results"]
     assert answer["node_memory_kib"] == 4000 * MIB
+    said = json.loads(follower.run("report", "--each", "-u", "daemon", "-S", "now-1hour", "--json"))["results"]
+    used = {row["job_name"]: row for row in said}
+    assert 120 * MIB <= used["both nodes"]["memory_kib"] <= 2 * (60 * MIB + BESIDES)
+    assert used["both nodes"]["memory_asked_kib"] == 600 * MIB
+    assert 0 < used["grows"]["time_share"] < 0.1
     doctor = follower.run("doctor")
     assert "jobacct_gather/linux: every 1 s" in doctor
     assert "of 10 of 11 jobs that ran in the last 30 days; 1 ended before a sample; 2 ran out" in doctor

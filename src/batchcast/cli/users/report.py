@@ -16,6 +16,7 @@ from ..site_options import myself, parse_when, site_options, whoami
 
 
 @verb()
+@click.argument("jobs", nargs=-1, metavar="[JOB|FILE]...")
 @site_options
 @click.option("-u", "--user", metavar="NAME", help="This user's jobs.  [default: yours]")
 @click.option("-A", "--account", metavar="NAME", help="An account's jobs, by user.")
@@ -24,22 +25,41 @@ from ..site_options import myself, parse_when, site_options, whoami
     "-S", "--starttime", default="now-30days", show_default=True, metavar="TIME", help="Jobs that ended from here on."
 )
 @click.option("-E", "--endtime", metavar="TIME", help="Jobs that ended before this.  [default: now]")
+@click.option("--each", is_flag=True, help="A line a job: processors, memory, GPUs and time, used of what was asked.")
+@click.option("--tasks", is_flag=True, help="With --each or jobs: an array's tasks one by one.")
+@click.option(
+    "--months", type=click.Choice(["user", "account", "partition"]), help="Months side by side, by one of these."
+)
+@click.option("--digest", is_flag=True, help="One page for mail: the last two months, and what to change.")
 @click.option("-P", "--parsable2", is_flag=True, help="Columns parted by |.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 def command(
+    jobs: tuple[str, ...],
     user: str | None,
     account: str | None,
     partition: str | None,
     starttime: str,
     endtime: str | None,
-    parsable2: bool,
-    as_json: bool,
     **flags: Any,
 ) -> None:
     """What jobs asked for and what they used, how long they waited, and advice that names the flag to change.
 
-    Advice is silent below a least waste: 5 jobs of one name, limits twice what they need, an hour of a processor.
+    With jobs, --each, --months or --digest accounting alone is asked, without a store; instead of jobs a FILE (or -)
+    may hold what sacct printed (docs/guides/efficiency.md). Advice is silent below a least waste: 5 jobs of one
+    name, limits twice what they need, an hour of a processor.
+
+    \b
+    batchcast report -S now-7days
+    batchcast report 4711 4712_3
+    batchcast report --each -u alice
     """
+    parsable2, as_json = flags.pop("parsable2"), flags.pop("as_json")
+    each, tasks, months, digest = (flags.pop(name) for name in ("each", "tasks", "months", "digest"))
+    if jobs or each or months or digest:
+        asked_of = {"jobs": jobs, "user": user, "account": account, "partition": partition}
+        asked_of |= {"starttime": starttime, "endtime": endtime, "tasks": tasks, "months": months, "digest": digest}
+        _from_accounting(flags, asked_of, parsable2, as_json)
+        return
     from ...errors import NoStore
     from ...service.answers import questions
     from ...service.answers.disclosure import Whose
@@ -60,6 +80,71 @@ def command(
     if printed("report", reply, as_json, parsable2):
         return
     _print(reply.results, reply.settings["advice"], reply.settings["by"])
+
+
+def _from_accounting(flags: dict[str, Any], of: Mapping[str, Any], parsable2: bool, as_json: bool) -> None:
+    """The jobs one by one, or months, from one question to sacct or a file."""
+    from ...errors import NoAnswer
+    from ...service.answers import efficiency
+    from ...service.answers.answer import Answer
+    from ...service.settings import load
+    from . import efficiency_text
+
+    settings = load(flags)
+    starttime = "now-61days" if of["digest"] and of["starttime"] == "now-30days" else of["starttime"]
+    since = -math.inf if of["jobs"] else parse_when(starttime)
+    until = parse_when(of["endtime"]) if of["endtime"] else math.inf
+    used, broken = _used(settings, of, since, until)
+    if not used:
+        raise NoAnswer("accounting shows no job that ran", hint="an earlier -S, e.g. -S now-90days, or other jobs")
+    by = of["months"] or ("user" if of["digest"] else None)
+    if by:
+        rows = efficiency.by_month(used, by, _month)
+    else:
+        rows = [job.row() for job in (used if of["tasks"] else efficiency.folded(used))]
+    advised = efficiency.advice(used, settings["limit_floor"], settings["limit_step"], settings["memory_step"])
+    warnings = [f"left out, since they could not be read: {broken} of accounting's rows"] if broken else []
+    shown = {**of, "starttime_s": None if math.isinf(since) else since, "by": by, "advice": advised}
+    if printed("report", Answer({}, shown, warnings, rows), as_json, parsable2):
+        return
+    if of["digest"]:
+        whose = ", ".join(sorted({job.user or "-" for job in used})[:3])
+        click.echo(f"Jobs of {whose}, {rows[0]['month']} to {rows[-1]['month']}\n")
+    if by:
+        efficiency_text.print_months(rows, by)
+    else:
+        efficiency_text.print_jobs(rows)
+    efficiency_text.print_advice(advised)
+
+
+def _used(settings: Any, of: Mapping[str, Any], since: float, until: float) -> tuple[list[Any], int]:
+    """The jobs of a file, of ids, or of a user, account or partition."""
+    import re
+    from pathlib import Path
+
+    from ...errors import UsageError
+    from ...service.answers import efficiency
+    from ...service.batch_system import open_scheduler
+
+    jobs = of["jobs"]
+    if len(jobs) == 1 and (jobs[0] == "-" or Path(jobs[0]).is_file()):
+        with click.open_file(jobs[0], encoding="utf-8", errors="replace") as file:
+            return efficiency.read_table(file.read(), jobs[0])
+    if bad := [job for job in jobs if not re.fullmatch(r"\d+([_+]\d+)?", job)]:
+        raise UsageError(f"{bad[0]}: no such file, and no job (accepted: 4711, 4712_3, a file of sacct's, or -)")
+    if settings["scheduler"] != "slurm":
+        raise UsageError("jobs one by one are read from Slurm's sacct", hint="batchcast report without --each")
+    which = [f"--jobs={','.join(jobs)}"] if jobs else []
+    named = [f"--{kind}s={of[kind]}" for kind in ("account", "partition") if of[kind]]
+    if not jobs:
+        which = named + (
+            [f"--user={of['user']}"] if of["user"] else ["--allusers"] if named else [f"--user={whoami()}"]
+        )
+    return efficiency.ask_slurm(open_scheduler(settings)[0].transport, which, since, until)
+
+
+def _month(instant: float) -> str:
+    return time.strftime("%Y-%m", time.localtime(instant)) if math.isfinite(instant) else "-"
 
 
 def _print(results: Sequence[Mapping[str, Any]], advised: Sequence[Mapping[str, Any]], by: str) -> None:

@@ -96,12 +96,13 @@ def each_advice(
             continue
         ran = [row for row in group if row["start_time"] is not None and row["status"] in RAN]
         if len(ran) >= LEAST_JOBS:
-            for one in (_on_time(ran, floor, step), _on_size(ran)):
+            for one in (on_time(ran, floor, step), on_size(ran)):
                 if one:
                     yield key, group, {"jobs": len(ran), **one}
 
 
-def _on_time(rows: Sequence[Mapping[str, Any]], floor: float, step: float) -> dict[str, Any] | None:
+def on_time(rows: Sequence[Mapping[str, Any]], floor: float, step: float) -> dict[str, Any] | None:
+    """What rows of one kind of job say of `--time`: cut off, or far longer than needed; None where there is nothing."""
     limited = [row for row in rows if _finite(row["req_time"])]
     if not limited:
         return None
@@ -129,7 +130,8 @@ def _on_time(rows: Sequence[Mapping[str, Any]], floor: float, step: float) -> di
     }
 
 
-def _on_size(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def on_size(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """What they say of processors that are held and were not asked for."""
     sized = [row for row in rows if row["req_procs"] and row["alloc_procs"]]
     if not sized or median(row["alloc_procs"] / row["req_procs"] for row in sized) < LEAST_WASTE:
         return None
