@@ -19,7 +19,7 @@ from .maps import fitting_map, map_of, ready_maps
 from .source import FORMS, Source
 from .zone import zone
 
-FORMATS = ("swf", "sacct", "pbs", "csv", "parquet")
+FORMATS = ("swf", "sacct", "pbs", "csv", "parquet", "batsim")
 PIECE = HELD
 _GLANCE = 1 << 13
 
@@ -173,6 +173,10 @@ def _parse_as(
         from .parquet import parse_parquet
 
         return parse_parquet(b"".join(whole), source.name)
+    if format == "batsim":
+        from ..formats.batsim import read_batsim
+
+        return read_batsim(b"".join(whole).decode("utf-8", "replace"), source.name, strict=strict)
     if format == "pbs":
         from ..formats.pbs.accounting import read_pbs
 
@@ -208,13 +212,17 @@ def _parse_csv(
 
 
 def sniff(sample: bytes) -> str | None:
-    """`swf`, `pbs`, `sacct`, `csv` or `parquet`, or None when the bytes have the marks of no format.
+    """`swf`, `pbs`, `sacct`, `csv`, `parquet` or `batsim`, or None when the bytes have the marks of no format.
 
     >>> sniff(b"; MaxProcs: 128\\n"), sniff(b"JobID|Submit|State\\n"), sniff(b"PAR1..."), sniff(b"hello\\n")
     ('swf', 'sacct', 'parquet', None)
     """
     if sample.startswith(b"PAR1"):
         return "parquet"
+    if sample.lstrip()[:1] == b"{":
+        from ..formats.batsim import looks_like_batsim
+
+        return "batsim" if looks_like_batsim(sample) else None
     from ..formats.swf import looks_like_swf
 
     if looks_like_swf(sample[:_GLANCE]):

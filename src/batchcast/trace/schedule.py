@@ -55,6 +55,74 @@ def read_schedule(path: str | Path) -> dict[str, np.ndarray]:
     return {name: table[name] for name in COLUMNS}
 
 
+NAMES = {
+    "job_id": ("job_id", "jobID", "id", "job"),
+    "submit_time": ("submit_time", "submission_time", "submit", "subtime"),
+    "start_time": ("start_time", "starting_time", "start"),
+    "end_time": ("end_time", "finish_time", "finish", "end"),
+    "procs": ("procs", "requested_number_of_resources", "requested_procs", "size"),
+    "run_time": ("execution_time", "run_time", "runtime"),
+}
+"""What a schedule's columns are called: here, by Batsim and evalys, and by hand."""
+
+
+def read_starts(path: str | Path) -> dict[str, np.ndarray]:
+    """Anybody's schedule from a CSV with a header: job_id text (n,), seconds and processors float64, NaN where unknown.
+
+    Columns are found by the names of `NAMES`; job_id and start_time are needed, others may be there. Without end_time,
+    it is start_time and run time. InputError names line and value; a job that stands there twice is one too.
+    """
+    import csv
+
+    rows: list[list[str]] = []
+    try:
+        with Path(path).open(encoding="utf-8-sig", newline="") as file:
+            lines = csv.reader(file)
+            header = [name.strip() for name in next(lines, [])]
+            place = {key: header.index(n) for key, names in NAMES.items() for n in names[::-1] if n in header}
+            if missing := [key for key in ("job_id", "start_time") if key not in place]:
+                raise input_error(
+                    str(path), f"has no column {' and none '.join(missing)}", line=1, value=",".join(header),
+                    accepted="job_id,submit_time,start_time,end_time,procs, or Batsim's jobs.csv",
+                )  # fmt: skip
+            for row in lines:
+                if row and len(row) <= max(place.values()):
+                    raise input_error(
+                        str(path), f"has {len(row)} fields where {len(header)} are due", line=lines.line_num
+                    )
+                rows += [row] if row else []
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise input_error(str(path), f"is not a schedule ({error})", accepted="CSV in UTF-8") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
+    found = {key: _numbers(path, header[k], [row[k] for row in rows]) for key, k in place.items() if key != "job_id"}
+    ids = np.array([row[place["job_id"]].strip() for row in rows], dtype="U")
+    if len(np.unique(ids)) < len(ids):
+        names, counts = np.unique(ids, return_counts=True)
+        raise input_error(str(path), "has a job more than once", value=names[counts.argmax()])
+    told = {key: found.get(key, np.full(len(ids), np.nan)) for key in NAMES if key != "job_id"}
+    run = told.pop("run_time")
+    return {
+        "job_id": ids,
+        **told,
+        "end_time": np.where(np.isnan(told["end_time"]), told["start_time"] + run, told["end_time"]),
+    }
+
+
+def _numbers(path: str | Path, name: str, values: list[str]) -> np.ndarray:
+    try:
+        return np.array([float(value) if value.strip() else np.nan for value in values])
+    except ValueError:
+        for k, value in enumerate(values):
+            try:
+                float(value or "nan")
+            except ValueError:
+                raise input_error(
+                    str(path), f"{name} is no number", line=k + 2, value=value, accepted="seconds"
+                ) from None
+        raise
+
+
 def read_groups(path: str | Path, schedule: dict[str, np.ndarray]) -> np.ndarray | None:
     """The group of each job of a schedule that was read, whole numbers from 0; None where the file is not its own."""
     try:

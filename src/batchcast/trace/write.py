@@ -58,6 +58,12 @@ def not_carried(trace: Trace, kind: str) -> list[str]:
     """
     if kind in ("parquet", "folder"):
         return []
+    if kind == "batsim":
+        kept = ("job_id", "submit_time", "run_time", "alloc_procs", "req_procs", "req_time")
+        lost = [name for name in trace.names if name not in kept and _is_known(trace, name)]
+        without = int((~((trace.procs() > 0) & (trace.run_time >= 0))).sum())
+        said = [f"Batsim's workloads have no place for: {', '.join(lost)}"] if lost else []
+        return said + ([f"{without} jobs without processors or a run time are left out"] if without else [])
     if kind == "csv":
         info, lost = trace.info, []
         lost += ["the machine's size"] if info.max_procs > 0 or info.max_nodes > 0 else []
@@ -90,7 +96,7 @@ def _has_text(trace: Trace, name: str) -> bool:
 
 
 STDOUT = "-"
-ENDINGS = ".swf, .swf.gz, .swf.xz, .csv, .parquet"
+ENDINGS = ".swf, .swf.gz, .swf.xz, .csv, .parquet, .json"
 FOLDER = "folder"
 
 
@@ -99,7 +105,9 @@ def write_by_ending(trace: Trace, path: str | Path, kind: str | None = None) -> 
     file cannot be written."""
     kind = kind or kind_of(path)
     try:
-        {"swf": write_trace, "csv": write_csv, "parquet": write_parquet, FOLDER: _write_whole}[kind](trace, path)
+        {"swf": write_trace, "csv": write_csv, "parquet": write_parquet, FOLDER: _write_whole, "batsim": _write_batsim}[
+            kind
+        ](trace, path)
     except BrokenPipeError:
         raise  # who reads stdout has enough
     except OSError as error:
@@ -113,8 +121,8 @@ def kind_of(path: str | Path) -> str:
     A name without any ending, or with a `/` behind it, is a folder of Parquet by month (`trace.folder`); `-` is CSV on
     stdout.
 
-    >>> kind_of("a/log.swf.gz"), kind_of("LOG.CSV"), kind_of("years/"), kind_of("-")
-    ('swf', 'csv', 'folder', 'csv')
+    >>> kind_of("a/log.swf.gz"), kind_of("LOG.CSV"), kind_of("years/"), kind_of("-"), kind_of("log.json")
+    ('swf', 'csv', 'folder', 'csv', 'batsim')
     """
     name = str(path).lower()
     if name == STDOUT:
@@ -123,7 +131,7 @@ def kind_of(path: str | Path) -> str:
         return FOLDER
     for ending in ENDINGS.split(", "):
         if name.endswith(ending):
-            return ending.split(".")[1]
+            return "batsim" if ending == ".json" else ending.split(".")[1]
     raise UsageError(f"{path}: its ending names no format (accepted: {ENDINGS}, none: a folder, -: CSV on stdout)")
 
 
@@ -139,6 +147,14 @@ def write_trace(trace: Trace, path: str | Path) -> None:
     with whole_file(path) as beside, beside.open("wb") as plain, _packed(plain, Path(path).suffix) as out:
         for text in write_chunks(trace):
             out.write(text.encode())
+
+
+def _write_batsim(trace: Trace, path: str | Path) -> None:
+    """A workload of Batsim's."""
+    from ..formats.batsim import write_batsim_workload
+
+    with whole_file(path) as beside, beside.open("w", encoding="utf-8") as out:
+        out.writelines(write_batsim_workload(trace))
 
 
 def _packed(plain: IO[bytes], suffix: str) -> Any:

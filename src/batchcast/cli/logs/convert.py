@@ -19,11 +19,12 @@ from ..output import document, emit, refuse_two_on_stdout, say
 @output_option("By its ending: .swf (.gz, .xz), .csv, .parquet; OUT/ for a folder, - for CSV on stdout.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 def command(out: str | None, output: str | None, as_json: bool, **given: Any) -> None:
-    """Write the jobs of LOG to OUT, in the format of its ending: .swf (.gz, .xz), .csv, .parquet, or OUT/ for a folder.
+    """Write the jobs of LOG to OUT, in the format of its ending: .swf (.gz, .xz), .csv, .parquet, .json, or OUT/.
 
     SWF keeps its 18 fields only: names become numbers. CSV keeps every column, and is read back; Parquet keeps
-    everything. What the format has no place for is said. A folder is Parquet by month, made in a stream of an SWF log
-    or another folder: memory does not grow with the log. Other formats are read at once first.
+    everything; a .json is a workload of Batsim's. What the format has no place for is said. A folder is Parquet by
+    month, made in a stream of an SWF log or another folder: memory does not grow with the log. Other formats are read
+    at once first.
 
     \b
     batchcast convert accounting/20240401 -o april.swf.gz --status completed

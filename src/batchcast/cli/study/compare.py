@@ -23,6 +23,9 @@ LEVEL = 0.9
 @verb("compare", old={"--page": "-o"})
 @click.argument("a", type=click.Path(), metavar="A")
 @click.argument("b", type=click.Path(), metavar="B")
+@click.option(
+    "--log", type=click.Path(path_type=Path), metavar="LOG", help="Two schedules: the log that names their users."
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For the bootstrap's draws.")
 @click.option(
     "--resamples", type=click.IntRange(100, 100_000), default=1000, show_default=True, help="Draws of the bootstrap."
@@ -36,10 +39,12 @@ LEVEL = 0.9
     help="Also write a page with pictures.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
-def command(a: str, b: str, seed: int, resamples: int, page: Path | None, as_json: bool) -> None:
-    """Compare two reports of `evaluate`: folders, or their result.json.
+def command(a: str, b: str, log: Path | None, seed: int, resamples: int, page: Path | None, as_json: bool) -> None:
+    """Compare two reports of `evaluate` (folders, or their result.json), or two schedules (CSV).
 
-    Says whether they are like for like, which settings differ, and per forecast and schedule what changed from A to B.
+    Of two schedules, ours (`simulate -o`), Batsim's jobs.csv or any CSV with job_id and start_time: how many jobs start
+    at the same instant, which is the first that does not, and means with the difference. Of two reports, it
+    says whether they are like for like, which settings differ, and per forecast and schedule what changed from A to B.
     Where both folders hold their forecasts.csv and schedules/*.csv, the changes of mean errors and mean waits have a
     90 % interval: groups of one user's submissions of one week are drawn again and again, so it says how much hangs on
     a few bursts.
@@ -47,7 +52,11 @@ def command(a: str, b: str, seed: int, resamples: int, page: Path | None, as_jso
     \b
     batchcast compare report/ report-new/
     batchcast compare report/ report-new/ -o changes.html
+    batchcast compare ours.csv theirs_jobs.csv --log LOG
     """
+    if a.endswith(".csv") and b.endswith(".csv"):
+        _starts(a, b, log, {"seed": seed, "level": LEVEL, "resamples": resamples}, as_json)
+        return
     from ...evaluation.comparison import compare
     from ...report.comparison import comparison_blocks
     from ...report.terminal import show
@@ -70,6 +79,43 @@ def command(a: str, b: str, seed: int, resamples: int, page: Path | None, as_jso
         out.print(f"{side}: {path}, {_log(doc['log'])}", markup=False, soft_wrap=True)
     out.print(f"seed {seed}, {resamples} resamples", markup=False)
     show(out, comparison_blocks(comparison, LEVEL))
+
+
+def _starts(a: str, b: str, path: Path | None, settings: dict[str, Any], as_json: bool) -> None:
+    """Two schedules side by side."""
+    from ...evaluation.comparison import compare_starts, signed_time
+    from ...trace.read import read_trace
+    from ...trace.schedule import read_starts
+    from ...units import span
+    from ..output import print_columns
+
+    user = None
+    if path is not None:
+        trace = read_trace(path)
+        user = dict(zip(map(str, trace.job_id.tolist()), trace.nominal("user_id").codes.tolist()))
+    shared, rows = compare_starts(read_starts(a), read_starts(b), user, **settings)
+    if as_json:
+        emit(
+            document(
+                "compare", {"a": a, "b": b}, {"a": a, "b": b, **settings}, [], [{"part": "starts", **shared}, *rows]
+            )
+        )
+        return
+    click.echo(
+        f"A: {a}\nB: {b}\n{shared['jobs']:,} jobs in both; only in A {shared['only_a']:,}, in B {shared['only_b']:,}"
+    )
+    apart = f"; the first that does not: {shared['first_apart']}" if shared["first_apart"] else ""
+    click.echo(f"{shared['same_start']:,} start at the same instant{apart}\n")
+    lines = [["MEAN", "A", "B", "B - A", f"{LEVEL:.0%} INTERVAL"]]
+    for row in rows:
+        times = row["measure"] != "bounded_slowdown"
+        plain, signed = (span, signed_time) if times else ("{:.2f}".format, "{:+.2f}".format)
+        held = "-" if row["low"] != row["low"] else f"{signed(row['low'])} to {signed(row['high'])}"
+        lines.append(
+            [row["measure"].replace("_", " "), plain(row["a"]), plain(row["b"]), signed(row["difference"]), held]
+        )
+    print_columns(lines, left=1)
+    click.echo(f"seed {settings['seed']}, {settings['resamples']} draws of {rows[0]['groups']} groups")
 
 
 def _write_page(

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batsim's workloads, read and written, and anybody's schedule beside ours."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.forked import batchcast
+
+from batchcast.errors import InputError, UsageError
+from batchcast.evaluation.comparison import compare_starts
+from batchcast.formats.batsim import read_batsim
+from batchcast.trace.read import read_trace
+from batchcast.trace.schedule import read_starts
+
+JOBS = [
+    {"id": 1, "subtime": 0, "res": 4, "walltime": 100, "profile": "short"},
+    {"id": 2, "subtime": 5.5, "res": 2, "walltime": -1, "profile": "twice"},
+    {"id": 3, "subtime": 6, "res": 1, "profile": "flops"},
+    {"id": 4, "subtime": 6, "profile": "short"},
+]
+PROFILES = {
+    "short": {"type": "delay", "delay": 20},
+    "twice": {"type": "composed", "seq": ["short", "short"], "repeat": 3},
+    "flops": {"type": "parallel_homogeneous", "cpu": 1e9, "com": 0},
+}
+LOG = "\n".join(
+    f"{k} {60 * k} 0 {300 + 60 * (k % 5)} {1 + k % 4} -1 -1 4 900 -1 1 1 1 1 1 -1 -1 -1" for k in range(1, 60)
+)
+
+
+def workload(**more: object) -> str:
+    return json.dumps({"nb_res": 8, "jobs": JOBS, "profiles": PROFILES} | more)
+
+
+def test_delays_and_sequences_of_them_have_a_run_time() -> None:
+    trace = read_batsim(workload(), "w.json")
+    np.testing.assert_equal(trace.run_time, [20, 120, np.nan])
+    np.testing.assert_equal(trace.req_time, [100, np.nan, np.nan])
+    assert trace.info.max_procs == 8
+    assert trace.info.dropped == {"job that cannot be read": 1}
+    assert "1 jobs have a profile whose length a platform decides" in trace.info.notes[0]
+    with pytest.raises(InputError, match="job 4 has no id"):
+        read_batsim(workload(), "w.json", strict=True)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"jobs": 3}', '{"jobs": []}', '{"jobs": [7]}'])
+def test_what_is_no_workload_is_said(text: str) -> None:
+    with pytest.raises(InputError, match=r"w\.json"):
+        read_batsim(text, "w.json")
+
+
+def test_a_log_comes_back_and_makes_the_same_schedule(tmp_path: Path) -> None:
+    log, out = tmp_path / "log.swf", tmp_path / "w.json"
+    log.write_text(f"; MaxProcs: 8\n; UnixStartTime: 0\n{LOG}\n")
+    done = batchcast("convert", log, "-o", out)
+    assert done.returncode == 0, done.stderr
+    assert "no place for" in done.stderr
+    before, after = read_trace(log), read_trace(out)
+    assert after.info.format == "batsim"
+    np.testing.assert_array_equal(before.procs(), after.procs())
+    for name in ("run_time", "req_time"):
+        np.testing.assert_array_equal(getattr(before, name), getattr(after, name))
+    ours, theirs = tmp_path / "a.csv", tmp_path / "b.csv"
+    assert batchcast("simulate", log, "-o", ours).returncode == 0
+    assert batchcast("simulate", out, "-o", theirs, "--schedule-format", "batsim").returncode == 0
+    a, b = read_starts(ours), read_starts(theirs)
+    np.testing.assert_array_equal(a["start_time"] - a["submit_time"], b["start_time"] - b["submit_time"])
+
+
+def starts(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_two_schedules_stand_side_by_side(tmp_path: Path) -> None:
+    a = starts(
+        tmp_path / "a.csv", "job_id,submit_time,start_time,end_time,procs\n1,0,0,50,4\n2,10,60,90,4\n3,20,90,95,1\n"
+    )
+    b = starts(tmp_path / "b.csv", "jobID,starting_time,execution_time\n1,0,50\n3,20,5\n9,1,1\n")
+    shared, rows = compare_starts(read_starts(a), read_starts(b))
+    assert (shared["jobs"], shared["only_a"], shared["only_b"]) == (2, 1, 1)
+    assert (shared["same_start"], shared["first_apart"]) == (1, "3")
+    wait = next(row for row in rows if row["measure"] == "wait")
+    assert (wait["a"], wait["b"], wait["difference"]) == (35, 0, -35)
+    done = batchcast("compare", a, b)
+    assert "1 start at the same instant; the first that does not: 3" in done.stdout
+    assert json.loads(batchcast("compare", a, b, "--json").stdout)["results"][0]["part"] == "starts"
+    with pytest.raises(UsageError, match="no job is in both"):
+        compare_starts(read_starts(a), read_starts(starts(tmp_path / "c.csv", "id,start\nx,1\n")))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("id,when\n1,2\n", "c.csv:1: has no column start_time"),
+        ("id,start\n1,soon\n", "c.csv:2: start is no number: 'soon'"),
+        ("id,start\n1,2\n1,3\n", "has a job more than once: '1'"),
+        ("id,start\n1\n", "c.csv:2: has 1 fields"),
+    ],
+)
+def test_a_schedule_that_cannot_be_read_is_said(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(InputError) as error:
+        read_starts(starts(tmp_path / "c.csv", text))
+    assert said in str(error.value)
