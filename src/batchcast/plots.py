@@ -84,9 +84,11 @@ def frontier(schedules: Mapping[str, Schedule], ax: Any = None) -> Any:
     """Each schedule by its mean and its longest wait in hours; joined are those that none beats in both."""
     ax = _axes(ax)
     points = {name: (s.wait_time.mean() / 3600.0, s.wait_time.max() / 3600.0) for name, s in schedules.items()}
-    for name, (mean, longest) in points.items():
+    middle = sum(mean for mean, _ in points.values()) / max(len(points), 1)
+    for k, (name, (mean, longest)) in enumerate(sorted(points.items(), key=lambda one: one[1])):
         ax.plot(mean, longest, marker="o", color="C0")
-        ax.annotate(name, (mean, longest), xytext=(4, 4), textcoords="offset points")
+        side, up = ("right", -4) if mean > middle else ("left", 4), 4 if k % 2 else -12
+        ax.annotate(name, (mean, longest), xytext=(side[1], up), textcoords="offset points", ha=side[0])
     best = sorted(
         p for p in points.values() if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in points.values())
     )
