@@ -26,7 +26,10 @@ STEPS = 112
 
 
 def cluster_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str, Any]:
-    """Four weeks of the machine. Where jobs are private every cell is of days that are over and of enough users."""
+    """Four weeks of the machine, from its first job on where there is less.
+
+    Where jobs are private every cell is of days that are over and of enough users.
+    """
     with open_site(settings, viewer) as site:
         least = int(settings["least_users"]) if site.private else 1
         since = now - DAYS * 86400
@@ -38,11 +41,14 @@ def cluster_figures(settings: Settings, viewer: Viewer, now: float) -> dict[str,
         ran = [row for row in (*over, *still) if row["start_time"] is not None and row["start_time"] >= since]
         known = rows_of_complete_days(ran, "start_time", least, now) if site.private else ran
         procs = float(site.memory.get("total_procs") or 0.0)
-        series = _series(chain(over, still), procs, since, now)
+        begin = max(since, min((row["submit_time"] for row in chain(over, still)), default=since))
+        begin = whole_days(begin, math.inf)[0] if site.private else begin
+        series = _series(chain(over, still), procs, min(begin, now - 3600.0), now)
         waiting = [row for row in still if row["start_time"] is None]
         running = [row for row in still if row["start_time"] is not None]
         return {
-            "now": now, "cluster": site.cluster, "private": site.private, "least": least, "days": DAYS, "procs": procs,
+            "now": now, "cluster": site.cluster, "private": site.private, "least": least,
+            "days": max(math.ceil((now - begin) / 86400 - 1e-6), 1), "procs": procs,
             "waiting": len(waiting), "running": len(running),
             "busy": sum(_held(row) for row in running) / procs if procs else math.nan,
             "median_wait": _median(known), "users": len({row["user_id"] for row in waiting}),

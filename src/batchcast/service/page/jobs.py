@@ -129,7 +129,7 @@ def my_jobs(
             "axis": shared,
             "running_axis": until,
             "waiting": lines[:SHOWN],
-            "waiting_more": sum(len(line["ids"]) for line in lines[SHOWN:]),
+            "waiting_more": sum(line["count"] for line in lines[SHOWN:]),
             "bases": list(dict.fromkeys(one["basis"] for one in waiting))[:8],
             "waiting_count": len(waiting),
             "running": [_running(row, end, until) for row, end in zip(running, capped)][:SHOWN],
@@ -163,15 +163,32 @@ def _chances(row: Row, answer: Mapping[str, Any], now: float) -> Chances:
 
 
 def _together(waiting: Sequence[dict[str, Any]], shared: Axis) -> list[dict[str, Any]]:
-    """Tasks of one array with the same answer as one line, what starts first before the rest."""
-    groups: dict[tuple[Any, ...], dict[str, Any]] = {}
+    """One line for the jobs of one name, partition, size and reason, in the order in which the lines start.
+
+    A line is its first job's answer, with `count`, the middle and the last likely start, and its `parts`: jobs of one
+    array with one answer, each with `ids`. Jobs without a name stand with those of their array alone.
+    """
+    groups: dict[tuple[Any, ...], dict[tuple[Any, ...], dict[str, Any]]] = {}
     for one in waiting:
         array = one["job_id"].partition("_")[0]
-        key = (array, one["reason"], *(round(x, -1) if math.isfinite(x) else str(x) for x in one["chances"]))
-        group = groups.setdefault(key, {**one, "ids": [], "bar": shared.bar(one["chances"])})
-        group["ids"].append(one["job_id"])
-    lines = sorted(groups.values(), key=lambda g: g["chances"].by_50 if math.isfinite(g["chances"].by_50) else math.inf)
-    return lines
+        kind = (one["name"] or array, one["partition"], one["procs"], one["reason"])
+        same = (array, *(round(x, -1) if math.isfinite(x) else str(x) for x in one["chances"]))
+        part = groups.setdefault(kind, {}).setdefault(same, {**one, "ids": [], "bar": shared.bar(one["chances"])})
+        part["ids"].append(one["job_id"])
+    lines = []
+    for each in groups.values():
+        parts = sorted(each.values(), key=_likely)
+        starts = [_likely(part) for part in parts for _ in part["ids"]]
+        lines.append({
+            **parts[0], "parts": parts, "count": len(starts), "middle": starts[(len(starts) - 1) // 2],
+            "last": starts[-1],
+        })  # fmt: skip
+    return sorted(lines, key=_likely)
+
+
+def _likely(one: Mapping[str, Any]) -> float:
+    start = one["chances"].by_50
+    return start if math.isfinite(start) else math.inf
 
 
 def _limit(row: Row) -> tuple[float | None, float]:
