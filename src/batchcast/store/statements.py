@@ -212,7 +212,7 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
     .distinct()
     .where(_HERE, jobs.c.user_id == _("user"), (jobs.c.submit_time + 0) >= _("since"), jobs.c.qos.is_not(None))
     .order_by(jobs.c.partition_id, jobs.c.qos),
-    "issued": select(outcomes, jobs.c.user_id, jobs.c.start_time)
+    "issued": select(outcomes, jobs.c.user_id, jobs.c.start_time, jobs.c.partition_id, jobs.c.req_procs)
     .select_from(outcomes.join(jobs, jobs.c.row == outcomes.c.row))
     .where(
         _HERE,

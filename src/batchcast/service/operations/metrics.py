@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -12,12 +13,14 @@ from typing import Any, NamedTuple
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from ...errors import BatchcastError
+from ...metrics.wait_classes import SIZES, class_of
 from ...store.place import sqlite_path
 from ...store.reader import Reader
+from ..answers import track_record
 from ..answers.accuracy import LEVELS, accuracy
 from ..answers.advice_record import LEVELS as JUDGED
 from ..answers.advice_record import LIMIT, MEMORY, advice_record
-from ..answers.disclosure import choose_cluster
+from ..answers.disclosure import choose_cluster, rounded, rows_of_complete_days
 from ..child_process import in_child
 from ..log import Log
 from ..settings import Settings, is_private
@@ -64,7 +67,10 @@ class ServiceMetrics:
 
     async def _renew(self, settings: Settings, log: Log) -> None:
         try:
-            self._take(await in_child(partial(outcomes, settings), OUTCOMES_S))
+            read = await in_child(partial(outcomes, settings), OUTCOMES_S)
+            for name in {one.name for one in read} & set(self._gauges):
+                self._gauges[name].clear()  # a group that has no job any more has no figure
+            self._take(read)
         except (BatchcastError, OSError, RuntimeError) as error:
             log("metrics", f"metrics: {str(error).splitlines()[0]}", level="error")
 
@@ -143,6 +149,7 @@ def _outcomes(
 ) -> Iterator[Reading]:
     """Over several users where jobs are private, as everywhere."""
     least = int(settings["least_users"]) if is_private(settings, memory) else 1
+    yield from _waits(reader, cluster, memory, least, now)
     partitions = [None, *memory.get("site", {}).get("partitions", {})]
     for partition in partitions:
         for one in accuracy(reader, cluster, now - WITHIN_S, float("inf"), partition, least, now):
@@ -158,6 +165,45 @@ def _outcomes(
         for of in (LIMIT, MEMORY):
             for one in advice_record(reader, cluster, of, now - WITHIN_S, float("inf"), partition, least, now):
                 yield from _advice(one, {"cluster": cluster, "partition": partition or "all"})
+
+
+QUANTILES = (0.5, 0.9)
+SIZE_WORDS = ("1", "2-4", "5-16", "17-64", "65+")  # wait_classes.SIZES in words
+
+
+def _waits(reader: Reader, cluster: str, memory: dict[str, Any], least: int, now: float) -> Iterator[Reading]:
+    """Waits that ended in a day by partition and size, as they happened and as they were forecast at submission.
+
+    Where jobs are private: of a week's days that are over, each cell of at least `least` users.
+    """
+    days = 1.0 if least <= 1 else 7.0
+    method, span = track_record.answering_method(memory), {"since": now - 14 * 86400.0, "until": now, "partition": None}
+    rows = [
+        row for row in reader.each("issued", cluster=cluster, **span)
+        if row["kind"] == "wait" and row["moment"] == "submit" and row["method"] == method
+        and row["outcome_s"] is not None and row["start_time"] is not None and row["start_time"] >= now - days * 86400.0
+    ]  # fmt: skip
+    rows = rows if least <= 1 else rows_of_complete_days(rows, "start_time", least, now)
+    cells: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        size = class_of(row["req_procs"], SIZES)
+        for partition in ("all", row["partition_id"] or "-"):
+            for word in ("all", SIZE_WORDS[size] if size >= 0 else "-"):
+                cells.setdefault((partition, word), []).append(row)
+    for (partition, word), of in cells.items():
+        if len({row["user_id"] for row in of}) < least:
+            continue
+        labels = {"cluster": cluster, "partition": partition, "size": word}
+        figures = {"jobs": float(len(of))}
+        for name, key in (("wait", "outcome_s"), ("forecast", "point_s")):
+            told = sorted(row[key] for row in of)
+            figures |= {f"{name} {q:g}": told[max(math.ceil(q * len(told)) - 1, 0)] for q in QUANTILES}
+        figures = rounded(figures) if least > 1 else figures
+        yield Reading("waits", "jobs that started in a day", figures["jobs"], labels)
+        for q in QUANTILES:
+            at = {**labels, "quantile": f"{q:g}"}
+            yield Reading("wait_seconds", "waits that ended in a day", figures[f"wait {q:g}"], at)
+            yield Reading("wait_forecast_seconds", "their forecasts at submission", figures[f"forecast {q:g}"], at)
 
 
 _COVERAGE = "share at or below what was said for a level"

@@ -165,6 +165,16 @@ def test_operators_and_prometheus_see_what_advice_came_to(site: tuple[Settings, 
     assert rates["limit", "calibrated", "advice"] <= 0.15
     assert rates["memory", "kernel", "advice"] <= 0.15
     assert ("limit", "calibrated", "users") in rates
+    waits = {
+        (one.labels["partition"], one.labels["size"], one.labels["quantile"]): one.value
+        for one in read if one.name == "wait_seconds"
+    }  # fmt: skip
+    assert 0 <= waits["all", "all", "0.5"] <= waits["all", "all", "0.9"]
+    assert {"all", "1"} < {size for _, size, _ in waits}
+    told = [one.value for one in read if one.name == "wait_forecast_seconds"]
+    assert len(told) == len(waits)
+    hidden = [one for one in outcomes(settings.replaced(private="yes", least_users=1000)) if one.name == "waits"]
+    assert hidden == []
 
 
 @as_root
