@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.resources
 import re
 import socket
+import subprocess
 import threading
 from pathlib import Path
 
@@ -81,6 +82,60 @@ def test_a_submission_is_told_a_limit_or_nothing_and_never_waits_for_a_service_t
         assert said(lab)[-1][1] == "30"
 
 
+def test_sbatch_says_in_one_line_what_would_be_enough_and_goes_on_without_a_service(lab_here: None) -> None:
+    if not list(Path("/usr/lib").glob("*/lua/5.1/socket/unix.so")):
+        absent("no LuaSocket (tests/slurm/install.sh installs lua-socket)")
+    with Lab(nodes=1) as lab:
+        units, etc, place = importlib.resources.files("batchcast.service") / "units", lab.root / "etc", lab.root / "s"
+        module = (units / "batchcast.lua").read_text(encoding="utf-8")
+        (etc / "batchcast.lua").write_text(module.replace("/run/batchcast/api.sock", str(place)))
+        filtering = (units / "cli_filter.lua").read_text(encoding="utf-8").replace('"/etc/slurm"', f'"{etc}"')
+        (etc / "cli_filter.lua").write_text(filtering)
+        lab.conf["CliFilterPlugins"] = "lua"
+        lab._write_configuration()
+        words = [
+            "sbatch",
+            "--parsable",
+            "-H",
+            "-t",
+            "1:00:00",
+            "-n",
+            "2",
+            "-J",
+            "a b",
+            "--uid=daemon",
+            "--wrap",
+            "true",
+        ]
+        alone = subprocess.run(words, env=lab.env, capture_output=True, text=True, check=True, cwd="/tmp")
+        assert alone.stdout.strip().isdigit()
+        assert "batchcast" not in alone.stderr
+        got: list[str] = []
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(place))
+            listening.listen(5)
+            listening.settimeout(30)
+            (etc / "batchcast.lua").write_text(
+                module.replace("/run/batchcast/api.sock", str(place)).replace("wait = 0.05", "wait = 20")
+            )
+            thread = threading.Thread(target=answer_once, args=(listening, got))
+            thread.start()
+            told = subprocess.run(words, env=lab.env, capture_output=True, text=True, check=True, cwd="/tmp")
+            thread.join(30)
+        assert told.stdout.strip().isdigit()
+        assert "batchcast: jobs like this one are done within 30 min (--time=30)" in told.stderr
+        assert "time=60" in got[0]
+        assert "ntasks=2" in got[0]
+        assert "name=a%20b" in got[0]
+
+
+def answer_once(listening: socket.socket, got: list[str]) -> None:
+    connection, _ = listening.accept()
+    with connection:
+        got.append(connection.recv(4096).decode())
+        connection.sendall(ANSWER)
+
+
 def anew(lab: Lab) -> None:
     """slurmctld with a module that remembers no failure."""
     lab.stop("slurmctld")
@@ -91,14 +146,8 @@ def answered(listening: socket.socket, lab: Lab) -> str:
     """Answer the question of one submission at once; what was asked."""
     got: list[str] = []
 
-    def answer() -> None:
-        connection, _ = listening.accept()
-        with connection:
-            got.append(connection.recv(4096).decode())
-            connection.sendall(ANSWER)
-
     listening.settimeout(30)
-    thread = threading.Thread(target=answer)
+    thread = threading.Thread(target=answer_once, args=(listening, got))
     thread.start()
     submit(lab, 1)
     thread.join(30)

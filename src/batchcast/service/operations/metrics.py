@@ -178,7 +178,7 @@ def _waits(reader: Reader, cluster: str, memory: dict[str, Any], least: int, now
     """
     days = 1.0 if least <= 1 else 7.0
     method, span = track_record.answering_method(memory), {"since": now - 14 * 86400.0, "until": now, "partition": None}
-    rows = [
+    rows: list[Mapping[str, Any]] = [
         row for row in reader.each("issued", cluster=cluster, **span)
         if row["kind"] == "wait" and row["moment"] == "submit" and row["method"] == method
         and row["outcome_s"] is not None and row["start_time"] is not None and row["start_time"] >= now - days * 86400.0

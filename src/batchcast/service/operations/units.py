@@ -8,7 +8,7 @@ from importlib.resources import files
 SERVICES = ("batchcast-collect.service", "batchcast-export.service", "batchcast-serve.service")
 ASK_SLURM = ("batchcast-collect.service",)
 START = "batchcast-start"
-OTHERS = ("batchcast-export.timer", "batchcast.sysusers", "batchcast.toml", "batchcast.lua", START)
+OTHERS = ("batchcast-export.timer", "batchcast.sysusers", "batchcast.toml", "batchcast.lua", "cli_filter.lua", START)
 PROGRAM, CLOSED, OPEN = "/opt/batchcast/bin/batchcast", "UMask=0077", "UMask=0022"
 NO_NETWORK = "PrivateNetwork=yes\nRestrictAddressFamilies=AF_UNIX\n"
 NETWORK = "PrivateNetwork=no\nRestrictAddressFamilies=AF_UNIX AF_INET AF_INET6\n"

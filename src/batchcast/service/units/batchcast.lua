@@ -15,7 +15,7 @@
 
 local M = {
    path = "/run/batchcast/api.sock", wait = 0.05, rest = 30, longest = 600,
-   calls = 0, failures = 0, waited = 0, last_failure = "",
+   calls = 0, failures = 0, waited = 0, last_failure = "", quiet = false,
 }
 
 local has_unix, unix = pcall(require, "socket.unix")
@@ -26,7 +26,7 @@ if not usable then M.last_failure = "no LuaSocket: " .. tostring(has_unix and co
 local not_before, pause, busy = 0, 0, false
 
 local function say(text)
-   if slurm and slurm.log_info then pcall(slurm.log_info, "batchcast: %s", text) end
+   if slurm and slurm.log_info and not M.quiet then pcall(slurm.log_info, "batchcast: %s", text) end
 end
 
 local function open_socket()
