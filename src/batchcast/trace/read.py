@@ -19,7 +19,7 @@ from .maps import fitting_map, map_of, ready_maps
 from .source import FORMS, Source
 from .zone import zone
 
-FORMATS = ("swf", "sacct", "pbs", "csv", "parquet", "batsim")
+FORMATS = ("swf", "sacct", "pbs", "csv", "parquet", "batsim", "nextflow")
 PIECE = HELD
 _GLANCE = 1 << 13
 
@@ -177,6 +177,11 @@ def _parse_as(
         from ..formats.batsim import read_batsim
 
         return read_batsim(b"".join(whole).decode("utf-8", "replace"), source.name, strict=strict)
+    if format == "nextflow":
+        from ..formats.nextflow import read_nextflow
+
+        text = b"".join(whole).decode("utf-8", "replace")
+        return read_nextflow(text, source.name, zone(timezone or "UTC"), strict=strict)
     if format == "pbs":
         from ..formats.pbs.accounting import read_pbs
 
@@ -212,7 +217,7 @@ def _parse_csv(
 
 
 def sniff(sample: bytes) -> str | None:
-    """`swf`, `pbs`, `sacct`, `csv`, `parquet` or `batsim`, or None when the bytes have the marks of no format.
+    """One of `FORMATS`, or None when the bytes have the marks of no format.
 
     >>> sniff(b"; MaxProcs: 128\\n"), sniff(b"JobID|Submit|State\\n"), sniff(b"PAR1..."), sniff(b"hello\\n")
     ('swf', 'sacct', 'parquet', None)
@@ -235,6 +240,10 @@ def sniff(sample: bytes) -> str | None:
 
     if looks_like_sacct(sample[:_GLANCE].decode("utf-8", "replace")):
         return "sacct"
+    from ..formats.nextflow import looks_like_nextflow
+
+    if looks_like_nextflow(sample):
+        return "nextflow"
     if looks_like_swf(sample):  # junk may come first
         return "swf"
     return "csv" if header_of(sample) else None

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nextflow's trace files (trace.txt; tabs or commas): what tasks asked for, by attempt, and what they used."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Mapping
+from datetime import datetime, tzinfo
+from typing import Any
+
+from ..errors import input_error
+from ..table import LogInfo, Trace
+
+NEEDED = ("task_id", "submit")
+ONE_OF = ("process", "name")
+_LENGTH = re.compile(r"([\d.]+)\s*(ms|s|m|h|d)")
+_SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_SIZE = re.compile(r"([\d.]+)\s*([KMGTP]?)i?B?", re.IGNORECASE)
+_KIB = {"": 1 / 1024, "K": 1.0, "M": 1024.0, "G": 1024.0**2, "T": 1024.0**3, "P": 1024.0**4}
+_STATUS = {"COMPLETED": "completed", "FAILED": "failed", "ABORTED": "cancelled"}
+_KILLED = {"137", "247", "104", "134", "139", "140", "143"}  # what a task's shell leaves when its memory was the reason
+_NEAR = 0.9
+
+
+def looks_like_nextflow(sample: bytes) -> bool:
+    """Whether a file's first line has such a trace's columns.
+
+    >>> looks_like_nextflow(b"task_id\\tprocess\\tsubmit\\trealtime\\n"), looks_like_nextflow(b"job_id,submit\\n")
+    (True, False)
+    """
+    line = sample.split(b"\n", 1)[0].decode("utf-8", "replace").strip()
+    names = set(re.split(r"[\t,]", line))
+    return names >= set(NEEDED) and bool(names & set(ONE_OF))
+
+
+def read_nextflow(text: str, source: str, zone: tzinfo, *, strict: bool = False) -> Trace:
+    """The trace of tasks; its clock is epoch seconds, times without a zone are local to `zone`.
+
+    Raw numbers are milliseconds and bytes (`trace.raw = true`), else they carry units (`3m 20s`, `1.5 GB`, of 1,024).
+    A task is a job of one node and of one user, who ran the workflow: `process` is its name, `tag` and `attempt` are
+    columns of their own, known at submission. Its run time is `complete` less `start`, else `realtime`; memory used is
+    `peak_rss`. A task that failed is out of memory where its shell was killed (exit 137 and the like) and it held nine
+    tenths of its request. What was cached did not run: those lines, and lines that cannot be read, are counted.
+    InputError for a line that cannot be read with `strict`, and where no task ran.
+    """
+    lines = text.splitlines()
+    delimiter = "\t" if "\t" in lines[0] else ","
+    rows, cached, broken = [], 0, 0
+    for number, cells in enumerate(csv.DictReader(lines, delimiter=delimiter), 2):
+        if cells.get("status") == "CACHED":
+            cached += 1
+            continue
+        try:
+            rows.append(_task(cells, zone))
+        except (ValueError, TypeError, AttributeError) as error:
+            if strict:
+                accepted = "numbers, or numbers with units"
+                raise input_error(source, str(error), line=number, accepted=accepted) from None
+            broken += 1
+    if not rows:
+        raise input_error(
+            source, "no task in it that ran", accepted="Nextflow's trace.txt with task_id, submit, process"
+        )
+    counted = {"cached task (did not run)": cached, "line that cannot be read": broken}
+    info = LogInfo(
+        source=source,
+        format="nextflow",
+        dropped={name: count for name, count in counted.items() if count},
+        known_at_submit=("attempt", "tag"),
+    )
+    rows.sort(key=lambda row: row["submit_time"])
+    return Trace.from_arrays({name: [row[name] for row in rows] for name in rows[0]}, info)
+
+
+def _task(cells: Mapping[str, Any], zone: tzinfo) -> dict[str, Any]:
+    def told(name: str) -> str:
+        value = (cells.get(name) or "").strip()
+        return "" if value == "-" else value
+
+    submit, start, complete = (_instant(told(name), zone) for name in ("submit", "start", "complete"))
+    if math.isnan(submit):
+        raise ValueError("no time of submission")
+    run = complete - start
+    run = run if run >= 0 else _seconds(told("realtime"))
+    asked, used, status = _kib(told("memory")), _kib(told("peak_rss")), told("status")
+    out = status == "FAILED" and told("exit") in _KILLED and used >= _NEAR * asked
+    procs = float(told("cpus") or "nan")
+    return {
+        "job_id": told("task_id"), "submit_time": submit,
+        "wait_time": max(start - submit, 0.0) if start == start else None,
+        "run_time": run, "req_procs": procs, "alloc_procs": procs, "req_nodes": 1.0, "alloc_nodes": 1.0,
+        "req_time": _seconds(told("time")), "req_mem_kib": asked, "used_mem_kib": used,
+        "status": "out_of_memory" if out else _STATUS.get(status, "failed" if status else None),
+        "job_name": told("process") or told("name").split(" (")[0], "queue_id": told("queue") or None,
+        "user_id": "nextflow",
+        "tag": told("tag") or None, "attempt": float(told("attempt") or 1),
+    }  # fmt: skip
+
+
+def _instant(text: str, zone: tzinfo) -> float:
+    if not text:
+        return math.nan
+    if text.isdigit():
+        return int(text) / 1000
+    when = datetime.fromisoformat(text)
+    return (when if when.tzinfo else when.replace(tzinfo=zone)).timestamp()
+
+
+def _seconds(text: str) -> float:
+    """Seconds of milliseconds, or of numbers with units.
+
+    >>> _seconds("14400000"), _seconds("3m 20s"), _seconds("500ms"), _seconds("")
+    (14400.0, 200.0, 0.5, nan)
+    """
+    if not text:
+        return math.nan
+    if text.isdigit():
+        return int(text) / 1000
+    parts = _LENGTH.findall(text)
+    if not parts or _LENGTH.sub("", text).strip():
+        raise ValueError(f"no length of time: {text[:40]!r}")
+    return math.fsum(float(number) * _SECONDS[unit] for number, unit in parts)
+
+
+def _kib(text: str) -> float:
+    """KiB of bytes, or of a number with its unit.
+
+    >>> _kib("2048"), _kib("1.5 GB"), _kib("")
+    (2.0, 1572864.0, nan)
+    """
+    if not text:
+        return math.nan
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"no amount of memory: {text[:40]!r}")
+    amount = float(match[1]) * _KIB[match[2].upper()]
+    return amount if amount > 0 else math.nan
