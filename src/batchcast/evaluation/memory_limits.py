@@ -30,6 +30,8 @@ from .target import measured, of_memory
 RULES = ("advice", "least_waste", "rule_of_thumb", "own")
 SPENT, RAN_OUT = "mean_spent_gib_h", "killed_per_thousand"
 GIB_H = 1024.0 * 3600.0
+LEAST_NAMED = 5
+"""Where jobs have names: so many of the same user and name must have ended before their memory is advised."""
 OWN_KNOWN = 0.5
 """Where fewer of the measured jobs have a request of their own, requests are left out of the comparison."""
 
@@ -72,7 +74,8 @@ def find_memory_limits(
     `least_waste` the one of its bounds with the least expected memory-time, every attempt counted in full
     (`predict.peak_memory.least_waste`); both at least `floor`, up to a multiple of `step`, never above `most`, a node's
     memory. Its own bounds, and not those of `calibrated`: that moves them towards a certain bound, which a time limit
-    is and memory has not. `rule_of_thumb` is 1.25 times the largest of the user's last ten of this size, `own` the
+    is and memory has not. Where jobs have names, one of which fewer than `LEAST_NAMED` of its user's had ended keeps
+    its own request under both: what other programs held says little of it. `rule_of_thumb` is 1.25 times the largest of the user's last ten of this size, `own` the
     user's request. NoAnswer where the log has no measured peak. One replay, some 300 microseconds a job.
     """
     use = measured(trace)
@@ -91,12 +94,29 @@ def find_memory_limits(
         "least_waste": _of_least_waste(answers["advice"], own),
         "rule_of_thumb": answers["rule"].points,
     }
+    strangers = (_ended_of_name(trace, use) < LEAST_NAMED) & ~np.isnan(own)
+    found |= {rule: np.where(strangers, own, found[rule]) for rule in ("advice", "least_waste")}
     limits = {
         rule: np.array([rounded_request(a, floor, step, most) if a == a else a for a in amounts.tolist()])
         for rule, amounts in found.items()
     }
     units = units_of(trace, use.per, "alloc")
     return MemoryLimits(trace, use, units, limits | ({"own": own} if compares else {}), scored, most)
+
+
+def _ended_of_name(trace: Trace, use: MemoryUse) -> np.ndarray:
+    """How many jobs of the same user and name had ended with a known peak by each submission (n,); infinite: no name."""
+    name, user = trace.nominal("job_name").codes, trace.nominal("user_id").codes
+    end = trace.submit_time + np.nan_to_num(trace.wait_time) + np.nan_to_num(trace.run_time)
+    known = use.ended | ~np.isnan(use.used)
+    found = np.full(len(trace), np.inf)
+    kind = np.where(name >= 0, name.astype(np.int64) * (int(user.max(initial=0)) + 2) + user + 1, -1)
+    order = np.argsort(kind, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(kind[order])) + 1):
+        if len(rows) and kind[rows[0]] >= 0:
+            ends = np.sort(end[rows][known[rows]])
+            found[rows] = np.searchsorted(ends, trace.submit_time[rows], side="right")
+    return found
 
 
 def _at_risk(forecasts: Forecasts, risk: float) -> np.ndarray:

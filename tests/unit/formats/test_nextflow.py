@@ -12,6 +12,7 @@ import pytest
 from tests.forked import batchcast
 
 from batchcast.errors import InputError
+from batchcast.evaluation.memory_limits import find_memory_limits
 from batchcast.formats.nextflow import read_nextflow
 from batchcast.trace.read import read_trace, sniff
 
@@ -73,6 +74,17 @@ def test_a_line_that_cannot_be_read_is_counted_or_said() -> None:
         read_nextflow(table(RAW, odd), "trace.txt", UTC, strict=True)
     with pytest.raises(InputError, match="no task in it that ran"):
         read_nextflow(table(odd), "trace.txt", UTC)
+
+
+def test_a_process_keeps_its_own_request_until_five_of_its_tasks_have_ended() -> None:
+    tasks = [
+        changed(task_id=str(k), process=f"P:{'AB'[k > 7]}", submit=str(10**6 * k), start=str(10**6 * k),
+                complete=str(10**6 * k + 500_000))
+        for k in range(1, 16)
+    ]  # fmt: skip
+    found = find_memory_limits(read_nextflow(table(*tasks), "trace.txt", UTC))
+    own = [amount == 8192 for amount in found.limits["advice"]]
+    assert own == [True] * 5 + [False] * 2 + [True] * 5 + [False] * 3
 
 
 @pytest.mark.parametrize("delimiter", ["\t", ","])
