@@ -18,7 +18,7 @@ NEWER = Path(os.environ.get("BATCHCAST_NEWER_SLURM", "/var/lib/batchcast-lab/tri
 SEARCHED = (
     "/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin:/sbin:/bin:/usr/lib/x86_64-linux-gnu/slurm-wlm:/usr/libexec"
 )
-CLIENTS = ("squeue", "sacct", "scontrol", "sinfo", "sdiag", "sacctmgr", "sbatch", "scancel")
+CLIENTS = ("squeue", "sacct", "scontrol", "sinfo", "sdiag", "sacctmgr", "sbatch", "scancel", "sprio")
 PROGRAMS = ("munged", "slurmctld", "slurmd", "slurmdbd", "mariadbd", "mariadb-install-db", "sacctmgr", "sbatch")
 MOUNT = """
 for place in proc dev dev/shm; do mount --bind "/$place" "$1/$place"; done

@@ -17,10 +17,10 @@ pytestmark = [pytest.mark.slurm, pytest.mark.lab]
 PATIENCE = 180.0
 
 
-@pytest.fixture(scope="module")
-def lab() -> Iterator[Lab]:
-    """Four nodes whose priorities have no weights, at sixty times the speed."""
-    for _ in labs_on("here", speed=SPEED):
+@pytest.fixture(scope="module", params=["here", pytest.param("newer", marks=pytest.mark.slow)])
+def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
+    """Four nodes whose priorities have no weights, at sixty times the speed, on this Slurm and on the newer one."""
+    for _ in labs_on(request.param, speed=SPEED):
         with Lab(nodes=4, cpus=4, speed=SPEED, conf={**CONF, "PriorityType": "priority/multifactor"}) as running:
             yield running
 

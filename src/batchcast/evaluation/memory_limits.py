@@ -75,8 +75,9 @@ def find_memory_limits(
     (`predict.peak_memory.least_waste`); both at least `floor`, up to a multiple of `step`, never above `most`, a node's
     memory. Its own bounds, and not those of `calibrated`: that moves them towards a certain bound, which a time limit
     is and memory has not. Where jobs have names, one of which fewer than `LEAST_NAMED` of its user's had ended keeps
-    its own request under both: what other programs held says little of it. `rule_of_thumb` is 1.25 times the largest of the user's last ten of this size, `own` the
-    user's request. NoAnswer where the log has no measured peak. One replay, some 300 microseconds a job.
+    its own request under both: what other programs held says little of it. `rule_of_thumb` is 1.25 times the largest
+    of the user's last ten of this size, `own` the user's request. NoAnswer where the log has no measured peak. One
+    replay, some 300 microseconds a job.
     """
     use = measured(trace)
     known = (use.ended | ~np.isnan(use.used)) & ~np.isnan(trace.run_time)
@@ -105,7 +106,7 @@ def find_memory_limits(
 
 
 def _ended_of_name(trace: Trace, use: MemoryUse) -> np.ndarray:
-    """How many jobs of the same user and name had ended with a known peak by each submission (n,); infinite: no name."""
+    """How many jobs of one user and name had ended, their peak known, by each submission (n,); infinite: no name."""
     name, user = trace.nominal("job_name").codes, trace.nominal("user_id").codes
     end = trace.submit_time + np.nan_to_num(trace.wait_time) + np.nan_to_num(trace.run_time)
     known = use.ended | ~np.isnan(use.used)
