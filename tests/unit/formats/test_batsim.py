@@ -88,6 +88,7 @@ def test_two_schedules_stand_side_by_side(tmp_path: Path) -> None:
     assert (wait["a"], wait["b"], wait["difference"]) == (35, 0, -35)
     done = batchcast("compare", a, b)
     assert "1 start at the same instant; the first that does not: 3" in done.stdout
+    assert "two schedules are printed" in batchcast("compare", a, b, "-o", tmp_path / "x.html").stderr
     assert json.loads(batchcast("compare", a, b, "--json").stdout)["results"][0]["part"] == "starts"
     with pytest.raises(UsageError, match="no job is in both"):
         compare_starts(read_starts(a), read_starts(starts(tmp_path / "c.csv", "id,start\nx,1\n")))

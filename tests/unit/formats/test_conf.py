@@ -53,6 +53,7 @@ def test_default_lines_hold_for_the_lines_after_them() -> None:
 def test_lines_go_on_after_a_backslash_and_end_at_a_hash() -> None:
     made = machine("NodeName=a,b \\\n  CPUs=4 # four\n# NodeName=c CPUs=4\nPartitionName=all \\\n Nodes=a,b\n")
     assert made.cpus == 8
+    assert machine("PartitionName=all Nodes=ALL\nNodeName=a CPUs=4 \\").cpus == 4
 
 
 def test_names_may_have_two_ranges() -> None:
@@ -151,6 +152,7 @@ def test_what_is_not_modelled_is_named() -> None:
     [
         ("NodeName=n1 CPUs=many\n", "site/slurm.conf:1: CPUTot=many (accepted: a whole number"),
         ("ClusterName=c\nInclude nodes.conf\n", "site/slurm.conf:2: Include nodes.conf: no such file"),
+        ("NodeName=n1\nPartitionName=p Nodes=n1 MaxTime=soon\n", "site/slurm.conf:2: MaxTime=soon"),
         ("NodeName=n[1-\n" + PLAIN, "site/slurm.conf:1: not a node list"),
         ("Include slurm.conf\n", "slurm.conf:1: Include slurm.conf: includes itself"),
         ("what is this\n", "site/slurm.conf:1: 'what is this' is no line of a slurm.conf"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...errors import UsageError
 from ..grammar import verb
 from ..output import console, document, emit, say, write_text
 
@@ -54,7 +55,12 @@ def command(a: str, b: str, log: Path | None, seed: int, resamples: int, page: P
     batchcast compare report/ report-new/ -o changes.html
     batchcast compare ours.csv theirs_jobs.csv --log LOG
     """
-    if a.endswith(".csv") and b.endswith(".csv"):
+    schedules = a.endswith(".csv") and b.endswith(".csv")
+    if log is not None and not schedules:
+        raise UsageError("--log names the users of two schedules (CSV); reports hold their own groups")
+    if schedules and page is not None:
+        raise UsageError("-o writes a page of two reports of evaluate; two schedules are printed", hint="--json")
+    if schedules:
         _starts(a, b, log, {"seed": seed, "level": LEVEL, "resamples": resamples}, as_json)
         return
     from ...evaluation.comparison import compare

@@ -26,7 +26,7 @@ def print_jobs(rows: Sequence[Mapping[str, Any]]) -> None:
         held, asked = row["memory_kib"], row["memory_asked_kib"]
         memory = f"{format_memory(held) if held == held else '-'}/{format_memory(asked) if asked == asked else '-'}"
         line: list[Cell] = [
-            (str(row["job_id"]), None), (_short(str(row["job_name"])), None),
+            (str(row["job_id"]), None), (short_name(str(row["job_name"])), None),
             (row["state"], _BAD.get(row["state"].split(" ")[0])), (span(row["elapsed_s"], "-"), None),
             (span(row["limit_s"], "-"), None), _colored(row["time_share"]), _colored(row["processor_share"]),
             (memory, None), _colored(row["memory_share"]),
@@ -34,7 +34,7 @@ def print_jobs(rows: Sequence[Mapping[str, Any]]) -> None:
         line += [(f"{row['gpus']:g}", None), _colored(row["gpu_share"])] if gpus else []
         lines.append([*line, (span(row["waited_s"], "-"), None)])
     _print(lines, left=3)
-    click.echo("TIME, CPU, MEM: used of what was asked. Memory of an array is that of its largest task.")
+    click.echo("TIME, CPU, MEM: used of what was requested. Memory of an array is that of its largest task.")
 
 
 def print_months(rows: Sequence[Mapping[str, Any]], by: str) -> None:
@@ -43,7 +43,7 @@ def print_months(rows: Sequence[Mapping[str, Any]], by: str) -> None:
     lines: list[list[Cell]] = [[(word, None) for word in title]]
     for row in rows:
         lines.append([
-            (row["month"], None), (_short(row[by]), None), (str(row["jobs"]), None),
+            (row["month"], None), (short_name(row[by]), None), (str(row["jobs"]), None),
             (f"{row['processor_hours']:.1f}", None), _colored(row["processor_share"]), _colored(row["time_share"]),
             _colored(row["memory_share"]), (str(row["timeouts"]), None), (str(row["out_of_memory"]), None),
             (span(row["median_wait_s"], "-"), None),
@@ -54,7 +54,7 @@ def print_months(rows: Sequence[Mapping[str, Any]], by: str) -> None:
 def print_advice(advised: Sequence[Mapping[str, Any]], most: int = 10) -> None:
     """A sentence for each kind of job that could ask for less, or needs more."""
     for one in advised[:most]:
-        click.echo(f"advice: {_short(one['job_name'])} ({one['user'] or '-'}, {one['jobs']} jobs): {one['advice']}")
+        click.echo(f"advice: {short_name(one['job_name'])} ({one['user'] or '-'}, {one['jobs']} jobs): {one['advice']}")
 
 
 def _colored(share: float) -> Cell:
@@ -71,6 +71,7 @@ def _print(lines: Sequence[Sequence[Cell]], left: int) -> None:
         click.echo("  ".join(shown).rstrip())
 
 
-def _short(name: str) -> str:
+def short_name(name: str, most: int = 24) -> str:
+    """A job's name on one line, cut where it is longer than `most`."""
     plain = name.replace("\n", " ")
-    return plain if len(plain) <= 24 else plain[:21] + "..."
+    return plain if len(plain) <= most else plain[: most - 3] + "..."

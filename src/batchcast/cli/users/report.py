@@ -25,7 +25,9 @@ from ..site_options import myself, parse_when, site_options, whoami
     "-S", "--starttime", default="now-30days", show_default=True, metavar="TIME", help="Jobs that ended from here on."
 )
 @click.option("-E", "--endtime", metavar="TIME", help="Jobs that ended before this.  [default: now]")
-@click.option("--each", is_flag=True, help="A line a job: processors, memory, GPUs and time, used of what was asked.")
+@click.option(
+    "--each", is_flag=True, help="A line a job: processors, memory, GPUs and time, used of what was requested."
+)
 @click.option("--tasks", is_flag=True, help="With --each or jobs: an array's tasks one by one.")
 @click.option(
     "--months", type=click.Choice(["user", "account", "partition"]), help="Months side by side, by one of these."
@@ -149,6 +151,7 @@ def _month(instant: float) -> str:
 
 def _print(results: Sequence[Mapping[str, Any]], advised: Sequence[Mapping[str, Any]], by: str) -> None:
     from ...units import span
+    from .efficiency_text import short_name
 
     title = {"job_name": "JOBNAME", "user_id": "USER", "partition_id": "PARTITION"}[by]
     lines = [[title, "JOBS", "CPU HOURS", "ASKED", "RAN", "LIMIT USED", "CUT OFF", "WAITED", "9 OF 10"]]
@@ -156,7 +159,7 @@ def _print(results: Sequence[Mapping[str, Any]], advised: Sequence[Mapping[str, 
         used = r["limit_used_share"]
         lines.append(
             [
-                _short(r[by]),
+                short_name(r[by], 32),
                 str(r["jobs"]),
                 f"{r['processor_hours']:.1f}",
                 span(r["median_limit_s"], "-"),
@@ -172,9 +175,4 @@ def _print(results: Sequence[Mapping[str, Any]], advised: Sequence[Mapping[str, 
         click.echo(f"and {len(results) - 40} more (-P or --json shows all)")
     click.echo("ASKED, RAN, WAITED are medians; LIMIT USED is processor time used of processor time asked for.")
     for one in advised[:10]:
-        click.echo(f"advice: {_short(one['job_name'])} ({one['user']}, {one['jobs']} jobs): {one['advice']}")
-
-
-def _short(name: str) -> str:
-    plain = name.replace("\n", " ")
-    return plain if len(plain) <= 32 else plain[:29] + "..."
+        click.echo(f"advice: {short_name(one['job_name'], 32)} ({one['user']}, {one['jobs']} jobs): {one['advice']}")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ...errors import InputError, UsageError
+from ...units import parse_duration
 from .resources import expand, fold
 
 Load = Callable[
@@ -78,7 +79,8 @@ def dumps_of(text: str, where: str = "slurm.conf", load: Load | None = None, gre
     for rows, word in ((conf.nodes, "NodeName="), (conf.partitions, "PartitionName=")):
         if not rows:
             raise InputError(f"{where}: no {word} line", hint="are they in a file that an Include names?")
-    typed = _types(gres, where.replace("slurm.conf", "gres.conf"))
+    folder = where.rpartition("/")[0]
+    typed = _types(gres, f"{folder}/gres.conf" if folder else "gres.conf", load)
     weights = any(name.startswith("PriorityWeight") for name in conf.settings)
     if weights and "PriorityType" not in conf.settings:
         conf.settings["PriorityType"] = "priority/multifactor"
@@ -91,9 +93,9 @@ def dumps_of(text: str, where: str = "slurm.conf", load: Load | None = None, gre
 
 def _read(text: str, where: str, load: Load | None) -> Conf:
     conf, defaults = Conf(), {"nodename": dict[str, str](), "partitionname": dict[str, str]()}
-    for place, kind, words, line in _lines(text, where, load, (where,)):
+    for place, kind, words, sign in _lines(text, where, load, (where,)):
         if kind not in _TABLES:
-            _settings(conf, words, place, added="+=" in line.split("#")[0].partition("=")[0] + "=")
+            _settings(conf, words, place, added=sign == "+=")
         elif kind == "nodename":
             row = _named(words, _NODE, place)
             if words[kind].upper() == "DEFAULT":
@@ -119,9 +121,9 @@ def _read(text: str, where: str, load: Load | None) -> Conf:
 def _lines(
     text: str, where: str, load: Load | None, path: tuple[str, ...]
 ) -> Iterator[tuple[str, str, dict[str, str], str]]:
-    """Each line that says something, includes opened: its place, first word, words by name in lower case, and text."""
+    """Each line that says something, includes opened: its place, first word, words by name in lower case, = or +=."""
     joined = ""
-    for number, raw in enumerate(text.splitlines(), 1):
+    for number, raw in enumerate((*text.splitlines(), ""), 1):  # a last line may end in a backslash too
         joined += re.sub(r"(?<!\\)#.*", "", raw).rstrip()
         if joined.endswith("\\"):
             joined = joined[:-1] + " "
@@ -138,7 +140,7 @@ def _lines(
             yield from _lines(_included(match[1], place, load, path), match[1], load, (*path, match[1]))
             continue
         words = {name.lower(): value.strip('"') for name, value in _PAIR.findall(line)}
-        yield place, match[2].lower(), words, line
+        yield place, match[2].lower(), words, match[3]
 
 
 def _included(name: str, place: str, load: Load | None, path: tuple[str, ...]) -> str:
@@ -182,7 +184,17 @@ def _named(words: Mapping[str, str], spelled: Mapping[str, str], place: str) -> 
     row = {spelled[name]: value for name, value in words.items() if name in spelled}
     for name in set(_WHOLE) & set(row):
         _whole(name, row[name], place)
+    for name in {"MaxTime", "DefaultTime"} & set(row):
+        _time(name, row[name], place)
     return row
+
+
+def _time(name: str, value: str, place: str) -> None:
+    try:
+        if value.upper() not in ("INFINITE", "UNLIMITED", "NONE"):
+            parse_duration(value)
+    except UsageError:
+        raise InputError(f"{place}: {name}={value} (accepted: minutes, 1-12:00:00, UNLIMITED)") from None
 
 
 def _whole(name: str, value: str, place: str) -> None:
@@ -234,16 +246,15 @@ def _gres(item: str, typed: Mapping[str, dict[str, int]]) -> str:
     return ":".join(words)
 
 
-def _types(text: str, where: str) -> dict[str, dict[str, dict[str, int]]]:
+def _types(text: str, where: str, load: Load | None) -> dict[str, dict[str, dict[str, int]]]:
     """gres.conf: how many devices of each type a node has, by node and name; lines without a node are passed over."""
     found: dict[str, dict[str, dict[str, int]]] = {}
-    for place, kind, words, _ in _lines(text, where, None, (where,)):
+    for place, kind, words, _ in _lines(text, where, load, (where,)):
         if kind not in ("nodename", "name") or "name" not in words or "nodename" not in words:
             continue
         number = words.get("count", "")
-        count = (
-            int(number) if number.isdigit() else len(_names(words.get("file", words.get("multiplefiles", "x")), place))
-        )
+        files = words.get("file", words.get("multiplefiles", ""))
+        count = int(number) if number.isdigit() else max(len(_names(files, place)), 1)
         for node in _names(words["nodename"], place):
             types = found.setdefault(node, {}).setdefault(words["name"], {})
             types[words.get("type", "")] = types.get(words.get("type", ""), 0) + count

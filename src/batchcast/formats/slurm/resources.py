@@ -43,9 +43,8 @@ def fold(names: Iterable[str]) -> str:
     >>> fold(["t1", "t2", "t3", "t9", "m1"]), fold(["n08", "n09", "n10", "n3"])
     ('t[1-3,9],m1', 'n[08-10],n3')
     """
-    stems: list[
-        tuple[str, int, list[list[int]]]
-    ] = []  # stem, digits of numbers that begin with zeros (0: none do), spans
+    # stem, digits of its numbers where they begin with zeros (else 0), spans of numbers
+    stems: list[tuple[str, int, list[list[int]]]] = []
     for name in names:
         match = _NUMBERED.match(name)
         stem, digits = (match[1], match[2]) if match else (name, "")
