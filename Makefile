@@ -6,11 +6,12 @@ JOBS ?= 2
 unexport PYTHONDONTWRITEBYTECODE  # else every process that tests start compiles the same modules anew
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: setup setup-run setup-docs demo test test-long test-lab test-lab-all test-all lint bench docs reference lock wheel deb \
+.PHONY: setup setup-run setup-docs setup-workflows demo test test-long test-lab test-lab-all test-all lint bench docs reference lock wheel deb \
 	try-deb container try-container try-ansible slurm-lab-experiments clean
 setup: $(VENV)/.dev
 setup-run: $(VENV)/.run
 setup-docs: $(VENV)/.docs
+setup-workflows: $(VENV)/.workflows
 
 $(VENV)/.python:
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -27,6 +28,12 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.python
 
 $(VENV)/.docs: $(VENV)/.dev
 	@$(PIP) -e '.[dev,docs]'
+	@touch $@
+
+# A real Snakemake, for its test on the lab: in a venv of its own, since it wants an older SQLAlchemy.
+$(VENV)/.workflows: tests/slurm/snakemake.txt | $(VENV)/.dev
+	@$(PYTHON) -m venv $(VENV)/snakemake
+	@$(VENV)/snakemake/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
 demo: setup-run

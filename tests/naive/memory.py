@@ -39,6 +39,36 @@ def expected(request: float, levels: Sequence[float], bounds: Sequence[float], a
     return math.fsum((edges[k + 1] - edges[k]) * spent(request, peak, again) for k, peak in enumerate(peaks))
 
 
+def cheapest(peaks: Sequence[float], lengths: Sequence[float], asked: float, risk: float) -> float:
+    """The amount, of those around the peaks, that costs least among those that at most `risk` of the tasks outgrow."""
+    count, most = len(peaks), max(peaks)
+    logs = [math.log(peak) for peak in peaks]
+    middle = sum(logs) / count
+    spread = math.sqrt((sum((one - middle) ** 2 for one in logs) + 0.25) / count)
+    steps = [-2.5 + 0.5 * k for k in range(11)]
+    weights = [math.exp(-step * step / 2) for step in steps]
+    chances = []
+    for one, length in zip(logs, lengths, strict=True):
+        for step, weight in zip(steps, weights, strict=True):
+            amount = math.exp(one + 0.5 * spread * count**-0.2 * step)
+            amount = amount if math.isnan(asked) else min(amount, max(asked, most))
+            chances.append((amount, weight / sum(weights) / count, weight / sum(weights) * length / sum(lengths)))
+    again = asked if asked >= most else 2.0 * most
+    costs = []
+    for request in sorted({amount for amount, _, _ in chances}):
+        if sum(tasks for amount, tasks, _ in chances if amount > request) <= risk + 1e-9:
+            costs.append((request + again * sum(hours for amount, _, hours in chances if amount > request), request))
+    return min(costs)[1]
+
+
+def namesakes(log: Trace, row: int) -> list[int]:
+    """The rows of the same user, name and processors that had ended, measured, when `row` was submitted."""
+    name, user = log.nominal("job_name").decode(), log.nominal("user_id").decode()
+    ends, size = log.submit_time + log.wait_time + log.run_time, log.procs("req")
+    kind = [(name[k], user[k], size[k]) for k in range(len(log))]
+    return [k for k in range(len(log)) if kind[k] == kind[row] and ends[k] <= log.submit_time[row]]
+
+
 def memory_log(jobs: int, seed: int, per_node: bool = False) -> Trace:
     """A log of users with habits that knows what was asked and used; asked far too much, some far too little."""
     rng = np.random.default_rng(seed)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..cluster.machine import Machine
 from ..events.recorded import Forecasts, replay
-from ..predict.peak_memory import MIB, least_waste
+from ..predict.peak_memory import MIB, TWICE, Namesakes, least_waste
 from ..predict.recommend import rounded_request, spent
 from ..predict.runtime.kernel import Kernel
 from ..predict.runtime.largest_recent import LargestRecent
@@ -30,8 +30,6 @@ from .target import measured, of_memory
 RULES = ("advice", "least_waste", "rule_of_thumb", "own")
 SPENT, RAN_OUT = "mean_spent_gib_h", "killed_per_thousand"
 GIB_H = 1024.0 * 3600.0
-LEAST_NAMED = 5
-"""Where jobs have names: so many of the same user and name must have ended before their memory is advised."""
 OWN_KNOWN = 0.5
 """Where fewer of the measured jobs have a request of their own, requests are left out of the comparison."""
 
@@ -74,10 +72,10 @@ def find_memory_limits(
     `least_waste` the one of its bounds with the least expected memory-time, every attempt counted in full
     (`predict.peak_memory.least_waste`); both at least `floor`, up to a multiple of `step`, never above `most`, a node's
     memory. Its own bounds, and not those of `calibrated`: that moves them towards a certain bound, which a time limit
-    is and memory has not. Where jobs have names, one of which fewer than `LEAST_NAMED` of its user's had ended keeps
-    its own request under both: what other programs held says little of it. `rule_of_thumb` is 1.25 times the largest
-    of the user's last ten of this size, `own` the user's request. NoAnswer where the log has no measured peak. One
-    replay, some 300 microseconds a job.
+    is and memory has not. A job with a name is spoken for by those of the same user, name and size alone, at `risk` and
+    without (`predict.peak_memory.Namesakes`); where too few of them have ended it keeps its own request.
+    `rule_of_thumb` is 1.25 times the largest of the user's last ten of this size, `own` the user's request. NoAnswer
+    where the log has no measured peak. One replay, some 300 microseconds a job.
     """
     use = measured(trace)
     known = (use.ended | ~np.isnan(use.used)) & ~np.isnan(trace.run_time)
@@ -95,8 +93,10 @@ def find_memory_limits(
         "least_waste": _of_least_waste(answers["advice"], own),
         "rule_of_thumb": answers["rule"].points,
     }
-    strangers = (_ended_of_name(trace, use) < LEAST_NAMED) & ~np.isnan(own)
-    found |= {rule: np.where(strangers, own, found[rule]) for rule in ("advice", "least_waste")}
+    own_kind = _of_namesakes(trace, use, own, (risk, 1.0), scored)
+    named = trace.nominal("job_name").codes >= 0
+    for rule, amounts in zip(("advice", "least_waste"), own_kind, strict=True):
+        found[rule] = np.where(amounts == amounts, amounts, np.where(named & (own == own), own, found[rule]))
     limits = {
         rule: np.array([rounded_request(a, floor, step, most) if a == a else a for a in amounts.tolist()])
         for rule, amounts in found.items()
@@ -105,18 +105,23 @@ def find_memory_limits(
     return MemoryLimits(trace, use, units, limits | ({"own": own} if compares else {}), scored, most)
 
 
-def _ended_of_name(trace: Trace, use: MemoryUse) -> np.ndarray:
-    """How many jobs of one user and name had ended, their peak known, by each submission (n,); infinite: no name."""
-    name, user = trace.nominal("job_name").codes, trace.nominal("user_id").codes
+def _of_namesakes(
+    trace: Trace, use: MemoryUse, own: np.ndarray, risks: Sequence[float], scored: np.ndarray
+) -> np.ndarray:
+    """Requests by what ended jobs of the same user, name and size held, a row a risk; NaN: too few, or no name."""
+    found = np.full((len(risks), len(trace)), np.nan)
+    if not len(trace.nominal("job_name").categories):
+        return found
+    peak = np.fmax(use.used, np.where(use.ended, TWICE * use.asked, np.nan)) / MIB
     end = trace.submit_time + np.nan_to_num(trace.wait_time) + np.nan_to_num(trace.run_time)
-    known = use.ended | ~np.isnan(use.used)
-    found = np.full(len(trace), np.inf)
-    kind = np.where(name >= 0, name.astype(np.int64) * (int(user.max(initial=0)) + 2) + user + 1, -1)
-    order = np.argsort(kind, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(kind[order])) + 1):
-        if len(rows) and kind[rows[0]] >= 0:
-            ends = np.sort(end[rows][known[rows]])
-            found[rows] = np.searchsorted(ends, trace.submit_time[rows], side="right")
+    known = np.flatnonzero((peak > 0) & (trace.run_time >= 0))
+    known = known[np.argsort(end[known], kind="stable")].tolist()
+    namesakes, done, jobs = Namesakes(), 0, list(trace.requests())
+    for row in np.flatnonzero(scored).tolist():
+        while done < len(known) and end[known[done]] <= trace.submit_time[row]:
+            namesakes.learn(jobs[known[done]], float(peak[known[done]]), float(trace.run_time[known[done]]))
+            done += 1
+        found[:, row] = [namesakes.request(jobs[row], own[row], risk) for risk in risks]
     return found
 
 

@@ -146,6 +146,17 @@ class LiveClock:
             predictor.observe(event, self.state)
         return answers
 
+    def again(self, job: JobRequest) -> dict[str, Any]:
+        """The predictors' answers for a job like this one that would be submitted now; nothing is learned.
+
+        >>> from batchcast.predict.runtime.requested import Requested
+        >>> clock = LiveClock({"requested": Requested()}, total=8.0)
+        >>> clock.again(JobRequest(0, "7", 100.0, 4.0, 60.0, math.nan))["requested"].point, clock.state.queued_procs
+        (60.0, 0.0)
+        """
+        job = job._replace(submit_time=max(self.state.now, job.submit_time))
+        return {name: p.predict(job, self.state) for name, p in self.predictors.items()}
+
     def only(self, names: Iterable[str]) -> None:
         """Drive these predictors alone from now on, as they are: no more models are fitted."""
         self.predictors = {name: self.predictors[name] for name in names}

@@ -72,6 +72,13 @@ def issue(connection: Connection, issued: Sequence[Mapping[str, Any]]) -> None:
         connection.execute(insert(forecasts), rows)
 
 
+def take_back(connection: Connection, moment: str, rows: Sequence[int]) -> None:
+    """Delete the forecasts of these jobs that were issued for that moment."""
+    for k in range(0, len(rows), MOST_ROWS):
+        which = forecasts.c.row.in_(rows[k : k + MOST_ROWS])
+        connection.execute(delete(forecasts).where(which, forecasts.c.moment == moment))
+
+
 def renew(connection: Connection, cluster: str, forecasts_: Sequence[Mapping[str, Any]]) -> None:
     """Write what is forecast of those that wait now in place of all that was: `row, method, as_of`, `prediction`."""
     connection.execute(delete(renewed).where(renewed.c.cluster == cluster))

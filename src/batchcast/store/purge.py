@@ -43,7 +43,8 @@ def remove_some(connection: Connection, cluster: str, before: float, most: int =
     if not rows:
         return 0
     memory = read_meta(connection, cluster)
-    issued = connection.execute(select(outcomes).where(outcomes.c.row.in_(rows))).mappings()
+    of_jobs = select(outcomes).where(outcomes.c.row.in_(rows), outcomes.c.moment != "next")
+    issued = connection.execute(of_jobs).mappings()
     write_meta(
         connection,
         cluster,

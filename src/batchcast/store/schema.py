@@ -92,7 +92,7 @@ forecasts = Table(
     Column("id", _Row, primary_key=True, autoincrement=True),
     Column("row", _Row, ForeignKey("jobs.row"), nullable=False),
     Column("kind", Text, nullable=False),  # runtime, wait, limit: s; memory, request: KiB a node
-    Column("moment", Text, nullable=False),  # submit; slurm: at its own first estimate; waited_1h and so on: by then
+    Column("moment", Text, nullable=False),  # submit; slurm: its estimate; waited_1h: by then; next: for the next
     Column("method", Text, nullable=False),
     Column("as_of", Float(53), nullable=False),
     Column("issued_at", Float(53), nullable=False),

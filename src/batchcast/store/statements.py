@@ -226,6 +226,7 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
     .where(
         _HERE,
         or_(outcomes.c.kind == "memory", outcomes.c.kind == "request"),
+        outcomes.c.moment == "submit",
         outcomes.c.as_of >= _("since"),
         outcomes.c.as_of < _("until"),
         _if_given(jobs.c.partition_id, "partition"),
@@ -235,6 +236,7 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
     .where(
         _HERE,
         outcomes.c.kind == "limit",
+        outcomes.c.moment == "submit",
         outcomes.c.as_of >= _("since"),
         outcomes.c.as_of < _("until"),
         _if_given(jobs.c.partition_id, "partition"),
@@ -299,7 +301,7 @@ STATEMENTS: dict[str, Select[*tuple[Any, ...]]] = {
         forecasts.c.basis, forecasts.c.grounds,
     )
     .select_from(forecasts.join(jobs, jobs.c.row == forecasts.c.row))
-    .where(forecasts.c.id > _("after"), _HERE, forecasts.c.moment == "submit")
+    .where(forecasts.c.id > _("after"), _HERE, or_(forecasts.c.moment == "submit", forecasts.c.moment == "next"))
     .where(
         or_(
             and_(forecasts.c.kind == "limit", forecasts.c.method == _("limit_method")),

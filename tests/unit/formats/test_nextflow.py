@@ -76,7 +76,7 @@ def test_a_line_that_cannot_be_read_is_counted_or_said() -> None:
         read_nextflow(table(odd), "trace.txt", UTC)
 
 
-def test_a_process_keeps_its_own_request_until_five_of_its_tasks_have_ended() -> None:
+def test_a_process_keeps_its_own_request_until_three_of_its_tasks_have_ended() -> None:
     tasks = [
         changed(task_id=str(k), process=f"P:{'AB'[k > 7]}", submit=str(10**6 * k), start=str(10**6 * k),
                 complete=str(10**6 * k + 500_000))
@@ -84,7 +84,7 @@ def test_a_process_keeps_its_own_request_until_five_of_its_tasks_have_ended() ->
     ]  # fmt: skip
     found = find_memory_limits(read_nextflow(table(*tasks), "trace.txt", UTC))
     own = [amount == 8192 for amount in found.limits["advice"]]
-    assert own == [True] * 5 + [False] * 2 + [True] * 5 + [False] * 3
+    assert own == [True] * 3 + [False] * 4 + [True] * 3 + [False] * 5
 
 
 @pytest.mark.parametrize("delimiter", ["\t", ","])

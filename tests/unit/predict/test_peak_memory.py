@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.naive.memory import expected, known_peaks, memory_log
+from tests.naive.memory import cheapest, expected, known_peaks, memory_log, namesakes
 from tests.naive.memory import spent as slow_spent
 
 from batchcast.errors import NoAnswer
@@ -19,7 +19,7 @@ from batchcast.events.event import End, Start, Submit
 from batchcast.events.recorded import replay
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
-from batchcast.predict.peak_memory import PeakMemory, least_waste
+from batchcast.predict.peak_memory import HISTORY, PeakMemory, cheapest_at_risk, least_waste
 from batchcast.predict.protocol import Grounds
 from batchcast.predict.recommend import rounded_request, spent
 from batchcast.predict.registry import make
@@ -186,6 +186,33 @@ def test_a_rounded_request_keeps_floor_and_node(amount, floor, step, most) -> No
     given_ = rounded_request(amount, floor, step, most)
     assert given_ == most or max(amount, floor) * (1 - 1e-8) <= given_ <= max(amount, floor) + step * (1 + 1e-8)
     assert given_ <= most
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(0.01, 1e6), st.floats(0.01, 1e4)), min_size=1, max_size=25),
+    st.one_of(st.just(math.nan), st.floats(0.01, 1e7)),
+    st.sampled_from([0.01, 0.05, 0.3, 1.0]),
+)
+def test_the_cheapest_request_at_a_risk_costs_what_the_slow_ways_costs(tasks, asked, risk) -> None:
+    peaks, lengths = np.array(tasks).T
+    found = cheapest_at_risk(peaks, lengths, asked, risk)
+    assert found == pytest.approx(cheapest(peaks.tolist(), lengths.tolist(), asked, risk), rel=1e-6)
+    assert not (asked == asked and found > max(peaks.max(), asked) * (1 + 1e-12))
+
+
+def test_what_tasks_of_the_same_name_held_decides_where_three_have_ended() -> None:
+    log = honest(memory_log(200, 3, per_node=True))
+    limits = find_memory_limits(log, risk=0.05, floor=1.0, step=1.0)
+    own, peak = log.number("req_mem_kib") / MIB, log.number("used_mem_kib") / MIB
+    decided = 0
+    for row in range(len(log)):
+        ended = sorted(namesakes(log, row), key=lambda k: log.submit_time[k] + log.wait_time[k] + log.run_time[k])
+        last = ended[-HISTORY:]
+        expected_ = cheapest_at_risk(peak[last], log.run_time[last], own[row], 0.05) if len(last) > 2 else own[row]
+        assert limits.limits["advice"][row] == math.ceil(expected_ - 1e-9)
+        decided += len(last) > 2
+    assert decided > 50
 
 
 def test_advice_keeps_its_risk_where_habits_are_steady_and_costs_less_than_the_users() -> None:

@@ -47,9 +47,16 @@ class Forecaster(NamedTuple):
         """How long it would run; None where no run times are forecast."""
         return self._of("runtime", job)
 
-    def peak(self, job: JobRequest) -> Prediction | None:
-        """How much memory the job would hold on a node, KiB; None where accounting measures none."""
-        return self._of("memory", job)
+    def peak(self, job: JobRequest, risk: float | None = None) -> Prediction | None:
+        """How much memory the job would hold on a node, KiB; None where accounting measures none.
+
+        With a risk what it needs at most, where enough of its namesakes have ended.
+        """
+        forecast = self._of("memory", job)
+        if forecast is None or risk is None:
+            return forecast
+        known = self.clock.predictors[self.keys["memory"]].bound(job, risk, forecast)
+        return forecast if known is None else known
 
     def limit(self, job: JobRequest, risk: float) -> Prediction | None:
         """What limit to ask for at a risk, as `predict.limit_advice` says it; None where no method advises limits."""

@@ -36,7 +36,7 @@ from ...trace.whole_file import whole_file
 from ..settings import default_store
 from .advice import RISK
 
-FORMAT = 1
+FORMAT = 2
 ROOMS = (
     "batchcast.predict.",
     "batchcast.events.",

@@ -103,7 +103,7 @@ def _advised(
     }
     if clock is not None and job is not None and known is not None:
         answer |= _of_forecast(settings, site, job, known, clock.method("limit"), risk, answer)
-    peak = clock.peak(job) if clock and job else None
+    peak = clock.peak(job, risk) if clock and job else None
     by = clock.method("memory") if clock and peak is not None else ""
     return {**answer, **advise_memory(settings, site.memory, similar, partition, alike, risk, peak, by)}
 

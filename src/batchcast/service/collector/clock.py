@@ -6,18 +6,18 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
-from ...events.event import Submit
+from ...events.event import End, Submit
 from ...events.live import LiveClock, live_events
 from ...job import JobRequest
 from ...predict.conditional import given_waited
-from ...predict.peak_memory import LateMemory
+from ...predict.peak_memory import MOST_KINDS, LateMemory
 from ...predict.protocol import Grounds, Prediction
 from ...store import clock_jobs
 from ...store.database import Connection
@@ -28,6 +28,8 @@ from ..answers.accuracy import BEFORE, SCORED
 from ..answers.advice import BUILT_IN, RISK, Rules, advised_limit, advised_memory, of_partition
 from ..answers.model_store import SavedClock, resume, same_predictors
 
+NEXT = "next"
+"""The moment of an advice for whoever comes next: one a kind of job, never scored."""
 SHARE = 0.05
 """Renewals take at most this share of the time: of a very long queue they are made less often."""
 
@@ -115,6 +117,7 @@ class StoredClock:
         self._clock: LiveClock | None = None
         self._since = -math.inf
         self._renewal = Renewal()
+        self._next: dict[tuple[object, ...], int] = {}
 
     def rebuild(self, connection: Connection, since: float = -math.inf) -> None:
         """Go on from what was saved, else hear again what was told of the jobs not gone before `since` (linear)."""
@@ -182,18 +185,22 @@ class StoredClock:
         begun = {j.request.row: _begun(j.start_time, j.end_time) for j in waiting}
         step, issue = Step(), []
         events = live_events(waiting, until)
+        ended: dict[int, JobRequest] = {}
         for event in events:
+            if isinstance(event, End) and event.time > live_since:
+                ended[event.job.row] = event.job
             step.late += event.time <= before
             row = event.job.row if isinstance(event, Submit) else -1
             ask = isinstance(event, Submit) and begun[row] > live_since
             for key, prediction in self._clock.tell(event, ask).items():
-                kind, method = json.loads(key)
+                method = json.loads(key)[1]
                 shared = {"row": row, "moment": "submit", "method": method, "as_of": event.time, "issued_at": issued_at}
                 assert isinstance(event, Submit)  # nothing else is asked about
-                for kept_as, said in self._kept_as(kind, event.job, prediction, memory):
+                for kept_as, said in self._kept_as(key, event.job, prediction, memory):
                     issue.append({**shared, "kind": kept_as, "prediction": said})
-        self._hear_memory(connection)
+        ended |= self._hear_memory(connection)
         clock_jobs.issue(connection, issue)
+        self._advise_the_next(connection, ended.values(), memory, issued_at)
         step.renewed = self._renewal.renew(connection, self.cluster, self._clock, until, issued_at)
         clock_jobs.mark_told(connection, events)
         clock_jobs.write_meta(
@@ -203,26 +210,51 @@ class StoredClock:
         return step
 
     def _kept_as(
-        self, kind: str, job: JobRequest, forecast: Prediction, memory: Mapping[str, Any]
+        self, key: str, job: JobRequest, forecast: Prediction, memory: Mapping[str, Any]
     ) -> Iterator[tuple[str, Prediction]]:
         """A forecast as it is, with the request that it advises; of a limit what it advises, beside its bounds."""
-        partition = of_partition(memory, job.partition_id)
+        assert self._clock is not None
+        kind, partition = json.loads(key)[0], of_partition(memory, job.partition_id)
         if kind == "limit":
             limit = advised_limit(forecast, job.req_time, self.rules, partition)
             if limit is not None:
                 yield kind, replace(forecast, point=limit)
             return
         yield kind, forecast
-        if kind == "memory" and (amount := advised_memory(forecast, RISK, self.rules, partition)) is not None:
-            yield "request", Prediction(amount, basis=forecast.basis, grounds=forecast.grounds)
+        one = self._clock.predictors[key]
+        rests_on = one.bound(job, RISK, forecast) if isinstance(one, LateMemory) else None
+        if rests_on is not None and (amount := advised_memory(rests_on, RISK, self.rules, partition)) is not None:
+            yield "request", Prediction(amount, basis=rests_on.basis, grounds=rests_on.grounds)
 
-    def _hear_memory(self, connection: Connection) -> None:
+    def _advise_the_next(
+        self, connection: Connection, ended: Iterable[JobRequest], memory: Mapping[str, Any], now: float
+    ) -> None:
+        """What the next job like each of those that ended is to ask for: a workflow's tasks come many at once, and
+        the advice of the last of them rested on what had ended before all of them."""
+        assert self._clock is not None
+        latest = {(job.user_id, job.partition_id, job.job_name, job.procs): job for job in ended}
+        issue: list[dict[str, Any]] = []
+        for job in latest.values():
+            for key, forecast in self._clock.again(job).items():
+                shared = {"row": job.row, "moment": NEXT, "method": json.loads(key)[1], "issued_at": now}
+                for kind, said in self._kept_as(key, job, forecast, memory):
+                    if kind in ("limit", "request"):
+                        issue.append({**shared, "kind": kind, "as_of": self._clock.state.now, "prediction": said})
+        rows: dict[tuple[object, ...], int] = {like: job.row for like, job in latest.items()}
+        clock_jobs.take_back(connection, NEXT, [*rows.values(), *(self._next.pop(like, -1) for like in rows)])
+        clock_jobs.issue(connection, issue)
+        self._next = rows if len(self._next) > MOST_KINDS else self._next | rows
+
+    def _hear_memory(self, connection: Connection) -> dict[int, JobRequest]:
         """What became known since of the memory of jobs whose end was told: accounting is later than the queue."""
         assert self._clock is not None
+        heard = {}
         for one in self._clock.predictors.values():
             if isinstance(one, LateMemory) and one.pending:
                 for row in clock_jobs.measured(connection, list(one.pending)):
+                    heard[row["row"]] = one.pending[row["row"]].job
                     one.measured(row["row"], node_peak(row), row["status"], self._clock.state)
+        return heard
 
     def forget(self) -> None:
         """The transaction failed: rebuild at the next step."""

@@ -11,9 +11,10 @@ import pytest
 
 from batchcast.formats.sighting import Sighting, Site, Snapshot
 from batchcast.service.answers import questions
-from batchcast.service.answers.advice import advise_memory, measured_memory
+from batchcast.service.answers.advice import advise_memory, measured_memory, rules_of
 from batchcast.service.answers.advice_record import MEMORY, advice_record
 from batchcast.service.answers.disclosure import Viewer
+from batchcast.service.answers.hints import Hints, Like
 from batchcast.service.collector.cycle import Collector
 from batchcast.service.operations.doctor import gathering, memory_findings
 from batchcast.service.settings import Settings, load
@@ -34,6 +35,7 @@ class Cluster:
     gathers: dict[str, str] = field(default_factory=lambda: dict(LINUX))
     time: float = 1000.0
     runs: list[float] | None = None
+    every: float = 100.0
 
     def now(self) -> float:
         return self.time
@@ -63,7 +65,7 @@ class Cluster:
         return Snapshot(self.time, tuple(s for s in jobs if since <= s.end_time <= min(until, self.time)))
 
     def _seen(self, k: int, accounted: bool) -> Sighting:
-        submit = 1010.0 + 100 * k
+        submit = 1010.0 + self.every * k
         run = 40.0 if self.runs is None else self.runs[k]
         over = submit + 10 + run <= self.time
         asked: dict[str, Any] = {"user_id": "ada", "partition_id": "main", "req_procs": 2.0, "req_time": 600.0,
@@ -252,6 +254,35 @@ def test_what_is_advised_is_what_is_kept_and_judged(settings: Settings) -> None:
     advice, rule = said["limits"]
     assert advice["asked_over_used"] < rule["asked_over_used"] < advice["users_asked_over_used"]
     assert advice["coverage_95"] >= 0.8
+
+
+@pytest.mark.parametrize(("tasks", "learned"), [(2, False), (12, True)])
+def test_a_wave_of_tasks_advises_the_next_wave_though_none_of_them_was_advised(
+    settings: Settings, tasks: int, learned: bool
+) -> None:
+    """All of a workflow's tasks are submitted before any has ended; the first of the next run profits from all."""
+    fine = of_kernel(settings)
+    cluster = Cluster([(100.0 + k) * MIB for k in range(tasks)], every=0.5)
+    collector = Collector(cluster, Store(fine["store"], create=True), fine)
+    while cluster.time <= 2000.0:
+        assert collector.cycle().problems == []
+        cluster.time += 30.0
+    reader, hints = Reader(fine["store"]), Hints(rules_of(fine))
+    memory = reader.memory("c")
+    hints.learn(reader, "c", memory)
+    kept = [row["moment"] for row in reader.rows("SELECT moment, method FROM forecasts WHERE kind = 'request'")
+            if row["method"] == "kernel"]  # fmt: skip
+    assert kept == ["next"] * learned  # nobody was advised, and of a kind there is one advice
+    said = hints.about(Like("ada", "main", "relax", 2.0, 600.0), 2100.0, {})
+    if learned:
+        assert 110 * MIB < said["memory_kib"] < 150 * MIB
+        assert 40.0 <= said["limit_s"] < 60.0
+        (answer,) = questions.walltime(fine, "0", None, "", Viewer("root", True), 0.05, 2100.0).results
+        assert answer["memory_kib"] == said["memory_kib"]
+    else:
+        assert said["memory_kib"] is None
+    judged = reader.ask("issued_memory", cluster="c", since=0.0, until=math.inf, partition=None)
+    assert {row["moment"] for row in judged} == {"submit"}
 
 
 def test_jobs_that_come_to_their_limit_raise_it_and_the_record_cannot_judge_that(settings: Settings) -> None:

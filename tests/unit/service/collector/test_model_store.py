@@ -48,7 +48,7 @@ def jobs(count: int) -> list[Job]:
 def issued(settings: Settings) -> list[tuple[object, ...]]:
     rows = Reader(settings["store"]).rows(
         "SELECT j.job_id, f.kind, f.method, f.moment, f.as_of, f.point_s, f.quantiles_s, f.basis FROM forecasts f"
-        " JOIN jobs j ON j.row = f.row ORDER BY f.row, f.kind, f.method, f.moment"
+        " JOIN jobs j ON j.row = f.row WHERE f.moment != 'next' ORDER BY f.row, f.kind, f.method, f.moment"
     )
     return [tuple(row.values()) for row in rows]
 
