@@ -138,13 +138,11 @@ def _differences(
     names: tuple[str, str],
 ) -> Mapping[str, Mapping[str, Any]]:
     """Every method against the reference, and against the users' limits where they are another one."""
-    keys = forecast_differences(trace, points, scored, trace.run_time, reference, procs=procs, seed=seed, names=names)
+    keys = forecast_differences(trace, points, scored, reference, procs=procs, seed=seed, names=names)
     limits = next((spec for spec in points if parse_spec(spec)[0] == "requested"), reference)
     if limits == reference:
         return keys
-    theirs = forecast_differences(
-        trace, points, scored, trace.run_time, limits, procs=procs, seed=seed, names=names[:1]
-    )
+    theirs = forecast_differences(trace, points, scored, limits, procs=procs, seed=seed, names=names[:1])
     return against_limits(keys, theirs, names[0])
 
 
@@ -249,7 +247,6 @@ def _keys_within(scores: Scores, mask: np.ndarray, bursts: np.ndarray) -> Mappin
         scores.trace,
         scores.points,
         mask,
-        scores.trace.run_time,
         scores.against,
         seed=scores.seed,
         groups=bursts,
