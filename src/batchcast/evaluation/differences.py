@@ -98,7 +98,8 @@ def forecast_differences(
     """What each method's row gains: its difference to the reference in mean absolute error and accuracy.
 
     `points` are seconds (n,), as the trace's run times; pairs are the jobs `scored` of which both are known. The
-    reference's own row gains only the figures that no burst owns. `groups` (n,) are those of `burst_groups`, if they are known already.
+    reference's own row gains only the figures that no burst owns. `groups` (n,) are those of `burst_groups`, if they
+    are known already.
     """
     group = (burst_groups(trace, procs) if groups is None else groups)[scored]
     group = np.unique(group, return_inverse=True)[1]
