@@ -134,8 +134,9 @@ def simulate_slurm(
 
 def _schedule(machine: Machine, ordered: tuple[NodeRequest, ...], jobs: Any, state: Any) -> SlurmSchedule:
     out, job, row = state.out[: int(state.reg[OUT])], state.job, jobs.row[:-1]
-    out = out[np.arange(len(out)) >= job["first_out"][out["job"]]]  # of each job's last run
     started = (job["status"] >= RUNNING) & (job["part"] != NONE)
+    last = np.arange(len(out)) >= job["first_out"][out["job"]]
+    out = out[last & started[out["job"]]]  # of each job's last run; none of one that gave way and waits again
     return SlurmSchedule(
         ordered,
         row["submit"],
