@@ -28,7 +28,7 @@ from ..trace.implied.machine import partition_sizes
 from .accuracy import Scores, figures, score
 from .advice import Advice, advise
 from .differences import against_limits, schedule_differences
-from .findings import LEAST_GAIN_S, Findings, find
+from .findings import Findings, find, share_of_perfect_knowledge
 from .limits import LATEST, Limits, latest_limits, limit_rows
 from .replay import check_log, jobs_mask
 from .simulated import (
@@ -185,24 +185,6 @@ class Evaluation:
 def _by_column(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Flat rows as columns, None where a row has no such key."""
     return {key: [row.get(key) for row in rows] for key in dict.fromkeys(key for row in rows for key in row)}
-
-
-LEAST_GAIN = 0.05
-
-
-def share_of_perfect_knowledge(requests: float, planned: float, actual: float) -> float:
-    """(requests - planned) / (requests - actual) of mean waits in seconds, not clipped.
-
-    NaN where knowing the truth gains next to nothing (under `LEAST_GAIN_S` or under the share `LEAST_GAIN` of the
-    wait): a share of that would be noise with a per cent sign.
-
-    >>> share_of_perfect_knowledge(100.0, 60.0, 20.0), share_of_perfect_knowledge(100.0, 120.0, 60.0)
-    (0.5, -0.5)
-    >>> share_of_perfect_knowledge(8.0, 0.5, 5.8), share_of_perfect_knowledge(9000.0, 9100.0, 8980.0)
-    (nan, nan)
-    """
-    gain = requests - actual
-    return (requests - planned) / gain if gain >= max(LEAST_GAIN_S, LEAST_GAIN * requests) else float("nan")
 
 
 @older_names(predictors="predictor")
