@@ -22,7 +22,7 @@ from batchcast.metrics.paired import paired_differences
 from batchcast.metrics.schedule import bounded_slowdown
 from batchcast.planning.order import OrderRule
 from batchcast.simulation.slurm_order import Ordering
-from batchcast.simulation.slurm_trace import simulate_on
+from batchcast.simulation.slurm_trace import QueuePlan, simulate_on
 from batchcast.table import Trace
 from batchcast.trace.implied.machine import machine_of_log
 
@@ -49,7 +49,7 @@ def rows_of(name: str, log: Trace) -> list[dict[str, Any]]:
     people = [k for k in np.unique(user) if (user == k).sum() >= MANY]
     rows = []
     for words, order in ORDERS.items():
-        then = simulate_on(machine, log, order=order)
+        then = simulate_on(machine, log, queue=QueuePlan(order=order))
         assert (then.rows == plain.rows).all()
         waits = then.start_time - then.submit_time
         pair = paired_differences(waits[None], wait, group, np.random.default_rng(0))[0]

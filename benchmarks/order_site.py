@@ -30,7 +30,7 @@ from batchcast.planning.order import OrderRule
 from batchcast.predict.registry import make
 from batchcast.simulation import Schedule, simulate
 from batchcast.simulation.slurm_order import Ordering
-from batchcast.simulation.slurm_trace import simulate_on
+from batchcast.simulation.slurm_trace import QueuePlan, simulate_on
 from batchcast.table import Trace
 from batchcast.trace import read_trace
 from batchcast.trace.implied.machine import machine_of_log
@@ -74,7 +74,8 @@ def schedules(trace: Trace) -> dict[str, Schedule]:
     rule = OrderRule()
 
     def ordered(band: int = rule.band) -> Schedule:
-        return simulate_on(machine, trace, order=Ordering("forecast", told, replace(rule, band=band)))
+        order = Ordering("forecast", told, replace(rule, band=band))
+        return simulate_on(machine, trace, queue=QueuePlan(order=order))
 
     wide = rule.band * FINE
     return {

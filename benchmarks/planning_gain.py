@@ -34,7 +34,7 @@ from batchcast.metrics.schedule import bounded_slowdown
 from batchcast.planning.order import OrderRule
 from batchcast.planning.terms import in_minutes
 from batchcast.predict.registry import make
-from batchcast.schedule.slurm.simulate import simulate_slurm
+from batchcast.schedule.slurm.simulate import Lengths, simulate_slurm
 from batchcast.simulation.slurm_order import reorder_by
 from batchcast.simulation.slurm_trace import requests_of
 from batchcast.store import clock_jobs, history
@@ -220,8 +220,8 @@ def simulated(seed: int, run: dict[str, Any], arms: Sequence[str] = ("none", "li
         planned, ordered = word in ("limits", "both"), word in ("order", "both")
         rule = OrderRule(within or "queue", band=BAND)
         reorder = reorder_by(rule, machine, requests, lambda r: min(r.limit, points[int(r.key)])) if ordered else None
-        how = {"plan": plan, "restored": True} if planned else {}
-        starts = simulate_slurm(machine, requests, lazy=1, reorder=reorder, **how).starts()
+        lengths = Lengths(plan, restored=True) if planned else None
+        starts = simulate_slurm(machine, requests, lengths=lengths, reorder=reorder, lazy=1).starts()
         waits = np.empty(len(since))
         for place, k in enumerate(order, len(before)):
             waits[k] = starts[str(place), -1] - since[k]["submit_time"]

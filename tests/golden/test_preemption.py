@@ -5,7 +5,7 @@ from __future__ import annotations
 from batchcast.cluster.machine import Machine, NodeGroup, Partition, Qos
 from batchcast.cluster.request import NodeRequest
 from batchcast.schedule.slurm.simulate import simulate_slurm
-from tests.golden.test_slurm_rules import BACKFILL, agrees, machine
+from tests.golden.test_slurm_rules import AT_ZERO, BACKFILL, agrees, machine
 
 BY_TIER = {**BACKFILL, "PreemptType": "preempt/partition_prio", "PreemptMode": "REQUEUE", "requeue_delay": "9"}
 BY_QOS = {**BACKFILL, "PreemptType": "preempt/qos", "PreemptMode": "REQUEUE", "requeue_delay": "9"}
@@ -96,7 +96,7 @@ def test_a_job_that_is_cancelled_instead_does_not_run_again():
         NodeRequest("a", 0, 40, 60, tasks=4),
         NodeRequest("h", 10, 20, 60, tasks=4, partitions=("high",)),
     ]
-    made = simulate_slurm(site, jobs, second=0.0, cycle=0.0, batch_sched_delay=0.0)
+    made = simulate_slurm(site, jobs, recorded=AT_ZERO, batch_sched_delay=0.0)
     assert made.start.tolist() == [0.0, 10.0]
     assert made.run.tolist() == [10.0, 20.0]
     assert made.preempted.tolist() == [1, 0]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from batchcast.cluster.machine import Limits, Machine, NodeGroup, Partition, Qos, Reservation
 from batchcast.cluster.request import NodeRequest
-from batchcast.schedule.slurm.simulate import simulate_slurm
+from batchcast.schedule.slurm.requests import Phases
+from batchcast.schedule.slurm.simulate import Lengths, Recorded, simulate_slurm
 
 UNIT = 10.0
+AT_ZERO = Recorded(phases=Phases(cycle=0.0, second=0.0))
 FIFO = {"SchedulerType": "sched/builtin"}
 BACKFILL = {"SchedulerType": "sched/backfill", "bf_interval": "10", "bf_resolution": "10"}
 
@@ -24,7 +26,7 @@ def draw(site: Machine, picture: str, **fields: dict[str, object]) -> str:
     for name, submit, tasks, run, limit in rows:
         times = (float(submit) * UNIT, float(run) * UNIT, float(limit) * UNIT)
         jobs.append(NodeRequest(name, *times, tasks=int(tasks), **fields.get(name, {})))  # type: ignore[arg-type]
-    made = simulate_slurm(site, jobs, second=0.0, batch_sched_delay=0.0, cycle=0.0)
+    made = simulate_slurm(site, jobs, recorded=AT_ZERO, batch_sched_delay=0.0)
     at = {r.key: (r.submit, t, t + r.run, b) for r, t, b in zip(made.requests, made.start, made.backfilled)}
     out = []
     for line in picture.strip().splitlines():
@@ -78,7 +80,7 @@ def test_backfill_passes_where_it_delays_no_plan():
 def test_a_throttled_array_runs_two_at_a_time():
     site = machine(FIFO)
     jobs = [NodeRequest("a", 0, 20, 60, tasks=1, array="a", task=k, throttle=2) for k in range(4)]
-    made = simulate_slurm(site, jobs, second=0.0, batch_sched_delay=0.0)
+    made = simulate_slurm(site, jobs, recorded=Recorded(phases=Phases(second=0.0)), batch_sched_delay=0.0)
     assert made.start.tolist() == [0, 0, 20, 20]
 
 
@@ -89,7 +91,7 @@ def test_a_dependent_job_follows_and_one_after_a_failure_never_starts():
         NodeRequest("b", 1, 10, 60, tasks=1, depends=(("afterany", "a"),)),
         NodeRequest("c", 1, 10, 60, tasks=1, depends=(("afterok", "a"),)),
     ]
-    made = simulate_slurm(site, jobs, second=0.0, batch_sched_delay=0.0)
+    made = simulate_slurm(site, jobs, recorded=Recorded(phases=Phases(second=0.0)), batch_sched_delay=0.0)
     assert made.starts() == {("a", -1): 0.0, ("b", -1): 20.0}
 
 
@@ -128,8 +130,8 @@ def test_a_forecast_plans_and_ends_nothing():
         NodeRequest("b", 10, 20, 600, tasks=4),
         NodeRequest("c", 20, 30, 600, tasks=1),
     ]
-    late = simulate_slurm(site, jobs, second=0.0, cycle=0.0).starts()
-    soon = simulate_slurm(site, jobs, second=0.0, cycle=0.0, plan=lambda r: r.run).starts()
+    late = simulate_slurm(site, jobs, recorded=AT_ZERO).starts()
+    soon = simulate_slurm(site, jobs, recorded=AT_ZERO, lengths=Lengths(lambda r: r.run)).starts()
     assert late["c", -1] == 80  # its limit runs past the plan of b, which waits for the limit of a
     assert soon["c", -1] == 20
     assert soon["b", -1] == 60
@@ -143,7 +145,7 @@ def test_jobs_that_have_their_limit_back_once_they_run_leave_more_room_before_th
         NodeRequest("c", 20, 50, 600, tasks=1),
     ]
     known, back = (
-        simulate_slurm(site, jobs, second=0.0, cycle=0.0, plan=lambda r: r.run, restored=restored).starts()
+        simulate_slurm(site, jobs, recorded=AT_ZERO, lengths=Lengths(lambda r: r.run, restored)).starts()
         for restored in (False, True)
     )
     assert (known["b", -1], known["c", -1]) == (60, 80)  # c would run past the end of a

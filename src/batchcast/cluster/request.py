@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ..job import JobRequest, Name
 from .machine import Machine
 
 NEVER = math.inf
@@ -77,10 +78,9 @@ class MachineSizes:
 
     >>> from batchcast.cluster.machine import homogeneous
     >>> machine = MachineSizes.of(homogeneous(2, 16))
-    >>> machine.request("a", 0.0, 60.0, 120.0, procs=48.0)
-    'larger than its partition'
-    >>> machine.request("a", 0.0, 60.0, 120.0, procs=20.0).cpus
-    20
+    >>> job = JobRequest(0, "a", submit_time=0.0, procs=20.0, req_time=120.0, req_mem_kib=math.nan)
+    >>> machine.request("a", job, 60.0).cpus, machine.request("a", job._replace(procs=48.0), 60.0)
+    (20, 'larger than its partition')
     """
 
     sizes: Mapping[str, int]
@@ -100,33 +100,20 @@ class MachineSizes:
         return cls(sizes, default.name, max(gpus), max(cpus.values()), own)
 
     def request(
-        self,
-        key: str,
-        submit: float,
-        run: float,
-        limit: float,
-        *,
-        procs: float,
-        nodes: float = math.nan,
-        exact: bool = True,
-        kib_per_proc: float = math.nan,
-        gpus: float = math.nan,
-        user: str = "",
-        account: str = "",
-        partition: str = "",
-        qos: str = "",
-        name: str = "",
+        self, key: str, job: JobRequest, run: float, *, exact: bool = True, kib_per_proc: float = math.nan
     ) -> NodeRequest | str:
-        """The request, or why there is none: `procs` tasks of one processor on `nodes` nodes, or on any where unknown.
+        """The job's request, or why there is none: tasks of one processor on its nodes, or on any where unknown.
 
         The nodes are the fewest where not `exact`, or where the processors would not fit on so many; so many are at
         least asked for that the GPUs fit. Without a QOS it has the partition's. Numbers are NaN where unknown; memory
-        is shared evenly; a job ends at its limit at the latest. `partition` may be a list with commas; none is the
-        default one.
+        is shared evenly, so many KiB a processor; the job ends after `run` seconds, at its limit at the latest. Its
+        partition may be a list with commas; none is the default one.
         """
+        procs, nodes, gpus, limit = job.procs, job.req_nodes, job.req_gpus, job.req_time
         if not (run >= 0 and procs >= 1):
             return UNKNOWN
-        parts = tuple(word for word in (partition or self.default).split(",") if word in self.sizes)
+        wanted = _word(job.partition_id) or self.default
+        parts = tuple(word for word in wanted.split(",") if word in self.sizes)
         if not parts:
             return ELSEWHERE
         if procs > max(self.sizes[part] for part in parts):
@@ -139,10 +126,15 @@ class MachineSizes:
         has = gpus > 0 and self.most_gpus > 0
         if has and gpus > least * self.most_gpus:
             least, count = math.ceil(gpus / self.most_gpus), 0
-        wanted = math.ceil(gpus / least) if has else 0
+        each = math.ceil(gpus / least) if has else 0
         return NodeRequest(
-            key, submit, min(run, limit) if limit > 0 else run, limit if limit > 0 else math.nan, user, account, parts,
-            qos or self.qos.get(parts[0], ""), name, least, count, int(procs),
+            key, job.submit_time, min(run, limit) if limit > 0 else run, limit if limit > 0 else math.nan,
+            _word(job.user_id), _word(job.account), parts, _word(job.qos) or self.qos.get(parts[0], ""),
+            _word(job.job_name), least, count, int(procs),
             mem_per_cpu=kib_per_proc / 1024 if kib_per_proc > 0 else math.nan,
-            gres={"gpu": wanted} if wanted else {},
+            gres={"gpu": each} if each else {},
         )  # fmt: skip
+
+
+def _word(name: Name) -> str:
+    return "" if name is None else str(name)

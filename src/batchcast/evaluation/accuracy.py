@@ -7,7 +7,7 @@ One replay for all predictors, then figures by group, and what planning with ano
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from ..predict.protocol import Grounds, Predictor
 from ..predict.registry import fresh, method_of, parse_spec
 from ..table import Trace
 from .calendar import month_starts
-from .differences import RUN_TIME, against_limits, burst_groups, forecast_differences, reference_of, shown_names
+from .differences import RUN_TIME, Keys, against_limits, burst_groups, forecast_differences, reference_of, shown_names
 from .target import RUN_TIME as RUN_TIME_TARGET
 from .target import in_mebibytes, run_time_target, target_of
 
@@ -42,7 +42,8 @@ class Scores:
     within each quantile a predictor gave, by level; `lacking` the fields it uses and this log does not know; `stood_in`
     the method that answered in its place and for which share of the scored jobs; `trained` what its refits found;
     `planned` what planning with each of its quantiles would come to (run times alone);
-    `differences` are those to `against`, drawn by `seed`; memory is MiB per `per`.
+    `against` is the method that the others are compared with, if any, `seed` for the intervals; memory is MiB per
+    `per`.
     """
 
     trace: Trace
@@ -59,32 +60,39 @@ class Scores:
     stood_in: Mapping[str, tuple[str, float]] = field(default_factory=dict)
     trained: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     planned: Mapping[str, tuple[Planned, ...]] = field(default_factory=dict)
-    differences: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     against: str = ""
     seed: int = 0
     per: str = ""
+    _drawn: list[Keys] = field(default_factory=list, init=False, compare=False)
+
+    def held_against(self, method: str | None) -> Scores:
+        """The same, compared with this method; UsageError where it is not among them. None: as they are."""
+        return replace(self, against=reference_of(list(self.points), method, RUN_TIME)) if method else self
+
+    def differences(self) -> Keys:
+        """Every method against the reference, and against the users' limits where they are another one."""
+        if self.against and not self._drawn:  # every table of a report asks, and the intervals are drawn once
+            self._drawn.append(_differences(self))
+        return self._drawn[0] if self._drawn else {}
 
 
 def score(
     trace: Trace,
-    specs: Sequence[str],
+    methods: Sequence[str] | Mapping[str, Maker],
     *,
     protocol: str = "honest",
     procs: str = "req",
-    total: float = float("nan"),
     mask: np.ndarray | None = None,
     seed: int = 0,
-    makers: Mapping[str, Maker] | None = None,
-    against: str | None = None,
     target: str = RUN_TIME_TARGET,
     tick: Callable[[int], None] | None = None,
 ) -> Scores:
     """Replay a log once on the recorded clock and collect every predictor's forecast at each scored submission.
 
-    `specs` are names with parameters (predict.registry), or names of `makers`; predictors learn from the whole trace,
-    `mask` (n,) says which jobs are scored (default: all). `against` names the method that the others are compared with
-    (default: `recent_mean`, else the request, else the first); the same seed gives the same intervals. `target` is
-    `run_time` or `memory`: figures are then MiB, and `Scores.trace` is the target's view. `tick(done)` is
+    `methods` are names with parameters (predict.registry), or a mapping of names to what makes a method; they learn
+    from the whole trace, `mask` (n,) says which jobs are scored (default: all). They are compared with `recent_mean`,
+    else the request, else the first (`Scores.held_against` for another); the same seed gives the same intervals.
+    `target` is `run_time` or `memory`: figures are then MiB, and `Scores.trace` is the target's view. `tick(done)` is
     called now and then with submissions told.
 
     >>> trace = Trace.from_arrays({"submit_time": [0.0, 50.0], "wait_time": [0.0, 0.0], "run_time": [9.0, 9.0],
@@ -95,10 +103,11 @@ def score(
     inside = np.ones(len(trace), bool) if mask is None else np.asarray(mask, bool)
     log, wanted = trace, target_of(trace, target)
     trace, ran = wanted.view, ~np.isnan(wanted.view.run_time)
+    makers = methods if isinstance(methods, Mapping) else {spec: spec for spec in methods}
+    specs, total = list(makers), log.info.max_procs
     timed = {spec: Timed(wanted.wrap(predictor(spec, trace, total, seed, makers)), perf_counter) for spec in specs}
     forecasts = replay(log, timed, protocol=protocol, procs=procs, total=total, ask=inside & ran, tick=tick)
     points = {spec: _scorable(forecasts[spec].points, spec, trace) for spec in specs}
-    reference = reference_of(specs, against, RUN_TIME)
     return Scores(
         trace=trace,
         protocol=protocol,
@@ -116,8 +125,7 @@ def score(
         planned={}
         if wanted.per
         else {spec: planned_with(forecasts[spec], trace.run_time, inside & ran) for spec in specs},
-        differences=_differences(trace, points, inside & ran, reference, procs, seed, names_of(wanted.per)),
-        against=reference,
+        against=reference_of(specs, None, RUN_TIME),
         seed=seed,
         per=wanted.per,
     )
@@ -128,23 +136,14 @@ def names_of(per: str) -> tuple[str, str]:
     return ("mae_mib", "apa") if per else ("mae_s", "apa")
 
 
-def _differences(
-    trace: Trace,
-    points: Mapping[str, np.ndarray],
-    scored: np.ndarray,
-    reference: str,
-    procs: str,
-    seed: int,
-    names: tuple[str, str],
-) -> Mapping[str, Mapping[str, Any]]:
-    """Every method against the reference, and against the users' limits where they are another one."""
-    keys = forecast_differences(trace, points, scored, trace.run_time, reference, procs=procs, seed=seed, names=names)
-    limits = next((spec for spec in points if parse_spec(spec)[0] == "requested"), reference)
-    if limits == reference:
+def _differences(scores: Scores) -> Keys:
+    trace, points, scored, names = scores.trace, scores.points, scores.scored, names_of(scores.per)
+    drawn: dict[str, Any] = {"procs": scores.procs, "seed": scores.seed}
+    keys = forecast_differences(trace, points, scored, scores.against, names=names, **drawn)
+    limits = next((spec for spec in points if _is_limit(spec)), scores.against)
+    if limits == scores.against:
         return keys
-    theirs = forecast_differences(
-        trace, points, scored, trace.run_time, limits, procs=procs, seed=seed, names=names[:1]
-    )
+    theirs = forecast_differences(trace, points, scored, limits, names=names[:1], **drawn)
     return against_limits(keys, theirs, names[0])
 
 
@@ -249,7 +248,6 @@ def _keys_within(scores: Scores, mask: np.ndarray, bursts: np.ndarray) -> Mappin
         scores.trace,
         scores.points,
         mask,
-        scores.trace.run_time,
         scores.against,
         seed=scores.seed,
         groups=bursts,
@@ -267,7 +265,7 @@ def _row(scores: Scores, spec: str, mask: np.ndarray, seconds: bool = True) -> d
     who, share = scores.stood_in.get(spec, ("", 0.0))
     stood_in = {"answered_by": who, "answered_by_share": share} if share else {}
     row |= {**held, **planned_keys(scores.planned.get(spec, ())), **lacking, **stood_in}
-    return {**row, **scores.differences.get(spec, {}), "seconds": scores.seconds[spec]}
+    return {**row, **scores.differences().get(spec, {}), "seconds": scores.seconds[spec]}
 
 
 def groups(trace: Trace, by: str, procs: str = "req") -> tuple[np.ndarray, Sequence[str]]:

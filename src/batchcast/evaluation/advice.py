@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -113,22 +113,32 @@ def advise(
     columns = _columns(trace, cut)
     if "user_id" in columns and not set(columns) - set(FIELDS):
         return None
-    past_jobs, chosen = _choose(trace, cut, columns, procs)
-    if not chosen:
-        return None
-    spec = f"recent_mean:fields={'+'.join(chosen)}"
-    window = scored & (np.arange(len(trace)) >= cut)
-    ours = _replayed(trace, {spec: chosen}, window, procs)[spec]
-    return _held(trace, spec, chosen, ours, points, window, cut, past_jobs, procs, seed)
+    chosen = _choose(trace, cut, columns, procs)
+    return _held(trace, chosen, points, scored, procs, seed) if chosen.columns else None
+
+
+class _Chosen(NamedTuple):
+    """The columns that win on the past; none where none is worth it."""
+
+    columns: tuple[str, ...]
+    since: int
+    """The first job that had no part in the choice."""
+    jobs: int
+    """How many jobs of the past were looked at."""
+
+    @property
+    def predictor(self) -> str:
+        return f"recent_mean:fields={'+'.join(self.columns)}"
 
 
 def _held(
-    trace: Trace, spec: str, chosen: tuple[str, ...], ours: np.ndarray, points: Mapping[str, np.ndarray],
-    window: np.ndarray, cut: int, past_jobs: int, procs: str, seed: int,
-) -> Advice | None:  # fmt: skip
+    trace: Trace, chosen: _Chosen, points: Mapping[str, np.ndarray], scored: np.ndarray, procs: str, seed: int
+) -> Advice | None:
     """The advice, if it holds on jobs that had no part in it."""
-    run = trace.run_time
-    errors = {name: np.abs(values - run)[window] for name, values in {**points, spec: ours}.items()}
+    spec, run = chosen.predictor, trace.run_time
+    window = scored & (np.arange(len(trace)) >= chosen.since)
+    ours = _replayed(trace, {spec: chosen.columns}, window, procs)
+    errors = {name: np.abs(values - run)[window] for name, values in {**points, **ours}.items()}
     tried = {name: float(np.nanmean(error)) for name, error in errors.items() if name in points and error.size}
     if not tried:
         return None
@@ -137,9 +147,9 @@ def _held(
     difference = paired_differences(errors[spec], errors[best], group, np.random.default_rng(seed))[0]
     if difference.word() != "ahead" or -difference.difference < LEAST_GAIN * tried[best]:
         return None
-    new = tuple(name for name in chosen if name not in FIELDS)
+    new = tuple(name for name in chosen.columns if name not in FIELDS)
     mae_s = float(np.nanmean(errors[spec]))
-    return Advice(spec, new, cut, past_jobs, int(window.sum()), mae_s, best, tried[best], difference)
+    return Advice(spec, new, chosen.since, chosen.jobs, int(window.sum()), mae_s, best, tried[best], difference)
 
 
 def _cut(scored: np.ndarray) -> int:
@@ -168,14 +178,14 @@ def _parts(trace: Trace, name: str, cut: int) -> bool:
     return len(known) >= 0.1 * cut and 2 <= len(np.unique(known)) <= len(known) / 2
 
 
-def _choose(trace: Trace, cut: int, columns: Sequence[str], procs: str) -> tuple[int, tuple[str, ...]]:
-    """How many jobs of the past were looked at, and the columns that win there; none where none is worth it."""
+def _choose(trace: Trace, cut: int, columns: Sequence[str], procs: str) -> _Chosen:
+    """The columns that win on the past, by forward selection."""
     first = max(0, cut - MOST_PAST)
     past = trace.take(np.arange(first, cut))
     submit, wait, run = outcome(past)
     known = submit + wait + run <= float(trace.submit_time[cut])
     if int(known.sum()) < LEAST_PAST:
-        return 0, ()
+        return _Chosen((), cut, 0)
 
     def errors(sets: Sequence[tuple[str, ...]]) -> list[float]:
         forecasts = _replayed(past, {"+".join(names): names for names in sets}, known, procs)
@@ -191,7 +201,7 @@ def _choose(trace: Trace, cut: int, columns: Sequence[str], procs: str) -> tuple
         if not tried[least] < best * (1 - LEAST_GAIN / 5):
             break
         best, chosen = tried[least], (rest.pop(least), *chosen)
-    return int(known.sum()), chosen if best <= (1 - LEAST_GAIN) * usual else ()
+    return _Chosen(chosen if best <= (1 - LEAST_GAIN) * usual else (), cut, int(known.sum()))
 
 
 def _limits(past: Trace, known: np.ndarray) -> float:

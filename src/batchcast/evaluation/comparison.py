@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import UsageError
 from ..metrics.accuracy import relative_accuracy, size_class
 from ..metrics.bursts import user_weeks
-from ..metrics.paired import LEAST_GROUPS, LEVEL, PairedDifference, paired_differences
+from ..metrics.paired import LEAST_GROUPS, PairedDifference, paired_differences
 from ..metrics.schedule import bounded_slowdown
 from ..trace.result import Forecasts
 from ..units import span
@@ -26,7 +26,8 @@ SELECTION = (
     *("score_from", "score_to", "score_status", "wide", "default_request"),
 )
 Document = Mapping[str, Any]
-Waits = Callable[[Mapping[str, Any]], Mapping[str, np.ndarray] | None]
+Columns = Mapping[str, np.ndarray]
+Waits = Callable[[Mapping[str, Any]], Columns | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,44 +49,44 @@ class Comparison:
         return [row for row in self.rows if row["part"] == name]
 
 
-def compare(
-    a: Document,
-    b: Document,
-    schedules_a: Waits | None = None,
-    schedules_b: Waits | None = None,
-    forecasts_a: Forecasts | None = None,
-    forecasts_b: Forecasts | None = None,
-    *,
-    seed: int = 0,
-    level: float = LEVEL,
-    resamples: int = 1000,
-) -> Comparison:
-    """Match two documents of `evaluate` by policy and predictor; changes are B - A.
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `evaluate` left: its document, the columns of a row's schedule (None: not there), what the methods said."""
 
-    `schedules_a` and `schedules_b` give the columns of a row's schedule (None: not there). With both, a schedule row
-    has `wait_change_low_s` and `wait_change_high_s`, the interval of the difference of mean waits over groups of one
-    user's submissions of one week (`metrics.paired`; of reports that do not keep them, a week and class of sizes),
-    `wait_change_verdict`, and `blocks` says which groups; else `no_interval` says why there is none. `forecasts_a` and
-    `forecasts_b` are what the methods said: with both, a forecast row has the interval and verdict of the change of its
-    `FORECAST_MEANS` (`mae_s_change_low`, ...), else `no_interval`. The same seed gives the same intervals.
+    document: Document
+    schedules: Waits = lambda row: None
+    forecasts: Forecasts | None = None
+
+
+def compare(a: Report, b: Report, *, seed: int = 0, resamples: int = 1000) -> Comparison:
+    """Match two reports of `evaluate` by policy and predictor; changes are B - A.
+
+    Where both keep a row's schedule, it has `wait_change_low_s` and `wait_change_high_s`, the interval of the
+    difference of mean waits over groups of one user's submissions of one week (`metrics.paired`; of reports that do not
+    keep them, a week and class of sizes), `wait_change_verdict`, and `blocks` says which groups; else `no_interval`
+    says why there is none. Where both keep their forecasts, a forecast row has the interval and verdict of the change
+    of its `FORECAST_MEANS` (`mae_s_change_low`, ...), else `no_interval`. The same seed gives the same intervals.
     """
     rows: list[dict[str, Any]] = []
     samples: dict[tuple[str, str, str], tuple[np.ndarray, np.ndarray]] = {}
     for part, measures in (("forecast", FORECAST), ("schedule", SCHEDULE)):
-        ours, theirs = _by_name(a, part), _by_name(b, part)
+        ours, theirs = _by_name(a.document, part), _by_name(b.document, part)
         for key in ours:
             if key in theirs:
                 row = _row(part, ours[key], theirs[key], measures)
                 if part == "schedule":
-                    found = _interval(ours[key], theirs[key], schedules_a, schedules_b, seed, level, resamples)
+                    both = a.schedules(ours[key]), b.schedules(theirs[key])
+                    found = _of_schedules(row, *both, seed, resamples)
                 else:
-                    found = _of_forecasts(row, forecasts_a, forecasts_b, seed, level, resamples)
+                    found = _of_forecasts(row, a.forecasts, b.forecasts, seed, resamples)
                 rows.append(row | found.keys)
                 if found.samples is not None:
                     samples[part, *key] = found.samples
-    rows += _validity(a, b)
-    rows += [{"part": "setting", "setting": name, "a": x, "b": y} for name, x, y in _settings(a, b)]
-    return Comparison(rows, _unlike(a, b, rows), [*_only(a, b, "A"), *_only(b, a, "B")], samples)
+    one, other = a.document, b.document
+    rows += _validity(one, other)
+    rows += [{"part": "setting", "setting": name, "a": x, "b": y} for name, x, y in _settings(one, other)]
+    only = [*_only(one, other, "A"), *_only(other, one, "B")]
+    return Comparison(rows, _unlike(one, other, rows), only, samples)
 
 
 class _Found(NamedTuple):
@@ -117,31 +118,24 @@ def _validity(a: Document, b: Document) -> list[dict[str, Any]]:
     return [{**row, "trusted_a": ours.get("trusted"), "trusted_b": theirs.get("trusted")}]
 
 
-def _interval(
-    a: Mapping[str, Any],
-    b: Mapping[str, Any],
-    schedules_a: Waits | None,
-    schedules_b: Waits | None,
-    seed: int,
-    level: float,
-    resamples: int,
+def _of_schedules(
+    row: Mapping[str, Any], ours: Columns | None, theirs: Columns | None, seed: int, resamples: int
 ) -> _Found:
     """The interval of one schedule's difference of mean waits, or why there is none."""
     none = {"wait_change_low_s": float("nan"), "wait_change_high_s": float("nan"), "blocks": ""}
-    ours, theirs = (read(row) if read else None for read, row in ((schedules_a, a), (schedules_b, b)))
     if ours is None or theirs is None:
         return _Found({**none, "no_interval": "a schedule's file is not there"})
     same = all(np.array_equal(ours[name], theirs[name]) for name in ("job_id", "submit_time"))
     if not same:
         return _Found({**none, "no_interval": "the schedules hold different jobs"})
     waits = [side["start_time"] - side["submit_time"] for side in (ours, theirs)]
-    means = [_number(row.get("mean_wait_s")) for row in (a, b)]
+    means = row["mean_wait_s_a"], row["mean_wait_s_b"]
     if not all(len(w) and math.isclose(w.mean(), m, rel_tol=1e-6, abs_tol=1e-6) for w, m in zip(waits, means)):
         return _Found({**none, "no_interval": "the numbers are of a part of the jobs in the schedules"})
     group, unit = _groups(ours)
     slowdowns = [bounded_slowdown(w, side["end_time"] - side["start_time"]) for w, side in zip(waits, (ours, theirs))]
     one, slow = (
-        paired_differences(b[None], a, group, np.random.default_rng(seed), level=level, draws=resamples)[0]
+        paired_differences(b[None], a, group, np.random.default_rng(seed), draws=resamples)[0]
         for a, b in (waits, slowdowns)
     )
     if one.why_not:
@@ -226,7 +220,7 @@ KEPT = "groups of one user's submissions of one week (where no user is named, of
 
 
 def _of_forecasts(
-    row: Mapping[str, Any], a: Forecasts | None, b: Forecasts | None, seed: int, level: float, resamples: int
+    row: Mapping[str, Any], a: Forecasts | None, b: Forecasts | None, seed: int, resamples: int
 ) -> _Found:
     """The intervals of one method's changes over the same jobs, or why there are none."""
     name = row["predictor"]
@@ -239,7 +233,7 @@ def _of_forecasts(
     keys: dict[str, Any] = {}
     for metric in FORECAST_MEANS:
         rng = np.random.default_rng(seed)
-        one = paired_differences(theirs[metric][None], ours[metric], group, rng, level=level, draws=resamples)[0]
+        one = paired_differences(theirs[metric][None], ours[metric], group, rng, draws=resamples)[0]
         if one.why_not:
             return _Found({"no_interval": f"there are {one.groups} groups and {LEAST_GROUPS} are needed"})
         keys |= {f"{metric}_change_low": one.low, f"{metric}_change_high": one.high}

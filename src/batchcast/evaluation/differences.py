@@ -88,7 +88,6 @@ def forecast_differences(
     trace: Trace,
     points: Mapping[str, np.ndarray],
     scored: np.ndarray,
-    actual: np.ndarray,
     against: str,
     *,
     procs: str = "req",
@@ -98,12 +97,13 @@ def forecast_differences(
 ) -> Keys:
     """What each method's row gains: its difference to the reference in mean absolute error and accuracy.
 
-    `points` and `actual` are seconds (n,); pairs are the jobs `scored` of which all of it is known. The reference's own
-    row gains only the figures that no burst owns. `groups` (n,) are those of `burst_groups`, if they are known already.
+    `points` are seconds (n,), as the trace's run times; pairs are the jobs `scored` of which both are known. The
+    reference's own row gains only the figures that no burst owns. `groups` (n,) are those of `burst_groups`, if they
+    are known already.
     """
     group = (burst_groups(trace, procs) if groups is None else groups)[scored]
     group = np.unique(group, return_inverse=True)[1]
-    run = actual[scored]
+    run = trace.run_time[scored]
     values: dict[str, dict[str, np.ndarray]] = {}
     for spec, point in points.items():
         forecast = point[scored]

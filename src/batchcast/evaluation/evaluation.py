@@ -28,7 +28,7 @@ from ..trace.implied.machine import partition_sizes
 from .accuracy import Scores, figures, score
 from .advice import Advice, advise
 from .differences import against_limits, schedule_differences
-from .findings import LEAST_GAIN_S, Findings, find
+from .findings import Findings, find, share_of_perfect_knowledge
 from .limits import LATEST, Limits, latest_limits, limit_rows
 from .replay import check_log, jobs_mask
 from .simulated import (
@@ -49,6 +49,13 @@ from .waste import waste_rows
 
 PREDICTORS = ("kernel", "last_2", "recent_mean")
 POLICIES = ("easy", "easy-sjbf", "forecast")
+WORDS = {
+    "protocol": PROTOCOLS,
+    "loop": LOOPS,
+    "partitions": ("together", "split"),
+    "scheduler": ("auto", "policy", SLURM),
+}
+"""Settings that are one of some words."""
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
 
 
@@ -180,24 +187,6 @@ def _by_column(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return {key: [row.get(key) for row in rows] for key in dict.fromkeys(key for row in rows for key in row)}
 
 
-LEAST_GAIN = 0.05
-
-
-def share_of_perfect_knowledge(requests: float, planned: float, actual: float) -> float:
-    """(requests - planned) / (requests - actual) of mean waits in seconds, not clipped.
-
-    NaN where knowing the truth gains next to nothing (under `LEAST_GAIN_S` or under the share `LEAST_GAIN` of the
-    wait): a share of that would be noise with a per cent sign.
-
-    >>> share_of_perfect_knowledge(100.0, 60.0, 20.0), share_of_perfect_knowledge(100.0, 120.0, 60.0)
-    (0.5, -0.5)
-    >>> share_of_perfect_knowledge(8.0, 0.5, 5.8), share_of_perfect_knowledge(9000.0, 9100.0, 8980.0)
-    (nan, nan)
-    """
-    gain = requests - actual
-    return (requests - planned) / gain if gain >= max(LEAST_GAIN_S, LEAST_GAIN * requests) else float("nan")
-
-
 @older_names(predictors="predictor")
 def evaluate(
     trace: Trace,
@@ -286,27 +275,16 @@ def evaluate(
         "known_at_submit": list(known_at_submit),
         "against": against, "seed": seed,
     }  # fmt: skip
-    for word, value, accepted in (
-        ("protocol", protocol, PROTOCOLS), ("loop", loop, LOOPS), ("partitions", partitions, ("together", "split")),
-        ("scheduler", scheduler, ("auto", "policy", SLURM)),
-    ):  # fmt: skip
-        check_word(word, value, accepted)
+    for word, accepted in WORDS.items():
+        check_word(word, settings[word], accepted)
     check_log(trace)
     trace = trace.knowing(known_at_submit)
-    methods = named_methods(predictor)
-    makers = {name: method for name, method in methods.items() if not (isinstance(method, str) and method == name)}
-    if taken := [name for name in (YARDSTICK, ORACLE) if name in makers]:
-        raise UsageError(
-            f"predictor: {taken[0]} is a name of ours (accepted: any other name for a method of one's own)"
-        )
+    methods, plans = _beside_yardstick(named_methods(predictor)), named_policies(policies)
     inside = jobs_mask("mask", mask, trace)
-    chosen = [YARDSTICK, *(p for p in methods if p not in (YARDSTICK, ORACLE))]
-    plans = named_policies(policies)
     bar = progress or silent
-    total = trace.info.max_procs
     with bar("Predicting run times", len(trace)) as tick:
-        scores = score(trace, chosen, protocol=protocol, procs=procs, total=total, mask=inside, seed=seed,
-                       makers=makers, against=against, tick=tick)  # fmt: skip
+        scores = score(trace, methods, protocol=protocol, procs=procs, mask=inside, seed=seed, tick=tick)
+    scores = scores.held_against(against)
     advice = advise(trace, scores.points, scores.scored, procs=procs, seed=seed) if protocol == "honest" else None
     with bar("Advising limits", min(len(trace), LATEST)) as tick:
         limits = latest_limits(trace, inside, procs=procs, tick=tick) if protocol == "honest" else None
@@ -315,11 +293,11 @@ def evaluate(
     options = {"wide": wide, "default_request": default_request, "loop": loop, "protocol": protocol,
                "plan_level": plan_level, **clock}  # fmt: skip
     sizes = partition_sizes(trace, procs) if partitions == "split" else None
-    pool = Pool(trace, sizes, seed, makers, options) if sizes is not None or total > 0 else None
+    pool = Pool(trace, sizes, seed, methods, options) if sizes is not None or trace.info.max_procs > 0 else None
 
     def nodes() -> OnNodes:
         own = described_or_own(trace, machine, procs)
-        return OnNodes(trace, own, seed, makers, {**clock, "protocol": protocol})
+        return OnNodes(trace, own, seed, methods, {**clock, "protocol": protocol})
 
     if scheduler == SLURM or machine is not None:
         model = Chosen(nodes(), None, None)
@@ -328,7 +306,17 @@ def evaluate(
             kill = any(policy.kill for policy in plans.values())
             auto = scheduler == "auto" and sizes is None
             model = choose_model(pool, nodes if auto else None, inside, kill, tick)
-    return _with_schedules(forecasts, plans, chosen, model, bar)
+    return _with_schedules(forecasts, plans, list(methods), model, bar)
+
+
+def _beside_yardstick(methods: Mapping[str, Any]) -> dict[str, Any]:
+    """The methods asked for after the yardstick; UsageError where one of somebody's own has a name of ours."""
+    for name in (YARDSTICK, ORACLE):
+        if name in methods and not (isinstance(methods[name], str) and methods[name] == name):
+            raise UsageError(
+                f"predictor: {name} is a name of ours (accepted: any other name for a method of one's own)"
+            )
+    return {YARDSTICK: YARDSTICK} | {name: one for name, one in methods.items() if name not in (YARDSTICK, ORACLE)}
 
 
 def _with_schedules(

@@ -18,6 +18,22 @@ SAME = 0.02
 """A mean wait that differs by less is the same to whoever waits."""
 LEAST_GAIN_S = 10.0
 """A mean wait below this (tau of the bounded slowdown) leaves nothing that anybody would notice."""
+LEAST_GAIN = 0.05
+
+
+def share_of_perfect_knowledge(requests: float, planned: float, actual: float) -> float:
+    """(requests - planned) / (requests - actual) of mean waits in seconds, not clipped.
+
+    NaN where knowing the truth gains next to nothing (under `LEAST_GAIN_S` or under the share `LEAST_GAIN` of the
+    wait): a share of that would be noise with a per cent sign.
+
+    >>> share_of_perfect_knowledge(100.0, 60.0, 20.0), share_of_perfect_knowledge(100.0, 120.0, 60.0)
+    (0.5, -0.5)
+    >>> share_of_perfect_knowledge(8.0, 0.5, 5.8), share_of_perfect_knowledge(9000.0, 9100.0, 8980.0)
+    (nan, nan)
+    """
+    gain = requests - actual
+    return (requests - planned) / gain if gain >= max(LEAST_GAIN_S, LEAST_GAIN * requests) else float("nan")
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,6 @@ def forecast_periods(
     *,
     protocol: str | None = None,
     procs: str = "req",
-    total: float | None = None,
     seed: int = 0,
     cancelled: str = "count",
     tick: Callable[[int], None] | None = None,
@@ -159,7 +158,7 @@ def forecast_periods(
     first = next(source, None)
     if first is None:
         return
-    size = first.info.max_procs if total is None else total
+    size = first.info.max_procs
     methods = {spec: _method(kind, spec, first, size, seed, cancelled) for spec in specs}
     clock = protocol or _one_protocol(methods)
     yield from replay_periods(

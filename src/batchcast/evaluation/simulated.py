@@ -79,14 +79,14 @@ class OnNodes:
         Then forecasts order the queue as `batchcast plan` can, and Slurm plans with the users' limits as it does.
         """
         from ..simulation.slurm_order import Ordering
-        from ..simulation.slurm_trace import simulate_on  # sixty kernels more, where a machine is described
+        from ..simulation.slurm_trace import QueuePlan, simulate_on  # sixty kernels more, where a machine is described
 
         size = float(self.machine.cpus)
         own = spec if spec in (YARDSTICK, ORACLE) else predictor(spec, self.trace, size, self.seed, self.makers)
         if policy != LEAST_WORK:
             return simulate_on(self.machine, self.trace, own, tick=tick, **self.options)
         order = Ordering("limit" if spec == YARDSTICK else "forecast", own)
-        return simulate_on(self.machine, self.trace, YARDSTICK, order=order, tick=tick, **self.options)
+        return simulate_on(self.machine, self.trace, YARDSTICK, queue=QueuePlan(order=order), tick=tick, **self.options)
 
     def judge(self, mask: np.ndarray | None, limits: Schedule) -> Validity:
         """How near the schedule planned with the users' limits comes to the record."""

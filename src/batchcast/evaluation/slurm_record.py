@@ -15,7 +15,8 @@ import numpy as np
 from ..errors import InputError
 from ..formats.slurm_record import Record
 from ..metrics.curves import cdf_distance, rank_correlation
-from ..schedule.slurm.simulate import SlurmSchedule, Takes, simulate_slurm
+from ..schedule.slurm.requests import Phases
+from ..schedule.slurm.simulate import Recorded, SlurmSchedule, Takes, simulate_slurm
 
 POLL = 1.015  # seconds of the controller's loop, under the clock of the recorded labs
 WINDOW = 600.0
@@ -56,18 +57,14 @@ class Decisions:
     close: float
 
 
-def replay_record(record: Record, **more: Any) -> SlurmSchedule:
-    """The record's submissions and run times on its machine, with its phases of cycles where its logs tell them."""
-    given: dict[str, Any] = {
-        "down": record.nodes_down,
-        "cycle": record.cycle,
-        "decay": record.decay,
-        "second": record.poll,
-        "poll": POLL,
-        "test_length": record.cycle_length,
-        **more,
-    }
-    return simulate_slurm(record.machine, record.requests, **given)
+def replay_record(record: Record, known: Recorded | None = None, **rules: float) -> SlurmSchedule:
+    """The record's submissions and run times on its machine, with its phases of cycles where its logs tell them.
+
+    `known` stands in place of what is taken from the whole record, `rules` override settings.
+    """
+    told = known or Recorded(record.nodes_down, phases=Phases(record.cycle, record.decay, record.poll))
+    usual: dict[str, Any] = {"poll": POLL, "test_length": record.cycle_length}
+    return simulate_slurm(record.machine, record.requests, recorded=told, **{**usual, **rules})
 
 
 def recorded(record: Record) -> tuple[dict[Key, float], np.ndarray]:
@@ -108,8 +105,8 @@ def decisions(record: Record, states: int = 50, tick: Callable[[], None] | None 
                 part, names = record.nodes[key]
                 cpus = int(record.truth[key]["cpus"]) // max(len(names), 1)
                 past[key] = (start + HALF, parts[part], tuple((places[n], max(cpus, 1)) for n in names))
-        phases = {"cycle": _last(record.cycles, at), "second": _last(record.polls, at)}
-        replayed = replay_record(record, fixed=past, since=at, until=at + WINDOW, **phases)
+        phases = Phases(_last(record.cycles, at), record.decay, _last(record.polls, at))
+        replayed = replay_record(record, Recorded(record.nodes_down, past, phases), since=at, until=at + WINDOW)
         mine = {k: t for k, t in replayed.starts().items() if k not in past}
         true = {k: t for k, t in truth.items() if at < t <= at + WINDOW}
         common = mine.keys() & true.keys()

@@ -192,22 +192,21 @@ def planned_figure(
         series,
         x="share of underestimates",
         y="mean absolute error",
-        seconds=True,
+        kind="seconds",
         markers=True,
         slots={**slots, f"{name}, its quantiles": slots.get(name, 1)},
         caption="The share of jobs that run longer than planned is a choice: from right to left, plans with the "
         f"quantiles at {levels} %; the forecast itself stands beside the line's point at 50. "
         f"A point below the curve would be a smaller error at the same share of underestimates.{left_out}",
-        alt="; ".join(
-            f"planned with {100 * p.level:g} %: mean error {span(p.mae_s)}, {100 * p.underestimate_rate:.0f} % "
-            "underestimates"
-            for p in curve
-        )
-        + ".",
+    )
+    alt = "; ".join(
+        f"planned with {100 * p.level:g} %: mean error {span(p.mae_s)}, {100 * p.underestimate_rate:.0f} % "
+        "underestimates"
+        for p in curve
     )
     layout = {**figure.layout, "hovermode": "closest"}
     layout["xaxis"] = {**layout["xaxis"], "tickformat": ".0%", "rangemode": "tozero"}
-    return [Figure(figure.title, figure.data, layout, figure.alt, figure.caption)]
+    return [Figure(figure.title, figure.data, layout, f"{alt}.", figure.caption)]
 
 
 WINDOW = 5000
@@ -237,7 +236,7 @@ def bound_figures(limits: Limits) -> list[Figure]:
         held,
         x="jobs so far",
         y="share of jobs within their bound",
-        share=True,
+        kind="share",
         caption="The promise is a flat line at each bound's own height (dotted). Learned as jobs end, so that a burst "
         f"forecast before its first job ended shows as a dent. Windows within two points of the promise: {words}.",
     )

@@ -40,7 +40,7 @@ def cdf_minus(figure: Figure, series: Mapping[str, np.ndarray], against: str, re
 def cdf_change(title: str, pairs: Mapping[str, tuple[np.ndarray, np.ndarray]], x: str) -> Figure:
     """By how much the distribution of the second of each pair lies above that of the first, a curve a pair."""
     gaps = {name: _gap(b, a) for name, (a, b) in pairs.items()}
-    figure = lines(title, gaps, x=x, y="share of jobs, B minus A", share=True)
+    figure = lines(title, gaps, x=x, y="share of jobs, B minus A", kind="share")
     data = [
         {**_minus(trace, gap, "", SHARE + AT_MOST), "line": {**trace["line"], "shape": "hv"}}
         for trace, gap in zip(figure.data, gaps.values())

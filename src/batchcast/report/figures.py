@@ -13,7 +13,7 @@ import numpy as np
 
 from ..metrics.curves import cdf as distribution
 from ..units import span as span
-from .blocks import Figure, shown
+from .blocks import Figure, Kind, shown
 
 _UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 _LOG_TICKS = (1, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400, 365 * 86400)
@@ -145,15 +145,12 @@ def lines(
     *,
     x: str,
     y: str,
-    seconds: bool = False,
-    share: bool = False,
+    kind: Kind = "number",
     slots: Slots = None,
     caption: str = "",
-    alt: str = "",
-    log_x: bool = False,
     markers: bool = False,
 ) -> Figure:
-    """Lines over numbers or ISO dates; `seconds` and `share` say what y is; the last values go into the alt."""
+    """Lines over numbers or ISO dates; y is `seconds`, a `share` or a `number`; the last values go into the alt."""
     data: list[dict[str, Any]] = []
     words = []
     for place, (name, (at, values)) in enumerate(series.items()):
@@ -166,21 +163,20 @@ def lines(
                 "mode": "lines+markers" if markers else "lines",
                 "line": {"dash": _style(DASHES, name, place, slots)},
                 "marker": {"symbol": _style(MARKERS, name, place, slots), "size": 7},
-                "customdata": [_value(v, seconds, share) for v in numbers.tolist()],
+                "customdata": [_value(v, kind) for v in numbers.tolist()],
                 "hovertemplate": "%{customdata}",
             }
         )
         if len(numbers):
-            words.append(f"{name}: last {_value(float(numbers[-1]), seconds, share)}")
+            words.append(f"{name}: last {_value(float(numbers[-1]), kind)}")
     highest = max((float(np.nanmax(v)) for _, v in series.values() if len(v) and not np.isnan(v).all()), default=0.0)
     few = all(isinstance(v, int) and v <= 10 for trace in data for v in trace["x"])
-    scale: dict[str, Any] = {"type": "log"} if log_x else {"dtick": 1} if few else {}
     layout = {
-        "xaxis": {"title": {"text": x}, **scale},
-        "yaxis": _value_axis(y, highest, seconds, share),
+        "xaxis": {"title": {"text": x}, **({"dtick": 1} if few else {})},
+        "yaxis": _value_axis(y, highest, kind),
         "hovermode": "x unified",
     }
-    return Figure(title, data, layout, alt or f"{y} over {x}. {'; '.join(words)}.", caption)
+    return Figure(title, data, layout, f"{y} over {x}. {'; '.join(words)}.", caption)
 
 
 def bars(
@@ -189,15 +185,17 @@ def bars(
     series: Mapping[str, Sequence[float]],
     *,
     value: str,
-    seconds: bool = False,
-    share: bool = False,
+    kind: Kind = "number",
     slots: Slots = None,
     caption: str = "",
 ) -> Figure:
-    """Grouped bars lying on their side (readable on a phone): a group per category, each value written at its bar."""
+    """Grouped bars lying on their side (readable on a phone): a group per category, each value written at its bar.
+
+    Values are `seconds`, a `share` or a `number`.
+    """
     data = []
     for place, (name, values) in enumerate(series.items()):
-        texts = [_value(float(v), seconds, share) for v in values]
+        texts = [_value(float(v), kind) for v in values]
         data.append(
             _trace(name, place, slots)
             | {
@@ -216,7 +214,7 @@ def bars(
         "barmode": "group",
         "bargap": 0.25,
         "yaxis": {"type": "category", "autorange": "reversed"},
-        "xaxis": _value_axis(value, highest, seconds, share),
+        "xaxis": _value_axis(value, highest, kind),
         "hovermode": "closest",
     }
     words = [f"{name}: {', '.join(f'{c} {t}' for c, t in zip(categories, d['text']))}" for name, d in zip(series, data)]
@@ -273,16 +271,16 @@ def plain_numbers(values: Sequence[Any] | np.ndarray) -> list[Any]:
     return [v if isinstance(v, (str, int)) else None if v != v else float(f"{v:.6g}") for v in plain]
 
 
-def _value(value: float, seconds: bool, share: bool) -> str:
+def _value(value: float, kind: Kind) -> str:
     if value != value:
         return "unknown"
-    if seconds:
+    if kind == "seconds":
         return span(value)
-    return shown(value, "share" if share else "count" if value == round(value) else "number")
+    return shown(value, "count" if kind == "number" and value == round(value) else kind)
 
 
-def _value_axis(title: str, highest: float, seconds: bool, share: bool) -> dict[str, Any]:
-    if seconds:
+def _value_axis(title: str, highest: float, kind: Kind) -> dict[str, Any]:
+    if kind == "seconds":
         return linear_time_axis(title, highest)
     axis: dict[str, Any] = {"title": {"text": title}, "rangemode": "tozero"}
-    return axis | {"tickformat": ".0%"} if share else axis
+    return axis | {"tickformat": ".0%"} if kind == "share" else axis

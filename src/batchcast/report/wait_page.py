@@ -83,7 +83,7 @@ def promised(methods: Sequence[Scored], wait: np.ndarray) -> Figure | None:
         series,
         x="level promised",
         y="share started by then",
-        share=True,
+        kind="share",
         slots=_slots(methods),
         markers=True,
         caption="On the diagonal a promise is kept; below it jobs started later than was said for that level. A job "
@@ -108,7 +108,7 @@ def chances_said(methods: Sequence[Scored], wait: np.ndarray) -> Figure | None:
         series,
         x="mean chance said",
         y="share that did",
-        share=True,
+        kind="share",
         slots={"as said": 0},
         markers=True,
         caption=f"Jobs in ten classes of the chance they were given; classes of fewer than {LEAST} are left out.",
@@ -141,7 +141,7 @@ def errors(methods: Sequence[Scored], wait: np.ndarray) -> Figure:
         [f"{name} ({count:,})" for name, count in zip(RANGES, _counts(wait))],
         {one.predictor: error_by_range(wait, one.forecasts.points) for one in methods},
         value="mean absolute error",
-        seconds=True,
+        kind="seconds",
         slots=_slots(methods),
         caption="In brackets how many jobs waited so long.",
     )
@@ -159,7 +159,7 @@ def finders(methods: Sequence[Scored], wait: np.ndarray, threshold: float) -> Fi
         series,
         x="misguided, share of all jobs",
         y="identified, share of the quick",
-        share=True,
+        kind="share",
         slots=_slots(methods),
         caption="Jobs are marked quick from the likeliest down (by the chance, else by the point): further up and left "
         "is better.",

@@ -7,7 +7,7 @@ The simulated clock over a log that comes in periods, its state, queue and plann
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -179,10 +179,8 @@ class PythonPlanner:
 
     memory: Memory | None = None
 
-    def __init__(
-        self, predictor: Any, total: float, plan_level: float | None, tick: Callable[[int], None] | None
-    ) -> None:
-        self.asked = DrivenPredictor(predictor, SystemState(total), plan_level, tick)
+    def __init__(self, predictor: Any, total: float, plan_level: float | None) -> None:
+        self.asked = DrivenPredictor(predictor, SystemState(total), plan_level, None)
         self.asks = int(hasattr(predictor, "revise"))
         self.requests: list[JobRequest] = []
         self.statuses: list[Name] = []
@@ -206,9 +204,7 @@ class PythonPlanner:
         return self.asked.go_on(state, self.requests, self.statuses, more)
 
 
-def planner_of(
-    runtime: Any, trace: Trace, total: int, plan_level: float | None, tick: Callable[[int], None] | None
-) -> CompiledPlanner | PythonPlanner:
+def planner_of(runtime: Any, trace: Trace, total: int, plan_level: float | None) -> CompiledPlanner | PythonPlanner:
     """What a spec or a predictor of one's own plans with; compiled where `simulate` has it compiled and O(1) a job."""
     name = parse_spec(runtime)[0] if isinstance(runtime, str) else ""
     if name in ("requested", "actual"):
@@ -216,7 +212,7 @@ def planner_of(
     predictor = method_of("runtime", runtime, known_at_submit=trace.info.known_at_submit, max_procs=total)
     if plan_level is None and type(predictor) in (Last2, RecentMean):
         return CompiledPlanner(rings=Rings(predictor))
-    return PythonPlanner(predictor, float(total), plan_level, tick)
+    return PythonPlanner(predictor, float(total), plan_level)
 
 
 @kernel
@@ -254,7 +250,6 @@ def simulate_periods(
     wide: str = "drop",
     default_request: float | None = None,
     plan_level: float | None = None,
-    tick: Callable[[int], None] | None = None,
 ) -> Iterator[Schedule]:
     """The schedule of a log that comes in periods: `simulate`, closed loop, in memory that does not grow with the log.
 
@@ -262,7 +257,7 @@ def simulate_periods(
     ----------
     periods
         The log in order of submission (`trace.folder.LogFolder.periods`).
-    policy, predictor, total, procs, wide, plan_level, tick
+    policy, predictor, total, procs, wide, plan_level
         As `simulate` takes them, and with the same answers: every start is that of the whole log at once.
     default_request
         Seconds that jobs without a request are planned with; `LogFolder.largest_request` is what `simulate` takes.
@@ -304,7 +299,7 @@ def simulate_periods(
         left_out.update(work.left_out)
         notes += work.notes
         if run is None and len(work.rows):
-            run = _Run(plan, work.total, planner_of(runtime, period, work.total, plan_level, tick))
+            run = _Run(plan, work.total, planner_of(runtime, period, work.total, plan_level))
         if run is not None:
             run.feed(period, work, first, procs)
             run.go_on(more)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -121,32 +122,30 @@ def simulate(
     machine = () if nodes is None else nodes_of(nodes)
     size = sum(node.procs for node in machine) if machine else total
     work = make_workload(trace, size, procs=procs, wide=wide, kill=policy.kill, default_request=default_request)
+    planner = _Planner(runtime, loop, protocol, procs, plan_level)
     if isinstance(policy, OwnPolicy):
-        given = (runtime, loop, protocol, procs, plan_level)
-        return _by_own_policy(trace, work, policy, Machine(work.total, machine), given, clock, tick)
+        return _by_own_policy(trace, work, policy, planner, Machine(work.total, machine), clock, tick)
     if machine:
         raise UsageError(f"nodes: {policy.name} plans a pool (accepted: with a scheduler of one's own)",
                          hint="Slurm's two loops on nodes are `batchcast simulate --machine FILE`")  # fmt: skip
     jobs = make_jobs(work.submit, work.procs, work.run, work.request, np.maximum(work.request, 1.0))
     like = _like(trace.nominal("user_id").codes[work.rows], work.request) if policy.refresh else None
-    name = parse_spec(runtime)[0] if isinstance(runtime, str) else ""
     run: Callable[[], Any]
     notes: tuple[str, ...] = ()
-    tails = None
-    if name in ("requested", "actual") or loop == "open":
-        if name != "requested":
-            points, tails = _given(trace, work, runtime, name, loop, protocol, procs, plan_level)
-            jobs["first"] = jobs["planned"] = points
+    if planner.is_known:
+        points, tails = planner.known(trace, work)
+        jobs["first"] = jobs["planned"] = points
         state = make_state(jobs, work.total, planner=GIVEN, like=like, tails=tails, **policy.rules())
         run = partial(advance, state)
     else:
         method = _predictor(trace, work, runtime)
         notes = _unknown(method, trace, runtime)
-        built_in = native_planner(method, trace, work, jobs) if native and plan_level is None else None
+        in_kernel = native and plan_level is None
+        built_in = native_planner(method, trace, work, jobs) if in_kernel else None
         if built_in is not None:
             state = make_state(jobs, work.total, **built_in, like=like, **policy.rules())
             run = partial(advance, state)
-        elif type(method) is Kernel and native and plan_level is None and method.is_fresh:
+        elif type(method) is Kernel and in_kernel and method.is_fresh:
             state = _asking(jobs, work.total, method, policy, like)
             run = partial(drive_kernel, state, _coded(trace, work, procs), method, tick)
         else:
@@ -157,23 +156,61 @@ def simulate(
     return _schedule(trace, work, jobs, state, kernel_s, notes)
 
 
+@dataclass(frozen=True, slots=True)
+class _Planner:
+    """What plans a schedule: a predictor, where it learns (`loop`, `protocol`), and which of its quantiles counts."""
+
+    runtime: Any
+    loop: str
+    protocol: str
+    procs: str
+    level: float | None
+
+    @property
+    def name(self) -> str:
+        """The method's name; of one's own none."""
+        return parse_spec(self.runtime)[0] if isinstance(self.runtime, str) else ""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether every plan is known before the clock starts."""
+        return self.name in ("requested", "actual") or self.loop == "open"
+
+    def known(self, trace: Trace, work: Workload) -> tuple[np.ndarray, np.ndarray | None]:
+        """Those plans: the requests, the true run times, or what was said on the recorded clock and its quantiles."""
+        if self.name == "requested":
+            return np.maximum(work.request, 1.0), None
+        if self.name == "actual":
+            return np.asarray(np.maximum(np.minimum(work.run, work.request), 1.0)), None
+        method, total = _predictor(trace, work, self.runtime), float(work.total)
+        said_of = replay(trace, {self.name: method}, protocol=self.protocol, procs=self.procs, total=total)
+        forecasts = said_of[self.name]
+        points, tails = forecasts.points, None
+        if self.level is not None and forecasts.levels:
+            points = np.array([np.interp(self.level, forecasts.levels, row) for row in forecasts.quantiles])
+        if forecasts.levels:
+            tails = tails_at(forecasts.levels, forecasts.quantiles[work.rows], work.request)
+        said = points[work.rows]
+        for row in np.flatnonzero(~(said >= 0.0))[:1].tolist():
+            possible(float(said[row]), trace.job_id[work.rows[row]])
+        return np.asarray(np.maximum(np.minimum(said, work.request), 1.0)), tails
+
+
 def _by_own_policy(
-    trace: Trace, work: Workload, policy: OwnPolicy, machine: Machine, given: tuple[Any, ...],
+    trace: Trace, work: Workload, policy: OwnPolicy, planner: _Planner, machine: Machine,
     clock: Callable[[], float] | None, tick: Callable[[int], None] | None,
 ) -> Schedule:  # fmt: skip
     """The same by a scheduler of one's own, in Python."""
-    runtime, loop, protocol, procs, plan_level = given
-    name = parse_spec(runtime)[0] if isinstance(runtime, str) else ""
     method: Any = None
     notes: tuple[str, ...] = ()
     points = np.maximum(work.request, 1.0)
-    if name == "actual" or (loop == "open" and name != "requested"):
-        points = _given(trace, work, runtime, name, loop, protocol, procs, plan_level)[0]
-    elif name != "requested":
-        method = _predictor(trace, work, runtime)
-        notes = _unknown(method, trace, runtime)
-    requests, statuses = _requests(trace, work, procs)
-    own = OwnRun(policy, requests, statuses, work.run.tolist(), points.tolist(), machine, method, plan_level)
+    if planner.is_known:
+        points = planner.known(trace, work)[0]
+    else:
+        method = _predictor(trace, work, planner.runtime)
+        notes = _unknown(method, trace, planner.runtime)
+    requests, statuses = _requests(trace, work, planner.procs)
+    own = OwnRun(policy, requests, statuses, work.run.tolist(), points.tolist(), machine, method, planner.level)
     before = clock() if clock is not None else float("nan")
     own.go(tick)
     kernel_s = clock() - before if clock is not None else float("nan")
@@ -183,25 +220,6 @@ def _by_own_policy(
         backfilled=own.backfilled, total=work.total, corrections=own.corrections, left_out=work.left_out,
         notes=(*work.notes, *notes), kernel_s=kernel_s, nodes=tuple(own.where) if machine.nodes else (),
     )  # fmt: skip
-
-
-def _given(
-    trace: Trace, work: Workload, runtime: Any, name: str, loop: str, protocol: str, procs: str, level: float | None
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Plans known beforehand: the true run times, or what a predictor said on the recorded clock; its quantiles."""
-    if name == "actual":
-        return np.asarray(np.maximum(np.minimum(work.run, work.request), 1.0)), None
-    predictor = _predictor(trace, work, runtime)
-    forecasts = replay(trace, {name: predictor}, protocol=protocol, procs=procs, total=float(work.total))[name]
-    points, tails = forecasts.points, None
-    if level is not None and forecasts.levels:
-        points = np.array([np.interp(level, forecasts.levels, row) for row in forecasts.quantiles])
-    if forecasts.levels:
-        tails = tails_at(forecasts.levels, forecasts.quantiles[work.rows], work.request)
-    said = points[work.rows]
-    for row in np.flatnonzero(~(said >= 0.0))[:1].tolist():
-        possible(float(said[row]), trace.job_id[work.rows[row]])
-    return np.asarray(np.maximum(np.minimum(said, work.request), 1.0)), tails
 
 
 def _like(user: np.ndarray, request: np.ndarray) -> np.ndarray:

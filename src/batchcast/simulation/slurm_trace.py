@@ -7,7 +7,7 @@ What the log knows of a request, the rest assumed; and jobs placed by other memo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from ..errors import InputError
 from ..moved import older_names
 from ..predict.batched import replay
 from ..predict.registry import method_of, parse_spec
-from ..schedule.slurm.simulate import simulate_slurm
+from ..schedule.slurm.simulate import Lengths, SlurmSchedule, simulate_slurm
 from ..table import Trace
 from ..table.memory import per_processor
 from .clock import possible
@@ -136,29 +136,34 @@ def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[lis
     partition's default memory, the default partition where the log has none; what else it has is in `Told`. A job
     ends at its limit at the latest.
     """
-    machine_sizes, details = MachineSizes.of(machine), RequestDetails(trace, machine)
-    names = [trace.nominal(name).decode() for name in ("user_id", "account", "partition_id", "qos", "job_name")]
-    words = [["" if word is None else str(word) for word in column] for column in names]
-    number = [trace.number(name).tolist() for name in ("run_time", "req_time", "req_nodes", "req_gpus")]
+    sizes, details = MachineSizes.of(machine), RequestDetails(trace, machine)
     more = (trace.number("alloc_nodes") > trace.number("req_nodes")).tolist()  # then it asked for the fewest
-    each, sizes, submit = (
-        values.tolist() for values in (per_processor(trace, "req_mem_kib"), trace.procs(procs), trace.submit_time)
-    )
+    each = per_processor(trace, "req_mem_kib").tolist()
     left = {UNKNOWN: 0, ELSEWHERE: 0, TOO_LARGE: 0}
     jobs: list[NodeRequest] = []
-    for row, (at, run, limit, nodes, gpus, fewest, size, memory, *named) in enumerate(
-        zip(submit, *number, more, sizes, each, *words, strict=True)
-    ):
-        user, account, partition, qos, name = named
-        made = machine_sizes.request(
-            str(row), at, run, limit, procs=size, nodes=nodes, exact=not fewest, kib_per_proc=memory, gpus=gpus,
-            user=user, account=account, partition=partition, qos=qos, name=name,
-        )  # fmt: skip
+    for job, run, fewest, memory in zip(trace.requests(procs), trace.run_time.tolist(), more, each, strict=True):
+        made = sizes.request(str(job.row), job, run, exact=not fewest, kib_per_proc=memory)
         if isinstance(made, NodeRequest):
-            jobs.append(details.complete(row, made))
+            jobs.append(details.complete(job.row, made))
         else:
             left[made] += 1
     return jobs, left
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePlan:
+    """What a site plans its queue by in place of what users asked for: memory, lengths, an order.
+
+    `memory` places jobs by other memory than they asked: one that runs out is run again, and its start is that of the
+    second attempt; jobs that could never run as they asked are left out, so that the same jobs run. `lengths` (n,),
+    seconds, stand in place of the limits of waiting jobs alone (NaN: its limit): running jobs are planned with their
+    own again, as `batchcast plan` gives them back. `order` gives waiting jobs priorities at looks of 30 s, as
+    `batchcast plan` can; where it forecasts, then no more than the limit.
+    """
+
+    memory: MemoryPlan | None = None
+    lengths: np.ndarray | None = None
+    order: Ordering | None = None
 
 
 @older_names(runtime="predictor")
@@ -169,9 +174,7 @@ def simulate_on(
     *,
     procs: str = "req",
     protocol: str = "honest",
-    memory: MemoryPlan | None = None,
-    lengths: np.ndarray | None = None,
-    order: Ordering | None = None,
+    queue: QueuePlan = QueuePlan(),
     clock: Callable[[], float] | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> Schedule:
@@ -179,35 +182,42 @@ def simulate_on(
 
     `requested` plans with limits, `actual` with true run times; any other predictor (a spec, a class, an
     object or a function that makes one) with what it forecast on the recorded clock under `protocol`, never more than
-    the limit.
-    `lengths` (n,), seconds, stand in place of the limits of waiting jobs alone (NaN: its limit): running jobs are
-    planned with their own again, as `batchcast plan` gives them back. `memory` places jobs by other memory than they
-    asked: one that runs out is run again, and its start is that of the second attempt; jobs that could never run as
-    they asked are left out, so that the same jobs run. `order` gives waiting
-    jobs priorities at looks of 30 s, as `batchcast plan` can; where it forecasts, then no more than the limit. Cycles
-    between which nothing changed are skipped. InputError when no job fits the machine.
+    the limit. `queue` is what stands in place of what users asked for. Cycles between which nothing changed are
+    skipped. InputError when no job fits the machine.
     """
     jobs, left = requests_of(trace, machine, procs)
     if not jobs:
         raise InputError(f"no job of {trace.info.source} fits the machine: {left}", hint="batchcast machine show FILE")
-    if memory is not None:
+    if queue.memory is not None:
         fitting = [r for r in jobs if has_room(machine, r)]
         left["as asked they need more memory than there is"] = len(jobs) - len(fitting)
-        jobs = with_second_attempts(fitting, memory)
+        jobs = with_second_attempts(fitting, queue.memory)
     plan = _plan(trace, machine, predictor, procs, protocol)
-    reorder = None
+    reorder, order = None, queue.order
     if order is not None and order.by != "none":
         machine = orderable(machine)
         by = _plan(trace, machine, "requested" if order.by == "limit" else order.predictor, procs, protocol)
         reorder = reorder_by(order.rule, machine, jobs, lambda r: _at_most(r, by))
     before = clock() if clock is not None else math.nan
-    if lengths is not None:
-        shorter, given = np.where(np.isnan(lengths), math.inf, lengths), plan
-        plan = lambda r: min(float(shorter[row_of(r)]), math.inf if given is None else given(r))  # noqa: E731
-    schedule = simulate_slurm(
-        machine, jobs, plan=plan, restored=lengths is not None, reorder=reorder, lazy=1, tick=tick
-    )
+    lengths = _lengths(plan, queue.lengths)
+    schedule = simulate_slurm(machine, jobs, lengths=lengths, reorder=reorder, lazy=1, tick=tick)
     took = clock() - before if clock is not None else math.nan
+    return _as_schedule(trace, machine, schedule, queue.memory, left, took)
+
+
+def _lengths(plan: Callable[[NodeRequest], float] | None, lengths: np.ndarray | None) -> Lengths | None:
+    """What Slurm plans with in place of limits; None: the limits."""
+    if lengths is None:
+        return None if plan is None else Lengths(plan)
+    shorter = np.where(np.isnan(lengths), math.inf, lengths)
+    return Lengths(lambda r: min(float(shorter[row_of(r)]), math.inf if plan is None else plan(r)), restored=True)
+
+
+def _as_schedule(
+    trace: Trace, machine: Machine, schedule: SlurmSchedule, memory: MemoryPlan | None, left: Mapping[str, int],
+    took: float,
+) -> Schedule:  # fmt: skip
+    """What became of the log's jobs, each once, by its last attempt; how many are left out, by reason."""
     kept = ~np.isnan(schedule.start)
     rows = np.array([row_of(r) for r in schedule.requests], dtype=np.int64)
     if memory is not None:

@@ -14,7 +14,7 @@ import batchcast
 from batchcast.cli.main import cli
 from batchcast.errors import UsageError
 from batchcast.evaluation.accuracy import figures, score
-from batchcast.evaluation.comparison import compare
+from batchcast.evaluation.comparison import Report, compare
 from batchcast.evaluation.differences import more_history, reference_of
 from batchcast.evaluation.limits import find_limits, limit_rows
 from batchcast.evaluation.resampling import Bursts, coverage
@@ -188,7 +188,7 @@ def test_two_reports_that_one_group_sets_apart_say_so_and_what_is_left() -> None
         "settings": {},
         "results": [{"part": "forecast", "predictor": "x", "jobs": 200, "mae_s": 1.0, "apa": 0.5}],
     }
-    comparison = compare(document, document, forecasts_a=here, forecasts_b=there)
+    comparison = compare(Report(document, forecasts=here), Report(document, forecasts=there))
     text = " ".join(block.note for block in comparison_blocks(comparison, 0.9) if isinstance(block, Table))
     words = "is 5 jobs of one group; without them the change is +1 s instead of +26 s"
     assert words in text, text

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from batchcast.errors import UsageError
-from batchcast.evaluation.evaluation import evaluate, share_of_perfect_knowledge
+from batchcast.evaluation.evaluation import evaluate
+from batchcast.evaluation.findings import share_of_perfect_knowledge
 from batchcast.evaluation.validity import not_covered, validity
 from batchcast.simulation import Policy, simulate
 from batchcast.simulation.policies import policy_of

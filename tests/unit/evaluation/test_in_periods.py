@@ -60,7 +60,7 @@ def test_run_times(protocol: str) -> None:
 @pytest.mark.parametrize("spec", ["recent_wait", "log_uniform", "qbets", "scheduler_replay", "forecast"])
 def test_waits(spec: str) -> None:
     log = LOG[:1500]
-    parts = list(forecast_periods("wait", cut(log, 6), [spec], total=log.info.max_procs))
+    parts = list(forecast_periods("wait", cut(log, 6), [spec]))
     whole = run_wait(log, spec, np.ones(len(log), bool))
     assert np.array_equal(points(parts, spec), whole.forecasts.points)
 

@@ -23,7 +23,7 @@ def test_a_cdf_stays_short_and_says_its_quantiles() -> None:
 
 
 def test_bars_carry_their_values_in_words() -> None:
-    figure = bars("w", ["EASY", "SJBF"], {"last_2": [60.0, float("nan")]}, value="mean wait", seconds=True)
+    figure = bars("w", ["EASY", "SJBF"], {"last_2": [60.0, float("nan")]}, value="mean wait", kind="seconds")
     assert figure.data[0]["text"] == ["1 min", "unknown"]
     assert figure.data[0]["x"] == [60.0, None]
     assert "EASY 1 min" in figure.alt

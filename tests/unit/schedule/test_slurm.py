@@ -16,10 +16,11 @@ from batchcast.cluster.request import NodeRequest
 from batchcast.schedule.slurm.arrays import FIRST, QUEUE
 from batchcast.schedule.slurm.clock import advance
 from batchcast.schedule.slurm.priority import fair_tree
-from batchcast.schedule.slurm.requests import make_jobs, make_rules, make_state
-from batchcast.schedule.slurm.simulate import simulate_slurm
+from batchcast.schedule.slurm.requests import Phases, make_jobs, make_rules, make_state
+from batchcast.schedule.slurm.simulate import Recorded, simulate_slurm
 from batchcast.schedule.slurm.site import make_site
 
+PHASES = Phases(cycle=7.3, decay=11.0, second=0.4)
 NODES = ("a1", "a2", "a3", "b1", "b2")
 GROUPS = (
     NodeGroup(("a1", "a2", "a3"), 4, memory_mib=400, features=("old",), weight=1),
@@ -155,7 +156,7 @@ def test_the_kernels_are_the_naive_twin(jobs: list[NodeRequest], policy: str, re
     twin = Twin(site, jobs, cycle=7.3, decay=11.0, phase=0.4, poll=1.0, down=spans, until=20_000)
     expected = {(j.key, j.task): (t, sorted((n.index, c) for n, c in twin.where[j])) for j, t in twin.run().items()}
     made = simulate_slurm(
-        site, jobs, cycle=7.3, decay=11.0, second=0.4, poll=1.0, down=spans, until=20_000, placements=10_000
+        site, jobs, recorded=Recorded(spans, phases=PHASES), poll=1.0, until=20_000, placements=10_000
     )
     held = defaultdict(list)
     for j, node, cpus in made.placement.tolist():
@@ -177,7 +178,7 @@ def test_under_a_standing_queue_the_kernels_are_the_naive_twin() -> None:
     site = machine("backfill", reserved=False)
     twin = Twin(site, jobs, cycle=7.3, decay=11.0, phase=0.4, poll=1.0, until=20_000)
     expected = {(j.key, j.task): t for j, t in twin.run().items()}
-    made = simulate_slurm(site, jobs, cycle=7.3, decay=11.0, second=0.4, poll=1.0, until=20_000)
+    made = simulate_slurm(site, jobs, recorded=Recorded(phases=PHASES), poll=1.0, until=20_000)
     assert made.starts() == expected
     assert np.sum(made.start > 490.0) > 40  # when the last one came, so many waited
 
@@ -198,7 +199,7 @@ def test_where_jobs_give_way_the_kernels_are_the_naive_twin(policy: str, grace: 
     site = machine(policy, reserved=grace)
     twin = Twin(site, jobs, cycle=7.3, decay=11.0, phase=0.4, poll=1.0, until=30_000)
     expected = {(j.key, j.task): (t, sorted((n.index, c) for n, c in twin.where[j])) for j, t in twin.run().items()}
-    made = simulate_slurm(site, jobs, cycle=7.3, decay=11.0, second=0.4, poll=1.0, until=30_000, placements=10_000)
+    made = simulate_slurm(site, jobs, recorded=Recorded(phases=PHASES), poll=1.0, until=30_000, placements=10_000)
     held = defaultdict(list)
     for j, node, cpus in made.placement.tolist():
         held[j].append((node, cpus))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from batchcast.cluster.machine import homogeneous
-from batchcast.simulation.slurm_trace import MemoryPlan, plan_of, simulate_on
+from batchcast.simulation.slurm_trace import MemoryPlan, QueuePlan, plan_of, simulate_on
 from batchcast.table import Trace
 
 MIB = 1024.0
@@ -36,14 +36,14 @@ NONE = [np.nan] * 4
 
 
 def test_jobs_wait_for_memory_they_do_not_need_and_do_not_where_they_ask_less() -> None:
-    now, then = simulate_on(MACHINE, log()), simulate_on(MACHINE, log(), memory=plan(1000.0, NONE))
+    now, then = simulate_on(MACHINE, log()), simulate_on(MACHINE, log(), queue=QueuePlan(plan(1000.0, NONE)))
     assert now.start_time[3] >= 1800.0
     assert then.start_time.max() < 60.0
     assert then.rows.tolist() == [0, 1, 2, 3]
 
 
 def test_one_that_runs_out_is_run_again_after_its_end_with_what_the_plan_gives() -> None:
-    then = simulate_on(MACHINE, log(), memory=plan(1000.0, [np.nan, 3000.0, np.nan, np.nan]))
+    then = simulate_on(MACHINE, log(), queue=QueuePlan(plan(1000.0, [np.nan, 3000.0, np.nan, np.nan])))
     assert then.rows.tolist() == [0, 1, 2, 3]
     others = then.start_time[[0, 2, 3]]
     assert others.max() < 60.0
@@ -54,13 +54,13 @@ def test_one_that_runs_out_is_run_again_after_its_end_with_what_the_plan_gives()
 
 def test_a_job_that_could_not_run_as_asked_is_left_out_so_that_the_same_jobs_run() -> None:
     fat = log().with_columns({"req_mem_kib": np.array([9000.0, 3000.0, 3000.0, 3000.0]) * MIB})
-    now, then = simulate_on(MACHINE, fat), simulate_on(MACHINE, fat, memory=plan(1000.0, NONE))
+    now, then = simulate_on(MACHINE, fat), simulate_on(MACHINE, fat, queue=QueuePlan(plan(1000.0, NONE)))
     assert now.rows.tolist() == then.rows.tolist() == [1, 2, 3]
     assert then.left_out["as asked they need more memory than there is"] == 1
 
 
 def test_a_second_attempt_that_fits_nowhere_leaves_its_job_out_and_is_counted() -> None:
-    then = simulate_on(MACHINE, log(), memory=plan(1000.0, [np.nan, 9000.0, np.nan, np.nan]))
+    then = simulate_on(MACHINE, log(), queue=QueuePlan(plan(1000.0, [np.nan, 9000.0, np.nan, np.nan])))
     assert then.rows.tolist() == [0, 2, 3]
     assert then.left_out["never started: no node, limit or reservation lets it"] == 1
 

@@ -11,7 +11,7 @@ import pytest
 from batchcast.cluster.machine import homogeneous
 from batchcast.errors import UsageError
 from batchcast.simulation.slurm_order import Ordering, orderable
-from batchcast.simulation.slurm_trace import simulate_on
+from batchcast.simulation.slurm_trace import QueuePlan, simulate_on
 from batchcast.table import Trace
 
 MACHINE = homogeneous(1, 4)
@@ -32,7 +32,7 @@ def log(limits: list[float], runs: list[float] | None = None, submit: list[float
 
 
 def starts(trace: Trace, words: str, within: str = "queue", age: float = math.nan) -> list[float]:
-    return simulate_on(MACHINE, trace, order=Ordering.of(words, within, age)).start_time.tolist()
+    return simulate_on(MACHINE, trace, queue=QueuePlan(order=Ordering.of(words, within, age))).start_time.tolist()
 
 
 def test_the_shortest_goes_first_after_a_look() -> None:
@@ -55,11 +55,11 @@ def test_within_an_account_nobody_else_is_passed() -> None:
     """Account 0 has the first place in the queue, account 1 the next: its short job stays behind."""
     site = replace(MACHINE, settings=MACHINE.settings | {"PriorityType": "priority/multifactor"})
     trace = log([600.0, 7200.0, 3600.0, 60.0])
-    within = simulate_on(site, trace, order=Ordering.of("limit", "account")).start_time.tolist()
+    within = simulate_on(site, trace, queue=QueuePlan(order=Ordering.of("limit", "account"))).start_time.tolist()
     assert within == simulate_on(site, trace).start_time.tolist()  # no weights: no priorities to deal out
     aged = replace(site, settings=site.settings | {"PriorityWeightAge": "1000000", "PriorityMaxAge": "1-00:00:00"})
     later = log([900.0, 7200.0, 3600.0, 60.0], submit=[0.0, 1.0, 100.0, 200.0])
-    start = simulate_on(aged, later, order=Ordering.of("limit", "account", 1e6)).start_time.tolist()
+    start = simulate_on(aged, later, queue=QueuePlan(order=Ordering.of("limit", "account", 1e6))).start_time.tolist()
     assert start[0] < start[1] < start[3] < start[2]
 
 

@@ -12,6 +12,7 @@ from ...grid.clock import REASONS, Outcome
 from ...grid.model import Jobs, Resources
 from ...grid.study import MEASURES, SHORT, load_and_unfinished
 from ...report import Block, Figure, Section, Table, TableColumn, page
+from ...report.blocks import Kind
 from ...report.figures import lines
 
 Rows = Sequence[Mapping[str, Any]]
@@ -74,14 +75,14 @@ def gantt(jobs: Jobs, resources: Resources, outcome: Outcome, name: str) -> Figu
 
 def _over_time(outcomes: Mapping[str, Outcome], resources: Resources) -> list[Block]:
     curves = {name: load_and_unfinished(outcome, len(resources)) for name, outcome in outcomes.items()}
-    shown = (
-        ("load", "Busy resources", True),
-        ("waiting", "Waiting jobs", False),
-        ("unfinished", "Unfinished so far", False),
+    shown: tuple[tuple[str, str, Kind], ...] = (
+        ("load", "Busy resources", "share"),
+        ("waiting", "Waiting jobs", "number"),
+        ("unfinished", "Unfinished so far", "number"),
     )
     return [
-        lines(f"{words} over time", {n: (f["time"], f[key]) for n, f in curves.items()}, x="time", y=words, share=share)
-        for key, words, share in shown
+        lines(f"{words} over time", {n: (f["time"], f[key]) for n, f in curves.items()}, x="time", y=words, kind=kind)
+        for key, words, kind in shown
     ]
 
 

@@ -63,16 +63,17 @@ def command(a: str, b: str, log: Path | None, seed: int, resamples: int, page: P
     if schedules:
         _starts(a, b, log, {"seed": seed, "level": LEVEL, "resamples": resamples}, as_json)
         return
-    from ...evaluation.comparison import compare
+    from ...evaluation.comparison import Report, compare
     from ...report.comparison import comparison_blocks
     from ...report.terminal import show
     from ...trace.result import FORECASTS, read_forecasts, read_result
 
     (ours, place_a), (theirs, place_b) = read_result(a), read_result(b)
-    kept = (read_forecasts(place / FORECASTS) for place in (place_a, place_b))
-    comparison = compare(
-        ours, theirs, _schedules(place_a), _schedules(place_b), *kept, seed=seed, level=LEVEL, resamples=resamples
+    one, other = (
+        Report(doc, _schedules(place), read_forecasts(place / FORECASTS))
+        for doc, place in ((ours, place_a), (theirs, place_b))
     )
+    comparison = compare(one, other, seed=seed, resamples=resamples)
     if page is not None:
         _write_page(page, comparison, (ours, theirs), {"seed": seed, "resamples": resamples})
     settings = {"a": a, "b": b, "seed": seed, "resamples": resamples, "level": LEVEL}

@@ -100,13 +100,11 @@ def command(
                 specs,
                 protocol=each,
                 procs=log.procs,
-                total=log.trace.info.max_procs,
                 mask=mask,
                 seed=seed,
-                against=against,
                 target=target,
                 tick=tick,
-            )
+            ).held_against(against)
         never_ran = scores.never_ran
         refits += [
             {"predictor": spec, "protocol": each, **row} for spec, rows in scores.trained.items() for row in rows

@@ -246,16 +246,17 @@ def _on_nodes(
 ) -> Callable[..., Schedule]:
     """Slurm's scheduler on the described machine, or on the log's own, called as `simulate` is."""
     from ...cluster.vary import parse_changes, vary
-    from ...simulation.slurm_trace import simulate_on
+    from ...simulation.slurm_trace import QueuePlan, simulate_on
     from ...trace.implied.machine import machine_of_log
 
     machine = described or machine_of_log(trace, procs_rule)
     machine = vary(machine, parse_changes(",".join(changed))) if changed else machine
+    queue = QueuePlan(order=order)
 
     def run(
         _policy: object, spec: str, *, procs: str, clock: Any, tick: Any, protocol: str = "honest", **_: object
     ) -> Schedule:
-        return simulate_on(machine, trace, spec, procs=procs, protocol=protocol, order=order, clock=clock, tick=tick)
+        return simulate_on(machine, trace, spec, procs=procs, protocol=protocol, queue=queue, clock=clock, tick=tick)
 
     return run
 

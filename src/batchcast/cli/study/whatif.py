@@ -72,7 +72,7 @@ def command(**given: Any) -> None:
     from ...evaluation.simulated import MADE_FROM_LOG
     from ...evaluation.validity import MODELLED_ON_NODES, judge_validity
     from ...evaluation.whatif import by_group
-    from ...simulation.slurm_trace import simulate_on
+    from ...simulation.slurm_trace import QueuePlan, simulate_on
     from ...trace.slurm_record import open_machine
 
     variants, described = _each(given["variants"]), given["described"]
@@ -89,9 +89,8 @@ def command(**given: Any) -> None:
     def run(trace: Trace, name: str, tick: Any = None) -> Schedule:
         machine, spec = plans[name]
         placed[name] = placed_by(trace, machine, *memory[name], procs=log.procs) if name in memory else None
-        return simulate_on(
-            machine, trace, spec, procs=log.procs, memory=placed[name], order=orders.get(name), tick=tick
-        )
+        queue = QueuePlan(placed[name], order=orders.get(name))
+        return simulate_on(machine, trace, spec, procs=log.procs, queue=queue, tick=tick)
 
     schedules = {}
     for name in plans:

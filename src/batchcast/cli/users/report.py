@@ -10,9 +10,15 @@ from typing import Any
 
 import click
 
+from ...units import format_memory, span
 from ..grammar import verb
 from ..output import print_columns, printed
 from ..site_options import myself, parse_when, site_options, whoami
+
+SOUND, POOR = 0.6, 0.2
+"""Shares of what was asked: green from here on, red below."""
+Cell = tuple[str, str | None]  # a text and its colour
+_BAD = {"FAILED": "red", "OUT_OF_MEMORY": "red", "NODE_FAIL": "red", "TIMEOUT": "yellow", "CANCELLED": "yellow"}
 
 
 @verb()
@@ -81,7 +87,7 @@ def command(
         reply = fallback.report(*asked, error.message)
     if printed("report", reply, as_json, parsable2):
         return
-    _print(reply.results, reply.settings["advice"], reply.settings["by"])
+    _print_summary(reply.results, reply.settings["advice"], reply.settings["by"])
 
 
 def _from_accounting(flags: dict[str, Any], of: Mapping[str, Any], parsable2: bool, as_json: bool) -> None:
@@ -90,7 +96,6 @@ def _from_accounting(flags: dict[str, Any], of: Mapping[str, Any], parsable2: bo
     from ...service.answers import efficiency
     from ...service.answers.answer import Answer
     from ...service.settings import load
-    from . import efficiency_text
 
     settings = load(flags)
     starttime = "now-61days" if of["digest"] and of["starttime"] == "now-30days" else of["starttime"]
@@ -113,10 +118,10 @@ def _from_accounting(flags: dict[str, Any], of: Mapping[str, Any], parsable2: bo
         whose = ", ".join(sorted({job.user or "-" for job in used})[:3])
         click.echo(f"Jobs of {whose}, {rows[0]['month']} to {rows[-1]['month']}\n")
     if by:
-        efficiency_text.print_months(rows, by)
+        _print_months(rows, by)
     else:
-        efficiency_text.print_jobs(rows)
-    efficiency_text.print_advice(advised)
+        _print_jobs(rows)
+    _print_advice(advised)
 
 
 def _used(settings: Any, of: Mapping[str, Any], since: float, until: float) -> tuple[list[Any], int]:
@@ -149,17 +154,14 @@ def _month(instant: float) -> str:
     return time.strftime("%Y-%m", time.localtime(instant)) if math.isfinite(instant) else "-"
 
 
-def _print(results: Sequence[Mapping[str, Any]], advised: Sequence[Mapping[str, Any]], by: str) -> None:
-    from ...units import span
-    from .efficiency_text import short_name
-
+def _print_summary(results: Sequence[Mapping[str, Any]], advised: Sequence[Mapping[str, Any]], by: str) -> None:
     title = {"job_name": "JOBNAME", "user_id": "USER", "partition_id": "PARTITION"}[by]
     lines = [[title, "JOBS", "CPU HOURS", "ASKED", "RAN", "LIMIT USED", "CUT OFF", "WAITED", "9 OF 10"]]
     for r in results[:40]:
         used = r["limit_used_share"]
         lines.append(
             [
-                short_name(r[by], 32),
+                _short_name(r[by], 32),
                 str(r["jobs"]),
                 f"{r['processor_hours']:.1f}",
                 span(r["median_limit_s"], "-"),
@@ -175,4 +177,66 @@ def _print(results: Sequence[Mapping[str, Any]], advised: Sequence[Mapping[str, 
         click.echo(f"and {len(results) - 40} more (-P or --json shows all)")
     click.echo("ASKED, RAN, WAITED are medians; LIMIT USED is processor time used of processor time asked for.")
     for one in advised[:10]:
-        click.echo(f"advice: {short_name(one['job_name'], 32)} ({one['user']}, {one['jobs']} jobs): {one['advice']}")
+        click.echo(f"advice: {_short_name(one['job_name'], 32)} ({one['user']}, {one['jobs']} jobs): {one['advice']}")
+
+
+def _print_jobs(rows: Sequence[Mapping[str, Any]]) -> None:
+    """A line a job; shares in colours on a terminal."""
+    gpus = any(row["gpus"] for row in rows)
+    title = ["JOBID", "NAME", "STATE", "ELAPSED", "LIMIT", "TIME", "CPU", "MEMORY", "MEM"]
+    lines: list[list[Cell]] = [[(word, None) for word in [*title, *(["GPUS", "GPU"] if gpus else []), "WAITED"]]]
+    for row in rows:
+        held, asked = row["memory_kib"], row["memory_asked_kib"]
+        memory = f"{format_memory(held) if held == held else '-'}/{format_memory(asked) if asked == asked else '-'}"
+        line: list[Cell] = [
+            (str(row["job_id"]), None), (_short_name(str(row["job_name"])), None),
+            (row["state"], _BAD.get(row["state"].split(" ")[0])), (span(row["elapsed_s"], "-"), None),
+            (span(row["limit_s"], "-"), None), _colored(row["time_share"]), _colored(row["processor_share"]),
+            (memory, None), _colored(row["memory_share"]),
+        ]  # fmt: skip
+        line += [(f"{row['gpus']:g}", None), _colored(row["gpu_share"])] if gpus else []
+        lines.append([*line, (span(row["waited_s"], "-"), None)])
+    _print_cells(lines, left=3)
+    click.echo("TIME, CPU, MEM: used of what was requested. Memory of an array is that of its largest task.")
+
+
+def _print_months(rows: Sequence[Mapping[str, Any]], by: str) -> None:
+    """Months by user, account or partition."""
+    title = ("MONTH", by.upper(), "JOBS", "CPU HOURS", "CPU", "TIME", "MEM", "CUT OFF", "NO MEMORY", "WAITED")
+    lines: list[list[Cell]] = [[(word, None) for word in title]]
+    for row in rows:
+        lines.append([
+            (row["month"], None), (_short_name(row[by]), None), (str(row["jobs"]), None),
+            (f"{row['processor_hours']:.1f}", None), _colored(row["processor_share"]), _colored(row["time_share"]),
+            _colored(row["memory_share"]), (str(row["timeouts"]), None), (str(row["out_of_memory"]), None),
+            (span(row["median_wait_s"], "-"), None),
+        ])  # fmt: skip
+    _print_cells(lines, left=2)
+
+
+def _print_advice(advised: Sequence[Mapping[str, Any]], most: int = 10) -> None:
+    """A sentence for each kind of job that could ask for less, or needs more."""
+    for one in advised[:most]:
+        click.echo(
+            f"advice: {_short_name(one['job_name'])} ({one['user'] or '-'}, {one['jobs']} jobs): {one['advice']}"
+        )
+
+
+def _colored(share: float) -> Cell:
+    if math.isnan(share):
+        return "-", None
+    return f"{share:.0%}", "green" if share >= SOUND else "red" if share < POOR else "yellow"
+
+
+def _print_cells(lines: Sequence[Sequence[Cell]], left: int) -> None:
+    widths = [max(len(line[k][0]) for line in lines) for k in range(len(lines[0]))]
+    for line in lines:
+        cells = [text.ljust(w) if k < left else text.rjust(w) for k, ((text, _), w) in enumerate(zip(line, widths))]
+        shown = (click.style(cell, fg=color) if color else cell for cell, (_, color) in zip(cells, line))
+        click.echo("  ".join(shown).rstrip())
+
+
+def _short_name(name: str, most: int = 24) -> str:
+    """A job's name on one line, cut where it is longer than `most`."""
+    plain = name.replace("\n", " ")
+    return plain if len(plain) <= most else plain[: most - 3] + "..."

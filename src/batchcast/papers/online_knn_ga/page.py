@@ -241,7 +241,7 @@ def pictures(
         where = f"{name}, {protocol} protocol"
         drawn.append(cdf(f"Figure 2 · {where}: absolute error", errors, x="absolute error"))
         grows = f"Figure 3 · {where}: mean absolute error as jobs go by"
-        drawn.append(lines(grows, means, x="jobs predicted", y="MAE", seconds=True))
+        drawn.append(lines(grows, means, x="jobs predicted", y="MAE", kind="seconds"))
     return drawn
 
 

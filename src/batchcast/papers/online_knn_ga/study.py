@@ -144,7 +144,7 @@ def accuracy_of(
     """Scores without the first jobs, which the method predicts untrained (unless `mask` says who counts)."""
     inside = np.arange(len(trace)) >= UNTRAINED if mask is None else mask
     with bar(label, len(trace)) as tick:
-        return score(trace, list(specs), protocol=protocol, total=trace.info.max_procs, mask=inside, tick=tick)
+        return score(trace, list(specs), protocol=protocol, mask=inside, tick=tick)
 
 
 def trained_everywhere(trace: Trace) -> np.ndarray:

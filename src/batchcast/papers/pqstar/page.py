@@ -140,7 +140,7 @@ def pqstar_figures(studies: Sequence[Any]) -> list[Figure]:
                 RANGES,
                 {m: error_by_range(wait, values) for m, values in shown.items()},
                 value="mean absolute error",
-                seconds=True,
+                kind="seconds",
                 slots=SLOTS,
             )
         )
@@ -209,7 +209,7 @@ def _log_axes(figure: Figure) -> Figure:
 
 def _stacked(title: str, shares: np.ndarray) -> Figure:
     series = {f"predicted {name}": shares[:, k].tolist() for k, name in enumerate(RANGES)}
-    figure = figures.bars(title, RANGES, series, value="share of the jobs", share=True)
+    figure = figures.bars(title, RANGES, series, value="share of the jobs", kind="share")
     data = [{**d, "text": None} for d in figure.data]
     xaxis = {**figure.layout["xaxis"], "range": [0, 1]}
     return replace(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -111,8 +112,8 @@ def error_picture(log: str, errors: Mapping[str, np.ndarray]) -> Figure:
     series = {name: (np.quantile(values, shares) / 3600.0, shares) for name, values in errors.items() if len(values)}
     words = "; ".join(f"{name}: {(values < 0).mean():.0%} below 0" for name, values in errors.items() if len(values))
     title = f"Figure 9, {log}: error, prediction less run time"
-    return lines(title, series, x="error, hours", y="share of the jobs", share=True,
-                 alt=f"Distribution of the signed error in hours. {words}.", caption=words)  # fmt: skip
+    figure = lines(title, series, x="error, hours", y="share of the jobs", kind="share", caption=words)
+    return replace(figure, alt=f"Distribution of the signed error in hours. {words}.")
 
 
 def table_5_pictures(log: str, rows: Rows) -> list[Figure]:
@@ -125,7 +126,7 @@ def table_5_pictures(log: str, rows: Rows) -> list[Figure]:
     ):  # fmt: skip
         series = {"ours": [row[key] for row in rows], "printed": [row.get(printed, float("nan")) for row in rows]}
         title = f"Figure {number}, {log}: {words}"
-        drawn.append(bars(title, names, series, value=words, seconds=key == "mae_s", share=key != "mae_s"))
+        drawn.append(bars(title, names, series, value=words, kind="seconds" if key == "mae_s" else "share"))
     return drawn
 
 
@@ -138,7 +139,7 @@ def class_pictures(log: str, rows: Rows) -> list[Figure]:
         at = {(row["class"], row["predictor"]): row[key] for row in rows}
         series = {method: [at.get((name, method), float("nan")) for name in classes] for method in methods}
         title = f"Figure 10, {log}: {words} by class"
-        drawn.append(bars(title, classes, series, value=words, share=key != "mae_s", seconds=key == "mae_s"))
+        drawn.append(bars(title, classes, series, value=words, kind="seconds" if key == "mae_s" else "share"))
     return drawn
 
 

@@ -163,7 +163,7 @@ def _runs(shares: Rows, core_time: Mapping[str, float], counts: Mapping[str, int
             list(core_time),
             {"share of processor time": list(core_time.values())},
             value="share of processor time",
-            share=True,
+            kind="share",
             caption="The paper's figure 1 shows the share of VASP among all applications of its machine; here every "
             "run is VASP's, so the kinds are functional and cutoff.",
         ),
@@ -224,7 +224,7 @@ def cut_figure(scored: Rows, cut: int, what: str, caption: str) -> Figure:
             "REC (recall)": [row[f"rec_under_{cut}_min"] for row in scored],
         },
         value=f"ACC and REC of the cut at {cut // 60} h",
-        share=True,
+        kind="share",
         caption=caption,
     )
 

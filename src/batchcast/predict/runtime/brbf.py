@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..ensembles.encoding import KEY, VASP_FEATURES, Encoder, Encut, Row
@@ -11,6 +13,15 @@ from ..ensembles.mixed_bayes import MixedBayes
 from ..ensembles.rbf import RbfNetwork
 
 FIRST = 0.6
+
+
+class NetworkSettings(NamedTuple):
+    """How every network of a model is fitted, see `RbfNetwork`; `ridge` and `floor` None: found from the rows."""
+
+    centres: int
+    ridge: float | None = None
+    floor: float | None = None
+    seed: int = 0
 
 
 class BrbfModel:
@@ -30,17 +41,13 @@ class BrbfModel:
         encut: Encut,
         key_min: int,
         ranges: int,
-        centres: int,
-        ridge: float | None,
-        floor: float | None,
-        seed: int,
+        network: NetworkSettings,
         warm_start: bool,
     ) -> None:
         self.features = features
         self.encut: Encut = encut
-        self.key_min, self.ranges, self.centres = key_min, ranges, centres
-        self.ridge, self.floor = ridge, floor
-        self.seed, self.warm_start = seed, warm_start
+        self.key_min, self.ranges = key_min, ranges
+        self.network, self.warm_start = network, warm_start
         self.key = [features.index(name) for name in KEY if name in features]
         self.encoder: Encoder | None = None
         self.networks: dict[Row, RbfNetwork] = {}
@@ -89,7 +96,8 @@ class BrbfModel:
         return tuple(row[k] for k in self.key)
 
     def _network(self, x: np.ndarray, y: np.ndarray, before: RbfNetwork | None) -> RbfNetwork:
-        return RbfNetwork.fit(x, y, self.centres, self.ridge, self.floor, self.seed, before)
+        own = self.network
+        return RbfNetwork.fit(x, y, own.centres, own.ridge, own.floor, own.seed, before)
 
 
 def brbf(
@@ -155,5 +163,6 @@ def brbf(
     'brbf'
     """
     names = features + also
-    model = BrbfModel(names, encut, key_min, ranges, centres, ridge, floor, seed, warm_start)
+    network = NetworkSettings(centres, ridge, floor, seed)
+    model = BrbfModel(names, encut, key_min, ranges, network, warm_start)
     return FeatureLearner(model, names, refit_every_jobs, window, min_jobs)

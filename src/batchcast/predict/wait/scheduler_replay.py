@@ -16,8 +16,8 @@ from ...cluster.machine import Machine
 from ...cluster.request import MachineSizes, NodeRequest
 from ...events.event import Change, Event, Submit
 from ...events.state import SystemState
-from ...job import JobRequest, Name
-from ...schedule.slurm.simulate import Takes, simulate_slurm
+from ...job import JobRequest
+from ...schedule.slurm.simulate import Recorded, Takes, simulate_slurm
 from ..fallback import LargestLimit
 from ..protocol import Grounds, Prediction, at_least_a_second
 from ..registry import make
@@ -53,8 +53,9 @@ def start_on(machine: Machine, job: JobRequest, at: SystemState, length: Length)
         requests.append(made)
         if start is not None:
             fixed[made.key, made.task] = (start, parts[made.partitions[0]], ())
+    running = Recorded(fixed=fixed)
     done = simulate_slurm(
-        machine, [*requests, mine], fixed=fixed, since=at.now, watched=(mine.key, mine.task), lazy=1
+        machine, [*requests, mine], recorded=running, since=at.now, watched=(mine.key, mine.task), lazy=1
     )  # fmt: skip
     start = done.starts().get((mine.key, mine.task))
     return "no node, limit or reservation lets it start" if start is None else (max(start, at.now), lost)
@@ -72,15 +73,7 @@ def _others(at: SystemState, itself: int) -> Iterator[tuple[str, JobRequest, flo
 def _request(asked: MachineSizes, key: str, job: JobRequest, submit: float, span: float) -> NodeRequest | str:
     each = job.req_mem_kib / job.procs if job.procs > 0 else job.req_mem_kib
     limit = min(span, LONGEST)
-    return asked.request(
-        key, submit, limit, limit, procs=job.procs, nodes=job.req_nodes, kib_per_proc=each, gpus=job.req_gpus,
-        user=_word(job.user_id), account=_word(job.account), partition=_word(job.partition_id), qos=_word(job.qos),
-        name=_word(job.job_name),
-    )  # fmt: skip
-
-
-def _word(name: Name) -> str:
-    return "" if name is None else str(name)
+    return asked.request(key, job._replace(submit_time=submit, req_time=limit), limit, kib_per_proc=each)
 
 
 class SchedulerReplay:

@@ -239,7 +239,7 @@ def step_figure(evaluation: Evaluation) -> list[Figure]:
         names,
         {"mean wait": waits},
         value="mean wait",
-        seconds=True,
+        kind="seconds",
         caption="The mean wait after each step: another order by the same limits, then forecasts in place of limits, "
         "then run times known beforehand, which nobody has. The bracket is the 90 % interval of the change since the "
         "bar above.",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,64 +27,56 @@ HIGH = 34
 NARROW = 24
 
 
-def heat(
-    title: str,
-    rows: Sequence[str],
-    columns: Sequence[str],
-    shade: np.ndarray,
-    *,
-    legend: Sequence[str],
-    words: Callable[[int, int], str],
-    short: Callable[[int, int], str],
-    axes: tuple[str, str],
-    alt: str,
-    caption: str = "",
-    scale: str = SEQUENTIAL,
-    diagonal: bool = False,
-    high: int = HIGH,
-) -> Figure:
-    """A heat map.
+class Axis(NamedTuple):
+    """What the rows of a heat map are, or its columns, and the name of each, of rows from the top."""
 
-    Parameters
-    ----------
-    title, alt, caption
-        As of every figure; `alt` says the main figures.
-    rows, columns
-        What stands beside each row, from the top, and below each column.
-    shade
-        The shade of each cell (rows, columns), whole numbers from 0; -1: the cell stays empty.
-    legend
-        What each shade of the `scale` means, in numbers.
-    words, short
-        What is read off a cell, by its row and column, and what is written into it where there is room.
-    axes
-        What rows and columns are.
-    diagonal
-        Whether the cells of row name = column name are framed.
-    high
-        Pixels that a row takes.
+    title: str
+    names: Sequence[str]
+
+
+class Shades(NamedTuple):
+    """The shade of each cell (rows, columns) from 0, -1: the cell stays empty; what each shade means, in numbers."""
+
+    of: np.ndarray
+    legend: Sequence[str]
+    scale: str = SEQUENTIAL
+
+
+class Texts(NamedTuple):
+    """What is read off a cell, by its row and column, and what is written into it where there is room."""
+
+    words: Callable[[int, int], str]
+    short: Callable[[int, int], str]
+
+
+def heat(
+    title: str, down: Axis, across: Axis, shades: Shades, texts: Texts, *, alt: str, caption: str, high: int = HIGH
+) -> Figure:
+    """A heat map; where rows and columns have the same names, the cells of row name = column name are framed.
+
+    `alt` says the main figures; `high` are the pixels that a row takes.
     """
-    there = [(int(r), int(c)) for r, c in zip(*np.nonzero(shade >= 0))]
-    down, across = axes
+    there = [(int(r), int(c)) for r, c in zip(*np.nonzero(shades.of >= 0))]
+    rows, columns = list(down.names), list(across.names)
     trace = {
         "type": "heat",
         "name": "",
         "meta": {"slot": 0},
         "x": [columns[c] for _, c in there],
         "y": [rows[r] for r, _ in there],
-        "shade": [int(shade[r, c]) for r, c in there],
-        "text": [short(r, c) for r, c in there],
-        "customdata": [words(r, c) for r, c in there],
-        "hovertemplate": f"{down} %{{y}}, {across} %{{x}}: %{{customdata}}",
+        "shade": [int(shades.of[r, c]) for r, c in there],
+        "text": [texts.short(r, c) for r, c in there],
+        "customdata": [texts.words(r, c) for r, c in there],
+        "hovertemplate": f"{down.title} %{{y}}, {across.title} %{{x}}: %{{customdata}}",
     }
     layout = {
-        "xaxis": {"type": "category", "title": {"text": across}, "categoryarray": list(columns)},
-        "yaxis": {"type": "category", "title": {"text": down}, "categoryarray": list(rows)},
-        "scale": scale,
-        "legend": list(legend),
-        "diagonal": diagonal,
+        "xaxis": {"type": "category", "title": {"text": across.title}, "categoryarray": columns},
+        "yaxis": {"type": "category", "title": {"text": down.title}, "categoryarray": rows},
+        "scale": shades.scale,
+        "legend": list(shades.legend),
+        "diagonal": set(rows) == set(columns),
     }
-    keys = [TableColumn("row", down), *(TableColumn(f"c{c}", name) for c, name in enumerate(columns))]
+    keys = [TableColumn("row", down.title), *(TableColumn(f"c{c}", name) for c, name in enumerate(columns))]
     cells = {(r, c): text for (r, c), text in zip(there, trace["customdata"])}
     table = Table(
         f"{title}, as a table",
@@ -130,6 +123,8 @@ def limit_words(low: float, high: float) -> str:
 
 SIZE_NAMES = tuple(class_words(*one) for one in SIZES)
 LIMIT_NAMES = tuple(limit_words(*one) for one in LIMITS)
+WEEKDAY, HOUR = Axis("weekday", DAYS), Axis("hour of submission", TIMES)
+SIZE, LIMIT = Axis("processors", SIZE_NAMES), Axis("limit", LIMIT_NAMES)
 
 
 def recorded_heats(evaluation: Evaluation) -> list[Figure]:
@@ -139,27 +134,24 @@ def recorded_heats(evaluation: Evaluation) -> list[Figure]:
     waits = np.where(np.isnan(trace.run_time), np.nan, waits)
     drawn = []
     zone = f"Hours of the log's zone, {trace.info.timezone}. "
-    for title, cells, rows, columns, axes, first in (
-        ("Waits by weekday and hour of submission, as recorded", by_time(trace, waits), DAYS, TIMES,
-         ("weekday", "hour of submission"), zone),
-        ("Waits by size and limit, as recorded", by_size(trace, waits, evaluation.procs), SIZE_NAMES, LIMIT_NAMES,
-         ("processors", "limit"), ""),
-    ):  # fmt: skip
+    for title, cells, down, across, first in (
+        ("Waits by weekday and hour of submission, as recorded", by_time(trace, waits), WEEKDAY, HOUR, zone),
+        ("Waits by size and limit, as recorded", by_size(trace, waits, evaluation.procs), SIZE, LIMIT, ""),
+    ):
         if np.isfinite(cells.median).any():
-            drawn.append(_recorded(title, cells, rows, columns, axes, first, int(np.isfinite(waits).sum())))
+            drawn.append(_recorded(title, cells, down, across, first, int(np.isfinite(waits).sum())))
     return drawn
 
 
-def _recorded(
-    title: str, cells: Cells, rows: Sequence[str], columns: Sequence[str], axes: tuple[str, str], first: str, jobs: int
-) -> Figure:
+def _recorded(title: str, cells: Cells, down: Axis, across: Axis, first: str, jobs: int) -> Figure:
     aside = jobs - int(cells.jobs.sum())
     return heat(
-        title, rows, columns, _shades(cells.median, SHADES_S),
-        legend=WAITS, axes=axes,
-        words=lambda r, c: f"{span(cells.median[r, c])} ({_jobs(cells.jobs[r, c])})",
-        short=lambda r, c: brief(cells.median[r, c]),
-        alt=f"Median wait by {axes[0]} and {axes[1]}: {_extremes(cells, rows, columns)}.",
+        title, down, across, Shades(_shades(cells.median, SHADES_S), WAITS),
+        Texts(
+            lambda r, c: f"{span(cells.median[r, c])} ({_jobs(cells.jobs[r, c])})",
+            lambda r, c: brief(cells.median[r, c]),
+        ),
+        alt=f"Median wait by {down.title} and {across.title}: {_extremes(cells, down, across)}.",
         caption=f"{first}Median waits. {_empty(cells)}"
         + (f" {_jobs(aside)} without a known size and limit are left out." if aside else ""),
     )  # fmt: skip
@@ -177,12 +169,14 @@ def change_heat(evaluation: Evaluation) -> list[Figure]:
         return []
     policy = policy_words(forecast.policy)
     figure = heat(
-        f"Change in median wait with {forecast.predictor} under {policy}", SIZE_NAMES, LIMIT_NAMES,
-        _shades(cells.median, CHANGES_S), scale=DIVERGING, legend=CHANGES, axes=("processors", "limit"),
-        words=lambda r, c: f"{signed(cells.median[r, c])} ({span(theirs.median[r, c])} to {span(ours.median[r, c])}; "
-        f"{_jobs(cells.jobs[r, c])})",
-        short=lambda r, c: brief(cells.median[r, c], sign=True),
-        alt=f"Change in median wait by processors and limit: {_extremes(cells, SIZE_NAMES, LIMIT_NAMES, sign=True)}.",
+        f"Change in median wait with {forecast.predictor} under {policy}", SIZE, LIMIT,
+        Shades(_shades(cells.median, CHANGES_S), CHANGES, DIVERGING),
+        Texts(
+            lambda r, c: f"{signed(cells.median[r, c])} ({span(theirs.median[r, c])} to {span(ours.median[r, c])}; "
+            f"{_jobs(cells.jobs[r, c])})",
+            lambda r, c: brief(cells.median[r, c], sign=True),
+        ),
+        alt=f"Change in median wait by processors and limit: {_extremes(cells, SIZE, LIMIT, sign=True)}.",
         caption=f"Planned with {forecast.predictor} instead of the users' limits, simulated under {policy}. Who gains "
         f"and who pays for it. {_empty(cells)}",
     )  # fmt: skip
@@ -228,13 +222,13 @@ def brief(seconds: float, sign: bool = False) -> str:
 _UNITS = (("d", 86400, 1), ("h", 3600, 1), ("min", 60, 0), ("s", 1, 0))
 
 
-def _extremes(cells: Cells, rows: Sequence[str], columns: Sequence[str], sign: bool = False) -> str:
+def _extremes(cells: Cells, down: Axis, across: Axis, sign: bool = False) -> str:
     """The largest and the smallest cell, for the alternative text."""
     said = []
     for word, place in (("most", np.nanargmax(cells.median)), ("least", np.nanargmin(cells.median))):
         r, c = divmod(int(place), cells.median.shape[1])
         value = signed(cells.median[r, c]) if sign else span(cells.median[r, c])
-        said.append(f"{word} {value} ({rows[r]}, {columns[c]}; {_jobs(cells.jobs[r, c])})")
+        said.append(f"{word} {value} ({down.names[r]}, {across.names[c]}; {_jobs(cells.jobs[r, c])})")
     return ", ".join(said)
 
 

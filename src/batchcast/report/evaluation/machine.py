@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from ..figures import between, tick
 from ..validity import RULES
 from .first_screen import LEAST_PERIODS
 from .gantt import gantt
-from .heat_maps import NARROW, heat
+from .heat_maps import NARROW, Axis, Shades, Texts, heat
 from .policies import FIXED, mark_choices, policy_words
 
 RECORDED = "recorded"
@@ -80,19 +81,18 @@ def _over_time(
     slots: Mapping[str, int],
     axis: tuple[str, bool],
 ) -> Figure:
-    words, share = axis
+    words, share = axis[0].format(unit=unit), axis[1]
     figure = figures.lines(
         title,
         {name: (starts, values) for name, values in series.items()},
         x=unit,
-        y=words.format(unit=unit),
-        share=share,
+        y=words,
+        kind="share" if share else "number",
         slots=slots,
         caption=CAPTION if not share else "",
-        alt=f"{title}: {words.format(unit=unit)}. "
-        + "; ".join(f"{name}: mean {_mean(values, share)}" for name, values in series.items())
-        + ".",
     )
+    means = "; ".join(f"{name}: mean {_mean(values, share)}" for name, values in series.items())
+    figure = replace(figure, alt=f"{title}: {words}. {means}.")
     limits = named(YARDSTICK)
     gaps = {n: Gap(starts, v - series[limits]) for n, v in series.items() if n not in (limits, RECORDED)}
     figure = mark_choices(figure, list(series), policy=policy)
@@ -178,20 +178,19 @@ def density(waits: ComparedWaits, how: str) -> Figure:
     same = shown(float(np.trace(count[::-1]) / len(waits.rows)), "share")
     return heat(
         "Wait of each job, recorded and simulated",
-        names[::-1],
-        names,
-        shade,
-        legend=_legend(ends),
-        words=lambda r, c: f"{count[r, c]:,} job{'' if count[r, c] == 1 else 's'}",
-        short=lambda r, c: f"{count[r, c]:,}",
-        axes=("wait as simulated", "wait as recorded"),
+        Axis("wait as simulated", names[::-1]),
+        Axis("wait as recorded", names),
+        Shades(shade, _legend(ends)),
+        Texts(
+            lambda r, c: f"{count[r, c]:,} job{'' if count[r, c] == 1 else 's'}",
+            lambda r, c: f"{count[r, c]:,}",
+        ),
         alt=f"Jobs by recorded and simulated wait: {same} in the same class in both, "
         f"{shown(float((across > down).mean()), 'share')} in a longer one as recorded, "
         f"{shown(float((across < down).mean()), 'share')} in a longer one as simulated.",
         caption=f"Jobs by both waits, {how}; each class of waits is about twice the one before. Framed: the "
         "same class in both. Below the frames the record waited longer, above them the simulation. "
         f"{same} of the jobs are in a framed cell. Empty cells hold no job.",
-        diagonal=True,
         high=NARROW,
     )
 

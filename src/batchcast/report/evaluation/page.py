@@ -199,7 +199,7 @@ def _glance_figures(evaluation: Evaluation) -> list[Figure]:
                 {"busy": (starts, busy)},
                 x=unit,
                 y=f"share of {total:,.0f} processors busy",
-                share=True,
+                kind="share",
             )
         )
     known = np.isfinite(trace.wait_time) & ~np.isnan(run)
@@ -213,7 +213,7 @@ def _glance_figures(evaluation: Evaluation) -> list[Figure]:
                 {"mean": (starts, mean), "median": (starts, half)},
                 x=unit,
                 y="wait",
-                seconds=True,
+                kind="seconds",
             )
         )
     return drawn

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -270,14 +271,21 @@ def make_rules(machine: Machine, **given: float) -> Rules:
     return rules._replace(**{name: type(getattr(rules, name))(value) for name, value in given.items()})
 
 
+@dataclass(frozen=True, slots=True)
+class Phases:
+    """An instant of a backfill cycle, of a priority update and of a second of the controller; None: not known."""
+
+    cycle: float | None = None
+    decay: float | None = None
+    second: float | None = None
+
+
 def make_state(
     site: Site,
     jobs: Jobs,
     rules: Rules,
+    phases: Phases = Phases(),
     *,
-    cycle: float | None = None,
-    decay: float | None = None,
-    second: float | None = None,
     down: Sequence[tuple[int, float, float]] = (),
     placements: int = 0,
 ) -> State:
@@ -292,15 +300,47 @@ def make_state(
     changes = [*down, *((NONE, r["begin"], r["end"]) for r in site.reservation)]
     pairs = int(np.bitwise_count(row["partitions"]).sum()) + 64
     events = _events(row, changes, first)
+    gives_way = site.part["preempts"].any() or row["preempts"].any()  # then a job may begin and end more than once
+    room = len(events) + (4 if gives_way else 1) * n + 8
+    heap = np.zeros(room, HEAP_RECORD)
+    heap[: len(events)] = np.array([(kind, item, at) for at, kind, item in events], HEAP_RECORD)
+    shape = np.full((int(row["form"].max(initial=0)) + 1, parts), np.array((-1, -1, -1, 0.0), SHAPE_RECORD))
+    node, sets = _empty_nodes(nodes, width)
+    use = np.zeros(2 * assoc + 2, ASSOC_STATE)
+    use["fair"] = 1.0
+    return State(
+        _registers(rules, phases, first, len(events)), _unsubmitted(row), node,
+        np.zeros((nodes, kinds), np.int64), np.zeros((nodes, kinds), np.int64),
+        np.zeros(int(site.node["cpus"].sum()) + n + 1, POOL_RECORD), sets, np.zeros(pairs, QUEUE_RECORD),
+        np.zeros(pairs, QUEUE_RECORD),
+        np.zeros(n + 1, ACTIVE_RECORD), np.full(n + 1, -1.0), np.zeros(arrays, np.int64),
+        np.zeros((arrays, parts), np.int64), np.zeros((arrays, parts), np.int64), shape,
+        np.zeros(qos, ASSOC_STATE), np.zeros((qos, users), np.int64), np.zeros((qos, accounts), np.int64),
+        np.zeros((qos, tres)), np.zeros((qos, users, tres)), np.zeros((qos, accounts, tres)),
+        np.zeros(len(site.licenses)), use, np.zeros((assoc, tres)),
+        np.zeros((assoc + 2, 2), np.int64), np.zeros(parts, PART_STATE), np.zeros(slots, SLOT_RECORD),
+        np.zeros((slots, width), np.int64), np.zeros((slots, width), np.int64), np.zeros(n // 64 + 2, np.int64),
+        np.zeros(users, np.int64), np.argsort(row["submit"], kind="stable"), heap,
+        np.array([tuple(c) for c in changes], DOWN_RECORD), np.zeros(room, LIST_RECORD),
+        np.zeros(placements, OUT_RECORD),
+    )  # fmt: skip
+
+
+def _registers(rules: Rules, phases: Phases, first: float, events: int) -> np.ndarray:
+    """The registers before the first submission at `first`; what has no known phase begins with it."""
+    cycle, decay, second = phases.cycle, phases.decay, phases.second
     reg = np.zeros(REGISTERS)
     reg[FREED], reg[LAST], reg[FULL], reg[NOW], reg[PRIO_NOW] = NONE, -FAR, first, first - 1, first
     reg[FIRST_POLL] = first + ((0.5 if second is None else second) - first) % rules.poll
     reg[CYCLE] = _phase(cycle if cycle is not None else first, first, rules.bf_interval)
     reg[DECAY] = _phase(decay if decay is not None else first, first, rules.calc_period)
-    reg[HEAP] = len(events)
-    gives_way = site.part["preempts"].any() or row["preempts"].any()  # then a job may begin and end more than once
-    room = len(events) + (4 if gives_way else 1) * n + 8
-    job, sets = np.zeros(n, JOB_STATE), np.zeros((SETS, width), np.int64)
+    reg[HEAP] = events
+    return reg
+
+
+def _unsubmitted(row: np.ndarray) -> np.ndarray:
+    """The jobs' states before anybody submits."""
+    job = np.zeros(len(row), JOB_STATE)
     for name, value in (
         ("part", NONE),
         ("head", NONE),
@@ -313,30 +353,15 @@ def make_state(
     ):
         job[name] = value
     job["sized"] = row["cpus"]
-    sets[IDLE] = sets[UP] = mask(range(nodes), {i: i for i in range(nodes)}, width)
-    node = np.zeros(nodes + 1, NODE_STATE)
+    return job
+
+
+def _empty_nodes(nodes: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """The nodes' states while nothing runs, and the sets of them: all are up and idle."""
+    node, sets = np.zeros(nodes + 1, NODE_STATE), np.zeros((SETS, width), np.int64)
     node["head"], node["booked"] = NONE, FAR
-    heap, slot = np.zeros(room, HEAP_RECORD), np.zeros(slots, SLOT_RECORD)
-    heap[: len(events)] = np.array([(kind, item, at) for at, kind, item in events], HEAP_RECORD)
-    shape = np.full((int(row["form"].max(initial=0)) + 1, parts), np.array((-1, -1, -1, 0.0), SHAPE_RECORD))
-    state_of_assoc = np.zeros(2 * assoc + 2, ASSOC_STATE)
-    state_of_assoc["fair"] = 1.0
-    return State(
-        reg, job, node,
-        np.zeros((nodes, kinds), np.int64), np.zeros((nodes, kinds), np.int64),
-        np.zeros(int(site.node["cpus"].sum()) + n + 1, POOL_RECORD), sets, np.zeros(pairs, QUEUE_RECORD),
-        np.zeros(pairs, QUEUE_RECORD),
-        np.zeros(n + 1, ACTIVE_RECORD), np.full(n + 1, -1.0), np.zeros(arrays, np.int64),
-        np.zeros((arrays, parts), np.int64), np.zeros((arrays, parts), np.int64), shape,
-        np.zeros(qos, ASSOC_STATE), np.zeros((qos, users), np.int64), np.zeros((qos, accounts), np.int64),
-        np.zeros((qos, tres)), np.zeros((qos, users, tres)), np.zeros((qos, accounts, tres)),
-        np.zeros(len(site.licenses)), state_of_assoc, np.zeros((assoc, tres)),
-        np.zeros((assoc + 2, 2), np.int64), np.zeros(parts, PART_STATE), slot,
-        np.zeros((slots, width), np.int64), np.zeros((slots, width), np.int64), np.zeros(n // 64 + 2, np.int64),
-        np.zeros(users, np.int64), np.argsort(row["submit"], kind="stable"), heap,
-        np.array([tuple(c) for c in changes], DOWN_RECORD), np.zeros(room, LIST_RECORD),
-        np.zeros(placements, OUT_RECORD),
-    )  # fmt: skip
+    sets[IDLE] = sets[UP] = mask(range(nodes), {i: i for i in range(nodes)}, width)
+    return node, sets
 
 
 def _events(row: np.ndarray, down: Sequence[tuple[int, float, float]], first: float) -> list[tuple[float, int, int]]:

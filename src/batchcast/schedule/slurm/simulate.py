@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from .arrays import FAR, LOST, NONE, OUT, RUNNING
 from .clock import advance
 from .priority import fair_tree
 from .reorder import Reorder, looks
-from .requests import make_jobs, make_rules, make_state
+from .requests import Phases, make_jobs, make_rules, make_state
 from .site import make_site
 
 CHUNK = 50_000
@@ -58,17 +58,35 @@ class SlurmSchedule:
         return {(r.key, r.task): float(t) for r, t in zip(self.requests, self.start) if t == t}
 
 
+class Lengths(NamedTuple):
+    """Forecasts that Slurm plans ends and candidates with where they are below the limit; a job still ends by its run.
+
+    With `restored` only waiting jobs are planned so, and running ones with their limits, as where `batchcast plan`
+    gives a limit back at the start.
+    """
+
+    of: Callable[[NodeRequest], float]
+    restored: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a record tells of a real controller: nodes that were down (node, from, to), who started, its phases.
+
+    The jobs in `fixed` start as recorded, whatever the scheduler says, on any nodes where it names none.
+    """
+
+    down: Sequence[tuple[str, float, float]] = ()
+    fixed: Mapping[tuple[str, int], Takes] = field(default_factory=dict)
+    phases: Phases = field(default_factory=Phases)
+
+
 def simulate_slurm(
     machine: Machine,
     requests: Sequence[NodeRequest],
     *,
-    plan: Callable[[NodeRequest], float] | None = None,
-    restored: bool = False,
-    down: Sequence[tuple[str, float, float]] = (),
-    fixed: Mapping[tuple[str, int], Takes] | None = None,
-    cycle: float | None = None,
-    decay: float | None = None,
-    second: float | None = None,
+    lengths: Lengths | None = None,
+    recorded: Recorded = Recorded(),
     placements: int = 0,
     watched: tuple[str, int] | None = None,
     reorder: Reorder | None = None,
@@ -77,12 +95,8 @@ def simulate_slurm(
 ) -> SlurmSchedule:
     """The schedule that Slurm's two loops make of these requests on this machine.
 
-    `plan` forecasts a job's length: Slurm then plans ends and candidates with the smaller of that and the limit; what
-    ends a job stays its `run`. With `restored` only waiting jobs are planned so, and running ones with their limits, as
-    where `batchcast plan` gives a limit back at the start. `down` are (node, from, to). `cycle`, `decay` and `second`
-    are instants of a backfill cycle, a priority update and a second of the controller, where they are known;
-    `placements` keeps so many rows of who had which node; `fixed` starts jobs as recorded, whatever the scheduler says,
-    on any nodes where it names none; with `watched` (a key and task) the simulation ends soon after that job's start;
+    `lengths` are planned with in place of limits; `recorded` holds the simulation to a record. `placements` keeps so
+    many rows of who had which node; with `watched` (a key and task) the simulation ends soon after that job's start;
     `reorder` gives waiting jobs factors at looks of 30 s.
     `rules` override settings (`since`, `until`, `bf_interval`, ... in seconds; `lazy=1` skips cycles between which
     nothing changed).
@@ -96,18 +110,17 @@ def simulate_slurm(
     ordered = tuple(sorted(requests, key=lambda r: r.submit))
     site, index = make_site(machine)
     places = {(r.key, r.task): k for k, r in enumerate(ordered)}
-    jobs = make_jobs(index, ordered, {places[k]: v for k, v in (fixed or {}).items() if k in places})
-    if plan is not None:
-        planned = np.array([max(plan(r), 1.0) for r in ordered])
+    jobs = make_jobs(index, ordered, {places[k]: v for k, v in recorded.fixed.items() if k in places})
+    if lengths is not None:
+        planned = np.array([max(lengths.of(r), 1.0) for r in ordered])
         limit = jobs.row["plan"][:-1]
         jobs.row["plan"][:-1] = np.where(limit >= 0, np.minimum(planned, limit), planned)
-        if not restored:
+        if not lengths.restored:
             jobs.row["held"][:-1] = jobs.row["plan"][:-1]
     settings = make_rules(machine, **rules)
-    nodes = [
-        (index["node"][name], a, b) for name, a, b in (*down, *((n, -FAR, FAR) for g in machine.nodes for n in g.down))
-    ]
-    state = make_state(site, jobs, settings, cycle=cycle, decay=decay, second=second, down=nodes, placements=placements)
+    always = ((name, -FAR, FAR) for group in machine.nodes for name in group.down)
+    down = [(index["node"][name], a, b) for name, a, b in (*recorded.down, *always)]
+    state = make_state(site, jobs, settings, recorded.phases, down=down, placements=placements)
     fair_tree(site, state)
     until = places[watched] if watched is not None else NONE
     for now in [settings] if reorder is None else looks(jobs, settings, state, reorder):
@@ -121,8 +134,9 @@ def simulate_slurm(
 
 def _schedule(machine: Machine, ordered: tuple[NodeRequest, ...], jobs: Any, state: Any) -> SlurmSchedule:
     out, job, row = state.out[: int(state.reg[OUT])], state.job, jobs.row[:-1]
-    out = out[np.arange(len(out)) >= job["first_out"][out["job"]]]  # of each job's last run
     started = (job["status"] >= RUNNING) & (job["part"] != NONE)
+    last = np.arange(len(out)) >= job["first_out"][out["job"]]
+    out = out[last & started[out["job"]]]  # of each job's last run; none of one that gave way and waits again
     return SlurmSchedule(
         ordered,
         row["submit"],

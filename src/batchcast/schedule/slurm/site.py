@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ...cluster.machine import Association, Machine, Partition, Qos
+from ...cluster.machine import Association, Machine, NodeGroup, Partition, Qos
 from ...errors import UsageError
 from ...units import parse_duration
 from .arrays import (
@@ -24,115 +25,174 @@ from .arrays import (
 )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where nodes, words and associations stand in the arrays.
+
+    `groups` (n,) are the nodes' groups, `kinds` the gres, `bits` the bit of each feature and gres, `members` the nodes
+    of each partition, `tres` what is counted, `parent` the association above each one.
+    """
+
+    node: Mapping[str, int]
+    groups: Sequence[NodeGroup]
+    kinds: Sequence[str]
+    bits: Mapping[str, int]
+    members: Sequence[Sequence[int]]
+    tres: Sequence[str]
+    assoc: Mapping[tuple[str, str], int]
+    parent: Sequence[int]
+
+    @classmethod
+    def of(cls, machine: Machine) -> _Places:
+        names = {name: i for i, name in enumerate(machine.node_names())}
+        kinds = sorted({kind.split(":")[0] for group in machine.nodes for kind in group.gres})
+        words = {w for g in machine.nodes for w in _words(g.features, g.gres)}
+        if len(words) > 62 or len(machine.partitions) > 62:
+            raise UsageError("more than 62 node features and gres types, or partitions, are not modelled")
+        places = {(a.account, a.user): k for k, a in enumerate(machine.associations)}
+        return cls(
+            names,
+            [group for group in machine.nodes for _ in group.names],
+            kinds,
+            {word: 1 << k for k, word in enumerate(sorted(words))},
+            [sorted(names[n] for n in p.nodes if n in names) for p in machine.partitions],
+            ["cpu", "node", "mem", *(f"gres/{kind}" for kind in kinds)],
+            places,
+            [_parent(a.account, a.user, a.parent, places) for a in machine.associations],
+        )
+
+    def sets(self, groups: Sequence[Sequence[str]]) -> np.ndarray:
+        """Sets of nodes by name (sets, words) as bits."""
+        width = (len(self.node) + 63) // 64
+        return whole([mask(names, self.node, width) for names in groups], len(groups), width)
+
+
 def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
     """The machine's arrays, and the names by which requests find their places in them."""
-    names = {name: i for i, name in enumerate(machine.node_names())}
-    groups = [group for group in machine.nodes for _ in group.names]
-    kinds = sorted({kind.split(":")[0] for group in machine.nodes for kind in group.gres})
-    loaded = "CR_LLN" in machine.settings.get("SelectTypeParameters", "")
-    words = {w for g in machine.nodes for w in (*g.features, *g.gres, *(k.split(":")[0] for k in g.gres))}
-    if len(words) > 62 or len(machine.partitions) > 62:
-        raise UsageError("more than 62 node features and gres types, or partitions, are not modelled")
-    bits = {word: 1 << k for k, word in enumerate(sorted(words))}
-    width = (len(names) + 63) // 64
-    members = [sorted(names[n] for n in p.nodes if n in names) for p in machine.partitions]
-    most = max(p.priority_job_factor for p in machine.partitions) or 1
-    tres = ["cpu", "node", "mem", *(f"gres/{kind}" for kind in kinds)]
+    at = _Places.of(machine)
     qos, assoc = machine.qos, machine.associations
-    every = {i: i for i in range(len(names))}
-    alike: dict[Any, list[int]] = {}
-    for i, g in enumerate(groups):
-        kind = (g.cpus, g.memory_mib, g.features, tuple(sorted(g.gres.items())))
-        alike.setdefault(kind, []).append(i)
-    by_tier, by_qos = (machine.settings.get("PreemptType", "").endswith(kind) for kind in ("partition_prio", "qos"))
-    exempt = _exempt(machine)
-    best = max((q.priority for q in qos), default=0.0) or 1.0
-    places = {(a.account, a.user): k for k, a in enumerate(assoc)}
-    parent = [_parent(a.account, a.user, a.parent, places) for a in assoc]
-    peers = [sum(b.shares for b, p in zip(assoc, parent) if p == parent[k]) for k in range(len(assoc))]
+    alike = _alike(machine)
     site = Site(
         node=records(
             NODE_RECORD,
-            cpus=[g.cpus for g in groups],
-            weight=[g.weight for g in groups],
-            features=[sum(bits[w] for w in _words(g.features, g.gres)) for g in groups],
-            memory=[min(g.memory_mib, FAR) for g in groups],
+            cpus=[g.cpus for g in at.groups],
+            weight=[g.weight for g in at.groups],
+            features=[sum(at.bits[w] for w in _words(g.features, g.gres)) for g in at.groups],
+            memory=[min(g.memory_mib, FAR) for g in at.groups],
         ),
-        gres=whole([[amount(g.gres, kind) for kind in kinds] for g in groups], len(groups), len(kinds)),
-        part=records(
-            PART_RECORD,
-            tier=[p.priority_tier for p in machine.partitions] + [0],
-            loaded=[p.least_loaded or loaded for p in machine.partitions] + [0],
-            preempts=[_lower(machine, p) for p in machine.partitions] + [0],
-            cancels=[by_tier and _cancels(machine, p.preempt_mode) for p in machine.partitions] + [0],
-            grace=[p.grace_time if by_tier else 0.0 for p in machine.partitions] + [0.0],
-            first=np.concatenate([[0], np.cumsum([len(m) for m in members])]),
-            factor=[p.priority_job_factor / most for p in machine.partitions] + [0.0],
-            max_time=[min(p.max_time, FAR) for p in machine.partitions] + [0.0],
-            default_time=[or_none(p.default_time) for p in machine.partitions] + [0.0],
-            mem_node=[or_none(p.default_mem_per_node) for p in machine.partitions] + [0.0],
-            mem_cpu=[or_none(p.default_mem_per_cpu) for p in machine.partitions] + [0.0],
-        ),
-        inside=whole([mask(p.nodes, names, width) for p in machine.partitions], len(machine.partitions), width),
-        members=np.array([i for m in members for i in m], np.int64),
-        qos=records(
-            QOS_RECORD,
-            factor=[q.priority / best for q in qos] or [0.0],
-            rank=[int(min(q.priority, 0xFFFF)) for q in qos] or [0],
-            cancels=[by_qos and _cancels(machine, q.preempt_mode) for q in qos] or [0],
-            grace=[q.grace_time if by_qos else 0.0 for q in qos] or [0.0],
-            exempt=[exempt if math.isnan(q.preempt_exempt_time) else q.preempt_exempt_time for q in qos] or [exempt],
-            jobs=[min(q.limits.grp_jobs, FAR) for q in qos] or [FAR],
-            user_jobs=[min(q.limits.max_jobs_per_user, FAR) for q in qos] or [FAR],
-            account_jobs=[min(q.limits.max_jobs_per_account, FAR) for q in qos] or [FAR],
-        ),
-        qos_tres=_limits([q.limits.grp_tres for q in qos] or [{}], tres),
-        qos_user_tres=_limits([q.limits.max_tres_per_user for q in qos] or [{}], tres),
-        qos_account_tres=_limits([q.limits.max_tres_per_account for q in qos] or [{}], tres),
-        qos_job_tres=_limits([q.limits.max_tres for q in qos] or [{}], tres),
-        assoc=records(
-            ASSOC_RECORD,
-            parent=parent or [NONE],
-            is_user=[bool(a.user) for a in assoc] or [1],
-            share=[a.shares / peers[k] if peers[k] else 0.0 for k, a in enumerate(assoc)] or [1.0],
-            jobs=[min(a.limits.grp_jobs, FAR) for a in assoc] or [FAR],
-            own_jobs=[min(_inherited(assoc, parent, k, "max_jobs", FAR), FAR) for k in range(len(assoc))] or [FAR],
-        ),
-        assoc_tres=_limits([a.limits.grp_tres for a in assoc] or [{}], tres),
-        assoc_job_tres=_limits([_inherited(assoc, parent, k, "max_tres", {}) for k in range(len(assoc))] or [{}], tres),
-        billing=np.array([[float(_billing(p).get(name, 0.0)) for name in tres] for p in machine.partitions]),
-        tres_weight=tres_weights(machine.settings, tres),
-        part_tres=np.array([_held(p, machine, tres) for p in machine.partitions]),
+        gres=whole([[amount(g.gres, kind) for kind in at.kinds] for g in at.groups], len(at.groups), len(at.kinds)),
+        part=_partitions(machine, at.members),
+        inside=at.sets([p.nodes for p in machine.partitions]),
+        members=np.array([i for m in at.members for i in m], np.int64),
+        qos=_qos(machine),
+        qos_tres=_limits([q.limits.grp_tres for q in qos], at.tres),
+        qos_user_tres=_limits([q.limits.max_tres_per_user for q in qos], at.tres),
+        qos_account_tres=_limits([q.limits.max_tres_per_account for q in qos], at.tres),
+        qos_job_tres=_limits([q.limits.max_tres for q in qos], at.tres),
+        assoc=_associations(assoc, at.parent),
+        assoc_tres=_limits([a.limits.grp_tres for a in assoc], at.tres),
+        assoc_job_tres=_limits(_inherited(assoc, at.parent, "max_tres", {}), at.tres),
+        billing=np.array([[float(_billing(p).get(name, 0.0)) for name in at.tres] for p in machine.partitions]),
+        tres_weight=tres_weights(machine.settings, at.tres),
+        part_tres=np.array([_held(p, machine, at.tres) for p in machine.partitions]),
         licenses=np.array(list(machine.licenses.values()), np.float64),
         reservation=records(
             RESERVATION_RECORD,
             begin=[r.start for r in machine.reservations],
             end=[r.end for r in machine.reservations],
         ),
-        reserved=whole([mask(r.nodes, names, width) for r in machine.reservations], len(machine.reservations), width),
-        alike=whole([mask(members, every, width) for members in alike.values()], len(alike), width),
-        sample=np.array([members[0] for members in alike.values()], np.int64),
+        reserved=at.sets([r.nodes for r in machine.reservations]),
+        alike=at.sets(alike),
+        sample=np.array([at.node[names[0]] for names in alike], np.int64),
     )
-    index = {
-        "node": names,
-        "cpus": [{groups[i].cpus for i in m} for m in members],
-        "feature": bits,
-        "gres": kinds,
-        "partition": {p.name: k for k, p in enumerate(machine.partitions)},
-        "default": sum(1 << k for k, p in enumerate(machine.partitions) if p.default) or 1,
-        "exclusive": sum(1 << k for k, p in enumerate(machine.partitions) if p.exclusive),
+    return site, _index(machine, at)
+
+
+def _index(machine: Machine, at: _Places) -> dict[str, Any]:
+    """What requests look their words up in."""
+    qos, partitions = machine.qos, machine.partitions
+    return {
+        "node": at.node,
+        "cpus": [{at.groups[i].cpus for i in m} for m in at.members],
+        "feature": at.bits,
+        "gres": at.kinds,
+        "partition": {p.name: k for k, p in enumerate(partitions)},
+        "default": sum(1 << k for k, p in enumerate(partitions) if p.default) or 1,
+        "exclusive": sum(1 << k for k, p in enumerate(partitions) if p.exclusive),
         "licenses": tuple(machine.licenses),
         "enforced": any(w in machine.settings.get("AccountingStorageEnforce", "") for w in ("limits", "safe")),
-        "wall": (
-            [q.limits.max_wall for q in qos],
-            [_inherited(assoc, parent, k, "max_wall", math.inf) for k in range(len(assoc))],
-        ),
+        "wall": ([q.limits.max_wall for q in qos], _inherited(machine.associations, at.parent, "max_wall", math.inf)),
         "qos": {q.name: k for k, q in enumerate(qos)},
         "preempts": [sum(1 << k for k, o in enumerate(qos) if _may(machine, q, o)) for q in qos] or [0],
-        "assoc": places,
+        "assoc": at.assoc,
         "reservation": {r.name: k for k, r in enumerate(machine.reservations)},
     }
-    return site, index
+
+
+def _alike(machine: Machine) -> list[list[str]]:
+    """The nodes by what they have: those of one set differ in nothing that a job can ask for."""
+    alike: dict[Any, list[str]] = {}
+    for g in machine.nodes:
+        kind = (g.cpus, g.memory_mib, g.features, tuple(sorted(g.gres.items())))
+        alike.setdefault(kind, []).extend(g.names)
+    return [names for names in alike.values() if names]
+
+
+def _partitions(machine: Machine, members: Sequence[Sequence[int]]) -> np.ndarray:
+    """The partitions, and one record more: where the last one's nodes end."""
+    partitions = machine.partitions
+    loaded = "CR_LLN" in machine.settings.get("SelectTypeParameters", "")
+    by_tier = _preempts_by(machine, "partition_prio")
+    most = max(p.priority_job_factor for p in partitions) or 1
+    return records(
+        PART_RECORD,
+        tier=[p.priority_tier for p in partitions] + [0],
+        loaded=[p.least_loaded or loaded for p in partitions] + [0],
+        preempts=[_lower(machine, p) for p in partitions] + [0],
+        cancels=[by_tier and _cancels(machine, p.preempt_mode) for p in partitions] + [0],
+        grace=[p.grace_time if by_tier else 0.0 for p in partitions] + [0.0],
+        first=np.concatenate([[0], np.cumsum([len(m) for m in members])]),
+        factor=[p.priority_job_factor / most for p in partitions] + [0.0],
+        max_time=[min(p.max_time, FAR) for p in partitions] + [0.0],
+        default_time=[or_none(p.default_time) for p in partitions] + [0.0],
+        mem_node=[or_none(p.default_mem_per_node) for p in partitions] + [0.0],
+        mem_cpu=[or_none(p.default_mem_per_cpu) for p in partitions] + [0.0],
+    )
+
+
+def _qos(machine: Machine) -> np.ndarray:
+    """The QOS; where there are none, one without a limit."""
+    qos = machine.qos or (Qos(""),)
+    by_qos, exempt = _preempts_by(machine, "qos"), _exempt(machine)
+    best = max(q.priority for q in qos) or 1.0
+    return records(
+        QOS_RECORD,
+        factor=[q.priority / best for q in qos],
+        rank=[int(min(q.priority, 0xFFFF)) for q in qos],
+        cancels=[by_qos and _cancels(machine, q.preempt_mode) for q in qos],
+        grace=[q.grace_time if by_qos else 0.0 for q in qos],
+        exempt=[exempt if math.isnan(q.preempt_exempt_time) else q.preempt_exempt_time for q in qos],
+        jobs=[min(q.limits.grp_jobs, FAR) for q in qos],
+        user_jobs=[min(q.limits.max_jobs_per_user, FAR) for q in qos],
+        account_jobs=[min(q.limits.max_jobs_per_account, FAR) for q in qos],
+    )
+
+
+def _associations(assoc: Sequence[Association], parent: Sequence[int]) -> np.ndarray:
+    """The associations; where there are none, one user's without a limit."""
+    peers = [sum(b.shares for b, p in zip(assoc, parent) if p == mine) for mine in parent]
+    return records(
+        ASSOC_RECORD,
+        parent=parent or [NONE],
+        is_user=[bool(a.user) for a in assoc] or [1],
+        share=[a.shares / of if of else 0.0 for a, of in zip(assoc, peers)] or [1.0],
+        jobs=[min(a.limits.grp_jobs, FAR) for a in assoc] or [FAR],
+        own_jobs=[min(most, FAR) for most in _inherited(assoc, parent, "max_jobs", FAR)] or [FAR],
+    )
+
+
+def _preempts_by(machine: Machine, kind: str) -> bool:
+    return machine.settings.get("PreemptType", "").endswith(kind)
 
 
 def _mode(machine: Machine, own: str) -> str:
@@ -148,7 +208,7 @@ def _cancels(machine: Machine, own: str) -> bool:
 
 def _lower(machine: Machine, partition: Partition) -> int:
     """preempt/partition_prio: the partitions of a lower tier whose jobs give way to this one's, as bits."""
-    if not machine.settings.get("PreemptType", "").endswith("partition_prio"):
+    if not _preempts_by(machine, "partition_prio"):
         return 0
     way = (p.preempt and p.priority_tier < partition.priority_tier and _mode(machine, p.preempt_mode) != "OFF"
            for p in machine.partitions)  # fmt: skip
@@ -157,7 +217,7 @@ def _lower(machine: Machine, partition: Partition) -> int:
 
 def _may(machine: Machine, qos: Qos, other: Qos) -> bool:
     """preempt/qos: whether the first may preempt the other."""
-    named = machine.settings.get("PreemptType", "").endswith("qos") and other.name in qos.preempts
+    named = _preempts_by(machine, "qos") and other.name in qos.preempts
     return named and _mode(machine, other.preempt_mode) != "OFF"
 
 
@@ -171,14 +231,18 @@ def _parent(account: str, user: str, parent: str, places: Mapping[tuple[str, str
     return places.get((account if user else parent, ""), NONE) if user or parent else NONE
 
 
-def _inherited(assoc: Sequence[Association], parent: Sequence[int], k: int, name: str, unset: Any) -> Any:
-    """A limit of one's own, or that of the nearest account above that sets it."""
-    while k != NONE:
-        value = getattr(assoc[k].limits, name)
-        if value and value != math.inf:
-            return value
-        k = parent[k]
-    return unset
+def _inherited(assoc: Sequence[Association], parent: Sequence[int], name: str, unset: Any) -> list[Any]:
+    """Of each association its own limit, or that of the nearest account above that sets it."""
+
+    def of(k: int) -> Any:
+        while k != NONE:
+            value = getattr(assoc[k].limits, name)
+            if value and value != math.inf:
+                return value
+            k = parent[k]
+        return unset
+
+    return [of(k) for k in range(len(assoc))]
 
 
 def _billing(partition: Partition) -> Mapping[str, float]:
@@ -212,7 +276,8 @@ def _words(features: Sequence[str], gres: Mapping[str, int]) -> set[str]:
 
 
 def _limits(tables: Sequence[Mapping[str, float]], tres: Sequence[str]) -> np.ndarray:
-    return np.array([[min(t.get(name, FAR), FAR) for name in tres] for t in tables], np.float64)
+    """What each table allows of each TRES; where there are none, of one that allows all."""
+    return np.array([[min(t.get(name, FAR), FAR) for name in tres] for t in tables or [{}]], np.float64)
 
 
 def records(kind: Any, **columns: Any) -> np.ndarray:

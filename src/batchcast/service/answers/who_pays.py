@@ -14,7 +14,7 @@ from ...evaluation.whatif import by_group
 from ...metrics.bursts import bursts
 from ...planning.order import OrderRule
 from ...simulation.slurm_order import Ordering
-from ...simulation.slurm_trace import simulate_on
+from ...simulation.slurm_trace import QueuePlan, simulate_on
 from ...table import Trace
 from ..settings import Settings
 from .disclosure import Site
@@ -48,7 +48,7 @@ def who_pays(site: Site, settings: Settings, since: float, until: float, method:
     rule = OrderRule(settings["plan_within"], settings["plan_age_s"] or math.nan, settings["plan_band"])
     try:
         plain = simulate_on(machine, trace)
-        ordered = simulate_on(machine, trace, order=Ordering("forecast", points, rule))
+        ordered = simulate_on(machine, trace, queue=QueuePlan(order=Ordering("forecast", points, rule)))
     except BatchcastError:  # no job of that time fits the machine as it is now
         return []
     everybody = np.ones(len(trace), bool)

@@ -146,7 +146,7 @@ def simulated(
     from ...metrics.accuracy import SIZE_CLASSES, size_class
     from ...metrics.bursts import bursts
     from ...simulation.slurm_order import Ordering
-    from ...simulation.slurm_trace import simulate_on
+    from ...simulation.slurm_trace import QueuePlan, simulate_on
 
     trace, everybody = one.trace, np.ones(len(one.trace), bool)
     age = settings["plan_age_s"] or math.nan
@@ -154,8 +154,8 @@ def simulated(
     schedules = {NOW: simulate_on(machine, trace, "requested")}
     for word in [settings["plan"]] if settings["plan"] in ARMS else list(ARMS):
         lengths = one.planned if word != "order" else None
-        ordered = order if word != "limits" else None
-        schedules[ARMS[word]] = simulate_on(machine, trace, "requested", lengths=lengths, order=ordered)
+        queue = QueuePlan(lengths=lengths, order=order if word != "limits" else None)
+        schedules[ARMS[word]] = simulate_on(machine, trace, "requested", queue=queue)
     sizes, planned = size_class(trace.procs("req")), ~np.isnan(one.planned)
     rows: list[dict[str, Any]] = []
     for name, mask in (("all", everybody), *((n, sizes == k) for k, n in enumerate(SIZE_CLASSES))):

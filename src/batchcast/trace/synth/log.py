@@ -179,8 +179,8 @@ def make_log(rng: np.random.Generator, recipe: Recipe = Recipe()) -> Trace:
     users = draw_users(rng, int(apps.number[-1]) + 1, recipe.people)[apps.number]
     submits = _scaled(kinds, of, points, float((sizes * runs).sum()) / (recipe.procs * recipe.load))
     turns = draw_turns(rng, apps, sizes, runs, float(submits[-1] - submits[0]), recipe.procs)
-    rows = _rows(turns, kind_of_job, of)
-    return _log(recipe, submits, of, *(column[rows] for column in (sizes, runs, requests, killed, users, apps.number)))
+    drawn = _Drawn(sizes, runs, requests, killed, users, apps.number)
+    return _log(recipe, submits, of, drawn.take(_rows(turns, kind_of_job, of)))
 
 
 def _arrivals(rng: np.random.Generator, kinds: tuple[Kind, ...], jobs: int) -> tuple[np.ndarray, np.ndarray]:
@@ -236,29 +236,34 @@ def _rows(turns: np.ndarray, kind_of_job: np.ndarray, kind_of_arrival: np.ndarra
     return rows
 
 
-def _log(
-    recipe: Recipe,
-    submits: np.ndarray,
-    of: np.ndarray,
-    sizes: np.ndarray,
-    runs: np.ndarray,
-    requests: np.ndarray,
-    killed: np.ndarray,
-    users: np.ndarray,
-    apps: np.ndarray,
-) -> Trace:
-    """The columns as a trace; with waits by EASY where they are asked for."""
+class _Drawn(NamedTuple):
+    """What was drawn of each job (n,), users and applications as numbers; `killed` are those cut at their request."""
+
+    sizes: np.ndarray
+    runs: np.ndarray
+    requests: np.ndarray
+    killed: np.ndarray
+    users: np.ndarray
+    apps: np.ndarray
+
+    def take(self, rows: np.ndarray) -> _Drawn:
+        """The same jobs in another order."""
+        return _Drawn(*(column[rows] for column in self))
+
+
+def _log(recipe: Recipe, submits: np.ndarray, of: np.ndarray, drawn: _Drawn) -> Trace:
+    """The jobs drawn, one at each arrival, as a trace; with waits by EASY where they are asked for."""
     day = submits[0] // 86400.0 * 86400.0
     columns = {
         "submit_time": submits - day,
-        "run_time": runs,
-        "alloc_procs": sizes.astype(float),
-        "req_procs": sizes.astype(float),
-        "req_time": requests,
-        "status": Nominal(np.where(killed, 1, 0).astype(np.int32), ("completed", "timeout")),
-        "user_id": _numbered(users),
-        "group_id": _numbered((users - 1) // GROUP_USERS + 1),
-        "app_id": _numbered(apps + 1),
+        "run_time": drawn.runs,
+        "alloc_procs": drawn.sizes.astype(float),
+        "req_procs": drawn.sizes.astype(float),
+        "req_time": drawn.requests,
+        "status": Nominal(np.where(drawn.killed, 1, 0).astype(np.int32), ("completed", "timeout")),
+        "user_id": _numbered(drawn.users),
+        "group_id": _numbered((drawn.users - 1) // GROUP_USERS + 1),
+        "app_id": _numbered(drawn.apps + 1),
     }
     if recipe.kinds == "apart":
         columns["queue_id"] = _numbered(of)

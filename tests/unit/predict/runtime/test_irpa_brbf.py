@@ -10,7 +10,7 @@ from batchcast.events.recorded import replay
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
 from batchcast.predict.registry import make
-from batchcast.predict.runtime.brbf import BrbfModel
+from batchcast.predict.runtime.brbf import BrbfModel, NetworkSettings
 from batchcast.predict.runtime.irpa import IrpaModel
 from batchcast.table import Trace
 
@@ -150,7 +150,7 @@ def test_brbf_has_networks_only_for_keys_with_more_than_key_min_jobs():
     rows = [tuple(job.extra[name] for name in names) for job in requests]
     counts = {key: sum(row[2:] == key for row in rows) for key in {row[2:] for row in rows}}
     least = sorted(counts.values())[1]
-    model = BrbfModel(names, "paper", least, 56, 56, 0.1, 1.0, 0, False)
+    model = BrbfModel(names, "paper", least, 56, NetworkSettings(56, 0.1, 1.0), False)
     model.fit(rows, np.log10(run))
     assert set(model.networks) == {key for key, count in counts.items() if count > least}
     assert model.general is not None
