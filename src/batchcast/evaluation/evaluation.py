@@ -6,12 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from .. import plots
 from ..cluster.machine import Machine
 from ..errors import InputError, UsageError, check_word
 from ..events.recorded import PROTOCOLS, irregular
@@ -23,12 +25,13 @@ from ..simulation.own_clock import OwnPolicy
 from ..simulation.policies import named_policies
 from ..simulation.simulate import LOOPS
 from ..table import Trace
-from ..table.exchange import data_frame, html_table
+from ..table.exchange import by_column
+from ..table.result import Picture, Result
 from ..trace.implied.machine import partition_sizes
-from .accuracy import Scores, figures, score
+from .accuracy import Scores, error_pictures, figures, score
 from .advice import Advice, advise
 from .differences import against_limits, schedule_differences
-from .findings import LEAST_GAIN_S, Findings, find
+from .findings import Findings, find, share_of_perfect_knowledge
 from .limits import LATEST, Limits, latest_limits, limit_rows
 from .replay import check_log, jobs_mask
 from .simulated import (
@@ -63,7 +66,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Evaluation:
+class Evaluation(Result):
     """Everything an evaluation found. `outcomes` is empty and `validity` None when `why_not` says why.
 
     `other` is how near the model came to the record that was tried and not taken.
@@ -145,13 +148,22 @@ class Evaluation:
         rows += [self.validity.row()] if self.validity else []
         return rows + ([self.advice.row()] if self.advice else [])
 
-    def to_pandas(self) -> Any:
-        """A pandas DataFrame of `results()`, one row each; UsageError where pandas is not installed."""
-        return data_frame(_by_column(self.results()))
+    def columns(self) -> dict[str, Any]:
+        """`results()` as columns."""
+        return by_column(self.results())
 
-    def _repr_html_(self) -> str:
-        forecasts = html_table(_by_column(self.accuracy_rows()), "forecasts of run time")
-        return forecasts + (html_table(_by_column(self.schedule_rows()), "schedules") if self.outcomes else "")
+    def _tables(self) -> Mapping[str, Mapping[str, Any]]:
+        found = {"forecasts of run time": by_column(self.accuracy_rows())}
+        return found | ({"schedules": by_column(self.schedule_rows())} if self.outcomes else {})
+
+    def _pictures(self) -> Mapping[str, Picture]:
+        named = {f"{o.policy}, {o.predictor}": o.schedule for o in self.outcomes}
+        schedules: dict[str, Picture] = {
+            "differences": partial(plots.differences, self.schedule_rows()),
+            "waits": partial(plots.waits, named, self.trace),
+            "frontier": partial(plots.frontier, named),
+        }
+        return (schedules if named else {}) | error_pictures(self.scores)
 
     def write_report(self, folder: str | Path) -> Path:
         """Call `batchcast.write_report(evaluation, folder)` instead: pages are made above this room."""
@@ -173,29 +185,6 @@ class Evaluation:
         elif self.validity is not None and not self.validity.trusted:
             warnings.append(DOUBTS[self.validity.verdict])
         return warnings
-
-
-def _by_column(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Flat rows as columns, None where a row has no such key."""
-    return {key: [row.get(key) for row in rows] for key in dict.fromkeys(key for row in rows for key in row)}
-
-
-LEAST_GAIN = 0.05
-
-
-def share_of_perfect_knowledge(requests: float, planned: float, actual: float) -> float:
-    """(requests - planned) / (requests - actual) of mean waits in seconds, not clipped.
-
-    NaN where knowing the truth gains next to nothing (under `LEAST_GAIN_S` or under the share `LEAST_GAIN` of the
-    wait): a share of that would be noise with a per cent sign.
-
-    >>> share_of_perfect_knowledge(100.0, 60.0, 20.0), share_of_perfect_knowledge(100.0, 120.0, 60.0)
-    (0.5, -0.5)
-    >>> share_of_perfect_knowledge(8.0, 0.5, 5.8), share_of_perfect_knowledge(9000.0, 9100.0, 8980.0)
-    (nan, nan)
-    """
-    gain = requests - actual
-    return (requests - planned) / gain if gain >= max(LEAST_GAIN_S, LEAST_GAIN * requests) else float("nan")
 
 
 @older_names(predictors="predictor")

@@ -172,3 +172,21 @@ def step_between(name: str, before: Row, row: Row, difference: Difference) -> St
     small = abs(change) < SAME * float(before["mean_wait_s"])
     verdict = "level" if small else "ahead" if change < 0 else "behind"
     return Step(name, row["policy"], row["predictor"], wait, change, verdict=verdict)
+
+
+LEAST_GAIN = 0.05
+
+
+def share_of_perfect_knowledge(requests: float, planned: float, actual: float) -> float:
+    """(requests - planned) / (requests - actual) of mean waits in seconds, not clipped.
+
+    NaN where knowing the truth gains next to nothing (under `LEAST_GAIN_S` or under the share `LEAST_GAIN` of the
+    wait): a share of that would be noise with a per cent sign.
+
+    >>> share_of_perfect_knowledge(100.0, 60.0, 20.0), share_of_perfect_knowledge(100.0, 120.0, 60.0)
+    (0.5, -0.5)
+    >>> share_of_perfect_knowledge(8.0, 0.5, 5.8), share_of_perfect_knowledge(9000.0, 9100.0, 8980.0)
+    (nan, nan)
+    """
+    gain = requests - actual
+    return (requests - planned) / gain if gain >= max(LEAST_GAIN_S, LEAST_GAIN * requests) else float("nan")
