@@ -18,6 +18,8 @@ MOST_BARS = 5000
 UNITS = {"_s": (60.0, "min"), "_core_h": (1.0, "core-hours"), "_gib_h": (1.0, "GiB-hours"), "_mib": (1.0, "MiB")}
 """How a figure is drawn by the end of its name: what it is divided by, and what that is called."""
 
+NAMES = {"mae_s": "mean absolute error", "mae_mib": "mean absolute error", "mean_abs_error_s": "mean absolute error"}
+
 
 def errors(log: Any, forecasts: Mapping[str, Any], ax: Any = None) -> Any:
     """How far off each method's run times are: share of jobs (0 to 1) by absolute error in seconds, on a log scale.
@@ -82,14 +84,16 @@ def differences(
 
     `rows` are flat, as results have them; `by` are the keys that name a row. Left of the line is less.
 
-    >>> rows = [{"policy": "sjf", "mean_wait_s_difference": -60.0, "mean_wait_s_difference_low": -90.0,
-    ...          "mean_wait_s_difference_high": -30.0}]
+    >>> rows = [{"policy": "sjf", "against": "fcfs", "mean_wait_s_difference": -60.0,
+    ...          "mean_wait_s_difference_low": -90.0, "mean_wait_s_difference_high": -30.0}]
     >>> differences(rows, by=["policy"]).get_xlabel()
-    'difference in mean wait (min)'
+    'mean wait less that of fcfs (min)'
     """
     end = next((end for end in UNITS if metric.endswith(end)), "")
     scale, unit = UNITS.get(end, (1.0, ""))
-    said = metric.removesuffix(end).replace("_", " ") + (f" ({unit})" if unit else "")
+    said = NAMES.get(metric, metric.removesuffix(end).replace("_", " "))
+    others = {str(row["against"]) for row in rows if row.get("against")}
+    less = f" less that of {others.pop()}" if len(others) == 1 else ", difference"
     key = f"{metric}_difference"
     each = {
         ", ".join(str(row[name]) for name in by if row.get(name)): tuple(
@@ -98,7 +102,7 @@ def differences(
         for row in rows
         if row.get(key) is not None
     }
-    return intervals(each, f"difference in {said}", ax)
+    return intervals(each, f"{said}{less}" + (f" ({unit})" if unit else ""), ax)
 
 
 def shares(values: Mapping[str, np.ndarray], xlabel: str, ax: Any = None) -> Any:

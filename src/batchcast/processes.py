@@ -7,12 +7,14 @@ Every answer is what the same call gives here; how many processes there are chan
 from __future__ import annotations
 
 import multiprocessing
+import pickle
 import signal
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from multiprocessing.connection import Connection, wait
-from typing import Any, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from .errors import BatchcastError, check_least
 
@@ -25,7 +27,7 @@ def in_processes(
     """What each task answers, in order; with one worker here, one after the other, else in as many processes at once.
 
     Answers come back pickled. What a task raises is raised here, the first in order of the tasks; `finished` hears how
-    many are done. Ctrl-C ends the processes. A process costs some 20 ms to fork.
+    many are done. Ctrl-C ends the processes.
 
     >>> in_processes([lambda: 1 + 1, lambda: 2 * 3, lambda: 9], workers=2)
     [2, 6, 9]
@@ -34,31 +36,60 @@ def in_processes(
     if workers == 1 or len(tasks) < 2:
         return list(_here(tasks, finished))
     answers: dict[int, Any] = {}
-    running: dict[Connection, tuple[int, Any]] = {}
-    waiting = list(enumerate(tasks))[::-1]
+    waiting = list(range(len(tasks)))[::-1]
+    running: dict[Connection, int] = {}
+    started = [_forked(tasks) for _ in range(min(workers, len(tasks)))]
     try:
-        while waiting or running:
-            while waiting and len(running) < workers:
-                place, task = waiting.pop()
-                here, process = _forked(task)
-                running[here] = place, process
+        for here, _ in started:
+            running[here] = waiting.pop()
+            here.send(running[here])
+        while running:
             ready = wait(list(running))
             for here in [one for one in running if one in ready]:
-                place, process = running.pop(here)
+                place = running.pop(here)
                 answers[place] = _received(here)
-                process.join()
                 if isinstance(answers[place], _Raised):
-                    waiting.clear()  # no later task can change which error is the first
+                    waiting.clear()  # all before it have begun: no later task can change which error is the first
                 if finished is not None:
                     finished(len(answers))
+                if waiting:
+                    running[here] = waiting.pop()
+                    here.send(running[here])
     finally:
-        for _, process in running.values():
+        for here, process in started:
+            here.close()
             process.terminate()
             process.join()
     for place in sorted(answers):
         if isinstance(answers[place], _Raised):
             raise answers[place].error
     return [answers[place] for place in range(len(tasks))]
+
+
+class Task(NamedTuple, Generic[T]):
+    """Work that says how far it is: what a progress bar calls it, how many steps it has, and the call that does it."""
+
+    label: str
+    steps: int | None
+    run: Callable[[Callable[[int], None]], T]
+
+
+def under_bars(
+    label: str, tasks: Sequence[Task[T]], workers: int, bar: Callable[[str, int | None], Any]
+) -> list[T]:  # fmt: skip
+    """The same for tasks that tell how far they are: a bar each where one follows the other, else one of all."""
+    if workers > 1 and len(tasks) > 1:
+        with bar(label, len(tasks)) as tick:
+            return in_processes([partial(task.run, _unheard) for task in tasks], workers, tick)
+    answers = []
+    for task in tasks:
+        with bar(task.label, task.steps) as tick:
+            answers.append(task.run(tick))
+    return answers
+
+
+def _unheard(done: int) -> None:
+    """Nobody looks into a process of its own."""
 
 
 class _Raised:
@@ -75,10 +106,10 @@ def _here(tasks: Sequence[Callable[[], T]], finished: Callable[[int], None] | No
             finished(done)
 
 
-def _forked(task: Callable[[], Any]) -> tuple[Connection, Any]:
-    """A process that works on a task, and the end where its answer arrives."""
-    here, there = multiprocessing.Pipe(duplex=False)
-    process = multiprocessing.get_context("fork").Process(target=_work, args=(task, there), daemon=True)
+def _forked(tasks: Sequence[Callable[[], Any]]) -> tuple[Connection, Any]:
+    """A process that works on the tasks whose places it is sent, and the end where its answers arrive."""
+    here, there = multiprocessing.Pipe()
+    process = multiprocessing.get_context("fork").Process(target=_work, args=(tasks, here, there), daemon=True)
     with warnings.catch_warnings():  # Python 3.12: a thread draws the progress bar; the child never touches its locks
         warnings.simplefilter("ignore", DeprecationWarning)
         process.start()
@@ -86,17 +117,28 @@ def _forked(task: Callable[[], Any]) -> tuple[Connection, Any]:
     return here, process
 
 
-def _work(task: Callable[[], Any], there: Connection) -> None:
+def _work(tasks: Sequence[Callable[[], Any]], parents: Connection, there: Connection) -> None:
+    parents.close()  # else it would not hear that the parent is gone
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while True:
+        try:
+            task = tasks[there.recv()]
+        except EOFError:
+            return
+        try:
+            there.send(_answer(task))
+        except (TypeError, AttributeError, pickle.PicklingError) as error:
+            there.send(_Raised(RuntimeError(f"an answer cannot be sent from a process of its own: {error}")))
+
+
+def _answer(task: Callable[[], Any]) -> Any:
     try:
-        answer: Any = task()
+        return task()
     except BatchcastError as error:
-        answer = _Raised(error)
+        return _Raised(error)
     except Exception as error:  # its own kind may not be one that can be sent
         text = "".join(traceback.format_exception(error))
-        answer = _Raised(RuntimeError(f"{type(error).__name__} in a process of its own: {error}\n{text}"))
-    there.send(answer)
-    there.close()
+        return _Raised(RuntimeError(f"{type(error).__name__} in a process of its own: {error}\n{text}"))
 
 
 def _received(here: Connection) -> Any:
@@ -105,5 +147,3 @@ def _received(here: Connection) -> Any:
     except EOFError:
         why = "a process ended before its answer (killed, or out of memory)"
         return _Raised(BatchcastError(why, hint="fewer workers"))
-    finally:
-        here.close()

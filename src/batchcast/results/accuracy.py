@@ -80,7 +80,7 @@ def evaluate_run_times(
     >>> log = batchcast.read_trace(batchcast.demo_path())
     >>> found = evaluate_run_times(log, ["requested", "last_2"])
     >>> found.to_polars()["predictor"].to_list(), found.plot("error_differences").get_xlabel()
-    (['requested', 'last_2'], 'difference in mae (min)')
+    (['requested', 'last_2'], 'mean absolute error less that of requested (min)')
     """
     check_log(trace)
     methods = named_methods(predictor)

@@ -64,7 +64,7 @@ def command(**given: Any) -> None:
     """
     import numpy as np
 
-    from ...processes import in_processes
+    from ...processes import Task, under_bars
     from ...results.whatif import Variants
     from ...trace.slurm_record import open_machine
 
@@ -75,15 +75,11 @@ def command(**given: Any) -> None:
     mask = take_score(given, log) if scored else np.ones(len(log.trace), bool)
     machine, log, mask = settle(now, log, mask)
     plan, workers, seed = Variants.of(machine, variants), given["workers"], given["seed"]
-    if workers > 1:
-        tasks = [partial(plan.simulate, log.trace, name, log.procs) for name in plan.machines]
-        with progress("Simulating the variants", len(tasks)) as tick:
-            made = dict(zip(plan.machines, in_processes(tasks, workers, tick)))
-    else:
-        made = {}
-        for name in plan.machines:
-            with progress(f"Simulating {name}", len(log.trace)) as tick:
-                made[name] = plan.simulate(log.trace, name, log.procs, tick)
+    tasks = [
+        Task(f"Simulating {name}", len(log.trace), partial(plan.simulate, log.trace, name, log.procs))
+        for name in plan.machines
+    ]
+    made = dict(zip(plan.machines, under_bars("Simulating the variants", tasks, workers, progress)))
     more: Mapping[str, Mapping[str, Any]] = {}
     if given["replicates"]:
         with progress(f"Simulating {given['replicates']} replicates", given["replicates"]) as tick:
