@@ -247,9 +247,9 @@ def command(
     specs = split_specs(predictors, "wait")
     for spec in specs:
         load("wait", parse_spec(spec)[0])
+    clock = None if protocol == "own" else protocol
     if given["in_periods"] is not None:
         refuse_others({"protocol", "cancelled"})
-        clock = None if protocol == "own" else protocol
         return forecasts_in_periods("wait", specs, {**given, "cancelled": cancelled, "as_json": as_json}, clock)
     del given["in_periods"]
     described = _described(machine, specs)
@@ -267,19 +267,10 @@ def command(
     done: list[Any] = []
     head = trace.take(_head(rows))
 
+    options = {"protocol": clock, "cancelled": cancelled, "procs": log.procs, "total": size, "machine": described}
+
     def of(spec: str) -> Callable[[Callable[[int], None]], list[tuple[float, WaitRun]]]:
-        return lambda tick: compare(
-            trace,
-            [spec],
-            rows,
-            thresholds,
-            protocol=None if protocol == "own" else protocol,
-            cancelled=cancelled,
-            procs=log.procs,
-            total=size,
-            machine=described,
-            tick=tick,
-        )
+        return lambda tick: compare(trace, [spec], rows, thresholds, tick=tick, **options)
 
     tasks = [Task(f"Forecasting waits with {named(spec)}", last_needed(rows), of(spec)) for spec in specs]
     for spec, runs in zip(specs, under_bars("Forecasting waits", tasks, workers, progress)):
