@@ -30,7 +30,7 @@ from ..table.result import Picture, Result
 from ..trace.implied.machine import partition_sizes
 from .accuracy import Scores, error_pictures, figures, score
 from .advice import Advice, advise
-from .differences import against_limits, schedule_differences
+from .differences import against_limits, schedule_differences, wait_intervals
 from .findings import Findings, find, share_of_perfect_knowledge
 from .limits import LATEST, Limits, latest_limits, limit_rows
 from .replay import check_log, jobs_mask
@@ -132,7 +132,7 @@ class Evaluation(Result):
         if any(schedule is None for schedule in pair.values()):
             return {}
         seed = int(self.settings.get("seed", 0))
-        return schedule_differences(self.trace, pair, self.mask, against, procs=self.procs, seed=seed)[one]
+        return wait_intervals(self.trace, pair, self.mask, against, procs=self.procs, seed=seed)[one]
 
     def waste_rows(self) -> list[dict[str, Any]]:
         """Flat rows of core-hours used, asked and unused: the whole, then by user, account, queue and application."""
@@ -363,7 +363,8 @@ def outcome_differences(
 
     def compared(group: list[Outcome], against: str) -> dict[str, dict[str, Any]]:
         schedules = {f"{o.policy}, {o.predictor}": o.schedule for o in group}
-        return schedule_differences(trace, schedules, inside, against, procs=procs, seed=seed)
+        compare = schedule_differences if len(group) == len(outcomes) else wait_intervals
+        return compare(trace, schedules, inside, against, procs=procs, seed=seed)
 
     against = (f"{reference.policy}, {reference.predictor}", *(f"{policy}, {YARDSTICK}" for policy in policies))
     keys, *own = in_processes([partial(compared, *pair) for pair in zip(groups, against)], workers)
