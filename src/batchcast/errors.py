@@ -147,3 +147,14 @@ def check_word(option: str, word: object, accepted: Iterable[str]) -> None:
     """
     if word not in (known := tuple(accepted)):
         raise UsageError(f"--{option}: no {word!r} (accepted: {', '.join(known)})")
+
+
+def check_least(option: str, value: object, least: int) -> None:
+    """UsageError unless a number is a whole one and at least so large.
+
+    >>> check_least("workers", 0, 1)
+    Traceback (most recent call last):
+    batchcast.errors.UsageError: workers: 0 (accepted: a whole number from 1)
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise UsageError(f"--{option}: {value!r} (accepted: a whole number from {least})")

@@ -1,74 +1,64 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The five pictures that a paper needs, with matplotlib: errors, coverage, waits, a Gantt chart, a frontier.
+"""The pictures that a paper needs, with matplotlib: errors, coverage, waits, a Gantt chart, a frontier, differences.
 
 Each takes `ax`, an Axes to draw on (by default a new one), and returns it: titles and files are matplotlib's own.
-matplotlib is no dependency: `pip install matplotlib`.
+matplotlib is no dependency: it comes with the extra `notebook`. Every result's `.plot()` ends here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from .errors import UsageError
-from .events.recorded import Forecasts
-from .simulation.schedule import Schedule, place
-from .table import Trace
+from .errors import UsageError, how_to_install
 
 MOST_BARS = 5000
+UNITS = {"_s": (60.0, "min"), "_core_h": (1.0, "core-hours"), "_gib_h": (1.0, "GiB-hours"), "_mib": (1.0, "MiB")}
+"""How a figure is drawn by the end of its name: what it is divided by, and what that is called."""
+
+NAMES = {"mae_s": "mean absolute error", "mae_mib": "mean absolute error", "mean_abs_error_s": "mean absolute error"}
 
 
-def errors(log: Trace, forecasts: Mapping[str, Forecasts], ax: Any = None) -> Any:
-    """How far off each method's run times are: share of jobs (0 to 1) by absolute error in seconds, on a log scale."""
-    ax = _axes(ax)
-    for name, said in forecasts.items():
-        error = np.abs(said.points - log.run_time)
-        error = np.sort(error[~np.isnan(error)])
-        ax.step(np.maximum(error, 1.0), np.arange(1, len(error) + 1) / max(len(error), 1), where="post", label=name)
-    ax.set(xscale="log", xlabel="absolute error (s)", ylabel="share of jobs", ylim=(0, 1))
-    return _with_legend(ax, forecasts)
+def errors(log: Any, forecasts: Mapping[str, Any], ax: Any = None) -> Any:
+    """How far off each method's run times are: share of jobs (0 to 1) by absolute error in seconds, on a log scale.
+
+    `log` is a log, or what came true (n,) in seconds; `forecasts` have `points` (n,).
+    """
+    truth = getattr(log, "run_time", log)
+    return shares({name: np.abs(said.points - truth) for name, said in forecasts.items()}, "absolute error (s)", ax)
 
 
-def coverage(outcome: np.ndarray, forecasts: Mapping[str, Forecasts], ax: Any = None) -> Any:
+def coverage(outcome: np.ndarray, forecasts: Mapping[str, Any], ax: Any = None) -> Any:
     """How often outcomes (n,) lie within each method's quantiles, beside the levels: the diagonal is honest."""
-    ax = _axes(ax)
-    ax.plot((0, 1), (0, 1), color="0.7", linestyle="--")
+    held = {}
     for name, said in forecasts.items():
         known = ~np.isnan(said.quantiles) & ~np.isnan(outcome)[:, None]
-        within = (outcome[:, None] <= said.quantiles) & known
-        ax.plot(said.levels, within.sum(axis=0) / np.maximum(known.sum(axis=0), 1), marker="o", label=name)
-    ax.set(xlabel="level", ylabel="share within", xlim=(0, 1), ylim=(0, 1))
-    return _with_legend(ax, forecasts)
+        within = ((outcome[:, None] <= said.quantiles) & known).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+        held[name] = dict(zip(said.levels, within.tolist()))
+    return levels(held, ax)
 
 
-def waits(schedules: Mapping[str, Schedule], log: Trace | None = None, ax: Any = None) -> Any:
+def waits(schedules: Mapping[str, Any], log: Any = None, ax: Any = None) -> Any:
     """Share of jobs (0 to 1) by their wait in seconds under each schedule, and as recorded where a log is given."""
-    ax = _axes(ax)
     each = {name: schedule.wait_time for name, schedule in schedules.items()}
     each |= {} if log is None else {"recorded": log.wait_time[log.wait_time >= 0]}
-    for name, wait in each.items():
-        ordered = np.sort(wait)
-        ax.step(
-            np.maximum(ordered, 1.0), np.arange(1, len(ordered) + 1) / max(len(ordered), 1), where="post", label=name
-        )
-    ax.set(xscale="log", xlabel="wait (s)", ylabel="share of jobs", ylim=(0, 1))
-    return _with_legend(ax, each)
+    return shares(each, "wait (s)", ax)
 
 
-def gantt(schedule: Schedule, begin: float = -np.inf, end: float = np.inf, ax: Any = None) -> Any:
+def gantt(schedule: Any, begin: float = -np.inf, end: float = np.inf, ax: Any = None) -> Any:
     """Which processors each job held from `begin` to `end`, seconds on the log's clock; backfilled ones apart.
 
-    UsageError for more than 5,000 jobs: choose a shorter stretch. Processors are numbered by `simulation.place`.
+    UsageError for more than 5,000 jobs: choose a shorter stretch. Processors are numbered by `schedule.placed()`.
     """
-    ax = _axes(ax)
-    held = place(schedule.start_time, schedule.end_time, schedule.procs, schedule.total)
+    ax = axes(ax)
     rows = np.flatnonzero((schedule.start_time < end) & (schedule.end_time > begin))
     if len(rows) > MOST_BARS:
         raise UsageError(
             f"{len(rows):,} jobs are too many for one picture (accepted: {MOST_BARS:,}); set begin and end"
         )
+    held = schedule.placed()
     for row in rows.tolist():
         start, length = schedule.start_time[row], schedule.end_time[row] - schedule.start_time[row]
         for low, high in held[row]:
@@ -80,30 +70,101 @@ def gantt(schedule: Schedule, begin: float = -np.inf, end: float = np.inf, ax: A
     return ax
 
 
-def frontier(schedules: Mapping[str, Schedule], ax: Any = None) -> Any:
+def frontier(schedules: Mapping[str, Any], ax: Any = None) -> Any:
     """Each schedule by its mean and its longest wait in hours; joined are those that none beats in both."""
-    ax = _axes(ax)
     points = {name: (s.wait_time.mean() / 3600.0, s.wait_time.max() / 3600.0) for name, s in schedules.items()}
-    middle = sum(mean for mean, _ in points.values()) / max(len(points), 1)
-    for k, (name, (mean, longest)) in enumerate(sorted(points.items(), key=lambda one: one[1])):
-        ax.plot(mean, longest, marker="o", color="C0")
-        side, up = ("right", -4) if mean > middle else ("left", 4), 4 if k % 2 else -12
-        ax.annotate(name, (mean, longest), xytext=(side[1], up), textcoords="offset points", ha=side[0])
+    return tradeoff(points, "mean wait (h)", "longest wait (h)", ax)
+
+
+def differences(
+    rows: Sequence[Mapping[str, Any]], metric: str = "mean_wait_s", by: Sequence[str] = ("policy", "predictor"),
+    ax: Any = None,
+) -> Any:  # fmt: skip
+    """Each row's difference in a figure to the one that all are compared with, and its 90 % interval.
+
+    `rows` are flat, as results have them; `by` are the keys that name a row. Left of the line is less.
+
+    >>> rows = [{"policy": "sjf", "against": "fcfs", "mean_wait_s_difference": -60.0,
+    ...          "mean_wait_s_difference_low": -90.0, "mean_wait_s_difference_high": -30.0}]
+    >>> differences(rows, by=["policy"]).get_xlabel()
+    'mean wait less that of fcfs (min)'
+    """
+    end = next((end for end in UNITS if metric.endswith(end)), "")
+    scale, unit = UNITS.get(end, (1.0, ""))
+    said = NAMES.get(metric, metric.removesuffix(end).replace("_", " "))
+    others = {str(row["against"]) for row in rows if row.get("against")}
+    less = f" less that of {others.pop()}" if len(others) == 1 else ", difference"
+    key = f"{metric}_difference"
+    each = {
+        ", ".join(str(row[name]) for name in by if row.get(name)): tuple(
+            float(row.get(f"{key}{part}", np.nan)) / scale for part in ("", "_low", "_high")
+        )
+        for row in rows
+        if row.get(key) is not None
+    }
+    return intervals(each, f"{said}{less}" + (f" ({unit})" if unit else ""), ax)
+
+
+def shares(values: Mapping[str, np.ndarray], xlabel: str, ax: Any = None) -> Any:
+    """Share of values (0 to 1) up to each, on a log scale from 1; what is unknown is left out.
+
+    >>> shares({"wait": np.array([5.0, np.nan, 9.0])}, "wait (s)").get_lines()[0].get_ydata().tolist()
+    [0.5, 1.0]
+    """
+    ax = axes(ax)
+    for name, each in values.items():
+        known = np.sort(each[~np.isnan(each)])
+        ax.step(np.maximum(known, 1.0), np.arange(1, len(known) + 1) / max(len(known), 1), where="post", label=name)
+    ax.set(xscale="log", xlabel=xlabel, ylabel="share of jobs", ylim=(0, 1))
+    return _with_legend(ax, values)
+
+
+def levels(held: Mapping[str, Mapping[float, float]], ax: Any = None) -> Any:
+    """The share held by each level, of every method; the diagonal is honest."""
+    ax = axes(ax)
+    ax.plot((0, 1), (0, 1), color="0.7", linestyle="--")
+    for name, each in held.items():
+        ax.plot(list(each), list(each.values()), marker="o", label=name)
+    ax.set(xlabel="level", ylabel="share within", xlim=(0, 1), ylim=(0, 1))
+    return _with_legend(ax, held)
+
+
+def tradeoff(points: Mapping[str, tuple[float, float]], xlabel: str, ylabel: str, ax: Any = None) -> Any:
+    """Named points of which less is better in both; joined are those that none beats in both."""
+    ax = axes(ax)
+    middle = sum(x for x, _ in points.values()) / max(len(points), 1)
+    for k, (name, (x, y)) in enumerate(sorted(points.items(), key=lambda one: one[1])):
+        ax.plot(x, y, marker="o", color="C0")
+        side, up = ("right", -4) if x > middle else ("left", 4), 4 if k % 2 else -12
+        ax.annotate(name, (x, y), xytext=(side[1], up), textcoords="offset points", ha=side[0])
     best = sorted(
         p for p in points.values() if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in points.values())
     )
-    ax.plot([mean for mean, _ in best], [longest for _, longest in best], color="0.6", zorder=0)
-    ax.set(xlabel="mean wait (h)", ylabel="longest wait (h)")
+    ax.plot([x for x, _ in best], [y for _, y in best], color="0.6", zorder=0)
+    ax.set(xlabel=xlabel, ylabel=ylabel)
     return ax
 
 
-def _axes(ax: Any) -> Any:
+def intervals(each: Mapping[str, tuple[float, ...]], xlabel: str, ax: Any = None) -> Any:
+    """Named values with the interval from a lower to an upper end, one below the other; the line is zero."""
+    ax = axes(ax)
+    ax.axvline(0.0, color="0.7", linestyle="--")
+    for place, (middle, low, high) in enumerate(each.values()):
+        ax.plot((low, high), (place, place), color="C0")
+        ax.plot(middle, place, marker="o", color="C0")
+    ax.set(xlabel=xlabel, ylim=(len(each) - 0.5, -0.5))
+    ax.set_yticks(range(len(each)), list(each))
+    return ax
+
+
+def axes(ax: Any = None) -> Any:
+    """The Axes to draw on, a new one where none is given; UsageError where matplotlib is not installed."""
     if ax is not None:
         return ax
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
-        raise UsageError("pictures need matplotlib", hint="pip install matplotlib") from None
+        raise UsageError("pictures need matplotlib", hint=how_to_install("notebook")) from None
     return Figure(layout="constrained").subplots()
 
 

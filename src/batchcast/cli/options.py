@@ -113,6 +113,14 @@ def score_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return _with(_SCORE, command)
 
 
+def workers_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds how many processes work at once."""
+    text = "Processes at once; results are the same with any number."
+    return click.option(
+        "--workers", type=click.IntRange(min=1), default=1, show_default=True, metavar="N", help=text
+    )(command)  # fmt: skip
+
+
 def take_log(given: dict[str, Any]) -> Log:
     """The log the options mean, in the order parse, sort, clean, select, first; takes its keys out of `given`.
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import plots
 from ..errors import UsageError
 from ..events.recorded import Forecasts
 from ..metrics.accuracy import SIZE_CLASSES, accuracy, size_class
@@ -21,6 +23,7 @@ from ..predict.gate import lacking
 from ..predict.protocol import Grounds, Predictor
 from ..predict.registry import fresh, method_of, parse_spec
 from ..table import Trace
+from ..table.result import Picture
 from .calendar import month_starts
 from .differences import RUN_TIME, Keys, against_limits, burst_groups, forecast_differences, reference_of, shown_names
 from .target import RUN_TIME as RUN_TIME_TARGET
@@ -129,6 +132,20 @@ def score(
         seed=seed,
         per=wanted.per,
     )
+
+
+def error_pictures(scores: Scores) -> dict[str, Picture]:
+    """Pictures of the forecasts: how far off, how often within their bounds, and the differences to the reference."""
+    jobs, names = scores.scored, names_of(scores.per)
+    errors = {spec: np.abs(points - scores.trace.run_time)[jobs] for spec, points in scores.points.items()}
+    unit = f"MiB per {scores.per}" if scores.per else "s"
+    rows = [{"predictor": spec, **keys} for spec, keys in scores.differences().items()]
+    held = {spec: shares for spec, shares in scores.coverage.items() if shares}
+    return {
+        "errors": partial(plots.shares, errors, f"absolute error ({unit})"),
+        "coverage": partial(plots.levels, held),
+        "error_differences": partial(plots.differences, rows, names[0], ("predictor",)),
+    }
 
 
 def names_of(per: str) -> tuple[str, str]:

@@ -6,15 +6,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import plots
 from ..errors import UsageError
 from ..metrics.accuracy import relative_accuracy, size_class
 from ..metrics.bursts import user_weeks
 from ..metrics.paired import LEAST_GROUPS, PairedDifference, paired_differences
 from ..metrics.schedule import bounded_slowdown
+from ..table.result import Picture, Rows
 from ..trace.result import Forecasts
 from ..units import span
 
@@ -30,8 +33,8 @@ Columns = Mapping[str, np.ndarray]
 Waits = Callable[[Mapping[str, Any]], Columns | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison(Rows):
     """`rows` are flat: part forecast, schedule, validity or setting, each value of A and B under `_a` and `_b`.
 
     `unlike` are the reasons why the two are not like for like (none: they are); `only` names what only one side has.
@@ -39,14 +42,34 @@ class Comparison:
     policy, predictor), of A and of B, job by job, where an interval could be taken of them.
     """
 
-    rows: Sequence[Mapping[str, Any]]
     unlike: Sequence[str]
     only: Sequence[str]
     samples: Mapping[tuple[str, str, str], tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return f"<Comparison of two reports: {len(self.part('schedule'))} schedules in both>"
+
     def part(self, name: str) -> list[Mapping[str, Any]]:
         """The rows of one part."""
         return [row for row in self.rows if row["part"] == name]
+
+    def _pictures(self) -> Mapping[str, Picture]:
+        keys = {
+            "forecast": ("mae_s_change", "mae_s_change_low", "mae_s_change_high"),
+            "schedule": ("mean_wait_s_change", "wait_change_low_s", "wait_change_high_s"),
+        }
+        each = {
+            part: {
+                ", ".join(filter(None, (row.get("policy", ""), row["predictor"]))): tuple(
+                    _number(row.get(key)) / 60.0 for key in names
+                )
+                for row in self.part(part)
+            }
+            for part, names in keys.items()
+        }
+        waits = {"differences": partial(plots.intervals, each["schedule"], "B less A, mean wait (min)")}
+        errors = {"error_differences": partial(plots.intervals, each["forecast"], "B less A, mean error (min)")}
+        return (waits if each["schedule"] else {}) | errors
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,6 +167,23 @@ def schedule_differences(
     return compared(trace, scored, group, values, against, ("mean_wait_s", "mean_bounded_slowdown"), seed)
 
 
+def wait_intervals(
+    trace: Trace, schedules: Mapping[str, Schedule], scored: np.ndarray, against: str, *, procs: str = "req",
+    seed: int = 0,
+) -> Keys:  # fmt: skip
+    """Of `schedule_differences` the keys of the difference in mean wait alone, at less than half the cost."""
+    group = np.unique(burst_groups(trace, procs)[scored], return_inverse=True)[1]
+    waits = {}
+    for name, schedule in schedules.items():
+        wait = np.full(len(trace), np.nan)
+        wait[schedule.rows] = schedule.wait_time
+        waits[name] = wait[scored]
+    others = [name for name in waits if name != against]
+    values = np.array([waits[name] for name in others]).reshape(len(others), len(group))
+    paired = paired_differences(values, waits[against], group, np.random.default_rng(seed))
+    return {name: {"against": against, **_keys("mean_wait_s", one)} for name, one in zip(others, paired)}
+
+
 def against_limits(keys: Keys, limits: Keys, metric: str) -> Keys:
     """The keys, with one metric's comparison with the users' limits under names of its own (`mae_s_limits_...`)."""
     parts = ("difference", "difference_low", "difference_high", "verdict")

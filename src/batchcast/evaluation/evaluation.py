@@ -6,28 +6,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
+from .. import plots
 from ..cluster.machine import Machine
 from ..errors import InputError, UsageError, check_word
 from ..events.recorded import PROTOCOLS, irregular
 from ..moved import older_names
-from ..predict.names import named
 from ..predict.registry import named_methods
+from ..processes import Task, in_processes, under_bars
 from ..simulation import Policy, Schedule
 from ..simulation.own_clock import OwnPolicy
 from ..simulation.policies import named_policies
 from ..simulation.simulate import LOOPS
 from ..table import Trace
-from ..table.exchange import data_frame, html_table
+from ..table.exchange import by_column
+from ..table.result import Picture, Result
 from ..trace.implied.machine import partition_sizes
-from .accuracy import Scores, figures, score
+from .accuracy import Scores, error_pictures, figures, score
 from .advice import Advice, advise
-from .differences import against_limits, schedule_differences
+from .differences import against_limits, schedule_differences, wait_intervals
 from .findings import Findings, find, share_of_perfect_knowledge
 from .limits import LATEST, Limits, latest_limits, limit_rows
 from .replay import check_log, jobs_mask
@@ -43,6 +46,7 @@ from .simulated import (
     choose_model,
     described_or_own,
     not_simulated,
+    simulate_all,
 )
 from .validity import Validity, Verdict
 from .waste import waste_rows
@@ -70,7 +74,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Evaluation:
+class Evaluation(Result):
     """Everything an evaluation found. `outcomes` is empty and `validity` None when `why_not` says why.
 
     `other` is how near the model came to the record that was tried and not taken.
@@ -135,7 +139,7 @@ class Evaluation:
         if any(schedule is None for schedule in pair.values()):
             return {}
         seed = int(self.settings.get("seed", 0))
-        return schedule_differences(self.trace, pair, self.mask, against, procs=self.procs, seed=seed)[one]
+        return wait_intervals(self.trace, pair, self.mask, against, procs=self.procs, seed=seed)[one]
 
     def waste_rows(self) -> list[dict[str, Any]]:
         """Flat rows of core-hours used, asked and unused: the whole, then by user, account, queue and application."""
@@ -152,13 +156,22 @@ class Evaluation:
         rows += [self.validity.row()] if self.validity else []
         return rows + ([self.advice.row()] if self.advice else [])
 
-    def to_pandas(self) -> Any:
-        """A pandas DataFrame of `results()`, one row each; UsageError where pandas is not installed."""
-        return data_frame(_by_column(self.results()))
+    def columns(self) -> dict[str, Any]:
+        """`results()` as columns."""
+        return by_column(self.results())
 
-    def _repr_html_(self) -> str:
-        forecasts = html_table(_by_column(self.accuracy_rows()), "forecasts of run time")
-        return forecasts + (html_table(_by_column(self.schedule_rows()), "schedules") if self.outcomes else "")
+    def _tables(self) -> Mapping[str, Mapping[str, Any]]:
+        found = {"forecasts of run time": by_column(self.accuracy_rows())}
+        return found | ({"schedules": by_column(self.schedule_rows())} if self.outcomes else {})
+
+    def _pictures(self) -> Mapping[str, Picture]:
+        named = {f"{o.policy}, {o.predictor}": o.schedule for o in self.outcomes}
+        schedules: dict[str, Picture] = {
+            "differences": partial(plots.differences, self.schedule_rows()),
+            "waits": partial(plots.waits, named, self.trace),
+            "frontier": partial(plots.frontier, named),
+        }
+        return (schedules if named else {}) | error_pictures(self.scores)
 
     def write_report(self, folder: str | Path) -> Path:
         """Call `batchcast.write_report(evaluation, folder)` instead: pages are made above this room."""
@@ -182,11 +195,6 @@ class Evaluation:
         return warnings
 
 
-def _by_column(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Flat rows as columns, None where a row has no such key."""
-    return {key: [row.get(key) for row in rows] for key in dict.fromkeys(key for row in rows for key in row)}
-
-
 @older_names(predictors="predictor")
 def evaluate(
     trace: Trace,
@@ -206,6 +214,7 @@ def evaluate(
     known_at_submit: Sequence[str] = (),
     against: str | None = None,
     seed: int = 0,
+    workers: int = 1,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Run a trace on the recorded clock, then every policy with every predictor on the simulated one.
@@ -247,6 +256,8 @@ def evaluate(
         policy planned with the limits.
     seed
         For methods that draw, and for intervals.
+    workers
+        Processes at once; the results are the same with any number (`seconds` and `kernel_s` are measured).
     progress
         Told what is at work.
 
@@ -282,12 +293,15 @@ def evaluate(
     methods, plans = _beside_yardstick(named_methods(predictor)), named_policies(policies)
     inside = jobs_mask("mask", mask, trace)
     bar = progress or silent
-    with bar("Predicting run times", len(trace)) as tick:
-        scores = score(trace, methods, protocol=protocol, procs=procs, mask=inside, seed=seed, tick=tick)
+    tasks: list[Task[Any]] = [
+        Task("Predicting run times", len(trace), lambda tick: score(
+            trace, methods, protocol=protocol, procs=procs, mask=inside, seed=seed, tick=tick)),
+        Task("Advising limits", min(len(trace), LATEST), lambda tick: latest_limits(
+            trace, inside, procs=procs, tick=tick) if protocol == "honest" else None),
+    ]  # fmt: skip
+    scores, limits = under_bars("Predicting run times, advising limits", tasks, workers, bar)
     scores = scores.held_against(against)
     advice = advise(trace, scores.points, scores.scored, procs=procs, seed=seed) if protocol == "honest" else None
-    with bar("Advising limits", min(len(trace), LATEST)) as tick:
-        limits = latest_limits(trace, inside, procs=procs, tick=tick) if protocol == "honest" else None
     forecasts = Evaluation(trace, inside, procs, scores, (), None, "", (), advice, settings, limits=limits)
     clock = {"procs": procs, "clock": perf_counter}
     options = {"wide": wide, "default_request": default_request, "loop": loop, "protocol": protocol,
@@ -306,7 +320,7 @@ def evaluate(
             kill = any(policy.kill for policy in plans.values())
             auto = scheduler == "auto" and sizes is None
             model = choose_model(pool, nodes if auto else None, inside, kill, tick)
-    return _with_schedules(forecasts, plans, list(methods), model, bar)
+    return _with_schedules(forecasts, plans, list(methods), model, workers, bar)
 
 
 def _beside_yardstick(methods: Mapping[str, Any]) -> dict[str, Any]:
@@ -320,46 +334,49 @@ def _beside_yardstick(methods: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_schedules(
-    forecasts: Evaluation, plans: Mapping[str, Policy | OwnPolicy], specs: Sequence[str], model: Chosen, bar: Progress
-) -> Evaluation:
+    forecasts: Evaluation, plans: Mapping[str, Policy | OwnPolicy], specs: Sequence[str], model: Chosen,
+    workers: int, bar: Progress,
+) -> Evaluation:  # fmt: skip
     """The evaluation of forecasts with every policy's schedules beside it, or why there are none."""
     if model.model is None:
         return replace(forecasts, why_not=model.why_not or NO_MACHINE, other=model.other)
     trace, inside, loops = forecasts.trace, forecasts.mask, isinstance(model.model, OnNodes)
-    outcomes = []
+    policies: Mapping[str, Any] = {SLURM: SLURM, LEAST_WORK: LEAST_WORK} if loops else plans
     try:
-        policies: Mapping[str, Any] = {SLURM: SLURM, LEAST_WORK: LEAST_WORK} if loops else plans
-        for name, policy in policies.items():
-            for spec in (*specs, ORACLE):
-                with bar(f"Simulating {name}, planned with {named(spec)}", len(trace)) as tick:
-                    outcomes.append(_outcome(name, spec, model.model.run(policy, spec, tick), inside))
+        made = simulate_all(trace, model.model, policies, (*specs, ORACLE), workers, bar)
     except InputError as error:  # no job has a request: what is known of forecasts is still worth a report
         return replace(forecasts, why_not=not_simulated(error))
+    outcomes = [_outcome(name, spec, schedule, inside) for name, spec, schedule in made]
     checked = model.checked
     if checked is None and isinstance(model.model, OnNodes):
         checked = model.model.judge(inside, outcomes[0].schedule)
     settings = {**forecasts.settings, "scheduler": SLURM if loops else "policy"}
-    differences = outcome_differences(trace, outcomes, inside, procs=forecasts.procs, seed=settings["seed"])
+    differences = outcome_differences(trace, outcomes, inside, procs=forecasts.procs, seed=settings["seed"],
+                                     workers=workers)  # fmt: skip
     return replace(forecasts, outcomes=outcomes, validity=checked, notes=_notes(outcomes[0].schedule),
                    differences=differences, other=model.other, settings=settings)  # fmt: skip
 
 
 def outcome_differences(
-    trace: Trace, outcomes: Sequence[Outcome], inside: np.ndarray, *, procs: str = "req", seed: int = 0
-) -> dict[tuple[str, str], Mapping[str, Any]]:
+    trace: Trace, outcomes: Sequence[Outcome], inside: np.ndarray, *, procs: str = "req", seed: int = 0,
+    workers: int = 1,
+) -> dict[tuple[str, str], Mapping[str, Any]]:  # fmt: skip
     """What each schedule's row gains from the comparison with the first policy planned with the users' limits, and
     with the limits under its own policy (`mean_wait_s_limits_...`)."""
     reference = next((o for o in outcomes if o.predictor == YARDSTICK), outcomes[0])
-    named = {f"{o.policy}, {o.predictor}": o for o in outcomes}
-    keys = schedule_differences(
-        trace, {name: o.schedule for name, o in named.items()}, inside,
-        f"{reference.policy}, {reference.predictor}", procs=procs, seed=seed,
-    )  # fmt: skip
-    for policy in dict.fromkeys(o.policy for o in outcomes):
-        same = {name: o.schedule for name, o in named.items() if o.policy == policy}
-        limits = schedule_differences(trace, same, inside, f"{policy}, {YARDSTICK}", procs=procs, seed=seed)
-        keys |= against_limits({name: keys[name] for name in same}, limits, "mean_wait_s")
-    return {(o.policy, o.predictor): keys[name] for name, o in named.items()}
+    policies = list(dict.fromkeys(o.policy for o in outcomes))
+    groups = [list(outcomes), *([o for o in outcomes if o.policy == policy] for policy in policies)]
+
+    def compared(group: list[Outcome], against: str) -> dict[str, dict[str, Any]]:
+        schedules = {f"{o.policy}, {o.predictor}": o.schedule for o in group}
+        compare = schedule_differences if len(group) == len(outcomes) else wait_intervals
+        return compare(trace, schedules, inside, against, procs=procs, seed=seed)
+
+    against = (f"{reference.policy}, {reference.predictor}", *(f"{policy}, {YARDSTICK}" for policy in policies))
+    keys, *own = in_processes([partial(compared, *pair) for pair in zip(groups, against)], workers)
+    for limits in own:
+        keys |= against_limits({name: keys[name] for name in limits}, limits, "mean_wait_s")
+    return {(o.policy, o.predictor): keys[f"{o.policy}, {o.predictor}"] for o in outcomes}
 
 
 NO_MACHINE = (

@@ -6,20 +6,23 @@ Whole, or in periods with each method's state carried from one to the next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
+from .. import plots
 from ..errors import InputError, UsageError, check_word
 from ..events.recorded import Forecasts, replay_periods
 from ..moved import older_names
 from ..predict import batched
 from ..predict.registry import make, named_methods, parse_spec
 from ..table import Trace
+from ..table.result import Picture, Result
 from .accuracy import fresh_predictor
-from .wait import DEFAULT_PROTOCOL, with_settings
+from .wait import DEFAULT_PROTOCOL, recorded_wait, with_settings
 
 
 def check_log(trace: Trace) -> None:
@@ -44,6 +47,37 @@ def jobs_mask(name: str, mask: Any, trace: Trace) -> np.ndarray:
     return inside
 
 
+class Replay(dict[str, Forecasts], Result):
+    """What `replay` found: each method's `Forecasts` by its name, beside what came true (n,), in log order."""
+
+    def __init__(self, forecasts: Mapping[str, Forecasts], trace: Trace, target: str) -> None:
+        super().__init__(forecasts)
+        self.trace, self.target = trace, target
+
+    def __repr__(self) -> str:
+        return f"<Replay of {len(self.trace)} jobs, {self.target}: {', '.join(self)}>"
+
+    @property
+    def outcome(self) -> np.ndarray:
+        """What came true (n,), seconds, NaN unknown."""
+        return self.trace.run_time if self.target == "run_time" else recorded_wait(self.trace)
+
+    def columns(self) -> dict[str, Any]:
+        """Job, submission and outcome, then of each method NAME and NAME q0.9 for each level."""
+        found: dict[str, Any] = {"job_id": self.trace.job_id, "submit_time": self.trace.submit_time}
+        found[self.target] = self.outcome
+        for name, said in self.items():
+            found[name] = said.points
+            found |= {f"{name} q{level:g}": said.quantiles[:, k] for k, level in enumerate(said.levels)}
+        return found
+
+    def _pictures(self) -> Mapping[str, Picture]:
+        return {
+            "errors": partial(plots.errors, self.outcome, self),
+            "coverage": partial(plots.coverage, self.outcome, self),
+        }
+
+
 @older_names(predictors="predictor")
 def replay(
     trace: Trace,
@@ -57,7 +91,7 @@ def replay(
     known_at_submit: Sequence[str] = (),
     ask: np.ndarray | None = None,
     tick: Any = None,
-) -> dict[str, Forecasts]:
+) -> Replay:
     """What each predictor says of every job at its submission, knowing only what had ended by then.
 
     Parameters
@@ -87,8 +121,8 @@ def replay(
 
     Returns
     -------
-    dict of str to Forecasts
-        By the predictors' names: points, quantiles, bases in log order.
+    Replay
+        `Forecasts` by the predictors' names: points, quantiles, bases in log order.
 
     Raises
     ------
@@ -119,7 +153,8 @@ def replay(
         name: fresh_predictor(method, trace, size, seed, kind=kind, who=name)
         for name, method in named_methods(predictor, kind).items()
     }
-    return batched.replay(trace, objects, protocol=protocol, procs=procs, total=size, ask=ask, tick=tick)
+    said = batched.replay(trace, objects, protocol=protocol, procs=procs, total=size, ask=ask, tick=tick)
+    return Replay(said, trace, target)
 
 
 TARGETS = {"run_time": "runtime", "wait_time": "wait"}

@@ -6,14 +6,17 @@ The whole effect of a change, simulated again and again, and how often an interv
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..metrics.bursts import WEEK_S, user_weeks
 from ..metrics.paired import LEAST_GROUPS, paired_differences
+from ..processes import in_processes
 from ..simulation import Schedule
 from ..table import Nominal, Trace, Values
 
@@ -39,15 +42,7 @@ def replicate(trace: Trace, rng: np.random.Generator, dropped: float = DROPPED) 
     >>> replicate(log, np.random.default_rng(0), dropped=0.0).submit_time.tolist()
     [86400.0, 691200.0]
     """
-    submit = trace.submit_time
-    first = float(submit[0])
-    week = ((submit - first) // WEEK_S).astype(int)
-    edges = np.searchsorted(week, np.arange(week[-1] + 2))
-    drawn = rng.integers(0, week[-1] + 1, size=week[-1] + 1)
-    rows = np.concatenate([np.arange(edges[w], edges[w + 1]) for w in drawn])
-    moved = np.concatenate([np.full(edges[w + 1] - edges[w], (place - w) * WEEK_S) for place, w in enumerate(drawn)])
-    keep = rng.random(len(rows)) >= dropped
-    rows, moved = rows[keep], moved[keep]
+    rows, moved = _drawn(trace.submit_time, rng, dropped)
     columns: dict[str, Values] = {}
     for name in trace.names:
         values = trace.column(name)
@@ -58,6 +53,17 @@ def replicate(trace: Trace, rng: np.random.Generator, dropped: float = DROPPED) 
     return Trace(columns, trace.info)
 
 
+def _drawn(submit: np.ndarray, rng: np.random.Generator, dropped: float) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of a replicate, and by how many seconds each job is moved."""
+    week = ((submit - float(submit[0])) // WEEK_S).astype(int)
+    edges = np.searchsorted(week, np.arange(week[-1] + 2))
+    drawn = rng.integers(0, week[-1] + 1, size=week[-1] + 1)
+    rows = np.concatenate([np.arange(edges[w], edges[w + 1]) for w in drawn])
+    moved = np.concatenate([np.full(edges[w + 1] - edges[w], (place - w) * WEEK_S) for place, w in enumerate(drawn)])
+    keep = rng.random(len(rows)) >= dropped
+    return rows[keep], moved[keep]
+
+
 def replicated(
     trace: Trace,
     names: Sequence[str],
@@ -66,6 +72,7 @@ def replicated(
     count: int,
     seed: int = 0,
     tick: Callable[[int], None] | None = None,
+    workers: int = 1,
 ) -> dict[str, dict[str, Any]]:
     """How each named schedule's means differ from the reference's over replicates: keys that its row gains.
 
@@ -73,13 +80,17 @@ def replicated(
     and the share of replicates in which it was below the reference. Costs `count` times what the schedules cost.
     """
     rng = np.random.default_rng(seed)
-    means: dict[str, list[Mapping[str, float]]] = {name: [] for name in names}
-    for done in range(count):
+    states = []  # what draws each replicate: it is made where it is simulated
+    for _ in range(count):
+        states.append(copy.deepcopy(rng))
+        _drawn(trace.submit_time, rng, DROPPED)
+
+    def measured(rng: np.random.Generator) -> list[Mapping[str, float]]:
         again = replicate(trace, rng)
-        for name in names:
-            means[name].append(simulate(again, name).measures())
-        if tick:
-            tick(done + 1)
+        return [simulate(again, name).measures() for name in names]
+
+    every = in_processes([partial(measured, state) for state in states], workers, tick)
+    means = {name: [one[k] for one in every] for k, name in enumerate(names)}
     keys: dict[str, dict[str, Any]] = {}
     for name in names:
         keys[name] = {"replicates": count}

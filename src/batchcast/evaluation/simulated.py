@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..cluster.machine import Machine
 from ..errors import InputError
+from ..predict.names import named
+from ..processes import Task, under_bars
 from ..simulation import Policy, Schedule, simulate, simulate_split
 from ..table import Trace
 from ..trace.implied.learned import NAME as LEARNED
@@ -141,6 +144,19 @@ def choose_model(
     except InputError:
         return Chosen(pool, checked, None)
     return Chosen(loops, other, checked) if other.verdict is Verdict.CLOSE else Chosen(pool, checked, other)
+
+
+def simulate_all(
+    trace: Trace, model: Pool | OnNodes, policies: Mapping[str, Any], specs: Sequence[str], workers: int, bar: Any
+) -> list[tuple[str, str, Schedule]]:  # fmt: skip
+    """The schedule of every policy with every predictor, each run with predictors of its own."""
+    pairs = [(name, spec) for name in policies for spec in specs]
+    tasks = [
+        Task(f"Simulating {name}, planned with {named(spec)}", len(trace), partial(model.run, policies[name], spec))
+        for name, spec in pairs
+    ]
+    made = under_bars(f"Simulating {len(pairs)} schedules", tasks, workers, bar)
+    return [(*pair, schedule) for pair, schedule in zip(pairs, made)]
 
 
 def _has_more(checked: Validity) -> bool:

@@ -9,15 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import plots
 from ..errors import UsageError
 from ..job import JobRequest
 from ..table import Trace
 from ..table.joined import joined
+from ..table.result import Picture, Result
 from .event import END, START, SUBMIT, WITHDRAW, End, Event, Start, Submit, Withdraw
 from .record import EVENT, Columns, requests_of
 from .state import SystemState
@@ -126,8 +129,8 @@ def events_of(trace: Trace, plan: Timeline, jobs: Sequence[JobRequest]) -> Itera
             yield new(Withdraw, (time, job, waits[i]))
 
 
-@dataclass(frozen=True, slots=True)
-class Forecasts:
+@dataclass(frozen=True, slots=True, repr=False)
+class Forecasts(Result):
     """What one predictor said of a log: points (n,), quantiles (n, levels), bases, grounds; NaN and "" where not asked.
 
     `grounds` may be empty where a batch path has none.
@@ -139,6 +142,10 @@ class Forecasts:
     basis: Sequence[str]
     grounds: Sequence[str] = ()
 
+    def __repr__(self) -> str:
+        bounds = f", with bounds at {', '.join(f'{level:g}' for level in self.levels)}" if self.levels else ""
+        return f"<Forecasts of {len(self.points)} jobs{bounds}>"
+
     def columns(self) -> dict[str, Any]:
         """Columns (n,) by name: point, one `q` per level (q0.9), and basis.
 
@@ -146,7 +153,11 @@ class Forecasts:
         {'point': array([9.]), 'q0.9': array([20.]), 'basis': ['the request']}
         """
         levels = {f"q{level:g}": self.quantiles[:, k] for k, level in enumerate(self.levels)}
-        return {"point": self.points, **levels, "basis": list(self.basis)}
+        return {"point": self.points, **levels, "basis": list(self.basis) or [""] * len(self.points)}
+
+    def _pictures(self) -> Mapping[str, Picture]:
+        levels = {f"{level:.0%}": self.quantiles[:, k] for k, level in enumerate(self.levels)}
+        return {"forecasts": partial(plots.shares, {"point": self.points, **levels}, "forecast (s)")}
 
 
 def replay(

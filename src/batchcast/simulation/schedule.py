@@ -6,18 +6,21 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from .. import plots
 from ..errors import InputError
 from ..metrics.schedule import measures
-from ..table.arrow import to_arrow
-from ..table.exchange import data_frame, html_table
+from ..table.result import Picture, Result
+
+Intervals = list[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Schedule:
+class Schedule(Result):
     """The outcome of one simulation: arrays (n,) over the simulated jobs in log order, seconds on the log's clock.
 
     `rows` are their rows in the trace; `planned_run_time` is the first plan; `corrections` counts new plans;
@@ -61,17 +64,19 @@ class Schedule:
         names = ("job_id", "submit_time", "start_time", "end_time", "procs", "planned_run_time", "backfilled")
         return {**{name: getattr(self, name) for name in names}, "row": self.rows}
 
-    def to_pandas(self) -> Any:
-        """A pandas DataFrame of `columns()`; UsageError where pandas is not installed."""
-        return data_frame(self.columns())
+    def placed(self) -> list[Intervals]:
+        """For each job its processors, numbered from 0, as closed intervals: see `place`."""
+        return place(self.start_time, self.end_time, self.procs, self.total)
 
-    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
-        """The Arrow C stream of `columns()`, by which polars, duckdb and pyarrow read a schedule."""
-        return to_arrow(self).__arrow_c_stream__(requested_schema)
-
-    def _repr_html_(self) -> str:
+    def _tables(self) -> Mapping[str, Mapping[str, Any]]:
         figures = self.measures()
-        return html_table({name: [value] for name, value in figures.items()}, f"schedule of {len(self):,} jobs")
+        return {f"schedule of {len(self):,} jobs": {name: [value] for name, value in figures.items()}}
+
+    def _pictures(self) -> Mapping[str, Picture]:
+        return {
+            "waits": partial(plots.waits, {"simulated": self}),
+            "gantt": partial(plots.gantt, self),
+        }
 
     def measures(self, mask: np.ndarray | None = None) -> dict[str, float]:
         """Quality over all jobs, or those of a boolean mask over the simulated jobs; keys as printed."""
@@ -85,9 +90,6 @@ class Schedule:
             self.backfilled[kept],
         )
         return {**figures, "corrections": self.corrections}
-
-
-Intervals = list[tuple[int, int]]
 
 
 def place(start: np.ndarray, end: np.ndarray, procs: np.ndarray, total: int) -> list[Intervals]:

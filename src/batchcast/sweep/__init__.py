@@ -5,7 +5,8 @@ A folder of results is one line away, as polars or pandas: ``results("study-resu
 """
 
 from .dataset import results
+from .plans import read_sweep
 from .study import Study, read_study
 from .task import Task, tasks_of
 
-__all__ = ["Study", "Task", "read_study", "results", "tasks_of"]
+__all__ = ["Study", "Task", "read_study", "read_sweep", "results", "tasks_of"]

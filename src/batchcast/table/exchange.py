@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from html import escape
@@ -29,7 +28,7 @@ def data_frame(columns: Mapping[str, Any], attrs: Mapping[str, Any] | None = Non
     try:
         import pandas
     except ImportError:
-        raise UsageError("pandas is needed for data frames", hint=f"{sys.executable} -m pip install pandas") from None
+        raise UsageError("pandas is needed for data frames", hint=how_to_install("notebook")) from None
     plain = {
         name: pandas.Categorical.from_codes(values.codes, list(values.categories))
         if isinstance(values, Nominal)
@@ -39,6 +38,41 @@ def data_frame(columns: Mapping[str, Any], attrs: Mapping[str, Any] | None = Non
     frame = pandas.DataFrame(plain)
     frame.attrs.update(attrs or {})
     return frame
+
+
+def polars_frame(columns: Mapping[str, Any]) -> Any:
+    """A polars DataFrame of the columns, unknown as null; UsageError with the way out where polars is missing.
+
+    >>> polars_frame({"user_id": Nominal.encode(["ada", None]), "run_time": np.array([5.0, np.nan])}).rows()
+    [('ada', 5.0), (None, None)]
+    """
+    try:
+        import polars
+    except ImportError:
+        raise UsageError("polars is needed for its data frames", hint=how_to_install("notebook")) from None
+    return polars.DataFrame(_plain(columns), nan_to_null=True, infer_schema_length=None)
+
+
+def _plain(columns: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: values if isinstance(values, np.ndarray) else _one_kind(values) for name, values in columns.items()}
+
+
+def _one_kind(values: Any) -> list[Any]:
+    """Values of a column that holds one kind: as they are, or as texts where they are of several."""
+    plain = values.decode() if isinstance(values, Nominal) else list(values)
+    kinds = {type(value) for value in plain if value is not None}
+    if kinds <= {int, float}:
+        return [float(value) if float in kinds and value is not None else value for value in plain]
+    return plain if len(kinds) <= 1 else [None if value is None else str(value) for value in plain]
+
+
+def by_column(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Flat rows as columns, None where a row has no such key.
+
+    >>> by_column([{"a": 1}, {"a": 2, "b": "x"}])
+    {'a': [1, 2], 'b': [None, 'x']}
+    """
+    return {key: [row.get(key) for row in rows] for key in dict.fromkeys(key for row in rows for key in row)}
 
 
 def html_table(columns: Mapping[str, Sequence[Any]], title: str = "") -> str:
@@ -93,7 +127,7 @@ def to_arrow(trace: Any) -> Any:
     """
     pa, _ = arrow()
     if not isinstance(getattr(trace, "info", None), LogInfo):
-        return pa.table(trace.columns())
+        return pa.table(_plain(trace.columns()))
     arrays, mixed = {}, []
     for name in trace.names:
         values = trace.column(name)

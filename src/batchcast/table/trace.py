@@ -7,21 +7,24 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import repeat
 from typing import Any, overload
 
 import numpy as np
 
+from .. import plots
 from ..columns import COLUMNS, DECLARED, KNOWN_AT_SUBMISSION, MOMENT_WORDS, SUMS
 from ..errors import UsageError
 from ..job import NO_EXTRA, JobRecord, JobRequest
 from .columns import LogInfo, Nominal, Values, as_column, columns_of, frozen, sound
+from .result import FIRST, Picture, Result
 
 _MADE = {"start_time": ("wait_time",), "end_time": ("wait_time", "run_time")}
 """Columns that `trace[name]` adds up from the submission on."""
 
 
-class Trace:
+class Trace(Result):
     """A log of jobs: named columns of one length, read-only, always sorted by submit time, job id, row.
 
     Parameters
@@ -146,27 +149,23 @@ class Trace:
                 keep &= np.isin(values, chosen) if values.dtype != object else _is_one_of(values, chosen)
         return self.take(keep)
 
-    def to_pandas(self) -> Any:
-        """A pandas DataFrame of one row a job: numbers as float64, names as categories; `attrs["info"]` the provenance.
+    def columns(self) -> Mapping[str, Values]:
+        """The columns as stored, one row a job: numbers as float64, names as `Nominal`."""
+        return dict(self._columns)
 
-        Raises UsageError where pandas is not installed. O(n).
-        """
-        from .exchange import data_frame
+    def _attrs(self) -> Mapping[str, Any]:
+        return {"info": self.info}
 
-        return data_frame(self._columns, {"info": self.info})
+    def _tables(self) -> Mapping[str, Mapping[str, Any]]:
+        first = self.take(np.arange(min(self._length, FIRST)))
+        beyond = f", the first {FIRST}" if self._length > FIRST else ""
+        columns = {name: first[name].tolist() for name in self._columns}
+        return {f"{self._length:,} jobs from {self.info.source}{beyond}": columns}
 
-    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
-        """The Arrow C stream that polars, duckdb and pyarrow read a trace by; see `arrow.to_arrow`."""
-        from .exchange import to_arrow
-
-        return to_arrow(self).__arrow_c_stream__(requested_schema)
-
-    def _repr_html_(self) -> str:
-        from .exchange import html_table
-
-        first = self.take(np.arange(min(self._length, 10)))
-        title = f"{self._length:,} jobs from {self.info.source}" + (", the first 10" if self._length > 10 else "")
-        return html_table({name: first[name].tolist() for name in self._columns}, title)
+    def _pictures(self) -> Mapping[str, Picture]:
+        known = {"run time": self.run_time, "wait": self.wait_time, "limit": self.req_time}
+        each = {name: np.where(np.isfinite(v), v, np.nan) for name, v in known.items() if np.isfinite(v).any()}
+        return {"times": partial(plots.shares, each, "time (s)")}
 
     @property
     def names(self) -> tuple[str, ...]:

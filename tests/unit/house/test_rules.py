@@ -14,7 +14,7 @@ import batchcast
 
 SOURCE = Path(batchcast.__file__).parent
 PURE = ("cluster", "metrics", "formats", "schedule", "events", "predict", "simulation", "grid")
-SHELL = ("client.py",)  # what others copy to ask a service: a socket is all it is
+SHELL = ("client.py", "processes.py")  # what others copy to ask a service: a socket; and who starts processes
 CORE = [p for room in PURE for p in sorted((SOURCE / room).rglob("*.py"))]
 CORE += [p for p in sorted(SOURCE.glob("*.py")) if p.name not in SHELL]
 IMPURE_MODULES = {

@@ -14,8 +14,6 @@ from ..grammar import verb
 from ..output import console, document, emit, say, write_text
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from ...evaluation.comparison import Comparison
 
 LEVEL = 0.9
@@ -66,11 +64,12 @@ def command(a: str, b: str, log: Path | None, seed: int, resamples: int, page: P
     from ...evaluation.comparison import Report, compare
     from ...report.comparison import comparison_blocks
     from ...report.terminal import show
+    from ...results.comparison import schedules_in
     from ...trace.result import FORECASTS, read_forecasts, read_result
 
     (ours, place_a), (theirs, place_b) = read_result(a), read_result(b)
     one, other = (
-        Report(doc, _schedules(place), read_forecasts(place / FORECASTS))
+        Report(doc, schedules_in(place), read_forecasts(place / FORECASTS))
         for doc, place in ((ours, place_a), (theirs, place_b))
     )
     comparison = compare(one, other, seed=seed, resamples=resamples)
@@ -91,15 +90,13 @@ def command(a: str, b: str, log: Path | None, seed: int, resamples: int, page: P
 def _starts(a: str, b: str, path: Path | None, settings: dict[str, Any], as_json: bool) -> None:
     """Two schedules side by side."""
     from ...evaluation.comparison import compare_starts, signed_time
+    from ...results.comparison import users_of
     from ...trace.read import read_trace
     from ...trace.schedule import read_starts
     from ...units import span
     from ..output import print_columns
 
-    user = None
-    if path is not None:
-        trace = read_trace(path)
-        user = dict(zip(map(str, trace.job_id.tolist()), trace.nominal("user_id").codes.tolist()))
+    user = None if path is None else users_of(read_trace(path))
     shared, rows = compare_starts(read_starts(a), read_starts(b), user, **settings)
     if as_json:
         emit(
@@ -145,21 +142,6 @@ def _write_page(
     title = f"What changed: {' and '.join(dict.fromkeys(names))}"
     write_text(page, make_page(title, comparison_sections(comparison, LEVEL), made_by))
     say(f"page: {page}")
-
-
-def _schedules(place: Path) -> Any:
-    """Reads a row's schedule from a report's own folder; None where it is not there."""
-    from ...trace.schedule import GROUPS, read_groups, read_schedule
-
-    def read(row: Mapping[str, Any]) -> Mapping[str, np.ndarray] | None:
-        name = Path(str(row.get("schedule_file", "")))
-        if name.parts[:1] != ("schedules",) or len(name.parts) != 2 or not (place / name).is_file():
-            return None
-        schedule = read_schedule(place / name)
-        group = read_groups(place / GROUPS, schedule)
-        return schedule if group is None else {**schedule, "group": group}
-
-    return read
 
 
 def _log(log: Mapping[str, Any]) -> str:

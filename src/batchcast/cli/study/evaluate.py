@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..grammar import verb
-from ..options import Log, log_options, predictor_options, score_options, take_log, take_score
+from ..options import Log, log_options, predictor_options, score_options, take_log, take_score, workers_option
 from ..output import console, emit, progress, say
 from ..schedule_options import Plan, node_options, plan_options, settle, take_nodes, take_plan
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 @node_options
 @click.option("--against", metavar="NAME", help="Compare forecasts with this method. Default recent_mean.")
 @click.option("--seed", type=int, default=0, show_default=True, help="For methods that draw at random.")
+@workers_option
 @click.option("--json", "as_json", is_flag=True, help="Print result.json as well, instead of tables.")
 def command(**given: Any) -> None:
     """Evaluate LOG: how wrong are limits, how good are forecasts, how much sooner would jobs start.
@@ -94,6 +95,7 @@ def run(
             **plan.clocks,
             against=given.get("against"),
             seed=given["seed"],
+            workers=given.get("workers", 1),
             mask=mask,
             procs=log.procs,
             progress=progress,

@@ -7,7 +7,7 @@ Predict queue waits on the recorded clock and score them, or say the wait of one
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,13 +18,14 @@ from ...errors import UsageError
 from ...units import parse_duration, span
 from ..completion import specs
 from ..grammar import Renamed, verb
-from ..options import Log, describe_log, log_options, predictor_options, take_log
+from ..options import Log, describe_log, log_options, predictor_options, take_log, workers_option
 from ..output import document, emit, progress, say, show_tables, table_options, write_text
 from ..periods import forecasts as forecasts_in_periods
 from ..periods import in_periods_option, refuse_others
 
 if TYPE_CHECKING:
     from ...cluster.machine import Machine
+    from ...evaluation.wait import WaitRun
     from ...report.blocks import Table
     from ...table import Trace
 
@@ -194,6 +195,7 @@ def _instant(trace: Trace, text: str | None) -> float:
 @click.option("-o", "--output", "page", type=click.Path(path_type=Path), metavar="FILE.html",
               help="Also write a page with pictures.")  # fmt: skip
 @in_periods_option
+@workers_option
 @table_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def command(
@@ -207,6 +209,7 @@ def command(
     against: str | None,
     seed: int,
     page: Path | None,
+    workers: int,
     every_column: bool,
     explain: bool,
     as_json: bool,
@@ -232,7 +235,9 @@ def command(
         recorded_wait,
         scored_rows,
     )
+    from ...predict.names import named
     from ...predict.registry import load, parse_spec, split_specs
+    from ...processes import Task, under_bars
     from ...report.blocks import TableColumn
     from ...report.difference import WAIT as WAITS
     from ...report.difference import beside, difference_blocks
@@ -242,9 +247,9 @@ def command(
     specs = split_specs(predictors, "wait")
     for spec in specs:
         load("wait", parse_spec(spec)[0])
+    clock = None if protocol == "own" else protocol
     if given["in_periods"] is not None:
         refuse_others({"protocol", "cancelled"})
-        clock = None if protocol == "own" else protocol
         return forecasts_in_periods("wait", specs, {**given, "cancelled": cancelled, "as_json": as_json}, clock)
     del given["in_periods"]
     described = _described(machine, specs)
@@ -261,26 +266,19 @@ def command(
     scores: dict[str, Any] = {}
     done: list[Any] = []
     head = trace.take(_head(rows))
-    with progress("Forecasting waits", len(specs) * last_needed(rows)) as tick:
-        for k, spec in enumerate(specs):
-            runs = compare(
-                trace,
-                [spec],
-                rows,
-                thresholds,
-                protocol=None if protocol == "own" else protocol,
-                cancelled=cancelled,
-                procs=log.procs,
-                total=size,
-                machine=described,
-                tick=lambda done, k=k: tick(k * last_needed(rows) + done),
-            )
-            points[spec] = runs[0][1].forecasts.points
-            scores[spec] = crps(runs[0][1], head)
-            done += runs
-            results += [figures(run, head, rows[: len(head)], threshold) for threshold, run in runs]
-            search[spec] = max(run.search_s for _, run in runs)
-            tick((k + 1) * last_needed(rows))
+
+    options = {"protocol": clock, "cancelled": cancelled, "procs": log.procs, "total": size, "machine": described}
+
+    def of(spec: str) -> Callable[[Callable[[int], None]], list[tuple[float, WaitRun]]]:
+        return lambda tick: compare(trace, [spec], rows, thresholds, tick=tick, **options)
+
+    tasks = [Task(f"Forecasting waits with {named(spec)}", last_needed(rows), of(spec)) for spec in specs]
+    for spec, runs in zip(specs, under_bars("Forecasting waits", tasks, workers, progress)):
+        points[spec] = runs[0][1].forecasts.points
+        scores[spec] = crps(runs[0][1], head)
+        done += runs
+        results += [figures(run, head, rows[: len(head)], threshold) for threshold, run in runs]
+        search[spec] = max(run.search_s for _, run in runs)
     reference = reference_of(specs, against, WAIT)
     at_pqstars_share(results, done, head, rows[: len(head)])
     keys = wait_differences(trace, points, rows, reference, crps=scores, procs=log.procs, seed=seed)

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How good forecasts of run times are, and how good those of waits: rows with intervals, and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .. import plots
+from ..evaluation.accuracy import Scores, error_pictures, figures, score
+from ..evaluation.differences import WAIT, reference_of, wait_differences
+from ..evaluation.replay import check_log, jobs_mask
+from ..evaluation.wait import WaitRun, compare, crps, last_needed, recorded_wait, scored_rows
+from ..evaluation.wait import figures as wait_figures
+from ..predict.registry import named_methods
+from ..table import Trace
+from ..table.result import Picture, Rows
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RunTimes(Rows):
+    """A row a method: mean errors, coverage of its bounds, and the difference to a reference with its interval."""
+
+    scores: Scores
+
+    def __repr__(self) -> str:
+        return f"<RunTimes of {int(self.scores.scored.sum())} jobs: {', '.join(self.scores.points)}>"
+
+    def _pictures(self) -> Mapping[str, Picture]:
+        return error_pictures(self.scores)
+
+
+def evaluate_run_times(
+    trace: Trace,
+    predictor: Any = ("requested", "kernel", "last_2", "recent_mean"),
+    *,
+    mask: np.ndarray | None = None,
+    by: str | None = None,
+    procs: str = "req",
+    protocol: str = "honest",
+    against: str | None = None,
+    seed: int = 0,
+) -> RunTimes:
+    """How good forecasts of run times are, as `batchcast runtime` prints it.
+
+    Parameters
+    ----------
+    trace
+        The log.
+    predictor
+        As `replay` takes it: names, classes, objects, makers, or several of them.
+    mask
+        Which jobs are scored, (n,) booleans; predictors learn from all.
+    by
+        Rows by `user`, `queue`, `size` or `month` as well.
+    procs, protocol
+        As in `replay`.
+    against
+        The method that the others are compared with, by default `recent_mean`, else the request, else the first.
+    seed
+        For methods that draw, and for intervals.
+
+    Returns
+    -------
+    RunTimes
+        `rows`, `plot()` (`errors`, `coverage`, `error_differences`), frames.
+
+    Raises
+    ------
+    UsageError
+        Names the argument, the value and the accepted ones.
+
+    Examples
+    --------
+    >>> import batchcast
+    >>> log = batchcast.read_trace(batchcast.demo_path())
+    >>> found = evaluate_run_times(log, ["requested", "last_2"])
+    >>> found.to_polars()["predictor"].to_list(), found.plot("error_differences").get_xlabel()
+    (['requested', 'last_2'], 'mean absolute error less that of requested (min)')
+    """
+    check_log(trace)
+    inside = jobs_mask("mask", mask, trace)
+    scores = score(trace, named_methods(predictor), protocol=protocol, procs=procs, mask=inside, seed=seed)
+    scores = scores.held_against(against)
+    return RunTimes([*figures(scores), *(figures(scores, by) if by else [])], scores)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Waits(Rows):
+    """A row a method: error, CRPS, intervals kept, and the difference to a reference with its interval."""
+
+    runs: Sequence[WaitRun]
+    outcome: np.ndarray
+    """The recorded wait (n,) of the scored jobs, NaN of the others."""
+
+    def __repr__(self) -> str:
+        jobs = int((~np.isnan(self.outcome)).sum())
+        return f"<Waits of {jobs} jobs: {', '.join(run.predictor for run in self.runs)}>"
+
+    def _pictures(self) -> Mapping[str, Picture]:
+        said = {run.predictor: run.forecasts for run in self.runs}
+        return {
+            "errors": partial(plots.errors, self.outcome, said),
+            "coverage": partial(plots.coverage, self.outcome, said),
+            "differences": partial(plots.differences, self.rows, "mean_abs_error_s", ("predictor",)),
+        }
+
+
+def evaluate_waits(
+    trace: Trace,
+    predictor: Any = ("recent_wait", "log_uniform", "qbets"),
+    *,
+    mask: np.ndarray | None = None,
+    quick_s: float = 3600.0,
+    procs: str = "req",
+    cancelled: str = "count",
+    against: str | None = None,
+    seed: int = 0,
+) -> Waits:
+    """How good forecasts of waits are, as `batchcast wait` prints it.
+
+    Parameters
+    ----------
+    trace
+        The log, with recorded waits.
+    predictor
+        As `replay` takes it: names, classes, objects, makers, or several of them.
+    mask
+        Which jobs are scored, (n,) booleans; predictors learn from all before.
+    quick_s
+        A quick starter waits at most so many seconds.
+    procs
+        A job's processors: `req` (requested, else allocated) or `alloc`.
+    cancelled
+        Jobs that never ran: `count` what they waited, or `skip` them.
+    against
+        The method that the others are compared with, by default `recent_wait`, else the first.
+    seed
+        For the intervals.
+
+    Returns
+    -------
+    Waits
+        `rows`, `plot()` (`errors`, `coverage`, `differences`), frames.
+
+    Raises
+    ------
+    NoAnswer
+        Where no job has a recorded wait.
+
+    Examples
+    --------
+    >>> import batchcast
+    >>> log = batchcast.read_trace(batchcast.demo_path())[:1500]
+    >>> found = evaluate_waits(log, "recent_wait,qbets")
+    >>> found.to_polars()["predictor"].to_list(), found.pictures
+    (['recent_wait', 'qbets'], ('errors', 'coverage', 'differences'))
+    """
+    check_log(trace)
+    scored = scored_rows(trace, cancelled=cancelled) & jobs_mask("mask", mask, trace)
+    head = trace.take(np.arange(last_needed(scored)))
+    rows = scored[: len(head)]
+    options = {"cancelled": cancelled, "procs": procs, "total": trace.info.max_procs}
+    runs = [run for _, run in compare(trace, predictor, scored, [quick_s], **options)]
+    keys = wait_differences(
+        trace, {run.predictor: run.forecasts.points for run in runs}, scored,
+        reference_of([run.predictor for run in runs], against, WAIT),
+        crps={run.predictor: crps(run, head) for run in runs}, procs=procs, seed=seed,
+    )  # fmt: skip
+    found = [{**wait_figures(run, head, rows, quick_s), **keys[run.predictor]} for run in runs]
+    return Waits(found, runs, np.where(rows, recorded_wait(head), np.nan))
