@@ -58,7 +58,7 @@ def in_processes(
     finally:
         for here, process in started:
             here.close()
-            process.terminate()
+            process.kill()
             process.join()
     for place in sorted(answers):
         if isinstance(answers[place], _Raised):
@@ -119,7 +119,9 @@ def _forked(tasks: Sequence[Callable[[], Any]]) -> tuple[Connection, Any]:
 
 def _work(tasks: Sequence[Callable[[], Any]], parents: Connection, there: Connection) -> None:
     parents.close()  # else it would not hear that the parent is gone
+    signal.set_wakeup_fd(-1)  # signals of the parent are the parent's to mind
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     while True:
         try:
             task = tasks[there.recv()]
@@ -129,6 +131,8 @@ def _work(tasks: Sequence[Callable[[], Any]], parents: Connection, there: Connec
             there.send(_answer(task))
         except (TypeError, AttributeError, pickle.PicklingError) as error:
             there.send(_Raised(RuntimeError(f"an answer cannot be sent from a process of its own: {error}")))
+        except BrokenPipeError:  # the parent was killed
+            return
 
 
 def _answer(task: Callable[[], Any]) -> Any:

@@ -55,6 +55,21 @@ def test_they_are_processes_of_their_own_and_gone_afterwards() -> None:
     assert not multiprocessing.active_children()
 
 
+def test_signals_of_the_parent_are_not_theirs() -> None:
+    here, there = os.pipe()
+    os.set_blocking(there, False)
+    before, handler = signal.set_wakeup_fd(there), signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        for found in in_processes([lambda: (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT))] * 2, 2):
+            assert found == (signal.SIG_DFL, signal.SIG_IGN)
+        assert set(in_processes([lambda: signal.set_wakeup_fd(-1)] * 2, 2)) == {-1}
+    finally:
+        signal.set_wakeup_fd(before)
+        signal.signal(signal.SIGTERM, handler)
+        os.close(here)
+        os.close(there)
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_the_first_error_is_raised_as_it_is(workers: int) -> None:
     tasks = [os.getpid, partial(fails, InputError("no job", hint="more")), partial(fails, UsageError("later"))]
