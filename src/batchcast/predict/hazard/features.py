@@ -114,7 +114,8 @@ def look_around(
 @inlined
 def size_for(s: Record, m: WaitHistory, job: Record) -> float:
     """The machine's processors; where they are not known the most that were busy, or the job's own."""
-    return s.size if s.size == s.size else max(m.numbers[PEAK], job.procs)
+    size: float = s.size if s.size == s.size else max(m.numbers[PEAK], job.procs)
+    return size
 
 
 @inlined
