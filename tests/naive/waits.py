@@ -60,3 +60,35 @@ def forward_start(total, running, queued, policy, of=-1):
                     free -= procs
         now = min(end for _, end in running)
         running = [job for job in running if job[1] > now]
+
+
+def counts_blindly(story, each=20):
+    """Which submissions count as evidence, by reading the whole story again at each: (`submit`, sender, name),
+    (`known`, name) or (`gone`, name), the last two when a wait becomes known or never will.
+
+    A sender's forecasts are numbered since none of them was open; those told blindly are open and later than the latest
+    of which the outcome is known. Up to twice `each` all count, then every second up to four times, and so on.
+    """
+    counts = {}
+    for at, (kind, *told) in enumerate(story):
+        if kind != "submit":
+            continue
+        sender, name = told
+        mine = {}  # name: number, open or known
+        latest, number = 0, 0
+        for what, *other in (*story[:at], ("submit", sender, name)):
+            if what == "submit" and other[0] == sender:
+                if not any(state == "open" for _, state in mine.values()):
+                    mine, latest, number = {}, 0, 0
+                number += 1
+                mine[other[1]] = (number, "open")
+            elif what != "submit" and other[0] in mine:
+                mine[other[0]] = (mine[other[0]][0], what)
+                if what == "known":
+                    latest = max(latest, mine[other[0]][0])
+        blind = min(sum(state == "open" for _, state in mine.values()), number - latest)
+        every = 1
+        while blind >= 2 * each * every:
+            every *= 2
+        counts[name] = number % every == 0
+    return counts

@@ -349,6 +349,26 @@ def noticed(f: Forward, procs: int, planned: float) -> float:
     return since
 
 
+@inner
+def join_queue(f: Forward, procs: int, planned: float) -> None:
+    """A job joins the queue as the last one: the simulation goes on from when others notice it.
+
+    O(1) where it starts in the pass just made, else O(queued + running).
+    """
+    count, q = f.tally, f.tally[JOBS]
+    i = first_opening(f, procs, planned)
+    start = since = f.openings[max(i, 0)].time
+    if i >= 0 and count[POLICY] != GREEDY:  # where nobody is reserved for, nobody minds who waits
+        since = noticed(f, procs, planned)
+    if i >= 0 and since == start == f.time[NOW]:
+        join_here(f, procs, planned)
+        return
+    f.procs[q], f.planned[q], f.order[q] = procs, planned, q
+    f.start[q] = np.inf if i >= 0 else -np.inf
+    count[JOBS] = q + 1
+    begin(f, since)
+
+
 @inlined
 def join_here(f: Forward, procs: int, planned: float) -> None:
     """The last in the queue starts in the pass just made: it changes that pass's opening and nothing before it."""

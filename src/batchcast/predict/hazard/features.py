@@ -34,7 +34,7 @@ from .history_features import write_history as past_of
 from .queue_features import OWN_JOB, bounded, write_job
 from .queue_features import write_queue as queue_seen
 from .queue_features import write_running as running_seen
-from .simulated_waits import PLANS, blank_draw, draw_future, wait_in, write_simulated
+from .simulated_waits import PLANS, blank_draw, draw_future, join_future, wait_in, write_simulated
 
 NAMES = (
     *queue_features.RUNNING_NAMES,
@@ -47,13 +47,18 @@ AT_PAST = AT_QUEUE + len(queue_features.QUEUE_NAMES)
 AT_DRAWS = AT_PAST + len(history_features.HISTORY_NAMES)
 SUBMISSIONS, WORK, STARTS, ENDS = range(4)
 ALL_PLANS = len(PLANS)
+TOGETHER = 64
+"""So many submissions of one instant are simulated together at most."""
 MOST_SIMULATED = 5000
 """Above so many queued and running jobs nothing is simulated: a draw costs some 2 microseconds a job."""
 
 
 @by_address
 class Room(NamedTuple):
-    """Arrays for a description: itself, keys of classes, sums over the queue, heaps of ends, simulated waits."""
+    """Arrays for a description: itself, keys of classes, sums over the queue, heaps of ends, simulated waits.
+
+    `waits` is (TOGETHER, plans): of one job, or of those that one instant brings.
+    """
 
     out: np.ndarray
     keys: np.ndarray
@@ -66,7 +71,7 @@ class Room(NamedTuple):
 def blank_room(running: int, queued: int) -> Room:
     """Room for so many running and queued jobs."""
     sums, heaps = np.zeros((len(queue_features.GROUPS), 6)), np.zeros((2, running + 1), HEAP)
-    keys, waits = np.zeros(len(KINDS), np.int64), np.zeros(ALL_PLANS)
+    keys, waits = np.zeros(len(KINDS), np.int64), np.zeros((TOGETHER, ALL_PLANS))
     return Room(np.zeros(len(NAMES)), keys, sums, heaps, waits, blank_draw(running + 1, queued + 1))
 
 
@@ -76,13 +81,13 @@ def describe(
 ) -> None:
     """What `job`, submitted now, sees (NAMES), into `room.out`; `itself` is its entry if it is queued, else -1."""
     look_around(s, m, job, itself, s.queue_end, now, runs, run, room)
-    peak = m.numbers[PEAK]
-    size = s.size if s.size == s.size else max(peak, job.procs)
-    room.waits[:] = np.nan
-    for plan in range(plans_of(s)):
+    size = size_for(s, m, job)
+    waits = room.waits[0]
+    waits[:] = np.nan
+    for plan in range(plans_of(s, 0)):
         draw_future(room.future, s, runs, itself, now, plan, size)
-        room.waits[plan] = wait_in(room.future, job, run, itself if itself >= 0 else s.entries, now, plan)
-    write_simulated(room.waits, room.out[AT_DRAWS:])
+        waits[plan] = wait_in(room.future, job, run, itself if itself >= 0 else s.entries, now, plan)
+    write_simulated(waits, room.out[AT_DRAWS:])
 
 
 @inner
@@ -107,9 +112,16 @@ def look_around(
 
 
 @inlined
-def plans_of(s: Record) -> int:
-    """How many simulations a state is worth: all, or none of a crowd."""
-    present = s.queue_end - s.queue_first + s.running_end - s.running_first
+def size_for(s: Record, m: WaitHistory, job: Record) -> float:
+    """The machine's processors; where they are not known the most that were busy, or the job's own."""
+    size: float = s.size if s.size == s.size else max(m.numbers[PEAK], job.procs)
+    return size
+
+
+@inlined
+def plans_of(s: Record, more: int) -> int:
+    """How many simulations a state with so many jobs `more` is worth: all, or none of a crowd."""
+    present = s.queue_end - s.queue_first + s.running_end - s.running_first + more
     return ALL_PLANS if present <= MOST_SIMULATED else 0
 
 
@@ -159,6 +171,40 @@ def happened_now(state: np.ndarray, m: WaitHistory, rank: int, left_teach: bool,
     happened(state[0], m, rank, left_teach, keys)
 
 
+@inner
+def simulate_together(
+    s: Record, m: WaitHistory, requests: np.ndarray, events: np.ndarray, first: int, end: int, runs: np.ndarray,
+    room: Room,
+) -> int:  # fmt: skip
+    """The simulated waits of the submissions from event `first` on that one instant brings, into `room.waits`.
+
+    Answers how many they are, at most TOGETHER. Nothing but they happens between them, so each future is drawn once and
+    goes on with each of them: the waits are those that each alone would be told, to the bit.
+    """
+    now, count = events[first].time, 1
+    size = size_for(s, m, requests[events[first].entry])
+    while (
+        count < len(room.waits)
+        and first + count < end
+        and events[first + count].rank == SUBMIT
+        and events[first + count].time == now
+        and size_for(s, m, requests[events[first + count].entry]) == size
+    ):
+        count += 1
+    room.waits[:count] = np.nan
+    for plan in range(plans_of(s, 0)):
+        draw_future(room.future, s, runs, -1, now, plan, size)
+        for k in range(count):
+            if not plans_of(s, k):
+                break
+            i = events[first + k].entry
+            if k > 0:
+                before = events[first + k - 1].entry
+                join_future(room.future, requests[before], runs[before], before, plan)
+            room.waits[k, plan] = wait_in(room.future, requests[i], runs[i], i, now, plan)
+    return count
+
+
 @kernel
 def describe_log(
     state: np.ndarray,
@@ -175,10 +221,15 @@ def describe_log(
 ) -> None:
     """The events (EVENT) from `first` to before `end`: features into the row of an entry, waits taught by event."""
     s = state[0]
+    simulated, place = 0, 0
     for e in range(first, end):
         i, now = events[e].entry, events[e].time
         if events[e].rank == SUBMIT:
-            describe(s, m, requests[i], -1, now, runs, runs[i], room)
+            if place == simulated:
+                simulated, place = simulate_together(s, m, requests, events, e, end, runs, room), 0
+            look_around(s, m, requests[i], -1, s.queue_end, now, runs, runs[i], room)
+            write_simulated(room.waits[place], room.out[AT_DRAWS:])
+            place += 1
             for f in range(len(room.out)):
                 out[i, f] = room.out[f]
         apply_event(s, requests, events[e])
@@ -211,7 +262,7 @@ def describe_queue(
         most = max(most, jobs[queue[s.queue_first + k]].procs)
     size = s.size if s.size == s.size else max(m.numbers[PEAK], most)
     waits[:] = np.nan
-    for plan in range(plans_of(s)):
+    for plan in range(plans_of(s, 0)):
         draw_future(f, s, runs, -1, now, plan, size)
         while f.tally[HEAD] < f.tally[JOBS]:
             if not next_instant(f):
@@ -222,9 +273,9 @@ def describe_queue(
         k = places[place]
         i = queue[s.queue_first + k]
         look_around(s, m, jobs[i], i, s.queue_first + k, now, runs, runs[i], room)
-        for plan in range(len(room.waits)):
-            room.waits[plan] = waits[plan, k]
-        write_simulated(room.waits, room.out[AT_DRAWS:])
+        for plan in range(len(waits)):
+            room.waits[0, plan] = waits[plan, k]
+        write_simulated(room.waits[0], room.out[AT_DRAWS:])
         for column in range(len(room.out)):
             out[place, column] = room.out[column]
 

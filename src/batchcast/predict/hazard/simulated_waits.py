@@ -22,6 +22,7 @@ from ...schedule.forward_kernel import (
     begin,
     blank_forward,
     first_opening,
+    join_queue,
 )
 from .queue_features import at_level, bounded, left_at, scale
 
@@ -117,6 +118,14 @@ def wait_in(f: Forward, job: Record, run: np.ndarray, entry: int, now: float, pl
 
 
 @inner
+def join_future(f: Forward, job: Record, run: np.ndarray, entry: int, plan: int) -> None:
+    """The job that came last in a simulation waits in it from now on: the next one comes after it."""
+    draw = _PLANS[plan, 1]
+    draws = GREEDY_DRAWS if _PLANS[plan, 0] == GREEDY else EASY_DRAWS
+    join_queue(f, whole(job.procs), run_of(run, job.limit, 0.0, entry, draw, draws))
+
+
+@inner
 def write_simulated(waits: np.ndarray, out: np.ndarray) -> None:
     """Write NAMES of the simulated waits (plans,) into `out`."""
     out[:] = math.nan
@@ -164,4 +173,4 @@ def within(waits: np.ndarray, span: float) -> float:
     return total / len(waits)
 
 
-__all__ = ["NAMES", "PLANS", "at_level", "blank_draw", "draw_future", "wait_in", "write_simulated"]
+__all__ = ["NAMES", "PLANS", "at_level", "blank_draw", "draw_future", "join_future", "wait_in", "write_simulated"]

@@ -21,6 +21,7 @@ from ...job import JobRequest
 from ...table import Trace
 from ..hazard import features as kernel
 from ..hazard.bins import BINS, LAST_S, WaitCurve
+from ..hazard.bursts import Bursts
 from ..hazard.calibrated_waits import LEVELS, CalibratedWaits
 from ..hazard.features import reason
 from ..hazard.history_features import blank_history, with_room
@@ -39,9 +40,11 @@ from ..hazard.training_rows import (
 )
 from ..protocol import Grounds, Prediction
 from ..runtime.kernel import Kernel
-from .forecast_components import COMPONENTS, GROUNDS, Class, Components, class_of, look_at, seen_in
+from .forecast_components import COMPONENTS, GROUNDS, Class, Components, Who, class_of, look_at, seen_in, sender_of
 
 RENEWAL_GROUNDS = (Grounds.UNSTATED, *(Grounds.SIMULATION for _ in RENEWAL_COMPONENTS[1:-1]), Grounds.MODEL)
+NO_VOTE = -2
+"""In place of the number of a submission that does not count: no ring holds it."""
 GONE = 1e-6
 """The level at which a renewed forecast of the whole wait has what has passed already."""
 
@@ -104,11 +107,11 @@ class Forecast:
     Parameters
     ----------
     window
-        The last so many submissions teach.
+        The last so many submissions that count teach: of a burst only some do (hazard.bursts).
     half_life
-        A submission so many ago counts half.
+        A submission so many of these ago counts half.
     first, every
-        Fits begin after `first` submissions, then whenever half as many came again, at most `every`.
+        Fits begin after `first` of these, then whenever half as many came again, at most `every`.
     step
         Submissions between two times that a clock asks whether a fit is due; the model of a fit answers from one such
         time after it was begun, so that a live clock has it worked out beside and a replay says the same.
@@ -134,7 +137,9 @@ class Forecast:
     Time since submission is cut into 33 bins; one boosted classifier (LightGBM) says whether a job that has come to a
     bin starts in it, from what the job meets: the queue and the running set against it, its user, recent waits, and
     the schedule simulated forward with run times drawn from `kernel`'s distributions given elapsed
-    (hazard.features). Submissions still waiting teach as censored. Beside the model stand the simulation's own
+    (hazard.features). Submissions still waiting teach as censored. A burst is one piece of evidence: of what one sender
+    is told before the outcome of anything later than it is known, only some count (hazard.bursts), for the model, for
+    the weights and for both corrections; each is answered. Beside the model stand the simulation's own
     curve, spread widely, closely, or as much later as jobs have started of late than it said, the same of Slurm's loops
     on a described machine's nodes, and recent waits of the same queue and size. Their mean answers, each weighing by
     its CRPS of log(1 + wait) so far, corrected twice by what became of earlier answers: by the transform of the last
@@ -189,7 +194,8 @@ class Forecast:
         self.model: Hazard | None = None
         self.fitting: Fitting | None = None
         self.fitted_at = 0
-        self.number = 0
+        self.number = self.votes = 0
+        self.bursts = Bursts()
         self.renews = looks
         self.looks = Renewal(window)
         self.numbers: dict[int, tuple[int, Class, tuple[float, float], np.ndarray]] = {}
@@ -231,14 +237,13 @@ class Forecast:
             model, *of_rests = self.fitting.result()
             self.model, self.fitting = model or self.model, None
             self.looks.model = next(iter(of_rests), None) or self.looks.model
-        if self.number < max(self.first, min(1.5 * self.fitted_at, self.fitted_at + self.every)):
+        if self.votes < max(self.first, min(1.5 * self.fitted_at, self.fitted_at + self.every)):
             return
-        latest = self.number - 1
-        taught = [Taught(*self.submissions.lessons(now, self.half_life, latest))]
+        taught = [Taught(*self.submissions.lessons(now, self.half_life, self.votes - 1))]
         if self.renews:
-            taught.append(Taught(*self.looks.lessons(now, self.half_life, latest)))
+            taught.append(Taught(*self.looks.lessons(now, self.half_life, self.number - 1)))
         self.fitting = Fitting(tuple(taught), self.seed)
-        self.fitted_at = self.number
+        self.fitted_at = self.votes
 
     def predict_trace(
         self,
@@ -272,7 +277,8 @@ class Forecast:
                 chances = self.chances[i] = self.promises.chances(curves)
                 if wanted[i]:
                     answers[i] = self._prediction(log.rows[i], curves, chances)
-                self._note(i, time, log.keys[i], (log.rows[i], on_nodes[i]), curves, chances)
+                who = log.keys[i], log.senders[i]
+                self._note(i, time, who, (log.rows[i], on_nodes[i]), curves, chances)
             elif kind in (START, WITHDRAW, END):
                 self._resolve(i, None if math.isnan(taught) else taught, kind == WITHDRAW, time)
             self._passes(time)
@@ -366,30 +372,34 @@ class Forecast:
         self.runs[entry] = run
         on_nodes = self.ways.on_nodes(job, at)
         curves = self._curves(row, key, on_nodes)
-        self._note(job.row, at.now, key, (row, on_nodes), curves, self.promises.chances(curves))
+        who = key, sender_of(requests[0])
+        self._note(job.row, at.now, who, (row, on_nodes), curves, self.promises.chances(curves))
 
     def _note(
-        self, row: int, now: float, key: Class, seen: tuple[np.ndarray, float], curves: np.ndarray, chances: np.ndarray
+        self, row: int, now: float, who: Who, seen: tuple[np.ndarray, float], curves: np.ndarray, chances: np.ndarray
     ) -> None:
         """The next submission: what it saw and what it was promised."""
         self._resolve(row, None, False, now)
-        features, on_nodes = seen
-        self.numbers[row] = (self.number, key, (float(features[kernel.AT_DRAWS]), on_nodes), chances)
-        self.submissions.add(self.number, now, features)
-        self.promises.issue(self.number, now, curves, chances)
+        (key, sender), (features, on_nodes) = who, seen
+        vote = self.votes if self.bursts.counts(row, sender) else NO_VOTE
+        self.numbers[row] = (vote, key, (float(features[kernel.AT_DRAWS]), on_nodes), chances)
+        if vote != NO_VOTE:
+            self.submissions.add(vote, now, features)
+            self.promises.issue(vote, now, curves, chances)
+            self.votes += 1
         self.number += 1
 
     def _resolve(self, row: int, wait: float | None, left: bool, now: float) -> None:
         """The job is queued no more, after `wait` seconds; None: that teaches nothing."""
         if row not in self.numbers:
             return
-        number, key, (simulated, on_nodes), _ = self.numbers.pop(row)
+        vote, key, (simulated, on_nodes), _ = self.numbers.pop(row)
         fate = SPOILED if wait is None else LEFT if left and self.cancelled == "skip" else ENDED
         self.looks.resolve(row, wait, fate)
+        self.bursts.resolved(row, fate == ENDED)
+        self.submissions.resolved(vote, wait or 0.0, fate)
         if wait is None or fate != ENDED:
-            self.submissions.resolved(number, wait or 0.0, fate)
-            self.promises.left(number, wait or 0.0, wait is None)
+            self.promises.left(vote, wait or 0.0, wait is None)
             return
-        self.submissions.resolved(number, wait, ENDED)
-        self.promises.ended(number, wait)
+        self.promises.ended(vote, wait)
         self.ways.ended(key, simulated, on_nodes, wait)

@@ -32,17 +32,20 @@ from ..runtime.kernel import Kernel
 from .scheduler_replay import SchedulerReplay
 
 Class = tuple[int, int, int]
+Sender = tuple[int, ...]
+Who = tuple[Class, Sender]
 
 
 class Log(NamedTuple):
     """A log as the method is told it.
 
-    Features (n, f), classes, events (time, kind, row, wait taught or NaN), and the look after each submission, by its
-    row, that one was taken after.
+    Features (n, f), classes, senders, events (time, kind, row, wait taught or NaN), and the look after each submission,
+    by its row, that one was taken after.
     """
 
     rows: np.ndarray
     keys: list[Class]
+    senders: list[Sender]
     events: list[tuple[float, int, int, float]]
     looks: Mapping[int, Snapshot]
 
@@ -78,7 +81,8 @@ def seen_in(
             looks[int(plan.index[last])] = look_at(state, lessons, places, now, runs, room)
         first = last + 1
     told = zip(plan.time.tolist(), plan.kind.tolist(), plan.index.tolist(), taught.tolist())
-    return Log(rows, [class_of(job) for job in requests], list(told), looks)
+    keys, senders = [class_of(job) for job in requests], [sender_of(job) for job in requests]
+    return Log(rows, keys, senders, list(told), looks)
 
 
 def look_at(
@@ -97,6 +101,11 @@ def look_at(
 def class_of(job: np.void) -> Class:
     """The class of jobs whose recent waits speak for this one: queue, partition, size."""
     return int(job["queue"]), int(job["partition"]), level_of(float(job["procs"]), 31)
+
+
+def sender_of(job: np.void) -> Sender:
+    """Whose burst a job may be of: its user's; of unknown users those of its class are taken for one."""
+    return (int(job["user"]),) if job["user"] > 0 else class_of(job)
 
 
 def most_at_once(kind: np.ndarray) -> tuple[int, int]:

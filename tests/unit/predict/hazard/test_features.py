@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 from tests.naive.hazard import seen
 
 from batchcast.events.event import END, START, SUBMIT
+from batchcast.events.recorded import replay
 from batchcast.predict.hazard.features import NAMES
 from batchcast.predict.runtime.kernel import Kernel
 from batchcast.predict.wait.forecast import Forecast
 from batchcast.predict.wait.forecast_components import seen_in
 from batchcast.table import Trace
+
+from .test_looks import told_one_by_one
 
 KINDS = {SUBMIT: "submit", START: "start", END: "end"}
 JOBS = st.lists(
@@ -50,6 +53,21 @@ def test_every_feature_is_what_the_twin_says(drawn):
         elif kind == START:
             jobs[row] |= {"start": time, "wait": float(wait[row])}
         story.append((time, KINDS[kind], jobs[row]))
+
+
+@settings(max_examples=40, deadline=None)
+@given(JOBS, st.lists(st.sampled_from([0, 0, 0, 400]), min_size=14, max_size=14), st.sampled_from([6.0, math.nan]))
+def test_what_one_instant_brings_sees_the_same_simulated_together_and_each_alone(drawn, gaps, size):
+    _, wait, run, procs, limit, user, queue, group = map(list, zip(*drawn))
+    log = Trace.from_arrays(
+        {
+            **{"submit_time": np.cumsum(gaps[: len(drawn)]), "wait_time": wait, "run_time": run, "req_procs": procs},
+            **{"req_time": limit, "user_id": user, "queue_id": queue, "group_id": group},
+        }
+    )
+    method = Forecast(first=10**9)
+    replay(log, {"forecast": told_one_by_one(method)}, total=size)
+    np.testing.assert_array_equal(seen_in(log, "honest", "req", size).rows, method.submissions.features[: len(drawn)])
 
 
 def check(row, twin, job):
