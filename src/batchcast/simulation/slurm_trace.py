@@ -129,12 +129,15 @@ ASSUMED = (
 )
 
 
+REFUSED = "refused at submission: more processors than its nodes have, and over the second it came"
+
+
 def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[list[NodeRequest], dict[str, int]]:
     """The log's jobs as requests, keyed by their rows, and how many are left out, by reason.
 
     What the log does not know is assumed (`ASSUMED`): tasks of one processor, any nodes where it names none, the
     partition's default memory, the default partition where the log has none; what else it has is in `Told`. A job
-    ends at its limit at the latest.
+    ends at its limit at the latest. A job that Slurm refused at submission never waits, so it is left out.
     """
     machine_sizes, details = MachineSizes.of(machine), RequestDetails(trace, machine)
     names = [trace.nominal(name).decode() for name in ("user_id", "account", "partition_id", "qos", "job_name")]
@@ -144,11 +147,15 @@ def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[lis
     each, sizes, submit = (
         values.tolist() for values in (per_processor(trace, "req_mem_kib"), trace.procs(procs), trace.submit_time)
     )
-    left = {UNKNOWN: 0, ELSEWHERE: 0, TOO_LARGE: 0}
+    left = {UNKNOWN: 0, ELSEWHERE: 0, TOO_LARGE: 0, REFUSED: 0}
+    refused = _refused(trace, machine_sizes.most_cpus, procs)
     jobs: list[NodeRequest] = []
     for row, (at, run, limit, nodes, gpus, fewest, size, memory, *named) in enumerate(
         zip(submit, *number, more, sizes, each, *words, strict=True)
     ):
+        if refused[row]:
+            left[REFUSED] += 1
+            continue
         user, account, partition, qos, name = named
         made = machine_sizes.request(
             str(row), at, run, limit, procs=size, nodes=nodes, exact=not fewest, kib_per_proc=memory, gpus=gpus,
@@ -159,6 +166,17 @@ def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[lis
         else:
             left[made] += 1
     return jobs, left
+
+
+def _refused(trace: Trace, most_cpus: int, procs: str) -> np.ndarray:
+    """Which jobs (n,) Slurm refused at submission.
+
+    They name more processors than so many nodes can have, and were over the second they came. Jobs like them that ran
+    asked for so many nodes at least.
+    """
+    over = (trace.number("run_time") == 0) & (trace.wait_time == 0)
+    refused: np.ndarray = over & (trace.procs(procs) > trace.number("req_nodes") * most_cpus)
+    return refused
 
 
 @older_names(runtime="predictor")
