@@ -144,7 +144,8 @@ def prove(folder: Path, sets: str, states: int, as_json: bool) -> None:
     """Recorded schedules of a real Slurm in FOLDER (NAME-1 and NAME-2, each run twice) beside the simulated ones.
 
     FOLDER may hold an answer sheet instead: settings.csv, machine/ (dumps) and runs/ID.psv, one run for each setting of
-    the priority weights. Then the simulated answers to these what-if questions stand beside the recorded ones.
+    the priority weights. Then the simulated answers to these what-if questions stand beside the recorded ones: as the
+    machine is described, and corrected by what the recorded starts speak for. Means decide no correction.
 
     Each set has a line for the second run against the first, for the simulation of each run, and for another policy:
     what two real runs agree is the most that can be asked for, what another policy reaches proves nothing.
