@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import cache
+from pathlib import Path
 
 import pytest
 from tests.conftest import SHARED
 
-from batchcast.evaluation.slurm_record import Agreement, agreement, decisions, recorded, replay_record, simulated
+from batchcast.evaluation.slurm_record import (
+    Agreement,
+    agreement,
+    agreement_of,
+    answers,
+    decisions,
+    recorded,
+    replay_record,
+    simulated,
+)
 from batchcast.formats.slurm_record import Record
 from batchcast.schedule.slurm.requests import make_rules
 from batchcast.trace.slurm_record import STATE, machine_of, open_record, read_texts
@@ -78,3 +89,24 @@ def test_the_next_ten_minutes_from_recorded_states(name: str) -> None:
     assert found.right >= 0.85
     assert found.seen >= 0.85
     assert found.close >= 0.50
+
+
+SHEET = SHARED / "reference" / "usc-81"
+WITHOUT = ("40", "60")
+"""Runs in which fair-share did nothing: their starts follow age and size alone (docs/evidence/machines.md)."""
+
+
+@pytest.mark.skipif(not SHEET.is_dir(), reason="no folder shared/reference/usc-81 beside the project")
+def test_an_answer_sheets_starts_say_what_its_description_has_wrong(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "machine").symlink_to(SHEET / "machine")
+    shutil.copy(SHEET / "settings.csv", tmp_path)
+    for run in (*WITHOUT, "18", "54", "78"):
+        (tmp_path / "runs" / f"{run}.psv.xz").symlink_to(SHEET / "runs" / f"{run}.psv.xz")
+    found = answers(tmp_path)
+    assert dict(found.instead) == {"PriorityMaxAge": "7-00:00:00"}
+    assert {one.run for one in found.answers if not one.past_use} == set(WITHOUT)
+    agreed = agreement_of(found.answers)
+    assert agreed["corrected_off_s"] < 0.4 * agreed["off_s"]
+    assert agreed["corrected_level"] == pytest.approx(1, abs=0.05)
+    assert agreed["corrected_spearman"] > 0.8 > agreed["spearman"]

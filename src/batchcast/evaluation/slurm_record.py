@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from ..cluster.machine import Machine
 from ..errors import InputError
 from ..formats.slurm_record import Record
 from ..metrics.curves import cdf_distance, rank_correlation
 from ..schedule.slurm.requests import Phases
 from ..schedule.slurm.simulate import Recorded, SlurmSchedule, Takes, simulate_slurm
+from ..table import Trace
 
 POLL = 1.015  # seconds of the controller's loop, under the clock of the recorded labs
 WINDOW = 600.0
@@ -137,52 +139,139 @@ def other_policy(record: Record) -> Record:
 
 
 ANSWERS = "settings.csv"
-WORDS = {"fairshare": "PriorityWeightFairShare", "age": "PriorityWeightAge", "jobsize": "PriorityWeightJobSize"}
+PAST_USE = "PriorityWeightFairShare"
+WORDS = {"fairshare": PAST_USE, "age": "PriorityWeightAge", "jobsize": "PriorityWeightJobSize"}
+DEFAULTS = {"PriorityMaxAge": "7-00:00:00", "PriorityDecayHalfLife": "7-00:00:00", "bf_interval": "30"}
+"""Settings that a description may have from elsewhere, and what Slurm takes where nobody sets them."""
+NEARER = 0.8
+"""Such a default is taken where the simulated starts come nearer to the recorded ones by a fifth."""
+CLEARLY = 0.5
+"""Past use is taken to have had no effect where the starts are less than half as far off without it."""
+CHECKED = 5  # every fifth run tells which defaults hold
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One run under settings of its own: its number, the settings, the mean waits (s) as recorded and as simulated."""
+    """One run under settings of its own: its number, the settings, the mean waits (s) as recorded and as simulated.
+
+    `off_s` is how far the simulated starts are from the recorded ones, on average. `corrected_s` and `corrected_off_s`
+    are the same under what the recorded starts speak for, and `past_use` says whether past use had an effect there.
+    """
 
     run: str
     settings: Mapping[str, str]
     recorded_s: float
     simulated_s: float
+    off_s: float
+    corrected_s: float
+    corrected_off_s: float
+    past_use: bool
     cpu_s: float
 
 
-def answers(folder: Path, tick: Callable[[int], None] | None = None) -> list[Answer]:
-    """The runs of an answer sheet, each simulated under its own settings.
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """The answers, and which settings the recorded starts speak for in place of the described ones."""
+
+    answers: list[Answer]
+    instead: Mapping[str, str]
+
+
+def answers(folder: Path, tick: Callable[[int], None] | None = None) -> Sheet:
+    """The runs of an answer sheet, each simulated under its own settings, as described and as its starts speak for.
 
     FOLDER holds `settings.csv` (sim_id, and the weights and bf_window in minutes of each), `machine` (dumps) and `runs`
-    (sacct texts by sim_id, packed or not); a run that is not there is passed over. InputError names what is missing.
+    (sacct texts by sim_id, packed or not); a run that is not there is passed over. A description need not be that of
+    the runs: every fifth run tells whether one of `DEFAULTS` is nearer to the recorded starts, for all of them; each
+    run tells whether past use had an effect in it. Mean waits decide neither. InputError names what is missing.
     """
-    from ..cluster.vary import vary
-    from ..simulation.slurm_trace import simulate_on
-    from ..trace.read import read_trace
     from ..trace.slurm_record import open_machine
 
+    described = open_machine(folder / "machine")
+    runs = runs_of(folder)
+    samples = [(changes, path) for _, changes, path in runs[::CHECKED]]
+    instead = _instead(described, samples, tick)
+    found = []
+    for done, (row, changes, path) in enumerate(runs):
+        log, begun = log_of(path), process_time()
+        one = waits_of(described, changes, log)
+        took = process_time() - begun
+        best, past_use = _with_or_without(described, {**changes, **instead}, log, one if not instead else None)
+        settings = {key: value for key, value in row.items() if key != "sim_id"}
+        found.append(Answer(row["sim_id"], settings, one[0], one[1], one[2], best[1], best[2], past_use, took))
+        if tick is not None:
+            tick(done + 1)
+    return Sheet(found, instead)
+
+
+Run = tuple[dict[str, str], dict[str, str], Path]
+Waits = tuple[float, float, float]
+"""Mean waits as recorded and as simulated, and how far the starts are apart, s."""
+
+
+def runs_of(folder: Path) -> list[Run]:
+    """Rows of the settings with what they change and their runs. InputError where there are none."""
     with (folder / ANSWERS).open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     if not rows or "sim_id" not in rows[0]:
         raise InputError(f"{folder / ANSWERS}: no column sim_id (accepted: sim_id, {', '.join(WORDS)}, bfwindow)")
-    machine, found = open_machine(folder / "machine"), []
-    for done, row in enumerate(rows):
-        paths = sorted((folder / "runs").glob(f"{row['sim_id']}.psv*"))
-        if paths:
-            changes = {WORDS.get(key, "bf_window"): value for key, value in row.items() if key in (*WORDS, "bfwindow")}
-            log, begun = read_trace(paths[0]), process_time()
-            schedule = simulate_on(vary(machine, changes), log)
-            took = process_time() - begun
-            recorded = float(log.wait_time[schedule.rows].mean())
-            settings = {key: value for key, value in row.items() if key != "sim_id"}
-            found.append(Answer(row["sim_id"], settings, recorded, float(schedule.wait_time.mean()), took))
-        if tick is not None:
-            tick(done + 1)
-    if not found:
+    runs = []
+    for row in rows:
+        changes = {WORDS.get(key, "bf_window"): value for key, value in row.items() if key in (*WORDS, "bfwindow")}
+        runs += [(row, changes, path) for path in sorted((folder / "runs").glob(f"{row['sim_id']}.psv*"))[:1]]
+    if not runs:
         raise InputError(
             f"{folder / 'runs'}: none of the {len(rows)} runs of {ANSWERS} is there (accepted: ID.psv, .xz)"
         )
+    return runs
+
+
+def log_of(path: Path) -> Trace:
+    from ..trace.read import read_trace
+
+    return read_trace(path)
+
+
+def waits_of(described: Machine, changes: Mapping[str, str], log: Trace) -> Waits:
+    """A run's jobs on the described machine with other settings."""
+    from ..cluster.vary import vary
+    from ..simulation.slurm_trace import simulate_on
+
+    schedule = simulate_on(vary(described, changes), log)
+    recorded, simulated = log.wait_time[schedule.rows], schedule.wait_time
+    return float(recorded.mean()), float(simulated.mean()), float(np.abs(simulated - recorded).mean())
+
+
+def _with_or_without(
+    described: Machine, changes: Mapping[str, str], log: Trace, known: Waits | None = None
+) -> tuple[Waits, bool]:
+    """The run with past use as its settings say, or without where that is clearly nearer; whether it had an effect."""
+    told = known if known is not None else waits_of(described, changes, log)
+    if float(changes.get(PAST_USE, described.settings.get(PAST_USE, 0)) or 0) == 0:
+        return told, True
+    without = waits_of(described, {**changes, PAST_USE: "0"}, log)
+    return (without, False) if without[2] < CLEARLY * told[2] else (told, True)
+
+
+def _instead(
+    described: Machine, samples: Sequence[tuple[Mapping[str, str], Path]], tick: Callable[[int], None] | None
+) -> dict[str, str]:
+    """Slurm's defaults that the starts of these runs speak for, the one that brings most first."""
+    logs = [(changes, log_of(path)) for changes, path in samples]
+
+    def off(more: Mapping[str, str]) -> float:
+        if tick is not None:
+            tick(0)
+        return sum(_with_or_without(described, {**changes, **more}, log)[0][2] for changes, log in logs)
+
+    found: dict[str, str] = {}
+    best = off(found)
+    while left := [name for name in DEFAULTS if name not in found and best > 0]:
+        tried = {name: off({**found, name: DEFAULTS[name]}) for name in left}
+        name = min(left, key=lambda each: tried[each])
+        if tried[name] > NEARER * best:
+            break
+        found[name], best = DEFAULTS[name], tried[name]
     return found
 
 
@@ -190,26 +279,44 @@ def agreement_of(found: Sequence[Answer]) -> dict[str, Any]:
     """How well simulated answers agree with recorded ones, over settings of weights (runs of one setting are pooled).
 
     `level`: simulated mean over recorded; `spearman` of the settings' means; `best`: 1 where the recorded best is among
-    the simulated best five, else 0; `effects`: of each word and value, the recorded and the simulated mean.
+    the simulated best five, else 0; `off_s`: how far the starts are apart; each with `corrected_` under what the
+    recorded starts speak for. `same_s` is how far recorded runs of the same weights are apart in their means.
+    `effects`: of each word and value, the recorded, the simulated and the corrected mean.
     """
     keys = list(dict.fromkeys(tuple(a.settings.get(word, "") for word in WORDS) for a in found))
     pools = [[a for a in found if tuple(a.settings.get(word, "") for word in WORDS) == key] for key in keys]
-    recorded, simulated = (
-        np.array([np.mean([getattr(a, name) for a in pool]) for pool in pools])
-        for name in ("recorded_s", "simulated_s")
-    )
     effects = [
-        {"word": word, "value": value, "recorded_s": means[0], "simulated_s": means[1], "runs": len(pool)}
+        {"word": word, "value": value, **{name: _mean(pool, name) for name in MEANS}, "runs": len(pool)}
         for word in found[0].settings
         for value in sorted({a.settings[word] for a in found}, key=float)
         for pool in [[a for a in found if a.settings[word] == value]]
-        for means in [[float(np.mean([getattr(a, name) for a in pool])) for name in ("recorded_s", "simulated_s")]]
     ]
+    ranges = [np.ptp([a.recorded_s for a in pool]) for pool in pools if len(pool) > 1]
     return {
         "settings": len(keys),
-        "level": float(np.mean([a.simulated_s for a in found]) / np.mean([a.recorded_s for a in found])),
-        "spearman": rank_correlation(recorded, simulated),
-        "best": int(np.argmin(recorded) in np.argsort(simulated, kind="stable")[:5]),
+        **_agree(found, pools, ""),
+        **_agree(found, pools, "corrected_"),
+        "same_s": float(np.mean(ranges)) if ranges else float("nan"),
+        "without_past_use": sum(not a.past_use for a in found),
         "cpu_s": float(np.median([a.cpu_s for a in found])),
         "effects": effects,
+    }
+
+
+MEANS = ("recorded_s", "simulated_s", "corrected_s")
+
+
+def _mean(pool: Sequence[Answer], name: str) -> float:
+    return float(np.mean([getattr(a, name) for a in pool]))
+
+
+def _agree(found: Sequence[Answer], pools: Sequence[Sequence[Answer]], which: str) -> dict[str, Any]:
+    """Level, ranks, the best five and the distance of starts, as described or corrected."""
+    name = "corrected_s" if which else "simulated_s"
+    recorded, simulated = (np.array([_mean(pool, each) for pool in pools]) for each in ("recorded_s", name))
+    return {
+        f"{which}level": _mean(found, name) / _mean(found, "recorded_s"),
+        f"{which}spearman": rank_correlation(recorded, simulated),
+        f"{which}best": int(np.argmin(recorded) in np.argsort(simulated, kind="stable")[:5]),
+        f"{which}off_s": _mean(found, f"{which}off_s"),
     }

@@ -129,25 +129,43 @@ ASSUMED = (
 )
 
 
+REFUSED = "refused at submission: more processors than its nodes have, and over the second it came"
+
+
 def requests_of(trace: Trace, machine: Machine, procs: str = "req") -> tuple[list[NodeRequest], dict[str, int]]:
     """The log's jobs as requests, keyed by their rows, and how many are left out, by reason.
 
     What the log does not know is assumed (`ASSUMED`): tasks of one processor, any nodes where it names none, the
     partition's default memory, the default partition where the log has none; what else it has is in `Told`. A job
-    ends at its limit at the latest.
+    ends at its limit at the latest. A job that Slurm refused at submission never waits, so it is left out.
     """
     sizes, details = MachineSizes.of(machine), RequestDetails(trace, machine)
     more = (trace.number("alloc_nodes") > trace.number("req_nodes")).tolist()  # then it asked for the fewest
-    each = per_processor(trace, "req_mem_kib").tolist()
-    left = {UNKNOWN: 0, ELSEWHERE: 0, TOO_LARGE: 0}
+    each, refused = per_processor(trace, "req_mem_kib").tolist(), _refused(trace, sizes.most_cpus, procs).tolist()
+    left = {UNKNOWN: 0, ELSEWHERE: 0, TOO_LARGE: 0, REFUSED: 0}
     jobs: list[NodeRequest] = []
-    for job, run, fewest, memory in zip(trace.requests(procs), trace.run_time.tolist(), more, each, strict=True):
+    columns = (trace.requests(procs), trace.run_time.tolist(), more, each, refused)
+    for job, run, fewest, memory, was_refused in zip(*columns, strict=True):
+        if was_refused:
+            left[REFUSED] += 1
+            continue
         made = sizes.request(str(job.row), job, run, exact=not fewest, kib_per_proc=memory)
         if isinstance(made, NodeRequest):
             jobs.append(details.complete(job.row, made))
         else:
             left[made] += 1
     return jobs, left
+
+
+def _refused(trace: Trace, most_cpus: int, procs: str) -> np.ndarray:
+    """Which jobs (n,) Slurm refused at submission.
+
+    They name more processors than so many nodes can have, and were over the second they came. Jobs like them that ran
+    asked for so many nodes at least.
+    """
+    over = (trace.number("run_time") == 0) & (trace.wait_time == 0)
+    refused: np.ndarray = over & (trace.procs(procs) > trace.number("req_nodes") * most_cpus)
+    return refused
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from batchcast.cluster.machine import Machine, NodeGroup, Partition
 from batchcast.cluster.request import NodeRequest
 from batchcast.formats.pbs.accounting import read_pbs
 from batchcast.formats.slurm.sacct import read_sacct
-from batchcast.simulation.slurm_trace import requests_of, simulate_on
+from batchcast.simulation.slurm_trace import REFUSED, requests_of, simulate_on
 from batchcast.table import Trace
 
 NAMES = ("n1", "n2")
@@ -91,3 +91,18 @@ def test_the_note_says_what_the_log_does_not_tell() -> None:
     assert "the log tells whole nodes; it does not tell dependencies, array throttles, features" in note
     bare = Trace.from_arrays({"submit_time": [0.0], "run_time": [10.0], "req_procs": [1.0]})
     assert "holds and begin times neither" in simulate_on(replace(MACHINE, licenses={}), bare).notes[0]
+
+
+def test_a_job_that_its_nodes_could_never_hold_and_that_ended_as_it_came_was_refused() -> None:
+    header = "JobID|User|Partition|Submit|Start|End|State|TimelimitRaw|ReqCPUS|ReqNodes"
+    trace = sacct(
+        "1|a|all|100|100|100|FAILED|10|5|1",  # five processors on one node of four: refused
+        "2|a|all|100|100|160|COMPLETED|10|5|1",  # it ran, so it asked for a node at least
+        "3|a|all|100|130|130|FAILED|10|5|1",  # it waited, so it was in the queue
+        "4|a|all|100|100|100|FAILED|10|4|1",  # it fits, and crashed at once
+        header=header,
+    )
+    jobs, left = requests_of(trace, MACHINE)
+    assert [job.key for job in jobs] == ["1", "2", "3"]
+    assert left[REFUSED] == 1
+    assert simulate_on(MACHINE, trace).left_out[REFUSED] == 1

@@ -16,7 +16,7 @@ from ..output import console, document, emit, print_columns, progress, say, writ
 
 if TYPE_CHECKING:
     from ...cluster.machine import Machine
-    from ...evaluation.slurm_record import Agreement, Decisions
+    from ...evaluation.slurm_record import Agreement, Decisions, Sheet
 
 TITLES = ("set", "against", "jobs", "30 s", "300 s", "mean wait", "wait ratio", "KS", "rank")
 JUDGED = ("set", "states", "starts", "right", "seen", "within 30 s")
@@ -144,7 +144,8 @@ def prove(folder: Path, sets: str, states: int, as_json: bool) -> None:
     """Recorded schedules of a real Slurm in FOLDER (NAME-1 and NAME-2, each run twice) beside the simulated ones.
 
     FOLDER may hold an answer sheet instead: settings.csv, machine/ (dumps) and runs/ID.psv, one run for each setting of
-    the priority weights. Then the simulated answers to these what-if questions stand beside the recorded ones.
+    the priority weights. Then the simulated answers to these what-if questions stand beside the recorded ones: as the
+    machine is described, and corrected by what the recorded starts speak for. Means decide no correction.
 
     Each set has a line for the second run against the first, for the simulation of each run, and for another policy:
     what two real runs agree is the most that can be asked for, what another policy reaches proves nothing.
@@ -179,29 +180,51 @@ def prove(folder: Path, sets: str, states: int, as_json: bool) -> None:
 
 def _prove_answers(folder: Path, as_json: bool) -> None:
     """The runs of an answer sheet, and how well the simulated answers agree with them."""
-    from ...evaluation.slurm_record import agreement_of, answers
+    from ...evaluation.slurm_record import MEANS, agreement_of, answers
 
     with progress("simulating", None) as tick:
-        found = answers(folder, tick)
-    summary = agreement_of(found)
+        sheet = answers(folder, tick)
+    summary = agreement_of(sheet.answers)
     effects = summary.pop("effects")
     if as_json:
-        runs = [{"part": "run", **asdict(one)} for one in found]
-        more = [{"part": "effect", **each} for each in effects] + [{"part": "agreement", **summary}]
-        emit(document("machine prove", {"folder": str(folder)}, {}, [], [*runs, *more]))
+        runs = [{"part": "run", **asdict(one)} for one in sheet.answers]
+        more = [{"part": "effect", **each} for each in effects]
+        instead = [{"part": "instead", "setting": name, "value": value} for name, value in sheet.instead.items()]
+        rows = [*runs, *more, *instead, {"part": "agreement", **summary}]
+        emit(document("machine prove", {"folder": str(folder)}, {}, [], rows))
         return
-    rows = [
-        (each["word"], each["value"], str(each["runs"]), f"{each['recorded_s']:.0f} s", f"{each['simulated_s']:.0f} s")
-        for each in effects
+    shown = [
+        (each["word"], each["value"], str(each["runs"]), *(f"{each[name]:.0f} s" for name in MEANS)) for each in effects
     ]
-    print_columns([("word", "value", "runs", "mean wait", "simulated"), *rows], 1)
+    print_columns([("word", "value", "runs", "mean wait", "described", "corrected"), *shown], 1)
     click.echo()
-    place = "among" if summary["best"] else "not among"
     click.echo(
-        f"{len(found)} runs of {summary['settings']} settings, {summary['cpu_s']:.1f} s of CPU a run: mean wait"
-        f" simulated over recorded {summary['level']:.2f}; Spearman of the settings' means {summary['spearman']:.2f};"
-        f" the recorded best is {place} the simulated best five."
+        f"{len(sheet.answers)} runs of {summary['settings']} settings, {summary['cpu_s']:.1f} s of CPU a run."
+        f" Recorded runs of the same weights are {summary['same_s']:.0f} s apart."
     )
+    click.echo(f"As described: {_agreed(summary, '')}")
+    click.echo(_corrections(sheet))
+    click.echo(f"Corrected: {_agreed(summary, 'corrected_')}")
+
+
+def _agreed(summary: dict[str, Any], which: str) -> str:
+    place = "among" if summary[f"{which}best"] else "not among"
+    return (
+        f"mean wait simulated over recorded {summary[f'{which}level']:.2f}; Spearman of the settings' means"
+        f" {summary[f'{which}spearman']:.2f}; the recorded best is {place} the simulated best five; starts"
+        f" {summary[f'{which}off_s']:.0f} s apart."
+    )
+
+
+def _corrections(sheet: Sheet) -> str:
+    """What the recorded starts speak against, in a sentence."""
+    parts = [f"{name} is {value}, Slurm's default" for name, value in sheet.instead.items()]
+    runs = [one.run for one in sheet.answers if not one.past_use]
+    if runs:
+        parts.append(f"past use had no effect in {len(runs)} runs ({', '.join(runs)})")
+    if not parts:
+        return "The recorded starts speak against none of it."
+    return f"The recorded starts speak for something else than is described: {'; '.join(parts)}."
 
 
 def _set_rows(folder: Path, name: str, states: int) -> list[dict[str, Any]]:
