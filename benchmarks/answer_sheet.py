@@ -24,7 +24,7 @@ from batchcast.cluster.vary import vary
 from batchcast.evaluation.slurm_record import CLEARLY, DEFAULTS, PAST_USE, Run, Waits, log_of, runs_of, waits_of
 from batchcast.metrics.curves import rank_correlation
 from batchcast.schedule.slurm.reorder import LOOKS_S, Seen
-from batchcast.schedule.slurm.simulate import Takes, simulate_slurm
+from batchcast.schedule.slurm.simulate import Recorded, Takes, simulate_slurm
 from batchcast.simulation.slurm_trace import requests_of, row_of
 from batchcast.table import Trace
 from batchcast.trace.slurm_record import open_machine
@@ -103,7 +103,7 @@ def passed_over(machine: Machine, log: Trace) -> tuple[float, float]:
                 found[:] += 1, (priority[k] >= priority[passed]).mean()
         return seen.factor, seen.now + LOOKS_S
 
-    simulate_slurm(machine, requests, fixed=fixed, since=math.inf, reorder=look)
+    simulate_slurm(machine, requests, recorded=Recorded(fixed=fixed), since=math.inf, reorder=look)
     return float(found[0]), float(found[1])
 
 

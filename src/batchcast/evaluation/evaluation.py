@@ -310,15 +310,13 @@ def evaluate(
     pool = Pool(trace, sizes, seed, methods, options) if sizes is not None or trace.info.max_procs > 0 else None
 
     def nodes() -> OnNodes:
-        own = described_or_own(trace, machine, procs)
-        return OnNodes(trace, own, seed, methods, {**clock, "protocol": protocol})
+        return OnNodes(trace, described_or_own(trace, machine, procs), seed, methods, {**clock, "protocol": protocol})
 
     if scheduler == SLURM or machine is not None:
         model = Chosen(nodes(), None, None)
     else:
         with bar("Simulating today, to compare with the record", len(trace)) as tick:
-            kill = any(policy.kill for policy in plans.values())
-            auto = scheduler == "auto" and sizes is None
+            kill, auto = any(policy.kill for policy in plans.values()), scheduler == "auto" and sizes is None
             model = choose_model(pool, nodes if auto else None, inside, kill, tick)
     return _with_schedules(forecasts, plans, list(methods), model, workers, bar)
 
