@@ -53,12 +53,8 @@ from .waste import waste_rows
 
 PREDICTORS = ("kernel", "last_2", "recent_mean")
 POLICIES = ("easy", "easy-sjbf", "forecast")
-WORDS = {
-    "protocol": PROTOCOLS,
-    "loop": LOOPS,
-    "partitions": ("together", "split"),
-    "scheduler": ("auto", "policy", SLURM),
-}
+WORDS = {"protocol": PROTOCOLS, "loop": LOOPS, "partitions": ("together", "split"),
+         "scheduler": ("auto", "policy", SLURM)}  # fmt: skip
 """Settings that are one of some words."""
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
 
