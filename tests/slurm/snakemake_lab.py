@@ -114,7 +114,12 @@ class Helped:
 
     def __init__(self, lab: Lab) -> None:
         self.lab, self.socket, self.killed = lab, lab.root / "answers.sock", 0
-        settings = {"LIMIT_FLOOR": "00:01:00", "LIMIT_STEP": "00:01:00", "HISTORY_EVERY_S": "60", "WAIT": "recent_wait:need=1"}
+        settings = {
+            "LIMIT_FLOOR": "00:01:00",
+            "LIMIT_STEP": "00:01:00",
+            "HISTORY_EVERY_S": "60",
+            "WAIT": "recent_wait:need=1",
+        }
         self.collector = Follower(lab, str(lab.root / "workflow.db"), **settings)
         self.service: subprocess.Popen[bytes] | None = None
 

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`forecast`.
-
-The chances of when a job starts, from a hazard model of the state it meets, kept honest online, and renewed while it
-waits.
-"""
+"""`forecast`: the chances of when a job starts, by a hazard model kept honest online, renewed while the job waits."""
 
 from __future__ import annotations
 
@@ -43,8 +39,7 @@ from ..runtime.kernel import Kernel
 from .forecast_components import COMPONENTS, GROUNDS, Class, Components, Who, class_of, look_at, seen_in, sender_of
 
 RENEWAL_GROUNDS = (Grounds.UNSTATED, *(Grounds.SIMULATION for _ in RENEWAL_COMPONENTS[1:-1]), Grounds.MODEL)
-NO_VOTE = -2
-"""In place of the number of a submission that does not count: no ring holds it."""
+NO_VOTE = -2  # in place of the number of a submission that does not count: no ring holds it
 GONE = 1e-6
 """The level at which a renewed forecast of the whole wait has what has passed already."""
 
