@@ -165,10 +165,11 @@ class Helped:
 
 
 class Workflow:
-    """A workflow of `samples` times four rules in a folder of its own; `run` runs all of it anew."""
+    """A workflow of `samples` times the first `rules` of `RULES`; `run` runs all of it anew in a folder of its own."""
 
-    def __init__(self, lab: Lab, samples: int, seed: int) -> None:
+    def __init__(self, lab: Lab, samples: int, seed: int, rules: int = len(RULES)) -> None:
         self.lab, self.samples, self.seed = lab, samples, seed
+        self.rules = dict(list(RULES.items())[:rules])
         self.runs = 0
 
     def run(self, name: str, advised: bool, service: Path | None = None) -> Path:
@@ -214,13 +215,16 @@ class Workflow:
     def _write(self, folder: Path, advised: bool) -> None:
         rng = np.random.default_rng(self.seed)
         samples = [f"s{k:03}" for k in range(self.samples)]
-        plan: dict[str, Any] = {"samples": samples, "procs": {name: procs for name, (_, _, procs) in RULES.items()}}
-        for name, (mib, seconds, _) in RULES.items():
+        plan: dict[str, Any] = {
+            "samples": samples,
+            "procs": {name: procs for name, (_, _, procs) in self.rules.items()},
+        }
+        for name, (mib, seconds, _) in self.rules.items():
             held, takes = rng.lognormal(0, 0.15, self.samples) * mib, rng.lognormal(0, 0.25, self.samples) * seconds
             plan[name] = {s: [int(h), round(float(t), 1)] for s, h, t in zip(samples, held, takes)}
         (folder / "plan.json").write_text(json.dumps(plan))
-        text, before = SNAKEFILE.format(advised=advised, last=list(RULES)[-1]), "[]"
-        for name, (_, _, procs) in RULES.items():
+        text, before = SNAKEFILE.format(advised=advised, last=list(self.rules)[-1]), "[]"
+        for name, (_, _, procs) in self.rules.items():
             text += RULE.format(
                 name=name, before=before, procs=procs, limit_s=60 * WRITTEN_MIN, mib=WRITTEN_MIB, hold=HOLD
             )  # fmt: skip
