@@ -30,13 +30,13 @@ class Bursts:
     -----
     A sender is told *blindly* what is forecast later than the latest forecast whose outcome is known, while it is open
     itself. The first `2 each` told blindly all count, then every second, from the `4 each`-th on every fourth, and so
-    on: an array of 1,000 has 133 votes. They lie along all of it, so that they show how long its last tasks wait, too.
+    on: an array of 1,000 has 131 votes. They lie along all of it, so that they show how long its last tasks wait, too.
     Which forecasts count is decided when they are made, so that no outcome chooses its own weight. O(1) each, and
     memory for the open ones.
 
     >>> bursts = Bursts()
     >>> sum(bursts.counts(job, "ada") for job in range(1000))
-    133
+    131
     >>> bursts.resolved(999, known=True)
     >>> bursts.counts(1000, "ada")
     True
