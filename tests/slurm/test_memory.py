@@ -9,18 +9,12 @@ from typing import Any
 import pytest
 from follow import Follower, stored
 from slurm_lab import Lab
+from snakemake_lab import CONF
 
 from conftest import labs_on
 
 pytestmark = [pytest.mark.slurm, pytest.mark.lab]
 
-CONF = {
-    "JobAcctGatherType": "jobacct_gather/linux",
-    "JobAcctGatherFrequency": "task=1",
-    "JobAcctGatherParams": "OverMemoryKill",
-    "SelectTypeParameters": "CR_Core_Memory",
-    "DefMemPerNode": "200",
-}
 HOLD = "/usr/bin/perl -e 'my $x = chr(97) x ($ARGV[0] << 20); select undef, undef, undef, $ARGV[1]'"
 MIB = 1024.0
 BESIDES = 24 * MIB
