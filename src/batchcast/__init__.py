@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from . import moved
+from .version import __version__ as __version__
 
 if TYPE_CHECKING:
     from . import testing as testing
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from .trace.demo import demo_path as demo_path
     from .trace.read import read_trace as read_trace
 
-__version__ = "0.1.0"
 moved.install()
 _PLACES = {
     "read_trace": "batchcast.trace.read:read_trace",

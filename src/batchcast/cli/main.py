@@ -20,8 +20,8 @@ from typing import Any
 
 import click
 
-from .. import __version__
 from ..errors import BatchcastError, flags_in_messages, how_to_install
+from ..version import __version__
 from .grammar import Verbs, in_our_words, warn_of_old
 from .interrupt import end, end_on_interrupt
 from .output import speak_any_encoding

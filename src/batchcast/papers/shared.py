@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from .. import __version__
 from ..errors import BatchcastError, InputError
 from ..events.event import Event
 from ..events.state import SystemState
@@ -25,6 +24,7 @@ from ..job import JobRequest
 from ..predict.protocol import Prediction
 from ..sweep.task import DECIDING, own_code
 from ..trace.whole_file import whole_file
+from ..version import __version__
 
 
 def shared_folder() -> Path:

@@ -18,8 +18,8 @@ from typing import Any
 
 import msgspec
 
-from .. import __version__
 from ..errors import InputError
+from ..version import __version__
 from .study import LogFile, Period, Study, setting
 
 DECIDING = (

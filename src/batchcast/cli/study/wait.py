@@ -331,10 +331,10 @@ def _write_page(
     import shlex
     import sys
 
-    from ... import __version__
     from ...evaluation.wait import recorded_wait, scored_groups, taken
     from ...report.html import page as make_page
     from ...report.wait_page import Outcome, Scored, wait_sections
+    from ...version import __version__
 
     head = log.trace.take(_head(rows))
     methods = [

@@ -23,7 +23,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from ... import __version__
 from ...cluster.machine import Machine
 from ...compiled.place import LEARNED, fingerprint
 from ...events.live import DELIVERED_GONE, LiveClock, LiveJob, live_events, live_stream
@@ -33,6 +32,7 @@ from ...predict.peak_memory import LateMemory
 from ...predict.registry import make, split_specs
 from ...store.place import shown_url, sqlite_path
 from ...trace.whole_file import whole_file
+from ...version import __version__
 from ..settings import default_store
 from .advice import RISK
 

@@ -16,11 +16,11 @@ from http import HTTPStatus
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from ... import __version__
 from ...document import document, dumps
 from ...errors import BatchcastError, NoAnswer, Refused, Unreachable, UsageError
 from ...formats.slurm.sbatch import HEARD
 from ...units import parse_duration, parse_share
+from ...version import __version__
 from ..answers import questions
 from ..answers.advice import rules_of
 from ..answers.answer import Answer, parse_when

@@ -15,12 +15,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ... import __version__
 from ...columns import FEWEST, is_copied
 from ...errors import BatchcastError, NoAnswer, UsageError, how_to_install
 from ...formats.sighting import gathers_memory
 from ...predict.names import method_name
 from ...store.reader import Reader
+from ...version import __version__
 from ..answers.answer import CLOCKS_APART_S, staleness
 from ..answers.disclosure import choose_cluster
 from ..answers.track_record import LEAST_RECORD, TRACK_RECORD_S, answering_method, track_record
