@@ -247,6 +247,7 @@ def make_rules(machine: Machine, **given: float) -> Rules:
         bf_max_job_part=int(number("bf_max_job_part", 0)),
         bf_max_job_array_resv=int(number("bf_max_job_array_resv", 20)),
         bf_min_prio_reserve=number("bf_min_prio_reserve", -FAR),
+        bf_min_age_reserve=number("bf_min_age_reserve", 0),
         test_length=0.0,
         half_life=_span(s.get("PriorityDecayHalfLife", "7-00"), 7 * 86400.0),
         calc_period=_span(s.get("PriorityCalcPeriod", "00:05:00"), 300.0),
