@@ -19,6 +19,7 @@ from ...simulation.slurm_trace import simulate_on
 from ...table import Trace
 from ...units import span
 from .caps import Cap, Queue, find_caps, steps
+from .causes import Cause
 from .holds import find_held, with_releases
 from .machine import machine_of_log, peak_procs
 
@@ -223,10 +224,13 @@ def outages(queue: Queue, held: np.ndarray) -> list[tuple[float, float, int]]:
     return found
 
 
-def commented(text: str, lines: Sequence[Line]) -> str:
-    """The machine's file with each line's evidence above what it speaks for."""
+def commented(text: str, lines: Sequence[Line | Cause]) -> str:
+    """The machine's file with each line's evidence above what it speaks for, what is of no line above all."""
     rows, head = text.splitlines(), []
     for line in lines:
+        if isinstance(line, Cause):
+            head.append(f"# {line}")
+            continue
         at = [f"[[{line.table}]]", f"name = {json.dumps(line.name)}"]
         place = next((k for k in range(len(rows) - 1) if rows[k : k + 2] == at), None)
         if place is None:
