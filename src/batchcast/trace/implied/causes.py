@@ -59,6 +59,7 @@ def wait_hours(trace: Trace, machine: Machine, schedule: Schedule, rest: np.ndar
     queue; a job passes one of its own partition alone.
     """
     submit, wait, run = outcome(trace)
+    procs = "alloc" if any(part.exclusive for part in machine.partitions) else procs
     size, eligible = trace.procs(procs), np.fmax(submit, trace.number("eligible_time"))
     simulated = np.full(len(trace), np.nan)
     simulated[schedule.rows] = schedule.start_time
@@ -176,7 +177,8 @@ class _State:
 def _first_passed(queue: Queue, place: np.ndarray, rows: np.ndarray, begun: np.ndarray) -> np.ndarray:
     """When each of the jobs was first passed between its simulated and its recorded start; that start if never."""
     order = np.argsort(queue.start, kind="stable")
-    starts, first = queue.start[order], queue.start[rows].copy()
+    starts = queue.start[order]
+    first: np.ndarray = queue.start[rows].copy()
     low, high = np.searchsorted(starts, begun[rows]), np.searchsorted(starts, queue.start[rows])
     for k, (row, begin, end) in enumerate(zip(rows.tolist(), low.tolist(), high.tolist(), strict=True)):
         for block in range(begin, end, BLOCK):
