@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchcast.evaluation.calendar import by_size, median_cells, weekday_hour
-from batchcast.metrics.wait_classes import LIMITS, SIZES, class_of
+from batchcast.metrics.wait import LIMITS, SIZES, class_of
 from batchcast.table import LogInfo, Trace
 from batchcast.trace.zone import parse_date, zone
 
