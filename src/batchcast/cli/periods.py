@@ -145,7 +145,7 @@ def schedules(plan: Plan, options: Mapping[str, Any], given: Mapping[str, Any]) 
     from collections import Counter
 
     from ..metrics.schedule import ScheduleTotals
-    from ..predict.names import named
+    from ..predict.protocol import named
     from ..simulation.periods import simulate_periods
     from ..trace.folder import summed_notes
     from ..trace.parquet import Answers

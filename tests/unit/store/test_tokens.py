@@ -11,7 +11,7 @@ from batchcast.planning.terms import How
 from batchcast.store import planned, tokens
 from batchcast.store.database import VERSION, Store, schema_version
 from batchcast.store.reader import Reader
-from batchcast.store.token_text import id_of, user_of
+from batchcast.store.tokens import id_of, user_of
 
 
 def issued(store: Store, user: str, seed: int, until: float = 1000.0) -> str:

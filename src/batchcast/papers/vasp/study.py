@@ -18,7 +18,7 @@ from ...evaluation.differences import Keys, burst_groups, compared
 from ...events.recorded import events
 from ...events.state import SystemState
 from ...metrics.accuracy import accuracy, best_relative_error, precision_recall, relative_accuracy
-from ...predict.ensembles.encoding import KEY
+from ...predict.ensembles.learner import KEY
 from ...predict.gate import class_key
 from ...predict.registry import available, make, parse_spec
 from ...predict.runtime.brbf import BrbfModel

@@ -13,7 +13,7 @@ from ...evaluation.evaluation import Evaluation
 from ...evaluation.simulated import ORACLE, YARDSTICK
 from ...events.recorded import outcome
 from ...metrics.curves import busy_share
-from ...predict.names import named
+from ...predict.protocol import named
 from .. import figures
 from ..accuracy import accuracy_table, bound_figures, planned_figure
 from ..blocks import Block, Callout, Figure, Section, Table, TableColumn, folded

@@ -123,7 +123,7 @@ def _from_history(site: Site, methods: Mapping[str, tuple[str, str]], now: float
 
 
 def _known(site: Site, since: float, now: float) -> Iterator[LiveJob]:
-    from ...store.live_rows import live_job
+    from ...store.rows import live_job
 
     chosen: dict[str, Any] = {"cluster": site.cluster, "until": now, "since": since}
     return map(live_job, site.reader.each("clock_jobs", **chosen))

@@ -17,7 +17,7 @@ from ...predict.registry import split_specs
 from ...slurm import limits
 from ...slurm.limits import Ground
 from ...slurm.transport import Transport
-from ...store.issued import as_prediction
+from ...store.rows import as_prediction
 from ...units import span
 from ..settings import Settings
 
