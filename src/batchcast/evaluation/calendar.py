@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import InputError
 from ..metrics.wait import HOURS, LEAST_JOBS, LIMITS, SIZES
 from ..table import Trace
-from ..trace.zone import zone
+from ..trace.select import zone
 
 MOST = 400
 

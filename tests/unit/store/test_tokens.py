@@ -6,8 +6,7 @@ import pytest
 from sqlalchemy import inspect, text
 
 from batchcast.errors import BatchcastError, UsageError
-from batchcast.planning.record import Entry, State
-from batchcast.planning.terms import How
+from batchcast.planning.record import Entry, How, State
 from batchcast.store import planned, tokens
 from batchcast.store.database import VERSION, Store, schema_version
 from batchcast.store.reader import Reader

@@ -95,7 +95,7 @@ def online_knn_ga(
     from ...papers.online_knn_ga.study import CORRECTIONS, chosen_sets
     from ...papers.shared import ComputedParts
     from ...report import page
-    from ...report.folder import folder
+    from ...trace.whole_file import folder
 
     if quick:
         names, first = names or NAMES[:1], min(first or 7_000, 7_000)
@@ -174,7 +174,7 @@ def su(
     from ...papers.su.page import findings
     from ...papers.su.study import Gathered
     from ...report import page
-    from ...report.folder import folder
+    from ...trace.whole_file import folder
 
     if quick:
         names, first, schedule_first = names or ("NREL", "CTC"), min(first or 1500, 1500), min(schedule_first, 500)

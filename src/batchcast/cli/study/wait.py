@@ -125,7 +125,7 @@ def forecasts(
 
 def _instant(trace: Trace, text: str | None) -> float:
     """Seconds on the log's clock; the last submission where nothing is given."""
-    from ...trace.zone import parse_date, zone
+    from ...trace.select import parse_date, zone
 
     if text is None:
         return float(trace.submit_time[-1])

@@ -59,7 +59,7 @@ class Forecaster(NamedTuple):
         return forecast if known is None else known
 
     def limit(self, job: JobRequest, risk: float) -> Prediction | None:
-        """What limit to ask for at a risk, as `predict.limit_advice` says it; None where no method advises limits."""
+        """What limit to ask for at a risk, as `predict.recommend` says it; None where no method advises limits."""
         if "limit" not in self.keys:
             return None
         answer: Prediction = self.clock.predictors[self.keys["limit"]].advise(job, self.clock.state, risk)

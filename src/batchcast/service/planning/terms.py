@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...formats.slurm.plannable import Plannable
 from ...formats.slurm.submission import Submitted, why_not
-from ...planning.terms import How, Terms, in_minutes, names_in
+from ...planning.record import How, Terms, in_minutes, names_in
 from ...predict.conditional import given_waited
 from ...predict.protocol import Grounds
 from ...predict.registry import split_specs
