@@ -89,10 +89,10 @@ def online_knn_ga(
     method, takes hours. `--set`, `--part` and `--first` choose. What is done is kept in FOLDER/parts and found again by
     the next run with the same code, logs and settings. Training is seeded.
     """
-    from ...papers.online_knn_ga import page as shown
-    from ...papers.online_knn_ga.gathered import Gathered
-    from ...papers.online_knn_ga.page import findings
-    from ...papers.online_knn_ga.study import CORRECTIONS, chosen_sets
+    from ...papers import online_knn_ga_page as shown
+    from ...papers.online_knn_ga_gathered import Gathered
+    from ...papers.online_knn_ga_page import findings
+    from ...papers.online_knn_ga_study import CORRECTIONS, chosen_sets
     from ...papers.shared import ComputedParts
     from ...report import page
     from ...trace.whole_file import folder
@@ -169,10 +169,10 @@ def su(
     tens of milliseconds: --every and --first bound it. What is done is kept in FOLDER/parts and found again by the next
     run with the same code, logs and settings.
     """
+    from ...papers import su_page as shown
     from ...papers.shared import ComputedParts
-    from ...papers.su import page as shown
-    from ...papers.su.page import findings
-    from ...papers.su.study import Gathered
+    from ...papers.su_page import findings
+    from ...papers.su_study import Gathered
     from ...report import page
     from ...trace.whole_file import folder
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ...metrics.curves import running_mean
-from ...report.blocks import Block, Figure, Section, Table, TableColumn
-from ...report.figures import cdf, lines
-from ..noise import gain_table
-from .study import DataSet
+from ..metrics.curves import running_mean
+from ..report.blocks import Block, Figure, Section, Table, TableColumn
+from ..report.figures import cdf, lines
+from .online_knn_ga_study import DataSet
+from .shared import gain_table
 
 
 def findings(rows: Mapping[str, Sequence[Mapping[str, Any]]], sets: Sequence[DataSet]) -> list[str]:

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ...report import figures
-from ...report.blocks import Block, Callout, Figure, Section, Table, TableColumn
-from ..noise import gain_table
+from ..report import figures
+from ..report.blocks import Block, Callout, Figure, Section, Table, TableColumn
+from .shared import gain_table
 
 RANGES = ("≤ 1 h", "1–3 h", "3–6 h", "6–12 h", "12–24 h", "1–2 d", "> 2 d")
 ROUNDED = ("15 min", "30 min", "1 h", "3 h", "6 h", "12 h", "24 h")
@@ -127,8 +127,8 @@ def bounds_said(rows: Sequence[Row]) -> list[str]:
 
 def pqstar_figures(studies: Sequence[Any]) -> list[Figure]:
     """Wait against size and limit (first log); per log errors by range, predicted ranges, quick starters."""
-    from ...metrics.wait import error_by_range
-    from .study import predicted_ranges
+    from ..metrics.wait import error_by_range
+    from .pqstar_study import predicted_ranges
 
     drawn = [_against(studies[0], "a", "processors", "procs"), _against(studies[0], "b", "limit", "req_time")]
     for study in studies:

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ...report.blocks import Figure, Section, Table, TableColumn
-from ...report.figures import bars, lines
-from ..noise import gain_table
+from ..report.blocks import Figure, Section, Table, TableColumn
+from ..report.figures import bars, lines
+from .shared import gain_table
 
 
 def findings(rows: dict[str, list[dict[str, Any]]]) -> list[str]:

@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...grid.clock import REASONS
-from ...grid.clock import MappingRule as Shape
-from ...grid.model import Setting, Units
-from ...grid.study import MEASURES, SHORT, Study, Watch, half_width, run_study
+from ..grid.clock import REASONS
+from ..grid.clock import MappingRule as Shape
+from ..grid.model import Setting, Units
+from ..grid.study import MEASURES, SHORT, Study, Watch, half_width, run_study
 
 RATES = (20.0, 22.0, 24.0, 26.0, 28.0, 30.0)
 SHARES = (0.3, 0.5, 0.7)

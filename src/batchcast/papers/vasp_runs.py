@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...errors import input_error
-from ...table import LogInfo, Nominal, Trace
-from ...vasp.features import MEANINGS, features
-from ...vasp.incar import Incar, Kpoints, parse_incar
-from ...vasp.poscar import Poscar, Potential
+from ..errors import input_error
+from ..table import LogInfo, Nominal, Trace
+from ..vasp.features import MEANINGS, features
+from ..vasp.incar import Incar, Kpoints, parse_incar
+from ..vasp.poscar import Poscar, Potential
 
 COPY = ("date", "elapsed_s", "cpu_s", "maxmem_kb")
 NEEDED = (*COPY, "cores", "titel", "zval", "ions_per_type", "nkpts", "nbands", "nelect", "encut", "prec", "ispin",

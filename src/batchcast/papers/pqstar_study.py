@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import NoAnswer
-from ...evaluation.differences import burst_groups
-from ...evaluation.wait import WaitRun, last_needed, recorded_wait, run_wait, score_run, scored_rows
-from ...metrics.wait import good, ppert, ranges_matrix, rms, rms_decrease
-from ...table import Trace
-from ..noise import Gain, gain_rows
+from ..errors import NoAnswer
+from ..evaluation.differences import burst_groups
+from ..evaluation.wait import WaitRun, last_needed, recorded_wait, run_wait, score_run, scored_rows
+from ..metrics.wait import good, ppert, ranges_matrix, rms, rms_decrease
+from ..table import Trace
+from .shared import Gain, gain_rows
 
 THRESHOLD_S = 3600.0
 JOBS = (10001, 50000)

@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...evaluation.accuracy import Scores, predictor, score
-from ...evaluation.differences import burst_groups
-from ...metrics.schedule import bounded_slowdown
-from ...simulation import Policy, Schedule, simulate
-from ...table import Trace
-from ...trace import Selection, read_trace, select, selection_mask
-from ..noise import Gain, gain_rows
-from ..shared import Precomputed
+from ..evaluation.accuracy import Scores, predictor, score
+from ..evaluation.differences import burst_groups
+from ..metrics.schedule import bounded_slowdown
+from ..simulation import Policy, Schedule, simulate
+from ..table import Trace
+from ..trace import Selection, read_trace, select, selection_mask
+from .shared import Gain, Precomputed, gain_rows
 
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
 

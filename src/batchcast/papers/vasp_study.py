@@ -13,19 +13,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...errors import UsageError
-from ...evaluation.differences import Keys, burst_groups, compared
-from ...events.recorded import events
-from ...events.state import SystemState
-from ...metrics.accuracy import accuracy, best_relative_error, precision_recall, relative_accuracy
-from ...predict.ensembles.learner import KEY
-from ...predict.gate import class_key
-from ...predict.registry import available, make, parse_spec
-from ...predict.runtime.brbf import BrbfModel
-from ...report.blocks import Table, TableColumn
-from ...table import Trace
-from ...vasp.features import FEATURES
-from .runs import TEXT, Runs
+from ..errors import UsageError
+from ..evaluation.differences import Keys, burst_groups, compared
+from ..events.recorded import events
+from ..events.state import SystemState
+from ..metrics.accuracy import accuracy, best_relative_error, precision_recall, relative_accuracy
+from ..predict.ensembles.learner import KEY
+from ..predict.gate import class_key
+from ..predict.registry import available, make, parse_spec
+from ..predict.runtime.brbf import BrbfModel
+from ..report.blocks import Table, TableColumn
+from ..table import Trace
+from ..vasp.features import FEATURES
+from .vasp_runs import TEXT, Runs
 
 METHODS = (
     "forest",

@@ -15,16 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from ...evaluation.accuracy import figures, score
-from ...evaluation.differences import burst_groups
-from ...metrics.accuracy import accuracy, relative_accuracy
-from ...predict.runtime.su import TextClusters, cluster_texts, user_and_text
-from ...simulation import Policy, Schedule, simulate
-from ...table import Trace
-from ...trace import Selection, read_trace, select
-from ..noise import Gain, gain_rows
-from ..shared import ComputedParts, Precomputed
-from . import page as shown
+from ..evaluation.accuracy import figures, score
+from ..evaluation.differences import burst_groups
+from ..metrics.accuracy import accuracy, relative_accuracy
+from ..predict.runtime.su import TextClusters, cluster_texts, user_and_text
+from ..simulation import Policy, Schedule, simulate
+from ..table import Trace
+from ..trace import Selection, read_trace, select
+from . import su_page as shown
+from .shared import ComputedParts, Gain, Precomputed, gain_rows
 
 Progress = Callable[[str, int | None], AbstractContextManager[Callable[[int], None]]]
 LOGS = {

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ...evaluation.accuracy import Scores, figures
-from ...metrics.accuracy import accuracy
-from ...table import Trace
-from ..shared import ComputedParts
-from . import page as shown
-from . import study as paper
+from ..evaluation.accuracy import Scores, figures
+from ..metrics.accuracy import accuracy
+from ..table import Trace
+from . import online_knn_ga_page as shown
+from . import online_knn_ga_study as paper
+from .shared import ComputedParts
 
 
 class Gathered:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...metrics.paired import DECIDES, LEAST_GROUPS
-from ...report.blocks import Block, Callout, Figure, Section, Table, TableColumn
-from ...report.difference import difference_words
-from ...report.figures import bars
-from ...units import span
-from .study import CUTS, PRINTED_SHARES, range_tables, shares_table
+from ..metrics.paired import DECIDES, LEAST_GROUPS
+from ..report.blocks import Block, Callout, Figure, Section, Table, TableColumn
+from ..report.difference import difference_words
+from ..report.figures import bars
+from ..units import span
+from .vasp_study import CUTS, PRINTED_SHARES, range_tables, shares_table
 
 Rows = Sequence[Mapping[str, Any]]
 PAPER_NAMES = {
@@ -35,7 +35,7 @@ SPLIT_WORDS = {
 
 
 def cannot(facts: Mapping[str, Any]) -> str:
-    """What the runs at hand cannot show, from `papers.vasp.study.facts`."""
+    """What the runs at hand cannot show, from `papers.vasp_study.facts`."""
     constant = ", ".join(facts["constant_features"]) or "none"
     return (
         "These are not the paper's jobs: its 16,700 runs of one centre are not public, so no figure here confirms or "
@@ -67,7 +67,7 @@ def vasp_sections(
     resamples: int,
     synthetic: Sequence[Block] = (),
 ) -> list[Section]:
-    """The page's sections from `papers.vasp.study`'s results."""
+    """The page's sections from `papers.vasp_study`'s results."""
     scored = [row for row in results if "apa" in row]
     return [
         Section(
