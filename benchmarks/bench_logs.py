@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from batchcast.metrics.paired import paired_differences
-from batchcast.predict.names import named
+from batchcast.predict.protocol import named
 from batchcast.simulation.policy import Policy
 from batchcast.simulation.simulate import simulate
 from batchcast.table import Trace

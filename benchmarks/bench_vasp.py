@@ -17,8 +17,7 @@ from batchcast.job import JobRequest
 from batchcast.predict.registry import make
 from batchcast.vasp import read_features
 from batchcast.vasp.collect import POTENTIALS_MET
-from batchcast.vasp.poscar import parse_poscar
-from batchcast.vasp.potcar import BLOCK, scan_potcar
+from batchcast.vasp.poscar import BLOCK, parse_poscar, scan_potcar
 
 METHODS = ("irpa", "irpa:upper=forest", "brbf", "brbf:key_min=200", "forest", "svr", "bayesian_ridge", "boosted")
 ELEMENTS, ATOMS, JOBS = 40, 1000, 6000

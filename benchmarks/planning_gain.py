@@ -33,7 +33,7 @@ from batchcast.formats.sighting import Sighting
 from batchcast.metrics.paired import paired_differences
 from batchcast.metrics.schedule import bounded_slowdown
 from batchcast.planning.order import OrderRule
-from batchcast.planning.terms import in_minutes
+from batchcast.planning.record import in_minutes
 from batchcast.predict.registry import make
 from batchcast.schedule.slurm.simulate import Lengths, simulate_slurm
 from batchcast.simulation.slurm_order import reorder_by

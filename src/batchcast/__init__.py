@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from .predict.protocol import Predictor as Predictor
     from .predict.runtime.sklearn_runtime import SklearnRuntime as SklearnRuntime
     from .report.evaluation.written import write_report as write_report
-    from .results.accuracy import evaluate_run_times as evaluate_run_times
-    from .results.accuracy import evaluate_waits as evaluate_waits
     from .results.comparison import compare as compare
     from .results.comparison import read_report as read_report
-    from .results.limits import limits as limits
-    from .results.limits import memory_limits as memory_limits
+    from .results.forecasts import evaluate_run_times as evaluate_run_times
+    from .results.forecasts import evaluate_waits as evaluate_waits
+    from .results.forecasts import limits as limits
+    from .results.forecasts import memory_limits as memory_limits
     from .results.whatif import whatif as whatif
     from .simulation.policy import Policy as Policy
     from .simulation.scheduler import Scheduler as Scheduler
     from .simulation.simulate import simulate as simulate
-    from .sweep.plans import read_sweep as read_sweep
+    from .sweep.compare import read_sweep as read_sweep
     from .table import Trace as Trace
     from .table.arrow import from_arrow as from_arrow
     from .table.arrow import to_arrow as to_arrow
@@ -52,14 +52,14 @@ _PLACES = {
     "Policy": "batchcast.simulation.policy:Policy",
     "Scheduler": "batchcast.simulation.scheduler:Scheduler",
     "evaluate": "batchcast.evaluation.evaluation:evaluate",
-    "evaluate_run_times": "batchcast.results.accuracy:evaluate_run_times",
-    "evaluate_waits": "batchcast.results.accuracy:evaluate_waits",
-    "limits": "batchcast.results.limits:limits",
-    "memory_limits": "batchcast.results.limits:memory_limits",
+    "evaluate_run_times": "batchcast.results.forecasts:evaluate_run_times",
+    "evaluate_waits": "batchcast.results.forecasts:evaluate_waits",
+    "limits": "batchcast.results.forecasts:limits",
+    "memory_limits": "batchcast.results.forecasts:memory_limits",
     "whatif": "batchcast.results.whatif:whatif",
     "compare": "batchcast.results.comparison:compare",
     "read_report": "batchcast.results.comparison:read_report",
-    "read_sweep": "batchcast.sweep.plans:read_sweep",
+    "read_sweep": "batchcast.sweep.compare:read_sweep",
     "write_report": "batchcast.report.evaluation.written:write_report",
     "Predictor": "batchcast.predict.protocol:Predictor",
     "Prediction": "batchcast.predict.protocol:Prediction",

@@ -14,7 +14,7 @@ ENDLESS = """
 import sys
 from pathlib import Path
 from batchcast.cli.interrupt import end, end_on_interrupt
-from batchcast.report.folder import folder
+from batchcast.trace.whole_file import folder
 from batchcast.trace.whole_file import whole_file
 {kernel}
 

@@ -15,7 +15,7 @@ from tools.rooms import ROOT, modules
 import batchcast
 from batchcast.cluster.machine import homogeneous
 from batchcast.errors import UsageError
-from batchcast.sweep.plans import SweepPlans
+from batchcast.sweep.compare import SweepPlans
 from batchcast.table.result import Result
 
 matplotlib = pytest.importorskip("matplotlib", reason="matplotlib draws these")

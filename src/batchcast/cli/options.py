@@ -191,7 +191,7 @@ def take_score(given: dict[str, Any], log: Log) -> np.ndarray:
 
 def describe_log(trace: Trace) -> dict[str, Any]:
     """The `log` part of a JSON document (`trace.about`, which brings numpy, is loaded only then)."""
-    from ..trace.zone import describe_log as describe
+    from ..trace.select import describe_log as describe
 
     return describe(trace)
 

@@ -18,7 +18,7 @@ from .output import console, document, emit, progress, say
 
 if TYPE_CHECKING:
     from ..table import Trace
-    from ..trace.folder import LogFolder
+    from ..trace.parquet import LogFolder
     from .schedule_options import Plan
 
 ONE_BY_ONE = "without it, or a log that fits into memory"
@@ -89,7 +89,7 @@ def in_periods_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def opened(given: Mapping[str, Any]) -> tuple[Pieces, LogFolder]:
     """The folder's log period by period; UsageError where LOG is none."""
-    from ..trace.folder import is_folder, open_folder
+    from ..trace.parquet import is_folder, open_folder
 
     if not is_folder(given["log"]):
         raise UsageError(f"--in-periods: {given['log']} is no folder of a log",
@@ -145,10 +145,9 @@ def schedules(plan: Plan, options: Mapping[str, Any], given: Mapping[str, Any]) 
     from collections import Counter
 
     from ..metrics.schedule import ScheduleTotals
-    from ..predict.names import named
+    from ..predict.protocol import named
     from ..simulation.periods import simulate_periods
-    from ..trace.folder import summed_notes
-    from ..trace.parquet import Answers
+    from ..trace.parquet import Answers, summed_notes
 
     periods, folder = opened(given)
     default = options["default_request"] or folder.largest_request

@@ -31,7 +31,7 @@ OPTIONS: dict[str, Any] = PUBLIC
 BRANCHING: dict[str, Any] = PUBLIC
 if OWN_PASSES:
     from .once import compile_once, watch_compiler
-    from .part import BranchingPipeline, Pipeline
+    from .passes import BranchingPipeline, Pipeline
 
     OPTIONS = {
         **PUBLIC,
@@ -77,12 +77,12 @@ def allocating(function: Function) -> Function:
 
 
 def by_address(bundle: Bundle) -> Bundle:
-    """A named tuple class whose instances kernels get by address (see `bundles`); its members are arrays and numbers.
+    """A named tuple class whose instances kernels get by address (see `passes`); its members are arrays and numbers.
 
     Without the project's own passes numba passes it by its members, as any named tuple.
     """
     if OWN_PASSES:
-        from .bundles import register
+        from .passes import register
 
         register(bundle)
     return bundle

@@ -12,9 +12,9 @@ from datetime import datetime
 import numpy as np
 
 from ..errors import InputError
-from ..metrics.wait_classes import HOURS, LEAST_JOBS, LIMITS, SIZES
+from ..metrics.wait import HOURS, LEAST_JOBS, LIMITS, SIZES
 from ..table import Trace
-from ..trace.zone import zone
+from ..trace.select import zone
 
 MOST = 400
 

@@ -18,7 +18,7 @@ from ..metrics.bursts import user_weeks
 from ..metrics.paired import LEAST_GROUPS, PairedDifference, paired_differences
 from ..metrics.schedule import bounded_slowdown
 from ..table.result import Picture, Rows
-from ..trace.result import Forecasts
+from ..trace.schedule import Forecasts
 from ..units import span
 
 FORECAST = ("mae_s", "median_ae_s", "apa", "underestimate_rate")

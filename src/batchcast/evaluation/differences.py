@@ -20,7 +20,7 @@ from ..metrics.schedule import bounded_slowdown
 from ..predict.registry import parse_spec
 from ..simulation import Schedule
 from ..table import Trace
-from ..trace.zone import format_date, zone
+from ..trace.select import format_date, zone
 from ..units import format_memory, span
 
 

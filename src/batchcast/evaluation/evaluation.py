@@ -25,8 +25,7 @@ from ..simulation.own_clock import OwnPolicy
 from ..simulation.policies import named_policies
 from ..simulation.simulate import LOOPS
 from ..table import Trace
-from ..table.exchange import by_column
-from ..table.result import Picture, Result
+from ..table.result import Picture, Result, by_column
 from ..trace.implied.machine import partition_sizes
 from .accuracy import Scores, error_pictures, figures, score
 from .advice import Advice, advise

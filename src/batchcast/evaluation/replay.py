@@ -174,7 +174,7 @@ def forecast_periods(
 ) -> Iterator[tuple[Trace, int, dict[str, Forecasts]]]:
     """Each period with its first row and what every method said of its jobs: those of the whole log at once.
 
-    `kind` is `runtime` or `wait`; periods come in order of submission (`trace.folder.LogFolder.periods`) and part no
+    `kind` is `runtime` or `wait`; periods come in order of submission (`trace.parquet.LogFolder.periods`) and part no
     instant. Methods are asked event by event; their history, the queue, the running jobs and the clock go on from one
     period to the next. `protocol` None is the methods' own, which has to be one.
 

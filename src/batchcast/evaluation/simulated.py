@@ -12,7 +12,7 @@ import numpy as np
 
 from ..cluster.machine import Machine
 from ..errors import InputError
-from ..predict.names import named
+from ..predict.protocol import named
 from ..processes import Task, under_bars
 from ..simulation import Policy, Schedule, simulate, simulate_split
 from ..table import Trace

@@ -12,8 +12,8 @@ import numpy as np
 
 from ..errors import UsageError
 from ..units import parse_duration, parse_memory
+from .chunks import Problems
 from .memory import per_gpu
-from .problems import Problems
 from .slurm.resources import gres_gpus, parse_tres, tres_gpus
 from .slurm.sacct_layout import Layout
 from .slurm.sbatch import parse_submit_line

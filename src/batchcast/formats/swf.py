@@ -17,10 +17,9 @@ import numpy as np
 from ..columns import COLUMNS, SWF_FIELDS
 from ..errors import input_error
 from ..table import Nominal, Trace, Values, log_order
-from .chunks import GrowingColumn, count_duplicates, encode_whole
-from .problems import Problems
+from .chunks import GrowingColumn, Problems, count_duplicates, encode_whole
 from .status import status_from_swf
-from .swf_header import SwfHeader
+from .swf_text import SwfHeader
 
 NAMED = tuple(name for name in SWF_FIELDS if COLUMNS[name].kind != "number")
 NUMBERS = tuple(name for name in SWF_FIELDS if COLUMNS[name].kind == "number")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..compiled import allocating
-from .standing import Assignment, Index, Problem, loads, shift
+from .assignment import Assignment, Index, Problem, loads, shift
 
 WIDEST = 8  # jobs a side that are paired, the least dear: 36 sets a side
 MOST_RESOURCES = 200  # beyond, looking at all pairs of resources takes longer than a look at the clock should wait

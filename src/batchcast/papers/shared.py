@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What reproductions share.
 
-Where their logs are looked for, forecasts computed before, and parts of a long computation kept as files.
+Where their logs are looked for, forecasts computed before, parts of a long computation kept as files; and printed gains
+beside ours, each with the interval of its own log: does it stand outside the log's noise?
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -21,7 +23,9 @@ from ..errors import BatchcastError, InputError
 from ..events.event import Event
 from ..events.state import SystemState
 from ..job import JobRequest
+from ..metrics.paired import LEAST_GROUPS, PairedDifference, paired_differences
 from ..predict.protocol import Prediction
+from ..report.blocks import Table, TableColumn
 from ..sweep.task import DECIDING, own_code
 from ..trace.whole_file import whole_file
 from ..version import __version__
@@ -124,3 +128,136 @@ def _write(path: Path, held: Mapping[str, Any]) -> None:
             beside.write_text(json.dumps(held), encoding="utf-8")
     except OSError as error:
         raise BatchcastError(f"{path}: cannot be written: {error.strerror}", hint="another place after -o") from error
+
+
+OUTSIDE, INSIDE, OTHER = "outside", "inside", "outside, the other way"
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """One printed gain: what was measured of a method and of what it is held against, job by job (n,).
+
+    `printed` is a share of the reference's mean (NaN: this log has none); a gain is 1 - mean / reference mean, the
+    other way round where `higher` values are better; `points` says that it is the difference itself.
+    """
+
+    method: str
+    against: str
+    measure: str
+    values: np.ndarray
+    reference: np.ndarray
+    printed: float = float("nan")
+    higher: bool = False
+    points: bool = False
+    root: bool = False
+    """Values are squares: the gain is that of their root mean."""
+
+
+def gain_rows(gains: Sequence[Gain], group: np.ndarray, seed: int = 0) -> list[dict[str, Any]]:
+    """A row a gain: ours with its 90 % interval over groups (`bursts.user_weeks`), the printed one, and the words.
+
+    `noise` is half the interval's length: a printed gain below it could not be told from none on this log. Means of
+    the reference are taken as known, which the interval of the difference allows for only in part.
+    """
+    rows = []
+    for gain in gains:
+        known = ~np.isnan(gain.values) & ~np.isnan(gain.reference)
+        one = paired_differences(gain.values[None], gain.reference, group, np.random.default_rng(seed))[0]
+        share = _share(gain, float(gain.reference[known].mean()) if known.any() else float("nan"))
+        ends = sorted((share(one.low), share(one.high)))
+        row = {"method": gain.method, "against": gain.against, "measure": gain.measure, "jobs": one.jobs}
+        row |= {"groups": one.groups, "gain": share(one.difference), "gain_low": ends[0], "gain_high": ends[1]}
+        noise = (ends[1] - ends[0]) / 2
+        row |= {"printed_gain": gain.printed, "noise": noise, "largest_share": one.largest_share}
+        row |= {"points": gain.points, "decided_by": _decided_by(one, share(one.without), gain.points)}
+        row["ours"] = _words(*ends)
+        row["printed_stands"] = "" if np.isnan(gain.printed + noise) else ("no", "yes")[abs(gain.printed) > noise]
+        rows.append(row)
+    return rows
+
+
+def _decided_by(one: PairedDifference, without: float, points: bool) -> str:
+    """What one group owns of a difference, where it is more than a fifth; empty elsewhere."""
+    if not one.is_decided_by_one:
+        return ""
+    jobs = f"{one.largest_jobs:,} job{'' if one.largest_jobs == 1 else 's'}"
+    rest = "unknown" if np.isnan(without) else _amount(without, points)
+    return f"{100 * one.largest_share:.0f} % of it is {jobs} of one group, without which the gain is {rest}"
+
+
+def _amount(value: float, points: bool) -> str:
+    """A gain in its unit.
+
+    >>> _amount(0.125, False), _amount(-0.125, True)
+    ('12.5 %', '-12.5 points')
+    """
+    return f"{round(100 * value, 1) + 0.0:.1f} {'points' if points else '%'}"
+
+
+def _share(gain: Gain, base: float) -> Callable[[float], float]:
+    """A difference of means as a gain."""
+    sign = 1.0 if gain.higher else -1.0
+
+    def share(difference: float) -> float:
+        if gain.points:
+            return sign * difference
+        if not base > 0:
+            return float("nan")
+        if gain.root:
+            return 1.0 - float(np.sqrt(max(1.0 + difference / base, 0.0)))
+        return sign * difference / base
+
+    return share
+
+
+def _words(low: float, high: float) -> str:
+    """Where an interval of a gain stands.
+
+    >>> _words(0.1, 0.2), _words(-0.1, 0.2), _words(-0.2, -0.1), _words(float("nan"), float("nan"))
+    ('outside', 'inside', 'outside, the other way', 'too few groups')
+    """
+    if np.isnan(low) or np.isnan(high):
+        return "too few groups"
+    if low <= 0.0 <= high:
+        return INSIDE
+    return OUTSIDE if low > 0.0 else OTHER
+
+
+def gain_table(rows: Sequence[Mapping[str, Any]], naming: Sequence[tuple[str, str]], caption: str) -> Table:
+    """The rows as a table: `naming` are (key, title) of the columns that say of which log a row is."""
+    columns = [
+        *(TableColumn(key, title) for key, title in naming),
+        TableColumn("method", "method"), TableColumn("against", "against"), TableColumn("measure", "measure"),
+        TableColumn("gain_words", "gain"), TableColumn("interval", "90 % interval"),
+        TableColumn("ours", "ours stands"), TableColumn("printed_words", "printed"),
+        TableColumn("printed_stands", "printed beyond the noise"), TableColumn("groups", "groups", "count"),
+    ]  # fmt: skip
+    cells = [
+        {**row, "interval": _interval(row), "gain_words": _words_of(row, "gain"),
+         "printed_words": _words_of(row, "printed_gain")}
+        for row in rows
+    ]  # fmt: skip
+    note = (
+        "Gain: how much nearer, as a share of what it is held against; shares (UR, PU, identified, good) in points. "
+        "Intervals are over groups of one user's submissions of one week. Outside: the interval holds no zero. "
+        "Printed beyond the noise: the printed gain is larger than half this interval's length, so that a log like "
+        "this one could show it."
+    )
+    one_group = [
+        f"{' '.join(str(row[key]) for key, _ in naming)}: {row['method']} against {row['against']}, {row['measure']}: "
+        f"{row['decided_by']}."
+        for row in rows
+        if row.get("decided_by")
+    ]
+    return Table(caption, columns, cells, " ".join([note, *one_group]))
+
+
+def _words_of(row: Mapping[str, Any], key: str) -> str | None:
+    return None if row[key] != row[key] else _amount(row[key], row.get("points", False))
+
+
+def _interval(row: Mapping[str, Any]) -> str:
+    low, high = row["gain_low"], row["gain_high"]
+    if low != low:
+        return f"none: {row['groups']} groups, {LEAST_GROUPS} are needed"
+    return f"{100 * low:.1f} to {_amount(high, row['points'])}"

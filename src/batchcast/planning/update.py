@@ -10,10 +10,8 @@ from typing import Literal, NamedTuple
 
 from ..formats.slurm.plannable import Plannable
 from ..units import format_duration
-from .decide import Action
-from .eligibility import is_drawn, is_opted_in, may_merge, token_text, with_token
-from .record import Entry, Owner, owner_of
-from .terms import How, Terms
+from .decide import Action, is_drawn, is_opted_in, may_merge, token_text, with_token
+from .record import Entry, How, Owner, Terms, owner_of
 
 TOGETHER = 50
 """So many jobs go into one update."""

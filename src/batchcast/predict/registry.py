@@ -18,7 +18,7 @@ from typing import Any
 
 from ..errors import UsageError
 from .gate import check_predictor
-from .names import name_and_settings
+from .protocol import name_and_settings
 
 GROUPS = {
     "runtime": "batchcast.runtime_predictors",

@@ -15,7 +15,7 @@ import numpy as np
 from ..evaluation.accuracy import Planned
 from ..evaluation.limits import Limits
 from ..evaluation.target import run_time_target
-from ..predict.names import named as named
+from ..predict.protocol import named as named
 from . import figures
 from .blocks import Block, Figure, Table, TableColumn
 from .difference import groups_in, interval_words

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..evaluation.differences import more_history
 from ..metrics.paired import LEAST_GROUPS
-from ..predict.names import named
+from ..predict.protocol import named
 from ..units import span
 from .blocks import Block, Kind, Table, TableColumn, shown
 

@@ -18,8 +18,7 @@ from ..evaluation.comparison import Comparison
 from ..simulation import Schedule
 from ..table import Trace
 from ..table.result import Picture, Rows
-from ..trace.result import FORECASTS, read_forecasts, read_result
-from ..trace.schedule import GROUPS, read_groups, read_schedule, read_starts
+from ..trace.schedule import FORECASTS, GROUPS, read_forecasts, read_groups, read_result, read_schedule, read_starts
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -18,10 +18,9 @@ from .heap import pop
 from .index import leave
 from .native import learn_natively, plan_natively
 from .orders import candidate_key, corrected, head_key
-from .passes import easy_pass
+from .passes import easy_pass, note_end
 from .queue import enqueue, remeasure
 from .running import drop_plan, note, push_end, put_off
-from .shadow import note_end
 from .state import (
     ASKED,
     BLOCK,

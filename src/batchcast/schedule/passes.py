@@ -1,18 +1,162 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One scheduling pass: start heads while they fit, then backfill around the reservation of the first that does not."""
+"""One scheduling pass: start heads while they fit, then backfill around the reservation of the first that does not.
+
+And a shadow run of EASY by requests on the same submissions, beside the real schedule and knowing no more than it does.
+`due_after` is measured against it: when would plain EASY have let this job start? The run time of a job is known
+to it once the job has ended in the real schedule; until then it is taken to run to its request or, with `due_ends`, as
+long as was forecast at its submission while it has not run longer. Reservations are made by requests in either case.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import inner
+from ..compiled import inlined, inner
 from ..compiled.arrays import Record
 from .heap import pop
 from .index import next_by_arrival, next_by_key, push_root, watch_length
 from .queue import any_fits, collect, head_place, length, next_candidate, rekey, take_risk
 from .running import reserve, reserve_by_request, start_job
-from .shadow import follow_shadow
-from .state import EASY, asides_of, choices_of, jobs_of, slots_of
+from .state import EASY, PLANNED, asides_of, choices_of, jobs_of, shadow_queue_of, shadow_running_of, slots_of
+
+
+@inner
+def follow_shadow(s: Record, rules: Record) -> None:
+    """Bring the shadow to `now`: its ends until then, each with a pass, what was submitted, a pass. O(queue) a pass."""
+    jobs = jobs_of(s)
+    queue = shadow_queue_of(s)
+    end = next_shadow_end(s)
+    while end < s.now:
+        end_shadows(s, rules, end)
+        shadow_pass(s, rules, end)
+        end = next_shadow_end(s)
+    while s.shadow_submit < s.next_submit and jobs[s.shadow_submit].submit <= s.now:
+        queue[s.shadow_waiting] = s.shadow_submit
+        s.shadow_waiting += 1
+        s.shadow_submit += 1
+    while True:
+        end_shadows(s, rules, s.now)
+        shadow_pass(s, rules, s.now)
+        if next_shadow_end(s) > s.now:  # a job without length, known to have none, ends where it starts
+            return
+
+
+@inlined
+def next_shadow_end(s: Record) -> float:
+    """When the next job of the shadow ends; infinity where none runs. O(running)."""
+    running = shadow_running_of(s)
+    least: float = np.inf
+    for place in range(s.shadow_count):
+        least = min(least, running[place].end)
+    return least
+
+
+@inlined
+def end_shadows(s: Record, rules: Record, time: float) -> None:
+    """Take out of the shadow what has ended by `time`; what outlived its forecast meanwhile goes on. O(running)."""
+    running = shadow_running_of(s)
+    kept = 0
+    for place in range(s.shadow_count):
+        if rules.due_ends == PLANNED and running[place].end <= time:
+            running[place].end = running[place].begun + shadow_length(s, rules, running[place].job)
+        if running[place].end <= time:
+            s.shadow_free += running[place].procs
+        else:
+            running[kept] = running[place]
+            kept += 1
+    s.shadow_count = kept
+
+
+@inner
+def shadow_pass(s: Record, rules: Record, time: float) -> None:
+    """One pass of EASY in order of arrival, by requests (Lifka 1995, as `passes.schedule` makes it). O(queue)."""
+    jobs = jobs_of(s)
+    queue = shadow_queue_of(s)
+    waiting = s.shadow_waiting
+    first = 0
+    while first < waiting and jobs[queue[first]].procs <= s.shadow_free:
+        start_shadow(s, rules, queue[first], time)
+        first += 1
+    kept = 0
+    if first < waiting:
+        head = int(jobs[queue[first]].procs)
+        until, extra = shadow_reservation(s, head, time)
+        for place in range(first, waiting):
+            job = queue[place]
+            procs = int(jobs[job].procs)
+            in_time = time + jobs[job].request <= until
+            if place > first and procs <= s.shadow_free and (in_time or procs <= extra):
+                start_shadow(s, rules, job, time)
+                if not in_time:
+                    extra -= procs
+            else:
+                queue[kept] = job
+                kept += 1
+    s.shadow_waiting = kept
+
+
+@inlined
+def shadow_reservation(s: Record, procs: int, time: float) -> tuple[float, int]:
+    """When the head can start by the requests of what runs, and how many processors are left over then."""
+    running = shadow_running_of(s)
+    free, place, count = s.shadow_free, 0, s.shadow_count
+    until: float = time
+    while free < procs and place < count:
+        free += running[place].procs
+        until = running[place].limit_end
+        place += 1
+    while place < count and running[place].limit_end == until:
+        free += running[place].procs
+        place += 1
+    return until, free - procs
+
+
+@inner
+def start_shadow(s: Record, rules: Record, job: int, time: float) -> None:
+    """A job starts in the shadow: from now on it is known when it is due. Kept by the ends of limits. O(running)."""
+    running = shadow_running_of(s)
+    entry, aside = jobs_of(s)[job], asides_of(s)[job]
+    limit_end = time + entry.request
+    place = s.shadow_count
+    while place > 0 and running[place - 1].limit_end > limit_end:
+        running[place] = running[place - 1]
+        place -= 1
+    mine = running[place]
+    mine.limit_end = limit_end
+    mine.begun = time
+    mine.end = time + shadow_length(s, rules, job)
+    mine.procs = entry.procs
+    mine.job = job
+    s.shadow_count += 1
+    s.shadow_free -= entry.procs
+    aside.due = time + rules.due_after
+    if not entry.start <= s.now:
+        s.least_due = min(s.least_due, aside.due)
+
+
+@inlined
+def shadow_length(s: Record, rules: Record, job: int) -> float:
+    """How long a job runs for all that is known now."""
+    entry = jobs_of(s)[job]
+    seconds: float = entry.request
+    if asides_of(s)[job].over:
+        seconds = entry.run
+    elif rules.due_ends == PLANNED and not entry.start + entry.first <= s.now:
+        seconds = entry.first
+    return seconds
+
+
+@inner
+def note_end(s: Record, job: int) -> None:
+    """A job ended in the real schedule: now the shadow knows how long it runs, if it still does. O(running)."""
+    running = shadow_running_of(s)
+    entry = jobs_of(s)[job]
+    asides_of(s)[job].over = 1
+    for place in range(s.shadow_count):
+        if running[place].job == job:
+            end = running[place].begun + entry.run
+            running[place].end = end if end > s.now else min(running[place].end, s.now)
+
 
 FEW = 6  # searches for one candidate each, before all others are collected in one
 

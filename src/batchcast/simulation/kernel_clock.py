@@ -8,8 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..compiled import inner, kernel
-from ..compiled.arrays import Record
-from ..compiled.elsewhere import address_of, called_there
+from ..compiled.arrays import Record, address_of, called_there
 from ..predict.runtime.kernel import Kernel
 from ..predict.similarity.coding import Coded
 from ..predict.similarity.memory import Memory, Options, grown, make_memory

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..compiled import kernel
-from ..compiled.elsewhere import address_of, called_there
+from ..compiled.arrays import address_of, called_there
 from ..errors import UsageError
 from ..events.state import SystemState
 from ..job import JobRequest, Name
@@ -256,7 +256,7 @@ def simulate_periods(
     Parameters
     ----------
     periods
-        The log in order of submission (`trace.folder.LogFolder.periods`).
+        The log in order of submission (`trace.parquet.LogFolder.periods`).
     policy, predictor, total, procs, wide, plan_level
         As `simulate` takes them, and with the same answers: every start is that of the whole log at once.
     default_request

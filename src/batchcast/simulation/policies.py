@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from ..errors import UsageError
-from ..predict.names import name_and_settings
+from ..predict.protocol import name_and_settings
 from ..predict.registry import make
 from ..units import parse_duration
 from .own_clock import OwnPolicy

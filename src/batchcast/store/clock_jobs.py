@@ -12,8 +12,7 @@ from sqlalchemy import Connection, Float, Text, bindparam, delete, func, insert,
 
 from ..events.event import Event, Start, Submit
 from ..events.live import DELIVERED_GONE, DELIVERED_START, TOLD_SUBMIT, LiveJob
-from .issued import FIELDS, as_values
-from .live_rows import live_job
+from .rows import FIELDS, as_values, live_job
 from .schema import forecasts, jobs, meta, renewed
 from .statements import JOB, clock_jobs
 

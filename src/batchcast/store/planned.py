@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, delete, exists, insert, select, text
 
-from ..planning.record import Entry, State
-from ..planning.terms import How
+from ..planning.record import Entry, How, State
 from . import clock_jobs
 from .schema import forecast_outcomes as outcomes
 from .schema import forecasts, jobs, plan_changes, planned

@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 
 from .. import columns as declared
-from .issued import FIELDS
+from .rows import FIELDS
 from .schema import forecast_outcomes as outcomes
 from .schema import forecasts, jobs, meta, plan_changes, planned, renewed, tokens
 

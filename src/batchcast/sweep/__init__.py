@@ -4,8 +4,8 @@
 A folder of results is one line away, as polars or pandas: ``results("study-results").to_pandas()``.
 """
 
+from .compare import read_sweep
 from .dataset import results
-from .plans import read_sweep
 from .study import Study, read_study
 from .task import Task, tasks_of
 

@@ -14,7 +14,7 @@ import numpy as np
 from ..columns import COLUMNS
 from ..errors import UsageError, input_error
 from .columns import INSTANTS, LogInfo, Nominal, Values, as_column, sound
-from .exchange import METADATA, VERSION, arrow, info_to_json, to_arrow
+from .result import METADATA, VERSION, arrow, info_to_json, to_arrow
 from .trace import Trace
 
 

@@ -9,8 +9,7 @@ True
 
 from .heuristic import check_heuristic
 from .logs import odd_logs, small_log
-from .order import check_order
-from .policy import check_policy
+from .policy import check_order, check_policy
 from .predictor import check_predictor, check_wait_predictor
 
 __all__ = [

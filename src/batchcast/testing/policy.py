@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`check_policy`: what every scheduler passes, open to anyone's own."""
+"""`check_policy` and `check_order`: what every scheduler and every order of the queue passes; open to anyone's own."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
 
 from ..errors import BatchcastError
-from ..simulation import Schedule, simulate
+from ..simulation import Policy, Schedule, simulate
 from ..table import Trace
 
 TOTAL = 16
 NODES = (4, 4, 8)
+Order = str | Callable[..., float]
 
 
 def check_policy(policy: Any, *, on_nodes: bool = True) -> list[str]:
@@ -139,3 +142,48 @@ def _schedule(policy: Any, log: Trace, nodes: Any, name: str, predictor: str = "
         return simulate(log, policy, predictor, total=None if nodes else TOTAL, nodes=nodes)
     except BatchcastError as error:
         raise AssertionError(f"{name}, {where}: {error.message}") from None
+
+
+def check_order(order: Order) -> list[str]:
+    """Run every check on an order, named as `--order` names it or given as a function; returns the names of those run.
+
+    Its keys, then all that `check_policy` asks, on a pool: with the order at the head of the queue, among the
+    candidates to backfill, and without backfilling. Raises UsageError when a function does not compile, AssertionError
+    in words at the first failure. Seconds once the kernel is compiled.
+
+    >>> check_order("saf:ageing=0.5")[:3]
+    ['keys_are_numbers', 'every_job_starts_once', 'machine_is_never_overfull']
+    """
+    for check in ORDER_CHECKS:
+        check(order)
+    return [check.__name__ for check in ORDER_CHECKS]
+
+
+def keys_are_numbers(order: Order) -> None:
+    """A function of one's own gives a finite key for ordinary and for odd jobs."""
+    if isinstance(order, str):
+        return
+    values = ((0.0, 60.0, 1e7), (0.0, 1.6e9), (1.0, 1e6), (1.0, 3600.0, 1e7))
+    for wait, submit, procs, planned in itertools.product(*values):
+        job = f"submit {submit:g}, {procs:g} processors, planned {planned:g} s, waited {wait:g} s"
+        try:
+            key = float(order(submit + wait, submit, procs, planned, wait))
+        except (ArithmeticError, ValueError) as error:
+            raise AssertionError(f"{job}: {error}") from None
+        assert math.isfinite(key), f"{job}: the key is {key}"
+
+
+def _of_order(check: Callable[..., None]) -> Callable[[Order], None]:
+    @wraps(check)
+    def as_policies(order: Order) -> None:
+        for policy in (Policy(order), Policy(backfill_order=order), Policy(order, "none")):
+            policy.rules()  # says so of a function that does not compile
+            try:
+                check(policy)
+            except AssertionError as error:
+                raise AssertionError(f"{policy.name}: {error}") from None
+
+    return as_policies
+
+
+ORDER_CHECKS = (keys_are_numbers, *map(_of_order, CHECKS))

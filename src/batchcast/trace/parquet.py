@@ -1,22 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trace to and from Apache Parquet, as `table.arrow` holds it.
+"""Trace to and from Apache Parquet, as `table.arrow` holds it: one file, or a folder by month of submission.
 
-And every job's answer as a folder of Parquet files: whole or not there at all.
+A folder is written in a stream and read whole or period by period: `FOLDER/month=2026-01/part-000.parquet` are the
+jobs, `FOLDER/_log.json` is what holds for all of them: where they come from, the files in order, the names of every
+dictionary-coded column. Whatever reads Parquet reads the jobs. Every job's answers are a folder too (`Answers`): whole
+or not there at all.
 """
 
 from __future__ import annotations
 
+import json
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 from urllib.parse import quote
 
+import numpy as np
+
 from ..errors import InputError, UsageError, input_error
-from ..table import Trace
-from ..table.arrow import arrow, from_arrow, to_arrow
+from ..table import LogInfo, Nominal, Trace
+from ..table.arrow import arrow, from_arrow, info_from_json, info_to_json, to_arrow
+from ..table.joined import Names, every_name, joined, with_categories
 from .whole_file import beside, whole_file
 
 
@@ -99,3 +108,213 @@ class Answers:
         with self._open:
             if kind is None:
                 self.under.rename(self.place)
+
+
+ABOUT = "_log.json"
+VERSION = 1
+HELD = 500_000
+"""Jobs that are held while a folder is written; a month with more of them becomes several files."""
+
+
+class Part(NamedTuple):
+    """One file: where it lies in the folder, its jobs, and when the first and the last were submitted."""
+
+    path: str
+    jobs: int
+    first: float
+    last: float
+
+
+@dataclass(frozen=True, slots=True)
+class LogFolder:
+    """A log in a folder. `largest_request` (seconds, NaN where none is known) plans jobs without a request."""
+
+    place: Path
+    info: LogInfo
+    parts: tuple[Part, ...]
+    categories: Mapping[str, Names]
+    largest_request: float
+
+    def __len__(self) -> int:
+        return sum(part.jobs for part in self.parts)
+
+    def periods(self) -> Iterator[Trace]:
+        """The log file by file in order of submission, names coded as in the whole; each is in memory alone."""
+        for part in self.parts:
+            trace = with_categories(read_parquet(self.place / part.path), self.categories)
+            yield trace.with_info(self.info)
+
+    def whole(self) -> Trace:
+        """The log at once, as if it had been read from one file. O(jobs) memory."""
+        return joined(list(self.periods()), self.info)
+
+
+def is_folder(path: str | Path) -> bool:
+    """Whether a log is stored there as a folder."""
+    return (Path(path) / ABOUT).is_file()
+
+
+def open_folder(path: str | Path) -> LogFolder:
+    """What `write_folder` wrote; nothing of the jobs is read yet. InputError where it is damaged or something else."""
+    place = Path(path)
+    try:
+        about = json.loads((place / ABOUT).read_text(encoding="utf-8"))
+        if about["version"] > VERSION:
+            raise input_error(str(place), "was written by a newer batchcast", accepted=str(VERSION))
+        return LogFolder(
+            place,
+            replace(info_from_json(about["info"]), source=str(place), format="parquet"),
+            tuple(Part(*part) for part in about["parts"]),
+            {name: tuple(names) for name, names in about["categories"].items()},
+            math.nan if about["largest_request"] is None else float(about["largest_request"]),
+        )
+    except OSError as error:
+        raise InputError(f"{place}: cannot be read ({error.strerror or error})") from None
+    except (ValueError, TypeError, KeyError) as error:
+        raise input_error(f"{place}/{ABOUT}", f"is damaged ({error})", hint="write the folder again") from None
+
+
+def write_folder(pieces: Iterable[Trace], path: str | Path) -> LogFolder:
+    """Write a log that comes in pieces as a folder by month (UTC), in memory that does not grow with the log.
+
+    The pieces' jobs need not be in order: a month of which jobs come late is sorted once more at the end, alone. What
+    pieces dropped and noted is added up. The folder is written beside its place and renamed: it is whole or not there.
+
+    Returns
+    -------
+    LogFolder
+        As `open_folder` gives it.
+
+    Raises
+    ------
+    UsageError
+        Where something lies there already.
+    InputError
+        Where it cannot be written, or pyarrow is missing.
+
+    Notes
+    -----
+    Memory: about two pieces, and `HELD` jobs; of an unsorted log the largest month. Names are held once each.
+    """
+    place = Path(path)
+    if place.exists() and not (place.is_dir() and not any(place.iterdir())):
+        raise UsageError(f"{place}: something is there already", hint="remove it, or name a folder that is not there")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with beside(place) as under:
+            under.mkdir()
+            about = _Writer(under).write(pieces)
+            (under / ABOUT).write_text(json.dumps(about, allow_nan=False), encoding="utf-8")
+            under.rename(place)
+    except OSError as error:
+        raise InputError(f"{place}: cannot be written ({error.strerror or error})") from None
+    return open_folder(place)
+
+
+class _Writer:
+    """What is known of the log so far, and the last month's jobs, which may go on."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.parts: dict[str, list[Part]] = {}
+        self.names: dict[str, Names] = {}
+        self.largest = -math.inf
+        self.month = ""
+        self.held: list[Trace] = []
+
+    def write(self, pieces: Iterable[Trace]) -> dict[str, Any]:
+        info, dropped, notes = LogInfo(), Counter[str](), list[str]()
+        for piece in pieces:
+            info = piece.info
+            dropped.update(info.dropped)
+            notes = summed_notes([*notes, *info.notes])
+            self.take(piece)
+        self.flush(all_of_it=True)
+        late = [month for month, parts in self.parts.items() if not _are_in_order(parts)]
+        for month in late:
+            self.sort(month)
+        said = "the records were not in order of submit time and job number: sorted"
+        notes += [said] if late and said not in notes else []
+        parts = sorted((part for month in self.parts.values() for part in month), key=lambda part: part.first)
+        return {
+            "version": VERSION,
+            "info": info_to_json(replace(info, dropped=dict(dropped), notes=tuple(notes))),
+            "parts": parts,
+            "categories": {name: list(names) for name, names in self.names.items()},
+            "largest_request": self.largest if math.isfinite(self.largest) else None,
+        }
+
+    def take(self, piece: Trace) -> None:
+        """Part a piece by months; the month before is written when another begins."""
+        asked = piece.req_time
+        self.largest = max(self.largest, float(np.max(asked, initial=-np.inf, where=np.isfinite(asked) & (asked > 0))))
+        for name in piece.names:
+            if isinstance(values := piece.column(name), Nominal):
+                self.names[name] = every_name([self.names.get(name, ()), values.categories])
+        for month, rows in _by_month(piece):
+            if month != self.month:
+                self.flush(all_of_it=True)
+                self.month = month
+            self.held.append(piece.take(rows))
+            if sum(map(len, self.held)) > HELD:
+                self.flush(all_of_it=False)
+
+    def flush(self, all_of_it: bool) -> None:
+        """Write what is held; the jobs of its last instant stay where others of that instant may follow."""
+        if not self.held:
+            return
+        trace = joined(self.held)
+        times = trace.submit_time
+        cut = len(trace) if all_of_it else int(np.searchsorted(times, times[-1]))
+        self.held = [] if cut == len(trace) else [trace.take(np.arange(cut, len(trace)))]
+        if cut:
+            self.keep(self.month, trace.take(np.arange(cut)))
+
+    def keep(self, month: str, trace: Trace) -> None:
+        """One more file of a month."""
+        parts = self.parts.setdefault(month, [])
+        name = f"month={month}/part-{len(parts):03d}.parquet"
+        (self.place / name).parent.mkdir(exist_ok=True)
+        write_parquet(trace.with_info(replace(trace.info, dropped={}, notes=())), self.place / name)
+        parts.append(Part(name, len(trace), float(trace.submit_time[0]), float(trace.submit_time[-1])))
+
+    def sort(self, month: str) -> None:
+        """One file of a month's files that overlap."""
+        parts = self.parts.pop(month)
+        trace = joined([read_parquet(self.place / part.path) for part in parts])
+        for part in parts:
+            (self.place / part.path).unlink()
+        self.keep(month, trace)
+
+
+def summed_notes(notes: Iterable[str]) -> list[str]:
+    """Sentences that begin with a number, which of several alike is added up: what pieces of one log say together.
+
+    >>> summed_notes(["2 lines left out: x (first: line 3)", "odd", "odd", "1 lines left out: x (first: line 9)"])
+    ['3 lines left out: x (first: line 3)', 'odd']
+    """
+    counts: dict[str, tuple[int, str]] = {}
+    for note in notes:
+        number, _, rest = note.partition(" ")
+        kind = rest.partition(" (first: ")[0] if number.isdecimal() else note
+        count, first = counts.get(kind, (0, rest))
+        counts[kind] = (count + int(number), first) if number.isdecimal() else (-1, note)
+    return [text if count < 0 else f"{count} {text}" for count, text in counts.values()]
+
+
+def _by_month(piece: Trace) -> Iterator[tuple[str, np.ndarray]]:
+    """A piece's rows by month of submission, UTC."""
+    days = np.floor((piece.submit_time + piece.info.unix_start) / 86400.0).astype("datetime64[D]")
+    months = days.astype("datetime64[M]")
+    edges = [0, *(np.flatnonzero(months[1:] != months[:-1]) + 1).tolist(), len(piece)]
+    for first, end in pairwise(edges):
+        if end > first:
+            yield str(months[first]), np.arange(first, end)
+
+
+def _are_in_order(parts: list[Part]) -> bool:
+    """Whether each file ends before the next begins."""
+    return all(before.last < after.first for before, after in pairwise(parts))
+
+
+__all__ = ["HELD", "LogFolder", "Part", "is_folder", "open_folder", "summed_notes", "write_folder"]

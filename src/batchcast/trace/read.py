@@ -14,10 +14,9 @@ from ..formats.csv.column_map import ColumnMap, sacct_line, unrecognised_header
 from ..formats.csv.rows import header_of
 from ..table import LogInfo, Trace
 from .clean import without_absurd
-from .folder import HELD, is_folder, open_folder
-from .maps import fitting_map, map_of, ready_maps
-from .source import FORMS, Source
-from .zone import zone
+from .parquet import HELD, is_folder, open_folder
+from .select import zone
+from .source import FORMS, Source, fitting_map, map_of, ready_maps
 
 FORMATS = ("swf", "sacct", "pbs", "csv", "parquet", "batsim", "nextflow")
 PIECE = HELD
@@ -36,7 +35,7 @@ def read_trace(
     """The log at `path` as a Trace, its format told by content; plain, gzip or xz.
 
     SWF, a `sacct -P` dump, a PBS accounting log, batchcast's own CSV, another CSV through a column map, a Parquet file
-    (`trace.parquet`), or a folder of them (`trace.folder`), which is read at once.
+    or a folder of them (`trace.parquet`), which is read at once.
 
     Parameters
     ----------
@@ -97,9 +96,9 @@ def read_pieces(
 ) -> Iterator[Trace]:
     """The same log in pieces of about `jobs` jobs, for what is larger than memory; each is sorted in itself.
 
-    SWF and a folder of Parquet (`trace.folder`) come in pieces. Of every other form the whole is one piece: a record of
-    theirs may stand far from where it began. What a piece's `info` counts and notes is of its own records; the file's
-    SHA-256 is the last piece's.
+    SWF and a folder of Parquet (`trace.parquet`) come in pieces. Of every other form the whole is one piece: a record
+    of theirs may stand far from where it began. What a piece's `info` counts and notes is of its own records; the
+    file's SHA-256 is the last piece's.
     """
     if is_folder(path):
         for number, piece in enumerate(open_folder(path).periods()):
@@ -271,7 +270,7 @@ def _with_zone(info: LogInfo, timezone: str | None) -> LogInfo:
         note = f"the header's time zone is not known: {info.timezone!r}; its offset, else UTC, is used"
         offset, source = "UTC", "default"
         if "TimeZone" in info.header:
-            from ..formats.swf_header import SwfHeader
+            from ..formats.swf_text import SwfHeader
 
             only_offset = SwfHeader(info.source)
             only_offset.values["TimeZone"] = info.header["TimeZone"]

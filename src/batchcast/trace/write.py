@@ -20,10 +20,9 @@ import numpy as np
 from ..columns import COLUMNS
 from ..errors import InputError, UsageError
 from ..formats.csv.own import header_and_texts
-from ..formats.swf_write import write_chunks
+from ..formats.swf_text import write_chunks
 from ..table import Trace
-from .folder import write_folder
-from .parquet import write_parquet
+from .parquet import write_folder, write_parquet
 from .whole_file import whole_file
 
 
@@ -118,7 +117,7 @@ def write_by_ending(trace: Trace, path: str | Path, kind: str | None = None) -> 
 def kind_of(path: str | Path) -> str:
     """The format an ending names; UsageError when it names none: asked before the work, not after it.
 
-    A name without any ending, or with a `/` behind it, is a folder of Parquet by month (`trace.folder`); `-` is CSV on
+    A name without any ending, or with a `/` behind it, is a folder of Parquet by month (`trace.parquet`); `-` is CSV on
     stdout.
 
     >>> kind_of("a/log.swf.gz"), kind_of("LOG.CSV"), kind_of("years/"), kind_of("-"), kind_of("log.json")

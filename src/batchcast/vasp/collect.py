@@ -17,10 +17,8 @@ import numpy as np
 from ..errors import InputError, NoAnswer, input_error
 from ..table import Nominal, Trace, Values
 from .features import MEANINGS, Features, features
-from .incar import parse_incar
-from .kpoints import parse_kpoints
-from .poscar import parse_poscar
-from .potcar import Potential, scan_potcar
+from .incar import parse_incar, parse_kpoints
+from .poscar import Potential, parse_poscar, scan_potcar
 
 INPUTS = ("INCAR", "POSCAR", "POTCAR", "KPOINTS")
 LARGEST = 64 << 20

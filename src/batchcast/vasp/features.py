@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import input_error
-from .incar import Incar
-from .kpoints import Kpoints, from_spacing
-from .poscar import Poscar
-from .potcar import Potential
+from .incar import Incar, Kpoints, from_spacing
+from .poscar import Poscar, Potential
 
 MEANINGS = {
     "kpoints": "k-points before symmetry",

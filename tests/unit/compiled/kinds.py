@@ -8,8 +8,7 @@ import numpy as np
 from tests.unit.compiled.test_by_address import both, some, tail
 
 from batchcast.compiled import allocating, branching, call_address, compile_key, inlined, inner, kernel
-from batchcast.compiled.arrays import Record, array_in, bits, lowest
-from batchcast.compiled.elsewhere import address_of, called_there
+from batchcast.compiled.arrays import Record, address_of, array_in, bits, called_there, lowest
 from batchcast.records import array_fields, point_to
 
 JOB = np.dtype([("procs", np.int64), ("run", np.float64)])

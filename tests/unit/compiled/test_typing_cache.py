@@ -8,7 +8,7 @@ from typing import Any
 from numba.core import types
 from numba.core.compiler import Flags
 
-from batchcast.compiled.part import Remembering, Settled
+from batchcast.compiled.passes import Remembering, Settled
 
 FLAGS: Any = Flags  # numba has no annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from batchcast.evaluation.evaluation import evaluate
-from batchcast.report.evaluation.words import opening
+from batchcast.report.evaluation.first_screen import opening
 from batchcast.table import LogInfo, Trace
 
 

@@ -24,11 +24,11 @@ from batchcast.report.blocks import Figure, Folded, Table
 from batchcast.report.comparison import comparison_blocks
 from batchcast.report.difference import FORECAST, difference_blocks, difference_words
 from batchcast.report.difference_plots import interval_figures
+from batchcast.report.evaluation.first_screen import opening
 from batchcast.report.evaluation.page import sections
-from batchcast.report.evaluation.words import opening
 from batchcast.simulation.simulate import simulate
 from batchcast.table import LogInfo, Trace
-from batchcast.trace.result import Forecasts
+from batchcast.trace.schedule import Forecasts
 
 WEEK = 7 * 86400.0
 

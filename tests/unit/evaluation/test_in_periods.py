@@ -21,7 +21,7 @@ from batchcast.metrics.schedule import ForecastTotals, ScheduleTotals, measures
 from batchcast.simulation import simulate
 from batchcast.simulation.periods import simulate_periods
 from batchcast.trace import demo_path, read_trace, write_trace
-from batchcast.trace.folder import write_folder
+from batchcast.trace.parquet import write_folder
 from batchcast.trace.read import read_pieces
 from batchcast.trace.synth import Recipe, make_log
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchcast.evaluation.calendar import by_size, median_cells, weekday_hour
-from batchcast.metrics.wait_classes import LIMITS, SIZES, class_of
+from batchcast.metrics.wait import LIMITS, SIZES, class_of
 from batchcast.table import LogInfo, Trace
-from batchcast.trace.zone import parse_date, zone
+from batchcast.trace.select import parse_date, zone
 
 ROWS = st.lists(st.tuples(st.integers(-1, 2), st.integers(-1, 3), st.one_of(st.none(), st.floats(0, 1e6))), max_size=60)
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchcast.errors import InputError, UsageError
+from batchcast.formats.chunks import Problems
 from batchcast.formats.csv.rows import CsvRows
-from batchcast.formats.problems import Problems
 
 
 def rows_of(text: bytes, **options) -> tuple[list[tuple[str, ...]], Problems]:

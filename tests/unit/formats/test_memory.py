@@ -17,7 +17,7 @@ from batchcast.formats.memory import peak, requested, usage_kib
 from batchcast.formats.pbs.accounting import read_pbs
 from batchcast.formats.slurm.sacct import read_sacct
 from batchcast.formats.swf import read_swf
-from batchcast.formats.swf_write import write_lines
+from batchcast.formats.swf_text import write_lines
 from batchcast.table import LogInfo, Trace
 from batchcast.table.memory import memory_use
 from batchcast.trace.clean import without_absurd

@@ -6,13 +6,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.naive import grid as naive
 
+from batchcast.grid.assignment import (
+    BARRIER,
+    DEEPEST,
+    Assignment,
+    Problem,
+    Trail,
+    best_chain,
+    chained,
+    cheap_near,
+    loads,
+    tightened,
+)
 from batchcast.grid.balance import priced, settle
-from batchcast.grid.chains import BARRIER, DEEPEST, Trail, best_chain, chained, cheap_near, tightened
 from batchcast.grid.heuristics.exact import Exact
 from batchcast.grid.heuristics.search import Search
 from batchcast.grid.model import draw_times
 from batchcast.grid.protocol import Batch, makespan
-from batchcast.grid.standing import Assignment, Problem, loads
 
 KINDS = [f"{kind}_{ranges}" for kind in "csi" for ranges in ("hihi", "hilo", "lohi", "lolo")]
 FEW = ("c_hilo", "i_lohi", "s_hihi", "s_lolo")  # four seconds each

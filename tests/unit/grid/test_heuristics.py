@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from tests.naive import grid as naive
 
 from batchcast.errors import UsageError
+from batchcast.grid.assignment import Assignment, Problem, loads
 from batchcast.grid.balance import descend, priced, settle
 from batchcast.grid.heuristics.exact import Exact
-from batchcast.grid.heuristics.pairs import Sufferage
+from batchcast.grid.heuristics.greedy import Sufferage
 from batchcast.grid.heuristics.search import Search
 from batchcast.grid.model import draw_times
 from batchcast.grid.protocol import Batch, makespan, timed
-from batchcast.grid.standing import Assignment, Problem, loads
 from batchcast.predict.registry import make
 from batchcast.trace.grid_files import read_matrix
 

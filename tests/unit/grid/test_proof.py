@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from batchcast.grid.assignment import Problem, loads
 from batchcast.grid.balance import priced
-from batchcast.grid.heuristics.exact import Exact
+from batchcast.grid.heuristics.exact import Exact, below, branch_and_bound, raised
 from batchcast.grid.heuristics.search import Search
 from batchcast.grid.model import draw_times
-from batchcast.grid.proof import below, branch_and_bound, raised
 from batchcast.grid.protocol import Batch, makespan
-from batchcast.grid.standing import Problem, loads
 
 
 def tried(times: np.ndarray, free: np.ndarray) -> float:

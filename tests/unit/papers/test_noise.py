@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from batchcast.papers.noise import Gain, gain_rows, gain_table
+from batchcast.papers.shared import Gain, gain_rows, gain_table
 
 GROUP = np.repeat(np.arange(100), 5)
 

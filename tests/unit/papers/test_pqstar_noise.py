@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from batchcast.papers.noise import gain_table
-from batchcast.papers.pqstar.study import METHODS, noise_rows
+from batchcast.papers.pqstar_study import METHODS, noise_rows
+from batchcast.papers.shared import gain_table
 from batchcast.table import Trace
 
 

@@ -10,10 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batchcast.formats.slurm.plannable import Plannable
-from batchcast.planning.decide import Action, decide
-from batchcast.planning.eligibility import why_ineligible, without_token
-from batchcast.planning.record import Entry, State, start_list
-from batchcast.planning.terms import How, Terms
+from batchcast.planning.decide import Action, decide, why_ineligible, without_token
+from batchcast.planning.record import Entry, How, State, Terms, start_list
 from batchcast.planning.update import is_done, stale, targets, update_of
 from batchcast.units import parse_duration
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from batchcast.errors import BatchcastError
-from batchcast.report.folder import folder
+from batchcast.trace.whole_file import folder
 
 
 def write(target: Path, *schedules: str) -> None:

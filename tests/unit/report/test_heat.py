@@ -22,9 +22,9 @@ from batchcast.report.evaluation.heat_maps import (
 )
 from batchcast.report.evaluation.machine import EDGES_S, NAMES, recorded_wait_blocks
 from batchcast.report.evaluation.page import sections
-from batchcast.report.evaluation.waste import waste_blocks
 from batchcast.report.figures import span
 from batchcast.report.html import page
+from batchcast.report.limits import waste_blocks
 from batchcast.report.terminal import show
 from batchcast.table import LogInfo, Trace
 

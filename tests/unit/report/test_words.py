@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from batchcast.evaluation.accuracy import Scores
 from batchcast.evaluation.evaluation import Evaluation, Outcome, evaluate
 from batchcast.evaluation.validity import Validity
-from batchcast.report.evaluation.first_screen import cards
+from batchcast.report.evaluation.first_screen import cards, opening
 from batchcast.report.evaluation.gains import gain_sentences, harm_words, plan_words
-from batchcast.report.evaluation.words import opening
 from batchcast.report.figures import span
 from batchcast.report.validity import validity_line
 from batchcast.table import LogInfo, Trace

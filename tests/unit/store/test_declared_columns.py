@@ -17,8 +17,8 @@ from batchcast.store import history
 from batchcast.store.compiled import TEXTS
 from batchcast.store.database import Store
 from batchcast.store.export import to_trace
-from batchcast.store.live_rows import live_job
 from batchcast.store.reader import Reader
+from batchcast.store.rows import live_job
 
 SHOWN = {"s": "1:00", "processors": "3", "nodes": "2", "KiB": "mem=5K,gres/gpu=6", "GPUs": "mem=5K,gres/gpu=6"}
 MEANT = {"s": 60.0, "processors": 3.0, "nodes": 2.0, "KiB": 5.0, "GPUs": 6.0}

@@ -7,7 +7,7 @@ from sqlalchemy import insert, text
 from batchcast.planning.record import Entry, State
 from batchcast.store import planned
 from batchcast.store.database import Store
-from batchcast.store.purge import remove_some
+from batchcast.store.history import remove_some
 from batchcast.store.reader import Reader
 from batchcast.store.schema import jobs
 

@@ -17,7 +17,7 @@ from batchcast.formats.sighting import Sighting
 from batchcast.predict.protocol import Prediction
 from batchcast.store import clock_jobs, history
 from batchcast.store.database import Store
-from batchcast.store.purge import due, remove_some
+from batchcast.store.history import due, remove_some
 from batchcast.store.reader import Reader
 from batchcast.store.schema import jobs, meta
 

@@ -6,12 +6,11 @@ import pytest
 from sqlalchemy import inspect, text
 
 from batchcast.errors import BatchcastError, UsageError
-from batchcast.planning.record import Entry, State
-from batchcast.planning.terms import How
+from batchcast.planning.record import Entry, How, State
 from batchcast.store import planned, tokens
 from batchcast.store.database import VERSION, Store, schema_version
 from batchcast.store.reader import Reader
-from batchcast.store.token_text import id_of, user_of
+from batchcast.store.tokens import id_of, user_of
 
 
 def issued(store: Store, user: str, seed: int, until: float = 1000.0) -> str:

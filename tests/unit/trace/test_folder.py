@@ -12,8 +12,8 @@ import pytest
 from batchcast import Trace
 from batchcast.errors import InputError, UsageError
 from batchcast.table import LogInfo, Nominal
-from batchcast.trace import demo_path, folder, read_trace, source, write_trace
-from batchcast.trace.folder import write_folder
+from batchcast.trace import demo_path, parquet, read_trace, source, write_trace
+from batchcast.trace.parquet import write_folder
 from batchcast.trace.read import read_pieces
 from batchcast.trace.synth import Recipe, make_log
 
@@ -70,7 +70,7 @@ def test_a_log_comes_back_with_its_provenance(months: Path, tmp_path: Path) -> N
 
 
 def test_jobs_in_any_order_and_months_of_several_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder, "HELD", 150)
+    monkeypatch.setattr(parquet, "HELD", 150)
     demo = read_trace(demo_path())
     mixed = np.random.default_rng(5).permutation(len(demo))
     for name, order in (("sorted", np.arange(len(demo))), ("mixed", mixed)):

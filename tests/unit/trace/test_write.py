@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from batchcast.columns import COLUMNS, SWF_FIELDS
 from batchcast.formats.swf import read_swf
-from batchcast.formats.swf_write import write_lines
+from batchcast.formats.swf_text import write_lines
 from batchcast.table import LogInfo, Trace
 from batchcast.trace import read_trace, write_trace
 

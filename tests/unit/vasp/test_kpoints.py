@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from batchcast.errors import InputError
-from batchcast.vasp.kpoints import from_spacing, parse_kpoints
+from batchcast.vasp.incar import from_spacing, parse_kpoints
 
 CUBE = ((4.0, 0.0, 0.0), (0.0, 4.0, 0.0), (0.0, 0.0, 4.0))
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchcast.errors import InputError
-from batchcast.vasp import potcar
-from batchcast.vasp.potcar import Potential, scan_potcar
+from batchcast.vasp import poscar
+from batchcast.vasp.poscar import Potential, scan_potcar
 
 from .conftest import potential
 
@@ -37,7 +37,7 @@ def test_every_potential_is_found_wherever_blocks_end(tmp_path_factory, parts, b
     path = tmp_path_factory.mktemp("potcar") / "POTCAR"
     path.write_text("".join(potential(name, zval, 200.0 + zval, soft, numbers) for name, zval, soft, numbers in parts))
     expected = tuple(Potential(f"PAW_PBE {n} 06Sep2000", z, 200.0 + z, s) for n, z, s, _ in parts)
-    usual, potcar.BLOCK = potcar.BLOCK, block
+    usual, poscar.BLOCK = poscar.BLOCK, block
     try:
         lengths: dict[bytes, int] = {}
         assert scan(path) == expected
@@ -45,7 +45,7 @@ def test_every_potential_is_found_wherever_blocks_end(tmp_path_factory, parts, b
         assert scan(path, lengths) == expected  # now skipping by remembered lengths
         assert scan(path, {key: value + 7 for key, value in lengths.items()}) == expected  # and with wrong ones
     finally:
-        potcar.BLOCK = usual
+        poscar.BLOCK = usual
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from batchcast.vasp import read_features
-from batchcast.vasp.incar import parse_incar
-from batchcast.vasp.kpoints import parse_kpoints
+from batchcast.vasp.incar import parse_incar, parse_kpoints
 from batchcast.vasp.poscar import parse_poscar
 
 from .conftest import potential

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from batchcast.predict.ensembles.encoding import KEY
+from batchcast.predict.ensembles.learner import KEY
 from batchcast.vasp.synth import draw_vasp_log
 
 

@@ -65,7 +65,7 @@ def _place(log: str, out: str | None, output: str | None) -> str:
 
 def _to_folder(out: str, as_json: bool, given: dict[str, Any]) -> None:
     """Piece by piece; what needs the whole log is refused."""
-    from ...trace.folder import write_folder
+    from ...trace.parquet import write_folder
     from ..options import dropped_lines
     from ..periods import Pieces
 

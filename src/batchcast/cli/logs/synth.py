@@ -130,7 +130,7 @@ def _write(recipe: Recipe, seed: int, output: str, as_json: bool, memory: bool) 
 
 def _write_blocks(recipe: Recipe, seed: int, output: str, as_json: bool, memory: bool) -> None:
     """Into a folder, a block at a time."""
-    from ...trace.folder import write_folder
+    from ...trace.parquet import write_folder
     from ...trace.synth.log import make_blocks
 
     if memory:

@@ -14,7 +14,7 @@ from ..grammar import Verb
 
 PAPERS: dict[str, tuple[str, str]] = {
     "pqstar": (
-        "batchcast.cli.papers.reproduce_pqstar:command",
+        "batchcast.cli.papers.reproduce_studies:pqstar",
         "Queue waits: quick starters found in near, mid and far history (Kumar & Vadhiyar 2012).",
     ),
     "online-knn-ga": (
@@ -23,11 +23,11 @@ PAPERS: dict[str, tuple[str, str]] = {
     ),
     "su": ("batchcast.cli.papers.reproduce_run_times:su", "Run times from clusters of job names (Wang et al. 2021)."),
     "vasp": (
-        "batchcast.cli.papers.reproduce_vasp:command",
+        "batchcast.cli.papers.reproduce_studies:vasp",
         "Run time of VASP jobs from input files: IRPA and BRBF (2019).",
     ),
     "grid": (
-        "batchcast.cli.papers.reproduce_grid:command",
+        "batchcast.cli.papers.reproduce_studies:grid",
         "Grid jobs with files and deadlines: Emin-min, Ebest (2014).",
     ),
 }

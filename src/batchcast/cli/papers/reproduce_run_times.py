@@ -89,13 +89,13 @@ def online_knn_ga(
     method, takes hours. `--set`, `--part` and `--first` choose. What is done is kept in FOLDER/parts and found again by
     the next run with the same code, logs and settings. Training is seeded.
     """
-    from ...papers.online_knn_ga import page as shown
-    from ...papers.online_knn_ga.gathered import Gathered
-    from ...papers.online_knn_ga.page import findings
-    from ...papers.online_knn_ga.study import CORRECTIONS, chosen_sets
+    from ...papers import online_knn_ga_page as shown
+    from ...papers.online_knn_ga_gathered import Gathered
+    from ...papers.online_knn_ga_page import findings
+    from ...papers.online_knn_ga_study import CORRECTIONS, chosen_sets
     from ...papers.shared import ComputedParts
     from ...report import page
-    from ...report.folder import folder
+    from ...trace.whole_file import folder
 
     if quick:
         names, first = names or NAMES[:1], min(first or 7_000, 7_000)
@@ -169,12 +169,12 @@ def su(
     tens of milliseconds: --every and --first bound it. What is done is kept in FOLDER/parts and found again by the next
     run with the same code, logs and settings.
     """
+    from ...papers import su_page as shown
     from ...papers.shared import ComputedParts
-    from ...papers.su import page as shown
-    from ...papers.su.page import findings
-    from ...papers.su.study import Gathered
+    from ...papers.su_page import findings
+    from ...papers.su_study import Gathered
     from ...report import page
-    from ...report.folder import folder
+    from ...trace.whole_file import folder
 
     if quick:
         names, first, schedule_first = names or ("NREL", "CTC"), min(first or 1500, 1500), min(schedule_first, 500)

@@ -38,10 +38,9 @@ def migrate(to: int | None, as_json: bool, **flags: Any) -> None:
     forecasts stay as they are; what the older tables have no room for is said.
     """
     from ...service.settings import load
-    from ...store.database import Store
+    from ...store.database import Store, single_writer
     from ...store.place import VERSION
     from ...store.reader import Reader
-    from ...store.writer import single_writer
 
     settings = load(flags)
     reader = Reader(settings["store"])
@@ -87,7 +86,7 @@ def purge(keep: str | None, really: bool, parsable2: bool, as_json: bool, **flag
     from ...service.settings import keep_since, load
     from ...store.clock_jobs import read_meta
     from ...store.database import Store
-    from ...store.purge import due, remove_some
+    from ...store.history import due, remove_some
     from ...store.reader import Reader
 
     settings = load({**flags, "retention_days": keep})
@@ -160,7 +159,7 @@ def sums(purged: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
 
 
 def _print(results: list[dict[str, Any]]) -> None:
-    from ...predict.names import method_name
+    from ...predict.protocol import method_name
     from ...units import format_memory, span
 
     def share(value: float) -> str:

@@ -47,7 +47,7 @@ def create(user: str, days: float, label: str, as_json: bool, **flags: Any) -> N
     from ...service.settings import load
     from ...store import tokens
     from ...store.database import Store
-    from ...store.token_text import ID_BYTES, SECRET_BYTES, id_of
+    from ...store.tokens import ID_BYTES, SECRET_BYTES, id_of
 
     if not _NAME.fullmatch(user):
         raise UsageError(f"not a user's name: {user[:70]!r} (accepted: letters, digits, _ . @ -)")
@@ -77,7 +77,7 @@ def show(parsable2: bool, as_json: bool, **flags: Any) -> None:
     """Every token: its id, whose it is, what for, until when, and whether it counts."""
     from ...service.settings import load
     from ...store.reader import Reader
-    from ...store.token_text import state_of
+    from ...store.tokens import state_of
 
     settings = load(flags)
     reader = Reader(settings["store"])

@@ -65,7 +65,7 @@ def command(a: str, b: str, log: Path | None, seed: int, resamples: int, page: P
     from ...report.comparison import comparison_blocks
     from ...report.terminal import show
     from ...results.comparison import schedules_in
-    from ...trace.result import FORECASTS, read_forecasts, read_result
+    from ...trace.schedule import FORECASTS, read_forecasts, read_result
 
     (ours, place_a), (theirs, place_b) = read_result(a), read_result(b)
     one, other = (

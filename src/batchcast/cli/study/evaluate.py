@@ -80,7 +80,7 @@ def run(
     """
     from ...evaluation.evaluation import evaluate
     from ...report.evaluation.written import fill
-    from ...report.folder import folder
+    from ...trace.whole_file import folder
 
     settings = {**log.settings, "against": given.get("against"), "seed": given["seed"]}
     command = shlex.join(["batchcast", *sys.argv[1:]])

@@ -26,26 +26,26 @@ def command(as_json: bool, described: str | None, **given: Any) -> None:
     LOG is SWF, a `sacct -X -P` dump, a PBS accounting log, CSV or Parquet; plain, .gz, .xz, or - for stdin.
     Selection and cleaning apply as for every other verb, so `info` shows what they would see.
     """
-    from ...trace import describe
+    from ...trace.clean import cleaning, endings, irregularities, known_fields, memory, summary
 
     log = take_log(given)
-    whole = describe.summary(log.trace, log.procs)
+    whole = summary(log.trace, log.procs)
     parts = {
-        "status": describe.endings(log.trace),
-        "field": describe.known_fields(log.trace),
-        "clean": describe.cleaning(log.trace),
-        "irregularity": describe.irregularities(log.trace),
+        "status": endings(log.trace),
+        "field": known_fields(log.trace),
+        "clean": cleaning(log.trace),
+        "irregularity": irregularities(log.trace),
     }
     if described:
         parts["machine"] = _on_machine(described, log)
-    memory = describe.memory(log.trace)
+    per_processor = memory(log.trace)
     about = describe_log(log.trace)
     if as_json:
-        rows = [{"part": "summary", **whole}, {"part": "memory", **memory}]
+        rows = [{"part": "summary", **whole}, {"part": "memory", **per_processor}]
         rows += [{"part": part, **row} for part in parts for row in parts[part]]
         emit(document("info", about, log.settings, log.warnings, rows))
         return
-    _show(about, whole, memory, parts)
+    _show(about, whole, per_processor, parts)
 
 
 def _on_machine(described: str, log: Any) -> list[dict[str, Any]]:

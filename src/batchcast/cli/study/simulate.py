@@ -75,7 +75,7 @@ def command(**given: Any) -> None:
     from ...errors import UsageError
     from ...evaluation.differences import schedule_differences
     from ...evaluation.simulated import DOUBTS
-    from ...predict.names import named
+    from ...predict.protocol import named
 
     changed, (scheduler, described) = given.pop("settings"), take_nodes(given)
     slurm = scheduler == "slurm"

@@ -125,7 +125,7 @@ def forecasts(
 
 def _instant(trace: Trace, text: str | None) -> float:
     """Seconds on the log's clock; the last submission where nothing is given."""
-    from ...trace.zone import parse_date, zone
+    from ...trace.select import parse_date, zone
 
     if text is None:
         return float(trace.submit_time[-1])
@@ -235,7 +235,7 @@ def command(
         recorded_wait,
         scored_rows,
     )
-    from ...predict.names import named
+    from ...predict.protocol import named
     from ...predict.registry import load, parse_spec, split_specs
     from ...processes import Task, under_bars
     from ...report.blocks import TableColumn
@@ -372,7 +372,7 @@ def _answer_new(
     new: str, specs: list[str], cancelled: str, as_json: bool, given: dict[str, Any], described: Machine | None
 ) -> None:
     """One new job's wait by every method, history the whole log up to its submission."""
-    from ...predict.names import named
+    from ...predict.protocol import named
     from ...report.blocks import Table, TableColumn
 
     job = parse_new(new)

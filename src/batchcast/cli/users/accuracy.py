@@ -54,7 +54,7 @@ def command(
 
 def _print_belief(belief: Sequence[Mapping[str, Any]]) -> None:
     """The answer in short, first for those who wait: a sentence and a bar for each group of jobs."""
-    from ...predict.names import method_name
+    from ...predict.protocol import method_name
 
     if not belief:
         return
@@ -223,7 +223,7 @@ def picture(kept: float, promised: float = 0.9, width: int = 40) -> str:
 
 def _by(method: str) -> str:
     """Who forecast, without settings."""
-    from ...predict.names import method_name
+    from ...predict.protocol import method_name
 
     return method_name(method)
 

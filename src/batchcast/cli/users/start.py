@@ -276,7 +276,7 @@ def _bases(said: Sequence[str]) -> list[str]:
 
 def _record(r: Mapping[str, Any]) -> str:
     """How the answering method's forecasts have come out so far, from the first on."""
-    from ...predict.names import method_name
+    from ...predict.protocol import method_name
     from ...units import span
 
     who = method_name(r["method"])

@@ -21,8 +21,7 @@ import numpy as np
 from ...columns import COLUMNS
 from ...table import LogInfo, Nominal, Trace, Values
 from ..batch import Codes
-from ..chunks import GrowingColumn, as_ids, count_duplicates
-from ..problems import Problems
+from ..chunks import GrowingColumn, Problems, as_ids, count_duplicates
 from .rows import CsvRows, check_header, no_rows
 
 INSTANTS = ("submit_time", "eligible_time")

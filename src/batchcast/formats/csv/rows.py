@@ -7,8 +7,7 @@ import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ...errors import InputError, UsageError, input_error
-from ..chunks import unix_text
-from ..problems import Problems
+from ..chunks import Problems, unix_text
 
 DELIMITERS = (",", ";", "\t", "|")
 _LONGEST_ROW = 1000

@@ -13,8 +13,16 @@ from ...errors import BatchcastError, UsageError, input_error
 from ...table import LogInfo, Trace, Values
 from ...units import parse_duration
 from ..batch import Codes
-from ..chunks import GrowingColumn, as_ids, count_duplicates, in_house_order, join_ids, sorted_nominal, whole_texts
-from ..problems import Problems
+from ..chunks import (
+    GrowingColumn,
+    Problems,
+    as_ids,
+    count_duplicates,
+    in_house_order,
+    join_ids,
+    sorted_nominal,
+    whole_texts,
+)
 from .qstat import size_kib
 from .records import asked, columns_of, ending, held, number, plain_id
 

@@ -7,10 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..ensembles.encoding import KEY, VASP_FEATURES, Encoder, Encut, Row
-from ..ensembles.learner import FeatureLearner
-from ..ensembles.mixed_bayes import MixedBayes
-from ..ensembles.rbf import RbfNetwork
+from ..ensembles.learner import KEY, VASP_FEATURES, Encoder, Encut, FeatureLearner, Row
+from ..ensembles.regressors import MixedBayes, RbfNetwork
 
 FIRST = 0.6
 

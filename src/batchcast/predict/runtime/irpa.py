@@ -7,10 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from ..ensembles.encoding import VASP_FEATURES, Encoder, Encut, Row
-from ..ensembles.learner import FeatureLearner
-from ..ensembles.mixed_bayes import MixedBayes
-from ..ensembles.regressors import Kind, PackedForest, Regressor, fit_regressor
+from ..ensembles.learner import VASP_FEATURES, Encoder, Encut, FeatureLearner, Row
+from ..ensembles.regressors import Kind, MixedBayes, PackedForest, Regressor, fit_regressor
 
 SUB_MODELS: tuple[Kind, ...] = ("forest", "svr", "bayesian_ridge")
 FIRST = 0.6

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ..ensembles.encoding import VASP_FEATURES, Encut
-from ..ensembles.learner import FeatureLearner
+from ..ensembles.learner import VASP_FEATURES, Encut, FeatureLearner
 from ..ensembles.regressors import Kind, SingleModel
 
 WARM: tuple[Kind, ...] = ("forest", "boosted")

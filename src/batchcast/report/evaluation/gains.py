@@ -17,7 +17,7 @@ from ...evaluation.evaluation import Evaluation
 from ...evaluation.findings import SAME, Findings, Step
 from ...evaluation.simulated import ORACLE, YARDSTICK
 from ...evaluation.validity import Doubt, Verdict
-from ...predict.names import named
+from ...predict.protocol import named
 from .. import figures
 from ..blocks import Card, Figure, shown
 from ..difference import difference_words, history_needed

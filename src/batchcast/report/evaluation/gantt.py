@@ -17,7 +17,7 @@ from ...evaluation.calendar import calendar
 from ...evaluation.evaluation import Evaluation
 from ...events.recorded import outcome
 from ...metrics.curves import POINTS, busy_share, steps
-from ...predict.names import named
+from ...predict.protocol import named
 from ...simulation.schedule import place
 from ...table import Nominal
 from ..blocks import Colouring, Figure

@@ -16,7 +16,7 @@ import numpy as np
 from ...evaluation.calendar import Cells, by_size, by_time
 from ...evaluation.evaluation import Evaluation, Outcome
 from ...evaluation.simulated import YARDSTICK
-from ...metrics.wait_classes import HOURS, LEAST_JOBS, LIMITS, SHADES_S, SIZES, shade_of
+from ...metrics.wait import HOURS, LEAST_JOBS, LIMITS, SHADES_S, SIZES, shade_of
 from ..blocks import Figure, Table, TableColumn
 from ..figures import signed, span, tick
 from .policies import mark_choices, policy_words

@@ -15,7 +15,7 @@ from ...evaluation.validity import MINUTE, MOST_DISTANCE, ComparedWaits
 from ...events.recorded import outcome
 from ...metrics.accuracy import SIZE_CLASSES, size_class
 from ...metrics.curves import busy_share, mean_count
-from ...predict.names import named
+from ...predict.protocol import named
 from .. import figures
 from ..blocks import Block, Figure, shown
 from ..difference_plots import Gap, cdf_minus, or_minus

@@ -13,22 +13,20 @@ from ...evaluation.evaluation import Evaluation
 from ...evaluation.simulated import ORACLE, YARDSTICK
 from ...events.recorded import outcome
 from ...metrics.curves import busy_share
-from ...predict.names import named
+from ...predict.protocol import named
 from .. import figures
 from ..accuracy import accuracy_table, bound_figures, planned_figure
 from ..blocks import Block, Callout, Figure, Section, Table, TableColumn, folded
 from ..difference import FORECAST, SCHEDULE, difference_blocks, interval_words
 from ..difference_plots import cdf_minus, interval_figures
 from ..figures import span
-from ..limits import limit_blocks
+from ..limits import limit_blocks, waste_blocks
 from ..validity import short_validity, validity_line
-from .first_screen import LEAST_PERIODS, cards, glance_table
+from .first_screen import LEAST_PERIODS, cards, glance_table, opening
 from .gains import harm_words, step_figure
 from .heat_maps import change_heat, recorded_heats
 from .machine import machine_blocks, recorded_wait_blocks
 from .policies import choices, mark_choices, policy_notes, policy_words, row_marks, slots_of
-from .waste import waste_blocks
-from .words import opening
 
 LIMITS = named(YARDSTICK)
 NAMING = (

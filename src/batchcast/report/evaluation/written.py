@@ -13,12 +13,11 @@ import numpy as np
 from ...document import document, dumps
 from ...evaluation.differences import burst_groups
 from ...evaluation.evaluation import Evaluation
-from ...trace.result import FORECASTS, Forecasts, write_forecasts
-from ...trace.schedule import GROUPS, write_schedule
+from ...trace.schedule import FORECASTS, GROUPS, Forecasts, write_forecasts, write_schedule
+from ...trace.select import describe_log
+from ...trace.whole_file import folder
 from ...trace.write import write_columns
-from ...trace.zone import describe_log
 from ..blocks import Section
-from ..folder import folder
 from ..html import page
 from .page import sections as sections_of
 

@@ -16,8 +16,8 @@ from heapq import nlargest
 from typing import Any
 
 from ...errors import NoAnswer
-from ...store.issued import NOTHING
 from ...store.reader import Reader, Row
+from ...store.rows import NOTHING
 from ...units import span
 from ..settings import Settings
 from . import track_record

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from ...columns import OUT_OF_MEMORY
 from ...predict.protocol import Grounds
-from ...store.peaks import asked_a_node
 from ...store.reader import Reader, Row
+from ...store.rows import asked_a_node
 from .disclosure import DAY_S, rounded
 from .track_record import covered, median
 

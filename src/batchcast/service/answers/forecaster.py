@@ -59,7 +59,7 @@ class Forecaster(NamedTuple):
         return forecast if known is None else known
 
     def limit(self, job: JobRequest, risk: float) -> Prediction | None:
-        """What limit to ask for at a risk, as `predict.limit_advice` says it; None where no method advises limits."""
+        """What limit to ask for at a risk, as `predict.recommend` says it; None where no method advises limits."""
         if "limit" not in self.keys:
             return None
         answer: Prediction = self.clock.predictors[self.keys["limit"]].advise(job, self.clock.state, risk)
@@ -123,7 +123,7 @@ def _from_history(site: Site, methods: Mapping[str, tuple[str, str]], now: float
 
 
 def _known(site: Site, since: float, now: float) -> Iterator[LiveJob]:
-    from ...store.live_rows import live_job
+    from ...store.rows import live_job
 
     chosen: dict[str, Any] = {"cluster": site.cluster, "until": now, "since": since}
     return map(live_job, site.reader.each("clock_jobs", **chosen))

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from ...errors import NoAnswer
 from ...formats.slurm.reasons import Rule, rule
 from ...predict.conditional import given_waited
-from ...store.issued import NOTHING, as_prediction
 from ...store.reader import Reader, Row
+from ...store.rows import NOTHING, as_prediction
 from .advice import Rules, advised_limit
 from .track_record import RecordKey, TrackRecord, answering_method
 

@@ -27,8 +27,8 @@ from ...cluster.machine import Machine
 from ...compiled.place import LEARNED, fingerprint
 from ...events.live import DELIVERED_GONE, LiveClock, LiveJob, live_events, live_stream
 from ...job import JobRequest
-from ...predict.limit_advice import LimitAdvice
 from ...predict.peak_memory import LateMemory
+from ...predict.recommend import LimitAdvice
 from ...predict.registry import make, split_specs
 from ...store.place import shown_url, sqlite_path
 from ...trace.whole_file import whole_file

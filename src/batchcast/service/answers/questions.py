@@ -13,8 +13,8 @@ from typing import Any
 
 from ...errors import NoAnswer, Refused
 from ...formats.slurm.reasons import Rule, rule
-from ...store.issued import NOTHING
 from ...store.reader import Row
+from ...store.rows import NOTHING
 from ...units import format_duration, span
 from ..settings import Settings, is_private
 from . import track_record

@@ -20,7 +20,7 @@ from ...formats.slurm.sbatch import HEARD, count_of, parse_script, processors
 from ...job import JobRequest
 from ...predict.conditional import chance_to_start, given_waited
 from ...predict.protocol import Prediction
-from ...store.issued import as_values
+from ...store.rows import as_values
 from ...units import format_duration, parse_memory
 from ..settings import Settings
 from . import track_record

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from ...formats.slurm.reasons import Rule, limit_of, plain_reason, rule, word
 from ...predict.conditional import chance_to_start, given_waited
 from ...predict.protocol import Prediction
-from ...store.issued import NOTHING, as_prediction, newest
 from ...store.reader import Reader, Row
+from ...store.rows import NOTHING, as_prediction, newest
 
 SPANS_S = {"10_min": 600.0, "1_hour": 3600.0, "4_hours": 14400.0, "1_day": 86400.0}
 """What an answer gives the chance of: to start within so long from now."""

@@ -13,8 +13,8 @@ from typing import Any
 from ...formats.slurm.reasons import Rule, rule
 from ...predict.conditional import given_waited
 from ...predict.protocol import SHORTEST
-from ...store.issued import NOTHING, as_prediction
 from ...store.reader import Reader, Row
+from ...store.rows import NOTHING, as_prediction
 from .disclosure import DAY_S, complete_days, rounded, whole_days
 
 JOB_ID = re.compile(r"[0-9]{1,19}(?:[_+][0-9]{1,19})?")

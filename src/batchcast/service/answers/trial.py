@@ -13,8 +13,8 @@ from ...metrics.accuracy import SIZE_CLASSES, size_class
 from ...metrics.bursts import user_weeks
 from ...metrics.paired import arm_difference
 from ...metrics.schedule import bounded_slowdown
-from ...planning.eligibility import is_drawn
-from ...planning.terms import opted_in
+from ...planning.decide import is_drawn
+from ...planning.record import opted_in
 from ...store.reader import Reader, Row
 from ..settings import Settings
 from .disclosure import rounded

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 from ...errors import NoAnswer, Refused
 from ...formats.slurm.sbatch import parse_script, processors
 from ...job import JobRequest
-from ...predict.names import method_name
-from ...predict.protocol import Prediction
+from ...predict.protocol import Prediction, method_name
 from ...predict.recommend import Advice, recommend_limit, rule_of_thumb
-from ...store.live_rows import live_job
 from ...store.reader import Reader, Row
+from ...store.rows import live_job
 from ...units import format_duration, span
 from ..settings import Settings
 from .advice import advise_memory, advised_limit, of_partition, reaches_risk, rests_on_jobs, rules_of

@@ -19,7 +19,7 @@ from ...planning.record import CycleOutcome
 from ...predict.registry import split_specs
 from ...store import clock_jobs, history
 from ...store.database import Store
-from ...store.purge import remove_some
+from ...store.history import remove_some
 from .. import settings
 from ..answers import track_record
 from ..answers.advice import rules_of

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from ...errors import BatchcastError, Unreachable
 from ...store.reader import Reader
-from ...store.token_text import user_of
+from ...store.tokens import user_of
 from ..answers.disclosure import Viewer
 from ..settings import Settings
 

@@ -18,7 +18,7 @@ from typing import Any
 from ...columns import FEWEST, is_copied
 from ...errors import BatchcastError, NoAnswer, UsageError, how_to_install
 from ...formats.sighting import gathers_memory
-from ...predict.names import method_name
+from ...predict.protocol import method_name
 from ...store.reader import Reader
 from ...version import __version__
 from ..answers.answer import CLOCKS_APART_S, staleness

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from ...errors import BatchcastError
-from ...metrics.wait_classes import SIZES, class_of
+from ...metrics.wait import SIZES, class_of
 from ...store.place import sqlite_path
 from ...store.reader import Reader
 from ..answers import track_record

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any
 
 from ...errors import BatchcastError, NoAnswer
-from ...metrics.wait_classes import HOURS, LEAST_JOBS, LIMITS, SIZES, class_of, shade_of
+from ...metrics.wait import HOURS, LEAST_JOBS, LIMITS, SIZES, class_of, shade_of
 from ...store.packed import Packed
 from ..answers import questions, track_record
 from ..answers.advice import rules_of

@@ -15,9 +15,9 @@ from ...formats.slurm.sbatch import count_of, parse_script, processors
 from ...job import JobRequest
 from ...predict.conditional import given_waited
 from ...predict.protocol import Prediction
-from ...store.issued import as_prediction, newest
 from ...store.packed import Packed
 from ...store.reader import Row
+from ...store.rows import as_prediction, newest
 from ...units import format_duration, parse_duration
 from ..answers import track_record
 from ..answers.advice import as_request

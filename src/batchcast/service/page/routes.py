@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from ...errors import BatchcastError, NoAnswer, UsageError
-from ...predict.names import method_name
+from ...predict.protocol import method_name
 from ..answers.disclosure import Viewer
 from ..settings import Settings
 from .jobs import FIELDS, MOST_CHARACTERS, options_of_form, options_of_job, try_script

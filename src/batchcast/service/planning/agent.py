@@ -16,10 +16,8 @@ from typing import Any
 
 from ...errors import BatchcastError, UsageError
 from ...formats.slurm.plannable import Plannable
-from ...planning.decide import Action, decide, verdict
-from ...planning.eligibility import PLANNED_BY_ANOTHER, planned_by_another
-from ...planning.record import CycleOutcome, Entry, Owner, State, owner_of, start_list
-from ...planning.terms import How, Terms
+from ...planning.decide import PLANNED_BY_ANOTHER, Action, decide, planned_by_another, verdict
+from ...planning.record import CycleOutcome, Entry, How, Owner, State, Terms, owner_of, start_list
 from ...planning.update import at_once, chunks, is_done, is_same, stale, targets
 from ...predict.registry import split_specs
 from ...slurm import limits

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import BatchcastError
-from ...planning.eligibility import PLANNED_BY_ANOTHER
+from ...planning.decide import PLANNED_BY_ANOTHER
 from ...planning.record import State
 from ...slurm import limits
 from ...store.planned import RECORD

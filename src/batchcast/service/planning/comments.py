@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from ...errors import BatchcastError
 from ...formats.slurm.plannable import Plannable
-from ...planning.eligibility import token_text
-from ...planning.terms import opted_in
+from ...planning.decide import token_text
+from ...planning.record import opted_in
 from ...planning.update import TOGETHER, Field, Start, Update, comments
 from ...slurm import limits
 from ...slurm.client import admin_level

@@ -17,9 +17,9 @@ import numpy as np
 
 from ...errors import BatchcastError
 from ...formats.slurm.plannable import Plannable
-from ...planning.eligibility import is_drawn, is_opted_in
+from ...planning.decide import is_drawn, is_opted_in
 from ...planning.order import AgeFinder, OrderRule, Queue, decide_order
-from ...planning.terms import Terms, opted_in
+from ...planning.record import Terms, opted_in
 from ...planning.update import task_ranges
 from ...slurm import limits
 from ...slurm.limits import Priority

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from ...formats.slurm.plannable import Plannable
 from ...formats.slurm.submission import Submitted, why_not
-from ...planning.terms import How, Terms, in_minutes, names_in
+from ...planning.record import How, Terms, in_minutes, names_in
 from ...predict.conditional import given_waited
 from ...predict.protocol import Grounds
 from ...predict.registry import split_specs
 from ...slurm import limits
 from ...slurm.limits import Ground
 from ...slurm.transport import Transport
-from ...store.issued import as_prediction
+from ...store.rows import as_prediction
 from ...units import span
 from ..settings import Settings
 

@@ -19,7 +19,7 @@ from ...errors import NoAnswer
 from ...formats.slurm.plannable import Plannable
 from ...planning.decide import verdict
 from ...planning.order import OrderRule
-from ...planning.terms import Terms
+from ...planning.record import Terms
 from ...slurm import limits
 from ...slurm.transport import Transport
 from ...store.database import Store

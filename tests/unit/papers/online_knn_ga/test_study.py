@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from batchcast.papers.online_knn_ga.page import pictures, with_gains, with_printed_requests
-from batchcast.papers.online_knn_ga.study import (
+from batchcast.papers.online_knn_ga_page import pictures, with_gains, with_printed_requests
+from batchcast.papers.online_knn_ga_study import (
     LOCAL,
     METHOD,
     MINH,

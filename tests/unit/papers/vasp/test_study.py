@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from batchcast.errors import InputError
-from batchcast.papers.vasp import study as vasp_study
-from batchcast.papers.vasp.page import differences_tables
-from batchcast.papers.vasp.runs import NEEDED, read_runs
-from batchcast.papers.vasp.study import (
+from batchcast.papers import vasp_study
+from batchcast.papers.vasp_page import differences_tables
+from batchcast.papers.vasp_runs import NEEDED, read_runs
+from batchcast.papers.vasp_study import (
     distribution,
     facts,
     range_tables,

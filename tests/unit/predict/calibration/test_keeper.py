@@ -8,7 +8,7 @@ from batchcast.events.recorded import replay
 from batchcast.events.state import SystemState
 from batchcast.job import JobRequest
 from batchcast.predict.calibration.keeper import OnlineCalibration, bounds_at
-from batchcast.predict.limit_advice import LimitAdvice
+from batchcast.predict.recommend import LimitAdvice
 from batchcast.predict.runtime.calibrated import LEVELS, Calibrated
 from batchcast.testing.logs import small_log
 

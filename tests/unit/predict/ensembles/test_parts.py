@@ -8,9 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.naive import ensembles as naive
 
-from batchcast.predict.ensembles.mixed_bayes import MixedBayes
-from batchcast.predict.ensembles.rbf import FLOORS, RIDGES, RbfNetwork, settled
-from batchcast.predict.ensembles.regressors import PackedForest, fit_regressor
+from batchcast.predict.ensembles.regressors import (
+    FLOORS,
+    RIDGES,
+    MixedBayes,
+    PackedForest,
+    RbfNetwork,
+    fit_regressor,
+    settled,
+)
 
 
 def rows(seed, n=80):

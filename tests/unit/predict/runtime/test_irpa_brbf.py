@@ -112,8 +112,7 @@ def test_training_rows_are_in_order_of_submission():
         def predict_row(self, row):
             return 1.0
 
-    from batchcast.predict.ensembles.encoding import VASP_FEATURES
-    from batchcast.predict.ensembles.learner import FeatureLearner
+    from batchcast.predict.ensembles.learner import VASP_FEATURES, FeatureLearner
 
     method = FeatureLearner(Spy(), VASP_FEATURES, 500, 40, 10)
     for k in np.random.default_rng(0).permutation(50):

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from sqlalchemy import insert
 
-from batchcast.planning.eligibility import is_drawn
-from batchcast.planning.record import Entry, State
-from batchcast.planning.terms import opted_in
+from batchcast.planning.decide import is_drawn
+from batchcast.planning.record import Entry, State, opted_in
 from batchcast.service.answers.trial import arms
 from batchcast.service.settings import load
 from batchcast.store import planned

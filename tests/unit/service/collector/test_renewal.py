@@ -14,8 +14,8 @@ from batchcast.service.answers.start import start_answer
 from batchcast.service.collector.clock import as_at_submission
 from batchcast.service.page.jobs import of_forecast
 from batchcast.service.settings import Settings, load
-from batchcast.store.issued import newest
 from batchcast.store.reader import Reader
+from batchcast.store.rows import newest
 
 from .test_collector import Job, Script, collect, step
 

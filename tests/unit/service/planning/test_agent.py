@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 from tests.scripted_slurm import START, Job, Site
 
-from batchcast.planning.eligibility import PLANNED_BY_ANOTHER
+from batchcast.planning.decide import PLANNED_BY_ANOTHER
 from batchcast.planning.record import State
 from batchcast.predict.protocol import Grounds, Prediction
 from batchcast.service.planning import comments

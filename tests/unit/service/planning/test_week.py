@@ -11,7 +11,7 @@ from sqlalchemy import insert
 
 from batchcast.cluster.machine import Machine, NodeGroup, Partition
 from batchcast.errors import NoAnswer
-from batchcast.planning.terms import Terms
+from batchcast.planning.record import Terms
 from batchcast.predict.protocol import Grounds, Prediction
 from batchcast.service.planning.terms import TOO_SHORT
 from batchcast.service.planning.week import SHORT, by_partition, sentences, simulated, week

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from batchcast.errors import UsageError
-from batchcast.formats.swf_write import write_lines
+from batchcast.formats.swf_text import write_lines
 from batchcast.simulation.policy import Policy
 from batchcast.simulation.simulate import simulate
 from batchcast.trace import demo_path, read_trace

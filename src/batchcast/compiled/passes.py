@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What our own passes do to numba: two things that were most of what compiling a scheduler's kernels cost.
+
+numba passes a named tuple by its members, seven machine words for each array, to every kernel and from each kernel to
+the next. A class registered here is passed as the address of its members instead; kernels read them as before,
+`state.free[k]`, and cannot put another array in their place, nor make one.
+
+numba tries some fifty declarations of `+`, each with and without literals, wherever two numbers are added. Its answer
+depends on the operation, the kinds of its arguments and how kernels are compiled: it is asked once, not at every place
+of every kernel.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from types import BuiltinFunctionType
+from typing import Any
+
+from llvmlite import binding, ir
+from numba import extending
+from numba.core import cgutils, compiler, types
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import LoweringPass, register_pass
+from numba.core.typed_passes import InlineOverloads, IRLegalization, NopythonRewrites
+from numba.core.typing import templates
+from numba.core.untyped_passes import (
+    FindLiterallyCalls,
+    InlineClosureLikes,
+    InlineInlinables,
+    LiteralPropagationSubPipelinePass,
+    LiteralUnroll,
+    MakeFunctionToJitFunction,
+    WithLifting,
+)
+from numba.np import arrayobj
+
+BARRIER = "=r,0,~{memory}"
+COUNT, DATA = 2, 4  # places in numba's array: how many entries, and their address; nobody owns it (the first two)
+
+# numba has no annotations
+LLVM: Any = cgutils
+EXTEND: Any = extending
+TYPES: Any = types
+ARRAYS: Any = arrayobj
+TEMPLATES: Any = templates
+
+
+class ByAddress(types.Type):
+    """The address of a named tuple's members; equal where class and kinds of members are."""
+
+    def __init__(self, bundle: Any, members: tuple[Any, ...]) -> None:
+        self.bundle = bundle
+        self.members = members
+        self.names: tuple[str, ...] = bundle._fields
+        kinds = hashlib.sha256(repr((bundle.__module__, self.names, members)).encode()).hexdigest()
+        super().__init__(name=f"{bundle.__name__}_{kinds[:16]}")
+
+    @property
+    def key(self) -> tuple[type, tuple[Any, ...]]:
+        """What makes two of them one."""
+        return self.bundle, self.members
+
+    @property
+    def mangling_args(self) -> tuple[str, tuple[()]]:
+        """A short name in the machine code's symbols."""
+        return self.name, ()
+
+
+def register(bundle: Any) -> None:
+    """Let kernels get instances of this named tuple class by address."""
+
+    def kind_of(value: Any, context: Any) -> ByAddress:
+        return ByAddress(bundle, tuple(EXTEND.typeof_impl(member, context) for member in value))
+
+    EXTEND.typeof_impl.register(bundle, kind_of)
+
+
+def kind_of_member(_: Any, bundle: ByAddress, name: str) -> Any:
+    """A member's kind by its name; None where there is no such member: numba then says so."""
+    return bundle.members[bundle.names.index(name)] if name in bundle.names else None
+
+
+def _lean(kind: Any) -> bool:
+    """Whether an array is known by where it begins and its shape."""
+    return isinstance(kind, TYPES.Array) and kind.layout == "C"
+
+
+def _layout(context: Any, bundle: ByAddress) -> Any:
+    word = context.get_value_type(TYPES.intp)
+    return ir.LiteralStructType(
+        [
+            ir.LiteralStructType([ir.IntType(8).as_pointer(), ir.ArrayType(word, kind.ndim)])
+            if _lean(kind)
+            else context.get_data_type(kind)
+            for kind in bundle.members
+        ]
+    )
+
+
+def write_members(bundle: ByAddress, value: Any, c: Any) -> Any:
+    """Members from a Python tuple to the caller's stack, which outlives the call."""
+    space = LLVM.alloca_once(c.builder, _layout(c.context, bundle))
+    failed = LLVM.false_bit
+    undo = []
+    for place, kind in enumerate(bundle.members):
+        native = c.unbox(kind, c.pyapi.tuple_getitem(value, place))
+        failed = c.builder.or_(failed, native.is_error)
+        to = LLVM.gep_inbounds(c.builder, space, 0, place)
+        if _lean(kind):
+            array = c.context.make_array(kind)(c.context, c.builder, native.value)
+            data = c.builder.bitcast(array.data, ir.IntType(8).as_pointer())
+            c.builder.store(data, LLVM.gep_inbounds(c.builder, to, 0, 0))
+            c.builder.store(array.shape, LLVM.gep_inbounds(c.builder, to, 0, 1))
+        else:
+            c.context.pack_value(c.builder, kind, native.value, to)
+        undo.append((kind, native))
+
+    def give_back() -> None:
+        for kind, native in reversed(undo):
+            if native.cleanup is not None:
+                native.cleanup()
+            if c.context.enable_nrt:
+                c.context.nrt.decref(c.builder, kind, native.value)
+
+    # loads are said to be invariant, so the compiler must not see that the members were written here
+    address = c.builder.bitcast(space, ir.IntType(8).as_pointer())
+    barrier = ir.InlineAsm(ir.FunctionType(address.type, [address.type]), "", BARRIER, side_effect=True)
+    return EXTEND.NativeValue(c.builder.call(barrier, [address]), is_error=failed, cleanup=give_back)
+
+
+def read_member(context: Any, builder: Any, bundle: ByAddress, address: Any, name: str) -> Any:
+    """A member, read where it is used."""
+    place = bundle.names.index(name)
+    kind = bundle.members[place]
+    whole = builder.bitcast(address, _layout(context, bundle).as_pointer())
+    at = LLVM.gep_inbounds(builder, whole, 0, place)
+    if not _lean(kind):
+        return context.unpack_value(builder, kind, at)
+    fixed = builder.module.add_metadata([])
+
+    def load(pointer: Any) -> Any:
+        word = builder.load(pointer)
+        word.set_metadata("invariant.load", fixed)
+        return word
+
+    words = context.get_value_type(TYPES.intp)
+    itemsize = words(context.get_abi_sizeof(context.get_data_type(kind.dtype)))
+    shape = load(LLVM.gep_inbounds(builder, at, 0, 1))
+    count = shape_of = builder.extract_value(shape, kind.ndim - 1)
+    stride, strides = itemsize, builder.insert_value(ir.Constant(shape.type, ir.Undefined), itemsize, kind.ndim - 1)
+    for axis in reversed(range(kind.ndim - 1)):
+        stride = builder.mul(stride, shape_of)
+        strides = builder.insert_value(strides, stride, axis)
+        shape_of = builder.extract_value(shape, axis)
+        count = builder.mul(count, shape_of, flags=["nsw"])
+    array = context.get_value_type(kind)
+    data = builder.bitcast(load(LLVM.gep_inbounds(builder, at, 0, 0)), array.elements[DATA])
+    owner, rest = array.elements[:COUNT], array.elements[COUNT:]
+    blank = [ir.Constant(each, None) for each in owner] + [ir.Constant(each, ir.Undefined) for each in rest]
+    value = ir.Constant(array, blank)
+    for place, member in enumerate((count, itemsize, data, shape, strides), start=COUNT):
+        value = builder.insert_value(value, member, place)
+    return value
+
+
+EXTEND.register_model(ByAddress)(EXTEND.models.OpaqueModel)
+EXTEND.unbox(ByAddress)(write_members)
+EXTEND.lower_getattr_generic(ByAddress)(read_member)
+EXTEND.infer_getattr(
+    type("Members", (TEMPLATES.AttributeTemplate,), {"key": ByAddress, "generic_resolve": kind_of_member})
+)
+
+
+FLAGS: Any = compiler.Flags
+KNOWN: dict[Any, Any] = {}  # by operation, kinds and the flags of the kernel: numba's answer
+
+
+class Settled(FLAGS):  # type: ignore[misc]
+    """How a kernel is compiled, compared by what was set: numba compares thirty options, a hundred thousand times."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return hash(Settled)
+
+    def __eq__(self, other: object) -> bool:
+        return self._values == other._values if isinstance(other, Settled) else NotImplemented
+
+
+class Remembering:
+    """numba's typing context in front of `KNOWN`: all else goes to the context itself."""
+
+    def __init__(self, context: Any, flags: Any) -> None:
+        self._context = context
+        self._flags = flags.summary()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+    def resolve_function_type(self, function: Any, arguments: Any, keywords: Any) -> Any:
+        """The signature of `function` for these kinds; what does not exist is asked for again, for numba says why."""
+        key = (function, tuple(arguments), tuple(keywords.items()), self._flags)
+        lasting = isinstance(function, BuiltinFunctionType) or type(function) is TYPES.Function
+        answer = KNOWN.get(key) if lasting else None
+        if answer is None:
+            answer = self._context.resolve_function_type(function, arguments, keywords)
+            if lasting and answer is not None:
+                KNOWN[key] = answer
+        return answer
+
+
+Library: Any = JITCodeLibrary  # numba has no annotations here
+Compiler: Any = CompilerBase
+Pass: Any = LoweringPass
+PASSES: Any = DefaultPassBuilder
+REGISTER: Any = register_pass
+ENVIRONMENT = "_ZN08NumbaEnv"
+NEEDLESS = {  # for closures, `with`, unrolled tuples, arrays computed as a whole: not where nothing is made
+    *(WithLifting, InlineClosureLikes, MakeFunctionToJitFunction, InlineInlinables, InlineOverloads),
+    *(FindLiterallyCalls, LiteralUnroll, LiteralPropagationSubPipelinePass, NopythonRewrites),
+}
+
+
+class Part(Library):  # type: ignore[misc]
+    """The code of one kernel for others to take in; of its own it has only the places of environments."""
+
+    def _optimize_final_module(self) -> None:
+        """Left to whatever takes it in."""
+
+    def _finalize_final_module(self) -> None:
+        """Keep the code for linking, and hand the engine no more than the places that numba writes to."""
+        self._finalized = True
+        code = self._get_module_for_linking()
+        names = [each.name for each in code.global_variables if each.name.startswith(ENVIRONMENT)]
+        places = "\n".join(f'@"{name}" = common global ptr null' for name in names)
+        self._final_module = binding.parse_assembly(f'target triple = "{code.triple}"\n{places}')
+        self._final_module.name = self.name
+        super()._finalize_final_module()
+
+
+class Whole(Library):  # type: ignore[misc]
+    """The code of a kernel that Python calls, with all that it calls: nothing else needs what it took in."""
+
+    def _optimize_final_module(self) -> None:
+        """With what was taken in as its own: a function called in one place then stands in that place."""
+        for function in self._final_module.functions:
+            if function.linkage == binding.Linkage.linkonce_odr:
+                function.linkage = "internal"
+        self._optimize()
+
+    def _optimize(self) -> None:
+        """As numba does."""
+        super()._optimize_final_module()
+
+
+class Branching(Whole):
+    """The same without vectors: for loops that are short or end early they cost more than they give."""
+
+    def _optimize(self) -> None:
+        """Once: numba's first, cheap round is there for counted references, and a kernel has none."""
+        passes, builder = self._codegen._module_pass_manager(loop_vectorize=False, slp_vectorize=False)
+        passes.run(self._final_module, builder)
+
+
+@REGISTER(mutates_CFG=False, analysis_only=True)
+class IntoOthers(Pass):  # type: ignore[misc]
+    """Let the kernel be lowered into a `Part` where Python has no way in, else into a `Whole`."""
+
+    _name = "batchcast_into_others"
+
+    def __init__(self) -> None:
+        Pass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        """No change of the code."""
+        library = Part if state.flags.no_cpython_wrapper else state.pipeline.whole
+        state.library = library(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        return False
+
+
+class Pipeline(Compiler):  # type: ignore[misc]
+    """numba's own passes that a kernel has something for, and that one before code is made."""
+
+    whole = Whole
+
+    def __init__(self, context: Any, target: Any, library: Any, arguments: Any, result: Any, flags: Any, names: Any):
+        super().__init__(Remembering(context, flags), target, library, arguments, result, Settled(flags), names)
+
+    def define_pipelines(self) -> list[Any]:
+        """One pipeline: there is no other mode to fall back to."""
+        passes = PASSES.define_nopython_pipeline(self.state)
+        if not self.state.flags.nrt:
+            passes.passes = [each for each in passes.passes if each[0] not in NEEDLESS]
+        passes.add_pass_after(IntoOthers, IRLegalization)
+        passes.finalize()
+        return [passes]
+
+
+class BranchingPipeline(Pipeline):
+    """The same for a kernel of branches."""
+
+    whole = Branching

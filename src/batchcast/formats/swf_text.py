@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SWF as text: its `;` lines read (keys, values with trailing text, names of queues), and a trace as lines."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..columns import COLUMNS, SWF_FIELDS
+from ..table import LogInfo, Nominal, Trace
+from ..table.memory import per_processor
+from .status import status_to_swf
+
+_LINE = re.compile(r";+\s*([A-Za-z][A-Za-z ]{0,30}?)\s*:\s*(.*)")
+_NAMED = {"Queue": "queue_id", "Partition": "partition_id"}
+_KNOWN = re.compile(
+    r"Max[A-Z][a-z]+|UnixStartTime|TimeZone(String)?|StartTime|EndTime|(Queue|Partition)s?|Version|Computer|Installation"
+    r"|Acknowledge|Information|Conversion|Preemption|AllowOveruse|Note"
+)
+
+
+class SwfHeader:
+    """Collects header lines and turns them into a log's provenance.
+
+    Of a scalar the first value counts and of a value its first token (`1664 (72, 1368, 224)` is 1664). What cannot be
+    read is a note, never an error: the records are still good.
+
+    >>> header = SwfHeader("a.swf")
+    >>> for line in ["; MaxProcs: 64 (dual)", "; TimeZoneString: US/Pacific", "; Queue: 3 normal (18hr)"]:
+    ...     header.take(line)
+    >>> info = header.info(); info.max_procs, info.timezone, info.names
+    (64.0, 'US/Pacific', {'queue_id': {3: 'normal (18hr)'}})
+    """
+
+    __slots__ = ("_source", "names", "values")
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self.values: dict[str, str] = {}
+        self.names: dict[str, dict[int | str, str]] = {}
+
+    @staticmethod
+    def is_known(line: str) -> bool:
+        """Whether a line is a header line with one of the format's own keys."""
+        match = _LINE.match(line)
+        return match is not None and _KNOWN.fullmatch(match[1]) is not None
+
+    def take(self, line: str) -> None:
+        """One comment line."""
+        match = _LINE.match(line)
+        if match is None:
+            return
+        key, value = match[1], match[2].strip()
+        if key in _NAMED:
+            word = re.match(r"(\d+)[\s:=-]*(.*)", value)
+            if word:
+                self.names.setdefault(_NAMED[key], {})[int(word[1])] = word[2].strip()
+            return
+        self.values.setdefault(key, value)
+
+    def info(self) -> LogInfo:
+        """The provenance these lines give; a zone is TimeZoneString, else TimeZone (seconds), else UTC."""
+        zone, zone_source = "UTC", "default"
+        offset = self._number("TimeZone")
+        if self._token("TimeZoneString"):
+            zone, zone_source = self._token("TimeZoneString"), "header TimeZoneString"
+        elif not math.isnan(offset):
+            zone, zone_source = format_offset(offset), "header TimeZone"
+        start = self._number("UnixStartTime")
+        procs = self._number("MaxProcs")
+        nodes = self._number("MaxNodes")
+        return LogInfo(
+            source=self._source,
+            format="swf",
+            unix_start=0.0 if math.isnan(start) else start,
+            timezone=zone,
+            timezone_source=zone_source,
+            max_procs=procs if procs > 0 else math.nan,
+            max_procs_source="header" if procs > 0 else "unknown",
+            max_nodes=nodes if nodes > 0 else math.nan,
+            header=dict(self.values),
+            names={column: dict(names) for column, names in self.names.items()},
+        )
+
+    def notes(self, records: int) -> list[str]:
+        """What the header says that cannot be so, in sentences; `records` is how many lines there were."""
+        notes = [
+            f"the header's {key} is not a number: {self.values[key][:40]!r}"
+            for key in ("UnixStartTime", "TimeZone", "MaxProcs", "MaxNodes", "MaxRecords")
+            if self._token(key) and math.isnan(self._number(key))
+        ]
+        if self._number("MaxProcs") == 0 or self._number("MaxProcs") < -1:
+            notes.append(f"the header's MaxProcs is {self._token('MaxProcs')}: the machine's size is taken as unknown")
+        promised = self._number("MaxRecords")
+        if promised >= 0 and promised != records:
+            notes.append(f"the header promises {promised:.0f} records, the log holds {records}")
+        if "UnixStartTime" not in self.values:
+            notes.append("no UnixStartTime in the header: the log's clock starts at 1970-01-01, dates mean nothing")
+        return notes
+
+    def _token(self, key: str) -> str:
+        words = self.values.get(key, "").split()
+        return words[0] if words else ""
+
+    def _number(self, key: str) -> float:
+        try:
+            value = float(self._token(key).rstrip(",;"))
+        except ValueError:
+            return math.nan
+        return value if math.isfinite(value) else math.nan
+
+
+def format_offset(seconds: float) -> str:
+    """An offset from UTC as +HH:MM.
+
+    >>> format_offset(-28800), format_offset(19800)
+    ('-08:00', '+05:30')
+    """
+    minutes = round(abs(seconds) / 60)
+    return f"{'-' if seconds < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
+
+
+ROWS = 65_536
+_OWN = ("UnixStartTime", "TimeZone", "TimeZoneString", "MaxProcs", "MaxNodes", "MaxRecords", "Version", "columns")
+
+
+def write_lines(trace: Trace) -> Iterator[str]:
+    """The lines of an SWF log, header first, without line ends; unknown is -1.
+
+    Numbers keep their value exactly; names of users, queues and so on that are text become numbers from 1 (queues and
+    partitions are named in the header); job ids that are text become row numbers; a status becomes SWF's nearest;
+    memory of whole jobs becomes that of a processor. A log on the epoch's own clock gets its first submission as
+    UnixStartTime. What SWF has no field for is left out.
+
+    >>> log = Trace.from_arrays({"submit_time": [0], "run_time": [2.5], "status": ["timeout"], "user_id": ["ada"]})
+    >>> list(write_lines(log))[-1]
+    '1 0 -1 2.5 -1 -1 -1 -1 -1 -1 0 1 -1 -1 -1 -1 -1 -1'
+    """
+    for text in write_chunks(trace):
+        yield from text.splitlines()
+
+
+def write_chunks(trace: Trace, rows: int = ROWS) -> Iterator[str]:
+    """The same as text with line ends, the header and then `rows` lines at a time: memory does not grow with the log.
+
+    >>> len(list(write_chunks(Trace.from_arrays({"submit_time": [0, 1, 2]}), rows=2)))
+    3
+    """
+    start = trace.info.unix_start
+    if start == 0 and len(trace):
+        start = math.floor(trace.submit_time[0])
+    yield "".join(f"{line}\n" for line in _header(trace, start))
+    for first in range(0, len(trace), rows):
+        part = slice(first, min(first + rows, len(trace)))
+        columns = [_field(trace, name, start - trace.info.unix_start, part) for name in SWF_FIELDS]
+        yield "".join(f"{' '.join(row)}\n" for row in zip(*columns))
+
+
+def _header(trace: Trace, start: float) -> Iterator[str]:
+    info = trace.info
+    yield "; Version: 2.2"
+    for key, value in info.header.items():
+        if key not in _OWN and "\n" not in value:
+            yield f"; {key}: {value}"
+    yield f"; MaxRecords: {len(trace)}"
+    yield f"; UnixStartTime: {_text(start)}"
+    yield f"; TimeZoneString: {info.timezone}"
+    for key, amount in (("MaxNodes", info.max_nodes), ("MaxProcs", info.max_procs)):
+        if amount > 0:
+            yield f"; {key}: {_text(amount)}"
+    for key, column in (("Queue", "queue_id"), ("Partition", "partition_id")):
+        values = trace.nominal(column)
+        names = dict(info.names.get(column, {}))
+        names.update({k: str(v) for v, k in zip(values.categories, _numbers(values)) if isinstance(v, str)})
+        for number, name in names.items():
+            yield f"; {key}: {number} {' '.join(name.split())}"
+
+
+def _field(trace: Trace, name: str, shift: float, part: slice) -> list[str]:
+    if name not in trace.names:
+        return ["-1"] * (part.stop - part.start)
+    if name == "job_id":
+        ids = trace.job_id
+        return [
+            str(k) for k in (ids[part].tolist() if ids.dtype.kind in "iu" else range(part.start + 1, part.stop + 1))
+        ]
+    if name == "status":
+        status = trace.nominal(name)
+        numbers = [str(status_to_swf(str(word))) for word in status.categories] + ["-1"]
+        return [numbers[code] for code in status.codes[part].tolist()]
+    if COLUMNS[name].kind == "nominal":
+        values = trace.nominal(name)
+        words = [str(number) for number in _numbers(values)] + ["-1"]
+        return [words[code] for code in values.codes[part].tolist()]
+    numbers_ = trace.number(name)[part]
+    if name == "submit_time":
+        numbers_ = numbers_ - shift
+    if COLUMNS[name].unit == "KiB" and trace.info.memory_per == "job":
+        numbers_ = per_processor(trace, name)[part]
+    if (np.floor(numbers_) == numbers_).all() and (np.abs(numbers_) < 2**53).all():
+        return list(map(str, numbers_.astype(np.int64).tolist()))
+    return [_text(value) for value in numbers_.tolist()]
+
+
+def _numbers(values: Nominal) -> list[int]:
+    """A number for each category: itself where all are numbers, else its place from 1."""
+    if all(isinstance(v, (int, np.integer)) for v in values.categories):
+        return [int(v) for v in values.categories]
+    return list(range(1, len(values.categories) + 1))
+
+
+def _text(value: float) -> str:
+    if math.isnan(value) or math.isinf(value):
+        return "-1"
+    return str(int(value)) if value == int(value) else repr(value)

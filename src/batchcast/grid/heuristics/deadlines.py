@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Heuristics that plan only what can end in time: `emin_min`, `ebest` and `esufferage` by pairs, `asjs` by a score."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from ..protocol import Batch, Plan
+
+
+class EminMin:
+    """Min-min over feasible pairs, pressing jobs first.
+
+    Parameters
+    ----------
+    urgent
+        Share of the resources: a job that fewer can still finish in time goes first; 0 switches the rule off.
+
+    Raises
+    ------
+    ValueError
+        For a number outside its range.
+
+    Notes
+    -----
+    Algorithm 1 of the source: among pairs with c(i,j) <= deadline_i (equations 2 and 3) the least c is placed and
+    repeated. Departures: the printed pseudo code starts its minimum at 0 and compares Ext; both are misprints. Urgent
+    jobs (section 3) are placed at once, earliest deadline first, where they complete first. A job no resource can
+    finish stays unplaced. Ties to the lowest job, then resource. O(nm log n).
+
+    References
+    ----------
+    Hao, Lu, Liu, Wen, Three grid job scheduling heuristics for data-intensive and computing-intensive jobs, 2014.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> EminMin(0.6).assign(Batch.of_times(np.array([[4.0, 9.0], [2.0, 3.0]]), deadline=np.array([4.0, 4.0]))).resource
+    array([0, 1])
+    """
+
+    deadlines = True
+
+    def __init__(self, urgent: float = 0.2) -> None:
+        self.urgent = share(urgent)
+
+    def assign(self, batch: Batch) -> Plan:
+        """The plan for the jobs waiting now."""
+        from ..kernels import pairs, resource_orders
+
+        orders = resource_orders(batch.times)
+        by_slack = resource_orders(batch.times, batch.deadline) if self.urgent else orders
+        limit = self.urgent * len(batch.free)
+        return Plan(*pairs(batch.times, batch.free, batch.deadline, orders, by_slack, False, limit))
+
+
+def share(value: float) -> float:
+    """The share of resources below which a job is pressing, checked: 0 to 1."""
+    if not 0.0 <= value <= 1.0:
+        raise ValueError("urgent is a share of the resources, 0 to 1")
+    return value
+
+
+class Ebest:
+    """The feasible pair of least slack ts(i,j) = deadline_i - c(i,j) >= 0 is placed, again and again.
+
+    Parameters
+    ----------
+    urgent
+        Share of the resources: a job that fewer can still finish in time goes first; 0 switches the rule off.
+    reading
+        `pair`, or `job`, another reading of the source's "jobs with pressing deadlines first": each job keeps its
+        earliest completion and the job of least slack there goes first; it neither delays nor contradicts the printed
+        means as much.
+
+    Raises
+    ------
+    ValueError
+        For a number outside its range.
+
+    Notes
+    -----
+    Algorithm 2 of the source (equation 11), so jobs run as late as their deadlines allow; urgent rule as in `emin_min`.
+    Without deadlines every slack is infinite and jobs go in index order to the first resource that can hold them. Ties
+    to the lowest job, then resource. O(nm log n).
+
+    References
+    ----------
+    Hao, Lu, Liu, Wen, Three grid job scheduling heuristics for data-intensive and computing-intensive jobs, 2014.
+
+    Examples
+    --------
+    >>> Ebest(urgent=0).assign(Batch.of_times(np.array([[4.0, 9.0], [2.0, 3.0]]), deadline=np.array([9.0, 4.0]))).order
+    array([0, 1])
+    """
+
+    deadlines = True
+
+    def __init__(self, urgent: float = 0.2, reading: Literal["pair", "job"] = "pair") -> None:
+        if reading not in ("pair", "job"):
+            raise ValueError(f"reading {reading!r} (accepted: pair, job)")
+        self.urgent, self.reading = share(urgent), reading
+
+    def assign(self, batch: Batch) -> Plan:
+        """The plan for the jobs waiting now."""
+        from ..kernels import LEAST_SLACK, jobs_by_key, pairs, resource_orders
+
+        limit = self.urgent * len(batch.free)
+        if self.reading == "job":
+            by_resource = np.ascontiguousarray(batch.times.T)
+            return Plan(*jobs_by_key(batch.times, by_resource, batch.free, batch.deadline, LEAST_SLACK, limit))
+        by_slack = resource_orders(batch.times, batch.deadline)
+        return Plan(*pairs(batch.times, batch.free, batch.deadline, by_slack, by_slack, True, limit))
+
+
+class Esufferage:
+    """The job of largest difference between its two smallest feasible completions goes to the first of them.
+
+    Parameters
+    ----------
+    urgent
+        Share of the resources: a job that fewer can still finish in time goes first; 0 switches the rule off.
+    lone
+        A job with one feasible resource goes `first` (its second completion is infinite), or `last`: it suffers
+        nothing, another reading of the printed pseudo code, which never sets the second.
+
+    Raises
+    ------
+    ValueError
+        For a number outside its range.
+
+    Notes
+    -----
+    Algorithm 3 of the source; urgent rule as in `emin_min`. Ties to the lowest job, then resource. O(n^2) and a rescan
+    of m resources whenever a job's best or second best moved.
+
+    References
+    ----------
+    Hao, Lu, Liu, Wen, Three grid job scheduling heuristics for data-intensive and computing-intensive jobs, 2014.
+
+    Examples
+    --------
+    >>> Esufferage(0).assign(Batch.of_times(np.array([[4.0, 5.0], [2.0, 9.0]]), deadline=np.array([9.0, 8.0]))).order
+    array([1, 0])
+    """
+
+    deadlines = True
+
+    def __init__(self, urgent: float = 0.2, lone: Literal["first", "last"] = "first") -> None:
+        if lone not in ("first", "last"):
+            raise ValueError(f"lone {lone!r} (accepted: first, last)")
+        self.urgent, self.lone = share(urgent), lone
+
+    def assign(self, batch: Batch) -> Plan:
+        """The plan for the jobs waiting now."""
+        from ..kernels import LONE_LAST, SUFFERAGE, jobs_by_key
+
+        rule = SUFFERAGE if self.lone == "first" else LONE_LAST
+        limit = self.urgent * len(batch.free)
+        by_resource = np.ascontiguousarray(batch.times.T)
+        return Plan(*jobs_by_key(batch.times, by_resource, batch.free, batch.deadline, rule, limit))
+
+
+class Asjs:
+    """Each job, as it comes, to the resource of highest cluster score CS = a ATP + b ACP that can end it in time.
+
+    Parameters
+    ----------
+    compute
+        b, in [0, 1], and a = 1 - b; by default `data_share`, as Hao et al. 2014 print in table 1.
+    data_share
+        The share of data jobs.
+    urgent
+        Share of the resources: a job that fewer can still finish in time goes first; 0 switches the rule off.
+    load_unit
+        Mean least times of the waiting jobs that count as a full load (`reproduce grid --sweep` chose it).
+
+    Raises
+    ------
+    ValueError
+        For a number outside its range.
+
+    Notes
+    -----
+    Known from its abstract and its citations only (papers/grid-heuristics.md). ATP is the mean available bandwidth to
+    the other clusters (the narrower of the two links), ACP speed * (1 - load). Here every resource is a cluster of one;
+    its load is the work it is bound to over `load_unit`, which passes 1 where jobs queue; and both terms are divided by
+    their means over the grid, since the sources give no common unit. The score moves with each placement (local update)
+    and with each mapping event (global update). The urgent rule is Hao's, "used in the experiments"; a resource that
+    would miss the deadline is passed over. Where only a matrix is known a resource's speed is the inverse of its mean
+    time. Ties to the lowest resource. O(n^2 + nm), O(nm) with urgent=0.
+
+    References
+    ----------
+    Chang, Lin, Lin, An adaptive scoring job scheduling algorithm for grid computing, Information Sciences 207, 2012,
+    doi:10.1016/j.ins.2012.04.019.
+    Hao, Lu, Liu, Wen, Three grid job scheduling heuristics for data-intensive and computing-intensive jobs, 2014.
+
+    Examples
+    --------
+    >>> Asjs().assign(Batch.of_times(np.array([[2.0, 3.0], [2.0, 3.0]]))).resource
+    array([0, 1])
+    """
+
+    deadlines = True
+
+    def __init__(
+        self, compute: float | None = None, data_share: float = 0.5, urgent: float = 0.2, load_unit: float = 1.1
+    ) -> None:
+        self.compute = share(data_share if compute is None else compute)
+        self.urgent = share(urgent)
+        if not load_unit > 0:
+            raise ValueError("load_unit is a number above 0")
+        self.load_unit = load_unit
+
+    def assign(self, batch: Batch) -> Plan:
+        """The plan for the jobs waiting now."""
+        from ..kernels import by_score
+
+        times = batch.times
+        if not len(times):
+            return Plan(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+        speed = batch.speed
+        if np.isnan(speed).any():
+            finite = np.isfinite(times)
+            speed = finite.sum(axis=0) / np.maximum(np.where(finite, times, 0.0).sum(axis=0), 1e-300)
+        link = _mean_links(batch.bandwidth) if np.isfinite(batch.bandwidth).all() else np.ones(len(speed))
+        least = times.min(axis=1)
+        unit = self.load_unit * float(least[np.isfinite(least)].mean()) if np.isfinite(least).any() else 1.0
+        power, link = self.compute * speed / speed.mean(), (1.0 - self.compute) * link / link.mean()
+        limit = self.urgent * len(speed)
+        return Plan(*by_score(times, batch.free, batch.now, batch.deadline, power, link, unit or 1.0, limit))
+
+
+def _mean_links(bandwidth: np.ndarray) -> np.ndarray:
+    """Mean over the other resources of the narrower of the two links; a lone resource has its own. O(m log m)."""
+    m = len(bandwidth)
+    if m == 1:
+        return bandwidth
+    order = np.argsort(bandwidth, kind="stable")
+    narrow = bandwidth[order]
+    below = np.concatenate([[0.0], np.cumsum(narrow)[:-1]])
+    means = np.empty(m)
+    means[order] = (below + narrow * (m - 1 - np.arange(m))) / (m - 1)
+    return means

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Heuristics that place each job once and never move it.
+
+`min_min`, `max_min`, `sufferage` and `sufferage_m99` choose a job and a resource together, again and again; `mct`,
+`met`, `olb`, `fast_fit` and `best_fit` take each job by itself, in order of arrival.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..protocol import Batch, Plan
+
+
+class MinMin:
+    """The (job, resource) pair of least completion time is placed, times move on, repeat.
+
+    Notes
+    -----
+    Maheswaran et al. 1999 (after Ibarra and Kim 1977). Knows no deadlines. Ties to the lowest job, then the lowest
+    resource. O(nm log n): the free time of a resource shifts all its jobs alike, so each keeps one sorted list.
+
+    References
+    ----------
+    Maheswaran, Ali, Siegel, Hensgen, Freund, Dynamic mapping of a class of independent tasks onto heterogeneous
+    computing systems, JPDC 59(2), 1999, doi:10.1006/jpdc.1999.1581.
+    Ibarra, Kim, Heuristic algorithms for scheduling independent tasks on nonidentical processors, JACM 24(2), 1977,
+    doi:10.1145/322003.322011.
+
+    Examples
+    --------
+    >>> MinMin().assign(Batch.of_times(np.array([[4.0, 9.0], [2.0, 3.0]]))).resource
+    array([0, 0])
+    """
+
+    deadlines = False
+
+    def assign(self, batch: Batch) -> Plan:
+        """The plan for the jobs waiting now."""
+        from ..kernels import pairs, resource_orders
+
+        orders = resource_orders(batch.times)
+        never = np.full(len(batch.times), np.inf)
+        return Plan(*pairs(batch.times, batch.free, never, orders, orders, False, 0.0))
+
+
+class MaxMin:
+    """The job with the largest best completion time is placed on its best resource, again and again.
+
+    Notes
+    -----
+    Maheswaran et al. 1999, section 3. Knows no deadlines. Ties to the lowest job, then resource. O(n^2) and a rescan
+    of m resources whenever a job's best or second best moved.
+
+    References
+    ----------
+    Maheswaran, Ali, Siegel, Hensgen, Freund, Dynamic mapping of a class of independent tasks onto heterogeneous
+    computing systems, JPDC 59(2), 1999, doi:10.1006/jpdc.1999.1581.
+
+    Examples
+    --------
+    >>> MaxMin().assign(Batch.of_times(np.array([[4.0, 9.0], [2.0, 3.0]]))).order
+    array([0, 1])
+    """
+
+    deadlines = False
+
+    def assign(self, batch: Batch) -> Plan:
+        """The plan for the jobs waiting now."""
+        from ..kernels import LARGEST_FIRST, jobs_by_key
+
+        never = np.full(len(batch.times), np.inf)
+        return Plan(*jobs_by_key(batch.times, batch.times.T.copy(), batch.free, never, LARGEST_FIRST, 0.0))
+
+
+class Sufferage:
+    """The job of largest sufferage (second best minus best completion) is placed on its best resource, repeat.
+
+    Notes
+    -----
+    The form with one assignment a step (Casanova et al. 2000; Gogos et al. 2016); for Maheswaran's passes see
+    `sufferage_m99`. Knows no deadlines; a job with one resource suffers infinitely. Ties to the lowest job, then
+    resource. O(n^2) and a rescan of m resources whenever a job's best or second best moved.
+
+    References
+    ----------
+    Casanova, Legrand, Zagorodnov, Berman, Heuristics for scheduling parameter sweep applications in grid environments,
+    HCW 2000, doi:10.1109/HCW.2000.843757.
+
+    Examples
+    --------
+    >>> Sufferage().assign(Batch.of_times(np.array([[4.0, 5.0], [2.0, 9.0]]))).order
+    array([1, 0])
+    """
+
+    deadlines = False
+
+    def assign(self, batch: Batch) -> Plan:
+        """The plan for the jobs waiting now."""
+        from ..kernels import SUFFERAGE, jobs_by_key
+
+        never = np.full(len(batch.times), np.inf)
+        return Plan(*jobs_by_key(batch.times, batch.times.T.copy(), batch.free, never, SUFFERAGE, 0.0))
+
+
+class SufferageM99:
+    """Passes: each job tentatively takes its best resource, giving way to a later one that suffers strictly more.
+
+    Notes
+    -----
+    Maheswaran et al. 1999, figure 3. A pass gives each resource at most one job; free times move after it. Knows no
+    deadlines. Ties stay with the lower job. O(passes n m).
+
+    References
+    ----------
+    Maheswaran, Ali, Siegel, Hensgen, Freund, Dynamic mapping of a class of independent tasks onto heterogeneous
+    computing systems, JPDC 59(2), 1999, doi:10.1006/jpdc.1999.1581.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> SufferageM99().assign(Batch.of_times(np.array([[4.0, 5.0], [2.0, 9.0]]))).order
+    array([1, 0])
+    """
+
+    deadlines = False
+
+    def assign(self, batch: Batch) -> Plan:
+        """The plan for the jobs waiting now."""
+        from ..kernels import sufferage_passes
+
+        return Plan(*sufferage_passes(batch.times, batch.free))
+
+
+class Mct:
+    """Each job, as it comes, to the resource where it completes first (minimum completion time).
+
+    Notes
+    -----
+    Braun et al. 2001. Knows no deadlines. Ties to the lowest resource. O(nm).
+
+    References
+    ----------
+    Braun et al., A comparison of eleven static heuristics for mapping a class of independent tasks onto heterogeneous
+    distributed computing systems, JPDC 61(6), 2001, doi:10.1006/jpdc.2000.1714.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Mct().assign(Batch.of_times(np.array([[2.0, 3.0], [2.0, 3.0]]))).resource
+    array([0, 1])
+    """
+
+    deadlines = False
+
+    def assign(self, batch: Batch) -> Plan:
+        """The plan for the jobs waiting now."""
+        from ..kernels import MCT, one_by_one
+
+        return Plan(*one_by_one(batch.times, batch.free, batch.now, batch.deadline, MCT))
+
+
+class Met:
+    """Each job, as it comes, to the resource where it runs shortest (minimum execution time), however busy that is.
+
+    Notes
+    -----
+    Braun et al. 2001. Knows no deadlines. Ties to the lowest resource. O(nm).
+
+    References
+    ----------
+    Braun et al., A comparison of eleven static heuristics for mapping a class of independent tasks onto heterogeneous
+    distributed computing systems, JPDC 61(6), 2001, doi:10.1006/jpdc.2000.1714.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Met().assign(Batch.of_times(np.array([[2.0, 3.0], [2.0, 3.0]]))).resource
+    array([0, 0])
+    """
+
+    deadlines = False
+
+    def assign(self, batch: Batch) -> Plan:
+        """The plan for the jobs waiting now."""
+        from ..kernels import MET, one_by_one
+
+        return Plan(*one_by_one(batch.times, batch.free, batch.now, batch.deadline, MET))
+
+
+class Olb:
+    """Each job, as it comes, to the resource that is free first, however slow it is (opportunistic load balancing).
+
+    Notes
+    -----
+    Braun et al. 2001. Knows no deadlines. Ties to the lowest resource. O(nm).
+
+    References
+    ----------
+    Braun et al., A comparison of eleven static heuristics for mapping a class of independent tasks onto heterogeneous
+    distributed computing systems, JPDC 61(6), 2001, doi:10.1006/jpdc.2000.1714.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Olb().assign(Batch.of_times(np.array([[9.0, 3.0], [2.0, 3.0]]))).resource
+    array([0, 1])
+    """
+
+    deadlines = False
+
+    def assign(self, batch: Batch) -> Plan:
+        """The plan for the jobs waiting now."""
+        from ..kernels import OLB, one_by_one
+
+        return Plan(*one_by_one(batch.times, batch.free, batch.now, batch.deadline, OLB))
+
+
+class FastFit:
+    """Each job, as it comes, to the fastest free resource: the one that runs it shortest of those free now.
+
+    Notes
+    -----
+    Named in Hao et al. 2014, section 1 ("tries to give the job to the fastest resource"), without a formula; here
+    fastest means least expected time of this job, and while no resource is free the one that is free first takes it.
+    Knows no deadlines. Ties to the lowest resource. O(nm).
+
+    References
+    ----------
+    Hao, Lu, Liu, Wen, Three grid job scheduling heuristics for data-intensive and computing-intensive jobs, 2014.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> FastFit().assign(Batch.of_times(np.array([[2.0, 3.0], [2.0, 3.0], [2.0, 1.0]]))).resource
+    array([0, 1, 0])
+    """
+
+    deadlines = False
+
+    def assign(self, batch: Batch) -> Plan:
+        """The plan for the jobs waiting now."""
+        from ..kernels import FAST_FIT, one_by_one
+
+        return Plan(*one_by_one(batch.times, batch.free, batch.now, batch.deadline, FAST_FIT))
+
+
+class BestFit:
+    """Each job, as it comes, to the resource where it ends latest but still in time.
+
+    Notes
+    -----
+    Named in Hao et al. 2014, section 1 ("postpones completion as far as the deadline allows"). A job that fits nowhere
+    stays unplaced; without a deadline it goes where it ends last. Ties to the lowest resource. O(nm).
+
+    References
+    ----------
+    Hao, Lu, Liu, Wen, Three grid job scheduling heuristics for data-intensive and computing-intensive jobs, 2014.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> BestFit().assign(Batch.of_times(np.array([[2.0, 3.0], [2.0, 5.0]]), deadline=np.array([4.0, 4.0]))).resource
+    array([1, 0])
+    """
+
+    deadlines = True
+
+    def assign(self, batch: Batch) -> Plan:
+        """The plan for the jobs waiting now."""
+        from ..kernels import BEST_FIT, one_by_one
+
+        return Plan(*one_by_one(batch.times, batch.free, batch.now, batch.deadline, BEST_FIT))

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How good forecasts are, and which limits and how much memory they would advise: rows with intervals, and pictures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .. import plots
+from ..evaluation import memory_limits as memory
+from ..evaluation.accuracy import Scores, error_pictures, figures, score
+from ..evaluation.differences import WAIT, reference_of, wait_differences
+from ..evaluation.limits import KILLED, MEAN_UNUSED, Limits, advice_words, find_limits, limit_rows
+from ..evaluation.memory_limits import MemoryLimits
+from ..evaluation.replay import check_log, jobs_mask
+from ..evaluation.wait import WaitRun, compare, crps, last_needed, recorded_wait, scored_rows
+from ..evaluation.wait import figures as wait_figures
+from ..predict.registry import named_methods
+from ..table import Trace
+from ..table.result import Picture, Rows
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RunTimes(Rows):
+    """A row a method: mean errors, coverage of its bounds, and the difference to a reference with its interval."""
+
+    scores: Scores
+
+    def __repr__(self) -> str:
+        return f"<RunTimes of {int(self.scores.scored.sum())} jobs: {', '.join(self.scores.points)}>"
+
+    def _pictures(self) -> Mapping[str, Picture]:
+        return error_pictures(self.scores)
+
+
+def evaluate_run_times(
+    trace: Trace,
+    predictor: Any = ("requested", "kernel", "last_2", "recent_mean"),
+    *,
+    mask: np.ndarray | None = None,
+    by: str | None = None,
+    procs: str = "req",
+    protocol: str = "honest",
+    against: str | None = None,
+    seed: int = 0,
+) -> RunTimes:
+    """How good forecasts of run times are, as `batchcast runtime` prints it.
+
+    Parameters
+    ----------
+    trace
+        The log.
+    predictor
+        As `replay` takes it: names, classes, objects, makers, or several of them.
+    mask
+        Which jobs are scored, (n,) booleans; predictors learn from all.
+    by
+        Rows by `user`, `queue`, `size` or `month` as well.
+    procs, protocol
+        As in `replay`.
+    against
+        The method that the others are compared with, by default `recent_mean`, else the request, else the first.
+    seed
+        For methods that draw, and for intervals.
+
+    Returns
+    -------
+    RunTimes
+        `rows`, `plot()` (`errors`, `coverage`, `error_differences`), frames.
+
+    Raises
+    ------
+    UsageError
+        Names the argument, the value and the accepted ones.
+
+    Examples
+    --------
+    >>> import batchcast
+    >>> log = batchcast.read_trace(batchcast.demo_path())
+    >>> found = evaluate_run_times(log, ["requested", "last_2"])
+    >>> found.to_polars()["predictor"].to_list(), found.plot("error_differences").get_xlabel()
+    (['requested', 'last_2'], 'mean absolute error less that of requested (min)')
+    """
+    check_log(trace)
+    inside = jobs_mask("mask", mask, trace)
+    scores = score(trace, named_methods(predictor), protocol=protocol, procs=procs, mask=inside, seed=seed)
+    scores = scores.held_against(against)
+    return RunTimes([*figures(scores), *(figures(scores, by) if by else [])], scores)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Waits(Rows):
+    """A row a method: error, CRPS, intervals kept, and the difference to a reference with its interval."""
+
+    runs: Sequence[WaitRun]
+    outcome: np.ndarray
+    """The recorded wait (n,) of the scored jobs, NaN of the others."""
+
+    def __repr__(self) -> str:
+        jobs = int((~np.isnan(self.outcome)).sum())
+        return f"<Waits of {jobs} jobs: {', '.join(run.predictor for run in self.runs)}>"
+
+    def _pictures(self) -> Mapping[str, Picture]:
+        said = {run.predictor: run.forecasts for run in self.runs}
+        return {
+            "errors": partial(plots.errors, self.outcome, said),
+            "coverage": partial(plots.coverage, self.outcome, said),
+            "differences": partial(plots.differences, self.rows, "mean_abs_error_s", ("predictor",)),
+        }
+
+
+def evaluate_waits(
+    trace: Trace,
+    predictor: Any = ("recent_wait", "log_uniform", "qbets"),
+    *,
+    mask: np.ndarray | None = None,
+    quick_s: float = 3600.0,
+    procs: str = "req",
+    cancelled: str = "count",
+    against: str | None = None,
+    seed: int = 0,
+) -> Waits:
+    """How good forecasts of waits are, as `batchcast wait` prints it.
+
+    Parameters
+    ----------
+    trace
+        The log, with recorded waits.
+    predictor
+        As `replay` takes it: names, classes, objects, makers, or several of them.
+    mask
+        Which jobs are scored, (n,) booleans; predictors learn from all before.
+    quick_s
+        A quick starter waits at most so many seconds.
+    procs
+        A job's processors: `req` (requested, else allocated) or `alloc`.
+    cancelled
+        Jobs that never ran: `count` what they waited, or `skip` them.
+    against
+        The method that the others are compared with, by default `recent_wait`, else the first.
+    seed
+        For the intervals.
+
+    Returns
+    -------
+    Waits
+        `rows`, `plot()` (`errors`, `coverage`, `differences`), frames.
+
+    Raises
+    ------
+    NoAnswer
+        Where no job has a recorded wait.
+
+    Examples
+    --------
+    >>> import batchcast
+    >>> log = batchcast.read_trace(batchcast.demo_path())[:1500]
+    >>> found = evaluate_waits(log, "recent_wait,qbets")
+    >>> found.to_polars()["predictor"].to_list(), found.pictures
+    (['recent_wait', 'qbets'], ('errors', 'coverage', 'differences'))
+    """
+    check_log(trace)
+    scored = scored_rows(trace, cancelled=cancelled) & jobs_mask("mask", mask, trace)
+    head = trace.take(np.arange(last_needed(scored)))
+    rows = scored[: len(head)]
+    options = {"cancelled": cancelled, "procs": procs, "total": trace.info.max_procs}
+    runs = [run for _, run in compare(trace, predictor, scored, [quick_s], **options)]
+    keys = wait_differences(
+        trace, {run.predictor: run.forecasts.points for run in runs}, scored,
+        reference_of([run.predictor for run in runs], against, WAIT),
+        crps={run.predictor: crps(run, head) for run in runs}, procs=procs, seed=seed,
+    )  # fmt: skip
+    found = [{**wait_figures(run, head, rows, quick_s), **keys[run.predictor]} for run in runs]
+    return Waits(found, runs, np.where(rows, recorded_wait(head), np.nan))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LimitAdvice(Rows):
+    """A row a rule (advice, the usual rule, the users' own): what it kills and what it leaves unused.
+
+    `words` says it in a sentence; `found.limits` has the limit (n,) of every job under each rule.
+    """
+
+    found: Limits | MemoryLimits
+    words: str
+    cost: str
+    killed: str
+
+    def __repr__(self) -> str:
+        return f"<LimitAdvice for {int(self.found.scored.sum())} jobs: {', '.join(self.found.limits)}>"
+
+    def _pictures(self) -> Mapping[str, Picture]:
+        whole = [row for row in self.rows if "by" not in row]
+        unit = "core-hours unused a job" if self.cost == MEAN_UNUSED else "GiB-hours held a job"
+        points = {str(row["limits"]): (float(row[self.cost]), float(row[self.killed])) for row in whole}
+        return {
+            "tradeoff": partial(plots.tradeoff, points, unit, "cut off, of 1,000 jobs"),
+            "differences": partial(plots.differences, whole, self.cost, ("limits",)),
+        }
+
+
+def limits(
+    trace: Trace, *, risk: float = 0.05, floor: float = 300.0, step: float = 300.0, by: str | None = None,
+    procs: str = "req",
+) -> LimitAdvice:  # fmt: skip
+    """The shortest time limits whose risk of a kill is the one given, and what they would have cost the log.
+
+    Parameters
+    ----------
+    trace
+        The log.
+    risk
+        The share of jobs that may be cut off.
+    floor, step
+        The least that is advised, and what it is a multiple of, seconds.
+    by
+        Rows by `user`, `account`, `queue` or `application` as well.
+    procs
+        A job's processors: `req` (requested, else allocated) or `alloc`.
+
+    Returns
+    -------
+    LimitAdvice
+        `rows`, `words`, `plot()` (`tradeoff`, `differences`), frames.
+
+    Raises
+    ------
+    NoAnswer
+        Where no job that ran had a limit.
+
+    Examples
+    --------
+    >>> import batchcast
+    >>> found = limits(batchcast.read_trace(batchcast.demo_path())[:2000])
+    >>> found.to_polars()["limits"].to_list(), found.plot().get_ylabel()
+    (['advice', 'rule_of_thumb', 'own'], 'cut off, of 1,000 jobs')
+    """
+    check_log(trace)
+    found = find_limits(trace, risk=risk, floor=floor, step=step, procs=procs)
+    rows = limit_rows(found)
+    words = advice_words(rows, risk)
+    return LimitAdvice([*rows, *(limit_rows(found, by) if by else [])], found, words, MEAN_UNUSED, KILLED)
+
+
+def memory_limits(
+    trace: Trace, *, risk: float = 0.05, floor: float = 64.0, step: float = 64.0, most: float = math.inf,
+    by: str | None = None, procs: str = "req",
+) -> LimitAdvice:  # fmt: skip
+    """The same for memory: requests of a given risk and of least waste, second attempts counted in full.
+
+    Parameters
+    ----------
+    trace
+        The log, with measured peaks.
+    risk
+        The share of jobs that may run out of memory.
+    floor, step, most
+        The least that is advised, what it is a multiple of, and what a node has, MiB.
+    by
+        Rows by `user`, `account`, `queue` or `application` as well.
+    procs
+        A job's processors: `req` (requested, else allocated) or `alloc`.
+
+    Returns
+    -------
+    LimitAdvice
+        `rows`, `words`, `plot()` (`tradeoff`, `differences`), frames.
+
+    Raises
+    ------
+    NoAnswer
+        Where the log has no measured peak.
+
+    Examples
+    --------
+    >>> from batchcast import Trace
+    >>> log = Trace.from_arrays({
+    ...     "submit_time": [100.0 * k for k in range(30)], "wait_time": [0.0] * 30, "run_time": [50.0] * 30,
+    ...     "req_procs": [1] * 30, "user_id": ["ada"] * 30, "req_mem_kib": [2**20] * 30, "used_mem_kib": [2**18] * 30})
+    >>> found = memory_limits(log)
+    >>> found.to_polars()["limits"].to_list()
+    ['advice', 'least_waste', 'rule_of_thumb', 'own']
+    """
+    check_log(trace)
+    found = memory.find_memory_limits(trace, risk=risk, floor=floor, step=step, most=most, procs=procs)
+    rows = memory.memory_limit_rows(found)
+    words = memory.memory_words(rows, risk, most)
+    grouped = memory.memory_limit_rows(found, by) if by else []
+    return LimitAdvice([*rows, *grouped], found, words, memory.SPENT, memory.RAN_OUT)
