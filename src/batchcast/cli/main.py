@@ -102,8 +102,8 @@ OF_THE_SITE: dict[str, str] = {
 ROOMS: dict[str, str] = {
     "study": "evaluate evaluate:demo compare info runtime wait simulate limits whatif machine sweep",
     "users": "start walltime report accuracy",
-    "site": "collect serve plan setup:doctor setup:install token store:migrate store:purge store:export",
-    "logs": "convert anonymize synth",
+    "site": "collect serve plan setup:doctor setup:install store:token store:migrate store:purge store:export",
+    "logs": "convert convert:anonymize synth",
     "papers": "reproduce",
 }
 """Which folder beside this file holds a verb: its module, or MODULE:VERB. What is not named here lies in this one."""

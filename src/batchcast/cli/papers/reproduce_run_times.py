@@ -169,10 +169,9 @@ def su(
     tens of milliseconds: --every and --first bound it. What is done is kept in FOLDER/parts and found again by the next
     run with the same code, logs and settings.
     """
-    from ...papers import su_page as shown
+    from ...papers import su as shown
     from ...papers.shared import ComputedParts
-    from ...papers.su_page import findings
-    from ...papers.su_study import Gathered
+    from ...papers.su import Gathered, findings
     from ...report import page
     from ...trace.whole_file import folder
 

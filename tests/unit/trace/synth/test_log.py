@@ -15,9 +15,19 @@ from batchcast.simulation import Policy, simulate
 from batchcast.table import Trace
 from batchcast.trace.synth import Recipe, make_log
 from batchcast.trace.synth.log import group_jobs
-from batchcast.trace.synth.lublin import ALL, BATCH, INTERACTIVE, day_weights, draw_points, draw_run_times, draw_sizes
-from batchcast.trace.synth.lublin import to_clock as clock
-from batchcast.trace.synth.requests import HEAD_SHARE, draw_habits, draw_requests
+from batchcast.trace.synth.models import (
+    ALL,
+    BATCH,
+    HEAD_SHARE,
+    INTERACTIVE,
+    day_weights,
+    draw_habits,
+    draw_points,
+    draw_requests,
+    draw_run_times,
+    draw_sizes,
+)
+from batchcast.trace.synth.models import to_clock as clock
 
 N = 100_000
 DAY = 86400.0
