@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...errors import UsageError
-from ..grammar import verb
+from ..grammar import page_option, verb
 from ..output import console, document, emit, say, write_text
 
 if TYPE_CHECKING:
@@ -29,14 +29,7 @@ LEVEL = 0.9
 @click.option(
     "--resamples", type=click.IntRange(100, 100_000), default=1000, show_default=True, help="Draws of the bootstrap."
 )
-@click.option(
-    "-o",
-    "--output",
-    "page",
-    type=click.Path(path_type=Path),
-    metavar="FILE.html",
-    help="Also write a page with pictures.",
-)
+@page_option("Also write a page with pictures.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document instead of tables.")
 def command(a: str, b: str, log: Path | None, seed: int, resamples: int, page: Path | None, as_json: bool) -> None:
     """Compare two reports of `evaluate` (folders, or their result.json), or two schedules (CSV).

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..grammar import verb
+from ..grammar import output_option, verb
 from ..options import Log, log_options, predictor_options, score_options, take_log, take_score, workers_option
 from ..output import console, emit, progress, say
 from ..schedule_options import Plan, node_options, plan_options, settle, take_nodes, take_plan
@@ -29,15 +29,7 @@ if TYPE_CHECKING:
 @log_options
 @predictor_options
 @score_options
-@click.option(
-    "-o",
-    "--output",
-    default="report",
-    show_default=True,
-    type=click.Path(),
-    metavar="FOLDER",
-    help="Where the report goes.",
-)
+@output_option("Where the report goes.", default="report", show_default=True, metavar="FOLDER")
 @plan_options("kernel,last_2,recent_mean", "easy,easy-sjbf,forecast")
 @node_options
 @click.option("--against", metavar="NAME", help="Compare forecasts with this method. Default recent_mean.")
@@ -113,15 +105,7 @@ def run(
 
 
 @verb("demo")
-@click.option(
-    "-o",
-    "--output",
-    default="demo-report",
-    show_default=True,
-    type=click.Path(),
-    metavar="FOLDER",
-    help="Where the report goes.",
-)
+@output_option("Where the report goes.", default="demo-report", show_default=True, metavar="FOLDER")
 @click.option("--json", "as_json", is_flag=True, help="Print result.json as well, instead of tables.")
 def demo(output: str, as_json: bool) -> None:
     """Evaluate a synthetic log that comes with batchcast, to see what a report looks like.
