@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .report.evaluation.written import write_report as write_report
     from .results.comparison import compare as compare
     from .results.comparison import read_report as read_report
-    from .results.comparison import whatif as whatif
+    from .results.whatif import whatif as whatif
     from .results.forecasts import evaluate_run_times as evaluate_run_times
     from .results.forecasts import evaluate_waits as evaluate_waits
     from .results.forecasts import limits as limits
@@ -56,7 +56,7 @@ _PLACES = {
     "evaluate_waits": "batchcast.results.forecasts:evaluate_waits",
     "limits": "batchcast.results.forecasts:limits",
     "memory_limits": "batchcast.results.forecasts:memory_limits",
-    "whatif": "batchcast.results.comparison:whatif",
+    "whatif": "batchcast.results.whatif:whatif",
     "compare": "batchcast.results.comparison:compare",
     "read_report": "batchcast.results.comparison:read_report",
     "read_sweep": "batchcast.sweep.compare:read_sweep",

@@ -77,7 +77,6 @@ MOVED = {
     "report.folder": "trace.whole_file",
     "results.accuracy": "results.forecasts",
     "results.limits": "results.forecasts",
-    "results.whatif": "results.comparison",
     "schedule.shadow": "schedule.passes",
     "simulation.order": "simulation.policy",
     "simulation.placement": "simulation.schedule",

@@ -65,7 +65,7 @@ def command(**given: Any) -> None:
     import numpy as np
 
     from ...processes import Task, under_bars
-    from ...results.comparison import Variants
+    from ...results.whatif import Variants
     from ...trace.slurm_record import open_machine
 
     variants, described = _each(given["variants"]), given["described"]

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Variants of a machine side by side on one log: who gains, who pays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import plots
+from ..cluster.machine import Machine
+from ..cluster.vary import parse_changes, vary
+from ..errors import UsageError
+from ..evaluation.differences import schedule_differences
+from ..evaluation.memory_limits import memory_note, placed_by
+from ..evaluation.replay import check_log, jobs_mask
+from ..evaluation.resampling import replicated
+from ..evaluation.simulated import MADE_FROM_LOG
+from ..evaluation.validity import MODELLED_ON_NODES, Validity, judge_validity
+from ..evaluation.whatif import by_group
+from ..processes import in_processes
+from ..simulation import Schedule
+from ..simulation.slurm_order import Ordering
+from ..simulation.slurm_trace import MemoryPlan, QueuePlan, simulate_on
+from ..table import Trace
+from ..table.result import Picture, Rows
+from ..trace.slurm_record import open_machine
+from ..units import parse_duration, parse_share
+
+NOW = "now"
+Tick = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class WhatIf(Rows):
+    """A row a variant, the present first: its waits, and the difference to the present with its interval.
+
+    `groups` are the users, accounts and partitions that gain and pay most; `schedules` by variant; `validity` says how
+    near the present comes to the record.
+    """
+
+    groups: Sequence[Mapping[str, Any]]
+    schedules: Mapping[str, Schedule]
+    validity: Validity
+    notes: Sequence[str]
+
+    def __repr__(self) -> str:
+        return f"<WhatIf of {', '.join(self.schedules)}>"
+
+    def _pictures(self) -> Mapping[str, Picture]:
+        return {
+            "differences": partial(plots.differences, self.rows, by=("policy",)),
+            "waits": partial(plots.waits, self.schedules),
+            "frontier": partial(plots.frontier, self.schedules),
+        }
+
+
+def whatif(
+    trace: Trace,
+    machine: Machine | str | Path,
+    variants: str | Sequence[str],
+    *,
+    mask: np.ndarray | None = None,
+    procs: str = "req",
+    replicates: int = 0,
+    seed: int = 0,
+    workers: int = 1,
+) -> WhatIf:
+    """Simulate a log under Slurm's loops on a machine as it is and as it could be, as `batchcast whatif` does.
+
+    Parameters
+    ----------
+    trace
+        The log.
+    machine
+        The machine as it is now, or a file that describes it (`batchcast machine capture`).
+    variants
+        What changes, one text a variant, as `--vary` takes them: `nodes=+10%`, `limits=forecast`, `order=forecast`.
+    mask
+        Which jobs are scored, (n,) booleans; all are scheduled.
+    procs
+        A job's processors: `req` (requested, else allocated) or `alloc`.
+    replicates
+        How many logs made of this one's weeks are simulated as well.
+    seed
+        For the intervals' and the replicates' draws.
+    workers
+        Processes at once; the results are the same with any number.
+
+    Returns
+    -------
+    WhatIf
+        `rows`, `groups`, `plot()` (`differences`, `waits`, `frontier`), frames.
+
+    Raises
+    ------
+    UsageError
+        Names the variant and the accepted words.
+
+    Examples
+    --------
+    >>> from batchcast import Trace
+    >>> from batchcast.cluster.machine import homogeneous
+    >>> log = Trace.from_arrays({"submit_time": [0.0, 1.0, 2.0], "wait_time": [0.0] * 3, "run_time": [60.0] * 3,
+    ...                          "req_time": [90.0] * 3, "req_procs": [4, 4, 4]})
+    >>> found = whatif(log, homogeneous(1, 4, 4000.0), "nodes=+100%")
+    >>> found.to_polars()["policy"].to_list(), found.rows[1]["mean_wait_s"] < found.rows[0]["mean_wait_s"]
+    (['now', 'nodes=+100%'], True)
+    """
+    check_log(trace)
+    now = machine if isinstance(machine, Machine) else open_machine(str(machine))
+    plan = Variants.of(now, [variants] if isinstance(variants, str) else variants)
+    tasks = [partial(plan.simulate, trace, name, procs) for name in plan.machines]
+    made = dict(zip(plan.machines, in_processes(tasks, workers)))
+    more = plan.replicated(trace, procs, replicates, seed, workers=workers)
+    return plan.result(trace, made, jobs_mask("mask", mask, trace), procs, seed, more)
+
+
+class Simulated(NamedTuple):
+    """One variant's schedule, and how its jobs' memory was advised, where it was."""
+
+    schedule: Schedule
+    memory: MemoryPlan | None
+
+
+@dataclass(frozen=True, slots=True)
+class Variants:
+    """The machine and the predictor of each variant by its name, the present first; its memory's rule, its order."""
+
+    machines: Mapping[str, tuple[Machine, str]]
+    memory: Mapping[str, tuple[str, float]]
+    orders: Mapping[str, Ordering]
+
+    @classmethod
+    def of(cls, machine: Machine, texts: Sequence[str]) -> Variants:
+        """The variants that texts name; UsageError for a word that is none."""
+        orders = {name: order for name in texts if (order := _order(name)) is not None}
+        memory: dict[str, tuple[str, float]] = {}
+        machines = {NOW: (machine, "requested")}
+        for text in texts:
+            changes: Mapping[str, str] = parse_changes(text)
+            kind, _, spec = changes.get("limits", "requested").partition(":")
+            if kind not in ("forecast", "requested", "actual"):
+                raise UsageError(f"limits={kind}: unknown (accepted: forecast, forecast:PREDICTOR, requested, actual)")
+            if "memory" in changes:
+                memory[text] = _memory(changes["memory"])
+            machines[text] = (vary(machine, changes), spec or ("kernel" if kind == "forecast" else kind))
+        return cls(machines, memory, orders)
+
+    def simulate(self, trace: Trace, name: str, procs: str = "req", tick: Tick | None = None) -> Simulated:
+        """A log under one variant."""
+        machine, spec = self.machines[name]
+        memory = placed_by(trace, machine, *self.memory[name], procs=procs) if name in self.memory else None
+        queue = QueuePlan(memory, order=self.orders.get(name))
+        return Simulated(simulate_on(machine, trace, spec, procs=procs, queue=queue, tick=tick), memory)
+
+    def replicated(
+        self, trace: Trace, procs: str, count: int, seed: int, tick: Tick | None = None, workers: int = 1
+    ) -> dict[str, dict[str, Any]]:
+        """What each variant's row gains from replicates of the log; nothing of none."""
+        if not count:
+            return {}
+
+        def schedule(again: Trace, name: str) -> Schedule:
+            return self.simulate(again, name, procs).schedule
+
+        return replicated(trace, list(self.machines), schedule, NOW, count, seed, tick, workers)
+
+    def result(
+        self, trace: Trace, made: Mapping[str, Simulated], mask: np.ndarray, procs: str, seed: int,
+        more: Mapping[str, Mapping[str, Any]],
+    ) -> WhatIf:  # fmt: skip
+        """The rows of what was simulated."""
+        schedules = {name: one.schedule for name, one in made.items()}
+        placed = {name: one.memory for name, one in made.items() if one.memory is not None}
+        keys = schedule_differences(trace, schedules, mask, NOW, procs=procs, seed=seed)
+        rows = [
+            {"policy": name, "predictor": self.machines[name][1], "part": "variant", **s.measures(mask[s.rows])}
+            | {**keys[name], **more.get(name, {})}
+            | ({"out_of_memory": placed[name].out_of_memory(s.rows)} if name in placed else {})
+            for name, s in schedules.items()
+        ]
+        groups = [
+            {"part": "group", "variant": name, **row}
+            for name in list(schedules)[1:]
+            for row in by_group(trace, schedules[NOW], schedules[name], mask, procs)
+        ]
+        now = self.machines[NOW][0]
+        checked = judge_validity(
+            trace, schedules[NOW], mask, procs=procs, modelled=MODELLED_ON_NODES,
+            policy=MADE_FROM_LOG.get(now.name, "slurm"),
+        )  # fmt: skip
+        notes = [f"{n} jobs not simulated ({why})" for why, n in schedules[NOW].left_out.items() if n]
+        notes += [*schedules[NOW].notes, *(memory_note(k, plan, schedules[k].rows) for k, plan in placed.items())]
+        return WhatIf(rows, groups, schedules, checked, notes)
+
+
+def _order(text: str) -> Ordering | None:
+    """The order of Slurm's queue that a variant names."""
+    changes = parse_changes(text)
+    if "order" not in changes and ("within" in changes or "age" in changes):
+        raise UsageError(f"{text}: within and age go with order=forecast or order=limit")
+    if "order" not in changes:
+        return None
+    age = parse_duration(changes["age"]) if "age" in changes else math.nan
+    return Ordering.of(changes["order"], changes.get("within", "queue"), age)
+
+
+def _memory(value: str) -> tuple[str, float]:
+    """Which advice places jobs, and at which risk."""
+    rule, _, risk = value.partition(":")
+    if rule not in ("forecast", "least_waste"):
+        raise UsageError(f"memory={rule}: unknown (accepted: forecast, forecast:RISK such as forecast:1%, least_waste)")
+    return ("advice" if rule == "forecast" else rule), parse_share(risk) if risk else 0.05
