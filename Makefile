@@ -30,10 +30,13 @@ $(VENV)/.docs: $(VENV)/.dev
 	@$(PIP) -e '.[dev,docs]'
 	@touch $@
 
-# A real Snakemake, for its test on the lab: in a venv of its own, since it wants an older SQLAlchemy.
-$(VENV)/.workflows: tests/slurm/snakemake.txt | $(VENV)/.dev
+# A real Snakemake and a real JupyterHub, for their tests on the lab: in venvs of their own, since they want other
+# versions; the hub on the system's Python, if there is one: its notebooks are jobs of users who may not read root's.
+$(VENV)/.workflows: tests/slurm/snakemake.txt tests/slurm/jupyterhub.txt | $(VENV)/.dev
 	@$(PYTHON) -m venv $(VENV)/snakemake
-	@$(VENV)/snakemake/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@$(VENV)/snakemake/bin/python -m pip install --quiet --disable-pip-version-check -r tests/slurm/snakemake.txt
+	@$(word 1,$(wildcard /usr/bin/python3) $(PYTHON)) -m venv $(VENV)/jupyterhub
+	@$(VENV)/jupyterhub/bin/python -m pip install --quiet --disable-pip-version-check -r tests/slurm/jupyterhub.txt
 	@touch $@
 
 demo: setup-run

@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import math
 import os
 import socket
 import time
@@ -31,11 +32,22 @@ LOG = logging.getLogger("batchcast")
 
 
 class Start(NamedTuple):
-    """When a job of so many tasks would start: seconds since 1970, by half and by nine in ten of the chances."""
+    """When a job would start: seconds since 1970, by half and by nine in ten of the chances."""
 
-    procs: int
     likely_s: float
     by_90_s: float
+
+    def words(self, now: float | None = None) -> str:
+        """As people read it, in local time: the hour, and the day where it is not today's.
+
+        >>> Start(1000.0, 1030.0).words(1000.0)
+        'starts at once'
+        """
+        now = time.time() if now is None else now
+        if self.by_90_s <= now + 60:
+            return "starts at once"
+        likely = "at once" if self.likely_s <= now + 60 else _clock(self.likely_s, now)
+        return f"likely {likely}, 9 in 10 by {_clock(self.by_90_s, now)}"
 
 
 class Client:
@@ -49,18 +61,22 @@ class Client:
         A bearer token (`batchcast site token create`), by default $BATCHCAST_TOKEN; on the socket none is needed.
     patience_s
         Longest wait for one answer, seconds.
+    user_header
+        The header by which a portal that the site trusts (`proxy_from`) names its user: the site's `proxy_header`.
 
     Examples
     --------
     >>> nobody = Client("/nowhere.sock")
     >>> nobody.limit_s(7200.0, "align"), nobody.memory_mib(16000.0, "align"), nobody.starts([1, 8])
-    (7200.0, 16000.0, [])
+    (7200.0, 16000.0, [None, None])
     """
 
-    def __init__(self, address: str = "", token: str = "", patience_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self, address: str = "", token: str = "", patience_s: float = PATIENCE_S, user_header: str = ""
+    ) -> None:
         self.address = address or os.environ.get("BATCHCAST_SERVICE", "") or SOCKET
         self.token = token or os.environ.get("BATCHCAST_TOKEN", "")
-        self.patience_s = patience_s
+        self.patience_s, self.user_header = patience_s, user_header
         self.not_before = 0.0
 
     def limit_s(self, written_s: float, name: str, *, attempt: int = 1, procs: int = 1, partition: str = "") -> float:
@@ -87,34 +103,46 @@ class Client:
         advised = _number(self.ask("hint", {"name": name, "ntasks": procs, "partition": partition}), "memory_kib")
         return written_mib if advised is None else min(advised / 1024.0, written_mib)
 
-    def starts(self, procs: Sequence[int], *, partition: str = "", limit_s: float = 0.0) -> list[Start]:
-        """When a job would start with each of these numbers of tasks; choices that nobody knows are left out."""
-        found = []
-        for count in procs:
-            asked: dict[str, object] = {"ntasks": count, "partition": partition}
-            answer = self.ask("hint", {**asked, **({"time": max(int(limit_s / 60), 1)} if limit_s > 0 else {})})
-            likely, by_90 = _number(answer, "likely_start_s"), _number(answer, "by_90_start_s")
+    def starts(self, choices: Sequence[int | Mapping[str, object]], user: str = "") -> list[Start | None]:
+        """When a job sent now would start with each choice: a number of tasks, or sbatch's long options.
+
+        In the order of the choices, up to 20 of them; None where nobody knows. For another `user` where who asks may:
+        root on the socket, a proxy that the site has named (`user_header`), anybody where jobs are not private.
+        """
+        asked = [{"ntasks": choice} if isinstance(choice, int) else choice for choice in choices]
+        rows = self._rows("choices", {"choice": [urlencode(choice) for choice in asked]}, user) or []
+        found: list[Start | None] = [None] * len(asked)
+        for place, row in enumerate(rows[: len(asked)]):
+            likely, by_90 = _number(row, "likely_start_s"), _number(row, "by_90_start_s")
             if likely is not None and by_90 is not None:
-                found.append(Start(count, likely, by_90))
+                found[place] = Start(likely, by_90)
         return found
 
     def ask(self, question: str, parameters: Mapping[str, object]) -> dict[str, Any] | None:
         """The first result of /v1/QUESTION, None where the service has no answer or none came in time."""
+        rows = self._rows(question, parameters)
+        return rows[0] if rows else None
+
+    def _rows(self, question: str, parameters: Mapping[str, object], user: str = "") -> list[dict[str, Any]] | None:
         begun = time.monotonic()
         if begun < self.not_before:
             return None
-        given = {name: str(value) for name, value in parameters.items() if value not in ("", None)}
         try:
-            status, body = self._get(f"/v1/{question}?{urlencode(given)}", begun + self.patience_s)
+            if not user.isprintable():
+                raise ValueError("a user's name has no line ends")
+            header = f"{self.user_header}: {user}\r\n" if self.user_header and user else ""
+            given = {**parameters, "user": "" if header else user}
+            given = {name: value for name, value in given.items() if value not in ("", None)}
+            target = f"/v1/{question}?{urlencode(given, doseq=True)}"
+            status, body = self._get(target, header, begun + self.patience_s)
             document = json.loads(body)
-            results = document.get("results") if status == 200 else None
-            return dict(results[0]) if results else None
+            return [dict(row) for row in document["results"]] if status == 200 else None
         except Exception as error:  # whatever it is, the caller's request stays as it was
             self.not_before = time.monotonic() + REST_S
             LOG.warning("batchcast does not answer (%s: %s); requests stay as written", self.address, error)
             return None
 
-    def _get(self, target: str, until: float) -> tuple[int, bytes]:
+    def _get(self, target: str, header: str, until: float) -> tuple[int, bytes]:
         """One GET over a connection of its own, all of it before `until`."""
         place = urlsplit(self.address)
         if place.scheme in ("http", ""):
@@ -123,7 +151,8 @@ class Client:
             raise ValueError(f"{place.scheme} is not known (accepted: a socket's path, http://HOST:PORT)")
         with connection:
             token = f"Authorization: Bearer {self.token}\r\n" if self.token else ""
-            head = f"GET {target} HTTP/1.0\r\nHost: {place.netloc or 'localhost'}\r\n{token}Connection: close\r\n\r\n"
+            host = f"Host: {place.netloc or 'localhost'}\r\n"
+            head = f"GET {target} HTTP/1.0\r\n{host}{token}{header}Connection: close\r\n\r\n"
             connection.sendall(head.encode())
             received = b""
             while part := _within(connection, until).recv(65536):
@@ -141,6 +170,12 @@ class Client:
             connection.close()
             raise
         return connection
+
+
+def _clock(at: float, now: float) -> str:
+    """The minute that `at` falls into or begins: never one that is over then."""
+    local, today = time.localtime(math.ceil(at / 60) * 60), time.localtime(now)
+    return time.strftime("%H:%M" if local[:3] == today[:3] else "%a %d %b %H:%M", local)
 
 
 def _within(connection: socket.socket, until: float) -> socket.socket:

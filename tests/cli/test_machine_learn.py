@@ -28,6 +28,8 @@ def test_a_learned_machine_has_its_evidence_and_is_judged_on_the_rest(tmp_path: 
     assert "# " in text
     assert "of the nodes are there on a usual day" in done.stderr
     assert "machine learned from the log's first part" in " ".join(done.stderr.split())
+    assert "of their recorded waiting time" in text
+    assert "Waiting time of the judged jobs by cause" in done.stderr
     again = batchcast("simulate", str(cluster_path()), "--machine", str(file), "--json")
     assert json.loads(again.stdout)["results"]
 
@@ -40,6 +42,13 @@ def test_simulate_learns_in_one_step_and_scores_what_it_never_saw() -> None:
     ]  # fmt: skip
     assert validity["jobs"] <= jobs - int(0.6 * jobs)
     assert any(line.startswith("learned: ") for line in done["warnings"])
+
+
+def test_the_causes_add_up_to_the_recorded_waiting_time() -> None:
+    rows = json.loads(batchcast("machine", "learn", str(cluster_path()), "--json").stdout)["results"]
+    shares = {row["kind"]: row["share"] for row in rows if row["part"] == "cause"}
+    recorded = sum(share for kind, share in shares.items() if kind not in ("more", "turn", "later"))
+    assert recorded == pytest.approx(1.0)
 
 
 @pytest.fixture

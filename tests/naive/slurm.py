@@ -469,8 +469,14 @@ class Twin:
 
     def reserved(self, j, start, end):
         """Nodes that reservations keep from this job in [start, end), and when the first of them ends."""
-        mine = [r for r in self.m.reservations if r.name != j.reservation and r.start < end and r.end > start]
-        return {n for r in mine for n in r.nodes}, min((r.end for r in mine), default=None)
+        turns = [
+            (r, r.start + k * r.every, r.end + k * r.every)
+            for r in self.m.reservations
+            if r.name != j.reservation and end - start > r.max_time
+            for k in range(5 if r.every else 1)
+        ]
+        mine = [(r, until) for r, begin, until in turns if begin < end and until > start]
+        return {n for r, _ in mine for n in r.nodes}, min((until for _, until in mine), default=None)
 
     def asks(self, j, takes):
         return sum(c for _, c in takes), self.gpus(j) * len(takes), len(takes)

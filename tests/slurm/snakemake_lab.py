@@ -112,15 +112,16 @@ def snakemake() -> list[str]:
 class Helped:
     """A collector on the lab's clock and the service on the real one, which can be killed and started again."""
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: Lab, interval: float = 30.0, **more: str) -> None:
         self.lab, self.socket, self.killed = lab, lab.root / "answers.sock", 0
         settings = {
             "LIMIT_FLOOR": "00:01:00",
             "LIMIT_STEP": "00:01:00",
             "HISTORY_EVERY_S": "60",
             "WAIT": "recent_wait:need=1",
+            **more,
         }
-        self.collector = Follower(lab, str(lab.root / "workflow.db"), **settings)
+        self.collector = Follower(lab, str(lab.root / "workflow.db"), interval=interval, **settings)
         self.service: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Helped:

@@ -1,4 +1,4 @@
-# Open OnDemand's dashboard asks batchcast for the jobs of whoever is signed in. Goes to
+# Open OnDemand's dashboard asks batchcast for whoever is signed in: when own jobs start, when each choice of a form would. Goes to
 # /etc/ood/config/apps/dashboard/initializers/batchcast.rb
 #
 # The dashboard runs as its user (a Passenger process for each), so the service's unix socket knows who asks: no token,
@@ -8,10 +8,11 @@ require "date"
 require "json"
 require "socket"
 require "timeout"
+require "uri"
 
 module BatchcastJobs
   SOCKET = ENV.fetch("BATCHCAST_SOCKET", "/run/batchcast/api.sock")
-  WAIT_S = 2
+  WAIT_S, FORM_S = 2, 0.2
   SHOWN = 10
 
   Answer = Struct.new(:jobs, :more, :notes, :trouble)
@@ -25,8 +26,34 @@ module BatchcastJobs
     Answer.new([], 0, [], "The forecasts of this cluster do not answer at the moment.")
   end
 
-  def self.get(target)
-    Timeout.timeout(WAIT_S) do
+  # The options of a form's select: what is shown, with the start for whoever is signed in, and sbatch's words. `choices`
+  # has sbatch's long options by what is shown. Without an answer within 200 ms nothing is said of the start.
+  def self.options(choices)
+    said = starts(choices.values)
+    choices.each_with_index.map do |(shown, asked), place|
+      [said[place] ? "#{shown}: #{said[place]}" : shown, asked.map { |name, value| "--#{name}=#{value}" }.join(" ")]
+    end
+  end
+
+  def self.starts(asked)
+    target = "/v1/choices?" + URI.encode_www_form(asked.map { |options| ["choice", URI.encode_www_form(options)] })
+    status, document = get(target, FORM_S)
+    return [] unless status == 200
+
+    document["results"].map { |row| in_words(row["likely_start_s"], row["by_90_start_s"]) }
+  rescue StandardError
+    []
+  end
+
+  def self.in_words(likely, by_90, now = Time.now)
+    return if likely.nil? || by_90.nil?
+    return "starts at once" if by_90 <= now.to_i + 60
+
+    "likely #{likely <= now.to_i + 60 ? "at once" : clock(likely, now)}, 9 in 10 by #{clock(by_90, now)}"
+  end
+
+  def self.get(target, seconds = WAIT_S)
+    Timeout.timeout(seconds) do
       UNIXSocket.open(SOCKET) do |socket|
         socket.write("GET #{target} HTTP/1.0\r\nHost: localhost\r\nAccept: application/json\r\n\r\n")
         head, body = socket.read.force_encoding("UTF-8").split("\r\n\r\n", 2)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+TURNS = {"DAILY": 86400.0, "WEEKLY": 7 * 86400.0}
 NOTHING: Mapping[str, float] = {}
 
 
@@ -108,7 +109,9 @@ class Association:
 class Reservation:
     """Nodes kept from `start` to `end` (seconds on the log's clock) for those who name it and are in users or accounts.
 
-    A maintenance reservation has users that submit nothing: it only keeps the nodes free.
+    A maintenance reservation has users that submit nothing: it only keeps the nodes free. One with the flag DAILY or
+    WEEKLY comes again. Jobs of at most `max_time` seconds are let in: no word of Slurm's, but what sites do that run
+    long jobs by night alone.
     """
 
     name: str
@@ -118,6 +121,12 @@ class Reservation:
     users: tuple[str, ...] = ()
     accounts: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
+    max_time: float = 0.0
+
+    @property
+    def every(self) -> float:
+        """Seconds after which it comes again; 0 where it does not."""
+        return next((seconds for flag, seconds in TURNS.items() if flag in self.flags), 0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 
 A thread would share the interpreter with the event loop and with every other answer, and what it allocates would stay
 with the server. A child has an interpreter of its own, runs at a lower priority, gives everything back at its end, and
-can be ended at any moment. The question and its result are pickled over its pipes, from and to this program only.
+can be ended at any moment. For what must be answered in milliseconds one is kept (`KeptChild`). The question and its
+result are pickled over its pipes, from and to this program only.
 """
 
 from __future__ import annotations
@@ -15,21 +16,25 @@ import pickle
 import select
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from ..errors import BatchcastError
+from ..errors import BatchcastError, Unreachable
 from ..store.reader import TooLong, time_to_read
 
 NICE = 5
 MOST_MB = 500
 """What an answer may hold, a fitted model and what reads it (330 MB) included; with the server's own it stays below the
 MemoryMax of its unit."""
-LOOK_S = 0.1
+LOOK_S, LONGEST_S = 0.1, 120.0
 MOST_BYTES = 2**26
 _TOO_MUCH = 75
-_CODE = "from batchcast.service.child_process import work; work()"
+KEPT_S, RENEW_S, AGAIN_S, SOON_S = 86400.0, 15.0, 15.0, 0.1
+"""How long a kept process stays without a question; how often it looks for news; how long one that failed is left
+alone; how long a question waits for one that is loading."""
+_CODE = "from batchcast.service.child_process import %s; %s()"
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 T = TypeVar("T")
 
@@ -64,9 +69,9 @@ async def in_child(answer: Callable[[], T], seconds: float) -> T:
     raise result
 
 
-async def _started() -> asyncio.subprocess.Process:
+async def _started(work: str = "work") -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-P", "-c", _CODE,
+        sys.executable, "-P", "-c", _CODE % (work, work),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=MOST_BYTES, env=_environment(),
         start_new_session=True,  # Ctrl-C is for the server, which ends this one
     )  # fmt: skip
@@ -90,6 +95,87 @@ async def _ended(starting: asyncio.Future[asyncio.subprocess.Process]) -> None:
             await child.wait()
 
 
+class KeptChild:
+    """One process that answers question after question and keeps what it has loaded: kernels, a fitted model, a clock.
+
+    Its first answer takes seconds, the next ones milliseconds. Whoever asks while it loads is told so within .1 s. One
+    question at a time. It ends after a day without a question, with this process, and where it holds more than
+    `MOST_MB`; the next question starts another. One event loop uses it.
+    """
+
+    def __init__(self, renew: Callable[[], Any]) -> None:
+        self._renew = renew
+        self._keeping: asyncio.Task[None] | None = None
+        self._child: asyncio.subprocess.Process | None = None
+        self._turn, self._ready = asyncio.Lock(), asyncio.Event()
+        self._asked, self._failed = 0.0, -1e300
+        self._under_way: set[asyncio.Future[Any]] = set()
+        self._error: BatchcastError | None = None
+
+    async def run(self, answer: Callable[[], T]) -> T:
+        """The result of a call that pickles; Unreachable while there is nobody to ask."""
+        self._asked = time.monotonic()
+        if self._child is None:
+            if self._keeping is None and self._asked - self._failed >= AGAIN_S:
+                self._error, self._keeping = None, asyncio.create_task(self._keep())
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ready.wait(), SOON_S)
+        if self._child is None:
+            raise self._error or Unreachable("the forecasts are being loaded", hint="ask again in some seconds")
+        asked = asyncio.ensure_future(self._exchange(self._child, answer))
+        self._under_way.add(asked)
+        asked.add_done_callback(self._over)
+        return cast(T, await asyncio.shield(asked))  # whoever asked may hang up: the process finishes its answer
+
+    def _over(self, asked: asyncio.Future[Any]) -> None:
+        self._under_way.discard(asked)
+        if not asked.cancelled():
+            asked.exception()
+
+    async def close(self) -> None:
+        """End the process."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._keeping
+
+    async def _keep(self) -> None:
+        starting = asyncio.ensure_future(_started("work_on"))
+        try:
+            child = await asyncio.shield(starting)
+            assert child.stdin is not None
+            child.stdin.write(pickle.dumps(MOST_MB))
+            while time.monotonic() - self._asked < KEPT_S:
+                await self._exchange(child, self._renew)
+                self._child = child
+                self._ready.set()
+                await asyncio.sleep(RENEW_S)
+        except BatchcastError as error:
+            self._error, self._failed = error, time.monotonic()
+        except RuntimeError as error:
+            self._error = Unreachable(f"the forecasts cannot be loaded: {error}", hint="the server's own log")
+            self._failed = time.monotonic()
+        finally:
+            self._child = self._keeping = None
+            self._ready.clear()
+            await _ended(starting)
+
+    async def _exchange(self, child: asyncio.subprocess.Process, answer: Callable[[], Any]) -> Any:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        async with self._turn:
+            try:
+                child.stdin.write(pickle.dumps(answer))
+                await child.stdin.drain()
+                size = int.from_bytes(await child.stdout.readexactly(8), "big")
+                good, result = pickle.loads(await child.stdout.readexactly(size))
+            except (ConnectionError, asyncio.IncompleteReadError):
+                raise Unreachable("the process that forecasts has ended", hint="ask again in some seconds") from None
+        if good:
+            return result
+        raise result
+
+
 def _environment() -> dict[str, str]:
     """As this process, its modules from the same places, and one thread for what would take every core."""
     places = os.pathsep.join(place for place in sys.path if place)
@@ -110,6 +196,21 @@ def work() -> None:
         out.write(result)
 
 
+def work_on() -> None:
+    """The child that is kept: question after question from stdin, the results to stdout, each after its length."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    most_mb = pickle.load(sys.stdin.buffer)
+    threading.Thread(target=_watch, args=(most_mb, select.POLLHUP), daemon=True).start()
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        while True:
+            result = pickle.dumps(_tried(pickle.load(sys.stdin.buffer), LONGEST_S))
+            out.write(len(result).to_bytes(8, "big") + result)
+            out.flush()
+
+
 def _tried(answer: Callable[[], Any], seconds: float) -> tuple[bool, Any]:
     try:
         with time_to_read(seconds):
@@ -122,10 +223,10 @@ def _tried(answer: Callable[[], Any], seconds: float) -> tuple[bool, Any]:
         return False, RuntimeError(f"{type(error).__name__}: {error}")
 
 
-def _watch(most_mb: int) -> None:
+def _watch(most_mb: int, end: int = select.POLLIN | select.POLLHUP) -> None:
     """End this process when nobody waits for it any more, or when it holds too much."""
     page, left = os.sysconf("SC_PAGESIZE"), select.poll()
-    left.register(0, select.POLLIN | select.POLLHUP)
+    left.register(0, end)
     while not left.poll(1000 * LOOK_S):
         if int(Path("/proc/self/statm").read_text().split()[1]) * page > most_mb * 1e6:
             os._exit(_TOO_MUCH)

@@ -131,8 +131,16 @@ POLICIES = {
 }
 
 
-def machine(policy: str, reserved: bool) -> Machine:
-    kept = (Reservation("maint", ("a1", "b1"), 200.0, 420.0),) if reserved else ()
+DAY = 86400.0
+KEPT = {
+    "none": (),
+    "once": (Reservation("maint", ("a1", "b1"), 200.0, 420.0),),
+    "daily": (Reservation("short", ("a1", "b1"), 200.0 - DAY, 420.0 - DAY, flags=("DAILY",), max_time=100.0),),
+}
+
+
+def machine(policy: str, reserved: bool, turns: str = "once") -> Machine:
+    kept = KEPT[turns] if reserved else ()
     site = Machine(GROUPS, PARTS, TIGHT, TREE, kept, POLICIES[policy], licenses={"lic": 2.0})
     if "by tier" in policy:
         site = replace(site, partitions=(replace(PARTS[0], preempt=True, grace_time=15.0 * reserved), PARTS[1]))
@@ -149,9 +157,9 @@ def machine(policy: str, reserved: bool) -> Machine:
 policies = st.sampled_from(sorted(POLICIES))
 
 
-@given(some_jobs(), policies, st.booleans(), st.booleans())
-def test_the_kernels_are_the_naive_twin(jobs: list[NodeRequest], policy: str, reserved: bool, down: bool) -> None:
-    site = machine(policy, reserved)
+@given(some_jobs(), policies, st.sampled_from(sorted(KEPT)), st.booleans())
+def test_the_kernels_are_the_naive_twin(jobs: list[NodeRequest], policy: str, kept: str, down: bool) -> None:
+    site = machine(policy, kept != "none", kept)
     spans = (("a2", 100.0, 300.0),) if down else ()
     twin = Twin(site, jobs, cycle=7.3, decay=11.0, phase=0.4, poll=1.0, down=spans, until=20_000)
     expected = {(j.key, j.task): (t, sorted((n.index, c) for n, c in twin.where[j])) for j, t in twin.run().items()}

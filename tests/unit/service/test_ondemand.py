@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import re
@@ -14,7 +15,10 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import text
+from tests.unit.service.http.test_client import Made, asked_until_loaded
+from tests.unit.service.http.test_server import made  # noqa: F401
 
+from batchcast.client import Client
 from batchcast.formats.sighting import Sighting
 from batchcast.predict.protocol import Grounds, Prediction
 from batchcast.service.http.server import Server, serving
@@ -61,8 +65,9 @@ def server() -> Iterator[Server]:
             yield opened
 
 
-def rendered(ruby: str, socket: object, *before: str) -> str:
-    done = subprocess.run([*before, ruby, str(WIDGET / "render.rb")], capture_output=True, text=True, timeout=60,
+def rendered(ruby: str, socket: object, *before: str, file: str = "") -> str:
+    words = [*before, ruby, str(WIDGET / "render.rb"), *file.split()]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60,
                           env={**os.environ, "BATCHCAST_SOCKET": str(socket), "LC_ALL": "C.UTF-8"})  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -84,3 +89,37 @@ def test_on_a_private_site_the_socket_knows_who_asks(ruby: str, server: Server) 
 
 def test_a_service_that_is_away_is_a_sentence(ruby: str, tmp_path: Path) -> None:
     assert "do not answer at the moment" in rendered(ruby, tmp_path / "nowhere")
+
+
+CODE = """
+require "yaml"
+require "{place}/initializers/batchcast"
+now = Time.new(2030, 1, 1, 12, 0, 0)
+form = YAML.load(ARGV[0])["attributes"]["size"]["options"]
+puts form.to_json, *[7200, 0].map { |later| BatchcastJobs.in_words(now.to_i, now.to_i + later, now) }
+"""
+
+
+def form_of(ruby: str, socket: object) -> list[str]:
+    """The options of the form's select as JSON, and two starts in words."""
+    page = rendered(ruby, socket, file="apps/jupyter/form.yml.erb")
+    done = subprocess.run([ruby, "-e", CODE.format(place=WIDGET), page], capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def test_without_an_answer_a_form_has_its_sizes_alone(ruby: str, tmp_path: Path) -> None:
+    options, at_once_or_late, at_once = form_of(ruby, tmp_path / "nowhere")
+    assert json.loads(options) == [
+        ["4 cores, 8 hours", "--ntasks=4 --time=8:00:00 --mem=8G"],
+        ["32 cores, 2 hours", "--ntasks=32 --time=2:00:00 --mem=64G"],
+    ]
+    assert (at_once_or_late, at_once) == ("likely at once, 9 in 10 by 14:00", "starts at once")
+
+
+@pytest.mark.long
+def test_a_form_says_when_each_size_would_start(ruby: str, made: Made, tmp_path: Path) -> None:  # noqa: F811
+    with serving(made(False), str(tmp_path / "api.sock"), lambda _: None) as opened:
+        asked_until_loaded(Client(str(opened.address), patience_s=20.0), [4], "user1")
+        options = json.loads(form_of(ruby, opened.address)[0])
+    assert all(": likely " in shown or ": starts at once" in shown for shown, _ in options), options
+    assert options[0][1] == "--ntasks=4 --time=8:00:00 --mem=8G"

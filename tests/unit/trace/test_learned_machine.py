@@ -166,3 +166,17 @@ def test_a_log_without_waits_is_refused_in_one_sentence() -> None:
     log = Trace.from_arrays({"submit_time": [0, 1, 2, 3], "run_time": [9, 9, 9, 9], "req_procs": [1, 1, 1, 1]})
     with pytest.raises(InputError, match="no job tells how long it waited"):
         learned.split(log)
+
+
+@pytest.mark.usefixtures("_unfitted")
+def test_whole_nodes_are_found_where_parts_of_one_are_never_given() -> None:
+    log = requests(1).with_columns({"req_nodes": np.ceil(requests(1).procs() / CPUS)})
+    machine = homogeneous(NODES, CPUS, SchedulerType="sched/backfill")
+    shared = simulate_on(machine, log)
+    whole = simulate_on(replace(machine, partitions=(replace(machine.partitions[0], exclusive=True),)), log)
+    for schedule, held in ((shared, log.procs()), (whole, log.number("req_nodes") * CPUS)):
+        made = log.take(schedule.rows).with_columns(
+            {"wait_time": schedule.wait_time, "alloc_procs": held[schedule.rows]}
+        )
+        learnt = learned.learn_machine(made).machine
+        assert [part.exclusive for part in learnt.partitions] == [schedule is whole]

@@ -17,8 +17,16 @@ from ..output import console, document, emit, print_columns, progress, say, writ
 if TYPE_CHECKING:
     from ...cluster.machine import Machine
     from ...evaluation.slurm_record import Agreement, Decisions, Sheet
+    from ...report.blocks import Kind
 
 TITLES = ("set", "against", "jobs", "30 s", "300 s", "mean wait", "wait ratio", "KS", "rank")
+CAUSES: tuple[tuple[str, str, Kind], ...] = (
+    ("jobs", "jobs", "count"),
+    ("wait_hours", "wait-hours", "count"),
+    ("share", "of the recorded", "share"),
+    ("core_hours", "times processors", "count"),
+    ("core_share", "of the recorded", "share"),
+)
 JUDGED = ("set", "states", "starts", "right", "seen", "within 30 s")
 
 
@@ -101,16 +109,19 @@ def learn(output: Path | None, as_json: bool, **given: Any) -> None:
     """Write the machine that LOG implies: its size, partitions, caps by user and account, outages, held jobs.
 
     Learned on the first 60 % of the jobs and judged on the rest, which it never saw. Each line of the file has what
-    speaks for it above it; strike out or edit what you know better, and use the file as --machine.
+    speaks for it above it; strike out or edit what you know better, and use the file as --machine. Of the waiting time
+    of the other jobs it is said how much the simulation has as well, and what the record shows of the rest.
 
     \b
     batchcast machine learn jobs.psv -o machine.toml
     batchcast whatif jobs.psv --machine machine.toml --vary nodes=+10%
     """
     from ...evaluation.simulated import judged_on
+    from ...report.blocks import Table, TableColumn
     from ...report.terminal import show
     from ...report.validity import judgement
     from ...simulation.slurm_trace import simulate_on
+    from ...trace.implied.causes import wait_hours
     from ...trace.implied.learned import commented, split
     from ...trace.slurm_record import toml_of
 
@@ -120,9 +131,11 @@ def learn(output: Path | None, as_json: bool, **given: Any) -> None:
         tick(1)
         schedule = simulate_on(learned.machine, trace, procs=log.procs)
     checked = judged_on(learned.machine, trace, schedule, rest, log.procs)
-    text = commented(toml_of(learned.machine), learned.lines)
+    causes = wait_hours(trace, learned.machine, schedule, rest, log.procs)
+    text = commented(toml_of(learned.machine), [*learned.lines, *(cause for cause in causes if cause.jobs)])
     if as_json:
         rows = [{"part": "line", **asdict(line)} for line in learned.lines] + [checked.row()]
+        rows += [{"part": "cause", **asdict(cause)} for cause in causes]
         emit(document("machine learn", describe_log(trace), log.settings, log.warnings, rows))
     elif output is None:
         click.echo(text, nl=False)
@@ -132,7 +145,9 @@ def learn(output: Path | None, as_json: bool, **given: Any) -> None:
         return
     for line in learned.sentences():
         say(line)
-    show(console(stderr=True), [judgement(checked)])
+    columns = [TableColumn("says", "cause"), *(TableColumn(*words) for words in CAUSES)]
+    table = Table("Waiting time of the judged jobs by cause", columns, [asdict(cause) for cause in causes])
+    show(console(stderr=True), [judgement(checked), table])
 
 
 @command.command()

@@ -295,7 +295,7 @@ def _left_out(
     used += ["CPUSpecList"] if any(r.get("CPUSpecList", "") not in _NONE for r in nodes) else []
     used += ["CoreSpecCount"] if any(_or(_number(r.get("CoreSpecCount", "")), 0) for r in nodes) else []
     flags = {f for r in parse_records(reservation, "ReservationName") for f in r.get("Flags", "").split(",")}
-    used += [f"reservation {flag}" for flag in sorted(flags & {"DAILY", "WEEKLY", "WEEKDAY", "FLEX", "MAGNETIC"})]
+    used += [f"reservation {flag}" for flag in sorted(flags & {"WEEKDAY", "WEEKEND", "FLEX", "MAGNETIC"})]
     for title, text in (("qos", qos), ("assoc", assoc)):
         rows = table(text)
         for column in _LIMITS:

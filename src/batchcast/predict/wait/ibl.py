@@ -18,6 +18,7 @@ from ..protocol import Grounds, Prediction, at_least_a_second
 from . import ibl_attributes, ibl_nearest
 from .groups import guess
 from .ibl_attributes import Attributes
+from .ibl_leaves import Lessons, answer_from_cells, cells_of, search_weights
 
 NAME_COLUMNS = ("user_id", "group_id", "app_id", "queue_id")
 NUMBER_WEIGHTS = (1.0, 0.25, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05, 1.0, 0.25, 0.25, 0.25, 0.01)
@@ -190,17 +191,8 @@ class Ibl:
         queries[self.train // 5 :: 8] = True
         queries[: len(known)] &= np.isin(np.arange(len(known)), learned) & (known > 0)
         if queries.any():
-            self.tuned, self.loss = ibl_nearest.search_weights(
-                *(
-                    part,
-                    np.asarray(wait[: len(known)], float),
-                    learned,
-                    known.astype(np.int64),
-                    self.weights,
-                    self.window,
-                ),
-                *(queries, self.sweeps),
-            )
+            lessons = Lessons(part, np.asarray(wait[: len(known)], float), learned, known.astype(np.int64))
+            self.tuned, self.loss = search_weights(lessons, self.weights, self.window, queries, self.sweeps)
 
     def prepare_trace(self, trace: Trace, protocol: str, procs: str = "req", *, total: float | None = None) -> None:
         """The search of a batch run alone, so that its cost can be told from that of the answers."""
@@ -223,11 +215,18 @@ class Ibl:
         attributes, wait, learned, known = self._collected(trace, protocol, procs, total)
         points, bounds = np.full(len(trace), np.nan), np.full(len(trace), np.nan)
         tuned = self.tuned or self.weights
-        ibl_nearest.answer_log(
-            *(attributes, wait, learned, known, asked, self.train, self.weights, tuned, self.literal),
-            *(ibl_nearest.blank_instances(self.window), self.level, self.wide),
-            *(ibl_nearest.blank_room(self.window, self.wide), points, bounds),
-        )
+        given = (known, asked, self.train, self.weights, tuned)
+        if self.literal:
+            ibl_nearest.answer_log(
+                *(attributes, wait, learned, *given, True, ibl_nearest.blank_instances(self.window), self.level),
+                *(self.wide, ibl_nearest.blank_room(self.window, self.wide), points, bounds),
+            )
+        elif len(learned):
+            cells = cells_of(Lessons(attributes, wait, learned, known), tuned)
+            answer_from_cells(
+                *(cells, attributes, *given, self.window, self.level, self.wide),
+                *(ibl_nearest.blank_room(0, self.wide), points, bounds),
+            )
         points, bounds = np.maximum(points, 1.0), np.maximum(bounds, 1.0)
         basis = [basis_of(self.weights[2], None)] * len(trace)
         if self.tuned is not None:

@@ -159,22 +159,22 @@ def nearest(instances: Instances, apart: np.ndarray, k: int, near: np.ndarray, n
 
 
 @inlined
-def waits_of(instances: Instances, room: Room, count: int) -> None:
+def waits_of(wait: np.ndarray, room: Room, count: int) -> None:
     """The waits of the first so many near, and the order in which they ascend."""
     for a in range(count):
-        room.waits[a] = instances.wait[room.near[a]]
+        room.waits[a] = wait[room.near[a]]
         room.order[a] = a
     insert(room.waits, room.order, count)
 
 
 @inner
-def weighted_median(instances: Instances, room: Room, k: int) -> float:
+def weighted_median(wait: np.ndarray, room: Room, k: int) -> float:
     """The wait at which half of the weight 1/(distance + 0.01) of the k nearest is reached."""
     total = 0.0
     for a in range(k):
         room.weights[a] = 1.0 / (np.sqrt(room.near_apart[a]) + 0.01)
         total += room.weights[a]
-    waits_of(instances, room, k)
+    waits_of(wait, room, k)
     reached, half = 0.0, room.order[k - 1]
     for a in range(k):
         reached += room.weights[room.order[a]]
@@ -194,6 +194,16 @@ def weighted_mean(instances: Instances, room: Room, k: int) -> float:
         total += weight * instances.wait[room.near[a]]
         weights += weight
     return total / weights
+
+
+@inner
+def bound_of(wait: np.ndarray, room: Room, few: int, level: float, point: float) -> float:
+    """The level's quantile of the waits of the first so many near, never below the point; the point where none are."""
+    if few == 0:
+        return point
+    waits_of(wait, room, few)
+    rank = max(int(np.ceil(level * few - 1e-9)), 1)
+    return max(point, room.waits[room.order[rank - 1]])
 
 
 @kernel
@@ -221,13 +231,8 @@ def answer(
     if literal:
         point = weighted_mean(instances, room, min(k, count))
     else:
-        point = weighted_median(instances, room, min(k, count))
-    if wide == 0:
-        return point, point
-    few = min(wide, count)
-    waits_of(instances, room, few)
-    rank = max(int(np.ceil(level * few - 1e-9)), 1)
-    return point, max(point, room.waits[room.order[rank - 1]])
+        point = weighted_median(instances.wait, room, min(k, count))
+    return point, bound_of(instances.wait, room, min(wide, count), level, point)
 
 
 @kernel
@@ -263,50 +268,3 @@ def answer_log(
             points[i], bounds[i] = answer(
                 instances, attributes, i, number_weights, name_weights, k, literal, wide, level, room
             )
-
-
-def search_weights(
-    attributes: Attributes,
-    wait: np.ndarray,
-    learned: np.ndarray,
-    known: np.ndarray,
-    start: Weights,
-    window: int,
-    queries: np.ndarray,
-    sweeps: int,
-) -> tuple[Weights, float]:
-    """Coordinate search: each weight in turn to the best of 0, a quarter, itself, four times, while it helps.
-
-    `queries` (n,) bool are the jobs asked, all with known `wait`; the loss is the mean of |ln((p + 60)/(w + 60))|.
-    Deterministic. Returns the weights and their loss.
-    """
-    truth = np.log(wait[queries] + 60.0)
-    room = blank_room(window, 0)
-
-    def loss(weights: Weights) -> float:
-        points, bounds = np.zeros(len(known)), np.zeros(len(known))
-        answer_log(
-            *(attributes, wait, learned, known, queries, 0, weights, weights, False, blank_instances(window), 0.95, 0),
-            *(room, points, bounds),
-        )
-        return float(np.mean(np.abs(np.log(points[queries] + 60.0) - truth)))
-
-    best, least = start, loss(start)
-    for _ in range(sweeps):
-        before = least
-        for k in (1, 3, 5, 9, 15, 25):
-            trial = (best[0], best[1], k)
-            if k != best[2] and (error := loss(trial)) < least:
-                best, least = trial, error
-        for part in (0, 1):
-            for f in range(len((best[0], best[1])[part])):
-                here = (best[0], best[1])[part][f]
-                for value in (0.0, here / 4, here * 4) if here > 0 else (0.05, 1.0):
-                    changed = [best[0].copy(), best[1].copy()]
-                    changed[part][f] = value
-                    trial = (changed[0], changed[1], best[2])
-                    if (error := loss(trial)) < least:
-                        best, least = trial, error
-        if least > before * 0.998:
-            break
-    return best, least

@@ -53,7 +53,7 @@ from .arrays import (  # fmt: skip
     Site,
     State,
 )
-from .site import amount, mask, or_none, whole
+from .site import amount, mask, or_none, turns, whole
 from .start import BEGIN, CANCEL, FIXED, NODE, RELEASE
 
 KINDS = {"afterok": AFTEROK, "afterany": AFTERANY, "after": AFTERANY, "afternotok": AFTERNOTOK}
@@ -297,7 +297,7 @@ def make_state(
     accounts = int(jobs.row["account"].max()) + 1
     slots = min(2 * rules.bf_max_job_test + 2, MOST_SLOTS)
     first = float(int(row["submit"].min())) if n else 0.0
-    changes = [*down, *((NONE, r["begin"], r["end"]) for r in site.reservation)]
+    changes = [*down, *turns(site.reservation, float(row["submit"].max(initial=0.0)))]
     pairs = int(np.bitwise_count(row["partitions"]).sum()) + 64
     events = _events(row, changes, first)
     gives_way = site.part["preempts"].any() or row["preempts"].any()  # then a job may begin and end more than once

@@ -100,6 +100,8 @@ def make_site(machine: Machine) -> tuple[Site, dict[str, Any]]:
             RESERVATION_RECORD,
             begin=[r.start for r in machine.reservations],
             end=[r.end for r in machine.reservations],
+            every=[r.every for r in machine.reservations],
+            within=[r.max_time for r in machine.reservations],
         ),
         reserved=at.sets([r.nodes for r in machine.reservations]),
         alike=at.sets(alike),
@@ -278,6 +280,18 @@ def _words(features: Sequence[str], gres: Mapping[str, int]) -> set[str]:
 def _limits(tables: Sequence[Mapping[str, float]], tres: Sequence[str]) -> np.ndarray:
     """What each table allows of each TRES; where there are none, of one that allows all."""
     return np.array([[min(t.get(name, FAR), FAR) for name in tres] for t in tables or [{}]], np.float64)
+
+
+AFTER = 14 * 86400.0
+
+
+def turns(reservations: np.ndarray, last: float) -> list[tuple[int, float, float]]:
+    """Begin and end of every turn of each reservation; none that comes again begins two weeks after the `last` job."""
+    found = []
+    for r in reservations:
+        count = max(math.ceil((last + AFTER - r["begin"]) / r["every"]), 1) if r["every"] > 0 else 1
+        found += [(NONE, r["begin"] + k * r["every"], r["end"] + k * r["every"]) for k in range(count)]
+    return found
 
 
 def records(kind: Any, **columns: Any) -> np.ndarray:

@@ -57,11 +57,16 @@ def kept_from(site: Site, jobs: Jobs, s: State, j: int, start: float, end: float
     """Take nodes that reservations keep from the job in [start, end) off the MASK; when the first ends, or -1."""
     first = -1.0
     for v in range(len(site.reservation)):
-        if v != jobs.row[j].reservation and site.reservation[v].begin < end and site.reservation[v].end > start:
+        begin, until = site.reservation[v].begin, site.reservation[v].end
+        if site.reservation[v].every > 0 and until <= start:  # the first of its turns that ends after the start
+            turns = float(int((start - until) / site.reservation[v].every) + 1) * site.reservation[v].every
+            begin, until = begin + turns, until + turns
+        lets_in = v == jobs.row[j].reservation or end - start <= site.reservation[v].within
+        if not lets_in and begin < end and until > start:
             for w in range(s.bits.shape[1]):
                 s.bits[MASK, w] &= ~site.reserved[v, w]
-            if first < 0 or site.reservation[v].end < first:
-                first = site.reservation[v].end
+            if first < 0 or until < first:
+                first = until
     return first
 
 

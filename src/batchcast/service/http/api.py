@@ -208,6 +208,13 @@ def _where(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answ
     return answer_where(settings, options, viewer, now, parse_when(by, now) if by else None)
 
 
+def _choices(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:
+    from ..answers.choices import answer_choices
+
+    user = _one(given, "user") or viewer.name or ""
+    return answer_choices(settings, list(given.get("choice", ())), user, viewer, now)
+
+
 def _hint(settings: Settings, given: Given, viewer: Viewer, now: float) -> Answer:
     with open_site(settings, viewer) as site:
         hints = Hints(rules_of(settings))
@@ -240,6 +247,7 @@ ENDPOINTS: dict[str, tuple[str, tuple[str, ...], Handler]] = {
     "/v1/start": ("start", ("job", "user"), _start),
     "/v1/test": ("start", HEARD, _test),
     "/v1/where": ("start", (*HEARD, "by"), _where),
+    "/v1/choices": ("choices", ("choice", "user"), _choices),
     "/v1/walltime": ("walltime", ("job", "name", "user", "risk"), _walltime),
     "/v1/report": ("report", ("user", "account", "partition", "starttime", "endtime"), _report),
     "/v1/accuracy": ("accuracy", ("partition", "starttime", "endtime"), _accuracy),
@@ -278,12 +286,14 @@ _MEANING = {
     "partition": ("a partition", "main"),
     "starttime": ("from when: a date, now-30days", "now-30days"),
     "endtime": ("until when", "now"),
+    "choice": ("sbatch's long options as a query of its own; up to 20 such parameters", "ntasks=4&time=240"),
     "by": ("the chance to be done by then decides: a time to come", "now+6hours"),
 }
 _WHAT = {
     "start": "When waiting jobs start: likely, by 90 %, why, and the track record of such answers",
     "test": "When a job that asks for this would start, if the viewer submitted it now",
     "where": "Every partition and a few sizes for such a job, the soonest done first",
+    "choices": "When a job would start with each choice of a form, in milliseconds: for portals",
     "hint": "What the last jobs like this one were advised, at once: for job_submit.lua",
     "walltime": "A time limit and a memory request for the next job like these, and why",
     "report": "What finished jobs asked for and used, and which flag to change",

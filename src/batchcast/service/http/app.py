@@ -21,7 +21,9 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...errors import BatchcastError
+from ..answers.choices import renew
 from ..answers.disclosure import Viewer
+from ..child_process import KeptChild
 from ..log import Log
 from ..operations.metrics import ServiceMetrics, store_readings
 from ..page import routes as page_routes
@@ -51,6 +53,7 @@ class Service:
     def __init__(self, settings: Settings, admission: Admission, log: Log, quiet: bool = False) -> None:
         self.settings, self.admission, self.log, self.quiet = settings, admission, log, quiet
         self.queues = WorkQueues()
+        self.clock = KeptChild(partial(renew, settings))
         self.queue_cache = QueueCache(settings, log)
         self.measures = ServiceMetrics()
         self.bearers = Tokens(lambda: settings["store"])
@@ -84,6 +87,8 @@ class Service:
         user = viewer.name or ""
         if target == "/v1/health":
             return await self._healthy(ask)
+        if path == "/v1/choices":
+            return await self.clock.run(ask)
         if path in HEAVY:
             return await self.queues.heavy.run(user, ask)
         queue = None
@@ -119,6 +124,7 @@ def application(settings: Settings, admission: Admission, log: Log, *, quiet: bo
         first = asyncio.create_task(service.begin())  # the first who asks need not wait for a month's track record
         yield {"service": service}
         first.cancel()
+        await service.clock.close()
 
     inner = Starlette(
         routes=[

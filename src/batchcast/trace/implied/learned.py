@@ -18,9 +18,10 @@ from ...simulation.schedule import Schedule
 from ...simulation.slurm_trace import simulate_on
 from ...table import Trace
 from ...units import span
-from .caps import Cap, Queue, find_caps, steps
+from .caps import LEAST_JOBS, Cap, Queue, find_caps, steps
+from .causes import Cause
 from .holds import find_held, with_releases
-from .machine import machine_of_log, peak_procs
+from .machine import count_whole, machine_of_log, peak_procs
 
 NAME = "learned from the log's record"
 SHARE = 0.6
@@ -45,6 +46,7 @@ GROUPS = {"user": "user_id", "account": "account"}
 OUTAGE_S = 4 * 3600.0
 SOON_S = 3600.0
 IDLE = 0.2  # share of the processors that may still run at the end of an outage
+WHOLE_SHARE = 0.95  # of the jobs that ask for part of a node hold whole ones
 SHARED = 0.9
 """Partitions share nodes where all together never held this share of what each held at its most."""
 
@@ -81,9 +83,10 @@ class Learned:
 def learn_machine(trace: Trace, procs: str = "req") -> Learned:
     """What a log implies of the machine that it was recorded on.
 
-    Size and nodes as `machine_of_log`; partitions that share nodes; caps for every user or account of a partition
-    (`caps`); outages, four hours and more in which nothing started though several waited and had room; jobs held for
-    what the log does not say (`holds`), which keep their recorded release. Nothing is fitted by a log's name.
+    Size and nodes as `machine_of_log`; partitions that share nodes; whole nodes where jobs that ask for part of one
+    hold all of it; caps for every user or account of a partition (`caps`); outages, four hours and more in which
+    nothing started though several waited and had room; jobs held for what the log does not say (`holds`), which keep
+    their recorded release. Nothing is fitted by a log's name.
     How much of the machine is there on a usual day (`SIZES`), then the order of the queue (`ORDERS`), are those whose
     simulated waits come nearest to the record: the whole machine by arrival unless another is nearer by a twentieth.
     InputError where no job tells its processors or its wait. O(n log n), and a simulation of the latest 30,000 jobs for
@@ -91,8 +94,10 @@ def learn_machine(trace: Trace, procs: str = "req") -> Learned:
     """
     if not (trace.wait_time >= 0).any():
         raise InputError(f"{trace.info.source}: no job tells how long it waited", hint="a log with starts, as sacct's")
-    base, held = machine_of_log(trace, procs), find_held(trace)
-    machine, lines = _sharing(trace, base, procs)
+    whole, held = _whole_nodes(trace), find_held(trace)
+    asked, procs = procs, "alloc" if whole else procs
+    machine, lines = _sharing(trace, machine_of_log(trace, procs), procs)
+    lines += whole
     lines += [
         Line("partition", p.name, f"{p.name}: {len(p.nodes):,} nodes at its most", "what its jobs ever held at once")
         for p in machine.partitions
@@ -102,6 +107,7 @@ def learn_machine(trace: Trace, procs: str = "req") -> Learned:
     classes, reservations = [Qos("learned")], list(machine.reservations)
     partitions = []
     for each in machine.partitions:
+        each = replace(each, exclusive=bool(whole))
         alone = len(machine.partitions) == 1
         rows = np.flatnonzero(part & np.array([alone or str(name) == each.name for name in names]))
         queue, rows = _queue(trace, rows, procs, _size(machine, each.nodes))
@@ -127,7 +133,7 @@ def learn_machine(trace: Trace, procs: str = "req") -> Learned:
         machine, name=NAME, partitions=tuple(partitions), qos=tuple(classes) if len(classes) > 1 else (),
         reservations=tuple(reservations), settings=settings,
     )  # fmt: skip
-    learned, fitted = _fitted(learned, with_releases(trace, held), procs)
+    learned, fitted = _fitted(learned, with_releases(trace, held), asked)
     return Learned(learned, (*lines, *fitted), held)
 
 
@@ -155,7 +161,8 @@ def _fitted(machine: Machine, trace: Trace, procs: str) -> tuple[Machine, list[L
         best = min(apart, key=lambda name: apart[name] * (1.0 if name == first else 1.0 + WORTH))
         return best, ", ".join(f"{name} {value:.2f}" for name, value in apart.items())
 
-    widest = float(np.nanquantile(trace.procs(procs), 1.0 - FEW, method="higher"))
+    rule = "alloc" if machine.partitions[0].exclusive else procs
+    widest = float(np.nanquantile(trace.procs(rule), 1.0 - FEW, method="higher"))
     sizes = {f"{share:.0%}": _part_of(machine, share, widest) for share in SIZES}
     size, by_size = nearest(sizes, f"{SIZES[0]:.0%}")
     machine = sizes[size]
@@ -223,10 +230,13 @@ def outages(queue: Queue, held: np.ndarray) -> list[tuple[float, float, int]]:
     return found
 
 
-def commented(text: str, lines: Sequence[Line]) -> str:
-    """The machine's file with each line's evidence above what it speaks for."""
+def commented(text: str, lines: Sequence[Line | Cause]) -> str:
+    """The machine's file with each line's evidence above what it speaks for, what is of no line above all."""
     rows, head = text.splitlines(), []
     for line in lines:
+        if isinstance(line, Cause):
+            head.append(f"# {line}")
+            continue
         at = [f"[[{line.table}]]", f"name = {json.dumps(line.name)}"]
         place = next((k for k in range(len(rows) - 1) if rows[k : k + 2] == at), None)
         if place is None:
@@ -234,6 +244,16 @@ def commented(text: str, lines: Sequence[Line]) -> str:
         else:
             rows.insert(place, f"# {line}")
     return "\n".join([*head, *rows]) + "\n"
+
+
+def _whole_nodes(trace: Trace) -> list[Line]:
+    """What says that a job gets whole nodes however few processors it asks for; empty where the record does not."""
+    yes, no = count_whole(trace)
+    if yes < LEAST_JOBS or yes < WHOLE_SHARE * (yes + no):
+        return []
+    return [
+        Line("", "", "jobs get whole nodes", f"{yes:,} jobs that ask for part of a node hold all of it, {no:,} do not")
+    ]
 
 
 def _sharing(trace: Trace, machine: Machine, procs: str) -> tuple[Machine, list[Line]]:

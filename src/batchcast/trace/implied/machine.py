@@ -126,6 +126,25 @@ def machine_of_log(trace: Trace, rule: str = "req") -> Machine:
     return Machine(tuple(groups), tuple(partitions), settings={"SchedulerType": "sched/backfill"}, name=SOURCE)
 
 
+def count_whole(trace: Trace) -> tuple[int, int]:
+    """Of the jobs that ask for a part of a node, how many hold whole nodes, and how many do not; (0, 0) unknown.
+
+    The size of a node is that of the machine that the held processors imply. O(n log n).
+
+    >>> log = Trace.from_arrays({"submit_time": [0, 9, 9], "run_time": [9] * 3, "req_procs": [1, 2, 40],
+    ...                          "alloc_procs": [40] * 3, "req_nodes": [1] * 3})
+    >>> count_whole(log)
+    (2, 0)
+    """
+    asked, got = trace.number("req_procs"), trace.number("alloc_procs")
+    if not ((asked >= 1) & (got >= 1)).any():
+        return 0, 0
+    cpus = max(group.cpus for group in machine_of_log(trace, "alloc").nodes)
+    part = (asked >= 1) & (got >= 1) & (asked % cpus > 0) & (cpus > 1)
+    whole = part & (got % cpus == 0)
+    return int(whole.sum()), int((part & ~whole).sum())
+
+
 def _of_header(trace: Trace) -> int:
     """Processors of a node by the header's MaxProcs and MaxNodes; 0 where it does not tell a whole number."""
     found = [re.match(r"\s*(\d+)", trace.info.header.get(name, "")) for name in ("MaxProcs", "MaxNodes")]

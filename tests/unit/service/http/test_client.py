@@ -8,15 +8,18 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.unit.service.http.test_server import made  # noqa: F401
 
 import batchcast.client
-from batchcast.client import Client
+from batchcast.client import Client, Start
 from batchcast.service.answers.disclosure import Viewer
+from batchcast.service.answers.script import answer_options
 from batchcast.service.http import server as service
 from batchcast.service.http.admission import Peer
 from batchcast.service.settings import Settings
@@ -37,9 +40,50 @@ def test_a_request_is_shortened_and_never_made_longer(made: Made, tmp_path: Path
         assert client.limit_s(7200.0, "relax", attempt=2, procs=4, partition="main") == 7200.0
         assert client.memory_mib(4000.0, "relax") == 4000.0, "nobody measures memory there"
         assert client.memory_mib(4000.0, "relax", attempt=2, held_mib=1000.0) == 1500.0
-        one = client.starts([4], partition="main")
-        assert [(s.procs, s.likely_s <= s.by_90_s) for s in one] == [(4, True)]
         assert client.ask("hint", {"ntasks": "many"}) is None, "a question that is refused has no answer"
+
+
+def asked_until_loaded(client: Client, choices: list[Any], user: str) -> list[Start | None]:
+    """What the service says once the process that answers has loaded what it needs: a second or ten."""
+    until = time.monotonic() + 120.0
+    while not any(found := client.starts(choices, user)) and time.monotonic() < until:
+        assert client.not_before == 0.0, "who asks too early is told so: the service is not left alone"
+    return found
+
+
+@pytest.mark.long
+def test_a_portal_is_told_the_start_of_each_choice_as_start_test_tells_it(made: Made, tmp_path: Path) -> None:  # noqa: F811
+    choices: list[Any] = [1, {"ntasks": 4, "time": "1:00:00"}, {"partition": "none"}, {"colour": "red"}, 4]
+    settings = made(False)
+    with service.serving(settings, str(tmp_path / "api.sock"), lambda _: None) as server:
+        client = Client(str(server.address), patience_s=20.0)
+        found = asked_until_loaded(client, choices, "user1")
+        asked_at = time.time()
+    assert [one is None for one in found] == [False, False, True, True, False]
+    alone = answer_options(settings, {"ntasks": "4"}, Viewer("user1"), asked_at).results[0]
+    assert found[4] is not None
+    assert found[4].likely_s - asked_at == pytest.approx(alone["likely_wait_s"], abs=2.0)
+
+
+@pytest.mark.long
+def test_where_jobs_are_private_a_portal_asks_in_the_name_of_its_user(made: Made, tmp_path: Path) -> None:  # noqa: F811
+    settings = made(True).replaced(proxy_from="portal", proxy_header="X-Remote-User")
+    with service.serving(settings, str(tmp_path / "api.sock"), lambda _: None) as server:
+        server.admission.peer = lambda _: Peer(Viewer(None), True, "proxy")  # type: ignore[method-assign]
+        named = Client(str(server.address), patience_s=20.0, user_header="X-Remote-User")
+        assert asked_until_loaded(named, [4], "user1")[0] is not None
+        assert Client(str(server.address), patience_s=20.0).starts([4], "user1") == [None], "nobody may just say so"
+        assert named.starts([4], "user1\r\nX-Remote-User: user2") == [None]
+
+
+@pytest.mark.parametrize(("likely", "by_90", "words"), [
+    (0.0, 50.0, "starts at once"),
+    (0.0, 3600.0, "likely at once, 9 in 10 by 13:00"),
+    (1801.0, 86400.0, "likely 12:31, 9 in 10 by Wed 02 Jan 12:00"),
+])  # fmt: skip
+def test_a_start_as_people_read_it(likely: float, by_90: float, words: str) -> None:
+    noon = time.mktime((2030, 1, 1, 12, 0, 0, 0, 0, -1))
+    assert Start(noon + likely, noon + by_90).words(noon) == words
 
 
 def test_a_service_that_hangs_costs_its_patience_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,44 @@
+"""A real JupyterHub on the lab's Slurm: its form says when each choice starts, and sends what was chosen."""
+
+from __future__ import annotations
+
+import jupyterhub_lab
+import pytest
+from jupyterhub_lab import Hub
+from slurm_lab import Lab
+from snakemake_lab import Helped
+
+from conftest import absent
+
+pytestmark = [pytest.mark.slurm, pytest.mark.lab]
+CHOICES = {
+    "2 cores, 20 minutes": {"nprocs": "2", "runtime": "20:00", "partition": "main"},
+    "4 cores, 1 hour": {"nprocs": "4", "runtime": "1:00:00", "partition": "main"},
+}
+
+
+def test_the_form_says_when_and_a_notebook_starts_as_it_was_chosen(lab_here: None) -> None:
+    if why := jupyterhub_lab.missing():
+        absent(why)
+    with Lab(nodes=1, cpus=4) as lab, Helped(lab, 2.0, WAIT="forecast") as helped:
+        lab.submit("-n", "1", "-t", "5", seconds=0)
+        lab.wait(lambda: "COMPLETED" in lab.run("sacct", "-nXa", "-o", "State"), "a job that ended")
+        helped.caught_up()
+        lab.submit("-n", "2", "-t", "30", seconds=600, name="before")
+        lab.wait(lambda: "before" in lab.run("squeue", "-h", "-t", "R", "-o", "%j"), "a job that runs")
+        with Hub(lab, helped.socket, CHOICES) as hub:
+            hub.sign_in("daemon")
+            lab.wait(lambda: all(hub.choices().values()), "a start of each choice", 90)
+            said = hub.choices()
+            assert list(said) == list(CHOICES)
+            assert said["2 cores, 20 minutes"] == "starts at once"
+            assert said["4 cores, 1 hour"].startswith("likely "), "behind the job that runs"
+
+            hub.send("/spawn", choice="0", nprocs="64")
+            wanted = "daemon 2 20:00 RUNNING"
+            lab.wait(lambda: wanted in lab.run("squeue", "-h", "-o", "%u %C %l %T"), "the notebook's job", 60)
+            lab.wait(lambda: '"ready": true' in hub.page("/api/users/daemon"), "a notebook that answers", 60)
+
+            helped.kill()
+            hub.sign_in("games")
+            assert hub.choices() == dict.fromkeys(CHOICES, ""), "no service, no times: the form is there"
