@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from .report.evaluation.written import write_report as write_report
     from .results.comparison import compare as compare
     from .results.comparison import read_report as read_report
-    from .results.whatif import whatif as whatif
     from .results.forecasts import evaluate_run_times as evaluate_run_times
     from .results.forecasts import evaluate_waits as evaluate_waits
     from .results.forecasts import limits as limits
     from .results.forecasts import memory_limits as memory_limits
+    from .results.whatif import whatif as whatif
     from .simulation.policy import Policy as Policy
     from .simulation.scheduler import Scheduler as Scheduler
     from .simulation.simulate import simulate as simulate

@@ -75,6 +75,7 @@ MOVED = {
     "report.evaluation.waste": "report.limits",
     "report.evaluation.words": "report.evaluation.first_screen",
     "report.folder": "trace.whole_file",
+    "report.html": "report.blocks",
     "results.accuracy": "results.forecasts",
     "results.limits": "results.forecasts",
     "schedule.shadow": "schedule.passes",
@@ -87,6 +88,7 @@ MOVED = {
     "store.token_text": "store.tokens",
     "store.writer": "store.database",
     "sweep.plans": "sweep.compare",
+    "sweep.work": "sweep.task",
     "table.exchange": "table.result",
     "table.frame": "table.result",
     "table.info": "table.columns",
@@ -108,6 +110,7 @@ MOVED = {
     "trace.zone": "trace.select",
     "vasp.kpoints": "vasp.incar",
     "vasp.potcar": "vasp.poscar",
+    "vasp.synth": "vasp.features",
 }
 RENAMED = {"grid.workload:draw": "draw_jobs", "trace.batsim:COLUMNS": "BATSIM_COLUMNS"}
 PACKAGE = __name__.rpartition(".")[0]

@@ -100,9 +100,9 @@ OF_THE_SITE: dict[str, str] = {
 }
 """The verbs of `batchcast site`; for one version they work without that word too, with a warning."""
 ROOMS: dict[str, str] = {
-    "study": "evaluate evaluate:demo compare info runtime wait simulate limits whatif machine sweep",
+    "study": "evaluate evaluate:demo evaluate:compare info runtime wait simulate limits whatif machine sweep",
     "users": "start walltime report accuracy",
-    "site": "collect serve plan setup:doctor setup:install store:token store:migrate store:purge store:export",
+    "site": "collect collect:serve plan setup:doctor setup:install store:token store:migrate store:purge store:export",
     "logs": "convert convert:anonymize synth",
     "papers": "reproduce",
 }

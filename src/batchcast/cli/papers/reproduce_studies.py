@@ -280,7 +280,7 @@ def _synthetic(jobs: int, specs: list[str], seed: int) -> tuple[list[dict[str, A
 
     from ...papers.vasp_runs import Runs
     from ...papers.vasp_study import distribution, study
-    from ...vasp.synth import draw_vasp_log
+    from ...vasp.features import draw_vasp_log
 
     rows: list[dict[str, Any]] = []
     shares: list[dict[str, Any]] = []
